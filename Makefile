@@ -1,0 +1,47 @@
+SCALE ?= quick
+PORT ?= 8000
+PY := .venv/bin/python
+UV := .venv/bin/uv
+READY := .venv/.ready
+TORCH := $(if $(TORCH_BACKEND),--torch-backend $(TORCH_BACKEND))
+
+.DEFAULT_GOAL := help
+.PHONY: help book test notebook lab serve run lock clean
+
+help: ## list these commands
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+$(READY): requirements.lock pyproject.toml
+	@command -v python3 >/dev/null || { echo "python3 is missing: install Python 3.11, 3.12 or 3.13"; exit 2; }
+	@python3 -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "Python 3.11, 3.12 or 3.13 is needed, python3 is $$(python3 -V)"; exit 2; }
+	@echo "setting up .venv"
+	@test -x $(PY) || python3 -m venv .venv || { echo "python3 cannot make a virtual environment; on Debian: apt install python3-venv"; exit 2; }
+	@$(PY) -m pip install --quiet --disable-pip-version-check uv
+	@if [ -n "$(TORCH)" ]; then $(UV) pip install --python $(PY) $(TORCH) -c requirements.lock -e '.[book,test]'; \
+	 else $(UV) pip install --quiet --python $(PY) -r requirements.lock && $(UV) pip install --python $(PY) --quiet --no-deps -e .; fi
+	@touch $@
+
+book: $(READY) ## compute what is missing and render the book (SCALE=quick)
+	@$(PY) -m classwise book --scale $(SCALE)
+
+test: $(READY) ## ruff, mypy, and all tests, the built book in a browser among them
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && $(PY) -m pytest
+
+notebook: $(READY) ## one notebook with other parameters: NB=tian2021/4-1-class-bias P="eps=0.1 seeds=[0,1]"
+	@$(PY) -m classwise render $(NB) $(if $(P),-p '$(P)')
+
+lab: $(READY) ## the notebooks, live, with widgets
+	@$(PY) -m jupyterlab notebooks
+
+serve: $(READY) ## serve the built book (PORT=8000)
+	@$(PY) -m classwise serve --port $(PORT)
+
+run: $(READY) ## only compute the runs (SCALE=quick)
+	@$(PY) -m classwise run --scale $(SCALE)
+
+lock: $(READY) ## renew requirements.lock
+	@$(UV) pip compile --quiet --universal --upgrade --python-version 3.11 --all-extras --no-annotate \
+	  --custom-compile-command "make lock" pyproject.toml -o requirements.lock
+
+clean: ## remove what was built; the environment and the runs stay
+	rm -rf build

@@ -1,0 +1,150 @@
+"""The command line: `classwise` or `python -m classwise`."""
+
+import sys
+import webbrowser
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from classwise.errors import UserError, unknown
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Class-wise adversarial robustness, recomputed.")
+console = Console(stderr=True)
+
+Scale = Annotated[str, typer.Option(help="How big the runs are.")]
+Workers = Annotated[int | None, typer.Option(help="Runs at once; by default one for each CPU core.", min=1)]
+
+
+@app.command("run")
+def run_sections(
+    sections: Annotated[list[str] | None, typer.Argument(help="Like tian2021/4-1-class-bias; all when none is named.")] = None,
+    scale: Scale = "quick",
+    workers: Workers = None,
+) -> None:
+    """Compute the runs and evaluations that sections need; what is there already is left alone."""
+    from classwise import study
+    from classwise.run import pool
+
+    asked = [pair for section in sections or study.SECTIONS for pair in study.request(section, scale).asked]
+    touched = pool.ensure(asked, workers=workers, mend=True, console=console)
+    console.print(f"{touched} runs computed" if touched else "everything is there")
+
+
+@app.command("list")
+def list_runs() -> None:
+    """List the runs that are there: what, how big, from which commit, with which evaluations."""
+    from classwise import results
+    from classwise.run import store
+
+    table = Table("id", "run", "where", "epochs", "evaluations", "kB", "device", "commit", "created", box=None)
+    for folder in store.stored():
+        try:
+            data = results.load(folder / "history.nc", store.HISTORY)
+        except UserError as error:
+            console.print(str(error), style="red", highlight=False)
+            continue
+        asked = ", ".join(sorted(path.stem.rsplit("-", 1)[0] for path in folder.glob("outcomes/*.nc")))
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) // 1000
+        run = f"{folder.parent.parent.name}/{folder.parent.name}/{folder.name.rsplit('-', 1)[0]}"
+        where = folder.relative_to(store.data_folder()).parts[0]
+        about = [data.attrs[name] for name in ("device", "commit", "created")]
+        table.add_row(data.attrs["id"], run, where, str(data.sizes["epoch"]), asked, str(size), *about)
+    Console(width=None if sys.stdout.isatty() else 220).print(table)
+
+
+@app.command("show")
+def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="As `classwise list` prints it.")]) -> None:
+    """Show one run: its spec, and per class what it answers under each evaluation."""
+    from classwise import intervals, metrics, results
+    from classwise.run import store
+    from classwise.spec import Spec
+
+    folders = {folder.name.rsplit("-", 1)[1]: folder for folder in store.stored()}
+    if run_id not in folders:
+        raise (unknown("run", run_id, folders) if folders else UserError("there are no runs yet; `classwise run` computes them"))
+    history = results.load(folders[run_id] / "history.nc", store.HISTORY)
+    out = Console(width=None if sys.stdout.isatty() else 160)
+    out.print(f"{folders[run_id]}\n{Spec.from_json(history.attrs['spec'])}", highlight=False, soft_wrap=True)
+    for path in sorted((folders[run_id] / "outcomes").glob("*.nc")):
+        count = metrics.counts(results.load(path, store.OUTCOMES))
+        rates, bounds = metrics.accuracy(count), intervals.wilson(count)
+        table = Table("class", "images", "accuracy, %", "95 % interval", title=path.stem, title_justify="left", box=None)
+        for label in count.label.values:
+            low, high = (float(bounds.sel(label=label, bound=bound)) for bound in ("low", "high"))
+            total = int(metrics.images(count).sel(label=label))
+            table.add_row(str(label), str(total), f"{float(rates.sel(label=label)):.1f}", f"{low:.1f} to {high:.1f}")
+        for name in ("overall", "worst", "mcd", "cv"):
+            low, value, high = intervals.bootstrap(count, metrics.MEASURES[name]).values
+            table.add_row(name, "", f"{value:.1f}", f"{low:.1f} to {high:.1f}")
+        out.print(table)
+
+
+@app.command("render")
+def render_notebook(
+    notebook: Annotated[str, typer.Argument(help="Like tian2021/4-1-class-bias.")],
+    parameters: Annotated[list[str] | None, typer.Option("-p", "--parameters", help="name=value; more than one is fine.")] = None,
+) -> None:
+    """Execute one notebook with other parameters into build/notebooks/; the page of the book stays as it is."""
+    from classwise import book, notebooks, study
+    from classwise.run import pool
+
+    source = notebooks.find(notebook)
+    given = notebooks.parse(" ".join(parameters or []))
+    notebooks.check(source, given)
+    name = str(source.relative_to(notebooks.folder()).with_suffix(""))
+    if name in study.SECTIONS:
+        request = study.request(name, **given)
+        pool.ensure(request.asked, mend=True, console=console)
+    target = book.build_folder() / "notebooks" / f"{name}.ipynb"
+    console.print(f"executing {name}")
+    notebooks.execute(source, target, given, book.build_folder() / "failed" / f"{name}.ipynb")
+    notebooks.standalone(target, target.with_suffix(".html"), book.scripts())
+    print(target, target.with_suffix(".html"), sep="\n")
+
+
+@app.command("book")
+def build_book(scale: Scale = "quick", workers: Workers = None) -> None:
+    """Compute what is missing, execute the notebooks that changed, and render the book to build/html/."""
+    from classwise import book
+
+    page = book.build(scale, console, workers)
+    print(f"the book is at {page}\nopen that file, or serve it: make serve")
+
+
+@app.command("serve")
+def serve_book(port: int = 8000) -> None:
+    """Serve the built book on this machine."""
+    from functools import partial
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+    from classwise.book import build_folder
+
+    folder = build_folder() / "html"
+    if not (folder / "index.html").exists():
+        raise UserError(f"there is no book in {folder} yet; `make book` builds it")
+    address = f"http://localhost:{port}"
+    console.print(f"the book is at {address}; Ctrl-C ends this")
+    webbrowser.open(address)
+    with ThreadingHTTPServer(("localhost", port), partial(SimpleHTTPRequestHandler, directory=str(folder))) as server:
+        server.serve_forever()
+
+
+def main() -> None:
+    """Run the command line: a user's slip is one sentence and exit code 2, a failed run or notebook exit code 1."""
+    try:
+        app()
+    except UserError as error:
+        console.print(f"classwise: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(2)
+    except RuntimeError as error:
+        console.print(f"classwise: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        console.print("classwise: stopped; what is finished is kept, and the rest resumes where it was", style="red")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Attacks: a frozen dataclass each, called as `attack(model, x, y, ball, generator) -> x_adv`.
+
+The hyper-parameters stand in the dataclass, the problem in the call, the randomness in the generator (on the device of `x`).
+`x` is float (n, channels, height, width) in [0, 1]; `y` holds labels (n,) or target probabilities (n, classes). An attack runs
+the model in the mode it finds it in, and leaves its mode, its parameters and the global random state as they were.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from classwise.attacks.ascent import FGSM, PGD
+from classwise.balls import Ball
+from classwise.errors import unknown
+from classwise.options import configure
+
+__all__ = ["ATTACKS", "FGSM", "PGD", "Attack", "Clean", "build"]
+
+
+class Attack(Protocol):
+    """What every attack is."""
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator, /) -> Tensor:
+        """Return adversarial images for `x`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Clean:
+    """No attack: the images as they are."""
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        """Return `x` itself."""
+        return x
+
+
+ATTACKS: dict[str, Attack] = {
+    "clean": Clean(),
+    "fgsm": FGSM(),
+    "fgsm-rs": FGSM(start="uniform"),
+    "pgd-10": PGD(steps=10),
+    "pgd-10@trades": PGD(steps=10, start="gaussian"),
+    "pgd-20": PGD(steps=20),
+    "pgd-40": PGD(steps=40),
+    "margin-20": PGD(steps=20, loss="margin"),
+}
+
+
+def build(name: str, options: Mapping[str, object] | None = None) -> Attack:
+    """Return the named attack with some of its options replaced."""
+    if name not in ATTACKS:
+        raise unknown("attack", name, ATTACKS)
+    return configure(ATTACKS[name], options or {}, f"attack {name!r}")

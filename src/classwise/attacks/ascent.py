@@ -1,0 +1,183 @@
+"""Attacks that climb a loss inside a ball: FGSM and PGD, from one loop."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from classwise.balls import Ball
+from classwise.errors import UserError, unknown
+
+
+def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+    """Return the cross-entropy of each image against labels (n,) or target probabilities (n, classes)."""
+    return F.cross_entropy(logits, y, reduction="none")
+
+
+def margin(logits: Tensor, y: Tensor) -> Tensor:
+    """Return max_{j != y} z_j - z_y of each image: positive once it is misclassified (Carlini and Wagner 2017)."""
+    if y.ndim != 1:
+        raise UserError("the margin loss needs labels, got target probabilities; use loss='ce'")
+    own = logits.gather(1, y[:, None])
+    others = logits.scatter(1, y[:, None], -torch.inf)
+    return others.amax(1) - own[:, 0]
+
+
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"ce": cross_entropy, "margin": margin}
+
+Start = Callable[[Tensor, Ball, torch.Generator], Tensor]
+
+
+def _start_none(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+    return x
+
+
+def _start_gaussian(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+    return x + 0.001 * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
+
+
+def _start_uniform(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+    return ball.project(ball.sample(x, generator), x)
+
+
+def _start_unclipped(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+    return ball.sample(x, generator)
+
+
+def _start_surface(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+    return ball.project(ball.sample(x, generator, surface=True), x)
+
+
+# Where an ascent begins, and who begins there.
+STARTS: dict[str, Start] = {
+    "none": _start_none,  # the image itself
+    "gaussian": _start_gaussian,  # .001 N(0, 1), unclipped: TRADES, MART, HE, RST, DAFA
+    "uniform": _start_uniform,  # uniform in the ball, clipped to [0, 1]: CFA, Rice, FAT
+    "unclipped": _start_unclipped,  # uniform in the ball, not clipped before the first step: the TRADES evaluator
+    "surface": _start_surface,  # uniform noise scaled to the full radius, clipped: APGD
+}
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Let the backward pass stop at the input: the parameters ask for no gradient until the block ends."""
+    asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for parameter in asking:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in asking:
+            parameter.requires_grad_(True)
+
+
+@torch.no_grad()
+def answers(model: nn.Module, x: Tensor) -> Tensor:
+    """Return the label that the model gives to each image: (n,)."""
+    labels: Tensor = model(x).argmax(1)
+    return labels
+
+
+def slope(model: nn.Module, x: Tensor, y: Tensor, loss: Callable[[Tensor, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the logits at `x` and the gradient of the loss with respect to `x`."""
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        logits = model(x)
+        (gradient,) = torch.autograd.grad(loss(logits, y).sum(), x)
+    return logits.detach(), gradient
+
+
+@dataclass(frozen=True)
+class PGD:
+    """Projected gradient descent: `steps` steps uphill, each projected back into the ball (Madry et al. 2018; Tian 2021, 3).
+
+    step: length of a step in the units of the pixels; None makes it `rate` x radius / `steps`, so that it follows a radius
+        per image. start: a name of STARTS. loss: a name of LOSSES.
+    success: "last" takes the final iterate; "any" takes the first misclassified one, counts an image that is misclassified
+        as it stands as broken, and lets broken images leave the batch, so that more steps or restarts never help the defender.
+    restarts: how many random starts; an image once broken stays broken.
+    """
+
+    steps: int = 10
+    step: float | None = None
+    rate: float = 2.5
+    start: str = "uniform"
+    loss: str = "ce"
+    success: str = "last"
+    restarts: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value, table in (("start", self.start, STARTS), ("loss", self.loss, LOSSES)):
+            if value not in table:
+                raise unknown(name, value, table)
+        if self.success not in ("last", "any"):
+            raise unknown("success", self.success, ("last", "any"))
+        for name, number in (("steps", self.steps), ("restarts", self.restarts)):
+            if number < 1:
+                raise UserError(f"{name} must be 1 or more, got {number}")
+        if (self.step if self.step is not None else self.rate) <= 0:
+            raise UserError(f"the step must be above 0, got step={self.step}, rate={self.rate}")
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        """Return adversarial images: shapes and meaning as in `classwise.attacks`."""
+        with frozen(model):
+            return (self._any if self.success == "any" else self._last)(model, x, y, ball, generator)
+
+    def _uphill(self, x: Tensor, gradient: Tensor, centre: Tensor, ball: Ball) -> Tensor:
+        step = self.step if self.step is not None else self.rate * ball.radius / self.steps
+        return ball.project(ball.ascend(x, gradient, step), centre)
+
+    def _last(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        found, broken = x, torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        for restart in range(self.restarts):
+            moved = STARTS[self.start](x, ball, generator)
+            for _ in range(self.steps):
+                moved = self._uphill(moved, slope(model, moved, y, LOSSES[self.loss])[1], x, ball)
+            found = torch.where(broken.view(-1, 1, 1, 1), found, moved)
+            if restart + 1 < self.restarts:
+                broken = answers(model, found) != _labels(y)
+        return found
+
+    def _any(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        labels, found = _labels(y), x.clone()
+        left = (answers(model, x) == labels).nonzero()[:, 0]
+        for _ in range(self.restarts):
+            # Drawn for all, so that who is left does not change the noise of the others.
+            moved = STARTS[self.start](x, ball, generator)[left]
+            for _ in range(self.steps):
+                if not len(left):
+                    return found
+                _, gradient = slope(model, moved, y[left], LOSSES[self.loss])
+                moved = self._uphill(moved, gradient, x[left], ball.at(left))
+                found[left] = moved
+                whole = answers(model, moved) == labels[left]
+                left, moved = left[whole], moved[whole]
+        return found
+
+
+def _labels(y: Tensor) -> Tensor:
+    return y if y.ndim == 1 else y.argmax(1)
+
+
+@dataclass(frozen=True)
+class FGSM:
+    """The fast gradient sign method: one step of the full radius (Goodfellow et al. 2015; Tian 2021, 4.3).
+
+    start: "none" as first published; "uniform" begins at a random point of the ball, as Tian et al. do.
+    """
+
+    start: str = "none"
+    loss: str = "ce"
+
+    def __post_init__(self) -> None:
+        self._as_pgd()
+
+    def _as_pgd(self) -> PGD:
+        return PGD(steps=1, rate=1.0, start=self.start, loss=self.loss)
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        """Return adversarial images: shapes and meaning as in `classwise.attacks`."""
+        return self._as_pgd()(model, x, y, ball, generator)

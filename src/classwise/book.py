@@ -1,0 +1,199 @@
+"""The book: runs, executed notebooks, scripts that work without a network, and the rendered pages."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib.metadata import distribution
+from multiprocessing import get_context
+from pathlib import Path
+
+import vl_convert
+from altair.utils._importers import vl_version_for_vl_convert
+from altair.vegalite.v6 import display
+from rich.console import Console
+
+from classwise import notebooks, study
+from classwise.errors import UserError, unknown
+from classwise.run import pool, store
+
+# Altair's page template loads nothing from the network where VEGA_DEBUG already names its versions. Charts are drawn as SVG, on a
+# transparent ground, and again when the theme of the page changes, with the reader's choices kept.
+_GLUE = """
+window.VEGA_DEBUG = {vega_version: "%s", vegalite_version: "%s", vegaembed_version: "%s"};
+(function () {
+  const embed = window.vegaEmbed, charts = new Map();
+  const dark = () => document.documentElement.dataset.theme === "dark";
+  const look = (options) => ({...options, actions: false, renderer: "svg", theme: dark() ? "dark" : undefined,
+    config: {...(options || {}).config, background: "transparent"}});
+  const draw = (chart) => embed(chart.place, structuredClone(chart.spec), look(chart.options));
+  window.vegaEmbed = async function (place, spec, options) {
+    const chart = {place, spec: structuredClone(spec), options};
+    chart.result = await draw(chart);
+    charts.set(typeof place === "string" ? document.querySelector(place) : place, chart);
+    return chart.result;
+  };
+  new MutationObserver(async () => {
+    for (const [element, chart] of charts) {
+      const old = chart.result.view;
+      const bound = (chart.spec.params || []).filter((param) => param.bind && !param.select).map((param) => param.name);
+      const kept = bound.map((name) => [name, old.signal(name)]);
+      chart.result.finalize();
+      if (!element.isConnected) { charts.delete(element); continue; }
+      chart.result = await draw(chart);
+      for (const [name, value] of kept) chart.result.view.signal(name, value);
+      await chart.result.view.runAsync();
+    }
+  }).observe(document.documentElement, {attributes: true, attributeFilter: ["data-theme"]});
+})();
+"""
+
+
+def build_folder() -> Path:
+    """Return the folder of everything that is made from sources and results."""
+    return store.checkout() / "build"
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()
+
+
+def _code() -> list[Path]:
+    root = store.checkout()
+    return sorted([*(root / "src" / "classwise").rglob("*.py"), root / "requirements.lock"])
+
+
+def scripts() -> list[Path]:
+    """Return the scripts every page needs, made once: the Vega bundle with its glue, and MathJax."""
+    vega = build_folder() / "scripts" / "vega.js"
+    math = build_folder() / "scripts" / "mathjax.js"
+    glue = _GLUE % (display.VEGA_VERSION, display.VEGALITE_VERSION, display.VEGAEMBED_VERSION)
+    if not vega.exists() or not vega.read_text().endswith(glue):
+        vega.parent.mkdir(parents=True, exist_ok=True)
+        bundle = vl_convert.javascript_bundle(vl_version=vl_version_for_vl_convert())  # type: ignore[call-arg]
+        # In a function of its own: its top-level names would collide with those of other scripts.
+        vega.write_text("(function () {\n" + bundle + "\n})();\n" + glue)
+    if not math.exists():
+        files = distribution("sphinx-mathjax-offline").files or []
+        found = next(file for file in files if file.name == "tex-svg.js")
+        shutil.copy(str(found.locate()), math)
+    return [vega, math]
+
+
+def _fingerprint(name: str, scale: str) -> str:
+    """Return what a page depends on: its notebook, the code, the scale, and the results it shows."""
+    source = notebooks.find(name).read_bytes()
+    created: list[bytes] = []
+    if name in study.SECTIONS:
+        request = study.request(name, scale)
+        for spec in request.specs:
+            for evaluation in (None, *request.evaluations):
+                data = store.find(spec, evaluation and evaluation.of(spec))
+                created.append(f"{spec.id} {data.attrs['created'] if data is not None else ''}".encode())
+    return _digest([source, scale.encode(), *(path.read_bytes() for path in _code()), *created])
+
+
+def _stale(scale: str) -> dict[str, str]:
+    """Return the notebooks whose executed form is not there or of another fingerprint, with the fingerprint they should have."""
+    stale = {}
+    for name in notebooks.names():
+        mark = build_folder() / "executed" / f"{name}.json"
+        asked = _fingerprint(name, scale)
+        if not mark.exists() or json.loads(mark.read_text()).get("fingerprint") != asked:
+            stale[name] = asked
+    return stale
+
+
+def _execute(name: str, scale: str) -> None:
+    out = build_folder()
+    given = {} if scale == "quick" else {"scale": scale}
+    notebooks.execute(notebooks.find(name), out / "executed" / f"{name}.ipynb", given, out / "failed" / f"{name}.ipynb")
+
+
+def execute_all(scale: str, console: Console) -> int:
+    """Execute the notebooks that changed, two at once, and return how many; NotebookFailed names those that raised."""
+    stale, errors, done = _stale(scale), [], 0
+    if stale:
+        console.print(f"{len(stale)} notebooks to execute")
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
+        futures = {workers.submit(_execute, name, scale): name for name in stale}
+        for future in as_completed(futures):
+            name, done = futures[future], done + 1
+            error = future.exception()
+            if error is not None:
+                errors.append(str(error))
+            else:
+                mark = build_folder() / "executed" / f"{name}.json"
+                mark.write_text(json.dumps({"fingerprint": stale[name]}))
+            console.print(f"\\[{done}/{len(stale)}] {name}{': failed' if error else ''}", highlight=False)
+    if errors:
+        raise notebooks.NotebookFailed("\n".join([*errors, f"the last good book stays in {build_folder() / 'html'}"]))
+    return len(stale)
+
+
+def render(console: Console) -> bool:
+    """Render the book from book/ and the executed notebooks; return whether anything had to be done.
+
+    The new book is built beside the old one and takes its place when it is whole.
+    """
+    out, source = build_folder(), store.checkout() / "book"
+    pages, fresh, html = out / "pages", out / "book", out / "html"
+    inputs = sorted(path for path in source.rglob("*") if path.is_file())
+    inputs += [out / "executed" / f"{name}.ipynb" for name in notebooks.names()] + scripts()
+    mark, asked = out / "html.json", _digest(str(path).encode() + path.read_bytes() for path in inputs)
+    if mark.exists() and html.exists() and json.loads(mark.read_text())["fingerprint"] == asked:
+        return False
+    for folder in (pages, fresh):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(source, pages)
+    for name in notebooks.names():
+        target = pages / f"{name}.ipynb"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(out / "executed" / f"{name}.ipynb", target)
+    for script in scripts():
+        (pages / "_extra" / "scripts").mkdir(parents=True, exist_ok=True)
+        shutil.copy(script, pages / "_extra" / "scripts" / script.name)
+    console.print("rendering the book")
+    command = [
+        str(Path(sys.executable).with_name("jupyter-book")),
+        "build",
+        str(pages),
+        "--path-output",
+        str(fresh),
+        "--quiet",
+    ]
+    done = subprocess.run([*command, "--warningiserror", "--keep-going"], capture_output=True, text=True, check=False)
+    if done.returncode != 0 or not (fresh / "_build" / "html" / "index.html").exists():
+        raise RuntimeError(
+            f"jupyter-book could not render {pages}; the last good book stays in {html}:\n{done.stdout}{done.stderr}"
+        )
+    old = out / "html.old"
+    shutil.rmtree(old, ignore_errors=True)
+    if html.exists():
+        html.replace(old)
+    (fresh / "_build" / "html").replace(html)
+    shutil.rmtree(old, ignore_errors=True)
+    mark.write_text(json.dumps({"fingerprint": asked}))
+    return True
+
+
+def build(scale: str, console: Console, workers: int | None = None) -> Path:
+    """Compute what is missing, execute what changed, render the book, and return its first page."""
+    if scale not in study.SCALES:
+        raise unknown("scale", scale, study.SCALES)
+    for section in study.SECTIONS:
+        if section not in notebooks.names():
+            raise UserError(f"section {section} has no notebook; there are: {', '.join(notebooks.names())}")
+    asked = [pair for section in study.SECTIONS for pair in study.request(section, scale).asked]
+    pool.ensure(asked, workers=workers, mend=True, console=console)
+    executed = execute_all(scale, console)
+    rendered = render(console)
+    if not executed and not rendered:
+        console.print("nothing changed")
+    return build_folder() / "html" / "index.html"

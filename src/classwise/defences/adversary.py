@@ -1,0 +1,43 @@
+"""The inner attack of a training step."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from classwise.attacks import Attack
+from classwise.balls import Ball
+
+BATCH_NORM_MODES = ("eval", "train")
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """An attack on one batch, with its ball, and the mode that batch norm is in while it runs.
+
+    batch_norm: "eval" uses the running statistics (TRADES, MART, HE, FAT, FRL); "train" those of the batch, and moves the
+    running ones at every step of the attack (CFA, Rice, Wong).
+    """
+
+    attack: Attack | None
+    ball: Ball
+    batch_norm: str
+    generator: torch.Generator
+
+    @contextmanager
+    def mode(self, model: nn.Module) -> Iterator[None]:
+        """Put the model into the mode of the attack until the block ends."""
+        training = model.training
+        model.train(self.batch_norm == "train")
+        try:
+            yield
+        finally:
+            model.train(training)
+
+    def craft(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        """Return the attacked batch; `y` holds labels (n,) or target probabilities (n, classes)."""
+        assert self.attack is not None, "the objective attacks, but the defence names no attack"
+        with self.mode(model):
+            return self.attack(model, x, y, self.ball, self.generator)

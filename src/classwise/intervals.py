@@ -1,0 +1,118 @@
+"""How sure a measure is: intervals of class accuracies and of measures over classes, and tests."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+from classwise.errors import UserError
+from classwise.metrics import Measure, correct, cv, cv_unbiased, images, misclassified, symmetry
+
+# Where a measure cannot lie outside, its interval does not either.
+_RANGES = {
+    "overall": (0, 100),
+    "worst": (0, 100),
+    "worst_k": (0, 100),
+    "mcd": (0, 100),
+    "cv": (0, 2500),
+    "symmetry": (-1, 1),
+}
+
+
+def wilson(count: xr.DataArray, level: float = 0.95, *, together: bool = False) -> xr.DataArray:
+    """Return the Wilson interval of each class's accuracy, in percent, along a new dimension `bound` ("low", "high").
+
+    `together` makes the intervals hold for all classes at once with the stated level (Bonferroni). Wilson 1927.
+    """
+    alpha = (1 - level) / (count.sizes["label"] if together else 1)
+    right, total = correct(count), images(count)
+    low, high = proportion_confint(right.values, np.maximum(total.values, 1), alpha=alpha, method="wilson")
+    both = xr.concat([right.copy(data=100 * np.asarray(low)), right.copy(data=100 * np.asarray(high))], dim="bound")
+    return both.assign_coords(bound=["low", "high"]).where(total > 0).rename("interval")
+
+
+def resample(count: xr.DataArray, over: Sequence[str] = (), draws: int = 2000, seed: int = 0) -> xr.DataArray:
+    """Return counts of resampled images along a new dimension `draw`.
+
+    The images of each class are drawn with replacement, as many as there are: for counts, a multinomial draw from each row.
+    `over` names dimensions (such as "seed") whose members are first drawn with replacement and then summed: images clustered
+    in them are drawn cluster by cluster.
+    """
+    rng = np.random.default_rng(seed)
+    for dim in over:
+        if dim not in count.dims:
+            raise UserError(f"cannot resample over {dim!r}: the counts have the dimensions {', '.join(map(str, count.dims))}")
+    rest = [dim for dim in count.dims if dim not in (*over, "label", "predicted")]
+    ordered = count.transpose(*rest, *over, "label", "predicted")
+    values = ordered.values.reshape(*[count.sizes[dim] for dim in rest], -1, *ordered.shape[-2:]).astype(np.int64)
+    clusters = values.shape[-3]
+    chosen = rng.integers(clusters, size=(draws, clusters)) if clusters > 1 else np.zeros((draws, 1), dtype=int)
+    total = values.sum(-1)
+    full = total[..., None] > 0
+    chance = np.divide(values, total[..., None], out=np.full(values.shape, 1 / values.shape[-1]), where=full)
+    drawn = np.empty((draws, *values.shape[:-3], *values.shape[-2:]), dtype=np.int64)
+    for draw, members in enumerate(chosen):
+        drawn[draw] = rng.multinomial(total[..., members, :], chance[..., members, :, :]).sum(-3)
+    coords = {dim: count[dim] for dim in (*rest, "label", "predicted") if dim in count.coords}
+    return xr.DataArray(drawn, dims=("draw", *rest, "label", "predicted"), coords=coords, name="count")
+
+
+def bootstrap(
+    count: xr.DataArray,
+    measure: Measure,
+    over: Sequence[str] = (),
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> xr.DataArray:
+    """Return low, value and high of a measure along a new dimension `bound`, from a bootstrap over the images of each class.
+
+    `over`: dimensions such as "seed" that are pooled, and resampled as clusters when they have more than one member. The
+    basic (reverse percentile) interval is taken: the smallest class and the spread of classes are biased by sampling, and a
+    percentile interval would add that bias a second time (Davison and Hinkley 1997, 5.2).
+    """
+    pooled = count.sum(list(over))
+    value = measure(pooled)
+    # What the estimator aims at in the world of the bootstrap: the resampled counts come from the observed rates.
+    aim = cv(pooled) if measure is cv_unbiased else value
+    drawn = measure(resample(count, over, draws, seed))
+    tail = (1 - level) / 2
+    off = (drawn - aim).quantile([tail, 1 - tail], dim="draw").drop_vars("quantile")
+    low, high = value - off.isel(quantile=1), value - off.isel(quantile=0)
+    bottom, top = _RANGES.get(str(value.name), (-np.inf, np.inf))
+    bounds = [low.clip(bottom, top), value, high.clip(bottom, top)]
+    return xr.concat(bounds, dim="bound").assign_coords(bound=["low", "value", "high"]).rename(value.name)
+
+
+def symmetry_test(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> float:
+    """Return the chance that a matrix without any symmetry looks as symmetrical as this one: a permutation p-value.
+
+    `count` has just the dimensions label and predicted. The mistakes of each class are dealt out anew among the other
+    classes, so that each class keeps how often it is mistaken and how unequally; only the partner is made random.
+    """
+    seen, rng = float(symmetry(count)), np.random.default_rng(seed)
+    mixed = misclassified(count).transpose("label", "predicted").values
+    size = len(mixed)
+    off = ~np.eye(size, dtype=bool)
+    rows = mixed[off].reshape(size, size - 1)
+    dealt = np.zeros((draws, size, size))
+    dealt[:, off] = rng.permuted(np.broadcast_to(rows, (draws, size, size - 1)), axis=2).reshape(draws, -1)
+    mirrored = dealt.transpose(0, 2, 1)[:, off]
+    flat = dealt[:, off]
+    found = np.array([np.corrcoef(one, other)[0, 1] for one, other in zip(flat, mirrored, strict=True)])
+    return float((1 + (found >= seen - 1e-12).sum()) / (1 + draws))
+
+
+def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:
+    """Return the exact McNemar p-value: whether two attacks or models flip different numbers of the same images.
+
+    Both outcomes have just the dimensions image and predicted; images that only one of them has are left out.
+    """
+    first, second = xr.align(one.flipped.where(one.truth >= 0, drop=True), other.flipped.where(other.truth >= 0, drop=True))
+    only_first = int(((first == 1) & (second == 0)).sum())
+    only_second = int(((first == 0) & (second == 1)).sum())
+    if only_first + only_second == 0:
+        return 1.0
+    return float(stats.binomtest(only_first, only_first + only_second).pvalue)

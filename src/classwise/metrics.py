@@ -1,0 +1,170 @@
+"""Measures of counts[label, predicted], in percent; further dimensions stay as they are.
+
+Counts under no attack give accuracy, counts under an attack robust accuracy: one function serves both. A class without images
+has no rate: it is NaN, and so are the measures over all classes (-0 images are not 0 %).
+"""
+
+from collections.abc import Callable, Mapping
+
+import networkx as nx
+import numpy as np
+import xarray as xr
+
+from classwise.errors import unknown
+
+Measure = Callable[[xr.DataArray], xr.DataArray]
+
+
+def counts(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return count(..., label, predicted) of outcomes: an image whose attack failed or left the ball counts as its own class."""
+    numbers = xr.DataArray(np.arange(outcomes.sizes["predicted"]), dims="predicted", coords={"predicted": outcomes.predicted})
+    said = outcomes.answer.where(outcomes.flipped, outcomes.truth)
+    there = outcomes.truth >= 0
+    label = numbers.rename(predicted="label")
+    rows: xr.DataArray = ((outcomes.truth == label) & there).astype("i4")
+    count: xr.DataArray = rows.dot((said == numbers).astype("i4"), dim="image")
+    return count.rename("count")
+
+
+def forms(count: xr.DataArray) -> xr.DataArray:
+    """Return counts with the dimension `images_are` ("clean", "attacked") in place of `attack`.
+
+    In a history the splits are attacked by different attacks, no two of them by the same; here they stand side by side.
+    """
+    attacked = count.drop_sel(attack="clean").sum("attack")
+    parts = [count.sel(attack="clean", drop=True), attacked]
+    return xr.concat(parts, dim="images_are").assign_coords(images_are=["clean", "attacked"])
+
+
+def measured(count: xr.DataArray) -> xr.DataArray:
+    """Return counts at the epochs at which something was counted."""
+    seen = count.sum([dim for dim in count.dims if dim != "epoch"]) > 0
+    return count.isel(epoch=seen.values)
+
+
+def even(count: xr.DataArray) -> xr.DataArray:
+    """Return counts with the mistakes of each class dealt out evenly among the other classes: what no structure looks like."""
+    same, mistakes = count.label == count.predicted, images(count) - correct(count)
+    return count.where(same, mistakes / (count.sizes["predicted"] - 1)).transpose(*count.dims)
+
+
+def images(count: xr.DataArray) -> xr.DataArray:
+    """Return the number of images of each class."""
+    return count.sum("predicted")
+
+
+def correct(count: xr.DataArray) -> xr.DataArray:
+    """Return how many images of each class were answered as such."""
+    same = count.label == count.predicted
+    return count.where(same, 0).sum("predicted")
+
+
+def confusion(count: xr.DataArray) -> xr.DataArray:
+    """Return the share of each class (rows sum to 100) that is answered as each class."""
+    total = images(count)
+    return (100 * count / total.where(total > 0)).rename("confusion")
+
+
+def misclassified(count: xr.DataArray) -> xr.DataArray:
+    """Return the confusion without its diagonal: what the images of each class are mistaken for (Tian 2021, Figure 4)."""
+    return confusion(count).where(count.label != count.predicted, 0).where(images(count) > 0)
+
+
+def accuracy(count: xr.DataArray) -> xr.DataArray:
+    """Return the share of each class that is answered as such."""
+    total = images(count)
+    return (100 * correct(count) / total.where(total > 0)).rename("accuracy")
+
+
+def overall(count: xr.DataArray) -> xr.DataArray:
+    """Return the share of all images that is answered right."""
+    total = images(count).sum("label")
+    return (100 * correct(count).sum("label") / total.where(total > 0)).rename("overall")
+
+
+def worst(count: xr.DataArray) -> xr.DataArray:
+    """Return the accuracy of the worst class."""
+    return accuracy(count).min("label", skipna=False).rename("worst")
+
+
+def worst_k(count: xr.DataArray, share: float = 0.2) -> xr.DataArray:
+    """Return the mean accuracy of the worst classes, a `share` of them rounded up (CFA, Table 4: the worst 20 %)."""
+    kept = int(np.ceil(share * count.sizes["label"]))
+    rates = accuracy(count)
+    lowest = np.sort(rates.values, axis=rates.get_axis_num("label"))
+    ordered = rates.copy(data=lowest).isel(label=slice(kept))
+    return ordered.mean("label", skipna=False).rename("worst_k")
+
+
+def mcd(count: xr.DataArray) -> xr.DataArray:
+    """Return the maximum class discrepancy: best minus worst class, in points (Tian 2021, section 4.3)."""
+    rates = accuracy(count)
+    return (rates.max("label", skipna=False) - rates.min("label", skipna=False)).rename("mcd")
+
+
+def cv(count: xr.DataArray) -> xr.DataArray:
+    """Return the class-wise variance, in points squared, divided by the number of classes (Tian 2021, section 4.3)."""
+    return accuracy(count).var("label", skipna=False).rename("cv")
+
+
+def cv_unbiased(count: xr.DataArray) -> xr.DataArray:
+    """Return the class-wise variance less what the sampling of images adds to it on average; it may fall below 0."""
+    total = images(count)
+    rate = correct(count) / total.where(total > 1)
+    noise = (rate * (1 - rate) / (total - 1)).mean("label", skipna=False)
+    return (cv(count) - (1 - 1 / count.sizes["label"]) * noise * 1e4).rename("cv_unbiased")
+
+
+def symmetry(count: xr.DataArray) -> xr.DataArray:
+    """Return how alike "i taken for j" and "j taken for i" are: the correlation of the confusion with its transpose.
+
+    Off the diagonal only: 1 for a symmetrical matrix, about 0 for an unrelated one, negative for an opposed one; NaN where
+    every confusion is the same. Tian 2021, section 4.2, observation (i) states the symmetry by eye.
+    """
+    mixed = misclassified(count)
+    mirrored = mixed.rename(label="predicted", predicted="label").transpose(*mixed.dims)
+    mirrored = mirrored.assign_coords(label=mixed.label, predicted=mixed.predicted)
+    off = mixed.label != mixed.predicted
+    pairs = mixed.where(off), mirrored.where(off)
+    return xr.corr(*pairs, dim=["label", "predicted"]).rename("symmetry")
+
+
+def groups(count: xr.DataArray) -> xr.DataArray:
+    """Return the group of each class, numbered from 0 by size: classes that flip into one another more than chance has it.
+
+    `count` has just the dimensions label and predicted. The groups maximise the modularity of the graph whose edges weigh the
+    flips between two classes, both ways; a class without any flip is a group of its own.
+    """
+    mixed = misclassified(count).transpose("label", "predicted").fillna(0).values
+    graph = nx.from_numpy_array(mixed + mixed.T)
+    found = nx.community.greedy_modularity_communities(graph, weight="weight")
+    number = np.empty(count.sizes["label"], dtype=int)
+    for place, members in enumerate(sorted(found, key=lambda members: (-len(members), min(members)))):
+        number[sorted(members)] = place
+    return xr.DataArray(number, dims="label", coords={"label": count.label}, name="group")
+
+
+def within(count: xr.DataArray, group: xr.DataArray) -> xr.DataArray:
+    """Return the share of the mistakes that stay within the groups of classes, in percent."""
+    mixed = misclassified(count)
+    same = group == group.rename(label="predicted").assign_coords(predicted=count.predicted.values)
+    total = mixed.sum(["label", "predicted"])
+    return (100 * mixed.where(same, 0).sum(["label", "predicted"]) / total.where(total > 0)).rename("within")
+
+
+MEASURES: Mapping[str, Measure] = {
+    "overall": overall,
+    "worst": worst,
+    "worst_k": worst_k,
+    "mcd": mcd,
+    "cv": cv,
+    "cv_unbiased": cv_unbiased,
+    "symmetry": symmetry,
+}
+
+
+def measure(name: str) -> Measure:
+    """Return the measure of that name."""
+    if name not in MEASURES:
+        raise unknown("measure", name, MEASURES)
+    return MEASURES[name]

@@ -1,0 +1,136 @@
+"""Notebooks with parameters: checked before anything runs, executed by papermill, turned into one standalone page."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+
+from classwise.errors import UserError, unknown
+from classwise.options import suits
+from classwise.run.store import checkout
+
+# What an annotation of a parameters cell may say, and what it lets in.
+_KINDS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": bool, "None": type(None)}
+
+
+class NotebookFailed(RuntimeError):
+    """A notebook raised; what it had shown until then is kept."""
+
+
+def folder() -> Path:
+    """Return the folder of the notebooks."""
+    return checkout() / "notebooks"
+
+
+def names() -> list[str]:
+    """Return the names of all notebooks, like "tian2021/4-1-class-bias"."""
+    return sorted(
+        str(path.relative_to(folder()).with_suffix("")) for path in folder().glob("**/*.ipynb") if ".ipynb_" not in str(path)
+    )
+
+
+def find(name: str) -> Path:
+    """Return the file of a notebook, named with or without its folder and ending."""
+    short = re.sub(r"^notebooks/|\.ipynb$", "", name)
+    if short not in names():
+        raise unknown("notebook", short, names())
+    return folder() / f"{short}.ipynb"
+
+
+def parse(text: str | Sequence[str]) -> dict[str, Any]:
+    """Return parameters written as "seeds=[0,1] eps=0.1 dataset=digits": values are JSON where they can be, else text."""
+    words = re.findall(r"(?:\[[^\]]*\]|\"[^\"]*\"|[^\s\[\"])+", text) if isinstance(text, str) else list(text)
+    given: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UserError(f"{word!r} is not of the form name=value, like eps=0.1 or seeds=[0,1]")
+        given[name] = _value(value)
+    return given
+
+
+def _value(text: str) -> Any:
+    if text in ("None", "True", "False"):
+        return {"None": None, "True": True, "False": False}[text]
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        inner = re.fullmatch(r"\[(.*)\]", text)
+        return [_value(part.strip().strip("'\"")) for part in inner[1].split(",") if part.strip()] if inner else text
+
+
+def check(path: Path, given: Mapping[str, Any]) -> None:
+    """Raise UserError where a parameter is not one of the notebook's, or not of the type its cell says."""
+    known = papermill.inspect_notebook(str(path))
+    for name, value in given.items():
+        if name not in known:
+            raise unknown("parameter", name, known)
+        wanted = str(known[name]["inferred_type_name"])
+        if wanted not in ("", "None") and not _fits(value, wanted):
+            raise UserError(f"parameter {name} must be {wanted}, got {value!r} ({type(value).__name__})")
+
+
+def _fits(value: Any, wanted: str) -> bool:
+    for kind in (part.strip() for part in wanted.split("|")):
+        if kind.startswith("list"):
+            inner = re.fullmatch(r"list\[(.+)\]", kind)
+            if isinstance(value, list) and (not inner or all(_fits(part, inner[1]) for part in value)):
+                return True
+        elif suits(value, _KINDS.get(kind, Any)):
+            return True
+    return False
+
+
+def check_radii(given: Mapping[str, Any]) -> None:
+    """Raise UserError where a parameter that is a radius cannot be one."""
+    from classwise.spec import radius
+
+    for name in ("eps", "eval_eps"):
+        if given.get(name) is not None:
+            radius(given[name], name=name)
+
+
+def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path) -> None:
+    """Run a notebook and write it with its outputs to `target`; if it raises, to `failed`, and raise NotebookFailed."""
+    part = target.with_suffix(".part.ipynb")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    # Nobody is at the controls: charts must be static even where a Jupyter server started us.
+    os.environ.pop("JPY_SESSION_NAME", None)
+    try:
+        papermill.execute_notebook(
+            str(source),
+            str(part),
+            parameters=dict(given),
+            kernel_name="python3",
+            cwd=str(checkout()),
+            progress_bar=False,
+            extra_arguments=["--IPKernelApp.log_level=50"],
+        )
+    except Exception as error:  # a failed cell, a timeout and a dead kernel have no common kind
+        failed.parent.mkdir(parents=True, exist_ok=True)
+        if part.exists():
+            part.replace(failed)
+        raise NotebookFailed(f"{source.name} failed: {_reason(error)}; see {failed}") from None
+    part.replace(target)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, papermill.PapermillExecutionError):
+        return f"{error.ename}: {error.evalue}".splitlines()[0]
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def standalone(notebook: Path, page: Path, scripts: Sequence[Path]) -> None:
+    """Write an executed notebook as one HTML file that needs no network; `scripts` are put inside it."""
+    from nbconvert import HTMLExporter
+
+    html, _ = HTMLExporter(template_name="lab").from_notebook_node(nbformat.read(notebook, as_version=4))
+    html = re.sub(r"<script[^>]*\bsrc=[^>]*>\s*</script>", "", html)
+    inside = "\n".join(f"<script>{script.read_text()}</script>" for script in scripts)
+    head = html.index("</head>")
+    page.write_text(html[:head] + inside + html[head:])

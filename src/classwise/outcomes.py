@@ -1,0 +1,65 @@
+"""What a model answers for each image under an attack."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from classwise.attacks import Attack
+from classwise.balls import Ball
+from classwise.images import Images
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """One row for each image, in the order of the images it was asked about.
+
+    index, truth, answer: int64 (n,); flipped: bool (n,), whether the attacked image is misclassified and inside the ball and
+    [0, 1]; distance: float32 (n,), from the image to its attacked form, in the ball's norm; logits: float32 (n, classes).
+    """
+
+    index: Tensor
+    truth: Tensor
+    answer: Tensor
+    flipped: Tensor
+    distance: Tensor
+    logits: Tensor
+
+
+def tally(truth: Tensor, answer: Tensor, classes: int) -> Tensor:
+    """Return counts[label, predicted]: int64 (classes, classes)."""
+    return torch.bincount(truth * classes + answer, minlength=classes * classes).view(classes, classes)
+
+
+@torch.no_grad()
+def evaluate(
+    model: nn.Module,
+    images: Images,
+    attack: Attack,
+    ball: Ball,
+    *,
+    seed: int = 0,
+    batch: int = 500,
+    report: Callable[[int], None] = lambda done: None,
+) -> Outcomes:
+    """Return what the model, in eval mode and float32, answers for each attacked image.
+
+    `ball.radius` is in the units of the pixels, [0, 1]; `seed` decides the attack's randomness, together with `batch`, the
+    images attacked at a time. `report` is told the number of images done. The model's mode is restored.
+    """
+    generator = torch.Generator(images.pixels.device).manual_seed(seed)
+    training = model.training
+    model.eval()
+    try:
+        rows: list[tuple[Tensor, ...]] = []
+        for x, y in images.batches(batch):
+            attacked = attack(model, x, y, ball, generator)
+            logits = model(attacked).float()
+            answer = logits.argmax(1)
+            flipped = (answer != y) & ball.contains(attacked, x)
+            rows.append((y, answer, flipped, ball.distance(attacked, x), logits))
+            report(sum(len(row[0]) for row in rows))
+    finally:
+        model.train(training)
+    return Outcomes(images.index, *(torch.cat(column) for column in zip(*rows, strict=True)))

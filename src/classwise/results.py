@@ -1,0 +1,188 @@
+"""Results: three kinds of Dataset, in one vocabulary; counts and outcomes are stored, rates are derived.
+
+history: what each epoch of a training saw.
+
+    <xarray.Dataset>
+    Dimensions:  (epoch, split, attack, label, predicted)
+    Coordinates: epoch int from 1 · split "train" "valid" "test" · attack "clean" or a name · label, predicted: names of classes
+    Data variables:
+        count    (epoch, split, attack, label, predicted) int32   images of `label` answered as `predicted`; not measured: zeros
+        radius   (epoch, label) float32   of the inner attack, in pixels of 0 to 1
+        beta     (epoch, label) float32   the trade-off of the objective, 0 where it has none
+        weight   (epoch, label) float32   of the class in the loss
+        loss     (epoch) float64          mean over the training images
+        seconds  (epoch) float64          of training, without measuring
+
+outcomes: what a trained model answers for each image of a split under an attack.
+
+    Dimensions:  (image, predicted)
+    Coordinates: image int, the place of the image in the dataset's own order · predicted: names of classes
+    Data variables:
+        truth    (image) int16      position in `predicted`; -1 where a combined Dataset has no such image
+        answer   (image) int16      what the model says of the attacked image, likewise
+        flipped  (image) bool       misclassified and inside the ball
+        distance (image) float32    from the image to its attacked form, in the norm of the evaluation
+        logits   (image, predicted) float32
+
+examples: a few images with their attacked forms.
+
+    Dimensions:  (image, form, channel, row, column, predicted)
+    Coordinates: image, predicted as above · form "clean" "attacked"
+    Data variables:
+        pixels   (image, form, channel, row, column) float32, 0 to 1
+        truth    (image) int16
+        answer   (image, form) int16
+        logits   (image, form, predicted) float32
+
+Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created.
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from classwise.errors import UserError
+
+SPLITS = ("train", "valid", "test")
+SCHEMAS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
+    "history 1": {
+        "count": (("epoch", "split", "attack", "label", "predicted"), "i4"),
+        "radius": (("epoch", "label"), "f4"),
+        "beta": (("epoch", "label"), "f4"),
+        "weight": (("epoch", "label"), "f4"),
+        "loss": (("epoch",), "f8"),
+        "seconds": (("epoch",), "f8"),
+    },
+    "outcomes 1": {
+        "truth": (("image",), "i2"),
+        "answer": (("image",), "i2"),
+        "flipped": (("image",), "b1"),
+        "distance": (("image",), "f4"),
+        "logits": (("image", "predicted"), "f4"),
+    },
+    "examples 1": {
+        "pixels": (("image", "form", "channel", "row", "column"), "f4"),
+        "truth": (("image",), "i2"),
+        "answer": (("image", "form"), "i2"),
+        "logits": (("image", "form", "predicted"), "f4"),
+    },
+}
+# What stands in a combined Dataset where a run has nothing to say.
+MISSING = {"count": 0, "truth": -1, "answer": -1, "flipped": False}
+_REQUIRED = ("schema", "spec", "id", "version", "commit", "torch", "device", "threads", "created")
+_NO_COORDINATE = ("channel", "row", "column")
+
+
+class Damaged(UserError):
+    """A file that cannot be taken for the result it should be."""
+
+
+def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Dataset:
+    """Return the Dataset if it has the variables, dimensions, types and attributes of a schema, else raise Damaged."""
+    if data.attrs.get("schema") != schema:
+        raise Damaged(f"{where} is of schema {data.attrs.get('schema')!r}, expected {schema!r}")
+    for name, (dims, kind) in SCHEMAS[schema].items():
+        if name not in data:
+            raise Damaged(f"{where} lacks the variable {name!r} of schema {schema!r}")
+        if data[name].dims != dims or data[name].dtype != np.dtype(kind):
+            found = f"{data[name].dims} {data[name].dtype}"
+            raise Damaged(f"{where}: {name} is {found}, expected {dims} {np.dtype(kind)}")
+    for dim in data.dims:
+        if dim not in data.coords and dim not in _NO_COORDINATE:
+            raise Damaged(f"{where}: the dimension {dim!r} has no coordinate")
+    for attr in _REQUIRED:
+        if attr not in data.attrs:
+            raise Damaged(f"{where} lacks the attribute {attr!r}")
+    return data
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: to a temporary name in the same folder, then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def save(data: xr.Dataset, schema: str, path: Path) -> None:
+    """Write a checked Dataset as netCDF 4, compressed, whole or not at all."""
+    check(data.assign_attrs(schema=schema), schema)
+    compressed = {name: {"zlib": True, "complevel": 4} for name in SCHEMAS[schema] if data[name].ndim > 0}
+    content = data.assign_attrs(schema=schema).to_netcdf(engine="h5netcdf", encoding=compressed)
+    write(path, bytes(content))
+
+
+def load(path: Path, schema: str) -> xr.Dataset:
+    """Return a stored Dataset, whole in memory; Damaged names the file and says what to do where it cannot be read."""
+    advice = "delete it and ask again, or run `make book`, which recomputes it"
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as stored:
+            data = stored.load()
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # h5py and xarray raise a dozen kinds for a file that is cut short or foreign
+        raise Damaged(f"{path} is truncated or not a netCDF file ({type(error).__name__}); {advice}") from error
+    try:
+        return check(data, schema, str(path))
+    except Damaged as error:
+        raise Damaged(f"{error}; {advice}") from None
+
+
+def mock(
+    schema: str = "history 1",
+    classes: Sequence[str] = tuple("0123456789"),
+    accuracies: Mapping[str, float] | None = None,
+    per_class: int = 40,
+    epochs: int = 4,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Return a small Dataset of a schema with random content, for tests.
+
+    Each class has `per_class` images in every split. `accuracies`: the chance of a right answer by attack name, by default
+    .95 clean and .5 under "pgd-10"; outcomes and examples take the last of them.
+    """
+    rng, size = np.random.default_rng(seed), len(classes)
+    chances = dict(accuracies or {"clean": 0.95, "pgd-10": 0.5})
+    attrs = dict.fromkeys(_REQUIRED, "") | {"schema": schema, "created": "2000-01-01T00:00:00+00:00"}
+    truth = np.repeat(np.arange(size), per_class)
+
+    def answers(chance: float) -> np.ndarray:
+        wrong = (truth + rng.integers(1, size, len(truth))) % size
+        return np.where(rng.random(len(truth)) < chance, truth, wrong)
+
+    coords: dict[str, object] = {"predicted": list(classes)}
+    values: dict[str, np.ndarray] = {}
+    if schema == "history 1":
+        coords |= {
+            "epoch": np.arange(1, epochs + 1),
+            "split": list(SPLITS),
+            "attack": list(chances),
+            "label": list(classes),
+        }
+        values["count"] = np.zeros((epochs, len(SPLITS), len(chances), size, size))
+        for place in np.ndindex(epochs, len(SPLITS), len(chances)):
+            np.add.at(values["count"][place], (truth, answers(list(chances.values())[place[2]])), 1)
+    elif schema == "outcomes 1":
+        coords["image"] = np.arange(len(truth))
+        values |= {"truth": truth, "answer": answers(list(chances.values())[-1])}
+        values["flipped"] = values["truth"] != values["answer"]
+    else:
+        coords |= {"image": np.arange(len(truth)), "form": ["clean", "attacked"]}
+        values |= {"truth": truth, "answer": np.stack([truth, answers(list(chances.values())[-1])], 1)}
+    sizes = {dim: len(coord) for dim, coord in coords.items()} | {"channel": 1, "row": 8, "column": 8}  # type: ignore[arg-type]
+    data = {}
+    for name, (dims, kind) in SCHEMAS[schema].items():
+        value = values.get(name, rng.random([sizes[dim] for dim in dims]))
+        data[name] = (dims, value.astype(kind))
+    return check(xr.Dataset(data, coords, attrs), schema)

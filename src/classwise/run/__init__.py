@@ -1,0 +1,16 @@
+"""From specs to files and back: the only place that knows both the torch half and the label half.
+
+    history(specs)                  one Dataset of what every epoch saw
+    outcomes(specs, evaluations)    one Dataset of what is answered for each image
+    examples(spec, evaluation)      a few images with their attacked forms
+    attacker(spec, evaluation)      a function that attacks chosen images now
+    sources(data)                   where the numbers of a Dataset come from
+
+A run lives in data/runs/<dataset>/<model>/<defence>-<id>/ and is looked for there first, then in data/recorded/. What is there is
+never computed again, what is missing is computed first (`run.pool`, several runs at once), and two processes that want the same
+run wait for each other.
+"""
+
+from classwise.run.collect import attacker, examples, history, outcomes, sources
+
+__all__ = ["attacker", "examples", "history", "outcomes", "sources"]

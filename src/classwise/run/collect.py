@@ -1,0 +1,143 @@
+"""Results of many runs as one labelled Dataset; what is missing is computed first.
+
+Torch is imported only where something is computed: reading what is there takes no more than xarray.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import xarray as xr
+
+from classwise import results
+from classwise.errors import UserError
+from classwise.run import store
+from classwise.spec import Evaluation, Spec
+
+# Fields that are dimensions of a combined Dataset even where they do not vary.
+_ALWAYS = {Spec: ("defence", "seed"), Evaluation: ("attack",)}
+
+
+def _varied(items: Sequence[Spec] | Sequence[Evaluation]) -> list[str]:
+    """Return the names of the fields that become dimensions: those that always do, then those that differ between items."""
+    kind = type(items[0])
+    always = _ALWAYS[kind]
+    rest = [each.name for each in fields(kind) if each.name not in always]
+    return [*always, *(name for name in rest if len({str(getattr(item, name)) for item in items}) > 1)]
+
+
+def _value(item: Any, name: str) -> Any:
+    value = getattr(item, name)
+    return value if isinstance(value, int | float | str) and not isinstance(value, bool) else str(value)
+
+
+def _combine(rows: list[tuple[dict[str, Any], xr.Dataset]]) -> xr.Dataset:
+    """Return Datasets joined along the dimensions that their keys name, in the order of first appearance."""
+    names = list(rows[0][0])
+    keys = [tuple(key.values()) for key, _ in rows]
+    if len(set(keys)) < len(keys):
+        raise UserError(f"two runs share the same {', '.join(names)}: {max(keys, key=keys.count)}; ask for them one by one")
+    whole = xr.concat(
+        [data.drop_attrs() for _, data in rows],
+        dim="run",
+        join="outer",
+        fill_value=results.MISSING,
+        coords="minimal",
+        compat="override",
+    )
+    for place, name in enumerate(names):
+        whole = whole.assign_coords({name: ("run", [key[place] for key in keys])})
+    if len(names) == 1:
+        return whole.swap_dims(run=names[0])
+    whole = whole.set_index(run=names).unstack("run", fill_value=results.MISSING)
+    order = {name: list(dict.fromkeys(key[place] for key in keys)) for place, name in enumerate(names)}
+    whole = whole.sel(order)
+    return whole.transpose(*names, ...)
+
+
+def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
+    """Return the histories of runs (schema "history 1") with the dimensions defence, seed and every other field that varies.
+
+    Runs that are not there are trained first; where a combination was not asked for, its counts are zero.
+    """
+    names = _varied(specs)
+    found = [(spec, _get(spec, None, workers, specs, [])) for spec in dict.fromkeys(specs)]
+    rows = [({name: _value(spec, name) for name in names}, data) for spec, data in found]
+    whole = _combine(rows)
+    return whole.assign_attrs(_sources(rows))
+
+
+def outcomes(specs: Sequence[Spec], evaluations: Sequence[Evaluation], *, workers: int | None = None) -> xr.Dataset:
+    """Return outcomes (schema "outcomes 1") with the dimensions defence, seed, attack and every other field that varies.
+
+    A varied radius of the evaluations is the dimension `eval_eps`. An image that a run was not asked about (of another fold,
+    say) has truth -1.
+    """
+    names, asked = _varied(specs), _varied(evaluations)
+    rows = []
+    for spec in dict.fromkeys(specs):
+        for evaluation in dict.fromkeys(evaluations):
+            data = _get(spec, evaluation.of(spec), workers, specs, evaluations)
+            key = {name: _value(spec, name) for name in names}
+            key |= {f"eval_{name}" if name in (*names, "eps", "seed") else name: _value(evaluation, name) for name in asked}
+            rows.append((key, data))
+    return _combine(rows).assign_attrs(_sources(rows))
+
+
+def _get(
+    spec: Spec,
+    evaluation: Evaluation | None,
+    workers: int | None,
+    specs: Sequence[Spec],
+    evaluations: Sequence[Evaluation],
+) -> xr.Dataset:
+    """Return a stored result; where it is not there, compute all that is missing of what was asked for, then return it."""
+    data = store.find(spec, evaluation)
+    if data is None:
+        from classwise.run import pool
+
+        pool.ensure([(one, evaluations) for one in specs], workers=workers)
+        data = store.find(spec, evaluation)
+    assert data is not None, f"{spec.name} was computed but is not in {store.data_folder()}"
+    return data
+
+
+def _sources(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, str]:
+    """Return what the runs say of where they come from, each thing once."""
+    names = ("schema", "version", "commit", "torch", "device", "threads")
+    attrs = {name: ", ".join(sorted({str(data.attrs[name]) for _, data in rows})) for name in names}
+    created = sorted(str(data.attrs["created"]) for _, data in rows)
+    return attrs | {"created": created[0] if created[0] == created[-1] else f"{created[0]} to {created[-1]}"}
+
+
+def examples(spec: Spec, evaluation: Evaluation, per_class: int = 4) -> xr.Dataset:
+    """Return a few images of each class with their attacked forms (schema "examples 1"), computed once and kept."""
+    asked = replace(evaluation.of(spec), per_class=per_class)
+    for folder in store.places(spec):
+        if (path := store.examples_file(folder, asked)).exists():
+            return store.read(path, store.EXAMPLES, spec, asked)
+    from classwise.run import compute, pool
+
+    pool.ensure([(spec, [])])
+    data = compute.attacker(spec, asked)()
+    attrs = store.provenance(spec, *compute.where(), asked)
+    results.save(data.assign_attrs(attrs), store.EXAMPLES, store.examples_file(store.place(spec), asked))
+    return data
+
+
+def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
+    """Return a function that attacks images of an evaluation now and returns them as examples.
+
+    Called with `label` it takes the images of that class only, with `count` the first so many, with `eps` another radius.
+    """
+    from classwise.run import compute, pool
+
+    pool.ensure([(spec, [])])
+    return compute.attacker(spec, evaluation)
+
+
+def sources(data: xr.Dataset) -> str:
+    """Return in one line where the numbers of a combined Dataset come from."""
+    named = [f"{name} {data.attrs[name]}" for name in ("device", "commit", "torch") if data.attrs.get(name)]
+    days = sorted({moment[:10] for moment in str(data.attrs["created"]).split(" to ")})
+    return ", ".join([*named, " to ".join(days)])

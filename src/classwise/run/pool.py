@@ -1,0 +1,200 @@
+"""Many runs: what is missing is computed by several processes at once, with progress; one failing run stops no other."""
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.managers import SyncManager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from classwise.run import compute, store
+from classwise.spec import Evaluation, Spec
+
+# Attacking an image takes about this share of training on it for an epoch; only the bars depend on it.
+_ATTACK_SHARE = 1.0
+
+
+# A run, and the questions to put to it.
+Asked = tuple[Spec, Sequence[Evaluation]]
+
+
+class Failed(RuntimeError):
+    """Some runs could not be computed; the others are there."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, whatever of it is missing: the training, and some evaluations of it."""
+
+    spec: Spec
+    evaluations: tuple[Evaluation, ...]
+    mend: bool
+
+    @property
+    def title(self) -> str:
+        return f"{self.spec.defence} on {self.spec.dataset}, seed {self.spec.seed}"
+
+    def do(self, report: Callable[[str, int, int], None]) -> None:
+        """Train and evaluate, in this process, on one thread."""
+        with compute.one_thread():
+            compute.train(self.spec, report, mend=self.mend)
+            for evaluation in self.evaluations:
+                compute.evaluate(
+                    self.spec,
+                    evaluation,
+                    lambda _, done, total, name=evaluation.attack: report(name, done, total),  # type: ignore[misc]
+                    mend=self.mend,
+                )
+
+
+_events: Any = None
+
+
+def _adopt(events: Any) -> None:
+    global _events  # each worker process has one queue to the parent
+    _events = events
+
+
+def _work(number: int, job: Job) -> None:
+    job.do(lambda phase, done, total: _events.put((number, phase, done, total)))
+
+
+def missing(asked: Iterable[Asked], *, mend: bool = False) -> list[Job]:
+    """Return a job for each distinct spec that is not trained or not evaluated yet, in the order of first appearance."""
+    wanted: dict[Spec, dict[Evaluation, None]] = {}
+    for spec, evaluations in asked:
+        wanted.setdefault(spec, {}).update(dict.fromkeys(evaluation.of(spec) for evaluation in evaluations))
+    jobs = []
+    for spec, questions in wanted.items():
+        trained = store.find(spec, mend=mend) is not None
+        todo = tuple(one for one in questions if store.find(spec, one, mend=mend) is None)
+        if not trained or todo:
+            jobs.append(Job(spec, todo, mend))
+    return jobs
+
+
+def ensure(
+    asked: Iterable[Asked],
+    *,
+    workers: int | None = None,
+    mend: bool = False,
+    console: Console | None = None,
+) -> int:
+    """Compute what is missing of specs and the evaluations of each; return how many runs were touched.
+
+    workers: processes at once; by default one for each CPU core (one on a GPU). mend: set damaged files of data/runs/ aside and
+    compute them anew. All names are checked before anything runs. Failed lists the runs that could not be computed.
+    """
+    asked = list(asked)
+    for spec, evaluations in asked:
+        compute.check(spec)
+        for evaluation in evaluations:
+            compute.check_evaluation(evaluation)
+    jobs = missing(asked, mend=mend)
+    if not jobs:
+        return 0
+    if workers is None:
+        workers = 1 if compute.device().type == "cuda" else os.cpu_count() or 1
+    board = Board(jobs, console or Console(stderr=True))
+    with board:
+        errors = _serially(jobs, board) if min(workers, len(jobs)) == 1 else _at_once(jobs, workers, board)
+    if errors:
+        lines = "\n".join(f"  {jobs[number].title}: {error}" for number, error in sorted(errors.items()))
+        raise Failed(f"{len(errors)} of {len(jobs)} runs failed:\n{lines}")
+    return len(jobs)
+
+
+def _serially(jobs: Sequence[Job], board: "Board") -> dict[int, Exception]:
+    errors: dict[int, Exception] = {}
+    for number, job in enumerate(jobs):
+        try:
+            job.do(lambda phase, done, total, number=number: board.show(number, phase, done, total))  # type: ignore[misc]
+        except Exception as error:
+            errors[number] = error
+        board.finish(number, errors.get(number))
+    return errors
+
+
+def _at_once(jobs: Sequence[Job], workers: int, board: "Board") -> dict[int, Exception]:
+    context, errors = get_context("spawn"), {}
+    manager: SyncManager
+    with context.Manager() as manager:
+        events = manager.Queue()
+        with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, initializer=_adopt, initargs=(events,)) as pool:
+            futures: dict[Future[None], int] = {pool.submit(_work, number, job): number for number, job in enumerate(jobs)}
+            listener = threading.Thread(target=_listen, args=(events, board), daemon=True)
+            listener.start()
+            try:
+                for future in as_completed(futures):
+                    number = futures[future]
+                    failure = future.exception()
+                    if failure is not None:
+                        errors[number] = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
+                    board.finish(number, errors.get(number))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        events.put(None)
+        listener.join()
+    return errors
+
+
+def _listen(events: "queue.Queue[tuple[int, str, int, int] | None]", board: "Board") -> None:
+    while (event := events.get()) is not None:
+        board.show(*event)
+
+
+class Board:
+    """The progress of all jobs: a bar for each running one and one for the whole; plain lines where no terminal listens."""
+
+    def __init__(self, jobs: Sequence[Job], console: Console) -> None:
+        self.jobs, self.console, self.finished = jobs, console, 0
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[step]}"))
+        self.bars = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True)
+        self.costs = [job.spec.epochs + _ATTACK_SHARE * len(job.evaluations) for job in jobs]
+        self.done = [0.0] * len(jobs)
+        self.tasks: dict[int, TaskID] = {}
+        self.began: dict[int, float] = {}
+
+    def __enter__(self) -> "Board":
+        if self.console.is_terminal:
+            self.bars.start()
+        self.console.print(f"{len(self.jobs)} runs to compute", highlight=False)
+        self.whole = self.bars.add_task("all runs", total=sum(self.costs), step="")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bars.stop()
+
+    def show(self, number: int, phase: str, done: int, total: int) -> None:
+        """Move the bars: epochs of training, or images of an attack."""
+        self.began.setdefault(number, time.perf_counter())
+        if number not in self.tasks:
+            self.tasks[number] = self.bars.add_task(self.jobs[number].title, total=self.costs[number], step="")
+        step = f"epoch {done}/{total}" if phase == "train" else f"{phase}: image {done}/{total}"
+        spec = self.jobs[number].spec
+        if phase == "train":
+            self.done[number] = done
+        elif done == total:
+            self.done[number] = max(self.done[number], spec.epochs) + _ATTACK_SHARE
+        self.bars.update(self.tasks[number], completed=self.done[number], step=step)
+        self.bars.update(self.whole, completed=sum(self.done))
+
+    def finish(self, number: int, error: Exception | None) -> None:
+        """Say that a job ended, and how."""
+        self.finished += 1
+        self.done[number] = self.costs[number]
+        self.bars.update(self.whole, completed=sum(self.done))
+        if number in self.tasks:
+            self.bars.remove_task(self.tasks[number])
+        seconds = time.perf_counter() - self.began.get(number, time.perf_counter())
+        how = "[red]failed[/red]" if error else f"{seconds:.1f} s"
+        left = f"[{self.finished}/{len(self.jobs)}]"
+        self.console.print(f"{left.replace('[', chr(92) + '[')} {self.jobs[number].title}: {how}", highlight=False)

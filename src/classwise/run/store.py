@@ -1,0 +1,136 @@
+"""Where results lie: folders of runs, their files, locks and provenance."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import xarray as xr
+from filelock import FileLock
+
+import classwise
+from classwise import results
+from classwise.errors import UserError
+from classwise.results import Damaged
+from classwise.spec import Evaluation, Spec
+
+HISTORY, OUTCOMES, EXAMPLES = "history 1", "outcomes 1", "examples 1"
+WEIGHTS, CHECKPOINT = "weights.safetensors", "checkpoint.pt"
+
+
+def checkout() -> Path:
+    """Return the root of the project: the folder of the checkout that this package runs from, else the current one."""
+    root = Path(classwise.__file__).resolve().parents[2]
+    return root if (root / "pyproject.toml").exists() else Path.cwd()
+
+
+def data_folder() -> Path:
+    """Return the folder of all data: CLASSWISE_DATA, by default data/ in the checkout."""
+    return Path(os.environ.get("CLASSWISE_DATA") or checkout() / "data")
+
+
+def place(spec: Spec) -> Path:
+    """Return the folder where a run is computed."""
+    return data_folder() / "runs" / spec.dataset / spec.model / spec.name
+
+
+def places(spec: Spec) -> list[Path]:
+    """Return the folders where a run is looked for, in order."""
+    return [data_folder() / kind / spec.dataset / spec.model / spec.name for kind in ("runs", "recorded")]
+
+
+def lock(folder: Path) -> FileLock:
+    """Return the lock of a run: held by one process at a time, free again when its holder dies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return FileLock(folder / ".lock")
+
+
+def outcomes_file(folder: Path, evaluation: Evaluation) -> Path:
+    return folder / "outcomes" / f"{evaluation.name}.nc"
+
+
+def examples_file(folder: Path, evaluation: Evaluation) -> Path:
+    return folder / "examples" / f"{evaluation.name}.nc"
+
+
+def read(path: Path, schema: str, spec: Spec, evaluation: Evaluation | None = None) -> xr.Dataset:
+    """Return a stored result; Damaged where it answers another question than the one asked."""
+    data = results.load(path, schema)
+    stored: list[tuple[str, Spec | Evaluation]] = [("spec", spec)]
+    if evaluation is not None:
+        stored.append(("evaluation", evaluation))
+    for name, asked in stored:
+        try:
+            found = type(asked).from_json(data.attrs.get(name, ""))
+        except (ValueError, TypeError) as error:
+            raise Damaged(f"{path} carries no readable {name}; delete it and ask again") from error
+        if found.canonical() != asked.canonical():
+            raise Damaged(
+                f"{path} holds another {name} than its name says: {json.dumps(found.canonical())} instead of "
+                f"{json.dumps(asked.canonical())}; delete it and ask again"
+            )
+    return data
+
+
+def find(spec: Spec, evaluation: Evaluation | None = None, *, mend: bool = False) -> xr.Dataset | None:
+    """Return the stored history of a run, or its outcomes under an evaluation; None where there are none yet.
+
+    `mend` sets a damaged file of data/runs/ aside (as .damaged) and returns None; without it Damaged is raised.
+    """
+    for folder in places(spec):
+        path = folder / "history.nc" if evaluation is None else outcomes_file(folder, evaluation)
+        if not path.exists():
+            continue
+        try:
+            return read(path, HISTORY if evaluation is None else OUTCOMES, spec, evaluation)
+        except Damaged:
+            if not mend or folder != place(spec):
+                raise
+            path.replace(path.with_suffix(".damaged"))
+    return None
+
+
+def weights_file(spec: Spec) -> Path:
+    """Return the weights of a trained run; UserError where only its recorded results are here."""
+    for folder in places(spec):
+        if (folder / WEIGHTS).exists():
+            return folder / WEIGHTS
+    raise UserError(f"the weights of {spec.name} are not here, only its results: `classwise run` trains it anew")
+
+
+@cache
+def commit() -> str:
+    """Return the commit of the checkout, with "+" where files differ from it; "" outside git."""
+    git = ["git", "-C", str(checkout())]
+    try:
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
+        dirty = subprocess.run([*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
+
+
+def provenance(spec: Spec, device: str, threads: int, evaluation: Evaluation | None = None) -> dict[str, str]:
+    """Return the attributes that every result carries."""
+    attrs = {
+        "spec": spec.json(),
+        "id": spec.id,
+        "version": classwise.__version__,
+        "commit": commit(),
+        "torch": version("torch"),
+        "device": device,
+        "threads": str(threads),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return attrs | ({"evaluation": evaluation.json()} if evaluation is not None else {})
+
+
+def stored() -> Iterator[Path]:
+    """Yield the folders of all finished runs, computed here and recorded."""
+    for kind in ("runs", "recorded"):
+        for history in sorted((data_folder() / kind).glob("*/*/*/history.nc")):
+            yield history.parent

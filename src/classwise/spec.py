@@ -1,0 +1,193 @@
+"""A Spec decides a training, an Evaluation decides a question put to it: plain values, checked at the door, with an id.
+
+Names of datasets, models, attacks and defences are checked by `run`, which knows the tables.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Self, get_type_hints
+
+from classwise.errors import UserError, unknown
+from classwise.options import suits
+
+# Raised when the mathematics of training changes, so that no stale run is taken for a new one.
+RECIPE = 1
+
+Scalar = str | int | float | bool | None
+NORMS = ("linf", "l2")
+
+
+def radius(eps: str | int | float, norm: str = "linf", name: str = "eps") -> str:
+    """Return a radius as a tidy string that keeps it exactly ("8/255", "0.031"), after checking it.
+
+    Pixels run from 0 to 1; an Linf radius of 1 or more is taken for a slip of the unit.
+    """
+    try:
+        value = Fraction(str(eps).strip())
+    except (ValueError, ZeroDivisionError):
+        raise UserError(f"{name}={eps!r} is not a number; write a radius like 0.2 or 8/255") from None
+    if value < 0:
+        raise UserError(f"{name}={eps} is negative; a radius is 0 or more, like {str(eps).lstrip('-')}")
+    if norm == "linf" and value >= 1:
+        raise UserError(f"{name}={eps} covers the whole range of a pixel, 0 to 1; did you mean {eps}/255?")
+    text = str(eps).strip()
+    return text if "/" in text else format(Decimal(text).normalize(), "f")
+
+
+def _check_types(item: Any, what: str) -> None:
+    hints = get_type_hints(type(item))
+    for each in fields(item):
+        value, hint = getattr(item, each.name), hints[each.name]
+        if each.name in ("options", "attack_options"):
+            good = isinstance(value, Mapping) and all(suits(part, Scalar) for part in value.values())
+            wanted = "a mapping of names to plain values"
+        elif each.name == "classes":
+            good = isinstance(value, tuple) and all(isinstance(part, str) for part in value)
+            wanted = "names of classes"
+        else:
+            good, wanted = suits(value, hint), getattr(hint, "__name__", str(hint))
+        if not good:
+            raise UserError(f"{what}: {each.name} must be {wanted}, got {value!r} ({type(value).__name__})")
+
+
+def _at_least(item: Any, what: str, **bounds: float) -> None:
+    for name, low in bounds.items():
+        value = getattr(item, name)
+        if value is not None and not value >= low:
+            raise UserError(f"{what}: {name} must be {low} or more, got {value}")
+
+
+def _fixed(each: Any) -> Any:
+    """Return the default of a dataclass field; MISSING where it must be given."""
+    return each.default_factory() if each.default_factory is not MISSING else each.default
+
+
+def _named(cls: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return values for the fields of a dataclass as JSON gives them back, checked for unknown names."""
+    names = [each.name for each in fields(cls)]
+    for name in values:
+        if name not in names:
+            raise unknown(f"field of {what}", name, names)
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
+class _Plain:
+    """What Spec and Evaluation share: canonical JSON without the fields that stand at their default, and its hash."""
+
+    def canonical(self) -> dict[str, Any]:
+        """Return the fields that differ from their default, radii as exact fractions."""
+        values = asdict(self)  # type: ignore[call-overload]
+        changed = {each.name: values[each.name] for each in fields(self) if values[each.name] != _fixed(each)}  # type: ignore[arg-type]
+        if changed.get("eps") is not None:
+            changed["eps"] = str(Fraction(changed["eps"]))
+        return changed
+
+    @property
+    def id(self) -> str:
+        """Ten hexadecimal digits: equal for equal content, whatever fields are added later."""
+        text = json.dumps({"recipe": RECIPE, **self.canonical()}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    def json(self) -> str:
+        """Return all fields and the recipe number as JSON text that `from_json` reads back."""
+        return json.dumps({"recipe": RECIPE, **asdict(self)}, sort_keys=True)  # type: ignore[call-overload]
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return what `json` wrote."""
+        values = json.loads(text)
+        values.pop("recipe", None)
+        return cls(**_named(cls, values, cls.__name__))
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+@dataclass(frozen=True, kw_only=True, eq=True, unsafe_hash=False)
+class Spec(_Plain):
+    """A training.
+
+    dataset, model, defence, attack, probe: names of the tables in images, models, defences and attacks.
+    classes: the classes that are trained on, () for all. options: of the defence. eps: the radius of the inner attack and of
+    the probe, in pixels of 0 to 1, with its norm. attack: the inner attack, None for the defence's own; batch_norm: its mode,
+    "eval" or "train". probe: the attack that measures valid and test, after every `measure` epochs, the first and the last.
+    lr, momentum, weight_decay, schedule, epochs, batch: of the optimiser. seed: of the split, the weights and the training.
+    """
+
+    dataset: str
+    eps: str
+    seed: int = 0
+    defence: str = "pgd-at"
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    model: str = "small-cnn"
+    width: int = 16
+    classes: tuple[str, ...] = ()
+    norm: str = "linf"
+    attack: str | None = None
+    attack_options: Mapping[str, Scalar] = field(default_factory=dict)
+    batch_norm: str = "eval"
+    probe: str = "pgd-10"
+    measure: int = 1
+    optimiser: str = "sgd"
+    lr: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    schedule: str = "one-cycle"
+    epochs: int = 24
+    batch: int = 128
+
+    def __post_init__(self) -> None:
+        if self.norm not in NORMS:
+            raise unknown("norm", self.norm, NORMS)
+        object.__setattr__(self, "eps", radius(self.eps, self.norm))
+        _check_types(self, "a run")
+        _at_least(self, "a run", width=1, measure=1, lr=0, momentum=0, weight_decay=0, epochs=1, batch=2, seed=0)
+
+    @property
+    def name(self) -> str:
+        """The name of the run's folder."""
+        return f"{self.defence}-{self.id}"
+
+    __hash__ = _Plain.__hash__
+
+
+@dataclass(frozen=True, kw_only=True, eq=True, unsafe_hash=False)
+class Evaluation(_Plain):
+    """A question put to a trained run.
+
+    attack, options: the attack and what is changed in it. eps, norm: its radius; None for that of the run. split: "train",
+    "valid" or "test". per_class: how many images of each class, None for all. checkpoint: which weights; "last". seed: of the
+    attack and of the choice of images.
+    """
+
+    attack: str = "clean"
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    eps: str | None = None
+    norm: str | None = None
+    split: str = "test"
+    per_class: int | None = None
+    checkpoint: str = "last"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.norm is not None and self.norm not in NORMS:
+            raise unknown("norm", self.norm, NORMS)
+        if self.eps is not None:
+            object.__setattr__(self, "eps", radius(self.eps, self.norm or "linf", "eval_eps"))
+        _check_types(self, "an evaluation")
+        _at_least(self, "an evaluation", per_class=1, seed=0)
+
+    def of(self, spec: Spec) -> "Evaluation":
+        """Return the evaluation with the run's own radius and norm where it states none."""
+        return replace(self, eps=self.eps if self.eps is not None else spec.eps, norm=self.norm or spec.norm)
+
+    @property
+    def name(self) -> str:
+        """The name of the file that keeps its outcomes, without the ending."""
+        return f"{self.attack}-{self.id}"
+
+    __hash__ = _Plain.__hash__

@@ -1,0 +1,94 @@
+"""Which runs and evaluations each section of each paper needs, at each scale."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from classwise.errors import UserError, unknown
+from classwise.spec import Evaluation, Spec
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The same experiments, smaller: what every run of a scale shares, and its seeds.
+
+    run: fields of Spec. seeds: the repetitions. budget: the seconds one section may take on the machine the scale is meant for.
+    """
+
+    run: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    budget: float
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a paper: its title, the defences it trains and the evaluations it asks of each."""
+
+    title: str
+    defences: tuple[str, ...]
+    evaluations: tuple[Evaluation, ...]
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Runs, and the questions to put to each of them."""
+
+    specs: tuple[Spec, ...]
+    evaluations: tuple[Evaluation, ...]
+
+    @property
+    def asked(self) -> list[tuple[Spec, tuple[Evaluation, ...]]]:
+        """Each run with the questions put to it."""
+        return [(spec, self.evaluations) for spec in self.specs]
+
+
+SCALES: dict[str, Scale] = {
+    # scikit-learn's digits on a CPU: five stratified folds, a few seconds a run.
+    "quick": Scale(
+        run={"dataset": "digits", "model": "small-cnn", "width": 16, "eps": "0.2", "epochs": 24, "measure": 2},
+        seeds=(0, 1, 2, 3, 4),
+        budget=120,
+    ),
+}
+
+_UNDER_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
+
+SECTIONS: dict[str, Section] = {
+    "tian2021/4-1-class-bias": Section("Class-biased learning", ("standard", "pgd-at", "trades"), _UNDER_PGD),
+    "tian2021/4-2-class-relations": Section("The relations among classes", ("standard", "pgd-at", "trades"), _UNDER_PGD),
+}
+
+
+def request(
+    section: str,
+    scale: str = "quick",
+    *,
+    seeds: Sequence[int] | None = None,
+    defences: Sequence[str] | None = None,
+    eval_eps: str | float | None = None,
+    **changed: Any,
+) -> Request:
+    """Return what a section asks for at a scale; None leaves what the scale or the section says.
+
+    seeds, defences: other repetitions and defences. eval_eps: the radius of the evaluations, by default that of the training.
+    `changed`: other fields of Spec, such as dataset or eps. A slip is a UserError that names the nearest valid name.
+    """
+    if section not in SECTIONS:
+        raise unknown("section", section, SECTIONS)
+    if scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
+    asked, size = SECTIONS[section], SCALES[scale]
+    for name, given in (("seeds", seeds), ("defences", defences)):
+        if given is not None and (isinstance(given, str) or not given):
+            raise UserError(f"{name} must be a list with at least one member, got {given!r}")
+    fields = {**size.run, **asked.run, **{name: value for name, value in changed.items() if value is not None}}
+    specs = tuple(
+        Spec(**{**fields, "defence": defence, "seed": seed})
+        for defence in (asked.defences if defences is None else defences)
+        for seed in (size.seeds if seeds is None else seeds)
+    )
+    evaluations = asked.evaluations
+    if eval_eps is not None:
+        evaluations = tuple(Evaluation(**{**vars(one), "eps": eval_eps}) for one in evaluations)
+    return Request(specs, evaluations)
