@@ -1,7 +1,7 @@
 """Measures of counts[label, predicted], in percent; further dimensions stay as they are.
 
 Counts under no attack give accuracy, counts under an attack robust accuracy: one function serves both. A class without images
-has no rate: it is NaN, and so are the measures over all classes (-0 images are not 0 %).
+has no rate: it is NaN, and so are the measures over all classes.
 """
 
 from collections.abc import Callable, Mapping
@@ -93,7 +93,7 @@ def worst_k(count: xr.DataArray, share: float = 0.2) -> xr.DataArray:
     rates = accuracy(count)
     lowest = np.sort(rates.values, axis=rates.get_axis_num("label"))
     ordered = rates.copy(data=lowest).isel(label=slice(kept))
-    return ordered.mean("label", skipna=False).rename("worst_k")
+    return ordered.mean("label").where(rates.notnull().all("label")).rename("worst_k")
 
 
 def mcd(count: xr.DataArray) -> xr.DataArray:

@@ -66,6 +66,13 @@ def _fixed(each: Any) -> Any:
     return each.default_factory() if each.default_factory is not MISSING else each.default
 
 
+def _tidy(value: Any) -> Any:
+    """Return plain values with whole floats as ints: 2.0 and 2 are the same number."""
+    if isinstance(value, dict):
+        return {name: _tidy(part) for name, part in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _named(cls: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Return values for the fields of a dataclass as JSON gives them back, checked for unknown names."""
     names = [each.name for each in fields(cls)]
@@ -80,7 +87,7 @@ class _Plain:
 
     def canonical(self) -> dict[str, Any]:
         """Return the fields that differ from their default, radii as exact fractions."""
-        values = asdict(self)  # type: ignore[call-overload]
+        values = _tidy(asdict(self))  # type: ignore[call-overload]
         changed = {each.name: values[each.name] for each in fields(self) if values[each.name] != _fixed(each)}  # type: ignore[arg-type]
         if changed.get("eps") is not None:
             changed["eps"] = str(Fraction(changed["eps"]))

@@ -82,6 +82,9 @@ def request(
     for name, given in (("seeds", seeds), ("defences", defences)):
         if given is not None and (isinstance(given, str) or not given):
             raise UserError(f"{name} must be a list with at least one member, got {given!r}")
+    for name in changed:
+        if name not in Spec.__dataclass_fields__:
+            raise unknown("parameter", name, [*Spec.__dataclass_fields__, "seeds", "defences", "eval_eps"])
     fields = {**size.run, **asked.run, **{name: value for name, value in changed.items() if value is not None}}
     specs = tuple(
         Spec(**{**fields, "defence": defence, "seed": seed})

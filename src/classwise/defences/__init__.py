@@ -7,7 +7,7 @@ from classwise.defences.adversary import BATCH_NORM_MODES
 from classwise.defences.averaging import Averaging, Unaveraged
 from classwise.defences.calibrations import Calibration, Uniform
 from classwise.defences.objectives import Adversarial, Objective, Standard, Trades
-from classwise.errors import unknown
+from classwise.errors import UserError, unknown
 from classwise.options import configure
 
 __all__ = ["BATCH_NORM_MODES", "DEFENCES", "Defence", "build"]
@@ -47,7 +47,9 @@ def build(name: str, options: Mapping[str, object] | None = None) -> Defence:
     names = {field.name: role for role, part in parts.items() for field in fields(part)}  # type: ignore[arg-type]
     for option in rest:
         if option not in names:
-            raise unknown(f"option of defence {name!r}", option, names or ["none"])
+            if not names:
+                raise UserError(f"defence {name!r} takes no options, got {option}={rest[option]!r}")
+            raise unknown(f"option of defence {name!r}", option, names)
     for role, part in parts.items():
         own = {option: value for option, value in rest.items() if names[option] == role}
         parts[role] = configure(part, own, f"defence {name!r}")

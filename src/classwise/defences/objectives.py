@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from classwise.defences.adversary import Adversary
+from classwise.errors import UserError
 
 
 class Cost(NamedTuple):
@@ -59,6 +60,10 @@ class Trades:
     """
 
     beta: float = 6.0
+
+    def __post_init__(self) -> None:
+        if not self.beta >= 0:
+            raise UserError(f"beta must be 0 or more, got {self.beta}")
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, beta: Tensor, adversary: Adversary) -> Cost:
         """Return CE(f(x), y) + beta KL(f(x) || f(x')), where x' maximises the divergence; both arguments carry gradients."""

@@ -3,7 +3,7 @@
 Torch is imported only where something is computed: reading what is there takes no more than xarray.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,21 +14,42 @@ from classwise.errors import UserError
 from classwise.run import store
 from classwise.spec import Evaluation, Spec
 
-# Fields that are dimensions of a combined Dataset even where they do not vary.
+# Fields that are dimensions of a combined Dataset even where they do not vary; the first names the owner of the options.
 _ALWAYS = {Spec: ("defence", "seed"), Evaluation: ("attack",)}
 
 
+def _flat(item: Spec | Evaluation) -> dict[str, Any]:
+    """Return the fields of a spec or evaluation with each option as a field of its own (inner attack: attack_...)."""
+    values: dict[str, Any] = {}
+    for name, value in vars(item).items():
+        if isinstance(value, Mapping):
+            prefix = "attack_" if name == "attack_options" else ""
+            values |= {prefix + option: part for option, part in value.items()}
+        else:
+            values[name] = value if isinstance(value, int | float | str) and not isinstance(value, bool) else str(value)
+    return values
+
+
 def _varied(items: Sequence[Spec] | Sequence[Evaluation]) -> list[str]:
-    """Return the names of the fields that become dimensions: those that always do, then those that differ between items."""
-    kind = type(items[0])
-    always = _ALWAYS[kind]
-    rest = [each.name for each in fields(kind) if each.name not in always]
-    return [*always, *(name for name in rest if len({str(getattr(item, name)) for item in items}) > 1)]
+    """Return the fields that become dimensions: those that always do, then those that differ.
+
+    An option counts only where it differs between items of the same defence or attack.
+    """
+    always, flat = _ALWAYS[type(items[0])], [_flat(item) for item in items]
+    plain = {each.name for each in fields(items[0])}
+    varied = list(always)
+    for name in dict.fromkeys(name for values in flat for name in values):
+        groups: dict[Any, set[Any]] = {}
+        for values in flat:
+            groups.setdefault(None if name in plain else values[always[0]], set()).add(values.get(name, ""))
+        if name not in varied and any(len(group) > 1 for group in groups.values()):
+            varied.append(name)
+    return varied
 
 
-def _value(item: Any, name: str) -> Any:
-    value = getattr(item, name)
-    return value if isinstance(value, int | float | str) and not isinstance(value, bool) else str(value)
+def _key(item: Spec | Evaluation, names: Sequence[str]) -> dict[str, Any]:
+    flat = _flat(item)
+    return {name: flat.get(name, "") for name in names}
 
 
 def _combine(rows: list[tuple[dict[str, Any], xr.Dataset]]) -> xr.Dataset:
@@ -62,7 +83,7 @@ def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
     """
     names = _varied(specs)
     found = [(spec, _get(spec, None, workers, specs, [])) for spec in dict.fromkeys(specs)]
-    rows = [({name: _value(spec, name) for name in names}, data) for spec, data in found]
+    rows = [(_key(spec, names), data) for spec, data in found]
     whole = _combine(rows)
     return whole.assign_attrs(_sources(rows))
 
@@ -78,9 +99,9 @@ def outcomes(specs: Sequence[Spec], evaluations: Sequence[Evaluation], *, worker
     for spec in dict.fromkeys(specs):
         for evaluation in dict.fromkeys(evaluations):
             data = _get(spec, evaluation.of(spec), workers, specs, evaluations)
-            key = {name: _value(spec, name) for name in names}
-            key |= {f"eval_{name}" if name in (*names, "eps", "seed") else name: _value(evaluation, name) for name in asked}
-            rows.append((key, data))
+            question = _key(evaluation, asked).items()
+            key = {f"eval_{name}" if name in (*names, "eps", "seed") else name: value for name, value in question}
+            rows.append((_key(spec, names) | key, data))
     return _combine(rows).assign_attrs(_sources(rows))
 
 

@@ -104,13 +104,13 @@ def _plan(spec: Spec) -> training.Plan:
 
 
 def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
-    """Train a run that is not there yet, going on from its checkpoint if it has one; write weights and history.
+    """Train a run whose history or weights are not there yet, going on from its checkpoint; write both.
 
     Another process that trains the same run is waited for. Diverged is raised where the loss is no longer finite.
     """
     folder = store.place(spec)
     with store.lock(folder):
-        if store.find(spec, mend=mend) is not None:
+        if store.find(spec, mend=mend) is not None and store.weights(spec) is not None:
             return
         data = {name: split(spec, name) for name in images.SPLITS}
         model = models.build(spec.model, data["train"], spec.width, spec.seed)
@@ -119,17 +119,18 @@ def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
         state = training.begin(model, plan, len(classes), convert.number(spec.eps), spec.optimiser, spec.seed, **rates)
         recorder = Recorder(spec, classes)
         _resume(folder / store.CHECKPOINT, spec, state, recorder, mend=mend)
-        report("train", state.epoch, spec.epochs)
+        kept = state.epoch
+        report("train", kept, spec.epochs)
         try:
             for epoch in training.train(state, data["train"], plan):
                 recorder.add(epoch)
                 if recorder.due(epoch.number):
                     recorder.measure(epoch.number, model, data)
                 _checkpoint(folder / store.CHECKPOINT, spec, state, recorder)
-                report("train", epoch.number, spec.epochs)
+                kept = epoch.number
+                report("train", kept, spec.epochs)
         except training.Diverged as error:
-            kept = folder / store.CHECKPOINT
-            good = f"the last good state is {kept} (epoch {state.epoch})" if kept.exists() else "no epoch was finished"
+            good = f"the last good state is {folder / store.CHECKPOINT} (epoch {kept})" if kept else "no epoch was finished"
             raise training.Diverged(f"{spec.name}: {error}; {good}; a smaller lr may help") from None
         results.write(folder / store.WEIGHTS, safetensors.torch.save(convert.plain(model.state_dict())))
         results.write(folder / "spec.json", spec.json().encode())
@@ -164,7 +165,9 @@ def _resume(path: Path, spec: Spec, state: training.State, recorder: Recorder, *
 def model_of(spec: Spec) -> models.Classifier:
     """Return a trained run's model in eval mode, on the device."""
     model = models.build(spec.model, split(spec, "train"), spec.width)
-    path = store.weights_file(spec)
+    path = store.weights(spec)
+    if path is None:
+        raise UserError(f"the weights of {spec.name} are not here, only its results; remove its recorded folder to train it anew")
     try:
         model.load_state_dict(safetensors.torch.load_file(path))
     except Exception as error:  # safetensors raises its own kinds, torch a RuntimeError with all keys

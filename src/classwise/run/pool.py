@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.managers import SyncManager
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.context import BaseContext
 from typing import Any
 
 from rich.console import Console
@@ -57,9 +57,20 @@ class Job:
 _events: Any = None
 
 
-def _adopt(events: Any) -> None:
+def _adopt(events: Any, environment: dict[str, str]) -> None:
     global _events  # each worker process has one queue to the parent
     _events = events
+    # The server that workers are forked from keeps the environment it was started with.
+    os.environ.update(environment)
+
+
+def _context() -> BaseContext:
+    """Return how workers start: forked from a server that has imported torch once, where the system can do that."""
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["classwise.run.compute"])
+    return context
 
 
 def _work(number: int, job: Job) -> None:
@@ -123,26 +134,25 @@ def _serially(jobs: Sequence[Job], board: "Board") -> dict[int, Exception]:
 
 
 def _at_once(jobs: Sequence[Job], workers: int, board: "Board") -> dict[int, Exception]:
-    context, errors = get_context("spawn"), {}
-    manager: SyncManager
-    with context.Manager() as manager:
-        events = manager.Queue()
-        with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, initializer=_adopt, initargs=(events,)) as pool:
-            futures: dict[Future[None], int] = {pool.submit(_work, number, job): number for number, job in enumerate(jobs)}
-            listener = threading.Thread(target=_listen, args=(events, board), daemon=True)
-            listener.start()
-            try:
-                for future in as_completed(futures):
-                    number = futures[future]
-                    failure = future.exception()
-                    if failure is not None:
-                        errors[number] = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
-                    board.finish(number, errors.get(number))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        events.put(None)
-        listener.join()
+    context = _context()
+    events, errors = context.Queue(), {}
+    listener = threading.Thread(target=_listen, args=(events, board), daemon=True)
+    listener.start()
+    with ProcessPoolExecutor(
+        min(workers, len(jobs)), mp_context=context, initializer=_adopt, initargs=(events, dict(os.environ))
+    ) as pool:
+        futures: dict[Future[None], int] = {pool.submit(_work, number, job): number for number, job in enumerate(jobs)}
+        try:
+            for future in as_completed(futures):
+                number, failure = futures[future], future.exception()
+                if failure is not None:
+                    errors[number] = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
+                board.finish(number, errors.get(number))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    events.put(None)
+    listener.join()
     return errors
 
 

@@ -14,7 +14,6 @@ from filelock import FileLock
 
 import classwise
 from classwise import results
-from classwise.errors import UserError
 from classwise.results import Damaged
 from classwise.spec import Evaluation, Spec
 
@@ -94,12 +93,9 @@ def find(spec: Spec, evaluation: Evaluation | None = None, *, mend: bool = False
     return None
 
 
-def weights_file(spec: Spec) -> Path:
-    """Return the weights of a trained run; UserError where only its recorded results are here."""
-    for folder in places(spec):
-        if (folder / WEIGHTS).exists():
-            return folder / WEIGHTS
-    raise UserError(f"the weights of {spec.name} are not here, only its results: `classwise run` trains it anew")
+def weights(spec: Spec) -> Path | None:
+    """Return the weights of a trained run; None where they are not here, as for recorded results."""
+    return next((folder / WEIGHTS for folder in places(spec) if (folder / WEIGHTS).exists()), None)
 
 
 @cache

@@ -1,0 +1,75 @@
+"""What the tests of the book need of a browser."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+DISABLED = ("background-networking", "component-update", "gpu", "sync")
+# How light each text of the charts is, from 0 to 1; numbers in the cells of a matrix stand on a ground of their own.
+LIGHTNESS = """() => [...document.querySelectorAll(
+    ".vega-embed svg text:not(.mark-rect.role-mark ~ .mark-text.role-mark text)")].map(one => {
+  const [red, green, blue] = getComputedStyle(one).fill.match(/[\\d.]+/g).map(Number);
+  return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
+})"""
+
+
+def installed() -> str | None:
+    return next(filter(None, map(shutil.which, PROGRAMS)), None)
+
+
+@contextmanager
+def launched(program: str) -> Iterator[Browser]:
+    args = ["--no-sandbox", "--no-first-run", *(f"--disable-{one}" for one in DISABLED)]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=args)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(browser: Browser, path: Path, scheme: str = "light", width: int = 1280) -> Iterator[Page]:
+    """Open a page without a network; leaving it fails if it raised an error, warned, or asked for anything but files."""
+    wrong: list[str] = []
+    context = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": width, "height": 900})
+    try:
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+        page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else wrong.append(asked.url))
+        page.on("requestfailed", lambda asked: wrong.append(f"failed: {asked.url}"))
+        page.goto(path.as_uri())
+        yield page
+    except BaseException as error:
+        error.add_note(f"what went wrong on the page: {wrong}")
+        raise
+    finally:
+        context.close()
+    assert wrong == []
+
+
+def holding(page: Page, control: str) -> Locator:
+    """Return the chart that has a control of that name."""
+    return page.locator(".vega-embed").filter(has=page.locator(f"[name={control}]"))
+
+
+def choose(chart: Locator, **choices: str) -> None:
+    """Set controls of a chart."""
+    for name, value in choices.items():
+        control = chart.locator(f"[name={name}]")
+        if control.get_attribute("type") == "range":
+            control.fill(value)
+        else:
+            control.select_option(value)
+
+
+def attributes(marks: Locator, name: str) -> list[str]:
+    return marks.evaluate_all("(all, name) => all.map(one => one.getAttribute(name))", name)
+
+
+def number(mark: Locator, script: str) -> float:
+    """Return a number of one mark, such as "getBBox().height"."""
+    return float(mark.evaluate(f"one => one.{script}"))

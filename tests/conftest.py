@@ -1,0 +1,26 @@
+"""What the tests share."""
+
+import pytest
+import torch
+
+from classwise.spec import Spec
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """A data folder of the test's own."""
+    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def small() -> Spec:
+    """A training of about a second."""
+    return Spec(dataset="digits", eps="0.2", width=4, epochs=3, attack="pgd-10", attack_options={"steps": 2})
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)

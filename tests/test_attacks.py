@@ -1,0 +1,189 @@
+"""Laws of every attack in the table, and what each is by definition."""
+
+import pytest
+import torch
+from torch import nn
+
+from classwise import attacks, images, models
+from classwise.attacks import ATTACKS, FGSM, PGD
+from classwise.attacks.ascent import LOSSES, STARTS, margin, slope
+from classwise.balls import L2, Linf
+from classwise.defences import DEFENCES
+from classwise.errors import UserError
+from classwise.training import Plan, begin, train
+
+BALLS = [Linf(0.15), Linf(torch.linspace(0, 0.3, 60)), L2(0.8)]
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture(scope="module")
+def victim():
+    """A network that gets most digits right and withstands some attacks, and sixty images it never saw."""
+    data = images.load("digits", "train")
+    model = models.build("small-cnn", data, width=4)
+    plan = Plan(DEFENCES["pgd-at"], PGD(steps=2), "linf", "eval", "one-cycle", 0.1, 6, 64)
+    for _ in train(begin(model, plan, 10, 0.15, "sgd", 0, momentum=0.9, weight_decay=5e-4), data, plan):
+        pass
+    return model.eval(), *images.load("digits", "test").batch(slice(0, 60))
+
+
+def right(model, x, y):
+    with torch.no_grad():
+        return model(x).argmax(1) == y
+
+
+@pytest.mark.parametrize("ball", BALLS, ids=["linf", "radius per image", "l2"])
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_stays_in_the_ball_and_leaves_the_model_as_it_was(victim, name, ball):
+    model, x, y = victim
+    model.zero_grad(set_to_none=True)
+    model.head.weight.requires_grad_(False)
+    state = {key: value.clone() for key, value in model.state_dict().items()}
+    rng = torch.random.get_rng_state()
+    try:
+        attacked = ATTACKS[name](model, x, y, ball, seeded())
+        assert ball.contains(attacked, x).all()
+        assert not attacked.requires_grad
+        assert not model.training
+        assert not model.head.weight.requires_grad
+        assert model.head.bias.requires_grad
+        assert all(parameter.grad is None for parameter in model.parameters())
+        assert all(torch.equal(value, model.state_dict()[key]) for key, value in state.items())
+        assert torch.equal(rng, torch.random.get_rng_state())
+    finally:
+        model.head.weight.requires_grad_(True)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_repeats_under_a_seed_and_never_raises_accuracy(victim, name):
+    model, x, y = victim
+    attacked = ATTACKS[name](model, x, y, BALLS[0], seeded())
+    assert torch.equal(attacked, ATTACKS[name](model, x, y, BALLS[0], seeded()))
+    assert right(model, attacked, y).sum() <= right(model, x, y).sum()
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_radius_of_zero_changes_nothing(victim, name):
+    model, x, y = victim
+    assert torch.equal(ATTACKS[name](model, x, y, Linf(0.0), seeded()), x)
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_pgd_breaks_images_from_every_start_with_every_loss(victim, start, loss):
+    model, x, y = victim
+    attacked = PGD(steps=10, start=start, loss=loss)(model, x, y, Linf(0.15), seeded())
+    assert right(model, attacked, y).sum() < right(model, x, y).sum() - 10
+
+
+def test_fgsm_is_one_full_step(victim):
+    model, x, y = victim
+    gradient = slope(model, x, y, LOSSES["ce"])[1]
+    expected = (x + 0.15 * gradient.sign()).clamp(0, 1)
+    assert torch.allclose(FGSM()(model, x, y, Linf(0.15), seeded()), expected, atol=1e-6)
+    one = PGD(steps=1, step=0.15, start="none")
+    assert torch.equal(FGSM()(model, x, y, Linf(0.15), seeded()), one(model, x, y, Linf(0.15), seeded()))
+
+
+def test_the_step_is_absolute_or_follows_the_radius(victim):
+    model, x, y = victim
+    x = x.clamp(0.4, 0.6)
+    ball = Linf(torch.linspace(0.01, 0.3, 60))
+    fixed = PGD(steps=1, step=0.005, start="none")(model, x, y, ball, seeded())
+    relative = PGD(steps=4, rate=1.0, start="none")
+    assert torch.allclose(ball.distance(fixed, x), torch.tensor(0.005), atol=1e-6)
+    once = relative._uphill(x, torch.ones_like(x), x, ball)
+    assert torch.allclose(ball.distance(once, x), ball.radius / 4, atol=1e-6)
+
+
+def test_any_is_monotone_in_steps_and_restarts(victim):
+    model, x, y = victim
+    ball, broken = Linf(0.12), []
+    for steps, restarts in ((1, 1), (3, 1), (10, 1), (10, 2), (10, 4)):
+        attack = PGD(steps=steps, step=0.03, success="any", restarts=restarts)
+        broken.append(~right(model, attack(model, x, y, ball, seeded()), y))
+    for fewer, more in zip(broken, broken[1:], strict=False):
+        assert not (fewer & ~more).any()
+    assert broken[-1].sum() > broken[0].sum()
+
+
+def test_any_keeps_the_first_broken_iterate_and_counts_clean_mistakes(victim):
+    model, x, y = victim
+    wrong = (y + 1) % 10
+    assert torch.equal(
+        PGD(success="any")(model, x[right(model, x, y)], wrong[right(model, x, y)], Linf(0.2), seeded()), x[right(model, x, y)]
+    )
+    last = PGD(steps=10, start="none")(model, x, y, Linf(0.12), seeded())
+    any_ = PGD(steps=10, start="none", success="any")(model, x, y, Linf(0.12), seeded())
+    assert not (~right(model, last, y) & right(model, any_, y)).any()
+
+
+def test_restarts_under_last_keep_what_is_broken(victim):
+    model, x, y = victim
+    once = PGD(steps=3)(model, x, y, Linf(0.12), seeded())
+    often = PGD(steps=3, restarts=5)(model, x, y, Linf(0.12), seeded())
+    broken = ~right(model, once, y)
+    assert broken.any()
+    assert torch.equal(once[broken], often[broken])
+    assert (~right(model, often, y)).sum() >= broken.sum()
+
+
+def test_a_soft_target_of_certainty_is_a_label(victim):
+    model, x, y = victim
+    hard = PGD(steps=5)(model, x, y, Linf(0.15), seeded())
+    soft = PGD(steps=5)(model, x, nn.functional.one_hot(y, 10).float(), Linf(0.15), seeded())
+    assert torch.allclose(hard, soft, atol=1e-6)
+
+
+def test_the_margin_is_the_lead_of_the_best_other_class():
+    logits = torch.tensor([[1.0, 5.0, 3.0], [1.0, 5.0, 3.0]])
+    assert margin(logits, torch.tensor([1, 0])).tolist() == [-2.0, 4.0]
+
+
+def test_a_linear_classifier_is_broken_exactly_within_its_distance():
+    """For a linear model the least Linf distance to another class is margin / |difference of weights|_1."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(9, 2))
+    x = torch.full((40, 1, 3, 3), 0.5) + 0.05 * torch.randn(40, 1, 3, 3, generator=seeded(3))
+    weight = model[1].weight[0] - model[1].weight[1]
+    with torch.no_grad():
+        gap = model(x)[:, 0] - model(x)[:, 1]
+    y, distance = (gap < 0).long(), gap.abs() / weight.abs().sum()
+    for factor, broken in ((0.99, False), (1.01, True)):
+        attacked = PGD(steps=20)(model, x, y, Linf(distance.detach() * factor), seeded())
+        assert (right(model, attacked, y) != broken).all()
+
+
+def test_train_mode_is_respected_not_changed(victim):
+    model, x, y = victim
+    before = model.body[1].running_mean.clone()
+    model.train()
+    try:
+        PGD(steps=2)(model, x, y, Linf(0.1), seeded())
+        assert model.training
+        assert not torch.equal(before, model.body[1].running_mean)
+    finally:
+        model.body[1].running_mean.copy_(before)
+        model.eval()
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: attacks.build("pdg-20"), "did you mean 'pgd-20'"),
+        (lambda: attacks.build("pgd-20", {"step_size": 0.1}), "unknown option of attack 'pgd-20' 'step_size'"),
+        (lambda: attacks.build("pgd-20", {"steps": "many"}), "steps must be int, got 'many'"),
+        (lambda: attacks.build("pgd-20", {"steps": 0}), "steps must be 1 or more"),
+        (lambda: attacks.build("pgd-20", {"step": -0.1}), "step must be above 0"),
+        (lambda: attacks.build("pgd-20", {"start": "unifrom"}), "did you mean 'uniform'"),
+        (lambda: attacks.build("pgd-20", {"loss": "cw"}), "unknown loss 'cw'"),
+        (lambda: attacks.build("pgd-20", {"success": "all"}), "unknown success 'all'"),
+        (lambda: attacks.build("clean", {"steps": 1}), "takes no options"),
+        (lambda: margin(torch.zeros(1, 3), torch.ones(1, 3) / 3), "needs labels"),
+    ],
+)
+def test_slips_are_named(call, says):
+    with pytest.raises(UserError, match=says):
+        call()

@@ -1,0 +1,71 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from classwise.balls import BALLS, L2, Linf
+
+
+def image(seed, n=6):
+    return torch.rand(n, 1, 4, 4, generator=torch.Generator().manual_seed(seed))
+
+
+radii = st.one_of(
+    st.floats(0, 0.9),
+    st.lists(st.floats(0, 0.9), min_size=6, max_size=6).map(lambda each: torch.tensor(each, dtype=torch.float32)),
+)
+
+
+@pytest.mark.parametrize("kind", BALLS.values(), ids=BALLS)
+@given(radius=radii, seed=st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_a_projected_image_lies_in_the_ball_and_stays_where_it_is(kind, radius, seed):
+    ball, centre = kind(radius), image(seed)
+    far = centre + 3 * (image(seed + 1) - 0.5)
+    near = ball.project(far, centre)
+    assert ball.contains(near, centre).all()
+    assert torch.allclose(ball.project(near, centre), near, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", BALLS.values(), ids=BALLS)
+def test_samples_fill_the_ball_and_its_surface(kind, generator):
+    centre, ball = torch.full((2000, 1, 2, 2), 0.5), kind(0.3)
+    inside = ball.distance(ball.sample(centre, generator), centre)
+    surface = ball.distance(ball.sample(centre, generator, surface=True), centre)
+    assert inside.max() <= 0.3 + 1e-6
+    # Uniform in a volume of four dimensions: the share within a fraction q of the radius is q to the fourth.
+    assert float((inside < 0.15).float().mean()) == pytest.approx(0.5**4, abs=0.02)
+    assert torch.allclose(surface, torch.tensor(0.3), atol=1e-5)
+
+
+def test_linf_moves_each_pixel_by_the_step(generator):
+    x, gradient = image(0), torch.randn(6, 1, 4, 4, generator=generator)
+    steps = torch.tensor([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
+    moved = Linf(0.5).ascend(x, gradient, steps) - x
+    assert torch.allclose(moved, steps.view(-1, 1, 1, 1) * gradient.sign(), atol=1e-6)
+
+
+def test_l2_moves_along_the_gradient_and_stands_still_without_one(generator):
+    gradient = torch.randn(6, 1, 4, 4, generator=generator)
+    gradient[0] = 0
+    moved = L2(1.0).ascend(image(0), gradient, 0.2) - image(0)
+    assert L2(1.0).length(moved).tolist() == pytest.approx([0] + [0.2] * 5, abs=1e-5)
+    assert torch.cosine_similarity(moved[1:].flatten(1), gradient[1:].flatten(1)).tolist() == pytest.approx([1] * 5, abs=1e-4)
+
+
+def test_l2_projection_is_the_nearest_point_of_the_ball():
+    centre, x = torch.full((1, 1, 1, 2), 0.5), torch.tensor([[[[0.9, 0.8]]]])
+    assert L2(0.25).project(x, centre).flatten().tolist() == pytest.approx([0.7, 0.65])
+
+
+def test_a_radius_per_image_goes_with_its_image():
+    ball = Linf(torch.tensor([0.1, 0.2, 0.3]))
+    assert ball.at(torch.tensor([2, 0])).radius.tolist() == pytest.approx([0.3, 0.1])
+    assert ball.at(torch.tensor([False, True, False])).radius.tolist() == pytest.approx([0.2])
+    assert Linf(0.1).at(torch.tensor([1])) == Linf(0.1)
+
+
+def test_contains_tells_the_ball_and_the_range_apart():
+    centre = torch.full((4, 1, 1, 1), 0.9)
+    x = torch.tensor([0.9, 1.0, 1.05, 0.7]).view(4, 1, 1, 1)
+    assert Linf(0.15).contains(x, centre).tolist() == [True, True, False, False]

@@ -1,0 +1,255 @@
+"""The built book in a real browser: opened from its files, without a network."""
+
+import json
+import os
+import re
+
+import pytest
+import yaml
+from browser import LIGHTNESS, attributes, choose, holding, installed, launched, number, opened
+from playwright.sync_api import Locator, Page, expect
+from rich.console import Console
+
+from classwise import book as bookmaker
+from classwise import metrics, run, study
+from classwise.run import store
+
+TOC = yaml.safe_load((store.checkout() / "book" / "_toc.yml").read_text())
+NOTEBOOKS = [chapter["file"] for part in TOC["parts"] for chapter in part["chapters"]]
+BIAS, RELATIONS = "tian2021/4-1-class-bias", "tian2021/4-2-class-relations"
+START = {
+    "chosen_class": "3",
+    "chosen_defence": "trades",
+    "chosen_images": "attacked",
+    "chosen_split": "test",
+    "chosen_epoch": "24",
+}
+
+both = pytest.mark.parametrize("scheme", ["light", "dark"])
+every_page = pytest.mark.parametrize("name", [TOC["root"], *NOTEBOOKS])
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    found = installed()
+    if found is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium found; install it, on Debian: apt install chromium")
+    return found
+
+
+@pytest.fixture(scope="session")
+def book(program):
+    """The folder of the built book."""
+    return bookmaker.build("quick", Console(stderr=True)).parent
+
+
+@pytest.fixture(scope="module")
+def visit(program, book):
+    # Of this module only: while a browser is there, Playwright's event loop runs, and no other can.
+    with launched(program) as browser:
+        yield lambda name, *how: opened(browser, book / f"{name}.html", *how)
+
+
+@pytest.fixture(scope="module")
+def bias(visit):
+    """A page for tests that say all they need of its state."""
+    with visit(BIAS) as page:
+        yield page
+
+
+@pytest.fixture
+def explorer(bias) -> Locator:
+    return holding(bias, "chosen_class")
+
+
+@pytest.fixture
+def gallery(bias) -> Locator:
+    return holding(bias, "gallery_class")
+
+
+@pytest.fixture(scope="module")
+def history(book):
+    return metrics.forms(run.history(study.request(BIAS).specs)["count"].sum("seed").load())
+
+
+def charts(name: str) -> int:
+    """Return how many charts the cells of a page returned."""
+    path = bookmaker.build_folder() / "executed" / f"{name}.ipynb"
+    cells = json.loads(path.read_text())["cells"] if path.exists() else []
+    shown = [output.get("data", {}).get("text/html", "") for cell in cells for output in cell.get("outputs", [])]
+    return sum("vegaEmbed(" in "".join(html) for html in shown)
+
+
+def all_drawn(page: Page, name: str) -> None:
+    expect(page.locator(".vega-embed > svg")).to_have_count(charts(name))
+
+
+def line(explorer: Locator) -> Locator:
+    return explorer.locator(".mark-line.role-mark path[stroke-width='3']")
+
+
+def bars(explorer: Locator, label: str = "") -> Locator:
+    return explorer.locator(f".mark-rect.role-mark path[aria-label*='answered as: {label}']")
+
+
+def legend_colour(page: Page, label: str) -> str:
+    entries = page.locator(".vega-embed").first.locator(".label_legend_entries > g")
+    return str(entries.filter(has_text=label).locator(".role-legend-symbol path").get_attribute("stroke"))
+
+
+def answers(history, chosen: dict[str, str]) -> dict[str, int]:
+    """Return how many images of the chosen class were answered as what."""
+    where = {"label": chosen["chosen_class"], "defence": chosen["chosen_defence"], "epoch": int(chosen["chosen_epoch"])}
+    row = history.sel(where | {"images_are": chosen["chosen_images"], "split": chosen["chosen_split"]}).to_series()
+    return {str(label): int(count) for label, count in row.items() if count or label == chosen["chosen_class"]}
+
+
+def expect_bars(explorer: Locator, counted: dict[str, int]) -> None:
+    for label, count in counted.items():
+        expect(bars(explorer, label)).to_have_attribute("aria-label", re.compile(rf"\bcount: {count};"))
+    expect(bars(explorer)).to_have_count(len(counted))
+
+
+@both
+@every_page
+def test_a_page_draws_all_its_charts_without_an_error_or_a_network(visit, name, scheme):
+    with visit(name, scheme) as page:
+        all_drawn(page, name)
+        expect(page.locator("html")).to_have_attribute("data-theme", scheme)
+        drawn = page.locator(".vega-embed > svg").all()
+        assert bool(drawn) == (name in NOTEBOOKS)
+        assert all(chart.locator(".role-mark > *").count() for chart in drawn)
+
+
+@every_page
+def test_a_page_fits_a_phone(visit, name):
+    with visit(name, "light", 375) as page:
+        all_drawn(page, name)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        boxes = [chart.bounding_box() for chart in page.locator(".vega-embed > svg").all()]
+        assert all(box["x"] >= 0 and box["x"] + box["width"] <= 375 for box in boxes)
+
+
+def test_formulas_are_set(visit):
+    with visit(RELATIONS) as page:
+        expect(page.locator("mjx-container > svg").first).to_be_visible()
+        expect(page.locator("mjx-container")).to_have_count(page.locator("article .math").count())
+        expect(page.locator("[data-mjx-error]")).to_have_count(0)
+        prose = " ".join(page.locator("article p, article li").all_inner_texts())
+        assert "$" not in prose
+        assert "\\" not in prose
+
+
+@both
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_text_of_charts_stands_out_from_the_page(visit, name, scheme):
+    with visit(name, scheme) as page:
+        all_drawn(page, name)
+        lightness = page.evaluate(LIGHTNESS)
+        assert len(lightness) > 100
+        assert min(lightness) > 0.5 if scheme == "dark" else max(lightness) < 0.5
+
+
+@both
+def test_another_scheme_redraws_the_charts_and_keeps_what_was_chosen(visit, scheme):
+    with visit(BIAS, scheme) as page:
+        all_drawn(page, BIAS)
+        explorer = holding(page, "chosen_class")
+        choose(explorer, chosen_class="7", chosen_epoch="10")
+        expect(line(explorer)).to_have_attribute("stroke", legend_colour(page, "7"))
+        drawn = str(line(explorer).get_attribute("d"))
+        page.locator("button.theme-switch-button").click()
+        old, new = ("#000", "#fff") if scheme == "light" else ("#fff", "#000")
+        expect(page.locator(f".role-axis-label text[fill='{old}']")).to_have_count(0)
+        expect(page.locator(f".vega-embed > svg:has(.role-axis-label text[fill='{new}'])")).to_have_count(charts(BIAS))
+        expect(explorer.locator("[name=chosen_class]")).to_have_value("7")
+        expect(explorer.locator("[name=chosen_epoch]")).to_have_value("10")
+        expect(line(explorer)).to_have_attribute("d", drawn)
+
+
+@pytest.mark.parametrize(
+    ("control", "value"),
+    [
+        ("chosen_class", "7"),
+        ("chosen_defence", "pgd-at"),
+        ("chosen_images", "clean"),
+        ("chosen_split", "train"),
+        ("chosen_epoch", "4"),
+    ],
+)
+def test_a_choice_shows_what_was_counted(explorer, history, control, value):
+    before, after = answers(history, START), answers(history, START | {control: value})
+    assert before != after
+    choose(explorer, **START)
+    expect_bars(explorer, before)
+    drawn = line(explorer).get_attribute("d")
+    choose(explorer, **{control: value})
+    expect_bars(explorer, after)
+    assert (line(explorer).get_attribute("d") == drawn) == (control == "chosen_epoch")
+
+
+@pytest.mark.parametrize("label", ["3", "8"])
+def test_the_chosen_class_has_its_colour_and_when_clean_the_tallest_bar(bias, explorer, label):
+    choose(explorer, **START | {"chosen_class": label, "chosen_images": "clean"})
+    colour = legend_colour(bias, label)
+    expect(line(explorer)).to_have_attribute("stroke", colour)
+    expect(bars(explorer, label)).to_have_attribute("fill", colour)
+    heights = [number(bar, "getBBox().height") for bar in bars(explorer).all()]
+    assert len(heights) > 1
+    assert number(bars(explorer, label), "getBBox().height") == max(heights)
+
+
+@pytest.mark.parametrize(("epoch", "measured"), [("10", "10"), ("5", "4")])
+def test_the_epoch_is_marked_and_shown_as_it_was_last_measured(explorer, history, epoch, measured):
+    choose(explorer, **START | {"chosen_epoch": epoch})
+    expect_bars(explorer, answers(history, START | {"chosen_epoch": measured}))
+    rule = explorer.locator(".mark-rule.role-mark").first.locator("line")
+    expect(rule).not_to_have_count(0)
+    across = "transform.baseVal[0].matrix.e"
+    last = explorer.locator(".mark-symbol.role-mark path").last
+    assert number(rule.first, across) / number(last, across) == pytest.approx(int(epoch) / 24)
+
+
+def test_the_gallery_shows_four_images_of_the_chosen_class_in_three_forms(gallery):
+    shown = {}
+    for label in ("0", "3"):
+        choose(gallery, gallery_class=label)
+        for form in ("clean", "perturbation", "attacked"):
+            expect(gallery.locator(f"image[aria-label*='form: {form}; label: {label};']")).to_have_count(4)
+        expect(gallery.locator("image")).to_have_count(12)
+        expect(gallery.locator(".mark-text.role-mark text")).to_have_count(12)
+        shown[label] = set(attributes(gallery.locator("image"), "href"))
+    assert len(shown["0"]) == len(shown["3"]) == 12
+    assert not shown["0"] & shown["3"]
+
+
+def test_another_defence_changes_the_attacked_images_and_not_the_clean_ones(gallery):
+    clean, attacked = (gallery.locator(f"image[aria-label*='form: {form}; label: 5;']") for form in ("clean", "attacked"))
+    choose(gallery, gallery_class="5", gallery_defence="trades")
+    expect(attacked).to_have_count(4)
+    images, old = attributes(clean, "href"), attributes(attacked, "href")
+    choose(gallery, gallery_defence="standard")
+    expect(attacked.first).not_to_have_attribute("href", old[0])
+    assert attributes(clean, "href") == images
+    assert not set(attributes(attacked, "href")) & set(old)
+
+
+def test_a_click_in_the_legend_fades_the_other_classes(bias):
+    chart = bias.locator(".vega-embed").first
+    lines = chart.locator(".mark-line.role-mark path")
+    expect(lines).to_have_count(60)
+    chart.locator(".role-legend-label text").filter(has_text="3").click()
+    bright = chart.locator(".mark-line.role-mark path[opacity='1']")
+    expect(bright).to_have_count(6)
+    assert set(attributes(bright, "stroke")) == {legend_colour(bias, "3")}
+    assert sum(float(opacity) < 0.5 for opacity in attributes(lines, "opacity")) == 54
+
+
+def test_a_mark_under_the_pointer_tells_its_class(bias, explorer):
+    choose(explorer, **START | {"chosen_class": "8"})
+    explorer.locator(".mark-symbol.role-mark path[aria-label*='label: 8;']").nth(5).hover()
+    tooltip = bias.locator("#vg-tooltip-element")
+    expect(tooltip).to_be_visible()
+    assert "8" in tooltip.locator(".value").all_inner_texts()
+    bias.mouse.move(1, 1)
+    expect(tooltip).to_be_hidden()

@@ -1,0 +1,77 @@
+import pytest
+import torch
+
+from classwise import images
+from classwise.errors import UserError
+
+
+@pytest.fixture
+def test_split():
+    return images.load("digits", "test", seed=0)
+
+
+def test_five_seeds_test_every_image_once():
+    folds = [images.load("digits", "test", seed).index for seed in range(5)]
+    assert torch.cat(folds).sort().values.tolist() == list(range(1797))
+
+
+@pytest.mark.parametrize("seed", [0, 3, 7])
+def test_the_splits_of_a_seed_share_nothing_and_leave_nothing_out(seed):
+    parts = [images.load("digits", split, seed).index for split in images.SPLITS]
+    assert torch.cat(parts).sort().values.tolist() == list(range(1797))
+
+
+def test_the_classes_of_a_fold_are_balanced(test_split):
+    counted = test_split.labels.bincount()
+    assert counted.min() >= 34
+    assert counted.max() <= 37
+
+
+def test_the_next_five_seeds_cut_anew():
+    assert images.load("digits", "test", 0).index.tolist() != images.load("digits", "test", 5).index.tolist()
+
+
+def test_pixels_are_bytes_and_batches_are_floats_up_to_one(test_split):
+    x, y = test_split.batch(slice(0, 10))
+    assert test_split.pixels.dtype == torch.uint8
+    assert x.shape == (10, 1, 8, 8)
+    assert (x.dtype, float(x.min()), float(x.max())) == (torch.float32, 0.0, 1.0)
+    assert y.tolist() == test_split.labels[:10].tolist()
+    assert sum(len(part) for _, part in test_split.batches(100)) == len(test_split)
+
+
+def test_only_numbers_the_classes_anew_and_keeps_the_names_of_images(test_split):
+    some = test_split.only(["8", "3"])
+    assert some.classes == ("3", "8")
+    assert some.labels.unique().tolist() == [0, 1]
+    names = {int(place): test_split.classes[label] for place, label in zip(test_split.index, test_split.labels, strict=True)}
+    assert all(names[int(place)] == some.classes[label] for place, label in zip(some.index, some.labels, strict=True))
+
+
+def test_without_is_the_rest(test_split):
+    rest = test_split.without(["3"])
+    assert rest.classes == tuple("012456789")
+    assert len(rest) == int((test_split.labels != 3).sum())
+
+
+def test_per_class_is_stratified_and_repeats(test_split):
+    some = test_split.per_class(4, seed=1)
+    assert some.labels.bincount().tolist() == [4] * 10
+    assert some.index.tolist() == test_split.per_class(4, seed=1).index.tolist()
+    assert some.index.tolist() != test_split.per_class(4, seed=2).index.tolist()
+    assert len(test_split.per_class(1000, seed=0)) == len(test_split)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda one: images.load("digit", "test"), "did you mean 'digits'"),
+        (lambda one: images.load("digits", "tests"), "did you mean 'test'"),
+        (lambda one: one.only(["3", "eight"]), "unknown class 'eight'"),
+        (lambda one: one.without(["10"]), "unknown class '10'"),
+        (lambda one: one.only(["3"]), "at least two"),
+    ],
+)
+def test_slips_are_named(test_split, call, says):
+    with pytest.raises(UserError, match=says):
+        call(test_split)

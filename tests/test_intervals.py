@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+from classwise import intervals, metrics, results
+from classwise.errors import UserError
+
+RATES = np.array([0.92, 0.58, 0.84, 0.60, 0.78, 0.81, 0.89, 0.87, 0.36, 0.49])
+NAMES = list("0123456789")
+
+
+def drawn(rng, n=180):
+    matrix = np.zeros((10, 10), int)
+    for place, rate in enumerate(RATES):
+        right = rng.binomial(n, rate)
+        matrix[place, place], matrix[place, (place + 1) % 10] = right, n - right
+    return xr.DataArray(matrix, dims=("label", "predicted"), coords={"label": NAMES, "predicted": NAMES})
+
+
+def test_wilson_is_the_closed_form():
+    bounds = intervals.wilson(drawn(np.random.default_rng(0)).sel(label=["8"]), level=0.95)
+    right = int(drawn(np.random.default_rng(0)).sel(label="8", predicted="8"))
+    expected = stats.binomtest(right, 180).proportion_ci(0.95, method="wilson")
+    assert bounds.sel(bound="low").item() == pytest.approx(100 * expected.low)
+    assert bounds.sel(bound="high").item() == pytest.approx(100 * expected.high)
+
+
+def test_wilson_together_is_wider_and_nothing_is_known_without_images():
+    count = drawn(np.random.default_rng(0))
+    one, all_ = intervals.wilson(count), intervals.wilson(count, together=True)
+    assert ((all_.sel(bound="high") - all_.sel(bound="low")) > (one.sel(bound="high") - one.sel(bound="low"))).all()
+    count[3] = 0
+    assert np.isnan(intervals.wilson(count).sel(label="3")).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "truth"),
+    [("worst", 36), ("mcd", 56), ("cv", 1e4 * RATES.var()), ("cv_unbiased", 1e4 * RATES.var()), ("overall", 100 * RATES.mean())],
+)
+def test_bootstrap_intervals_hold_the_truth_about_as_often_as_they_say(name, truth):
+    """With 150 studies at 95 %, fewer than 85 % would be three standard errors too few for an honest interval of 92 %."""
+    rng, hits = np.random.default_rng(1), 0
+    for study in range(150):
+        low, _, high = intervals.bootstrap(drawn(rng), metrics.MEASURES[name], draws=300, seed=study).values
+        hits += low <= truth <= high
+    assert hits / 150 >= 0.85
+
+
+def test_the_plain_percentile_interval_would_not(monkeypatch):
+    """Ten classes alike: their spread is all noise, and resampling doubles it; the interval must reach down to nothing."""
+    rng = np.random.default_rng(2)
+    count = drawn(rng)
+    for place in range(10):
+        right = rng.binomial(180, 0.5)
+        count[place] = 0
+        count[place, place], count[place, (place + 1) % 10] = right, 180 - right
+    low, value, _ = intervals.bootstrap(count, metrics.cv).values
+    assert low < value / 10
+    assert np.quantile(metrics.cv(intervals.resample(count)), 0.025) > low
+
+
+def test_seeds_are_clusters():
+    same = xr.concat([drawn(np.random.default_rng(0), 90)] * 4, dim="seed").assign_coords(seed=range(4))
+    apart = same.copy()
+    for seed in (0, 1):
+        apart[seed] = 0
+        apart[seed].values[np.diag_indices(10)] = 90
+    width = {
+        name: np.ptp(intervals.bootstrap(one, metrics.overall, over=["seed"]).values[[0, 2]])
+        for name, one in (("s", same), ("a", apart))
+    }
+    assert width["a"] > 3 * width["s"]
+    pooled = intervals.bootstrap(same, metrics.overall, over=["seed"]).sel(bound="value")
+    assert float(pooled) == pytest.approx(float(metrics.overall(same.sum("seed"))))
+
+
+def test_resampling_keeps_the_number_of_images_and_repeats():
+    count = results.mock()["count"].isel(epoch=-1).sel(split="test")
+    again = intervals.resample(count, draws=50)
+    assert (again.sum("predicted") == 40).all()
+    assert again.dims == ("draw", "attack", "label", "predicted")
+    assert again.equals(intervals.resample(count, draws=50))
+    assert (
+        abs(
+            float(
+                again.mean("draw").sel(attack="clean").sel(label="3", predicted="3")
+                - count.sel(attack="clean", label="3", predicted="3")
+            )
+        )
+        < 2
+    )
+
+
+def test_resampling_over_an_unknown_dimension_is_named():
+    with pytest.raises(UserError, match="cannot resample over 'sed'"):
+        intervals.resample(results.mock()["count"], over=["sed"])
+
+
+def test_symmetry_test_tells_structure_from_chance():
+    rng = np.random.default_rng(0)
+    half = np.triu(rng.pareto(1.0, (10, 10)) * 4, 1)
+    symmetrical = xr.DataArray(
+        half + half.T + 50 * np.eye(10), dims=("label", "predicted"), coords={"label": NAMES, "predicted": NAMES}
+    )
+    assert intervals.symmetry_test(symmetrical, draws=500) < 0.01
+    chance = [
+        intervals.symmetry_test(symmetrical.copy(data=rng.pareto(1.0, (10, 10)) * 4 + 50 * np.eye(10)), draws=200)
+        for _ in range(40)
+    ]
+    assert np.mean(np.array(chance) < 0.05) <= 0.2
+    assert 0.3 < np.mean(chance) < 0.7
+
+
+def test_mcnemar_is_the_sign_test_on_the_images_that_differ():
+    one = results.mock("outcomes 1", per_class=4)
+    other = one.copy(deep=True)
+    one["flipped"][:] = False
+    other["flipped"][:] = False
+    other["flipped"][:6] = True
+    assert intervals.mcnemar(one, other) == pytest.approx(2 * 0.5**6)
+    assert intervals.mcnemar(one, one) == 1
+    other["truth"][:6] = -1
+    assert intervals.mcnemar(one, other) == 1

@@ -1,0 +1,87 @@
+"""The command line, as its user meets it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from classwise.__main__ import main
+from classwise.errors import unknown
+from classwise.run import compute, store
+from classwise.spec import Evaluation
+
+
+def command(monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["classwise", *words])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return stopped.value.code
+
+
+@pytest.fixture
+def trained(data, small):
+    compute.train(small)
+    compute.evaluate(small, Evaluation(attack="pgd-10", options={"steps": 2}))
+    return small
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "tian2021/4-1-clas-bias"], "did you mean 'tian2021/4-1-class-bias'"),
+        (["run", "--scale", "quik"], "unknown scale 'quik' (did you mean 'quick'?)"),
+        (["book", "--scale", "papers"], "unknown scale 'papers'"),
+        (["render", "tian2021/4-1-class-bais"], "unknown notebook"),
+        (["render", "tian2021/4-1-class-bias", "-p", "sed=[1]"], "unknown parameter 'sed' (did you mean 'seeds'?)"),
+        (["render", "tian2021/4-1-class-bias", "-p", "dataset=digit"], "unknown dataset 'digit' (did you mean 'digits'?)"),
+        (["render", "tian2021/4-1-class-bias", "-p", "defences=[tardes]"], "unknown defence 'tardes' (did you mean 'trades'?)"),
+        (["render", "tian2021/4-1-class-bias", "-p", "eps=8"], "did you mean 8/255"),
+        (["render", "tian2021/4-1-class-bias", "-p", "eps=-0.1"], "negative"),
+        (["render", "tian2021/4-1-class-bias", "-p", "eval_eps=2"], "eval_eps=2 covers the whole range"),
+        (["show", "abc"], "there are no runs yet; `classwise run` computes them"),
+    ],
+)
+def test_a_slip_is_one_sentence_and_exit_code_2_and_nothing_runs(data, monkeypatch, capsys, words, says):
+    assert command(monkeypatch, *words) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert "Traceback" not in error
+    assert len(error.strip().splitlines()) == 1
+    assert not (data / "runs").exists()
+
+
+def test_list_and_show_say_what_is_there(trained, monkeypatch, capsys):
+    assert command(monkeypatch, "list") == 0
+    listed = capsys.readouterr().out
+    assert trained.id in listed
+    assert "pgd-10" in listed
+    assert command(monkeypatch, "show", trained.id) == 0
+    shown = capsys.readouterr().out
+    assert shown.count(" to ") == 14
+    assert "worst" in shown
+    assert command(monkeypatch, "show", "0123456789") == 2
+
+
+def test_list_names_a_damaged_run_and_goes_on(trained, monkeypatch, capsys):
+    (store.place(trained) / "history.nc").write_bytes(b"")
+    assert command(monkeypatch, "list") == 0
+    assert "truncated" in capsys.readouterr().err
+
+
+def test_a_run_that_fails_is_exit_code_1(data, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise RuntimeError("1 of 1 runs failed")
+
+    monkeypatch.setattr("classwise.run.pool.ensure", fail)
+    assert command(monkeypatch, "run") == 1
+    assert "1 of 1 runs failed" in capsys.readouterr().err
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "classwise", "--help"], capture_output=True, text=True, check=True)
+    for name in ("run", "list", "show", "render", "book", "serve"):
+        assert name in done.stdout
+
+
+def test_unknown_names_without_a_neighbour_only_list_what_there_is():
+    assert str(unknown("scale", "xyz", ["quick"])) == "unknown scale 'xyz'; there are: quick"

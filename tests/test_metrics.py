@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+import xarray as xr
+
+from classwise import metrics, results
+from classwise.errors import UserError
+
+# Tian et al. 2021, Table 1, Madry under PGD: accuracies of the ten classes, CV and MCD as printed.
+MADRY_PGD = [63.8, 71.6, 39.1, 25.3, 36.7, 38.6, 57.4, 59.5, 63.1, 66.8]
+
+
+def counted(matrix):
+    names = [chr(97 + place) for place in range(len(matrix))]
+    return xr.DataArray(np.array(matrix), dims=("label", "predicted"), coords={"label": names, "predicted": names})
+
+
+def of_rates(rates, n=1000):
+    matrix = np.diag(np.round(np.array(rates) * n / 100).astype(int))
+    for place in range(len(rates)):
+        matrix[place, (place + 1) % len(rates)] = n - matrix[place, place]
+    return counted(matrix)
+
+
+@pytest.fixture
+def three():
+    return counted([[8, 1, 1], [3, 6, 1], [0, 5, 5]])
+
+
+def test_rates_of_a_small_matrix(three):
+    assert metrics.accuracy(three).values.tolist() == [80, 60, 50]
+    assert float(metrics.overall(three)) == pytest.approx(100 * 19 / 30)
+    assert float(metrics.worst(three)) == 50
+    assert float(metrics.mcd(three)) == 30
+    assert float(metrics.worst_k(three, 0.5)) == 55
+    assert float(metrics.cv(three)) == pytest.approx(np.var([80, 60, 50]))
+    assert metrics.confusion(three).sel(label="c").values.tolist() == [0, 50, 50]
+    assert metrics.misclassified(three).sel(label="b").values.tolist() == [30, 0, 10]
+
+
+def test_cv_and_mcd_are_those_of_the_paper():
+    count = of_rates(MADRY_PGD)
+    assert float(metrics.mcd(count)) == pytest.approx(46.3, abs=0.05)
+    assert float(metrics.cv(count)) == pytest.approx(224.3, abs=0.25)
+
+
+def test_unbiased_cv_is_unbiased():
+    rng, truth = np.random.default_rng(0), np.array(MADRY_PGD) / 100
+    plain, unbiased = [], []
+    for _ in range(400):
+        count = of_rates(100 * rng.binomial(50, truth) / 50, n=50)
+        plain.append(float(metrics.cv(count)))
+        unbiased.append(float(metrics.cv_unbiased(count)))
+    target = np.var(100 * truth)
+    room = 3 * np.std(unbiased) / np.sqrt(len(unbiased))
+    assert np.mean(unbiased) == pytest.approx(target, abs=room)
+    assert np.mean(plain) > target + room
+
+
+def test_a_class_without_images_has_no_rate_and_neither_have_the_measures():
+    count = counted([[5, 5, 0], [0, 0, 0], [0, 0, 10]])
+    assert np.isnan(metrics.accuracy(count).values).tolist() == [False, True, False]
+    for name in ("worst", "worst_k", "mcd", "cv", "cv_unbiased"):
+        assert np.isnan(metrics.MEASURES[name](count)), name
+    assert float(metrics.overall(count)) == 75
+
+
+def test_counts_take_a_verdict_not_an_answer():
+    outcomes = results.mock("outcomes 1", per_class=5)
+    outcomes["flipped"][0] = False
+    outcomes["answer"][0] = 3
+    outcomes["truth"][1] = -1
+    count = metrics.counts(outcomes)
+    assert int(count.sum()) == 49
+    assert int(count.sel(label="0", predicted="0")) == int((~outcomes.flipped[[0, 2, 3, 4]]).sum())
+    expected = np.zeros((10, 10), int)
+    for truth, answer, flipped in zip(outcomes.truth.values, outcomes.answer.values, outcomes.flipped.values, strict=True):
+        if truth >= 0:
+            expected[truth, answer if flipped else truth] += 1
+    assert (count.values == expected).all()
+
+
+def test_measures_keep_further_dimensions(three):
+    stacked = xr.concat([three, three * 2], dim="seed").expand_dims(attack=["clean"])
+    for name, measure in metrics.MEASURES.items():
+        assert set(measure(stacked).dims) == {"seed", "attack"}, name
+        assert measure(stacked).isel(seed=0, attack=0).item() == pytest.approx(measure(three).item()), name
+
+
+def test_symmetry_is_one_for_a_symmetrical_matrix_and_negative_for_an_opposed_one():
+    rng = np.random.default_rng(0)
+    half = np.triu(rng.integers(0, 30, (6, 6)), 1)
+    whole = half + half.T
+    assert float(metrics.symmetry(counted(whole + np.diag(200 - whole.sum(1))))) == pytest.approx(1)
+    cycle = np.roll(np.eye(5, dtype=int) * 20, 1, axis=1) + np.eye(5, dtype=int) * 80
+    assert float(metrics.symmetry(counted(cycle))) < 0
+
+
+def test_groups_are_found_and_maximise_the_modularity():
+    matrix = np.full((6, 6), 1) + np.kron(np.eye(2, dtype=int), np.full((3, 3), 20))
+    matrix[[0, 1], :] = matrix[[1, 0], :]
+    shuffled = counted(matrix)[[0, 3, 1, 4, 2, 5], [0, 3, 1, 4, 2, 5]]
+    group = metrics.groups(shuffled)
+    assert {tuple(sorted(members.label.values)) for _, members in group.groupby(group)} == {("a", "b", "c"), ("d", "e", "f")}
+    assert float(metrics.within(shuffled, group)) > 80
+    assert float(metrics.within(metrics.even(shuffled), group)) == pytest.approx(40)
+
+
+def test_forms_put_all_attacks_side_by_side_with_clean():
+    history = results.mock(accuracies={"clean": 1.0, "pgd-10": 0.5, "other": 0.0})["count"]
+    count = metrics.forms(history)
+    assert count.images_are.values.tolist() == ["clean", "attacked"]
+    assert (count.sel(images_are="clean") == history.sel(attack="clean")).all()
+    assert (count.sel(images_are="attacked") == history.sel(attack=["pgd-10", "other"]).sum("attack")).all()
+
+
+def test_measured_leaves_out_epochs_without_counts():
+    count = results.mock(epochs=4)["count"].copy()
+    count[[0, 2]] = 0
+    assert metrics.measured(count).epoch.values.tolist() == [2, 4]
+
+
+def test_an_unknown_measure_is_named():
+    with pytest.raises(UserError, match="did you mean 'mcd'"):
+        metrics.measure("mdc")

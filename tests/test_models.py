@@ -1,0 +1,46 @@
+import pytest
+import torch
+
+from classwise import images, models
+from classwise.errors import UserError
+
+
+@pytest.fixture
+def train():
+    return images.load("digits", "train")
+
+
+def test_logits_are_the_head_of_the_features(train):
+    model = models.build("small-cnn", train, width=4).eval()
+    x, _ = train.batch(slice(0, 7))
+    assert model(x).shape == (7, 10)
+    assert torch.equal(model.head(model.features(x)), model(x))
+
+
+def test_pixels_are_normalised_inside(train):
+    model = models.build("small-cnn", train, width=4).eval()
+    x, _ = train.batch(slice(None))
+    seen = []
+    model.body[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    model(x)
+    assert seen[0].mean() == pytest.approx(0, abs=1e-5)
+    assert seen[0].std() == pytest.approx(1, abs=1e-4)
+    assert {"mean", "std"} <= set(model.state_dict())
+
+
+def test_the_seed_decides_the_weights_and_nothing_else(train):
+    before = torch.random.get_rng_state()
+    one, same, other = (models.build("small-cnn", train, 4, seed).head.weight for seed in (0, 0, 1))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_any_size_and_number_of_classes_fits(train):
+    odd = images.Images(torch.zeros(5, 3, 9, 7, dtype=torch.uint8), torch.arange(5) % 3, torch.arange(5), ("a", "b", "c"))
+    assert models.build("small-cnn", odd, 2)(torch.rand(2, 3, 9, 7)).shape == (2, 3)
+
+
+def test_an_unknown_model_is_named(train):
+    with pytest.raises(UserError, match="did you mean 'small-cnn'"):
+        models.build("small_cnn", train, 4)

@@ -1,0 +1,140 @@
+"""The form of the notebooks, and parameters that are checked before anything runs."""
+
+import ast
+
+import nbformat
+import pytest
+import yaml
+
+from classwise import notebooks, study
+from classwise.errors import UserError
+from classwise.run.store import checkout
+
+NAMES = notebooks.names()
+
+
+@pytest.fixture(params=NAMES)
+def notebook(request):
+    return nbformat.read(notebooks.find(request.param), as_version=4)
+
+
+def code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_every_section_has_a_notebook_and_every_notebook_a_place_in_the_book():
+    toc = yaml.safe_load((checkout() / "book" / "_toc.yml").read_text())
+    listed = [chapter["file"] for part in toc["parts"] for chapter in part["chapters"]]
+    assert sorted(listed) == NAMES
+    assert set(study.SECTIONS) <= set(NAMES)
+
+
+def test_notebooks_are_stored_without_outputs(notebook):
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code(notebook))
+    assert notebook.metadata.kernelspec.name == "python3"
+
+
+def test_cells_are_short_and_hold_no_functions_and_no_torch(notebook):
+    assert 18 <= len(notebook.cells) <= 34
+    for cell in code(notebook):
+        assert len(cell.source.splitlines()) <= 6, cell.source
+        for node in ast.walk(ast.parse(cell.source)):
+            assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda), cell.source
+            assert not (isinstance(node, ast.Import | ast.ImportFrom) and "torch" in ast.unparse(node)), cell.source
+
+
+def test_every_chart_is_introduced_by_prose(notebook):
+    assert notebook.cells[0].cell_type == "markdown"
+    assert notebook.cells[0].source.startswith("# ")
+    kinds = [cell.cell_type for cell in notebook.cells]
+    assert kinds.count("markdown") >= 0.4 * len(kinds)
+
+
+def test_one_cell_holds_the_parameters_each_with_a_type_and_a_comment(notebook):
+    (cell,) = [cell for cell in code(notebook) if "parameters" in cell.metadata.get("tags", [])]
+    for line in cell.source.splitlines():
+        (node,) = ast.parse(line).body
+        assert isinstance(node, ast.AnnAssign), line
+        assert "  # " in line, line
+
+
+@pytest.mark.parametrize("name", study.SECTIONS)
+def test_the_parameters_of_a_section_are_those_of_its_request(name):
+    known = notebooks.parameters(notebooks.find(name))
+    assert known["seeds"] == "list[int] | None"
+    assert study.request(name, **dict.fromkeys(set(known) - {"scale"})) == study.request(name)
+
+
+def test_parameters_are_read_as_people_write_them():
+    text = 'dataset=digits seeds=[0,1] eps=0.1 eval_eps=8/255 defences=[standard, pgd-at] scale="quick" x=None'
+    assert notebooks.parse(text) == {
+        "dataset": "digits",
+        "seeds": [0, 1],
+        "eps": 0.1,
+        "eval_eps": "8/255",
+        "defences": ["standard", "pgd-at"],
+        "scale": "quick",
+        "x": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("sed=[0]", "unknown parameter 'sed' .did you mean 'seeds'"),
+        ("seeds=3", r"seeds must be list\[int\] \| None, got 3"),
+        ("seeds=[a]", r"seeds must be list\[int\] \| None, got \['a'\]"),
+        ("dataset=7", r"dataset must be str \| None, got 7"),
+        ("eps=[0.1]", "eps must be float"),
+        ("eps", "not of the form name=value"),
+    ],
+)
+def test_slips_in_parameters_are_named(text, says):
+    with pytest.raises(UserError, match=says):
+        notebooks.check(notebooks.find("tian2021/4-1-class-bias"), notebooks.parse(text))
+
+
+def test_a_notebook_is_found_by_any_of_its_names():
+    path = notebooks.find("tian2021/4-1-class-bias")
+    assert notebooks.find("notebooks/tian2021/4-1-class-bias.ipynb") == path
+    with pytest.raises(UserError, match="did you mean 'tian2021/4-1-class-bias'"):
+        notebooks.find("tian2021/4-1-class-bais")
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(*cells):
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(notebook, tmp_path / "source.ipynb")
+        return tmp_path / "source.ipynb"
+
+    return write
+
+
+def test_a_notebook_that_fails_is_kept_aside_with_its_traceback(written, tmp_path):
+    good, failed = tmp_path / "out.ipynb", tmp_path / "failed" / "out.ipynb"
+    good.write_text("the last good one")
+    with pytest.raises(notebooks.NotebookFailed, match=r"source.ipynb failed: ZeroDivisionError: division by zero; see .*failed"):
+        notebooks.execute(written("x = 1", "x / 0"), good, {}, failed)
+    assert good.read_text() == "the last good one"
+    assert "ZeroDivisionError" in failed.read_text()
+    assert not list(tmp_path.glob("*.part*"))
+
+
+def test_a_kernel_that_dies_is_named(written, tmp_path):
+    with pytest.raises(notebooks.NotebookFailed, match="DeadKernelError"):
+        notebooks.execute(written("import os; os._exit(3)"), tmp_path / "out.ipynb", {}, tmp_path / "failed.ipynb")
+
+
+def test_a_standalone_page_needs_no_network(written, tmp_path):
+    source = written("import altair as alt", "alt.Chart(alt.Data(values=[{'x': 1}])).mark_point().encode(x='x:Q')")
+    notebooks.execute(source, tmp_path / "out.ipynb", {}, tmp_path / "failed.ipynb")
+    script = tmp_path / "script.js"
+    script.write_text("window.mine = 1;")
+    notebooks.standalone(tmp_path / "out.ipynb", tmp_path / "page.html", [script])
+    page = (tmp_path / "page.html").read_text()
+    assert "window.mine = 1;" in page
+    assert "vegaEmbed" in page
+    assert 'src="http' not in page
+    assert '<link rel="stylesheet" href="http' not in page

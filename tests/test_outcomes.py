@@ -1,0 +1,54 @@
+import torch
+from torch import nn
+
+from classwise import attacks, images, models, outcomes
+from classwise.balls import Linf
+
+
+class Escape:
+    """An attack that leaves the ball for every other image."""
+
+    def __call__(self, model, x, y, ball, generator):
+        far = x.clone()
+        far[::2] += 2 * ball.radius
+        return far
+
+
+def test_a_verdict_needs_a_mistake_inside_the_ball():
+    test = images.load("digits", "test")
+    wrong = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    found = outcomes.evaluate(wrong, test, Escape(), Linf(0.1), batch=50)
+    inside = torch.arange(len(test)) % 2 == 1
+    assert torch.equal(found.flipped, (found.answer != found.truth) & inside)
+    assert found.flipped.any()
+    assert torch.allclose(found.distance[~inside], torch.tensor(0.2), atol=1e-6)
+
+
+def test_rows_are_in_the_order_of_the_images_and_the_mode_is_restored():
+    test = images.load("digits", "test")
+    model = models.build("small-cnn", test, 4).train()
+    done = []
+    found = outcomes.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1), batch=100, report=done.append)
+    assert model.training
+    assert done == [100, 200, 300, 360]
+    assert torch.equal(found.index, test.index)
+    assert torch.equal(found.truth, test.labels)
+    with torch.no_grad():
+        logits = model.eval()(test.batch(slice(None))[0])
+    assert torch.allclose(found.logits, logits, atol=1e-5)
+    assert torch.equal(found.answer, found.logits.argmax(1))
+
+
+def test_the_seed_decides_an_attack():
+    test = images.load("digits", "test").take(torch.arange(50))
+    model = models.build("small-cnn", test, 4)
+    one, same, other = (
+        outcomes.evaluate(model, test, attacks.ATTACKS["pgd-10"], Linf(0.1), seed=seed).logits for seed in (0, 0, 1)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_tally_counts_pairs():
+    count = outcomes.tally(torch.tensor([0, 0, 1, 2]), torch.tensor([0, 1, 1, 0]), 3)
+    assert count.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 0]]

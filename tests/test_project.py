@@ -1,0 +1,78 @@
+"""pyproject, lock, conda environment, Makefile and README say the same."""
+
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import yaml
+
+from classwise.run.store import checkout
+
+ROOT = checkout()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = [one for extra in PROJECT["optional-dependencies"].values() for one in extra]
+LOCKED = dict(re.findall(r"^([a-z0-9-]+)==([^ ;\n]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+
+
+def name(requirement):
+    return re.match(r"[A-Za-z0-9_.-]+", requirement)[0].lower().replace("_", "-")
+
+
+@pytest.mark.parametrize("requirement", [*PROJECT["dependencies"], *EXTRAS], ids=name)
+def test_the_lock_holds_every_requirement_in_its_range(requirement):
+    from packaging.requirements import Requirement
+
+    wanted = Requirement(requirement)
+    assert name(requirement) in LOCKED
+    assert wanted.specifier.contains(LOCKED[name(requirement)])
+
+
+def test_the_lock_names_no_host():
+    assert not re.search(r"https?://|--(extra-)?index-url", (ROOT / "requirements.lock").read_text())
+
+
+def test_conda_users_get_the_same_environment():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    python, pip, packages = environment["dependencies"]
+    assert python == f"python{PROJECT['requires-python']}"
+    assert pip == "pip"
+    assert packages == {"pip": ["-r requirements.lock", "-e ."]}
+
+
+def test_everything_the_package_imports_is_required():
+    imported = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        imported |= set("".join(pair) for pair in re.findall(r"^\s*(?:from ([a-zA-Z_]+)[\w.]* import|import ([a-zA-Z_]+))", path.read_text(), re.MULTILINE))
+    known = {
+        "sklearn": "scikit-learn",
+        "PIL": "pillow",
+        "vl_convert": "vl-convert-python",
+        "IPython": "ipykernel",
+        "nbformat": "nbconvert",
+    }
+    for module in imported - set(sys.stdlib_module_names) - {"classwise"}:
+        assert known.get(module, module).replace("_", "-") in {name(one) for one in [*PROJECT["dependencies"], *EXTRAS]}, module
+
+
+def test_make_help_lists_every_command():
+    makefile = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
+    shown = subprocess.run(["make", "-C", str(ROOT), "help"], capture_output=True, text=True, check=True).stdout
+    for target in phony:
+        assert f"make {target} " in shown
+
+
+def test_the_readme_shows_a_small_picture_and_the_two_commands():
+    text = (ROOT / "README.md").read_text()
+    first_screen = "\n".join(text.splitlines()[:40])
+    picture = re.search(r"!\[[^\]]+\]\(([^)]+\.png)\)", first_screen)[1]
+    assert (ROOT / picture).stat().st_size < 300_000
+    assert "make book" in first_screen
+    assert "make test" in first_screen
+
+
+def test_the_readme_links_to_what_exists():
+    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()):
+        assert (ROOT / target).exists(), target

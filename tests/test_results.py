@@ -1,0 +1,78 @@
+import os
+
+import numpy as np
+import pytest
+
+from classwise import results
+from classwise.results import SCHEMAS, Damaged
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_what_is_saved_is_loaded(tmp_path, schema):
+    data = results.mock(schema)
+    results.save(data, schema, tmp_path / "a" / "file.nc")
+    assert results.load(tmp_path / "a" / "file.nc", schema).identical(data)
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["file.nc"]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_the_docstring_names_every_variable(schema):
+    for name, (dims, _) in SCHEMAS[schema].items():
+        assert f"{name} " in results.__doc__
+        assert f"({', '.join(dims)})" in results.__doc__
+
+
+@pytest.mark.parametrize("keep", [0, 100, 0.5, 0.95])
+def test_a_truncated_file_is_refused_by_name(tmp_path, keep):
+    path = tmp_path / "file.nc"
+    results.save(results.mock(), "history 1", path)
+    content = path.read_bytes()
+    path.write_bytes(content[: keep if keep in (0, 100) else int(keep * len(content))])
+    with pytest.raises(Damaged, match=r"file\.nc is truncated or not a netCDF file .*delete it"):
+        results.load(path, "history 1")
+
+
+def test_foreign_files_are_refused_by_name(tmp_path):
+    (tmp_path / "text.nc").write_text("hello")
+    with pytest.raises(Damaged, match=r"text\.nc"):
+        results.load(tmp_path / "text.nc", "history 1")
+    results.save(results.mock("outcomes 1"), "outcomes 1", tmp_path / "other.nc")
+    with pytest.raises(Damaged, match=r"schema 'outcomes 1', expected 'history 1'"):
+        results.load(tmp_path / "other.nc", "history 1")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda data: data.drop_vars("count"), "lacks the variable 'count'"),
+        (lambda data: data.assign(loss=data.loss.astype("f4")), "loss is"),
+        (lambda data: data.transpose("split", ...), "count is"),
+        (lambda data: data.drop_vars("epoch"), "'epoch' has no coordinate"),
+        (lambda data: data.drop_attrs(), "schema None"),
+    ],
+)
+def test_a_dataset_of_another_shape_is_refused(spoil, says):
+    with pytest.raises(Damaged, match=says):
+        results.check(spoil(results.mock()), "history 1")
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path, monkeypatch):
+    path = tmp_path / "file.nc"
+    results.write(path, b"old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        results.write(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_mock_counts_every_image_and_follows_the_chances():
+    data = results.mock(accuracies={"clean": 1.0, "pgd-10": 0.0}, per_class=7)
+    assert (data["count"].sum("predicted") == 7).all()
+    right = np.einsum("...ii->...", data["count"].values)
+    assert (right[:, :, 0] == 70).all()
+    assert (right[:, :, 1] == 0).all()

@@ -1,0 +1,299 @@
+"""Runs: computed once, found again, resumed bit by bit after a kill, and never read when damaged."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from classwise import metrics, run
+from classwise.errors import UserError
+from classwise.results import Damaged
+from classwise.run import compute, pool, store
+from classwise.run.pool import Failed
+from classwise.spec import Evaluation, Spec
+from classwise.training import Diverged
+
+PGD = Evaluation(attack="pgd-10", options={"steps": 2})
+
+
+def trained(spec):
+    with compute.one_thread():
+        compute.train(spec)
+    return store.place(spec)
+
+
+def weights(spec):
+    return safetensors.torch.load_file(store.place(spec) / store.WEIGHTS)
+
+
+def in_another_process(spec):
+    code = (
+        "import sys; from classwise.run import compute; from classwise.spec import Spec\n"
+        "with compute.one_thread(): compute.train(Spec.from_json(sys.argv[1]), lambda *step: print(*step, flush=True))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, spec.json()], stdout=subprocess.PIPE, text=True)
+    return process
+
+
+def test_a_run_leaves_its_files_in_the_vocabulary(data, small):
+    folder = trained(small)
+    assert folder == data / "runs" / "digits" / "small-cnn" / f"pgd-at-{small.id}"
+    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".lock" and path.name != ".lock") == [
+        "history.nc",
+        "spec.json",
+        "weights.safetensors",
+    ]
+    history = store.find(small)
+    count = history["count"]
+    assert (count.sum(["label", "predicted"]).sel(split="train", attack="pgd-10") == 1077).all()
+    assert (count.sum(["label", "predicted"]).sel(split="train", attack="clean") == 0).all()
+    assert (count.sum(["label", "predicted"]).sel(split="test") == 360).all()
+    assert np.allclose(history.radius, 0.2)
+    assert history.attrs["device"]
+    assert Spec.from_json((folder / "spec.json").read_text()) == small
+
+
+def test_only_measured_epochs_have_counts_of_valid_and_test(data, small):
+    spec = replace(small, epochs=5, measure=3)
+    trained(spec)
+    assert metrics.measured(store.find(spec)["count"].sel(split="valid")).epoch.values.tolist() == [1, 3, 5]
+
+
+def test_a_run_is_never_computed_twice(data, small):
+    trained(small)
+    before = (store.place(small) / "history.nc").stat().st_mtime_ns
+    run.outcomes([small], [PGD])
+    made = (store.outcomes_file(store.place(small), PGD.of(small))).stat().st_mtime_ns
+    run.history([small])
+    run.outcomes([small], [Evaluation(attack="clean"), PGD])
+    assert (store.place(small) / "history.nc").stat().st_mtime_ns == before
+    assert store.outcomes_file(store.place(small), PGD.of(small)).stat().st_mtime_ns == made
+    assert pool.missing([(small, [PGD])]) == []
+
+
+def test_recorded_results_are_found_without_weights(data, small):
+    run.outcomes([small], [PGD])
+    recorded = data / "recorded" / "digits" / "small-cnn" / small.name
+    recorded.parent.mkdir(parents=True)
+    store.place(small).rename(recorded)
+    (recorded / store.WEIGHTS).unlink()
+    assert pool.ensure([(small, [PGD])]) == 0
+    assert run.outcomes([small], [PGD]).sizes["image"] == 360
+    with pytest.raises(UserError, match="the weights of .* are not here"):
+        compute.model_of(small)
+
+
+def test_a_question_put_to_a_recorded_run_trains_it_anew(data, small):
+    trained(small)
+    recorded = data / "recorded" / "digits" / "small-cnn" / small.name
+    recorded.parent.mkdir(parents=True)
+    store.place(small).rename(recorded)
+    (recorded / store.WEIGHTS).unlink()
+    assert run.outcomes([small], [PGD]).sizes["image"] == 360
+
+
+def test_a_killed_training_goes_on_to_the_same_bits(data, small, tmp_path, monkeypatch):
+    spec = replace(small, epochs=8, defence="trades")
+    process = in_another_process(spec)
+    for line in process.stdout:
+        if line.startswith("train 3 "):
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    process.stdout.close()
+    assert process.wait() == -signal.SIGKILL
+    assert (store.place(spec) / store.CHECKPOINT).exists()
+    assert not (store.place(spec) / "history.nc").exists()
+    steps = []
+    with compute.one_thread():
+        compute.train(spec, lambda phase, done, total: steps.append(done))
+    assert steps[0] >= 3
+    resumed, history = weights(spec), store.find(spec)
+    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "whole"))
+    trained(spec)
+    assert all(torch.equal(value, resumed[name]) for name, value in weights(spec).items())
+    whole = store.find(spec)
+    assert whole.drop_vars("seconds").drop_attrs().identical(history.drop_vars("seconds").drop_attrs())
+
+
+def test_two_processes_that_want_the_same_run_compute_it_once(data, small):
+    spec = replace(small, epochs=6)
+    both = [in_another_process(spec) for _ in range(2)]
+    lines = [process.communicate()[0].splitlines() for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted(len(one) for one in lines) == [0, 7]
+
+
+def test_several_workers_give_the_bits_of_one(data, small, tmp_path, monkeypatch):
+    specs = [replace(small, seed=seed) for seed in (0, 1)]
+    assert pool.ensure([(spec, [PGD]) for spec in specs], workers=2) == 2
+    found = [weights(spec) for spec in specs]
+    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "serial"))
+    assert pool.ensure([(spec, [PGD]) for spec in specs], workers=1) == 2
+    for spec, parallel in zip(specs, found, strict=True):
+        assert all(torch.equal(value, parallel[name]) for name, value in weights(spec).items())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_failing_run_stops_no_other_and_is_named(data, small, workers):
+    broken = replace(small, lr=1e30, defence="standard", attack=None, attack_options={})
+    others = [replace(small, seed=seed) for seed in (0, 1)]
+    with pytest.raises(Failed, match=r"(?s)1 of 3 runs failed.*standard on digits.*became nan in epoch 1"):
+        pool.ensure([(broken, []), *[(spec, []) for spec in others]], workers=workers)
+    assert all(store.find(spec) is not None for spec in others)
+
+
+def test_a_run_that_diverges_names_its_last_good_checkpoint(data, small, monkeypatch):
+    real = compute.training.train
+
+    def later(state, *rest):
+        for epoch in real(state, *rest):
+            if epoch.number == 3:
+                raise Diverged("the loss became nan in epoch 3")
+            yield epoch
+
+    monkeypatch.setattr(compute.training, "train", later)
+    with pytest.raises(Diverged, match=r"epoch 3; the last good state is .*checkpoint.pt \(epoch 2\)"):
+        trained(small)
+
+
+@pytest.mark.parametrize("kind", ["history", "outcomes"])
+def test_a_truncated_file_is_refused_or_mended(data, small, kind):
+    run.outcomes([small], [PGD])
+    path = store.place(small) / "history.nc" if kind == "history" else store.outcomes_file(store.place(small), PGD.of(small))
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(Damaged, match="delete it and ask again"):
+        run.outcomes([small], [PGD])
+        run.history([small])
+    assert pool.ensure([(small, [PGD])], mend=True) == 1
+    assert path.with_suffix(".damaged").exists()
+    assert run.outcomes([small], [PGD]).sizes["image"] == 360
+    assert run.history([small]).sizes["epoch"] == 3
+
+
+def test_a_damaged_checkpoint_is_refused_or_mended(data, small):
+    checkpoint = store.place(small) / store.CHECKPOINT
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_bytes(b"PK\x03\x04 not a checkpoint")
+    with pytest.raises(Damaged, match="delete it to train"):
+        trained(small)
+    pool.ensure([(small, [])], mend=True)
+    assert store.find(small) is not None
+
+
+def test_a_checkpoint_is_not_unpickled(data, small, tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "owned"),)
+
+    checkpoint = store.place(small) / store.CHECKPOINT
+    checkpoint.parent.mkdir(parents=True)
+    torch.save({"spec": small.json(), "state": Evil(), "recorded": {}}, checkpoint)
+    with pytest.raises(Damaged):
+        trained(small)
+    assert not (tmp_path / "owned").exists()
+
+
+def test_a_file_of_another_run_is_refused(data, small):
+    other = replace(small, seed=1)
+    trained(small)
+    store.place(other).mkdir(parents=True)
+    (store.place(small) / "history.nc").rename(store.place(other) / "history.nc")
+    with pytest.raises(Damaged, match="holds another spec than its name says"):
+        store.find(other)
+
+
+def test_weights_of_another_model_are_refused(data, small):
+    wide = replace(small, width=6)
+    trained(small)
+    trained(wide)
+    (store.place(wide) / store.WEIGHTS).replace(store.place(small) / store.WEIGHTS)
+    with pytest.raises(Damaged, match="does not hold the weights"):
+        compute.model_of(small)
+
+
+def test_several_runs_become_one_dataset(data, small):
+    specs = [replace(small, defence=defence, seed=seed) for defence in ("trades", "pgd-at") for seed in (3, 1)]
+    history = run.history(specs)
+    assert dict(history.sizes) | {"attack": 2} == {
+        **{"defence": 2, "seed": 2, "epoch": 3, "split": 3, "attack": 2, "label": 10, "predicted": 10}
+    }
+    assert history.defence.values.tolist() == ["trades", "pgd-at"]
+    assert history.seed.values.tolist() == [3, 1]
+    one = store.find(specs[2])["count"]
+    assert (history["count"].sel(defence="pgd-at", seed=3, attack=one.attack) == one).all()
+    outcomes = run.outcomes(specs, [Evaluation(), PGD])
+    assert outcomes.attack.values.tolist() == ["clean", "pgd-10"]
+    alone = store.find(specs[3], PGD.of(specs[3]))
+    both = metrics.counts(outcomes).sel(defence="pgd-at", seed=1, attack="pgd-10")
+    assert (both == metrics.counts(alone)).all()
+    assert (metrics.counts(outcomes).sum(["label", "predicted"]) == 360 - (outcomes.seed == 3) * 1).all()
+
+
+def test_fields_that_vary_become_dimensions(data, small):
+    history = run.history([replace(small, width=width) for width in (4, 6)])
+    assert history.width.values.tolist() == [4, 6]
+    outcomes = run.outcomes([small], [replace(PGD, eps=eps) for eps in ("0.1", "0.3")])
+    assert outcomes.eval_eps.values.tolist() == ["0.1", "0.3"]
+    overall = metrics.overall(metrics.counts(outcomes)).squeeze()
+    assert float(overall.sel(eval_eps="0.1")) > float(overall.sel(eval_eps="0.3"))
+
+
+def test_a_combination_that_was_not_asked_for_is_empty_not_wrong(data, small):
+    specs = [small, replace(small, seed=1), replace(small, defence="trades")]
+    history = run.history(specs)
+    assert int(history["count"].sel(defence="trades", seed=1).sum()) == 0
+    assert np.isnan(metrics.accuracy(history["count"].sel(defence="trades", seed=1, split="test"))).all()
+
+
+def test_a_subset_of_classes_is_trained_and_named(data, small):
+    outcomes = run.outcomes([replace(small, classes=("3", "8"))], [PGD])
+    assert outcomes.predicted.values.tolist() == ["3", "8"]
+
+
+def test_examples_are_kept_and_the_attacker_attacks_now(data, small):
+    examples = run.examples(small, PGD, per_class=2)
+    assert dict(examples.sizes) == {"image": 20, "form": 2, "channel": 1, "row": 8, "column": 8, "predicted": 10}
+    assert run.examples(small, PGD, per_class=2).equals(examples)
+    delta = (examples.pixels.sel(form="attacked") - examples.pixels.sel(form="clean")).values
+    assert np.abs(delta).max() == pytest.approx(0.2, abs=1e-6)
+    attack = run.attacker(small, PGD)
+    some = attack(label="8", count=3, eps=0.05)
+    assert some.truth.values.tolist() == [8, 8, 8]
+    assert float(abs(some.pixels.diff("form")).max()) == pytest.approx(0.05, abs=1e-6)
+    with pytest.raises(UserError, match="unknown class '10'"):
+        attack(label="10")
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"dataset": "digit"}, "did you mean 'digits'"),
+        ({"model": "small_cnn"}, "did you mean 'small-cnn'"),
+        ({"defence": "pgdat"}, "did you mean 'pgd-at'"),
+        ({"attack": "pgd10"}, "did you mean 'pgd-10'"),
+        ({"probe": "pdg-10"}, "did you mean 'pgd-10'"),
+        ({"schedule": "onecycle"}, "did you mean 'one-cycle'"),
+        ({"optimiser": "sdg"}, "did you mean 'sgd'"),
+        ({"batch_norm": "evaluate"}, "did you mean 'eval'"),
+        ({"classes": ("3", "eight")}, "unknown class 'eight'"),
+        ({"defence": "standard", "attack": None, "attack_options": {"steps": 3}}, "attacks nothing"),
+    ],
+)
+def test_slips_are_named_before_anything_runs(data, small, changed, says):
+    with pytest.raises(UserError, match=says):
+        pool.ensure([(small, []), (replace(small, **changed), [])])
+    assert not data.exists()
+
+
+def test_the_day_and_the_device_are_said_in_one_line(data, small):
+    line = run.sources(run.history([small]))
+    assert time.strftime("%Y-") in line
+    assert "device" in line
+    assert "\n" not in line
