@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 DISABLED = ("background-networking", "component-update", "gpu", "sync")
+PATIENCE = 10_000  # milliseconds
+expect.set_options(timeout=PATIENCE)
 # How light each text of the charts is, from 0 to 1; numbers in the cells of a matrix stand on a ground of their own.
 LIGHTNESS = """() => [...document.querySelectorAll(
     ".vega-embed svg text:not(.mark-rect.role-mark ~ .mark-text.role-mark text)")].map(one => {
@@ -35,6 +37,7 @@ def opened(browser: Browser, path: Path, scheme: str = "light", width: int = 128
     """Open a page without a network; leaving it fails if it raised an error, warned, or asked for anything but files."""
     wrong: list[str] = []
     context = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": width, "height": 900})
+    context.set_default_timeout(PATIENCE)
     try:
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))

@@ -1,5 +1,7 @@
 """Laws of every attack in the table, and what each is by definition."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -105,7 +107,7 @@ def test_any_is_monotone_in_steps_and_restarts(victim):
     for steps, restarts in ((1, 1), (3, 1), (10, 1), (10, 2), (10, 4)):
         attack = PGD(steps=steps, step=0.03, success="any", restarts=restarts)
         broken.append(~right(model, attack(model, x, y, ball, seeded()), y))
-    for fewer, more in zip(broken, broken[1:], strict=False):
+    for fewer, more in pairwise(broken):
         assert not (fewer & ~more).any()
     assert broken[-1].sum() > broken[0].sum()
 

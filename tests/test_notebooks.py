@@ -3,6 +3,7 @@
 import ast
 
 import nbformat
+import papermill
 import pytest
 import yaml
 
@@ -58,10 +59,15 @@ def test_one_cell_holds_the_parameters_each_with_a_type_and_a_comment(notebook):
         assert "  # " in line, line
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_papermill_sees_the_same_parameters(name):
+    assert set(papermill.inspect_notebook(str(notebooks.find(name)))) == set(notebooks.parameters(notebooks.find(name)))
+
+
 @pytest.mark.parametrize("name", study.SECTIONS)
 def test_the_parameters_of_a_section_are_those_of_its_request(name):
     known = notebooks.parameters(notebooks.find(name))
-    assert known["seeds"] == "list[int] | None"
+    assert known["seeds"] == "Optional[list[int]]"
     assert study.request(name, **dict.fromkeys(set(known) - {"scale"})) == study.request(name)
 
 
@@ -82,10 +88,10 @@ def test_parameters_are_read_as_people_write_them():
     ("text", "says"),
     [
         ("sed=[0]", "unknown parameter 'sed' .did you mean 'seeds'"),
-        ("seeds=3", r"seeds must be list\[int\] \| None, got 3"),
-        ("seeds=[a]", r"seeds must be list\[int\] \| None, got \['a'\]"),
-        ("dataset=7", r"dataset must be str \| None, got 7"),
-        ("eps=[0.1]", "eps must be float"),
+        ("seeds=3", r"seeds must be Optional\[list\[int\]\], got 3"),
+        ("seeds=[a]", r"seeds must be Optional\[list\[int\]\], got \['a'\]"),
+        ("dataset=7", r"dataset must be Optional\[str\], got 7"),
+        ("eps=[0.1]", r"eps must be Union\[float, str, None\]"),
         ("eps", "not of the form name=value"),
     ],
 )

@@ -1,5 +1,6 @@
 """pyproject, lock, conda environment, Makefile and README say the same."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -42,9 +43,12 @@ def test_conda_users_get_the_same_environment():
 
 
 def test_everything_the_package_imports_is_required():
-    imported = set()
+    imported: set[str] = set()
     for path in (ROOT / "src").rglob("*.py"):
-        imported |= set("".join(pair) for pair in re.findall(r"^\s*(?:from ([a-zA-Z_]+)[\w.]* import|import ([a-zA-Z_]+))", path.read_text(), re.MULTILINE))
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            imported |= {one.split(".")[0] for one in names}
     known = {
         "sklearn": "scikit-learn",
         "PIL": "pillow",

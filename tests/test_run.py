@@ -38,8 +38,7 @@ def in_another_process(spec):
         "import sys; from classwise.run import compute; from classwise.spec import Spec\n"
         "with compute.one_thread(): compute.train(Spec.from_json(sys.argv[1]), lambda *step: print(*step, flush=True))"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, spec.json()], stdout=subprocess.PIPE, text=True)
-    return process
+    return subprocess.Popen([sys.executable, "-c", code, spec.json()], stdout=subprocess.PIPE, text=True)
 
 
 def test_a_run_leaves_its_files_in_the_vocabulary(data, small):
@@ -86,7 +85,7 @@ def test_recorded_results_are_found_without_weights(data, small):
     (recorded / store.WEIGHTS).unlink()
     assert pool.ensure([(small, [PGD])]) == 0
     assert run.outcomes([small], [PGD]).sizes["image"] == 360
-    with pytest.raises(UserError, match="the weights of .* are not here"):
+    with pytest.raises(UserError, match=r"the weights of .* are not here"):
         compute.model_of(small)
 
 
@@ -169,8 +168,7 @@ def test_a_truncated_file_is_refused_or_mended(data, small, kind):
     path = store.place(small) / "history.nc" if kind == "history" else store.outcomes_file(store.place(small), PGD.of(small))
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(Damaged, match="delete it and ask again"):
-        run.outcomes([small], [PGD])
-        run.history([small])
+        store.find(small, None if kind == "history" else PGD.of(small))
     assert pool.ensure([(small, [PGD])], mend=True) == 1
     assert path.with_suffix(".damaged").exists()
     assert run.outcomes([small], [PGD]).sizes["image"] == 360
@@ -222,7 +220,13 @@ def test_several_runs_become_one_dataset(data, small):
     specs = [replace(small, defence=defence, seed=seed) for defence in ("trades", "pgd-at") for seed in (3, 1)]
     history = run.history(specs)
     assert dict(history.sizes) | {"attack": 2} == {
-        **{"defence": 2, "seed": 2, "epoch": 3, "split": 3, "attack": 2, "label": 10, "predicted": 10}
+        "defence": 2,
+        "seed": 2,
+        "epoch": 3,
+        "split": 3,
+        "attack": 2,
+        "label": 10,
+        "predicted": 10,
     }
     assert history.defence.values.tolist() == ["trades", "pgd-at"]
     assert history.seed.values.tolist() == [3, 1]

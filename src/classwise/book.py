@@ -28,7 +28,7 @@ window.VEGA_DEBUG = {vega_version: "%s", vegalite_version: "%s", vegaembed_versi
   const embed = window.vegaEmbed, charts = new Map();
   const dark = () => document.documentElement.dataset.theme === "dark";
   const look = (options) => ({...options, actions: false, renderer: "svg", theme: dark() ? "dark" : undefined,
-    config: {...(options || {}).config, background: "transparent"}});
+    config: {...(options || {}).config, background: "transparent", text: {color: dark() ? "#eee" : "#222"}}});
   const draw = (chart) => embed(chart.place, structuredClone(chart.spec), look(chart.options));
   window.vegaEmbed = async function (place, spec, options) {
     const chart = {place, spec: structuredClone(spec), options};

@@ -236,8 +236,14 @@ def _shown(table: pd.DataFrame) -> Any:
         .properties(width=max(table["place"]) * (side + 24), height=3 * (side + 30))
     )
     pictures = base.mark_image(width=side, height=side, smooth=False).encode(url="url:N")
-    words = base.mark_text(dy=side / 2 + 8, fontSize=11, style="guide-label").encode(text="said:N")
+    words = base.mark_text(dy=side / 2 + 8, fontSize=11).encode(text="said:N")
     return alt.layer(pictures, words)
+
+
+def _weakest(examples: xr.Dataset) -> int:
+    """Return the class whose examples are most often broken."""
+    broken = examples.answer.sel(form="attacked") != examples.truth
+    return int(broken.astype(float).groupby(examples.truth).mean().idxmax())
 
 
 def gallery(examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
@@ -248,7 +254,7 @@ def gallery(examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
     table = pd.DataFrame([row for name, data in examples.items() for row in _pictures(data, name)])
     labels, defences = [str(name) for name in next(iter(examples.values())).predicted.values], list(examples)
     choices = [
-        Choice("gallery_class", labels, labels[0], "class"),
+        Choice("gallery_class", labels, labels[_weakest(examples[defences[-1]])], "class"),
         Choice("gallery_defence", defences, defences[-1], "defence"),
     ]
     chart = _shown(table).transform_filter("datum.label == gallery_class && datum.defence == gallery_defence")

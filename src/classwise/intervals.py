@@ -8,7 +8,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from classwise.errors import UserError
-from classwise.metrics import Measure, correct, cv, cv_unbiased, images, misclassified, symmetry
+from classwise.metrics import Measure, correct, cv, cv_unbiased, images, misclassified, overall, symmetry
 
 # Where a measure cannot lie outside, its interval does not either.
 _RANGES = {
@@ -31,6 +31,14 @@ def wilson(count: xr.DataArray, level: float = 0.95, *, together: bool = False) 
     low, high = proportion_confint(right.values, np.maximum(total.values, 1), alpha=alpha, method="wilson")
     both = xr.concat([right.copy(data=100 * np.asarray(low)), right.copy(data=100 * np.asarray(high))], dim="bound")
     return both.assign_coords(bound=["low", "high"]).where(total > 0).rename("interval")
+
+
+def vulnerable(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
+    """Return which classes are surely less robust than the network is overall (Tian 2021, Definition 3.3).
+
+    Surely: the whole Wilson interval of the class, at the `level` for all classes together, lies below the overall accuracy.
+    """
+    return (wilson(count, level, together=True).sel(bound="high", drop=True) < overall(count)).rename("vulnerable")
 
 
 def resample(count: xr.DataArray, over: Sequence[str] = (), draws: int = 2000, seed: int = 0) -> xr.DataArray:

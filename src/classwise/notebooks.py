@@ -16,7 +16,7 @@ from classwise.options import suits
 from classwise.run.store import checkout
 
 # What an annotation of a parameters cell may say, and what it lets in.
-_KINDS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": bool, "None": type(None)}
+_KINDS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": bool}
 
 
 class NotebookFailed(RuntimeError):
@@ -66,10 +66,7 @@ def _value(text: str) -> Any:
 
 
 def parameters(path: Path) -> dict[str, str]:
-    """Return the parameters of a notebook with their annotations, like {"eps": "float | None"}; "" where there is none.
-
-    papermill's own inspection does not see a name whose annotation holds a "|".
-    """
+    """Return the parameters of a notebook with their annotations, like {"eps": "Optional[float]"}; "" where there is none."""
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if "parameters" in cell.metadata.get("tags", [])]
     found: dict[str, str] = {}
     for node in (node for cell in cells for node in ast.parse(cell.source).body):
@@ -87,19 +84,28 @@ def check(path: Path, given: Mapping[str, Any]) -> None:
         if name not in known:
             raise unknown("parameter", name, known)
         wanted = known[name]
-        if wanted and not _fits(value, wanted):
+        if wanted and not _fits(value, ast.parse(wanted, mode="eval").body):
             raise UserError(f"parameter {name} must be {wanted}, got {value!r} ({type(value).__name__})")
 
 
-def _fits(value: Any, wanted: str) -> bool:
-    for kind in (part.strip() for part in wanted.split("|")):
-        if kind.startswith("list"):
-            inner = re.fullmatch(r"list\[(.+)\]", kind)
-            if isinstance(value, list) and (not inner or all(_fits(part, inner[1]) for part in value)):
-                return True
-        elif suits(value, _KINDS.get(kind, Any)):
-            return True
-    return False
+def _fits(value: Any, wanted: ast.expr) -> bool:
+    """Return whether a value is of the type an annotation says: plain types, list[...], Optional[...], Union[...] and "|"."""
+    match wanted:
+        case ast.Name(id="list"):
+            return isinstance(value, list)
+        case ast.Name(id=name):
+            return suits(value, _KINDS.get(name, Any))
+        case ast.Constant(value=None):
+            return value is None
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _fits(value, left) or _fits(value, right)
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=inner):
+            return value is None or _fits(value, inner)
+        case ast.Subscript(value=ast.Name(id="Union"), slice=ast.Tuple(elts=members)):
+            return any(_fits(value, member) for member in members)
+        case ast.Subscript(value=ast.Name(id="list"), slice=inner):
+            return isinstance(value, list) and all(_fits(part, inner) for part in value)
+    return True
 
 
 def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class ClassWise:
-    """The settings of each class for one epoch, (classes,) each: the radius of its attack in pixels, its trade-off, its weight."""
+    """The settings of each class for one epoch, (classes,) each: radius of the attack in pixels, trade-off, weight."""
 
     radius: Tensor
     beta: Tensor
