@@ -129,6 +129,12 @@ def per_class(history: xr.Dataset, show: Show | None = None, live: bool | None =
     return explorer(_over_epochs(base, labels) & _taken_for(base, labels), choices, show, live)
 
 
+def _latest(base: alt.Chart) -> Any:
+    """Return the chart at the chosen epoch; one that was not measured shows the last before it that was."""
+    past = base.transform_filter("datum.epoch <= chosen_epoch").transform_joinaggregate(latest="max(epoch)")
+    return past.transform_filter("datum.epoch == datum.latest")
+
+
 def _over_epochs(base: alt.Chart, labels: Sequence[str]) -> Any:
     rates = base.transform_filter("datum.label == datum.predicted").encode(
         x=alt.X("epoch:Q", axis=alt.Axis(tickMinStep=1)),
@@ -148,7 +154,7 @@ def _over_epochs(base: alt.Chart, labels: Sequence[str]) -> Any:
     line = chosen.mark_line(strokeWidth=3, point=True).encode(
         y=percent, color=charts.by_class(labels, legend=None), tooltip=tooltip
     )
-    now = rates.transform_filter("datum.epoch == chosen_epoch").mark_rule(strokeDash=[3, 3], color="#888").encode()
+    now = _latest(rates.transform_filter("datum.label == chosen_class")).mark_rule(strokeDash=[3, 3], color="#888")
     title = alt.Title(
         "the chosen class over the epochs, with its 95 % interval; grey: the others",
         anchor="start",
@@ -159,27 +165,21 @@ def _over_epochs(base: alt.Chart, labels: Sequence[str]) -> Any:
 
 
 def _taken_for(base: alt.Chart, labels: Sequence[str]) -> Any:
-    # The epoch on the slider need not have been measured: the last one before it is shown.
-    now = (
-        base.transform_filter("datum.label == chosen_class && datum.epoch <= chosen_epoch")
-        .transform_joinaggregate(latest="max(epoch)")
-        .transform_filter("datum.epoch == datum.latest")
-        .encode(
-            x=alt.X(
-                "predicted:N",
-                sort=list(labels),
-                scale=alt.Scale(domain=list(labels)),
-                title="answered as",
-                axis=alt.Axis(labelAngle=0),
-            ),
-            tooltip=[
-                "predicted:N",
-                "epoch:Q",
-                "count:Q",
-                "images:Q",
-                *(alt.Tooltip(f"{n}:Q", format=".1f") for n in ("low", "share", "high")),
-            ],
-        )
+    now = _latest(base.transform_filter("datum.label == chosen_class")).encode(
+        x=alt.X(
+            "predicted:N",
+            sort=list(labels),
+            scale=alt.Scale(domain=list(labels)),
+            title="answered as",
+            axis=alt.Axis(labelAngle=0),
+        ),
+        tooltip=[
+            "predicted:N",
+            "epoch:Q",
+            "count:Q",
+            "images:Q",
+            *(alt.Tooltip(f"{n}:Q", format=".1f") for n in ("low", "share", "high")),
+        ],
     )
     hue = charts.by_class(labels, "predicted", legend=None)
     bars = now.mark_bar().encode(y=alt.Y("share:Q", title="share, %", scale=alt.Scale(domain=[0, 100])), color=hue)
