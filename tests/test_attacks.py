@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from classwise import attacks, images, models
-from classwise.attacks import ATTACKS, FGSM, PGD
+from classwise.attacks import ATTACKS, FGSM, PGD, TargetedPGD, TemperaturePGD
 from classwise.attacks.ascent import LOSSES, STARTS, margin, slope
 from classwise.balls import L2, Linf
 from classwise.defences import DEFENCES
@@ -74,7 +74,7 @@ def test_a_radius_of_zero_changes_nothing(victim, name):
 
 
 @pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", ["ce", "margin"])
 def test_pgd_breaks_images_from_every_start_with_every_loss(victim, start, loss):
     model, x, y = victim
     attacked = PGD(steps=10, start=start, loss=loss)(model, x, y, Linf(0.15), seeded())
@@ -158,6 +158,50 @@ def test_a_linear_classifier_is_broken_exactly_within_its_distance():
         assert (right(model, attacked, y) != broken).all()
 
 
+def test_temperature_one_is_pgd_and_a_small_one_is_the_margin(victim):
+    model, x, y = victim
+    with torch.no_grad():
+        logits = model(x)
+    for inverse, loss in ((1.0, "ce"), (1e4, "margin")):
+        warm = slope(model, x, y, TemperaturePGD(inverse=inverse).climbed)[1]
+        plain = slope(model, x, y, LOSSES[loss])[1]
+        assert torch.equal(warm.sign()[plain.abs() > 1e-6], plain.sign()[plain.abs() > 1e-6])
+    assert torch.allclose(TemperaturePGD(inverse=1e4).climbed(logits, y) / 1e4, margin(logits, y), atol=1e-3)
+
+
+def test_the_published_form_vanishes_in_float32_where_the_stable_one_climbs(victim):
+    """Methods: beyond a margin of about 103 T the float32 gradient is exactly zero and the attack stands still."""
+    model, x, y = victim
+    sure = right(model, x, y) & (margin(model(x), y) < -1)
+    x, y = x[sure], y[sure]
+    published, stable = (TemperaturePGD(inverse=200.0, form=form, start="none") for form in ("published", "stable"))
+    assert torch.equal(published(model, x, y, Linf(0.15), seeded()), x)
+    assert (~right(model, stable(model, x, y, Linf(0.15), seeded()), y)).sum() > 5
+    in_double = slope(model.double(), x.double(), y, published.climbed)[1]
+    model.float()
+    assert (in_double != 0).any()
+
+
+def test_a_targeted_attack_pushes_into_its_target(victim):
+    model, x, y = victim
+    ball = Linf(0.25)
+    aimed = TargetedPGD(target=8)(model, x, y, ball, seeded())
+    away = PGD(steps=20)(model, x, y, ball, seeded())
+    others = y != 8
+    into = lambda moved: (model(moved).argmax(1)[others] == 8).sum()  # noqa: E731
+    assert into(aimed) > into(away)
+    assert (model(aimed).argmax(1)[y == 8] != 8).any()
+
+
+def test_all_targets_break_what_any_target_breaks(victim):
+    model, x, y = victim
+    every = ~right(model, TargetedPGD(start="none")(model, x, y, Linf(0.15), seeded()), y)
+    for target in (1, 8):
+        one = ~right(model, TargetedPGD(target=target, start="none")(model, x, y, Linf(0.15), seeded()), y)
+        assert not (one & ~every)[y != target].any()
+    assert every.sum() > one.sum()
+
+
 def test_train_mode_is_respected_not_changed(victim):
     model, x, y = victim
     before = model.body[1].running_mean.clone()
@@ -183,6 +227,10 @@ def test_train_mode_is_respected_not_changed(victim):
         (lambda: attacks.build("pgd-20", {"loss": "cw"}), "unknown loss 'cw'"),
         (lambda: attacks.build("pgd-20", {"success": "all"}), "unknown success 'all'"),
         (lambda: attacks.build("clean", {"steps": 1}), "takes no options"),
+        (lambda: attacks.build("temperature-pgd-20", {"inverse": 0}), "inverse is 1 / T and must be above 0"),
+        (lambda: attacks.build("temperature-pgd-20", {"form": "stabel"}), "did you mean 'stable'"),
+        (lambda: attacks.build("temperature-pgd-20", {"loss": "margin"}), "a loss of its own"),
+        (lambda: attacks.build("targeted-pgd-20", {"target": -2}), "target must be the number of a class"),
         (lambda: margin(torch.zeros(1, 3), torch.ones(1, 3) / 3), "needs labels"),
     ],
 )

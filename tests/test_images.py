@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import torch
 
@@ -75,3 +77,35 @@ def test_per_class_is_stratified_and_repeats(test_split):
 def test_slips_are_named(test_split, call, says):
     with pytest.raises(UserError, match=says):
         call(test_split)
+
+
+REAL = pytest.mark.skipif("CLASSWISE_IMAGES" not in os.environ, reason="CLASSWISE_IMAGES names no folder of real images")
+SIZES = {"mnist": ((1, 28, 28), 60_000, 10_000), "cifar10": ((3, 32, 32), 50_000, 10_000)}
+
+
+@REAL
+@pytest.mark.parametrize("dataset", SIZES)
+def test_the_real_files_are_read_whole(dataset):
+    shape, train, test = SIZES[dataset]
+    parts = {split: images.load(dataset, split) for split in images.SPLITS}
+    assert {part.shape for part in parts.values()} == {shape}
+    assert len(parts["train"]) + len(parts["valid"]) == train
+    assert len(parts["test"]) == test
+    assert torch.cat([parts["train"].index, parts["valid"].index]).sort().values.tolist() == list(range(train))
+    shares = parts["valid"].labels.bincount() / (parts["train"].labels.bincount() + parts["valid"].labels.bincount())
+    assert shares.tolist() == pytest.approx([0.02] * 10, abs=2e-4)
+    assert images.load(dataset, "valid", seed=1).index.tolist() != parts["valid"].index.tolist()
+
+
+@REAL
+def test_the_classes_of_cifar10_are_those_of_the_papers():
+    test = images.load("cifar10", "test")
+    assert test.classes[3] == "cat"
+    assert test.labels[:4].tolist() == [3, 8, 8, 0]  # cat, ship, ship, airplane: the first four test images
+
+
+def test_a_dataset_that_cannot_be_had_says_which_files_to_put_where(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: (_ for _ in ()).throw(OSError("no network")))
+    with pytest.raises(UserError, match=r"CIFAR10 is not in .* put cifar-10-batches-py/ there, or set CLASSWISE_IMAGES"):
+        images.load("cifar10", "test")

@@ -12,7 +12,7 @@ import classwise
 PACKAGE = Path(classwise.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # From bottom to top: a module may import those that stand before it, in its own half or among the shared ones.
-SHARED = ["errors", "options"]
+SHARED = ["errors", "options", "places"]
 TORCH_HALF = ["images", "models", "balls", "attacks", "outcomes", "defences", "training"]
 LABEL_HALF = ["spec", "results", "metrics", "intervals", "study", "charts", "explore"]
 ABOVE = ["run", "notebooks", "book", "__main__"]

@@ -44,3 +44,31 @@ def test_any_size_and_number_of_classes_fits(train):
 def test_an_unknown_model_is_named(train):
     with pytest.raises(UserError, match="did you mean 'small-cnn'"):
         models.build("small_cnn", train, 4)
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("resnet18", 11_173_962), ("preact-resnet18", 11_172_170)])
+def test_residual_networks_have_the_published_size_and_shapes(name, parameters):
+    colour = images.Images(torch.randint(0, 256, (4, 3, 32, 32)).byte(), torch.arange(4), torch.arange(4), tuple("abcdefghij"))
+    model = models.build(name, colour, width=64).eval()
+    assert sum(one.numel() for one in model.parameters()) == parameters
+    x, _ = colour.batch(slice(None))
+    sizes = []
+    for block in model.body:
+        block.register_forward_hook(lambda _, __, out: sizes.append(tuple(out.shape[1:])))
+    assert model.features(x).shape == (4, 512)
+    assert [size for size in dict.fromkeys(sizes) if len(size) == 3][-5:-1] == [
+        (64, 32, 32),
+        (128, 16, 16),
+        (256, 8, 8),
+        (512, 4, 4),
+    ]
+    narrow = models.build(name, colour, width=4)
+    assert narrow(x).shape == (4, 10)
+
+
+def test_a_preactivated_block_is_the_formula():
+    block = models._PreActivation(3, 5, 2).eval()
+    x = torch.rand(2, 3, 8, 8)
+    active = torch.relu(block.bn1(x))
+    expected = block.conv2(torch.relu(block.bn2(block.conv1(active)))) + block.shortcut(active)
+    assert torch.equal(block(x), expected)

@@ -9,7 +9,7 @@ import yaml
 
 from classwise import notebooks, study
 from classwise.errors import UserError
-from classwise.run.store import checkout
+from classwise.places import checkout
 
 NAMES = notebooks.names()
 

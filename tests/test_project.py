@@ -9,7 +9,7 @@ import tomllib
 import pytest
 import yaml
 
-from classwise.run.store import checkout
+from classwise.places import checkout
 
 ROOT = checkout()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -36,6 +36,7 @@ def run_sections(
 def list_runs() -> None:
     """List the runs that are there: what, how big, from which commit, with which evaluations."""
     from classwise import results
+    from classwise.places import data_folder
     from classwise.run import store
 
     table = Table("id", "run", "where", "epochs", "evaluations", "kB", "device", "commit", "created", box=None)
@@ -48,7 +49,7 @@ def list_runs() -> None:
         asked = ", ".join(sorted(path.stem.rsplit("-", 1)[0] for path in folder.glob("outcomes/*.nc")))
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) // 1000
         run = f"{folder.parent.parent.name}/{folder.parent.name}/{folder.name.rsplit('-', 1)[0]}"
-        where = folder.relative_to(store.data_folder()).parts[0]
+        where = folder.relative_to(data_folder()).parts[0]
         about = [data.attrs[name] for name in ("device", "commit", "created")]
         table.add_row(data.attrs["id"], run, where, str(data.sizes["epoch"]), asked, str(size), *about)
     Console(width=None if sys.stdout.isatty() else 220).print(table)

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from classwise import notebooks, study
 from classwise.errors import UserError, unknown
+from classwise.places import checkout
 from classwise.run import pool, store
 
 # Altair's page template loads nothing from the network where VEGA_DEBUG already names its versions. Charts are drawn as SVG, on a
@@ -54,7 +55,7 @@ window.VEGA_DEBUG = {vega_version: "%s", vegalite_version: "%s", vegaembed_versi
 
 def build_folder() -> Path:
     """Return the folder of everything that is made from sources and results."""
-    return store.checkout() / "build"
+    return checkout() / "build"
 
 
 def _digest(parts: Iterable[bytes]) -> str:
@@ -65,7 +66,7 @@ def _digest(parts: Iterable[bytes]) -> str:
 
 
 def _code() -> list[Path]:
-    root = store.checkout()
+    root = checkout()
     return sorted([*(root / "src" / "classwise").rglob("*.py"), root / "requirements.lock"])
 
 
@@ -142,7 +143,7 @@ def render(console: Console) -> bool:
 
     The new book is built beside the old one and takes its place when it is whole.
     """
-    out, source = build_folder(), store.checkout() / "book"
+    out, source = build_folder(), checkout() / "book"
     pages, fresh, html = out / "pages", out / "book", out / "html"
     inputs = sorted(path for path in source.rglob("*") if path.is_file())
     inputs += [out / "executed" / f"{name}.ipynb" for name in notebooks.names()] + scripts()

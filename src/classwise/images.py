@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from classwise.errors import UserError, unknown
+from classwise.places import images_folder
 
 SPLITS = ("train", "valid", "test")
 
@@ -106,7 +107,48 @@ def digits(split: str, seed: int) -> Images:
     return Images(pixels[which], labels[which], which, tuple(str(digit) for digit in range(10)))
 
 
-DATASETS: dict[str, Callable[[str, int], Images]] = {"digits": digits}
+# Of each class, the share of the training images that is kept for validation (CFA: 100 of 5,000).
+_VALID = 0.02
+
+
+def _torchvision(name: str, split: str, seed: int, files: str) -> Images:
+    """Return a split of a dataset that torchvision downloads and checks; `valid` is drawn from `train`, by class and seed."""
+    from torchvision import datasets
+
+    root = images_folder()
+    try:
+        whole = getattr(datasets, name)(root, train=split != "test", download=True)
+    except (OSError, RuntimeError) as error:
+        raise UserError(
+            f"{name} is not in {root} and cannot be downloaded ({type(error).__name__}); put {files} there, "
+            "or set CLASSWISE_IMAGES to the folder that has it"
+        ) from None
+    pixels = torch.as_tensor(whole.data)
+    pixels = pixels[:, None] if pixels.ndim == 3 else pixels.permute(0, 3, 1, 2)
+    labels = torch.as_tensor(whole.targets)
+    classes = tuple(str(one).split(" - ")[0] for one in whole.classes)
+    found = Images(pixels.contiguous(), labels, torch.arange(len(labels)), classes)
+    if split == "test":
+        return found
+    order = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))
+    valid = torch.zeros(len(found), dtype=torch.bool)
+    for label in range(len(classes)):
+        own = order[labels[order] == label]
+        valid[own[: round(_VALID * len(own))]] = True
+    return found.take(valid if split == "valid" else ~valid)
+
+
+def mnist(split: str, seed: int) -> Images:
+    """Return MNIST (1x28x28; 60,000 and 10,000 images): the seed decides which 2 % of the training images validate."""
+    return _torchvision("MNIST", split, seed, "MNIST/raw/ with its four idx files")
+
+
+def cifar10(split: str, seed: int) -> Images:
+    """Return CIFAR-10 (3x32x32; 50,000 and 10,000 images): the seed decides which 2 % of the training images validate."""
+    return _torchvision("CIFAR10", split, seed, "cifar-10-batches-py/")
+
+
+DATASETS: dict[str, Callable[[str, int], Images]] = {"digits": digits, "mnist": mnist, "cifar10": cifar10}
 
 
 def load(dataset: str, split: str, seed: int = 0, device: torch.device | str = "cpu") -> Images:

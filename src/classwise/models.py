@@ -48,7 +48,66 @@ def small_cnn(shape: tuple[int, int, int], classes: int, width: int) -> tuple[nn
     return body, nn.Linear(2 * width * math.ceil(high / 2) * math.ceil(wide / 2), classes)
 
 
-MODELS: dict[str, Callable[[tuple[int, int, int], int, int], tuple[nn.Module, nn.Linear]]] = {"small-cnn": small_cnn}
+class _PreActivation(nn.Module):
+    """A residual block that normalises before it convolves (He et al. 2016b), as Rice et al. and CFA use it."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.bn1, self.bn2 = nn.BatchNorm2d(inputs), nn.BatchNorm2d(outputs)
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        same = stride == 1 and inputs == outputs
+        self.shortcut = None if same else nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        active = self.bn1(x).relu()
+        past = x if self.shortcut is None else self.shortcut(active)
+        out: Tensor = self.conv2(self.bn2(self.conv1(active)).relu()) + past
+        return out
+
+
+def _basic(inputs: int, outputs: int, stride: int) -> nn.Module:
+    from torchvision.models.resnet import BasicBlock
+
+    shortcut = None
+    if stride > 1 or inputs != outputs:
+        shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs))
+    block: nn.Module = BasicBlock(inputs, outputs, stride, shortcut)
+    return block
+
+
+def _stages(block: Callable[[int, int, int], nn.Module], width: int) -> list[nn.Module]:
+    """Return the four stages of two blocks of an 18-layer network: `width` to 8 `width` channels, halved three times."""
+    blocks, inputs = [], width
+    for stage in range(4):
+        outputs = width * 2**stage
+        blocks += [block(inputs, outputs, 1 if stage == 0 else 2), block(outputs, outputs, 1)]
+        inputs = outputs
+    return blocks
+
+
+def _pooled() -> list[nn.Module]:
+    return [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+
+
+def resnet18(shape: tuple[int, int, int], classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
+    """Return ResNet-18 for small images, with a 3x3 stem and no pooling; `width` 64 as published (He et al. 2016a)."""
+    body = nn.Sequential(*_conv(shape[0], width), *_stages(_basic, width), *_pooled())
+    return body, nn.Linear(8 * width, classes)
+
+
+def preact_resnet18(shape: tuple[int, int, int], classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
+    """Return PreActResNet-18 for small images, with batch norm and ReLU before pooling (Rice et al. 2020, CFA)."""
+    stem = nn.Conv2d(shape[0], width, 3, padding=1, bias=False)
+    end = [nn.BatchNorm2d(8 * width), nn.ReLU(inplace=True)]
+    return nn.Sequential(stem, *_stages(_PreActivation, width), *end, *_pooled()), nn.Linear(8 * width, classes)
+
+
+MODELS: dict[str, Callable[[tuple[int, int, int], int, int], tuple[nn.Module, nn.Linear]]] = {
+    "small-cnn": small_cnn,
+    "resnet18": resnet18,
+    "preact-resnet18": preact_resnet18,
+}
 
 
 def build(name: str, images: Images, width: int, seed: int = 0) -> Classifier:

@@ -13,7 +13,7 @@ import papermill
 
 from classwise.errors import UserError, unknown
 from classwise.options import suits
-from classwise.run.store import checkout
+from classwise.places import checkout
 
 # What an annotation of a parameters cell may say, and what it lets in.
 _KINDS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": bool}

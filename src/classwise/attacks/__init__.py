@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.ascent import FGSM, PGD
+from classwise.attacks.variants import TargetedPGD, TemperaturePGD
 from classwise.balls import Ball
 from classwise.errors import unknown
 from classwise.options import configure
 
-__all__ = ["ATTACKS", "FGSM", "PGD", "Attack", "Clean", "build"]
+__all__ = ["ATTACKS", "FGSM", "PGD", "Attack", "Clean", "TargetedPGD", "TemperaturePGD", "build"]
 
 
 class Attack(Protocol):
@@ -45,7 +46,12 @@ ATTACKS: dict[str, Attack] = {
     "pgd-10@trades": PGD(steps=10, start="gaussian"),
     "pgd-20": PGD(steps=20),
     "pgd-40": PGD(steps=40),
+    "pgd-20@tian2021": PGD(steps=20, step=0.003, start="unclipped"),
     "margin-20": PGD(steps=20, loss="margin"),
+    "margin-30@fat": PGD(steps=30, rate=7.5, loss="margin"),
+    "temperature-pgd-20": TemperaturePGD(steps=20, inverse=5.0),
+    "temperature-pgd-20@tian2021": TemperaturePGD(steps=20, step=0.003, start="unclipped", inverse=5.0, form="published"),
+    "targeted-pgd-20": TargetedPGD(steps=20),
 }
 
 

@@ -26,7 +26,13 @@ def margin(logits: Tensor, y: Tensor) -> Tensor:
     return others.amax(1) - own[:, 0]
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"ce": cross_entropy, "margin": margin}
+def approach(logits: Tensor, target: Tensor) -> Tensor:
+    """Return how near each image is to being taken for its target: minus the cross-entropy against it."""
+    return -cross_entropy(logits, target)
+
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+LOSSES: dict[str, Loss] = {"ce": cross_entropy, "margin": margin, "approach": approach}
 
 Start = Callable[[Tensor, Ball, torch.Generator], Tensor]
 
@@ -81,7 +87,7 @@ def answers(model: nn.Module, x: Tensor) -> Tensor:
     return labels
 
 
-def slope(model: nn.Module, x: Tensor, y: Tensor, loss: Callable[[Tensor, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+def slope(model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
     """Return the logits at `x` and the gradient of the loss with respect to `x`."""
     with torch.enable_grad():
         x = x.detach().requires_grad_()
@@ -126,6 +132,11 @@ class PGD:
         with frozen(model):
             return (self._any if self.success == "any" else self._last)(model, x, y, ball, generator)
 
+    @property
+    def climbed(self) -> Loss:
+        """What the steps go up."""
+        return LOSSES[self.loss]
+
     def _uphill(self, x: Tensor, gradient: Tensor, centre: Tensor, ball: Ball) -> Tensor:
         step = self.step if self.step is not None else self.rate * ball.radius / self.steps
         return ball.project(ball.ascend(x, gradient, step), centre)
@@ -135,7 +146,7 @@ class PGD:
         for restart in range(self.restarts):
             moved = STARTS[self.start](x, ball, generator)
             for _ in range(self.steps):
-                moved = self._uphill(moved, slope(model, moved, y, LOSSES[self.loss])[1], x, ball)
+                moved = self._uphill(moved, slope(model, moved, y, self.climbed)[1], x, ball)
             found = torch.where(broken.view(-1, 1, 1, 1), found, moved)
             if restart + 1 < self.restarts:
                 broken = answers(model, found) != _labels(y)
@@ -150,7 +161,7 @@ class PGD:
             for _ in range(self.steps):
                 if not len(left):
                     return found
-                _, gradient = slope(model, moved, y[left], LOSSES[self.loss])
+                _, gradient = slope(model, moved, y[left], self.climbed)
                 moved = self._uphill(moved, gradient, x[left], ball.at(left))
                 found[left] = moved
                 whole = answers(model, moved) == labels[left]

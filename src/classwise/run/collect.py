@@ -11,6 +11,7 @@ import xarray as xr
 
 from classwise import results
 from classwise.errors import UserError
+from classwise.places import data_folder
 from classwise.run import store
 from classwise.spec import Evaluation, Spec
 
@@ -119,7 +120,7 @@ def _get(
 
         pool.ensure([(one, evaluations) for one in specs], workers=workers)
         data = store.find(spec, evaluation)
-    assert data is not None, f"{spec.name} was computed but is not in {store.data_folder()}"
+    assert data is not None, f"{spec.name} was computed but is not in {data_folder()}"
     return data
 
 

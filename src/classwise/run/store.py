@@ -1,7 +1,6 @@
 """Where results lie: folders of runs, their files, locks and provenance."""
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,22 +13,12 @@ from filelock import FileLock
 
 import classwise
 from classwise import results
+from classwise.places import checkout, data_folder
 from classwise.results import Damaged
 from classwise.spec import Evaluation, Spec
 
 HISTORY, OUTCOMES, EXAMPLES = "history 1", "outcomes 1", "examples 1"
 WEIGHTS, CHECKPOINT = "weights.safetensors", "checkpoint.pt"
-
-
-def checkout() -> Path:
-    """Return the root of the project: the folder of the checkout that this package runs from, else the current one."""
-    root = Path(classwise.__file__).resolve().parents[2]
-    return root if (root / "pyproject.toml").exists() else Path.cwd()
-
-
-def data_folder() -> Path:
-    """Return the folder of all data: CLASSWISE_DATA, by default data/ in the checkout."""
-    return Path(os.environ.get("CLASSWISE_DATA") or checkout() / "data")
 
 
 def place(spec: Spec) -> Path:
