@@ -11,12 +11,22 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 DISABLED = ("background-networking", "component-update", "gpu", "sync")
 PATIENCE = 10_000  # milliseconds
 expect.set_options(timeout=PATIENCE)
-# How light each text of the charts is, from 0 to 1; numbers in the cells of a matrix stand on a ground of their own.
-LIGHTNESS = """() => [...document.querySelectorAll(
-    ".vega-embed svg text:not(.mark-rect.role-mark ~ .mark-text.role-mark text)")].map(one => {
-  const [red, green, blue] = getComputedStyle(one).fill.match(/[\\d.]+/g).map(Number);
-  return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
-})"""
+# Whether the text of the charts is light on a dark page, or dark on a light one; the numbers in the cells of a matrix stand on a
+# ground of their own.
+STANDS_OUT = """scheme => {
+  const texts = [...document.querySelectorAll(".vega-embed svg text:not(.mark-rect.role-mark ~ .mark-text.role-mark text)")];
+  return texts.length > 100 && texts.every(one => {
+    const [red, green, blue] = getComputedStyle(one).fill.match(/[\\d.]+/g).map(Number);
+    return (0.2126 * red + 0.7152 * green + 0.0722 * blue > 127) === (scheme === "dark");
+  });
+}"""
+# A chart, and another scheme before it can be drawn.
+LATE = """scheme => {
+  const late = document.querySelector("article").appendChild(document.createElement("div"));
+  late.id = "late";
+  vegaEmbed(late, {data: {values: [{a: 1}]}, mark: "point", encoding: {x: {field: "a", type: "quantitative"}}}, {});
+  document.documentElement.dataset.theme = scheme;
+}"""
 
 
 def installed() -> str | None:

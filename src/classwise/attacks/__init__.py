@@ -12,7 +12,11 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from classwise.attacks.apgd import APGD
 from classwise.attacks.ascent import FGSM, PGD
+from classwise.attacks.ensemble import AutoAttack, Strong
+from classwise.attacks.fab import FAB
+from classwise.attacks.square import Square
 from classwise.attacks.variants import TargetedPGD, TemperaturePGD
 from classwise.balls import Ball
 from classwise.errors import unknown
@@ -52,6 +56,13 @@ ATTACKS: dict[str, Attack] = {
     "temperature-pgd-20": TemperaturePGD(steps=20, inverse=5.0),
     "temperature-pgd-20@tian2021": TemperaturePGD(steps=20, step=0.003, start="unclipped", inverse=5.0, form="published"),
     "targeted-pgd-20": TargetedPGD(steps=20),
+    "apgd-ce": APGD(),
+    "apgd-dlr": APGD(loss="dlr"),
+    "apgd-t": APGD(loss="dlr-targeted"),
+    "fab-t": FAB(),
+    "square": Square(),
+    "strong": Strong(),
+    "autoattack": AutoAttack(),
 }
 
 

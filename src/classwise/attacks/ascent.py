@@ -37,33 +37,33 @@ LOSSES: dict[str, Loss] = {"ce": cross_entropy, "margin": margin, "approach": ap
 Start = Callable[[Tensor, Ball, torch.Generator], Tensor]
 
 
-def _start_none(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+def start_none(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
     return x
 
 
-def _start_gaussian(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+def start_gaussian(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
     return x + 0.001 * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
 
 
-def _start_uniform(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+def start_uniform(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
     return ball.project(ball.sample(x, generator), x)
 
 
-def _start_unclipped(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+def start_unclipped(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
     return ball.sample(x, generator)
 
 
-def _start_surface(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+def start_surface(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
     return ball.project(ball.sample(x, generator, surface=True), x)
 
 
 # Where an ascent begins, and who begins there.
 STARTS: dict[str, Start] = {
-    "none": _start_none,  # the image itself
-    "gaussian": _start_gaussian,  # .001 N(0, 1), unclipped: TRADES, MART, HE, RST, DAFA
-    "uniform": _start_uniform,  # uniform in the ball, clipped to [0, 1]: CFA, Rice, FAT
-    "unclipped": _start_unclipped,  # uniform in the ball, not clipped before the first step: the TRADES evaluator
-    "surface": _start_surface,  # uniform noise scaled to the full radius, clipped: APGD
+    "none": start_none,  # the image itself
+    "gaussian": start_gaussian,  # .001 N(0, 1), unclipped: TRADES, MART, HE, RST, DAFA
+    "uniform": start_uniform,  # uniform in the ball, clipped to [0, 1]: CFA, Rice, FAT
+    "unclipped": start_unclipped,  # uniform in the ball, not clipped before the first step: the TRADES evaluator
+    "surface": start_surface,  # uniform noise scaled to the full radius, clipped: APGD
 }
 
 

@@ -1,0 +1,189 @@
+"""Auto-PGD: an ascent that chooses its own step lengths (Croce and Hein 2020b), and its losses."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from classwise.attacks.ascent import Loss, answers, cross_entropy, frozen, margin, slope, start_surface
+from classwise.balls import Ball
+from classwise.errors import UserError, unknown
+
+_TINY = 1e-12
+
+
+def dlr(logits: Tensor, y: Tensor) -> Tensor:
+    """Return the difference of logits ratio of each image: the margin over the lead of the first logit on the third.
+
+    With two classes there is no third logit: the plain margin is taken.
+    """
+    if logits.shape[1] < 3:
+        return margin(logits, y)
+    ranked = logits.sort(1, descending=True).values
+    return margin(logits, y) / (ranked[:, 0] - ranked[:, 2] + _TINY)
+
+
+def dlr_towards(target: Tensor) -> Loss:
+    """Return the targeted difference of logits ratio: (z_t - z_y) / (z_1 - (z_3 + z_4) / 2), with z sorted downwards.
+
+    With fewer than four classes there is no fourth logit, and the third alone would make the ratio of the last class a constant:
+    the plain difference z_t - z_y is taken.
+    """
+
+    def loss(logits: Tensor, y: Tensor) -> Tensor:
+        lead = logits.gather(1, target[:, None])[:, 0] - logits.gather(1, y[:, None])[:, 0]
+        if logits.shape[1] < 4:
+            return lead
+        ranked = logits.sort(1, descending=True).values
+        return lead / (ranked[:, 0] - (ranked[:, 2] + ranked[:, 3]) / 2 + _TINY)
+
+    return loss
+
+
+def windows(steps: int) -> list[int]:
+    """Return the steps (counted from 1) after which the progress is checked: first 22 % of them, then ever fewer, down to 6 %."""
+    length, least, less = max(int(0.22 * steps), 1), max(int(0.06 * steps), 1), max(int(0.03 * steps), 1)
+    ends, end = [], length
+    while end <= steps:
+        ends.append(end)
+        length = max(length - less, least)
+        end += length
+    return ends
+
+
+@dataclass
+class _Climb:
+    """The state of an ascent, a row for each image that is not broken yet."""
+
+    place: Tensor  # in the batch
+    now: Tensor
+    before: Tensor
+    slope: Tensor
+    best: Tensor
+    best_slope: Tensor
+    best_loss: Tensor
+    checked_loss: Tensor  # the best at the last check
+    last_loss: Tensor
+    rises: Tensor  # steps since the last check that raised the loss
+    step: Tensor
+    halved: Tensor  # whether the last check halved the step
+
+    @classmethod
+    def begin(cls, start: Tensor, uphill: Tensor, loss: Tensor, ball: Ball) -> "_Climb":
+        """Return the state at the start, with steps of twice the radius."""
+        everything, zeros = torch.arange(len(start), device=start.device), torch.zeros_like(loss)
+        return cls(
+            place=everything,
+            now=start,
+            before=start,
+            slope=uphill,
+            best=start,
+            best_slope=uphill,
+            best_loss=loss,
+            checked_loss=loss,
+            last_loss=loss,
+            rises=zeros,
+            step=zeros + 2 * ball.radius,
+            halved=torch.ones_like(loss, dtype=torch.bool),
+        )
+
+    def note(self, loss: Tensor) -> None:
+        """Take over the loss at the present iterate."""
+        self.rises = self.rises + (loss > self.last_loss)
+        self.last_loss, better = loss, loss > self.best_loss
+        self.best_loss = torch.where(better, loss, self.best_loss)
+        spread = better.view(-1, 1, 1, 1)
+        self.best = torch.where(spread, self.now, self.best)
+        self.best_slope = torch.where(spread, self.slope, self.best_slope)
+
+    def check(self, length: int) -> None:
+        """Halve the step, and go back to the best iterate, where the last `length` steps rose too seldom or brought nothing."""
+        seldom = self.rises <= 0.75 * length
+        stuck = ~self.halved & (self.checked_loss >= self.best_loss)
+        self.halved = seldom | stuck
+        self.checked_loss, self.rises = self.best_loss, torch.zeros_like(self.rises)
+        self.step = torch.where(self.halved, self.step / 2, self.step)
+        spread = self.halved.view(-1, 1, 1, 1)
+        self.now = torch.where(spread, self.best, self.now)
+        self.slope = torch.where(spread, self.best_slope, self.slope)
+
+    def keep(self, rows: Tensor) -> None:
+        """Forget the images that are not in `rows`."""
+        for name, value in vars(self).items():
+            setattr(self, name, value[rows])
+
+
+@dataclass(frozen=True)
+class APGD:
+    """Auto-PGD: steps start at twice the radius, keep momentum, and are halved where a check finds too little progress.
+
+    loss: "ce", "dlr", or "dlr-targeted", which aims in turn at the `targets` classes that the clean logits rank next.
+    restarts: random starts on the surface of the ball. The first misclassified iterate of an image is its adversarial image,
+    and a clean mistake is one; broken images leave the batch.
+    """
+
+    steps: int = 100
+    loss: str = "ce"
+    targets: int = 9
+    restarts: int = 1
+
+    def __post_init__(self) -> None:
+        if self.loss not in ("ce", "dlr", "dlr-targeted"):
+            raise unknown("loss", self.loss, ("ce", "dlr", "dlr-targeted"))
+        for name, value in (("steps", self.steps), ("targets", self.targets), ("restarts", self.restarts)):
+            if value < 1:
+                raise UserError(f"{name} must be 1 or more, got {value}")
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        """Return adversarial images: shapes and meaning as in `classwise.attacks`; `y` holds labels."""
+        if y.ndim != 1:
+            raise UserError("Auto-PGD needs labels, got target probabilities")
+        found = x.clone()
+        with frozen(model), torch.no_grad():
+            clean = model(x)
+            left = (clean.argmax(1) == y).nonzero()[:, 0]
+            for loss in self._losses(clean):
+                for _ in range(self.restarts):
+                    start = start_surface(x, ball, generator)
+                    if len(left):
+                        moved = self._climb(model, x[left], y[left], ball.at(left), start[left], loss(left))
+                        found[left] = moved
+                        left = left[answers(model, moved) == y[left]]
+        return found
+
+    def _losses(self, clean: Tensor) -> list[Callable[[Tensor], Callable[[Tensor], Loss]]]:
+        """Return for each ascent a function from images to a function from some of these to their loss."""
+        if self.loss != "dlr-targeted":
+            plain = cross_entropy if self.loss == "ce" else dlr
+            return [lambda left: lambda rows: plain]
+        ranked = clean.argsort(1, descending=True)
+        ranks = range(1, min(self.targets, clean.shape[1] - 1) + 1)
+        return [lambda left, rank=rank: lambda rows: dlr_towards(ranked[left, rank][rows]) for rank in ranks]  # type: ignore[misc]
+
+    def _climb(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, start: Tensor, loss: Callable[[Tensor], Loss]) -> Tensor:
+        """Return for each image the first misclassified iterate, else the one of the highest loss."""
+        found, ends, last_end = start.clone(), windows(self.steps), 0
+        everything = torch.arange(len(x), device=x.device)
+        logits, uphill = slope(model, start, y, loss(everything))
+        state = _Climb.begin(start, uphill, loss(everything)(logits, y), ball)
+        state.keep(logits.argmax(1) == y)
+        for step in range(1, self.steps + 1):
+            rows = state.place
+            if not len(rows):
+                return found
+            centre, own, share = x[rows], ball.at(rows), 1.0 if step == 1 else 0.75
+            ahead = own.project(own.ascend(state.now, state.slope, state.step), centre)
+            drift = share * (ahead - state.now) + (1 - share) * (state.now - state.before)
+            state.before, state.now = state.now, own.project(state.now + drift, centre)
+            logits, state.slope = slope(model, state.now, y[rows], loss(rows))
+            state.note(loss(rows)(logits, y[rows]))
+            whole = logits.argmax(1) == y[rows]
+            found[rows[~whole]] = state.now[~whole]
+            if not whole.all():
+                state.keep(whole)
+            if step in ends:
+                state.check(step - last_end)
+                last_end = step
+        found[state.place] = state.best
+        return found
