@@ -94,6 +94,7 @@ def test_attacking_now_takes_the_chosen_network_once(history):
     ]
     show = explore.attacked_now(attacker, specs, Evaluation(attack="pgd-20"))
     for label in ("3", "8"):
-        show(chosen_class=label, chosen_defence="trades", chosen_epoch=1)
+        show(chosen_class=label, chosen_defence="trades", chosen_split="test", chosen_epoch=1)
+        show(chosen_class=label, chosen_defence="trades", chosen_split="test", chosen_epoch=2)
     assert asked == ["trades"]
     assert called == [("3", 4), ("8", 4)]

@@ -118,6 +118,54 @@ def test_symmetry_test_tells_structure_from_chance():
     assert 0.3 < np.mean(chance) < 0.7
 
 
+def test_symmetry_and_groups_of_nothing_are_not_measured():
+    nothing = drawn(np.random.default_rng(0)).copy(data=np.eye(10) * 20)
+    empty = drawn(np.random.default_rng(0))
+    empty[3] = 0
+    for count in (nothing, empty):
+        assert np.isnan(intervals.symmetry_test(count, draws=20))
+        assert np.isnan(intervals.groups_test(count, draws=20)).all()
+
+
+def test_groups_test_tells_structure_from_chance():
+    rng = np.random.default_rng(0)
+    blocks = np.kron(np.eye(2), np.full((5, 5), 12.0)) + rng.random((10, 10)) + 100 * np.eye(10)
+    count = drawn(rng)
+    share, chance, p = intervals.groups_test(count.copy(data=blocks), draws=100)
+    assert share > chance + 20
+    assert p < 0.02
+    # Nothing but chance: the found groups hold more than half of the mistakes all the same, and the test is not deceived.
+    found = [intervals.groups_test(count.copy(data=rng.pareto(2, (10, 10)) * 5 + 100 * np.eye(10)), draws=40) for _ in range(25)]
+    assert np.mean([share for share, _, _ in found]) > 40
+    assert np.mean([p < 0.05 for _, _, p in found]) <= 0.16
+
+
+@pytest.mark.parametrize(("spread", "least"), [(0.0, 0.9), (0.05, 0.8)])
+def test_intervals_over_seeds_hold_the_truth_with_and_without_an_effect_of_the_seed(spread, least):
+    rng, hits = np.random.default_rng(4), 0
+    for study in range(60):
+        parts = []
+        for _ in range(5):
+            rates = np.clip(RATES + spread * rng.normal(size=10), 0.01, 0.99)
+            right = rng.binomial(36, rates)
+            part = drawn(rng, 36).copy(data=np.zeros((10, 10), int))
+            part.values[np.arange(10), np.arange(10)] = right
+            part.values[np.arange(10), (np.arange(10) + 1) % 10] = 36 - right
+            parts.append(part)
+        low, _, high = intervals.bootstrap(xr.concat(parts, "seed"), metrics.mcd, over=["seed"], draws=200, seed=study).values
+        hits += low <= 56 <= high
+    assert hits / 60 >= least
+
+
+def test_a_class_that_is_never_right_is_not_surely_so():
+    count = drawn(np.random.default_rng(0))
+    count[1] = 0
+    count[1, 2] = 180
+    low, value, high = intervals.bootstrap(count, metrics.worst).values
+    assert (low, value) == (0, 0)
+    assert high == pytest.approx(intervals.wilson(count).sel(label="1", bound="high").item())
+
+
 def test_mcnemar_is_the_sign_test_on_the_images_that_differ():
     one = results.mock("outcomes 1", per_class=4)
     other = one.copy(deep=True)

@@ -7,7 +7,7 @@ import pytest
 
 from classwise.__main__ import main
 from classwise.errors import unknown
-from classwise.run import compute, store
+from classwise.run import compute, questions, store
 from classwise.spec import Evaluation
 
 
@@ -21,7 +21,7 @@ def command(monkeypatch, *words):
 @pytest.fixture
 def trained(data, small):
     compute.train(small)
-    compute.evaluate(small, Evaluation(attack="pgd-10", options={"steps": 2}))
+    questions.evaluate(small, Evaluation(attack="pgd-10", options={"steps": 2}))
     return small
 
 

@@ -1,8 +1,10 @@
+import pytest
 import torch
 from torch import nn
 
 from classwise import attacks, images, models, outcomes
-from classwise.balls import Linf
+from classwise.balls import L2, Linf
+from classwise.errors import UserError
 
 
 class Escape:
@@ -14,13 +16,15 @@ class Escape:
         return far
 
 
-def test_a_verdict_needs_a_mistake_inside_the_ball():
+def test_an_attack_that_leaves_the_ball_has_failed_and_helps_nobody():
     test = images.load("digits", "test")
     wrong = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     found = outcomes.evaluate(wrong, test, Escape(), Linf(0.1), batch=50)
     inside = torch.arange(len(test)) % 2 == 1
-    assert torch.equal(found.flipped, (found.answer != found.truth) & inside)
-    assert found.flipped.any()
+    with torch.no_grad():
+        clean = wrong(test.batch(slice(None))[0]).argmax(1)
+    assert torch.equal(found.answer, clean)
+    assert torch.equal(found.flipped, clean != found.truth)
     assert torch.allclose(found.distance[~inside], torch.tensor(0.2), atol=1e-6)
 
 
@@ -47,6 +51,13 @@ def test_the_seed_decides_an_attack():
     )
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
+
+
+def test_an_attack_that_makes_no_images_is_an_error_not_robustness():
+    test = images.load("digits", "test").take(torch.arange(20))
+    model = models.build("small-cnn", test, 4)
+    with pytest.raises(UserError, match="not finite"):
+        outcomes.evaluate(model, test, lambda *_: torch.full((20, 1, 8, 8), torch.nan), L2(0.5))
 
 
 def test_tally_counts_pairs():

@@ -1,5 +1,6 @@
 """Runs: computed once, found again, resumed bit by bit after a kill, and never read when damaged."""
 
+import io
 import os
 import signal
 import subprocess
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from rich.console import Console
 
 from classwise import metrics, run
 from classwise.errors import UserError
 from classwise.results import Damaged
-from classwise.run import compute, pool, store
+from classwise.run import compute, pool, questions, store
 from classwise.run.pool import Failed
 from classwise.spec import Evaluation, Spec
 from classwise.training import Diverged
@@ -51,9 +53,9 @@ def test_a_run_leaves_its_files_in_the_vocabulary(data, small):
     ]
     history = store.find(small)
     count = history["count"]
-    assert (count.sum(["label", "predicted"]).sel(split="train", attack="pgd-10") == 1077).all()
+    assert (count.sum(["label", "predicted"]).sel(split="train", attack="pgd-10 steps=2") == 1077).all()
     assert (count.sum(["label", "predicted"]).sel(split="train", attack="clean") == 0).all()
-    assert (count.sum(["label", "predicted"]).sel(split="test") == 360).all()
+    assert (count.sum(["label", "predicted"]).sel(split="test", attack=["clean", "pgd-10"]) == 360).all()
     assert np.allclose(history.radius, 0.2)
     assert history.attrs["device"]
     assert Spec.from_json((folder / "spec.json").read_text()) == small
@@ -86,7 +88,7 @@ def test_recorded_results_are_found_without_weights(data, small):
     assert pool.ensure([(small, [PGD])]) == 0
     assert run.outcomes([small], [PGD]).sizes["image"] == 360
     with pytest.raises(UserError, match=r"the weights of .* are not here"):
-        compute.model_of(small)
+        questions.model_of(small)
 
 
 def test_a_question_put_to_a_recorded_run_trains_it_anew(data, small):
@@ -175,6 +177,40 @@ def test_a_truncated_file_is_refused_or_mended(data, small, kind):
     assert run.history([small]).sizes["epoch"] == 3
 
 
+def test_damaged_weights_are_mended_and_damaged_examples_made_again(data, small):
+    run.examples(small, PGD, per_class=1)
+    weights_file, examples = store.place(small) / store.WEIGHTS, next((store.place(small) / "examples").glob("*.nc"))
+    for path in (weights_file, examples):
+        path.write_bytes(path.read_bytes()[:200])
+    assert pool.ensure([(small, [PGD])], mend=True) == 1
+    assert run.examples(small, PGD, per_class=1).attrs["id"] == small.id
+    assert weights_file.with_suffix(".damaged").exists()
+
+
+def test_a_checkpoint_that_is_set_aside_leaves_nothing_behind(data, small, tmp_path, monkeypatch):
+    trained(small)
+    whole = weights(small)
+    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "other"))
+    with compute.one_thread():
+        splits = {name: compute.split(small, name) for name in ("train", "valid", "test")}
+        plan, state, _ = compute._begin(small, splits)
+        next(iter(compute.training.train(state, splits["train"], plan)))
+        store.place(small).mkdir(parents=True)
+        torch.save({"spec": small.json(), "state": state.state_dict()}, store.place(small) / store.CHECKPOINT)
+        compute.train(small, mend=True)
+    assert all(torch.equal(value, whole[name]) for name, value in weights(small).items())
+    assert np.isfinite(store.find(small).loss).all()
+
+
+def test_an_event_after_the_end_of_a_job_is_dropped(small):
+    board = pool.Board([pool.Job(small, (), False)], Console(file=io.StringIO()))
+    with board:
+        board.show(0, "train", 1, 3)
+        board.finish(0, None)
+        board.show(0, "train", 2, 3)
+    assert board.tasks == {}
+
+
 def test_a_damaged_checkpoint_is_refused_or_mended(data, small):
     checkpoint = store.place(small) / store.CHECKPOINT
     checkpoint.parent.mkdir(parents=True)
@@ -213,7 +249,7 @@ def test_weights_of_another_model_are_refused(data, small):
     trained(wide)
     (store.place(wide) / store.WEIGHTS).replace(store.place(small) / store.WEIGHTS)
     with pytest.raises(Damaged, match="does not hold the weights"):
-        compute.model_of(small)
+        questions.model_of(small)
 
 
 def test_several_runs_become_one_dataset(data, small):
@@ -257,8 +293,13 @@ def test_a_combination_that_was_not_asked_for_is_empty_not_wrong(data, small):
 
 
 def test_a_subset_of_classes_is_trained_and_named(data, small):
-    outcomes = run.outcomes([replace(small, classes=("3", "8"))], [PGD])
+    pair = replace(small, classes=("3", "8"))
+    outcomes = run.outcomes([pair], [PGD])
     assert outcomes.predicted.values.tolist() == ["3", "8"]
+    alone = metrics.counts(outcomes).squeeze(drop=True)
+    both = metrics.counts(run.outcomes([small, pair], [PGD])).squeeze(drop=True).isel(classes=1, drop=True)
+    assert (both.sel(label=["3", "8"], predicted=["3", "8"]) == alone).all()
+    assert int(both.sum()) == int(alone.sum())
 
 
 def test_examples_are_kept_and_the_attacker_attacks_now(data, small):
@@ -287,6 +328,7 @@ def test_examples_are_kept_and_the_attacker_attacks_now(data, small):
         ({"optimiser": "sdg"}, "did you mean 'sgd'"),
         ({"batch_norm": "evaluate"}, "did you mean 'eval'"),
         ({"classes": ("3", "eight")}, "unknown class 'eight'"),
+        ({"defence": "trades", "attack": "margin-20", "attack_options": {}}, "needs labels"),
         ({"defence": "standard", "attack": None, "attack_options": {"steps": 3}}, "attacks nothing"),
     ],
 )

@@ -72,6 +72,7 @@ def test_radii_are_shown_as_given(given, kept):
         ({"epochs": 1.5}, "epochs must be int"),
         ({"epochs": True}, "epochs must be int"),
         ({"lr": float("nan")}, "lr must be 0 or more"),
+        ({"momentum": 1.5}, "momentum must be below 1"),
         ({"options": [1]}, "options must be a mapping"),
         ({"classes": "35"}, "classes must be names"),
     ],
@@ -85,8 +86,16 @@ def test_a_euclidean_radius_may_exceed_one():
     assert spec(norm="l2", eps=3).eps == "3"
 
 
+def test_the_norm_of_the_run_decides_the_range_of_an_evaluation():
+    assert Evaluation(eps=2).of(spec(norm="l2", eps=3)).eps == "2"
+
+
+def test_the_order_of_classes_does_not_matter():
+    assert spec(classes=("8", "3")).id == spec(classes=("3", "8")).id
+
+
 def test_slips_of_an_evaluation_are_named():
     with pytest.raises(UserError, match="eval_eps=8 covers"):
-        Evaluation(eps=8)
+        Evaluation(eps=8).of(spec())
     with pytest.raises(UserError, match="per_class must be 1 or more"):
         Evaluation(per_class=0)

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -63,6 +64,13 @@ def test_a_saved_state_goes_on_to_the_same_bits(data, tmp_path, optimiser):
 def test_a_loss_that_is_not_finite_stops_the_training(data):
     state, plan = start(data, "standard", lr=1e30)
     with pytest.raises(Diverged, match="epoch 1"):
+        list(train(state, data, plan))
+
+
+def test_answers_that_are_not_finite_stop_the_training_although_the_loss_is(data):
+    state, plan = start(data, "standard", lr=1e30)
+    plan = replace(plan, epochs=1, batch=4000, schedule="constant")
+    with pytest.raises(Diverged, match="answers of the network became"):
         list(train(state, data, plan))
 
 

@@ -115,7 +115,7 @@ def build_book(scale: Scale = "quick", workers: Workers = None) -> None:
 
 
 @app.command("serve")
-def serve_book(port: int = 8000) -> None:
+def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> None:
     """Serve the built book on this machine."""
     from functools import partial
     from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -141,6 +141,9 @@ def main() -> None:
         sys.exit(2)
     except RuntimeError as error:
         console.print(f"classwise: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(1)
+    except OSError as error:
+        console.print(f"classwise: {error}; what is finished is kept", style="red", highlight=False, markup=False, soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
         console.print("classwise: stopped; what is finished is kept, and the rest resumes where it was", style="red")

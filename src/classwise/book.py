@@ -16,39 +16,51 @@ from altair.utils._importers import vl_version_for_vl_convert
 from altair.vegalite.v6 import display
 from rich.console import Console
 
-from classwise import notebooks, study
+from classwise import notebooks, results, study
 from classwise.errors import UserError, unknown
 from classwise.places import checkout
 from classwise.run import pool, store
 
 # Altair's page template loads nothing from the network where VEGA_DEBUG already names its versions. Charts are drawn as SVG, on a
-# transparent ground, and again when the theme of the page changes, with the reader's choices kept.
+# transparent ground, and again when the theme of the page changes, with the reader's choices kept. The theme is "auto"
+# until its own script has run.
 _GLUE = """
 window.VEGA_DEBUG = {vega_version: "%s", vegalite_version: "%s", vegaembed_version: "%s"};
 (function () {
-  const embed = window.vegaEmbed, charts = new Map();
-  const dark = () => document.documentElement.dataset.theme === "dark";
-  const look = (options) => ({...options, actions: false, renderer: "svg", theme: dark() ? "dark" : undefined,
-    config: {...(options || {}).config, background: "transparent", text: {color: dark() ? "#eee" : "#222"}}});
-  const draw = (chart) => embed(chart.place, structuredClone(chart.spec), look(chart.options));
-  window.vegaEmbed = async function (place, spec, options) {
-    const chart = {place, spec: structuredClone(spec), options};
-    chart.result = await draw(chart);
-    charts.set(typeof place === "string" ? document.querySelector(place) : place, chart);
-    return chart.result;
+  const embed = window.vegaEmbed, charts = [], night = matchMedia("(prefers-color-scheme: dark)");
+  const inks = {
+    light: {text: {color: "#222"}},
+    dark: {text: {color: "#eee"}, axis: {gridColor: "#333"}, view: {stroke: "#444"}},
   };
-  new MutationObserver(async () => {
-    for (const [element, chart] of charts) {
-      const old = chart.result.view;
-      const bound = (chart.spec.params || []).filter((param) => param.bind && !param.select).map((param) => param.name);
+  const scheme = () => {
+    const theme = document.documentElement.dataset.theme;
+    return theme === "dark" || theme === "light" ? theme : night.matches ? "dark" : "light";
+  };
+  const look = (options, name) => ({...options, actions: false, renderer: "svg", theme: name === "dark" ? "dark" : undefined,
+    config: {...(options || {}).config, background: "transparent", ...inks[name]}});
+  async function draw(chart) {
+    if (chart.busy) return;  // it looks again when it is done
+    chart.busy = true;
+    while (chart.scheme !== scheme()) {
+      const old = chart.result && chart.result.view;
+      const bound = (chart.spec.params || []).filter((param) => old && param.bind && !param.select).map((param) => param.name);
       const kept = bound.map((name) => [name, old.signal(name)]);
-      chart.result.finalize();
-      if (!element.isConnected) { charts.delete(element); continue; }
-      chart.result = await draw(chart);
+      if (old) chart.result.finalize();
+      chart.scheme = scheme();
+      chart.result = await embed(chart.place, structuredClone(chart.spec), look(chart.options, chart.scheme));
       for (const [name, value] of kept) chart.result.view.signal(name, value);
       await chart.result.view.runAsync();
     }
-  }).observe(document.documentElement, {attributes: true, attributeFilter: ["data-theme"]});
+    chart.busy = false;
+  }
+  window.vegaEmbed = async function (place, spec, options) {
+    const chart = {place, spec: structuredClone(spec), options};
+    charts.push(chart);
+    await draw(chart);
+    return chart.result;
+  };
+  new MutationObserver(() => charts.forEach(draw))
+    .observe(document.documentElement, {attributes: true, attributeFilter: ["data-theme"]});
 })();
 """
 
@@ -76,14 +88,13 @@ def scripts() -> list[Path]:
     math = build_folder() / "scripts" / "mathjax.js"
     glue = _GLUE % (display.VEGA_VERSION, display.VEGALITE_VERSION, display.VEGAEMBED_VERSION)
     if not vega.exists() or not vega.read_text().endswith(glue):
-        vega.parent.mkdir(parents=True, exist_ok=True)
         bundle = vl_convert.javascript_bundle(vl_version=vl_version_for_vl_convert())  # type: ignore[call-arg]
         # In a function of its own: its top-level names would collide with those of other scripts.
-        vega.write_text("(function () {\n" + bundle + "\n})();\n" + glue)
+        results.write(vega, ("(function () {\n" + bundle + "\n})();\n" + glue).encode())
     if not math.exists():
         files = distribution("sphinx-mathjax-offline").files or []
         found = next(file for file in files if file.name == "tex-svg.js")
-        shutil.copy(str(found.locate()), math)
+        results.write(math, Path(str(found.locate())).read_bytes())
     return [vega, math]
 
 
@@ -100,13 +111,21 @@ def _fingerprint(name: str, scale: str) -> str:
     return _digest([source, scale.encode(), *(path.read_bytes() for path in _code()), *created])
 
 
+def _marked(mark: Path) -> str | None:
+    """Return the fingerprint that a mark holds; None where there is none that can be read."""
+    try:
+        return str(json.loads(mark.read_text())["fingerprint"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _stale(scale: str) -> dict[str, str]:
     """Return the notebooks whose executed form is not there or of another fingerprint, with the fingerprint they should have."""
     stale = {}
     for name in notebooks.names():
         mark = build_folder() / "executed" / f"{name}.json"
         asked = _fingerprint(name, scale)
-        if not mark.exists() or json.loads(mark.read_text()).get("fingerprint") != asked:
+        if _marked(mark) != asked:
             stale[name] = asked
     return stale
 
@@ -131,7 +150,7 @@ def execute_all(scale: str, console: Console) -> int:
                 errors.append(str(error))
             else:
                 mark = build_folder() / "executed" / f"{name}.json"
-                mark.write_text(json.dumps({"fingerprint": stale[name]}))
+                results.write(mark, json.dumps({"fingerprint": stale[name]}).encode())
             console.print(f"\\[{done}/{len(stale)}] {name}{': failed' if error else ''}", highlight=False)
     if errors:
         raise notebooks.NotebookFailed("\n".join([*errors, f"the last good book stays in {build_folder() / 'html'}"]))
@@ -148,7 +167,7 @@ def render(console: Console) -> bool:
     inputs = sorted(path for path in source.rglob("*") if path.is_file())
     inputs += [out / "executed" / f"{name}.ipynb" for name in notebooks.names()] + scripts()
     mark, asked = out / "html.json", _digest(str(path).encode() + path.read_bytes() for path in inputs)
-    if mark.exists() and html.exists() and json.loads(mark.read_text())["fingerprint"] == asked:
+    if html.exists() and _marked(mark) == asked:
         return False
     for folder in (pages, fresh):
         shutil.rmtree(folder, ignore_errors=True)
@@ -180,7 +199,7 @@ def render(console: Console) -> bool:
         html.replace(old)
     (fresh / "_build" / "html").replace(html)
     shutil.rmtree(old, ignore_errors=True)
-    mark.write_text(json.dumps({"fingerprint": asked}))
+    results.write(mark, json.dumps({"fingerprint": asked}).encode())
     return True
 
 

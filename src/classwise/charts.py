@@ -91,7 +91,7 @@ def epochs(accuracy: xr.DataArray, row: str = "attack", column: str = "defence")
 def gap(spread: xr.DataArray, title: str, colour: str = "defence") -> Any:
     """Return a measure over the epochs with its interval: dimensions epoch, bound ("low", "value", "high") and `colour`."""
     table = frame(spread).pivot(index=["epoch", colour], columns="bound", values="value").reset_index()
-    hue = alt.Color(f"{colour}:N", sort=_names(spread, colour), title=None)
+    hue = alt.Color(f"{colour}:N", sort=_names(spread, colour), title=None, legend=alt.Legend(symbolOpacity=1))
     base = alt.Chart(table).encode(x=alt.X("epoch:Q", axis=alt.Axis(tickMinStep=1)), color=hue)
     band = base.mark_area(opacity=0.25).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
     tooltip = [

@@ -7,7 +7,7 @@ only a kernel can compute. `live` decides; None asks `charts.live()`.
 import base64
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -161,7 +161,7 @@ def _over_epochs(base: alt.Chart, labels: Sequence[str]) -> Any:
         fontWeight="normal",
         fontSize=12,
     )
-    return alt.layer(others, band, line, now).properties(width=520, height=230, title=title)
+    return alt.layer(others, band, now, line).properties(width=520, height=230, title=title)
 
 
 def _taken_for(base: alt.Chart, labels: Sequence[str]) -> Any:
@@ -267,16 +267,23 @@ def attacked_now(
     evaluation: Evaluation,
     count: int = 4,
 ) -> Show:
-    """Return what `per_class` shows in a live kernel: images of the chosen class, attacked now by the chosen defence's network.
+    """Return what `per_class` shows in a live kernel: images of the chosen class and split, attacked now.
+
+    It is the network of the chosen defence after its last epoch that is attacked.
 
     `attacker` is `run.attacker`; of each defence the first of `specs` is attacked, in `count` images.
     """
     first = {spec.defence: spec for spec in reversed(specs)}
-    ready: dict[str, Callable[..., xr.Dataset]] = {}
+    ready: dict[tuple[str, str], Callable[..., xr.Dataset]] = {}
+    drawn: dict[tuple[str, str, str], Any] = {}
 
-    def show(chosen_class: str, chosen_defence: str, **_: object) -> Any:
-        if chosen_defence not in ready:
-            ready[chosen_defence] = attacker(first[chosen_defence], evaluation)
-        return _shown(pd.DataFrame(_pictures(ready[chosen_defence](label=chosen_class, count=count), chosen_defence)))
+    def show(chosen_class: str, chosen_defence: str, chosen_split: str, **_: object) -> Any:
+        network, picture = (chosen_defence, chosen_split), (chosen_defence, chosen_split, chosen_class)
+        if network not in ready:
+            ready[network] = attacker(first[chosen_defence], replace(evaluation, split=chosen_split))
+        if picture not in drawn:
+            rows = _pictures(ready[network](label=chosen_class, count=count), chosen_defence)
+            drawn[picture] = _shown(pd.DataFrame(rows))
+        return drawn[picture]
 
     return show

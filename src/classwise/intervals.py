@@ -8,7 +8,21 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from classwise.errors import UserError
-from classwise.metrics import Measure, correct, cv, cv_unbiased, images, misclassified, overall, symmetry
+from classwise.metrics import (
+    Measure,
+    accuracy,
+    confusion,
+    correct,
+    cv,
+    cv_unbiased,
+    groups,
+    images,
+    misclassified,
+    overall,
+    symmetry,
+    within,
+    worst,
+)
 
 # Where a measure cannot lie outside, its interval does not either.
 _RANGES = {
@@ -79,7 +93,8 @@ def bootstrap(
 
     `over`: dimensions such as "seed" that are pooled, and resampled as clusters when they have more than one member. The
     basic (reverse percentile) interval is taken: the smallest class and the spread of classes are biased by sampling, and a
-    percentile interval would add that bias a second time (Davison and Hinkley 1997, 5.2).
+    percentile interval would add that bias a second time (Davison and Hinkley 1997, 5.2). Where the seeds do not differ,
+    resampling both seeds and images is cautious: the interval is wider than it need be.
     """
     pooled = count.sum(list(over))
     value = measure(pooled)
@@ -89,28 +104,58 @@ def bootstrap(
     tail = (1 - level) / 2
     off = (drawn - aim).quantile([tail, 1 - tail], dim="draw").drop_vars("quantile")
     low, high = value - off.isel(quantile=1), value - off.isel(quantile=0)
+    if measure is worst:
+        # A class that is never (or always) right does not vary when it is resampled; its Wilson interval does.
+        bounds = wilson(pooled, level).isel(label=accuracy(pooled).fillna(0).argmin("label")).drop_vars("label")
+        low = xr.ufuncs.minimum(low, bounds.sel(bound="low", drop=True))
+        high = xr.ufuncs.maximum(high, bounds.sel(bound="high", drop=True))
     bottom, top = _RANGES.get(str(value.name), (-np.inf, np.inf))
-    bounds = [low.clip(bottom, top), value, high.clip(bottom, top)]
-    return xr.concat(bounds, dim="bound").assign_coords(bound=["low", "value", "high"]).rename(value.name)
+    parts = [low.clip(bottom, top), value, high.clip(bottom, top)]
+    return xr.concat(parts, dim="bound").assign_coords(bound=["low", "value", "high"]).rename(value.name)
+
+
+def deal(count: xr.DataArray, draws: int, seed: int) -> xr.DataArray:
+    """Return misclassified confusions whose rows are shuffled off the diagonal, along a new dimension `draw`.
+
+    Each class keeps how often it is mistaken and how unequally; only the partners are made random.
+    """
+    mixed = misclassified(count).transpose("label", "predicted")
+    size, rng = mixed.sizes["label"], np.random.default_rng(seed)
+    off = ~np.eye(size, dtype=bool)
+    rows = mixed.values[off].reshape(size, size - 1)
+    dealt = np.zeros((draws, size, size))
+    dealt[:, off] = rng.permuted(np.broadcast_to(rows, (draws, size, size - 1)), axis=2).reshape(draws, -1)
+    return xr.DataArray(dealt, dims=("draw", "label", "predicted"), coords=mixed.coords)
 
 
 def symmetry_test(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> float:
     """Return the chance that a matrix without any symmetry looks as symmetrical as this one: a permutation p-value.
 
-    `count` has just the dimensions label and predicted. The mistakes of each class are dealt out anew among the other
-    classes, so that each class keeps how often it is mistaken and how unequally; only the partner is made random.
+    `count` has just the dimensions label and predicted; the mistakes are dealt out anew as `deal` does. NaN where the symmetry
+    cannot be measured: no mistakes, or a class without images.
     """
-    seen, rng = float(symmetry(count)), np.random.default_rng(seed)
-    mixed = misclassified(count).transpose("label", "predicted").values
-    size = len(mixed)
-    off = ~np.eye(size, dtype=bool)
-    rows = mixed[off].reshape(size, size - 1)
-    dealt = np.zeros((draws, size, size))
-    dealt[:, off] = rng.permuted(np.broadcast_to(rows, (draws, size, size - 1)), axis=2).reshape(draws, -1)
-    mirrored = dealt.transpose(0, 2, 1)[:, off]
-    flat = dealt[:, off]
+    seen = float(symmetry(count))
+    if np.isnan(seen) or np.isnan(misclassified(count)).any():
+        return float("nan")
+    dealt = deal(count, draws, seed)
+    off = ~np.eye(count.sizes["label"], dtype=bool)
+    flat, mirrored = dealt.values[:, off], dealt.values.transpose(0, 2, 1)[:, off]
     found = np.array([np.corrcoef(one, other)[0, 1] for one, other in zip(flat, mirrored, strict=True)])
-    return float((1 + (found >= seen - 1e-12).sum()) / (1 + draws))
+    return float((1 + (~(found < seen - 1e-12)).sum()) / (1 + draws))
+
+
+def groups_test(count: xr.DataArray, draws: int = 200, seed: int = 0) -> tuple[float, float, float]:
+    """Return what share of the mistakes stays within the groups, what share does by chance, and the p-value against chance.
+
+    Groups are found so as to hold many mistakes, and hold many of any matrix: chance means that the mistakes of each class are
+    dealt out anew and the groups are found anew (a permutation test). NaN where a class has no images or none is mistaken.
+    """
+    seen = float(within(count, groups(count)))
+    if np.isnan(seen) or np.isnan(misclassified(count)).any():
+        return float("nan"), float("nan"), float("nan")
+    right = confusion(count).where(count.label == count.predicted, 0)
+    found = np.array([float(within(one, groups(one))) for one in deal(count, draws, seed) + right])
+    return seen, float(found.mean()), float((1 + (found >= seen - 1e-9).sum()) / (1 + draws))
 
 
 def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:

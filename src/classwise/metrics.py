@@ -16,13 +16,12 @@ Measure = Callable[[xr.DataArray], xr.DataArray]
 
 
 def counts(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return count(..., label, predicted) of outcomes: an image whose attack failed or left the ball counts as its own class."""
+    """Return count(..., label, predicted) of outcomes; images that are not there (truth -1) do not count."""
     numbers = xr.DataArray(np.arange(outcomes.sizes["predicted"]), dims="predicted", coords={"predicted": outcomes.predicted})
-    said = outcomes.answer.where(outcomes.flipped, outcomes.truth)
     there = outcomes.truth >= 0
     label = numbers.rename(predicted="label")
     rows: xr.DataArray = ((outcomes.truth == label) & there).astype("i4")
-    count: xr.DataArray = rows.dot((said == numbers).astype("i4"), dim="image")
+    count: xr.DataArray = rows.dot((outcomes.answer == numbers).astype("i4"), dim="image")
     return count.rename("count")
 
 
@@ -40,12 +39,6 @@ def measured(count: xr.DataArray) -> xr.DataArray:
     """Return counts at the epochs at which something was counted."""
     seen = count.sum([dim for dim in count.dims if dim != "epoch"]) > 0
     return count.isel(epoch=seen.values)
-
-
-def even(count: xr.DataArray) -> xr.DataArray:
-    """Return counts with the mistakes of each class dealt out evenly among the other classes: what no structure looks like."""
-    same, mistakes = count.label == count.predicted, images(count) - correct(count)
-    return count.where(same, mistakes / (count.sizes["predicted"] - 1)).transpose(*count.dims)
 
 
 def images(count: xr.DataArray) -> xr.DataArray:
@@ -132,10 +125,12 @@ def symmetry(count: xr.DataArray) -> xr.DataArray:
 def groups(count: xr.DataArray) -> xr.DataArray:
     """Return the group of each class, numbered from 0 by size: classes that flip into one another more than chance has it.
 
-    `count` has just the dimensions label and predicted. The groups maximise the modularity of the graph whose edges weigh the
-    flips between two classes, both ways; a class without any flip is a group of its own.
+    `count` has just the dimensions label and predicted. The groups are those of greedy modularity on the graph whose edges weigh
+    the flips between two classes, both ways; a class without any flip is a group of its own.
     """
     mixed = misclassified(count).transpose("label", "predicted").fillna(0).values
+    if not mixed.any():
+        return xr.DataArray(np.arange(len(mixed)), dims="label", coords={"label": count.label}, name="group")
     graph = nx.from_numpy_array(mixed + mixed.T)
     found = nx.community.greedy_modularity_communities(graph, weight="weight")
     number = np.empty(count.sizes["label"], dtype=int)

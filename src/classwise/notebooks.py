@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 import papermill
 
+from classwise import results
 from classwise.errors import UserError, unknown
 from classwise.options import suits
 from classwise.places import checkout
@@ -146,4 +147,4 @@ def standalone(notebook: Path, page: Path, scripts: Sequence[Path]) -> None:
     html = re.sub(r"<script[^>]*\bsrc=[^>]*>\s*</script>", "", html)
     inside = "\n".join(f"<script>{script.read_text()}</script>" for script in scripts)
     head = html.index("</head>")
-    page.write_text(html[:head] + inside + html[head:])
+    results.write(page, (html[:head] + inside + html[head:]).encode())

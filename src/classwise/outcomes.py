@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from classwise.attacks import Attack
 from classwise.balls import Ball
+from classwise.errors import UserError
 from classwise.images import Images
 
 
@@ -15,8 +16,9 @@ from classwise.images import Images
 class Outcomes:
     """One row for each image, in the order of the images it was asked about.
 
-    index, truth, answer: int64 (n,); flipped: bool (n,), whether the attacked image is misclassified and inside the ball and
-    [0, 1]; distance: float32 (n,), from the image to its attacked form, in the ball's norm; logits: float32 (n, classes).
+    index, truth: int64 (n,); distance: float32 (n,), from the image to its attacked form, in the ball's norm.
+    answer: int64 (n,), logits: float32 (n, classes): of the attacked image, or of the image itself where the attacked one lies
+    outside the ball or [0, 1]: then the attack has failed. flipped: bool (n,), whether the answer is wrong.
     """
 
     index: Tensor
@@ -55,10 +57,12 @@ def evaluate(
         rows: list[tuple[Tensor, ...]] = []
         for x, y in images.batches(batch):
             attacked = attack(model, x, y, ball, generator)
-            logits = model(attacked).float()
+            if not attacked.isfinite().all():
+                raise UserError("the attack made images that are not finite: the model's gradients are not; check its weights")
+            inside = ball.contains(attacked, x).view(-1, 1, 1, 1)
+            logits = model(torch.where(inside, attacked, x)).float()
             answer = logits.argmax(1)
-            flipped = (answer != y) & ball.contains(attacked, x)
-            rows.append((y, answer, flipped, ball.distance(attacked, x), logits))
+            rows.append((y, answer, answer != y, ball.distance(attacked, x), logits))
             report(sum(len(row[0]) for row in rows))
     finally:
         model.train(training)

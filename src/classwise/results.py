@@ -19,8 +19,9 @@ outcomes: what a trained model answers for each image of a split under an attack
     Coordinates: image int, the place of the image in the dataset's own order · predicted: names of classes
     Data variables:
         truth    (image) int16      position in `predicted`; -1 where a combined Dataset has no such image
-        answer   (image) int16      what the model says of the attacked image, likewise
-        flipped  (image) bool       misclassified and inside the ball
+        answer   (image) int16      what the model says of the attacked image, likewise; of the image itself where the attacked
+                                    one lies outside the ball
+        flipped  (image) bool       whether that is wrong
         distance (image) float32    from the image to its attacked form, in the norm of the evaluation
         logits   (image, predicted) float32
 

@@ -89,6 +89,8 @@ class _Plain:
         """Return the fields that differ from their default, radii as exact fractions."""
         values = _tidy(asdict(self))  # type: ignore[call-overload]
         changed = {each.name: values[each.name] for each in fields(self) if values[each.name] != _fixed(each)}  # type: ignore[arg-type]
+        if "classes" in changed:
+            changed["classes"] = sorted(changed["classes"])
         if changed.get("eps") is not None:
             changed["eps"] = str(Fraction(changed["eps"]))
         return changed
@@ -152,6 +154,8 @@ class Spec(_Plain):
             raise unknown("norm", self.norm, NORMS)
         object.__setattr__(self, "eps", radius(self.eps, self.norm))
         _check_types(self, "a run")
+        if not self.momentum < 1:
+            raise UserError(f"a run: momentum must be below 1, got {self.momentum}")
         _at_least(self, "a run", width=1, measure=1, lr=0, momentum=0, weight_decay=0, epochs=1, batch=2, seed=0)
 
     @property
@@ -184,13 +188,15 @@ class Evaluation(_Plain):
         if self.norm is not None and self.norm not in NORMS:
             raise unknown("norm", self.norm, NORMS)
         if self.eps is not None:
-            object.__setattr__(self, "eps", radius(self.eps, self.norm or "linf", "eval_eps"))
+            # Without a norm of its own, the range is checked when the norm of the run is known.
+            object.__setattr__(self, "eps", radius(self.eps, self.norm or "l2", "eval_eps"))
         _check_types(self, "an evaluation")
         _at_least(self, "an evaluation", per_class=1, seed=0)
 
     def of(self, spec: Spec) -> "Evaluation":
         """Return the evaluation with the run's own radius and norm where it states none."""
-        return replace(self, eps=self.eps if self.eps is not None else spec.eps, norm=self.norm or spec.norm)
+        norm = self.norm or spec.norm
+        return replace(self, eps=spec.eps if self.eps is None else radius(self.eps, norm, "eval_eps"), norm=norm)
 
     @property
     def name(self) -> str:

@@ -130,12 +130,21 @@ def train(state: State, images: Images, plan: Plan) -> Iterator[Epoch]:
         loss, clean, attacked = _epoch(state, images, plan)
         if not math.isfinite(loss):
             raise Diverged(f"the loss became {loss} in epoch {state.epoch + 1}")
+        if not _answers(state.model, images, plan.batch):
+            raise Diverged(f"the answers of the network became infinite or nan in epoch {state.epoch + 1}")
         seen = attacked if attacked is not None else clean
         if seen is not None:
             state.settings = plan.defence.calibration(settings, seen)
         state.average = plan.defence.averaging(state.average, state.model.state_dict())
         state.epoch += 1
         yield Epoch(state.epoch, settings, loss, time.perf_counter() - started, clean, attacked)
+
+
+@torch.no_grad()
+def _answers(model: nn.Module, images: Images, batch: int) -> bool:
+    """Return whether the network, as it is after the last step, gives finite logits."""
+    x, _ = images.batch(slice(0, batch))
+    return bool(model.eval()(x).isfinite().all())
 
 
 def _epoch(state: State, images: Images, plan: Plan) -> tuple[float, Tensor | None, Tensor | None]:

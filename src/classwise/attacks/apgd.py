@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -123,6 +124,7 @@ class APGD:
     and a clean mistake is one; broken images leave the batch.
     """
 
+    labels_only: ClassVar[bool] = True
     steps: int = 100
     loss: str = "ce"
     targets: int = 9

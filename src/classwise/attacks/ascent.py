@@ -133,6 +133,11 @@ class PGD:
             return (self._any if self.success == "any" else self._last)(model, x, y, ball, generator)
 
     @property
+    def labels_only(self) -> bool:
+        """Whether the loss has no meaning for target probabilities."""
+        return self.loss != "ce"
+
+    @property
     def climbed(self) -> Loss:
         """What the steps go up."""
         return LOSSES[self.loss]

@@ -1,6 +1,7 @@
 """Several attacks in turn, each on the images that the ones before it left standing."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +39,7 @@ class Strong:
     steps: of each ascent.
     """
 
+    labels_only: ClassVar[bool] = True
     steps: int = 100
 
     def __post_init__(self) -> None:

@@ -45,6 +45,7 @@ class FAB:
     """
 
     confined: ClassVar[bool] = False
+    labels_only: ClassVar[bool] = True
     steps: int = 100
     targets: int = 9
     backward: float = 0.9

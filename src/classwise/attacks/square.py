@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ class Square:
     its own square (the official code draws one for the batch); an image once misclassified is left alone.
     """
 
+    labels_only: ClassVar[bool] = True
     queries: int = 5000
     share: float = 0.8
     rescale: bool = False

@@ -1,6 +1,7 @@
 """PGD with another loss or another aim: Temperature-PGD and targeted PGD."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +36,10 @@ class TemperaturePGD(PGD):
             raise UserError(f"Temperature-PGD has a loss of its own, got loss={self.loss!r}")
 
     @property
+    def labels_only(self) -> bool:
+        return self.form == "stable"
+
+    @property
     def climbed(self) -> Loss:
         return self._published if self.form == "published" else self._stable
 
@@ -57,6 +62,7 @@ class TargetedPGD:
     steps, step, rate, start: as in PGD. Images of the target class itself are attacked by untargeted PGD.
     """
 
+    labels_only: ClassVar[bool] = True
     target: int = -1
     steps: int = 20
     step: float | None = None

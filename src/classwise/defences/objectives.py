@@ -5,7 +5,7 @@ y labels (n,), beta (n,) the trade-off of each image where the objective has one
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -59,6 +59,7 @@ class Trades:
     once: the loss and its gradient are the same, the running statistics of batch norm end on clean images as there.
     """
 
+    soft: ClassVar[bool] = True  # its attack aims at probabilities
     beta: float = 6.0
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@
     outcomes(specs, evaluations)    one Dataset of what is answered for each image
     examples(spec, evaluation)      a few images with their attacked forms
     attacker(spec, evaluation)      a function that attacks chosen images now
+    summary(specs, evaluations, data)   what was run, asked and found where
     sources(data)                   where the numbers of a Dataset come from
 
 A run lives in data/runs/<dataset>/<model>/<defence>-<id>/ and is looked for there first, then in data/recorded/. What is there is
@@ -11,6 +12,6 @@ never computed again, what is missing is computed first (`run.pool`, several run
 run wait for each other.
 """
 
-from classwise.run.collect import attacker, examples, history, outcomes, sources
+from classwise.run.collect import attacker, examples, history, outcomes, sources, summary
 
-__all__ = ["attacker", "examples", "history", "outcomes", "sources"]
+__all__ = ["attacker", "examples", "history", "outcomes", "sources", "summary"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from classwise import results
@@ -59,8 +60,9 @@ def _combine(rows: list[tuple[dict[str, Any], xr.Dataset]]) -> xr.Dataset:
     keys = [tuple(key.values()) for key, _ in rows]
     if len(set(keys)) < len(keys):
         raise UserError(f"two runs share the same {', '.join(names)}: {max(keys, key=keys.count)}; ask for them one by one")
+    classes = list(dict.fromkeys(str(name) for _, data in rows for name in data.predicted.values))
     whole = xr.concat(
-        [data.drop_attrs() for _, data in rows],
+        [_renumbered(data.drop_attrs(), classes) for _, data in rows],
         dim="run",
         join="outer",
         fill_value=results.MISSING,
@@ -73,8 +75,14 @@ def _combine(rows: list[tuple[dict[str, Any], xr.Dataset]]) -> xr.Dataset:
         return whole.swap_dims(run=names[0])
     whole = whole.set_index(run=names).unstack("run", fill_value=results.MISSING)
     order = {name: list(dict.fromkeys(key[place] for key in keys)) for place, name in enumerate(names)}
-    whole = whole.sel(order)
-    return whole.transpose(*names, ...)
+    return whole.sel(order).transpose(*names, ...)
+
+
+def _renumbered(data: xr.Dataset, classes: list[str]) -> xr.Dataset:
+    """Return outcomes whose truth and answer are positions in `classes` rather than in the classes of their own run."""
+    place = np.array([*(classes.index(str(name)) for name in data.predicted.values), -1], dtype=np.int16)
+    numbers = {name: data[name].copy(data=place[data[name].values]) for name in ("truth", "answer") if name in data}
+    return data.assign(numbers).reindex(predicted=classes, fill_value=results.MISSING)
 
 
 def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
@@ -135,16 +143,33 @@ def _sources(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, str
 def examples(spec: Spec, evaluation: Evaluation, per_class: int = 4) -> xr.Dataset:
     """Return a few images of each class with their attacked forms (schema "examples 1"), computed once and kept."""
     asked = replace(evaluation.of(spec), per_class=per_class)
-    for folder in store.places(spec):
-        if (path := store.examples_file(folder, asked)).exists():
-            return store.read(path, store.EXAMPLES, spec, asked)
-    from classwise.run import compute, pool
+    found = _kept_examples(spec, asked)
+    if found is not None:
+        return found
+    from classwise.run import compute, pool, questions
 
     pool.ensure([(spec, [])])
-    data = compute.attacker(spec, asked)()
-    attrs = store.provenance(spec, *compute.where(), asked)
-    results.save(data.assign_attrs(attrs), store.EXAMPLES, store.examples_file(store.place(spec), asked))
-    return data
+    with store.lock(store.place(spec)):
+        found = _kept_examples(spec, asked)
+        if found is None:
+            attrs = store.provenance(spec, *compute.where(), asked)
+            found = questions.attacker(spec, asked)().assign_attrs(attrs)
+            results.save(found, store.EXAMPLES, store.examples_file(store.place(spec), asked))
+    return found
+
+
+def _kept_examples(spec: Spec, asked: Evaluation) -> xr.Dataset | None:
+    """Return stored examples; a damaged file of data/runs/ is set aside, since it is made again in a moment."""
+    for folder in store.places(spec):
+        path = store.examples_file(folder, asked)
+        try:
+            if path.exists():
+                return store.read(path, store.EXAMPLES, spec, asked)
+        except results.Damaged:
+            if folder != store.place(spec):
+                raise
+            path.replace(path.with_suffix(".damaged"))
+    return None
 
 
 def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
@@ -152,14 +177,26 @@ def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
 
     Called with `label` it takes the images of that class only, with `count` the first so many, with `eps` another radius.
     """
-    from classwise.run import compute, pool
+    from classwise.run import pool, questions
 
     pool.ensure([(spec, [])])
-    return compute.attacker(spec, evaluation)
+    return questions.attacker(spec, evaluation)
+
+
+def summary(specs: Sequence[Spec], evaluations: Sequence[Evaluation], data: xr.Dataset) -> str:
+    """Return in a few sentences what was run and asked, and where the numbers come from."""
+    first, asked = specs[0], [one.of(specs[0]) for one in evaluations]
+    last = asked[-1]
+    images = int((data.truth >= 0).any([dim for dim in data.truth.dims if dim != "image"]).sum())
+    runs = f"{len(specs)} runs on {first.dataset}, {first.epochs} epochs, eps {first.eps}"
+    probed = f"measured after every {first.measure} epochs by {first.probe}"
+    ended = f"at the end by {', '.join(one.attack for one in asked)} at eps {last.eps} on {images} images ({last.split})"
+    found = sources(data)
+    return f"{runs}; {probed}, {ended}. {found[0].upper()}{found[1:]}."
 
 
 def sources(data: xr.Dataset) -> str:
     """Return in one line where the numbers of a combined Dataset come from."""
-    named = [f"{name} {data.attrs[name]}" for name in ("device", "commit", "torch") if data.attrs.get(name)]
+    named = [f"{name} {data.attrs[name] or 'unknown'}" for name in ("device", "commit", "torch")]
     days = sorted({moment[:10] for moment in str(data.attrs["created"]).split(" to ")})
     return ", ".join([*named, " to ".join(days)])

@@ -2,20 +2,16 @@
 
 import os
 import platform
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
-import xarray as xr
-from torch import Tensor, nn
 
-from classwise import attacks, defences, images, models, outcomes, results, training
-from classwise.balls import BALLS, Ball
+from classwise import attacks, defences, images, models, results, training
 from classwise.errors import UserError, unknown
 from classwise.images import Images
 from classwise.results import Damaged
@@ -33,7 +29,11 @@ def quietly(phase: str, done: int, total: int) -> None:
 
 def device() -> torch.device:
     """Return where to compute: CLASSWISE_DEVICE, else the first CUDA GPU, else the CPU."""
-    return torch.device(os.environ.get("CLASSWISE_DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu"))
+    name = os.environ.get("CLASSWISE_DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise UserError(f"CLASSWISE_DEVICE={name!r} is no device; write cpu, cuda or cuda:1") from None
 
 
 def where() -> tuple[str, int]:
@@ -72,10 +72,14 @@ def check(spec: Spec) -> None:
         images.load(spec.dataset, "test", spec.seed).only(spec.classes)
     if spec.batch_norm not in defences.BATCH_NORM_MODES:
         raise unknown("batch_norm", spec.batch_norm, defences.BATCH_NORM_MODES)
-    inner = spec.attack or defences.build(spec.defence, spec.options).attack
+    defence = defences.build(spec.defence, spec.options)
+    inner = spec.attack or defence.attack
     attacks.build(spec.probe)
+    device()
     if inner is not None:
-        attacks.build(inner, spec.attack_options)
+        attack = attacks.build(inner, spec.attack_options)
+        if getattr(defence.objective, "soft", False) and getattr(attack, "labels_only", False):
+            raise UserError(f"defence {spec.defence!r} attacks with probabilities as target, {inner!r} needs labels; use pgd-10")
     elif spec.attack_options:
         raise UserError(f"defence {spec.defence!r} attacks nothing: attack_options={dict(spec.attack_options)} have no use")
 
@@ -106,51 +110,61 @@ def _plan(spec: Spec) -> training.Plan:
 def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
     """Train a run whose history or weights are not there yet, going on from its checkpoint; write both.
 
-    Another process that trains the same run is waited for. Diverged is raised where the loss is no longer finite.
+    Another process that trains the same run is waited for. Diverged is raised where the loss is no longer finite. `mend` sets
+    damaged files of data/runs/ aside; without it they are refused.
     """
     folder = store.place(spec)
     with store.lock(folder):
-        if store.find(spec, mend=mend) is not None and store.weights(spec) is not None:
+        if store.find(spec, mend=mend) is not None and _weighed(spec, mend=mend):
             return
         data = {name: split(spec, name) for name in images.SPLITS}
-        model = models.build(spec.model, data["train"], spec.width, spec.seed)
-        plan, classes = _plan(spec), data["train"].classes
-        rates = {"momentum": spec.momentum, "weight_decay": spec.weight_decay}
-        state = training.begin(model, plan, len(classes), convert.number(spec.eps), spec.optimiser, spec.seed, **rates)
-        recorder = Recorder(spec, classes)
-        _resume(folder / store.CHECKPOINT, spec, state, recorder, mend=mend)
+        plan, state, recorder = _start(folder / store.CHECKPOINT, spec, data, mend=mend)
         kept = state.epoch
         report("train", kept, spec.epochs)
         try:
             for epoch in training.train(state, data["train"], plan):
                 recorder.add(epoch)
                 if recorder.due(epoch.number):
-                    recorder.measure(epoch.number, model, data)
+                    recorder.measure(epoch.number, state.model, data)
                 _checkpoint(folder / store.CHECKPOINT, spec, state, recorder)
                 kept = epoch.number
                 report("train", kept, spec.epochs)
         except training.Diverged as error:
             good = f"the last good state is {folder / store.CHECKPOINT} (epoch {kept})" if kept else "no epoch was finished"
             raise training.Diverged(f"{spec.name}: {error}; {good}; a smaller lr may help") from None
-        results.write(folder / store.WEIGHTS, safetensors.torch.save(convert.plain(model.state_dict())))
+        results.write(folder / store.WEIGHTS, safetensors.torch.save(convert.plain(state.model.state_dict())))
         results.write(folder / "spec.json", spec.json().encode())
         attrs = store.provenance(spec, *where())
         results.save(recorder.dataset(attrs), store.HISTORY, folder / "history.nc")
         (folder / store.CHECKPOINT).unlink(missing_ok=True)
 
 
-def _checkpoint(path: Path, spec: Spec, state: training.State, recorder: Recorder) -> None:
-    buffer = BytesIO()
-    torch.save({"spec": spec.json(), "state": state.state_dict(), "recorded": recorder.state_dict()}, buffer)
-    results.write(path, buffer.getvalue())
-
-
-def _resume(path: Path, spec: Spec, state: training.State, recorder: Recorder, *, mend: bool) -> None:
-    """Take over a checkpoint; Damaged where it cannot be read or is of another run (under `mend` it is set aside)."""
-    if not path.exists():
-        return
+def _weighed(spec: Spec, *, mend: bool) -> bool:
+    """Return whether the weights of a run are there; under `mend` a file that cannot be read is set aside."""
+    path = store.weights(spec)
+    if path is None or not mend:
+        return path is not None
     try:
-        saved: dict[str, Any] = torch.load(path, map_location=device(), weights_only=True)
+        safetensors.torch.load_file(path)
+    except Exception:  # safetensors raises its own kinds
+        path.replace(path.with_suffix(".damaged"))
+        return False
+    return True
+
+
+def _start(
+    checkpoint: Path, spec: Spec, data: Mapping[str, Images], *, mend: bool
+) -> tuple[training.Plan, training.State, Recorder]:
+    """Return what a training begins with, or goes on with where it has a checkpoint.
+
+    Damaged is raised for a checkpoint that cannot be read or is of another run; under `mend` it is set aside, and everything
+    begins anew, whatever had been taken over from it.
+    """
+    plan, state, recorder = _begin(spec, data)
+    if not checkpoint.exists():
+        return plan, state, recorder
+    try:
+        saved: dict[str, Any] = torch.load(checkpoint, map_location=device(), weights_only=True)
         if Spec.from_json(saved["spec"]).canonical() != spec.canonical():
             raise ValueError("it belongs to another run")
         state.load_state_dict(saved["state"])
@@ -158,79 +172,22 @@ def _resume(path: Path, spec: Spec, state: training.State, recorder: Recorder, *
     except Exception as error:  # torch.load raises a dozen kinds for a file that is cut short or foreign
         if not mend:
             reason = str(error) if isinstance(error, ValueError) else "it is truncated or foreign"
-            raise Damaged(f"{path} cannot be resumed from: {reason}; delete it to train {spec.name} from the start") from error
-        path.replace(path.with_suffix(".damaged"))
+            advice = f"delete it to train {spec.name} from the start"
+            raise Damaged(f"{checkpoint} cannot be resumed from: {reason}; {advice}") from error
+        checkpoint.replace(checkpoint.with_suffix(".damaged"))
+        return _begin(spec, data)
+    return plan, state, recorder
 
 
-def model_of(spec: Spec) -> models.Classifier:
-    """Return a trained run's model in eval mode, on the device."""
-    model = models.build(spec.model, split(spec, "train"), spec.width)
-    path = store.weights(spec)
-    if path is None:
-        raise UserError(f"the weights of {spec.name} are not here, only its results; remove its recorded folder to train it anew")
-    try:
-        model.load_state_dict(safetensors.torch.load_file(path))
-    except Exception as error:  # safetensors raises its own kinds, torch a RuntimeError with all keys
-        raise Damaged(f"{path} does not hold the weights of {spec.name}; delete its folder and ask again") from error
-    return model.eval().to(device())
+def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.Plan, training.State, Recorder]:
+    plan, classes = _plan(spec), data["train"].classes
+    model = models.build(spec.model, data["train"], spec.width, spec.seed)
+    rates = {"momentum": spec.momentum, "weight_decay": spec.weight_decay}
+    state = training.begin(model, plan, len(classes), convert.number(spec.eps), spec.optimiser, spec.seed, **rates)
+    return plan, state, Recorder(spec, classes)
 
 
-def evaluate(spec: Spec, evaluation: Evaluation, report: Report = quietly, *, mend: bool = False) -> None:
-    """Put an evaluation to a trained run, if that was not done yet, and write the outcomes."""
-    folder, evaluation = store.place(spec), evaluation.of(spec)
-    with store.lock(folder):
-        if store.find(spec, evaluation, mend=mend) is not None:
-            return
-        asked, ball, attack = problem(spec, evaluation)
-        found = outcomes.evaluate(
-            model_of(spec),
-            asked,
-            attack,
-            ball,
-            seed=evaluation.seed,
-            report=lambda done: report("attack", done, len(asked)),
-        )
-        attrs = store.provenance(spec, *where(), evaluation)
-        data = convert.outcomes_dataset(found, asked.classes, attrs)
-        results.save(data, store.OUTCOMES, store.outcomes_file(folder, evaluation))
-
-
-def problem(spec: Spec, evaluation: Evaluation) -> tuple[Images, Ball, attacks.Attack]:
-    """Return the images, the ball and the attack of an evaluation."""
-    evaluation = evaluation.of(spec)
-    asked = split(spec, evaluation.split)
-    if evaluation.per_class is not None:
-        asked = asked.per_class(evaluation.per_class, evaluation.seed)
-    assert evaluation.eps is not None
-    assert evaluation.norm is not None
-    ball = BALLS[evaluation.norm](convert.number(evaluation.eps))
-    return asked, ball, attacks.build(evaluation.attack, evaluation.options)
-
-
-def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
-    """Return what `classwise.run.attacker` does, for a run whose weights are here."""
-    check(spec)
-    check_evaluation(evaluation)
-    model = model_of(spec)
-
-    def attack(label: str | None = None, count: int | None = None, eps: str | float | None = None) -> xr.Dataset:
-        asked = evaluation.of(spec) if eps is None else replace(evaluation.of(spec), eps=str(eps))
-        chosen, ball, method = problem(spec, asked)
-        if label is not None:
-            if label not in chosen.classes:
-                raise unknown("class", label, chosen.classes)
-            chosen = chosen.take(chosen.labels == chosen.classes.index(label))
-        chosen = chosen.take(torch.arange(len(chosen))[:count])
-        seen: list[Tensor] = []
-
-        def watched(net: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-            seen.append(method(net, x, y, ball, generator))
-            return seen[-1]
-
-        with one_thread(), torch.no_grad():
-            found = outcomes.evaluate(model, chosen, watched, ball, seed=asked.seed)
-            clean, _ = chosen.batch(slice(None))
-            logits = model(clean).float()
-        return convert.examples_dataset(clean, torch.cat(seen), (logits, found.logits), found, chosen.classes)
-
-    return attack
+def _checkpoint(path: Path, spec: Spec, state: training.State, recorder: Recorder) -> None:
+    buffer = BytesIO()
+    torch.save({"spec": spec.json(), "state": state.state_dict(), "recorded": recorder.state_dict()}, buffer)
+    results.write(path, buffer.getvalue())

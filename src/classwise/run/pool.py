@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
@@ -14,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from classwise.run import compute, store
+from classwise.run import compute, questions, store
 from classwise.spec import Evaluation, Spec
 
 # Attacking an image takes about this share of training on it for an epoch; only the bars depend on it.
@@ -46,7 +47,7 @@ class Job:
         with compute.one_thread():
             compute.train(self.spec, report, mend=self.mend)
             for evaluation in self.evaluations:
-                compute.evaluate(
+                questions.evaluate(
                     self.spec,
                     evaluation,
                     lambda _, done, total, name=evaluation.attack: report(name, done, total),  # type: ignore[misc]
@@ -69,7 +70,7 @@ def _context() -> BaseContext:
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
-    context.set_forkserver_preload(["classwise.run.compute"])
+    context.set_forkserver_preload(["classwise.run.questions"])
     return context
 
 
@@ -83,11 +84,11 @@ def missing(asked: Iterable[Asked], *, mend: bool = False) -> list[Job]:
     for spec, evaluations in asked:
         wanted.setdefault(spec, {}).update(dict.fromkeys(evaluation.of(spec) for evaluation in evaluations))
     jobs = []
-    for spec, questions in wanted.items():
-        trained = store.find(spec, mend=mend) is not None
-        todo = tuple(one for one in questions if store.find(spec, one, mend=mend) is None)
-        if not trained or todo:
-            jobs.append(Job(spec, todo, mend))
+    for spec, distinct in wanted.items():
+        answers = [store.find(spec, one, mend=mend) for one in (None, *distinct)]
+        if any(answer is None for answer in answers):
+            # A run without its weights is trained anew, and then all its questions are put to the new network.
+            jobs.append(Job(spec, tuple(distinct), mend))
     return jobs
 
 
@@ -107,7 +108,7 @@ def ensure(
     for spec, evaluations in asked:
         compute.check(spec)
         for evaluation in evaluations:
-            compute.check_evaluation(evaluation)
+            compute.check_evaluation(evaluation.of(spec))
     jobs = missing(asked, mend=mend)
     if not jobs:
         return 0
@@ -146,7 +147,7 @@ def _at_once(jobs: Sequence[Job], workers: int, board: "Board") -> dict[int, Exc
             for future in as_completed(futures):
                 number, failure = futures[future], future.exception()
                 if failure is not None:
-                    errors[number] = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
+                    errors[number] = _said(failure)
                 board.finish(number, errors.get(number))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -154,6 +155,16 @@ def _at_once(jobs: Sequence[Job], workers: int, board: "Board") -> dict[int, Exc
     events.put(None)
     listener.join()
     return errors
+
+
+def _said(failure: BaseException) -> Exception:
+    """Return the error of a job; where the workers themselves could not start or were killed, one that says what to do."""
+    if isinstance(failure, BrokenProcessPool):
+        return RuntimeError(
+            "its process ended without a word: killed, out of memory, or called from a script without "
+            'a guard (put the calls under `if __name__ == "__main__":`); what is finished is kept, run it again'
+        )
+    return failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
 
 
 def _listen(events: "queue.Queue[tuple[int, str, int, int] | None]", board: "Board") -> None:
@@ -165,13 +176,16 @@ class Board:
     """The progress of all jobs: a bar for each running one and one for the whole; plain lines where no terminal listens."""
 
     def __init__(self, jobs: Sequence[Job], console: Console) -> None:
-        self.jobs, self.console, self.finished = jobs, console, 0
+        self.jobs, self.console = jobs, console
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[step]}"))
         self.bars = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True)
         self.costs = [job.spec.epochs + _ATTACK_SHARE * len(job.evaluations) for job in jobs]
         self.done = [0.0] * len(jobs)
         self.tasks: dict[int, TaskID] = {}
         self.began: dict[int, float] = {}
+        self.over: set[int] = set()
+        # Events come from the listening thread, ends from the main one.
+        self.lock = threading.Lock()
 
     def __enter__(self) -> "Board":
         if self.console.is_terminal:
@@ -184,27 +198,29 @@ class Board:
         self.bars.stop()
 
     def show(self, number: int, phase: str, done: int, total: int) -> None:
-        """Move the bars: epochs of training, or images of an attack."""
-        self.began.setdefault(number, time.perf_counter())
-        if number not in self.tasks:
-            self.tasks[number] = self.bars.add_task(self.jobs[number].title, total=self.costs[number], step="")
-        step = f"epoch {done}/{total}" if phase == "train" else f"{phase}: image {done}/{total}"
-        spec = self.jobs[number].spec
-        if phase == "train":
-            self.done[number] = done
-        elif done == total:
-            self.done[number] = max(self.done[number], spec.epochs) + _ATTACK_SHARE
-        self.bars.update(self.tasks[number], completed=self.done[number], step=step)
-        self.bars.update(self.whole, completed=sum(self.done))
+        """Move the bars: epochs of training, or images of an attack; an event that comes after the end is dropped."""
+        with self.lock:
+            if number in self.over:
+                return
+            self.began.setdefault(number, time.perf_counter())
+            if number not in self.tasks:
+                self.tasks[number] = self.bars.add_task(self.jobs[number].title, total=self.costs[number], step="")
+            step = f"epoch {done}/{total}" if phase == "train" else f"{phase}: image {done}/{total}"
+            if phase == "train":
+                self.done[number] = done
+            elif done == total:
+                self.done[number] = max(self.done[number], self.jobs[number].spec.epochs) + _ATTACK_SHARE
+            self.bars.update(self.tasks[number], completed=self.done[number], step=step)
+            self.bars.update(self.whole, completed=sum(self.done))
 
     def finish(self, number: int, error: Exception | None) -> None:
         """Say that a job ended, and how."""
-        self.finished += 1
-        self.done[number] = self.costs[number]
-        self.bars.update(self.whole, completed=sum(self.done))
-        if number in self.tasks:
-            self.bars.remove_task(self.tasks[number])
+        with self.lock:
+            self.over.add(number)
+            self.done[number] = self.costs[number]
+            self.bars.update(self.whole, completed=sum(self.done))
+            if number in self.tasks:
+                self.bars.remove_task(self.tasks.pop(number))
         seconds = time.perf_counter() - self.began.get(number, time.perf_counter())
         how = "[red]failed[/red]" if error else f"{seconds:.1f} s"
-        left = f"[{self.finished}/{len(self.jobs)}]"
-        self.console.print(f"{left.replace('[', chr(92) + '[')} {self.jobs[number].title}: {how}", highlight=False)
+        self.console.print(f"\\[{len(self.over)}/{len(self.jobs)}] {self.jobs[number].title}: {how}", highlight=False)

@@ -24,7 +24,9 @@ class Recorder:
     """
 
     def __init__(self, spec: Spec, classes: tuple[str, ...]) -> None:
-        self.inner = spec.attack or defences.build(spec.defence).attack or "clean"
+        named = spec.attack or defences.build(spec.defence).attack or "clean"
+        # The same name with other options is another attack: the probe has none.
+        self.inner = " ".join([named, *(f"{name}={value}" for name, value in sorted(spec.attack_options.items()))])
         self.spec, self.classes = spec, classes
         self.attacks = list(dict.fromkeys(["clean", spec.probe, self.inner]))
         size, epochs = len(classes), spec.epochs
@@ -55,8 +57,7 @@ class Recorder:
         for split in ("valid", "test"):
             for attack in dict.fromkeys(("clean", self.spec.probe)):
                 found = outcomes.evaluate(model, data[split], attacks.build(attack), ball, seed=epoch)
-                said = torch.where(found.flipped, found.answer, found.truth)
-                self._put(epoch, split, attack, outcomes.tally(found.truth, said, len(self.classes)))
+                self._put(epoch, split, attack, outcomes.tally(found.truth, found.answer, len(self.classes)))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return all that was recorded so far, as tensors by name."""

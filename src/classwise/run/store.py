@@ -27,7 +27,9 @@ def place(spec: Spec) -> Path:
 
 
 def places(spec: Spec) -> list[Path]:
-    """Return the folders where a run is looked for, in order."""
+    """Return the folders where a run is looked for, in order: one that was trained here is not mixed with a recorded one."""
+    if (place(spec) / "history.nc").exists():
+        return [place(spec)]
     return [data_folder() / kind / spec.dataset / spec.model / spec.name for kind in ("runs", "recorded")]
 
 
