@@ -60,6 +60,18 @@ def test_an_attack_that_makes_no_images_is_an_error_not_robustness():
         outcomes.evaluate(model, test, lambda *_: torch.full((20, 1, 8, 8), torch.nan), L2(0.5))
 
 
+def test_a_transfer_attack_is_made_on_one_model_and_judged_by_another():
+    test = images.load("digits", "test").take(torch.arange(60))
+    one, other = (models.build("small-cnn", test, 4, seed) for seed in (0, 1))
+    attack = attacks.ATTACKS["fgsm"]
+    found = outcomes.evaluate(one, test, attack, Linf(0.2), made_on=other)
+    x, y = test.batch(slice(None))
+    moved = attack(other.eval(), x, y, Linf(0.2), torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert torch.allclose(found.logits, one.eval()(moved), atol=1e-5)
+    assert not torch.allclose(found.logits, outcomes.evaluate(one, test, attack, Linf(0.2)).logits)
+
+
 def test_tally_counts_pairs():
     count = outcomes.tally(torch.tensor([0, 0, 1, 2]), torch.tensor([0, 1, 1, 0]), 3)
     assert count.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 0]]

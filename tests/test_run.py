@@ -79,6 +79,16 @@ def test_a_run_is_never_computed_twice(data, small):
     assert pool.missing([(small, [PGD])]) == []
 
 
+def test_a_transfer_attack_trains_its_substitute_and_is_weaker_than_one_on_the_network_itself(data, small):
+    transfer = replace(PGD, substitute="standard")
+    both = run.outcomes([small], [PGD, transfer])
+    assert store.find(small.substitute("standard")) is not None
+    overall = metrics.overall(metrics.counts(both)).squeeze()
+    assert float(overall.sel(substitute="standard")) > float(overall.sel(substitute="None"))
+    with pytest.raises(UserError, match="did you mean 'standard'"):
+        run.outcomes([small], [replace(PGD, substitute="standrad")])
+
+
 def test_recorded_results_are_found_without_weights(data, small):
     run.outcomes([small], [PGD])
     recorded = data / "recorded" / "digits" / "small-cnn" / small.name

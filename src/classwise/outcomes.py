@@ -41,22 +41,26 @@ def evaluate(
     attack: Attack,
     ball: Ball,
     *,
+    made_on: nn.Module | None = None,
     seed: int = 0,
     batch: int = 500,
     report: Callable[[int], None] = lambda done: None,
 ) -> Outcomes:
     """Return what the model, in eval mode and float32, answers for each attacked image.
 
-    `ball.radius` is in the units of the pixels, [0, 1]; `seed` decides the attack's randomness, together with `batch`, the
-    images attacked at a time. `report` is told the number of images done. The model's mode is restored.
+    `ball.radius` is in the units of the pixels, [0, 1]; `made_on` is another model that the attack runs on (transfer); `seed`
+    decides the attack's randomness, together with `batch`, the images attacked at a time. `report` is told the number of images
+    done. The modes of the models are restored.
     """
     generator = torch.Generator(images.pixels.device).manual_seed(seed)
-    training = model.training
-    model.eval()
+    source = model if made_on is None else made_on
+    modes = [(one, one.training) for one in dict.fromkeys((model, source))]
+    for one, _ in modes:
+        one.eval()
     try:
         rows: list[tuple[Tensor, ...]] = []
         for x, y in images.batches(batch):
-            attacked = attack(model, x, y, ball, generator)
+            attacked = attack(source, x, y, ball, generator)
             if not attacked.isfinite().all():
                 raise UserError("the attack made images that are not finite: the model's gradients are not; check its weights")
             inside = ball.contains(attacked, x).view(-1, 1, 1, 1)
@@ -65,5 +69,6 @@ def evaluate(
             rows.append((y, answer, answer != y, ball.distance(attacked, x), logits))
             report(sum(len(row[0]) for row in rows))
     finally:
-        model.train(training)
+        for one, training in modes:
+            one.train(training)
     return Outcomes(images.index, *(torch.cat(column) for column in zip(*rows, strict=True)))

@@ -163,6 +163,10 @@ class Spec(_Plain):
         """The name of the run's folder."""
         return f"{self.defence}-{self.id}"
 
+    def substitute(self, defence: str) -> "Spec":
+        """Return the same training with another defence as it comes, whose network transfer attacks are made on."""
+        return replace(self, defence=defence, options={}, attack=None, attack_options={})
+
     __hash__ = _Plain.__hash__
 
 
@@ -172,7 +176,8 @@ class Evaluation(_Plain):
 
     attack, options: the attack and what is changed in it. eps, norm: its radius; None for that of the run. split: "train",
     "valid" or "test". per_class: how many images of each class, None for all. checkpoint: which weights; "last". seed: of the
-    attack and of the choice of images.
+    attack and of the choice of images. substitute: a defence; the images are attacked on the network that it trains, all else
+    being as in the run, and then shown to the run's own (a transfer attack; Tian 2021, section 4.3).
     """
 
     attack: str = "clean"
@@ -183,6 +188,7 @@ class Evaluation(_Plain):
     per_class: int | None = None
     checkpoint: str = "last"
     seed: int = 0
+    substitute: str | None = None
 
     def __post_init__(self) -> None:
         if self.norm is not None and self.norm not in NORMS:

@@ -89,6 +89,8 @@ def check_evaluation(evaluation: Evaluation) -> None:
     attacks.build(evaluation.attack, evaluation.options)
     if evaluation.split not in images.SPLITS:
         raise unknown("split", evaluation.split, images.SPLITS)
+    if evaluation.substitute is not None:
+        defences.build(evaluation.substitute)
     if evaluation.checkpoint != "last":
         raise unknown("checkpoint", evaluation.checkpoint, ["last"])
 

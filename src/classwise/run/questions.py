@@ -14,7 +14,7 @@ from classwise.errors import UserError, unknown
 from classwise.images import Images
 from classwise.results import Damaged
 from classwise.run import convert, store
-from classwise.run.compute import Report, check, check_evaluation, device, one_thread, quietly, split, where
+from classwise.run.compute import Report, check, check_evaluation, device, one_thread, quietly, split, train, where
 from classwise.spec import Evaluation, Spec
 
 
@@ -32,8 +32,12 @@ def model_of(spec: Spec) -> models.Classifier:
 
 
 def evaluate(spec: Spec, evaluation: Evaluation, report: Report = quietly, *, mend: bool = False) -> None:
-    """Put an evaluation to a trained run, if that was not done yet, and write the outcomes."""
+    """Put an evaluation to a trained run, if that was not done yet, and write the outcomes; a substitute is trained first."""
     folder, evaluation = store.place(spec), evaluation.of(spec)
+    # Before the lock is taken: two runs that are each other's substitute must not wait for one another.
+    made_on = None if evaluation.substitute is None else spec.substitute(evaluation.substitute)
+    if made_on is not None and store.find(spec, evaluation, mend=mend) is None:
+        train(made_on, mend=mend)
     with store.lock(folder):
         if store.find(spec, evaluation, mend=mend) is not None:
             return
@@ -43,6 +47,7 @@ def evaluate(spec: Spec, evaluation: Evaluation, report: Report = quietly, *, me
             asked,
             attack,
             ball,
+            made_on=None if made_on is None else model_of(made_on),
             seed=evaluation.seed,
             report=lambda done: report("attack", done, len(asked)),
         )
@@ -68,6 +73,7 @@ def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
     check(spec)
     check_evaluation(evaluation)
     model = model_of(spec)
+    source = model if evaluation.substitute is None else model_of(spec.substitute(evaluation.substitute))
 
     def attack(label: str | None = None, count: int | None = None, eps: str | float | None = None) -> xr.Dataset:
         asked = evaluation.of(spec) if eps is None else replace(evaluation.of(spec), eps=str(eps))
@@ -80,7 +86,7 @@ def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
         seen: list[Tensor] = []
 
         def watched(net: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-            seen.append(method(net, x, y, ball, generator))
+            seen.append(method(source, x, y, ball, generator))
             return seen[-1]
 
         with one_thread(), torch.no_grad():
