@@ -28,10 +28,11 @@ test: $(READY) ## ruff, mypy, and all tests, the built book in a browser among t
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && $(PY) -m pytest
 
 notebook: $(READY) ## one notebook with other parameters: NB=tian2021/4-1-class-bias P="eps=0.1 seeds=[0,1]"
+	@test -n "$(NB)" || { echo 'say which: make notebook NB=tian2021/4-1-class-bias P="seeds=[0]"; the names are those under notebooks/'; exit 2; }
 	@$(PY) -m classwise render $(NB) $(if $(P),-p '$(P)')
 
 lab: $(READY) ## the notebooks, live, with widgets
-	@$(PY) -m jupyterlab notebooks
+	@$(PY) -m jupyterlab --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate notebooks
 
 serve: $(READY) ## serve the built book (PORT=8000)
 	@$(PY) -m classwise serve --port $(PORT)

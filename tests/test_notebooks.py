@@ -88,7 +88,7 @@ def test_parameters_are_read_as_people_write_them():
     ("text", "says"),
     [
         ("sed=[0]", "unknown parameter 'sed' .did you mean 'seeds'"),
-        ("seeds=3", r"seeds must be Optional\[list\[int\]\], got 3"),
+        ("seeds=3", r"seeds must be Optional\[list\[int\]\], got 3 .*did you mean seeds=\[3\]"),
         ("seeds=[a]", r"seeds must be Optional\[list\[int\]\], got \['a'\]"),
         ("dataset=7", r"dataset must be Optional\[str\], got 7"),
         ("eps=[0.1]", r"eps must be Union\[float, str, None\]"),
@@ -138,9 +138,11 @@ def test_a_standalone_page_needs_no_network(written, tmp_path):
     notebooks.execute(source, tmp_path / "out.ipynb", {}, tmp_path / "failed.ipynb")
     script = tmp_path / "script.js"
     script.write_text("window.mine = 1;")
-    notebooks.standalone(tmp_path / "out.ipynb", tmp_path / "page.html", [script])
+    notebooks.standalone(tmp_path / "out.ipynb", tmp_path / "page.html", [script], ".mine { color: red; }")
     page = (tmp_path / "page.html").read_text()
     assert "window.mine = 1;" in page
     assert "vegaEmbed" in page
+    assert ".mine { color: red; }" in page
+    assert page.index("inlineMath") < page.index("window.mine")
     assert 'src="http' not in page
     assert '<link rel="stylesheet" href="http' not in page

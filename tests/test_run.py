@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from filelock import Timeout
 from rich.console import Console
 
 from classwise import metrics, run
@@ -131,6 +132,37 @@ def test_a_killed_training_goes_on_to_the_same_bits(data, small, tmp_path, monke
     assert all(torch.equal(value, resumed[name]) for name, value in weights(spec).items())
     whole = store.find(spec)
     assert whole.drop_vars("seconds").drop_attrs().identical(history.drop_vars("seconds").drop_attrs())
+
+
+def test_workers_end_with_the_process_that_asked_for_them(data, small):
+    code = (
+        "import sys; from classwise.run import pool; from classwise.spec import Spec\n"
+        "pool.ensure([(Spec.from_json(text), []) for text in sys.argv[1:]], workers=2)"
+    )
+    specs = [replace(small, epochs=2000, seed=seed) for seed in (0, 1)]
+    process = subprocess.Popen([sys.executable, "-c", code, *(spec.json() for spec in specs)], stderr=subprocess.DEVNULL)
+    checkpoints = [store.place(spec) / store.CHECKPOINT for spec in specs]
+    until(lambda: all(path.exists() for path in checkpoints))
+    process.kill()
+    process.wait()
+    # Whoever holds the lock of a run lives: it is free again once its worker has gone.
+    until(lambda: all(free(store.lock(path.parent)) for path in checkpoints))
+
+
+def free(lock):
+    try:
+        with lock.acquire(timeout=0):
+            return True
+    except Timeout:
+        return False
+
+
+def until(true, seconds=60):
+    """Wait for something to become true; fail where it does not."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
 
 
 def test_two_processes_that_want_the_same_run_compute_it_once(data, small):

@@ -101,7 +101,7 @@ def render_notebook(
     target = book.build_folder() / "notebooks" / f"{name}.ipynb"
     console.print(f"executing {name}")
     notebooks.execute(source, target, given, book.build_folder() / "failed" / f"{name}.ipynb")
-    notebooks.standalone(target, target.with_suffix(".html"), book.scripts())
+    notebooks.standalone(target, target.with_suffix(".html"), book.scripts(), book.style())
     print(target, target.with_suffix(".html"), sep="\n")
 
 

@@ -98,6 +98,11 @@ def scripts() -> list[Path]:
     return [vega, math]
 
 
+def style() -> str:
+    """Return the rules of the book's style sheet for a page that stands alone."""
+    return (checkout() / "book" / "_static" / "book.css").read_text().replace(".bd-content ", "")
+
+
 def _fingerprint(name: str, scale: str) -> str:
     """Return what a page depends on: its notebook, the code, the scale, and the results it shows."""
     source = notebooks.find(name).read_bytes()

@@ -86,7 +86,8 @@ def check(path: Path, given: Mapping[str, Any]) -> None:
             raise unknown("parameter", name, known)
         wanted = known[name]
         if wanted and not _fits(value, ast.parse(wanted, mode="eval").body):
-            raise UserError(f"parameter {name} must be {wanted}, got {value!r} ({type(value).__name__})")
+            hint = f"; did you mean {name}=[{value}]?" if "list" in wanted and not isinstance(value, list) else ""
+            raise UserError(f"parameter {name} must be {wanted}, got {value!r} ({type(value).__name__}){hint}")
 
 
 def _fits(value: Any, wanted: ast.expr) -> bool:
@@ -139,12 +140,17 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-def standalone(notebook: Path, page: Path, scripts: Sequence[Path]) -> None:
-    """Write an executed notebook as one HTML file that needs no network; `scripts` are put inside it."""
+# What stands between dollars is mathematics: MathJax has to be told before it starts.
+_MATH = r"window.MathJax = {tex: {inlineMath: [['$', '$'], ['\\(', '\\)']]}};"
+
+
+def standalone(notebook: Path, page: Path, scripts: Sequence[Path], style: str = "") -> None:
+    """Write an executed notebook as one HTML file that needs no network; `scripts` and `style` (CSS) are put inside it."""
     from nbconvert import HTMLExporter
 
     html, _ = HTMLExporter(template_name="lab").from_notebook_node(nbformat.read(notebook, as_version=4))
     html = re.sub(r"<script[^>]*\bsrc=[^>]*>\s*</script>", "", html)
-    inside = "\n".join(f"<script>{script.read_text()}</script>" for script in scripts)
+    texts = [_MATH, *(script.read_text() for script in scripts)]
+    inside = f"<style>{style}</style>" + "\n".join(f"<script>{text}</script>" for text in texts)
     head = html.index("</head>")
     results.write(page, (html[:head] + inside + html[head:]).encode())

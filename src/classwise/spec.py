@@ -31,7 +31,7 @@ def radius(eps: str | int | float, norm: str = "linf", name: str = "eps") -> str
     except (ValueError, ZeroDivisionError):
         raise UserError(f"{name}={eps!r} is not a number; write a radius like 0.2 or 8/255") from None
     if value < 0:
-        raise UserError(f"{name}={eps} is negative; a radius is 0 or more, like {str(eps).lstrip('-')}")
+        raise UserError(f"{name}={eps} is negative; a radius is 0 or more, like 0.1 or 8/255")
     if norm == "linf" and value >= 1:
         raise UserError(f"{name}={eps} covers the whole range of a pixel, 0 to 1; did you mean {eps}/255?")
     text = str(eps).strip()

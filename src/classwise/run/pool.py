@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_all_start_methods, get_context
+from multiprocessing import get_all_start_methods, get_context, parent_process
+from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
 from typing import Any
 
@@ -63,6 +64,15 @@ def _adopt(events: Any, environment: dict[str, str]) -> None:
     _events = events
     # The server that workers are forked from keeps the environment it was started with.
     os.environ.update(environment)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    """Wait for the process that asked for the runs to end, and end at once: what was trained is in the checkpoint."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 def _context() -> BaseContext:
@@ -190,7 +200,7 @@ class Board:
     def __enter__(self) -> "Board":
         if self.console.is_terminal:
             self.bars.start()
-        self.console.print(f"{len(self.jobs)} runs to compute", highlight=False)
+        self.console.print(f"{len(self.jobs)} run{'s' * (len(self.jobs) > 1)} to compute", highlight=False)
         self.whole = self.bars.add_task("all runs", total=sum(self.costs), step="")
         return self
 
