@@ -3,17 +3,25 @@ import torch
 from torch import nn
 
 from classwise import attacks, images, models, outcomes
+from classwise.attacks import Attack
 from classwise.balls import L2, Linf
 from classwise.errors import UserError
 
 
-class Escape:
+class Escape(Attack):
     """An attack that leaves the ball for every other image."""
 
-    def __call__(self, model, x, y, ball, generator):
+    def search(self, model, x, y, ball, generator):
         far = x.clone()
         far[::2] += 2 * ball.radius
         return far
+
+
+class Nothing(Attack):
+    """An attack whose gradients are not numbers."""
+
+    def search(self, model, x, y, ball, generator):
+        return torch.full_like(x, torch.nan)
 
 
 def test_an_attack_that_leaves_the_ball_has_failed_and_helps_nobody():
@@ -57,7 +65,7 @@ def test_an_attack_that_makes_no_images_is_an_error_not_robustness():
     test = images.load("digits", "test").take(torch.arange(20))
     model = models.build("small-cnn", test, 4)
     with pytest.raises(UserError, match="not finite"):
-        outcomes.evaluate(model, test, lambda *_: torch.full((20, 1, 8, 8), torch.nan), L2(0.5))
+        outcomes.evaluate(model, test, Nothing(), L2(0.5))
 
 
 def test_a_transfer_attack_is_made_on_one_model_and_judged_by_another():

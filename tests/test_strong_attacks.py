@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize
 from torch import nn
 
 from classwise.attacks import ATTACKS
@@ -11,7 +11,7 @@ from classwise.attacks.apgd import APGD, dlr, dlr_towards, windows
 from classwise.attacks.ensemble import AutoAttack, Strong
 from classwise.attacks.fab import FAB, onto_plane
 from classwise.attacks.square import Square
-from classwise.balls import L2, Linf
+from classwise.balls import Linf
 from classwise.errors import UserError
 
 
@@ -61,27 +61,40 @@ def test_fab_finds_the_exact_distance_of_a_linear_classifier(linear):
     assert ratio.max() <= 1.02
 
 
-def test_the_plane_is_reached_by_the_shortest_way():
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_the_plane_is_reached_by_the_shortest_way(norm):
     rng = np.random.default_rng(0)
     for _ in range(30):
         x, normal, inner = rng.random(5), rng.normal(size=5), rng.random(5)
         offset = float(normal @ inner)
-        found = onto_plane(*(torch.tensor(one)[None] for one in (x, normal)), torch.tensor([offset], dtype=torch.float64))[
-            0
-        ].numpy()
-        # The least t with |z - x| <= t, normal . z = offset and z in [0, 1], by linear programming.
-        above = np.hstack([np.vstack([np.eye(5), -np.eye(5)]), -np.ones((10, 1))])
-        bounds = [(0, 1)] * 5 + [(0, None)]
-        best = linprog([0] * 5 + [1], above, np.concatenate([x, -x]), [[*normal, 0]], [offset], bounds)
+        pace = np.ones(5) if norm == "linf" else np.abs(normal)
+        rows = [torch.tensor(one)[None] for one in (x, normal)]
+        found = onto_plane(*rows, torch.tensor([offset], dtype=torch.float64), torch.tensor(pace)[None])[0].numpy()
         assert normal @ found == pytest.approx(offset, abs=1e-9)
         assert found.min() >= 0
         assert found.max() <= 1
-        assert np.abs(found - x).max() == pytest.approx(best.fun, abs=1e-7)
+        if norm == "linf":
+            # The least t with |z - x| <= t, normal . z = offset and z in [0, 1], by linear programming.
+            above = np.hstack([np.vstack([np.eye(5), -np.eye(5)]), -np.ones((10, 1))])
+            bounds = [(0, 1)] * 5 + [(0, None)]
+            best = linprog([0] * 5 + [1], above, np.concatenate([x, -x]), [[*normal, 0]], [offset], bounds).fun
+            assert np.abs(found - x).max() == pytest.approx(best, abs=1e-7)
+        else:
+            plane = {"type": "eq", "fun": lambda z, normal=normal, offset=offset: normal @ z - offset}
+            best = minimize(lambda z, x=x: ((z - x) ** 2).sum(), inner, bounds=[(0, 1)] * 5, constraints=plane, tol=1e-12).fun
+            assert ((found - x) ** 2).sum() == pytest.approx(best, abs=1e-6)
 
 
-def test_a_plane_outside_the_box_gives_the_nearest_corner():
-    found = onto_plane(torch.tensor([[0.3, 0.6]]), torch.tensor([[1.0, -2.0]]), torch.tensor([5.0]))
+@pytest.mark.parametrize("pace", [torch.ones(1, 2), torch.tensor([[1.0, 2.0]])])
+def test_a_plane_outside_the_box_gives_the_nearest_corner(pace):
+    found = onto_plane(torch.tensor([[0.3, 0.6]]), torch.tensor([[1.0, -2.0]]), torch.tensor([5.0]), pace)
     assert found.tolist() == [[1.0, 0.0]]
+
+
+def test_a_pixel_that_says_nothing_is_left_alone():
+    for pace in (torch.ones(1, 3), torch.tensor([[0.0, 1.0, 0.0]])):
+        found = onto_plane(torch.tensor([[0.3, 0.6, 0.1]]), torch.tensor([[0.0, -1.0, 0.0]]), torch.tensor([-0.9]), pace)
+        assert found[0].tolist() == pytest.approx([0.3, 0.9, 0.1])
 
 
 def test_the_checks_come_ever_closer():
@@ -177,8 +190,7 @@ def test_a_clean_mistake_is_not_attacked():
         (lambda: Square(share=0), "share must be above 0"),
         (lambda: Square(queries=0), "queries must be 1 or more"),
         (lambda: Strong(steps=0), "steps must be 1 or more"),
-        (lambda: Square()(*curved(), L2(0.1), seeded()), "an Linf ball"),
-        (lambda: APGD()(curved()[0], curved()[1], torch.rand(60, 6), Linf(0.1), seeded()), "needs labels"),
+        (lambda: APGD(loss="dlr")(curved()[0], curved()[1], torch.rand(60, 6), Linf(0.1), seeded()), "needs labels"),
     ],
 )
 def test_slips_are_named(call, says):

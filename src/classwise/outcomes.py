@@ -1,14 +1,18 @@
-"""What a model answers for each image under an attack."""
+"""What a model answers for each image under an attack, and whether the numbers can be believed."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks import Attack
+from classwise.attacks import Attack, Clean, Found
+from classwise.attacks.ascent import cross_entropy, slope
+from classwise.attacks.attack import frozen, probabilities
 from classwise.balls import Ball
-from classwise.errors import UserError
+from classwise.folding import searchable
 from classwise.images import Images
 
 
@@ -19,6 +23,8 @@ class Outcomes:
     index, truth: int64 (n,); distance: float32 (n,), from the image to its attacked form, in the ball's norm.
     answer: int64 (n,), logits: float32 (n, classes): of the attacked image, or of the image itself where the attacked one lies
     outside the ball or [0, 1]: then the attack has failed. flipped: bool (n,), whether the answer is wrong.
+    inside: bool (n,), whether the attacked image lies in the ball; pixels: float32 (n, 2), its darkest and its brightest one.
+    queries, member: int64 (n,), as in `attacks.Found`; None where the attack does not tell.
     """
 
     index: Tensor
@@ -27,6 +33,17 @@ class Outcomes:
     flipped: Tensor
     distance: Tensor
     logits: Tensor
+    inside: Tensor
+    pixels: Tensor
+    queries: Tensor | None = None
+    member: Tensor | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence["Outcomes"]) -> "Outcomes":
+        """Return the outcomes of several batches as one."""
+        columns = {each.name: [getattr(part, each.name) for part in parts] for each in fields(cls)}
+        joined: dict[str, Any] = {name: None if values[0] is None else torch.cat(values) for name, values in columns.items()}
+        return cls(**joined)
 
 
 def tally(truth: Tensor, answer: Tensor, classes: int) -> Tensor:
@@ -34,8 +51,24 @@ def tally(truth: Tensor, answer: Tensor, classes: int) -> Tensor:
     return torch.bincount(truth * classes + answer, minlength=classes * classes).view(classes, classes)
 
 
-@torch.no_grad()
 def evaluate(
+    model: nn.Module,
+    images: Images,
+    attack: Attack,
+    ball: Ball,
+    *,
+    report: Callable[[int], None] = lambda done: None,
+    **how: Any,
+) -> Outcomes:
+    """Return what the model answers for each attacked image; `how` as in `batches`; `report` is told how many are done."""
+    parts: list[Outcomes] = []
+    for part in batches(model, images, attack, ball, **how):
+        parts.append(part)
+        report(sum(len(one.index) for one in parts))
+    return Outcomes.joined(parts)
+
+
+def batches(
     model: nn.Module,
     images: Images,
     attack: Attack,
@@ -44,31 +77,118 @@ def evaluate(
     made_on: nn.Module | None = None,
     seed: int = 0,
     batch: int = 500,
-    report: Callable[[int], None] = lambda done: None,
-) -> Outcomes:
-    """Return what the model, in eval mode and float32, answers for each attacked image.
+    precision: str = "float32",
+    begin: int = 0,
+    see: Callable[[Tensor], None] = lambda attacked: None,
+) -> Iterator[Outcomes]:
+    """Yield what the model, in eval mode and float32, answers for each attacked image, `batch` images at a time.
 
-    `ball.radius` is in the units of the pixels, [0, 1]; `made_on` is another model that the attack runs on (transfer); `seed`
-    decides the attack's randomness, together with `batch`, the images attacked at a time. `report` is told the number of images
-    done. The modes of the models are restored.
+    `ball.radius` is in the units of the pixels, [0, 1]; `made_on` is another model that the attack runs on (transfer); `seed`,
+    `batch` and the place of a batch decide its randomness, so that going on at image `begin` gives what an unbroken run would
+    have given. The search runs on a folded network, in `precision` (`folding.searchable`) where its steps are signs of
+    gradients; the verdict is the model's own. `see` is shown the attacked images. The modes of the models are restored.
     """
-    generator = torch.Generator(images.pixels.device).manual_seed(seed)
     source = model if made_on is None else made_on
-    modes = [(one, one.training) for one in dict.fromkeys((model, source))]
-    for one, _ in modes:
-        one.eval()
+    with judging(model), judging(source), torch.no_grad():
+        network = source
+        if not isinstance(attack, Clean):
+            network = searchable(source, images.batch(slice(0, 8))[0], precision if attack.signs_only else "float32")
+        for start in range(begin, len(images), batch):
+            generator = torch.Generator(images.pixels.device).manual_seed(_mixed(seed, start))
+            which = torch.arange(start, min(start + batch, len(images)), device=images.pixels.device)
+            x, y = images.batch(which)
+            found = attack.find(network, x, y, ball.at(which), generator)
+            if network is not source and attack.stops_early and made_on is None:
+                found = _repaired(found, attack, network, model, x, y, ball.at(which), generator)
+            see(found.images)
+            yield _judged(model, images.index[which], x, y, found, ball.at(which))
+
+
+def _mixed(seed: int, start: int) -> int:
+    """Return a seed for the batch that begins at `start`: 32 bits, all that the CPU's generator takes."""
+    return (seed * 2654435761 + start) % 2**32
+
+
+@contextmanager
+def judging(model: nn.Module) -> Iterator[None]:
+    """Keep the model in eval mode until the block ends."""
+    training = model.training
+    model.eval()
     try:
-        rows: list[tuple[Tensor, ...]] = []
-        for x, y in images.batches(batch):
-            attacked = attack(source, x, y, ball, generator)
-            if not attacked.isfinite().all():
-                raise UserError("the attack made images that are not finite: the model's gradients are not; check its weights")
-            inside = ball.contains(attacked, x).view(-1, 1, 1, 1)
-            logits = model(torch.where(inside, attacked, x)).float()
-            answer = logits.argmax(1)
-            rows.append((y, answer, answer != y, ball.distance(attacked, x), logits))
-            report(sum(len(row[0]) for row in rows))
+        yield
     finally:
-        for one, training in modes:
-            one.train(training)
-    return Outcomes(images.index, *(torch.cat(column) for column in zip(*rows, strict=True)))
+        model.train(training)
+
+
+def _repaired(
+    found: Found,
+    attack: Attack,
+    network: nn.Module,
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    ball: Ball,
+    generator: torch.Generator,
+) -> Found:
+    """Return the same, where the search left an image alone that its network gets wrong and the model right, searched again."""
+    inside = ball.contains(found.images, x)
+    fooled = network(found.images).argmax(1) != y
+    again = (inside & fooled & (model(found.images).argmax(1) == y)).nonzero()[:, 0]
+    if not len(again):
+        return found
+    fresh = attack.find(model, x[again], y[again], ball.at(again), generator)
+    changed = {}
+    for each in fields(found):
+        old, new = getattr(found, each.name), getattr(fresh, each.name)
+        if old is not None:
+            changed[each.name] = old.index_copy(0, again, new)
+    return Found(**changed)
+
+
+def _judged(model: nn.Module, index: Tensor, x: Tensor, y: Tensor, found: Found, ball: Ball) -> Outcomes:
+    inside = ball.contains(found.images, x)
+    logits = model(torch.where(inside.view(-1, 1, 1, 1), found.images, x)).float()
+    answer = logits.argmax(1)
+    pixels = torch.stack(found.images.flatten(1).aminmax(dim=1), 1)
+    rest = (ball.distance(found.images, x), logits, inside, pixels, found.queries, found.member)
+    return Outcomes(index, y, answer, answer != y, *rest)
+
+
+# So many images are asked about again to see whether an evaluation can be believed.
+_LOOKED_AT = 200
+
+
+def soundness(model: nn.Module, images: Images, attack: Attack, found: Outcomes) -> dict[str, Any]:
+    """Return what makes the outcomes of an attack on `images` believable or not, as plain values.
+
+    asked: how many images were asked about again. zero_gradients: the share of them, answered rightly, where the gradient of the
+    cross-entropy vanishes altogether. randomised: the largest difference between logits of the same images, asked twice.
+    batch_dependent: the same, asked in another batch. probabilities: whether the answers look like probabilities.
+    training: the layers that stay in train mode. farthest, darkest, brightest: what the attacked images reach; outside: how many
+    lie outside the ball. broken_by: how many images each member of an ensemble broke.
+    """
+    some = images.take(torch.arange(min(_LOOKED_AT, len(images)), device=images.pixels.device))
+    x, y = some.batch(slice(None))
+    with judging(model), frozen(model):
+        with torch.no_grad():
+            logits, again, alone = model(x), model(x), model(x[:1])
+        right = logits.argmax(1) == y
+        flat = slope(model, x[right], y[right], cross_entropy)[1].flatten(1).abs().amax(1) == 0 if right.any() else right[right]
+        stubborn = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
+    told: dict[str, Any] = {
+        "asked": len(some),
+        "zero_gradients": float(flat.float().mean()) if len(flat) else 0.0,
+        "randomised": float((logits - again).abs().max()),
+        "batch_dependent": float((logits[:1] - alone).abs().max()),
+        "spread": float(logits.std()),
+        "probabilities": probabilities(logits),
+        "training": stubborn,
+        "farthest": float(found.distance.max()),
+        "darkest": float(found.pixels[:, 0].min()),
+        "brightest": float(found.pixels[:, 1].max()),
+        "outside": int((~found.inside).sum()),
+    }
+    if found.member is not None:
+        names = attack.members()  # type: ignore[attr-defined]
+        told["broken_by"] = {name: int((found.member == number).sum()) for number, name in enumerate(names)}
+    return told

@@ -24,6 +24,8 @@ outcomes: what a trained model answers for each image of a split under an attack
         flipped  (image) bool       whether that is wrong
         distance (image) float32    from the image to its attacked form, in the norm of the evaluation
         logits   (image, predicted) float32
+        queries  (image) int32      where the attack counts them: how often the model was asked; -1 for no such image
+        member   (image) int8       where the attack is an ensemble: which of MEMBERS broke the image; -1 none
 
 examples: a few images with their attacked forms.
 
@@ -35,7 +37,8 @@ examples: a few images with their attacked forms.
         answer   (image, form) int16
         logits   (image, form, predicted) float32
 
-Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created.
+Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created; outcomes
+also carry checks (JSON): what makes them believable or not, as `outcomes.soundness` tells it; `concerns` reads it.
 """
 
 import os
@@ -72,8 +75,14 @@ SCHEMAS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
         "logits": (("image", "form", "predicted"), "f4"),
     },
 }
+# Variables that a Dataset of a schema may lack.
+OPTIONAL: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
+    "outcomes 1": {"queries": (("image",), "i4"), "member": (("image",), "i1")},
+}
+MEMBERS = ("apgd-ce", "apgd-t", "fab-t", "square")
+BLACK_BOX = ("square", "n-attack")
 # What stands in a combined Dataset where a run has nothing to say.
-MISSING = {"count": 0, "truth": -1, "answer": -1, "flipped": False}
+MISSING = {"count": 0, "truth": -1, "answer": -1, "flipped": False, "queries": -1, "member": -1}
 _REQUIRED = ("schema", "spec", "id", "version", "commit", "torch", "device", "threads", "created")
 _NO_COORDINATE = ("channel", "row", "column")
 
@@ -86,9 +95,10 @@ def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Datas
     """Return the Dataset if it has the variables, dimensions, types and attributes of a schema, else raise Damaged."""
     if data.attrs.get("schema") != schema:
         raise Damaged(f"{where} is of schema {data.attrs.get('schema')!r}, expected {schema!r}")
-    for name, (dims, kind) in SCHEMAS[schema].items():
+    for name in SCHEMAS[schema]:
         if name not in data:
             raise Damaged(f"{where} lacks the variable {name!r} of schema {schema!r}")
+    for name, (dims, kind) in _variables(data, schema).items():
         if data[name].dims != dims or data[name].dtype != np.dtype(kind):
             found = f"{data[name].dims} {data[name].dtype}"
             raise Damaged(f"{where}: {name} is {found}, expected {dims} {np.dtype(kind)}")
@@ -99,6 +109,12 @@ def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Datas
         if attr not in data.attrs:
             raise Damaged(f"{where} lacks the attribute {attr!r}")
     return data
+
+
+def _variables(data: xr.Dataset, schema: str) -> dict[str, tuple[tuple[str, ...], str]]:
+    """Return the variables of a schema that a Dataset has."""
+    known = SCHEMAS[schema] | OPTIONAL.get(schema, {})
+    return {name: known[name] for name in known if name in data}
 
 
 def write(path: Path, content: bytes) -> None:
@@ -119,7 +135,7 @@ def write(path: Path, content: bytes) -> None:
 def save(data: xr.Dataset, schema: str, path: Path) -> None:
     """Write a checked Dataset as netCDF 4, compressed, whole or not at all."""
     check(data.assign_attrs(schema=schema), schema)
-    compressed = {name: {"zlib": True, "complevel": 4} for name in SCHEMAS[schema] if data[name].ndim > 0}
+    compressed = {name: {"zlib": True, "complevel": 4} for name in _variables(data, schema) if data[name].ndim > 0}
     content = data.assign_attrs(schema=schema).to_netcdf(engine="h5netcdf", encoding=compressed)
     write(path, bytes(content))
 

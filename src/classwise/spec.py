@@ -177,7 +177,8 @@ class Evaluation(_Plain):
     attack, options: the attack and what is changed in it. eps, norm: its radius; None for that of the run. split: "train",
     "valid" or "test". per_class: how many images of each class, None for all. checkpoint: which weights; "last". seed: of the
     attack and of the choice of images. substitute: a defence; the images are attacked on the network that it trains, all else
-    being as in the run, and then shown to the run's own (a transfer attack; Tian 2021, section 4.3).
+    being as in the run, and then shown to the run's own (a transfer attack; Tian 2021, section 4.3). precision: "bfloat16" lets
+    the network run in it while a sign-gradient attack searches; the verdict is always float32.
     """
 
     attack: str = "clean"
@@ -189,6 +190,7 @@ class Evaluation(_Plain):
     checkpoint: str = "last"
     seed: int = 0
     substitute: str | None = None
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         if self.norm is not None and self.norm not in NORMS:

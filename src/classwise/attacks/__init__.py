@@ -7,55 +7,69 @@ the model in the mode it finds it in, and leaves its mode, its parameters and th
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from classwise.attacks.apgd import APGD
 from classwise.attacks.ascent import FGSM, PGD
+from classwise.attacks.attack import Attack, Found
+from classwise.attacks.carlini import CW
 from classwise.attacks.ensemble import AutoAttack, Strong
 from classwise.attacks.fab import FAB
+from classwise.attacks.nattack import NAttack
 from classwise.attacks.square import Square
 from classwise.attacks.variants import TargetedPGD, TemperaturePGD
 from classwise.balls import Ball
 from classwise.errors import unknown
 from classwise.options import configure
 
-__all__ = ["ATTACKS", "FGSM", "PGD", "Attack", "Clean", "TargetedPGD", "TemperaturePGD", "build"]
-
-
-class Attack(Protocol):
-    """What every attack is."""
-
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator, /) -> Tensor:
-        """Return adversarial images for `x`."""
-        ...
+__all__ = [
+    "APGD",
+    "ATTACKS",
+    "CW",
+    "FAB",
+    "FGSM",
+    "PGD",
+    "Attack",
+    "AutoAttack",
+    "Clean",
+    "Found",
+    "NAttack",
+    "Square",
+    "Strong",
+    "TargetedPGD",
+    "TemperaturePGD",
+    "build",
+]
 
 
 @dataclass(frozen=True)
-class Clean:
+class Clean(Attack):
     """No attack: the images as they are."""
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        """Return `x` itself."""
+    @property
+    def labels_only(self) -> bool:
+        return False
+
+    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         return x
 
 
-ATTACKS: dict[str, Attack] = {
+# Steps that follow the radius, for any radius.
+_GENERAL: dict[str, Attack] = {
     "clean": Clean(),
     "fgsm": FGSM(),
     "fgsm-rs": FGSM(start="uniform"),
     "pgd-10": PGD(steps=10),
-    "pgd-10@trades": PGD(steps=10, start="gaussian"),
+    "pgd-10-gaussian": PGD(steps=10, start="gaussian"),
     "pgd-20": PGD(steps=20),
     "pgd-40": PGD(steps=40),
-    "pgd-20@tian2021": PGD(steps=20, step=0.003, start="unclipped"),
     "margin-20": PGD(steps=20, loss="margin"),
-    "margin-30@fat": PGD(steps=30, rate=7.5, loss="margin"),
     "temperature-pgd-20": TemperaturePGD(steps=20, inverse=5.0),
-    "temperature-pgd-20@tian2021": TemperaturePGD(steps=20, step=0.003, start="unclipped", inverse=5.0, form="published"),
     "targeted-pgd-20": TargetedPGD(steps=20),
+    "cw": CW(),
+    "n-attack": NAttack(),
     "apgd-ce": APGD(),
     "apgd-dlr": APGD(loss="dlr"),
     "apgd-t": APGD(loss="dlr-targeted"),
@@ -64,6 +78,36 @@ ATTACKS: dict[str, Attack] = {
     "strong": Strong(),
     "autoattack": AutoAttack(),
 }
+
+# Settings as published: steps in pixels, meant for the radius that the paper uses (methods at "name@paper"). Where a paper is
+# silent, what its code or its predecessor does.
+_PUBLISHED: dict[str, Attack] = {
+    # The training attacks of TRADES, MART and HE; evaluators of FAT.
+    "pgd-10@trades": PGD(steps=10, step=0.007, start="gaussian"),
+    "pgd-40@trades-mnist": PGD(steps=40, step=0.01, start="gaussian"),
+    "margin-30@fat": PGD(steps=30, rate=7.5, loss="margin"),
+    # Tian 2021: A.1 trains and tests ResNet-18 by steps of .007; A.2 and section 4.3 test by steps of .003.
+    "fgsm@tian2021": FGSM(start="uniform"),
+    "pgd-10@tian2021": PGD(steps=10, step=0.007),
+    "pgd-20@tian2021-a1": PGD(steps=20, step=0.007),
+    "pgd-20@tian2021": PGD(steps=20, step=0.003, start="unclipped"),
+    "pgd-40@tian2021-mnist": PGD(steps=40, step=0.01),
+    "pgd-50@tian2021-imagenet": PGD(steps=50, step=0.003),
+    "pgd-40@rst": PGD(steps=40, step=0.01, success="any", restarts=5),
+    "temperature-pgd-20@tian2021": TemperaturePGD(steps=20, step=0.003, start="unclipped", inverse=5.0, form="published"),
+    "cw@tian2021": CW(goal="inside"),
+    "n-attack@tian2021": NAttack(reward="code"),
+    # Wei 2023 trains and selects by steps of 2/255.
+    "pgd-10@wei2023": PGD(steps=10, step=2 / 255),
+    # Entropy 2022 trains by steps of .008 and gives none for its tests: those of its predecessors.
+    "pgd-10@entropy2022": PGD(steps=10, step=0.008),
+    "pgd-20@entropy2022": PGD(steps=20, step=0.003),
+    "margin-20@entropy2022": PGD(steps=20, step=0.003, loss="margin"),
+    # Benz 2020 trains and attacks towards a class; it gives no numbers.
+    "targeted-pgd-10@benz2020": TargetedPGD(steps=10),
+}
+
+ATTACKS: dict[str, Attack] = _GENERAL | _PUBLISHED
 
 
 def build(name: str, options: Mapping[str, object] | None = None) -> Attack:

@@ -7,7 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.ascent import Loss, answers, cross_entropy, frozen, margin, slope, start_surface
+from classwise.attacks.ascent import Loss, Rows, answers, cross_entropy, labels, margin, slope, start_surface
+from classwise.attacks.attack import Attack
 from classwise.balls import Ball
 from classwise.errors import UserError, unknown
 
@@ -54,7 +55,7 @@ def windows(steps: int) -> list[int]:
 
 
 @dataclass
-class _Climb:
+class _Climb(Rows):
     """The state of an ascent, a row for each image that is not broken yet."""
 
     place: Tensor  # in the batch
@@ -109,22 +110,17 @@ class _Climb:
         self.now = torch.where(spread, self.best, self.now)
         self.slope = torch.where(spread, self.best_slope, self.slope)
 
-    def keep(self, rows: Tensor) -> None:
-        """Forget the images that are not in `rows`."""
-        for name, value in vars(self).items():
-            setattr(self, name, value[rows])
-
 
 @dataclass(frozen=True)
-class APGD:
+class APGD(Attack):
     """Auto-PGD: steps start at twice the radius, keep momentum, and are halved where a check finds too little progress.
 
     loss: "ce", "dlr", or "dlr-targeted", which aims in turn at the `targets` classes that the clean logits rank next.
     restarts: random starts on the surface of the ball. The first misclassified iterate of an image is its adversarial image,
-    and a clean mistake is one; broken images leave the batch.
+    and a clean mistake is one; broken images leave the batch. Target probabilities are taken with loss "ce" only.
     """
 
-    labels_only: ClassVar[bool] = True
+    signs_only: ClassVar[bool] = True
     steps: int = 100
     loss: str = "ce"
     targets: int = 9
@@ -137,21 +133,20 @@ class APGD:
             if value < 1:
                 raise UserError(f"{name} must be 1 or more, got {value}")
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        """Return adversarial images: shapes and meaning as in `classwise.attacks`; `y` holds labels."""
-        if y.ndim != 1:
-            raise UserError("Auto-PGD needs labels, got target probabilities")
-        found = x.clone()
-        with frozen(model), torch.no_grad():
-            clean = model(x)
-            left = (clean.argmax(1) == y).nonzero()[:, 0]
-            for loss in self._losses(clean):
-                for _ in range(self.restarts):
-                    start = start_surface(x, ball, generator)
-                    if len(left):
-                        moved = self._climb(model, x[left], y[left], ball.at(left), start[left], loss(left))
-                        found[left] = moved
-                        left = left[answers(model, moved) == y[left]]
+    @property
+    def labels_only(self) -> bool:
+        return self.loss != "ce"
+
+    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        found, truth, clean = x.clone(), labels(y), model(x)
+        left = (clean.argmax(1) == truth).nonzero()[:, 0]
+        for loss in self._losses(clean):
+            for _ in range(self.restarts):
+                start = start_surface(x, ball, generator)
+                if len(left):
+                    moved = self._climb(model, x[left], y[left], ball.at(left), start[left], loss(left))
+                    found[left] = moved
+                    left = left[answers(model, moved) == truth[left]]
         return found
 
     def _losses(self, clean: Tensor) -> list[Callable[[Tensor], Callable[[Tensor], Loss]]]:
@@ -165,11 +160,11 @@ class APGD:
 
     def _climb(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, start: Tensor, loss: Callable[[Tensor], Loss]) -> Tensor:
         """Return for each image the first misclassified iterate, else the one of the highest loss."""
-        found, ends, last_end = start.clone(), windows(self.steps), 0
+        found, truth, ends, last_end = start.clone(), labels(y), windows(self.steps), 0
         everything = torch.arange(len(x), device=x.device)
         logits, uphill = slope(model, start, y, loss(everything))
         state = _Climb.begin(start, uphill, loss(everything)(logits, y), ball)
-        state.keep(logits.argmax(1) == y)
+        state.keep(logits.argmax(1) == truth)
         for step in range(1, self.steps + 1):
             rows = state.place
             if not len(rows):
@@ -180,7 +175,7 @@ class APGD:
             state.before, state.now = state.now, own.project(state.now + drift, centre)
             logits, state.slope = slope(model, state.now, y[rows], loss(rows))
             state.note(loss(rows)(logits, y[rows]))
-            whole = logits.argmax(1) == y[rows]
+            whole = logits.argmax(1) == truth[rows]
             found[rows[~whole]] = state.now[~whole]
             if not whole.all():
                 state.keep(whole)

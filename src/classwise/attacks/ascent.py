@@ -1,13 +1,14 @@
 """Attacks that climb a loss inside a ball: FGSM and PGD, from one loop."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from classwise.attacks.attack import Attack
 from classwise.balls import Ball
 from classwise.errors import UserError, unknown
 
@@ -67,24 +68,11 @@ STARTS: dict[str, Start] = {
 }
 
 
-@contextmanager
-def frozen(model: nn.Module) -> Iterator[None]:
-    """Let the backward pass stop at the input: the parameters ask for no gradient until the block ends."""
-    asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    for parameter in asking:
-        parameter.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for parameter in asking:
-            parameter.requires_grad_(True)
-
-
 @torch.no_grad()
 def answers(model: nn.Module, x: Tensor) -> Tensor:
     """Return the label that the model gives to each image: (n,)."""
-    labels: Tensor = model(x).argmax(1)
-    return labels
+    label: Tensor = model(x).argmax(1)
+    return label
 
 
 def slope(model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
@@ -96,8 +84,17 @@ def slope(model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, T
     return logits.detach(), gradient
 
 
+class Rows:
+    """The state of a search: a dataclass of tensors with a row for each image that it still works on."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Forget the images that are not in `rows`: positions or a mask."""
+        for name, value in vars(self).items():
+            setattr(self, name, value[rows])
+
+
 @dataclass(frozen=True)
-class PGD:
+class PGD(Attack):
     """Projected gradient descent: `steps` steps uphill, each projected back into the ball (Madry et al. 2018; Tian 2021, 3).
 
     step: length of a step in the units of the pixels; None makes it `rate` x radius / `steps`, so that it follows a radius
@@ -107,6 +104,7 @@ class PGD:
     restarts: how many random starts; an image once broken stays broken.
     """
 
+    signs_only: ClassVar[bool] = True
     steps: int = 10
     step: float | None = None
     rate: float = 2.5
@@ -127,15 +125,17 @@ class PGD:
         if (self.step if self.step is not None else self.rate) <= 0:
             raise UserError(f"the step must be above 0, got step={self.step}, rate={self.rate}")
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        """Return adversarial images: shapes and meaning as in `classwise.attacks`."""
-        with frozen(model):
-            return (self._any if self.success == "any" else self._last)(model, x, y, ball, generator)
+    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        return (self._any if self.success == "any" else self._last)(model, x, y, ball, generator)
 
     @property
     def labels_only(self) -> bool:
         """Whether the loss has no meaning for target probabilities."""
         return self.loss != "ce"
+
+    @property
+    def stops_early(self) -> bool:
+        return self.success == "any"
 
     @property
     def climbed(self) -> Loss:
@@ -154,37 +154,43 @@ class PGD:
                 moved = self._uphill(moved, slope(model, moved, y, self.climbed)[1], x, ball)
             found = torch.where(broken.view(-1, 1, 1, 1), found, moved)
             if restart + 1 < self.restarts:
-                broken = answers(model, found) != _labels(y)
+                broken = answers(model, found) != labels(y)
         return found
 
     def _any(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        labels, found = _labels(y), x.clone()
-        left = (answers(model, x) == labels).nonzero()[:, 0]
+        truth, found = labels(y), x.clone()
+        left = (answers(model, x) == truth).nonzero()[:, 0]
         for _ in range(self.restarts):
             # Drawn for all, so that who is left does not change the noise of the others.
             moved = STARTS[self.start](x, ball, generator)[left]
-            for _ in range(self.steps):
+            for step in range(self.steps + 1):
                 if not len(left):
                     return found
-                _, gradient = slope(model, moved, y[left], self.climbed)
-                moved = self._uphill(moved, gradient, x[left], ball.at(left))
-                found[left] = moved
-                whole = answers(model, moved) == labels[left]
-                left, moved = left[whole], moved[whole]
+                # The pass that gives the gradient also judges the step before it.
+                last = step == self.steps
+                logits, gradient = (model(moved), moved) if last else slope(model, moved, y[left], self.climbed)
+                if step > 0:
+                    found[left] = moved
+                    whole = logits.argmax(1) == truth[left]
+                    left, moved, gradient = left[whole], moved[whole], gradient[whole]
+                if not last:
+                    moved = self._uphill(moved, gradient, x[left], ball.at(left))
         return found
 
 
-def _labels(y: Tensor) -> Tensor:
+def labels(y: Tensor) -> Tensor:
+    """Return labels (n,): the targets themselves, or the likeliest class of target probabilities."""
     return y if y.ndim == 1 else y.argmax(1)
 
 
 @dataclass(frozen=True)
-class FGSM:
+class FGSM(Attack):
     """The fast gradient sign method: one step of the full radius (Goodfellow et al. 2015; Tian 2021, 4.3).
 
     start: "none" as first published; "uniform" begins at a random point of the ball, as Tian et al. do.
     """
 
+    signs_only: ClassVar[bool] = True
     start: str = "none"
     loss: str = "ce"
 
@@ -194,6 +200,13 @@ class FGSM:
     def _as_pgd(self) -> PGD:
         return PGD(steps=1, rate=1.0, start=self.start, loss=self.loss)
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        """Return adversarial images: shapes and meaning as in `classwise.attacks`."""
-        return self._as_pgd()(model, x, y, ball, generator)
+    @property
+    def labels_only(self) -> bool:
+        return self._as_pgd().labels_only
+
+    @property
+    def stops_early(self) -> bool:
+        return False
+
+    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        return self._as_pgd().search(model, x, y, ball, generator)

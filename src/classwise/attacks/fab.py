@@ -1,43 +1,52 @@
 """FAB: the closest misclassified image, by steps onto linearised boundaries (Croce and Hein 2020a)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.ascent import answers, frozen
-from classwise.balls import Ball, Linf
+from classwise.attacks.ascent import answers
+from classwise.attacks.attack import Attack
+from classwise.balls import Ball
 from classwise.errors import UserError
 
+_TINY = 1e-12
 
-def onto_plane(x: Tensor, normal: Tensor, offset: Tensor) -> Tensor:
-    """Return the Linf-nearest point to `x` on the plane normal . z = offset inside [0, 1]; all (n, d), offset (n,).
 
-    Every coordinate moves by the same length, or to its bound where that is nearer. The length is found exactly: what a length
-    t gains on the plane, sum_i |normal_i| min(t, room_i), is linear between the sorted rooms. Where the plane does not meet the
-    box, the corner nearest to it is returned.
+def onto_plane(x: Tensor, normal: Tensor, offset: Tensor, pace: Tensor) -> Tensor:
+    """Return the nearest point to `x` on the plane normal . z = offset inside [0, 1]; all (n, d), offset (n,).
+
+    `pace` says how fast each coordinate moves on the shortest way: all alike in Linf, by |normal| in L2; a coordinate that meets
+    its bound stays there. The length t of the way is found exactly: what it gains, sum_i |normal_i| min(t pace_i, room_i), is
+    linear between the times at which coordinates meet their bounds. Where the plane does not meet the box, the corner nearest to
+    it is returned.
     """
     gap = (normal * x).sum(1) - offset
     down = (normal * gap[:, None]) > 0
-    room = torch.where(down, x, 1 - x)
-    sorted_room, order = room.sort(1)
-    weight = normal.abs().gather(1, order)
-    spent = torch.cumsum(weight * sorted_room, 1)
-    rest = weight.sum(1, keepdim=True) - torch.cumsum(weight, 1)
-    gained = spent + rest * sorted_room
+    room, pull = torch.where(down, x, 1 - x), normal.abs()
+    met, order = torch.where(pace > 0, room / pace.clamp_min(_TINY), torch.inf).sort(1)
+    stopped = torch.cumsum((pull * room).gather(1, order), 1)
+    speed = (pull * pace).gather(1, order)
+    moving = speed.sum(1, keepdim=True) - torch.cumsum(speed, 1)
+    # met is infinite only for coordinates that never move, which nothing after them does either.
+    gained = stopped + moving * torch.where(met.isinf(), 0.0, met)
     needed = gap.abs()[:, None]
     first = (gained < needed).sum(1, keepdim=True).clamp(max=x.shape[1] - 1)
-    already = (spent - weight * sorted_room).gather(1, first)
-    slope_there = (rest + weight).gather(1, first)
-    length = (needed - already) / slope_there.clamp_min(1e-12)
-    move = torch.minimum(length, room) * (normal != 0)
+    already = stopped.gather(1, first) - (pull * room).gather(1, order).gather(1, first)
+    length = (needed - already) / (moving + speed).gather(1, first).clamp_min(_TINY)
+    move = torch.minimum(length * pace, room) * (normal != 0)
     return x + torch.where(down, -move, move)
 
 
+# How fast the coordinates move on the shortest way to a plane, from its normal.
+_PACES: dict[str, Callable[[Tensor], Tensor]] = {"linf": torch.ones_like, "l2": torch.abs}
+
+
 @dataclass(frozen=True)
-class FAB:
-    """Targeted FAB: in turn for the `targets` classes that the clean logits rank next, `steps` steps each. Linf only.
+class FAB(Attack):
+    """Targeted FAB: in turn for the `targets` classes that the clean logits rank next, `steps` steps each.
 
     It returns the closest misclassified image that it found, inside the ball or not (`confined` is False); the ball only tells
     the norm. backward: how far an image is drawn back to the clean one once it is misclassified. overshoot: how far a step goes
@@ -45,7 +54,6 @@ class FAB:
     """
 
     confined: ClassVar[bool] = False
-    labels_only: ClassVar[bool] = True
     steps: int = 100
     targets: int = 9
     backward: float = 0.9
@@ -57,37 +65,33 @@ class FAB:
             if value < 1:
                 raise UserError(f"{name} must be 1 or more, got {value}")
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        """Return the closest misclassified images; the clean ones where none was found or none was needed."""
-        if y.ndim != 1 or not isinstance(ball, Linf):
-            raise UserError("FAB needs labels and an Linf ball")
-        found = x.clone()
-        with frozen(model), torch.no_grad():
-            clean = model(x)
-            left = (clean.argmax(1) == y).nonzero()[:, 0]
-            closest = torch.full((len(left),), torch.inf, device=x.device, dtype=x.dtype)
-            ranked = clean[left].argsort(1, descending=True)
-            for rank in range(1, min(self.targets, clean.shape[1] - 1) + 1):
-                images, distance = self._towards(model, x[left], y[left], ranked[:, rank])
-                nearer = distance < closest
-                found[left[nearer]], closest[nearer] = images[nearer], distance[nearer]
+    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        found, clean = x.clone(), model(x)
+        left = (clean.argmax(1) == y).nonzero()[:, 0]
+        closest = torch.full((len(left),), torch.inf, device=x.device, dtype=x.dtype)
+        ranked = clean[left].argsort(1, descending=True)
+        for rank in range(1, min(self.targets, clean.shape[1] - 1) + 1):
+            images, distance = self._towards(model, x[left], y[left], ranked[:, rank], ball)
+            nearer = distance < closest
+            found[left[nearer]], closest[nearer] = images[nearer], distance[nearer]
         return found
 
-    def _towards(self, model: nn.Module, x: Tensor, y: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def _towards(self, model: nn.Module, x: Tensor, y: Tensor, target: Tensor, ball: Ball) -> tuple[Tensor, Tensor]:
         """Return the closest misclassified image towards a target and its distance; infinity where there is none."""
         now, best, least = x, x.clone(), torch.full((len(x),), torch.inf, device=x.device, dtype=x.dtype)
         flat = x.flatten(1)
         for _ in range(self.steps if len(x) else 0):
             lead, normal = _lead(model, now, y, target)
             offset = (normal * now.flatten(1)).sum(1) - lead
-            here = onto_plane(now.flatten(1), normal, offset) - now.flatten(1)
-            there = onto_plane(flat, normal, offset) - flat
-            near, far = here.abs().amax(1), there.abs().amax(1)
-            share = (near / (near + far).clamp_min(1e-12)).clamp(max=self.bias)[:, None]
+            pace = _PACES[ball.name](normal)
+            here = onto_plane(now.flatten(1), normal, offset, pace) - now.flatten(1)
+            there = onto_plane(flat, normal, offset, pace) - flat
+            near, far = ball.length(here), ball.length(there)
+            share = (near / (near + far).clamp_min(_TINY)).clamp(max=self.bias)[:, None]
             mixed = (now.flatten(1) + self.overshoot * here) * (1 - share) + (flat + self.overshoot * there) * share
             now = mixed.clamp(0, 1).view_as(x)
             wrong = answers(model, now) != y
-            distance = (now - x).flatten(1).abs().amax(1)
+            distance = ball.distance(now, x)
             nearer = wrong & (distance < least)
             best[nearer], least[nearer] = now[nearer], distance[nearer]
             now = torch.where(wrong.view(-1, 1, 1, 1), x + self.backward * (now - x), now)

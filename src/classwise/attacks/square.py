@@ -2,29 +2,31 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.ascent import frozen, margin
-from classwise.balls import Ball, Linf
+from classwise.attacks.ascent import margin
+from classwise.attacks.attack import Attack, Found
+from classwise.balls import Ball
 from classwise.errors import UserError
 
 # The share of the image that a square covers is halved after these numbers of queries, of ten thousand.
 _HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+_TINY = 1e-12
 
 
 @dataclass(frozen=True)
-class Square:
-    """Try squares of random colour at random places, keep what lowers the margin; it sees logits, no gradients. Linf only.
+class Square(Attack):
+    """Try squares at random places, keep what lowers the margin; it sees logits, no gradients.
 
-    queries: forward passes of an image at most. share: of the image that the first squares cover. rescale: stretch the schedule
-    of the shares to `queries`; without it, as AutoAttack has it, the schedule is that of ten thousand queries. Each image draws
-    its own square (the official code draws one for the batch); an image once misclassified is left alone.
+    In Linf a square has one random colour at the edge of the ball; in L2 it is a bump of random sign that takes the length of the
+    perturbation from another square. queries: forward passes of an image at most, and counted. share: of the image that the
+    first squares cover. rescale: stretch the schedule of the shares to `queries`; without it, as AutoAttack has it, the schedule
+    is that of ten thousand queries. Each image draws its own square (the official code draws one for the batch); an image once
+    misclassified is left alone.
     """
 
-    labels_only: ClassVar[bool] = True
     queries: int = 5000
     share: float = 0.8
     rescale: bool = False
@@ -41,41 +43,115 @@ class Square:
         share = self.share / 2 ** sum(at > halving for halving in _HALVINGS)
         return min(max(round(math.sqrt(share * height * width)), 1), height, width)
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        """Return adversarial images: shapes and meaning as in `classwise.attacks`; `y` holds labels."""
-        if y.ndim != 1 or not isinstance(ball, Linf):
-            raise UserError("the Square attack needs labels and an Linf ball")
-        found = x.clone()
-        with frozen(model), torch.no_grad():
-            best = margin(model(x), y)
-            left = (best <= 0).nonzero()[:, 0]
-            for query in range(self.queries):
-                if not len(left):
-                    break
-                own, centre = ball.at(left), x[left]
-                tried = own.project(self._tried(found[left], centre, own, query, generator), centre)
-                gap = margin(model(tried), y[left])
-                better = (gap > best[left]) if query else torch.ones_like(gap, dtype=torch.bool)
-                found[left[better]], best[left[better]] = tried[better], gap[better]
-                left = left[best[left] <= 0]
-        return found
+    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Found:
+        begin, vary = (_stripes, _recolour) if ball.name == "linf" else (_bumps, _shift)
+        found, best = x.clone(), margin(model(x), y)
+        queries, left = torch.zeros_like(y), (best <= 0).nonzero()[:, 0]
+        for query in range(self.queries):
+            if not len(left):
+                break
+            own, centre = ball.at(left), x[left]
+            if query:
+                side = self.side(query, *x.shape[2:])
+                tried = vary(found[left], centre, own, side, generator)
+            else:
+                tried = begin(centre, own, generator)
+            tried = own.project(tried, centre)
+            gap = margin(model(tried), y[left])
+            queries[left] += 1
+            better = (gap > best[left]) if query else torch.ones_like(gap, dtype=torch.bool)
+            found[left[better]], best[left[better]] = tried[better], gap[better]
+            left = left[best[left] <= 0]
+        return Found(found, queries)
 
-    def _tried(self, best: Tensor, centre: Tensor, ball: Linf, query: int, generator: torch.Generator) -> Tensor:
-        """Return what is tried next: vertical stripes first, then a square of one colour at the edge of the ball."""
-        n, channels, height, width = best.shape
-        radius = torch.as_tensor(ball.radius, dtype=best.dtype, device=best.device).view(-1, 1, 1, 1)
 
-        def signs(*shape: int) -> Tensor:
-            coins = torch.rand(n, channels, *shape, generator=generator, device=best.device)
-            return torch.where(coins < 0.5, -1.0, 1.0).to(best.dtype)
+def _radius(ball: Ball, x: Tensor) -> Tensor:
+    return torch.as_tensor(ball.radius, dtype=x.dtype, device=x.device).view(-1, 1, 1, 1)
 
-        if query == 0:
-            return centre + radius * signs(1, width)
-        side = self.side(query, height, width)
-        corners = torch.rand(n, 2, generator=generator, device=best.device)
-        top = (corners[:, :1] * (height - side + 1)).long()
-        first = (corners[:, 1:] * (width - side + 1)).long()
-        rows, columns = torch.arange(height, device=best.device), torch.arange(width, device=best.device)
-        across, along = (rows >= top) & (rows < top + side), (columns >= first) & (columns < first + side)
-        inside = across[:, None, :, None] & along[:, None, None, :]
-        return torch.where(inside, best + 2 * radius * signs(1, 1), best)
+
+def _signs(x: Tensor, generator: torch.Generator, *shape: int) -> Tensor:
+    """Return random signs (n, channels, *shape)."""
+    coins = torch.rand(*x.shape[:2], *shape, generator=generator, device=x.device)
+    return torch.where(coins < 0.5, -1.0, 1.0).to(x.dtype)
+
+
+def _places(x: Tensor, side: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return the rows and the columns of a square at a random place of each image: (n, side) each."""
+    (height, width), corners = x.shape[2:], torch.rand(len(x), 2, generator=generator, device=x.device)
+    along = torch.arange(side, device=x.device)
+    top, first = (corners[:, 0] * (height - side + 1)).long(), (corners[:, 1] * (width - side + 1)).long()
+    return top[:, None] + along, first[:, None] + along
+
+
+def _window(x: Tensor, rows: Tensor, columns: Tensor) -> tuple[Tensor, slice, Tensor, Tensor]:
+    """Return the index of a square of each image, whose value has the shape (n, side, side, channels)."""
+    return torch.arange(len(x), device=x.device)[:, None, None], slice(None), rows[:, :, None], columns[:, None, :]
+
+
+def _stripes(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+    """Return vertical stripes of random colour at the edge of the Linf ball."""
+    return x + _radius(ball, x) * _signs(x, generator, 1, x.shape[3])
+
+
+def _recolour(best: Tensor, centre: Tensor, ball: Ball, side: int, generator: torch.Generator) -> Tensor:
+    """Return the images with one square each moved to the edge of the Linf ball, in one random direction for each channel."""
+    place = _window(best, *_places(best, side, generator))
+    colours = (2 * _radius(ball, best) * _signs(best, generator, 1, 1)).permute(0, 2, 3, 1)
+    tried = best.clone()
+    tried[place] = best[place] + colours
+    return tried
+
+
+def _bump(side: int, x: Tensor, generator: torch.Generator) -> Tensor:
+    """Return for each image a square of length 1 of two opposite bumps, side by side or one above the other: (n, side, side)."""
+    half = torch.cat([_mound(side // 2, side, x), -_mound(side - side // 2, side, x)])
+    half = half / half.norm().clamp_min(_TINY)
+    upright = torch.rand(len(x), 1, 1, generator=generator, device=x.device) < 0.5
+    return torch.where(upright, half, half.T)
+
+
+def _mound(height: int, width: int, x: Tensor) -> Tensor:
+    """Return nested rectangles round the middle, each adding less than the one inside it, of length 1."""
+    mound = torch.zeros(height, width, dtype=x.dtype, device=x.device)
+    row, column = height // 2, width // 2
+    for ring in range(max(height, width) // 2 + 1):
+        top, first = max(row - ring, 0), max(column - ring, 0)
+        mound[top : row + ring + 1, first : column + ring + 1] += 1 / (ring + 1) ** 2
+    length: Tensor = mound.norm().clamp_min(_TINY)
+    return mound / length
+
+
+def _scaled(delta: Tensor, ball: Ball, x: Tensor) -> Tensor:
+    """Return `x` moved along `delta` by the whole radius."""
+    scaled: Tensor = x + _radius(ball, x) * delta / ball.length(delta).clamp_min(_TINY).view(-1, 1, 1, 1)
+    return scaled
+
+
+def _bumps(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+    """Return images tiled with bumps, five across, at the full L2 radius."""
+    height, width = x.shape[2:]
+    side = max(height // 5, 1)
+    delta, margin_ = torch.zeros_like(x), (height - 5 * side) // 2 if height >= 5 else 0
+    for top in range(margin_, height - side + 1, side):
+        for first in range(margin_, width - side + 1, side):
+            bump = _bump(side, x, generator)[:, None] * _signs(x, generator, 1, 1)
+            delta[:, :, top : top + side, first : first + side] += bump
+    return _scaled(delta, ball, x)
+
+
+def _shift(best: Tensor, centre: Tensor, ball: Ball, side: int, generator: torch.Generator) -> Tensor:
+    """Return the images with a bump added in one square, long enough for what another square, emptied, and the slack give."""
+    side = min(max(side, 3) | 1, *best.shape[2:])
+    delta, channels = best - centre, best.shape[1]
+    here, there = (_window(best, *_places(best, side, generator)) for _ in range(2))
+    covered = torch.zeros_like(delta)
+    covered[here] = covered[there] = 1.0
+    freed = (delta * covered).square().sum((2, 3))
+    slack = (_radius(ball, best).view(-1, 1) ** 2 - ball.length(delta)[:, None] ** 2).clamp_min(0) / channels
+    old = delta[here]
+    old = old / old.flatten(1).norm(dim=1).clamp_min(_TINY).view(-1, 1, 1, 1)
+    fresh = _bump(side, best, generator)[..., None] * _signs(best, generator, 1, 1).permute(0, 2, 3, 1) + old
+    fresh = fresh / fresh.square().sum((1, 2), keepdim=True).sqrt().clamp_min(_TINY)
+    delta[there] = 0.0
+    delta[here] = fresh * (slack + freed).sqrt()[:, None, None, :]
+    return _scaled(delta, ball, centre)

@@ -1,5 +1,6 @@
 """PGD with another loss or another aim: Temperature-PGD and targeted PGD."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from classwise.attacks.ascent import PGD, Loss, answers
+from classwise.attacks.attack import Attack
 from classwise.balls import Ball
 from classwise.errors import UserError, unknown
 
@@ -23,6 +25,7 @@ class TemperaturePGD(PGD):
     beyond about 103 T; "stable" climbs logsumexp_{j != y} z_j / T - z_y / T instead: the same direction, without cancellation.
     """
 
+    signs_only: ClassVar[bool] = False  # not in bfloat16: the larger 1 / T, the more the direction hangs on small differences
     inverse: float = 1.0
     form: str = "stable"
 
@@ -55,15 +58,16 @@ class TemperaturePGD(PGD):
 
 
 @dataclass(frozen=True)
-class TargetedPGD:
+class TargetedPGD(Attack):
     """PGD towards a class rather than away from one (Benz 2020, section 3; the untargeted case for images of the target is ours).
 
-    target: the number of the class aimed at; -1 aims at every other class in turn and keeps what breaks an image.
-    steps, step, rate, start: as in PGD. Images of the target class itself are attacked by untargeted PGD.
+    target: the number of the class aimed at; "all" aims at every other class in turn and keeps what breaks an image; "next" at
+    the class after the image's own; "3 0 1" at a class for each class, by its place. steps, step, rate, start: as in PGD. Images
+    of the target class itself are attacked by untargeted PGD.
     """
 
-    labels_only: ClassVar[bool] = True
-    target: int = -1
+    signs_only: ClassVar[bool] = True
+    target: int | str = "all"
     steps: int = 20
     step: float | None = None
     rate: float = 2.5
@@ -71,31 +75,48 @@ class TargetedPGD:
 
     def __post_init__(self) -> None:
         self._pgd("ce")
-        if self.target < -1:
-            raise UserError(f"target must be the number of a class, or -1 for all, got {self.target}")
+        if self.target not in ("all", "next"):
+            self._numbers()
+
+    @property
+    def stops_early(self) -> bool:
+        return self.target == "all"
+
+    def _numbers(self) -> list[int]:
+        """Return the classes that the option names, one or one for each class."""
+        words = str(self.target).split()
+        if not words or not all(word.isdecimal() for word in words):
+            raise UserError(f'target is a class number, "all", "next" or a number for each class, got {self.target!r}')
+        return [int(word) for word in words]
 
     def _pgd(self, loss: str) -> PGD:
         return PGD(steps=self.steps, step=self.step, rate=self.rate, start=self.start, loss=loss)
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        """Return adversarial images: shapes and meaning as in `classwise.attacks`; `y` holds labels."""
-        if y.ndim != 1:
-            raise UserError("targeted PGD needs labels, got target probabilities")
-        with torch.no_grad():
-            classes = model(x[:1]).shape[1]
-        if self.target >= classes:
-            raise UserError(f"target {self.target} does not exist: the model has the classes 0 to {classes - 1}")
-        if self.target >= 0:
-            return self._towards(torch.full_like(y, self.target), model, x, y, ball, generator)
+    def _targets(self, y: Tensor, classes: int) -> Iterator[Tensor]:
+        """Yield the target of each image, for each ascent."""
+        if isinstance(self.target, str) and self.target in ("all", "next"):
+            for turn in range(1, classes if self.target == "all" else 2):
+                yield (y + turn) % classes
+            return
+        numbers = self._numbers()
+        if len(numbers) not in (1, classes):
+            raise UserError(f"target={self.target!r} names {len(numbers)} classes of {classes}: name one, or one for each")
+        if max(numbers) >= classes:
+            raise UserError(f"target {max(numbers)} does not exist: the model has the classes 0 to {classes - 1}")
+        yield torch.tensor(numbers * (classes if len(numbers) == 1 else 1), device=y.device)[y]
+
+    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        if self.target != "all":
+            (target,) = self._targets(y, model(x[:1]).shape[1])
+            return self._towards(target, model, x, y, ball, generator)
         found = x.clone()
-        for turn in range(1, classes):
+        for target in self._targets(y, model(x[:1]).shape[1]):
             whole = answers(model, found) == y
-            moved = self._towards((y + turn) % classes, model, x, y, ball, generator)
-            found[whole] = moved[whole]
+            found[whole] = self._towards(target, model, x, y, ball, generator)[whole]
         return found
 
     def _towards(self, target: Tensor, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        moved, own = self._pgd("approach")(model, x, target, ball, generator), target == y
+        moved, own = self._pgd("approach").search(model, x, target, ball, generator), target == y
         if own.any():
-            moved[own] = self._pgd("ce")(model, x[own], y[own], ball.at(own), generator)
+            moved[own] = self._pgd("ce").search(model, x[own], y[own], ball.at(own), generator)
         return moved

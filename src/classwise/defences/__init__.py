@@ -34,7 +34,7 @@ class Defence:
 DEFENCES: dict[str, Defence] = {
     "standard": Defence(Standard()),
     "pgd-at": Defence(Adversarial(), "pgd-10"),
-    "trades": Defence(Trades(), "pgd-10@trades"),
+    "trades": Defence(Trades(), "pgd-10-gaussian"),
 }
 
 

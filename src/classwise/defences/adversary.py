@@ -40,4 +40,4 @@ class Adversary:
         """Return the attacked batch; `y` holds labels (n,) or target probabilities (n, classes)."""
         assert self.attack is not None, "the objective attacks, but the defence names no attack"
         with self.mode(model):
-            return self.attack(model, x, y, self.ball, self.generator)
+            return self.attack.craft(model, x, y, self.ball, self.generator)

@@ -11,7 +11,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from classwise import attacks, defences, images, models, results, training
+from classwise import attacks, defences, folding, images, models, results, training
 from classwise.errors import UserError, unknown
 from classwise.images import Images
 from classwise.results import Damaged
@@ -91,6 +91,8 @@ def check_evaluation(evaluation: Evaluation) -> None:
         raise unknown("split", evaluation.split, images.SPLITS)
     if evaluation.substitute is not None:
         defences.build(evaluation.substitute)
+    if evaluation.precision not in folding.PRECISIONS:
+        raise unknown("precision", evaluation.precision, folding.PRECISIONS)
     if evaluation.checkpoint != "last":
         raise unknown("checkpoint", evaluation.checkpoint, ["last"])
 

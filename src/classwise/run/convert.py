@@ -1,5 +1,6 @@
 """From tensors to labelled Datasets and plain values."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +8,7 @@ import xarray as xr
 from torch import Tensor
 
 from classwise.outcomes import Outcomes
-from classwise.results import check
+from classwise.results import MEMBERS, check
 
 
 def number(eps: str) -> float:
@@ -20,8 +21,8 @@ def plain(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().cpu().contiguous() for name, value in weights.items()}
 
 
-def outcomes_dataset(found: Outcomes, classes: tuple[str, ...], attrs: dict[str, str]) -> xr.Dataset:
-    """Return outcomes in the vocabulary of `results`."""
+def outcomes_dataset(found: Outcomes, classes: tuple[str, ...], attrs: dict[str, str], members: Sequence[str] = ()) -> xr.Dataset:
+    """Return outcomes in the vocabulary of `results`; `members` names the attacks of an ensemble."""
     values = {
         "truth": (("image",), found.truth.cpu().numpy().astype(np.int16)),
         "answer": (("image",), found.answer.cpu().numpy().astype(np.int16)),
@@ -29,6 +30,11 @@ def outcomes_dataset(found: Outcomes, classes: tuple[str, ...], attrs: dict[str,
         "distance": (("image",), found.distance.cpu().numpy()),
         "logits": (("image", "predicted"), found.logits.cpu().numpy()),
     }
+    if found.queries is not None:
+        values["queries"] = (("image",), found.queries.cpu().numpy().astype(np.int32))
+    if found.member is not None:
+        numbers = np.array([*(MEMBERS.index(name) for name in members), -1], dtype=np.int8)
+        values["member"] = (("image",), numbers[found.member.cpu().numpy()])
     coords = {"image": found.index.cpu().numpy(), "predicted": list(classes)}
     return check(xr.Dataset(values, coords, {"schema": "outcomes 1", **attrs}), "outcomes 1")
 

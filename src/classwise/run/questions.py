@@ -1,7 +1,11 @@
 """Questions put to a trained run: its model, attacked."""
 
-from collections.abc import Callable
+import json
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
 
 import safetensors.torch
 import torch
@@ -12,10 +16,14 @@ from classwise import attacks, models, outcomes, results
 from classwise.balls import BALLS, Ball
 from classwise.errors import UserError, unknown
 from classwise.images import Images
+from classwise.outcomes import Outcomes
 from classwise.results import Damaged
 from classwise.run import convert, store
 from classwise.run.compute import Report, check, check_evaluation, device, one_thread, quietly, split, train, where
 from classwise.spec import Evaluation, Spec
+
+# What an evaluation has done is kept in a file of this ending, written at most once in so many seconds.
+PART, KEEP_AFTER = ".part", 10.0
 
 
 def model_of(spec: Spec) -> models.Classifier:
@@ -41,23 +49,62 @@ def evaluate(spec: Spec, evaluation: Evaluation, report: Report = quietly, *, me
     with store.lock(folder):
         if store.find(spec, evaluation, mend=mend) is not None:
             return
-        asked, ball, attack = problem(spec, evaluation)
-        found = outcomes.evaluate(
-            model_of(spec),
-            asked,
-            attack,
-            ball,
-            made_on=None if made_on is None else model_of(made_on),
-            seed=evaluation.seed,
-            report=lambda done: report("attack", done, len(asked)),
-        )
-        attrs = store.provenance(spec, *where(), evaluation)
-        data = convert.outcomes_dataset(found, asked.classes, attrs)
-        results.save(data, store.OUTCOMES, store.outcomes_file(folder, evaluation))
+        asked, attack, ball = problem(spec, evaluation)
+        model, file = model_of(spec), store.outcomes_file(folder, evaluation)
+        source = None if made_on is None else model_of(made_on)
+        kept = _kept(file.with_suffix(PART), spec, evaluation, mend=mend)
+        for _ in _go_on(kept, file.with_suffix(PART), (spec, evaluation), (model, source), (asked, attack, ball)):
+            report("attack", sum(len(part.index) for part in kept), len(asked))
+        found = Outcomes.joined(kept)
+        checks = json.dumps(outcomes.soundness(source or model, asked, attack, found))
+        attrs = store.provenance(spec, *where(), evaluation) | {"checks": checks}
+        members = list(getattr(attack, "members", dict)())
+        results.save(convert.outcomes_dataset(found, asked.classes, attrs, members), store.OUTCOMES, file)
+        file.with_suffix(PART).unlink(missing_ok=True)
 
 
-def problem(spec: Spec, evaluation: Evaluation) -> tuple[Images, Ball, attacks.Attack]:
-    """Return the images, the ball and the attack of an evaluation."""
+def _go_on(
+    kept: list[Outcomes],
+    part: Path,
+    question: tuple[Spec, Evaluation],
+    networks: tuple[nn.Module, nn.Module | None],
+    asked: tuple[Images, attacks.Attack, Ball],
+) -> Iterator[None]:
+    """Attack the batches that are not `kept` yet, add them to it, and write what is there every so many seconds."""
+    (spec, evaluation), (model, source), written = question, networks, time.monotonic()
+    done = sum(len(one.index) for one in kept)
+    how = {"made_on": source, "seed": evaluation.seed, "precision": evaluation.precision, "begin": done}
+    for one in outcomes.batches(model, *asked, **how) if done < len(asked[0]) else ():  # type: ignore[arg-type]
+        kept.append(one)
+        if time.monotonic() - written > KEEP_AFTER:
+            rows = [{name: value for name, value in vars(each).items() if value is not None} for each in kept]
+            buffer = BytesIO()
+            torch.save({"spec": spec.json(), "evaluation": evaluation.json(), "rows": rows}, buffer)
+            results.write(part, buffer.getvalue())
+            written = time.monotonic()
+        yield
+
+
+def _kept(part: Path, spec: Spec, evaluation: Evaluation, *, mend: bool) -> list[Outcomes]:
+    """Return the batches that an evaluation which was cut short had done."""
+    if not part.exists():
+        return []
+    try:
+        saved = torch.load(part, map_location=device(), weights_only=True)
+        found = Spec.from_json(saved["spec"]).canonical(), Evaluation.from_json(saved["evaluation"]).canonical()
+        if found != (spec.canonical(), evaluation.canonical()):
+            raise ValueError("it belongs to another question")
+        return [Outcomes(**row) for row in saved["rows"]]
+    except Exception as error:  # torch.load raises a dozen kinds for a file that is cut short or foreign
+        if not mend:
+            reason = str(error) if isinstance(error, ValueError) else "it is truncated or foreign"
+            raise Damaged(f"{part} cannot be resumed from: {reason}; delete it to attack from the start") from error
+        part.replace(part.with_suffix(".damaged"))
+        return []
+
+
+def problem(spec: Spec, evaluation: Evaluation) -> tuple[Images, attacks.Attack, Ball]:
+    """Return the images, the attack and the ball of an evaluation."""
     evaluation = evaluation.of(spec)
     asked = split(spec, evaluation.split)
     if evaluation.per_class is not None:
@@ -65,7 +112,7 @@ def problem(spec: Spec, evaluation: Evaluation) -> tuple[Images, Ball, attacks.A
     assert evaluation.eps is not None
     assert evaluation.norm is not None
     ball = BALLS[evaluation.norm](convert.number(evaluation.eps))
-    return asked, ball, attacks.build(evaluation.attack, evaluation.options)
+    return asked, attacks.build(evaluation.attack, evaluation.options), ball
 
 
 def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
@@ -73,24 +120,18 @@ def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
     check(spec)
     check_evaluation(evaluation)
     model = model_of(spec)
-    source = model if evaluation.substitute is None else model_of(spec.substitute(evaluation.substitute))
+    source = None if evaluation.substitute is None else model_of(spec.substitute(evaluation.substitute))
 
     def attack(label: str | None = None, count: int | None = None, eps: str | float | None = None) -> xr.Dataset:
         asked = evaluation.of(spec) if eps is None else replace(evaluation.of(spec), eps=str(eps))
-        chosen, ball, method = problem(spec, asked)
+        chosen, method, ball = problem(spec, asked)
         if label is not None:
             if label not in chosen.classes:
                 raise unknown("class", label, chosen.classes)
             chosen = chosen.take(chosen.labels == chosen.classes.index(label))
-        chosen = chosen.take(torch.arange(len(chosen))[:count])
-        seen: list[Tensor] = []
-
-        def watched(net: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-            seen.append(method(source, x, y, ball, generator))
-            return seen[-1]
-
+        chosen, seen = chosen.take(torch.arange(len(chosen))[:count]), list[Tensor]()
         with one_thread(), torch.no_grad():
-            found = outcomes.evaluate(model, chosen, watched, ball, seed=asked.seed)
+            found = outcomes.evaluate(model, chosen, method, ball, made_on=source, seed=asked.seed, see=seen.append)
             clean, _ = chosen.batch(slice(None))
             logits = model(clean).float()
         return convert.examples_dataset(clean, torch.cat(seen), (logits, found.logits), found, chosen.classes)

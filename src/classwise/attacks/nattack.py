@@ -1,0 +1,83 @@
+"""N-attack: a black-box search for a distribution of adversarial images (Li et al. 2019)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from classwise.attacks.attack import Attack, Found
+from classwise.balls import Ball
+from classwise.errors import UserError, unknown
+
+# Candidates shown to the model at once.
+_ABREAST = 8192
+
+
+@dataclass(frozen=True)
+class NAttack(Attack):
+    """Move the mean of a normal distribution, in tanh coordinates, towards what is misclassified; it sees probabilities only.
+
+    population: candidates of a step. sigma: their spread. rate: of the mean. every: after so many steps the mean itself is tried,
+    and an image is broken when that is misclassified. reward: "paper" takes for each candidate its own likeliest other class;
+    "code" that of the first candidate for all, as every published implementation does, which makes it nearly log p_y alone.
+    Queries are counted.
+    """
+
+    steps: int = 500
+    population: int = 300
+    sigma: float = 0.1
+    rate: float = 0.02
+    every: int = 10
+    reward: str = "paper"
+
+    def __post_init__(self) -> None:
+        for name, number in (("steps", self.steps), ("population", self.population), ("every", self.every)):
+            if number < 1:
+                raise UserError(f"{name} must be 1 or more, got {number}")
+        for name, value in (("sigma", self.sigma), ("rate", self.rate)):
+            if not value > 0:
+                raise UserError(f"{name} must be above 0, got {value}")
+        if self.reward not in ("paper", "code"):
+            raise unknown("reward", self.reward, ("paper", "code"))
+
+    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Found:
+        found, queries = x.clone(), torch.zeros(len(x), dtype=torch.long, device=x.device)
+        mean = 0.001 * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
+        origin = ((2 * x - 1) * (1 - 1e-6)).atanh()
+        left = (model(x).argmax(1) == y).nonzero()[:, 0]
+        for step in range(self.steps + 1):
+            if step % self.every == 0 or step == self.steps:
+                found[left] = ball.at(left).project(_box(origin[left] + mean[left]), x[left])
+                queries[left] += 1
+                left = left[torch.cat([model(found[part]).argmax(1) == y[part] for part in self._parts(left)])]
+            if not len(left) or step == self.steps:
+                break
+            for part in self._parts(left):
+                mean[part] += self._step(model, x[part], y[part], origin[part] + mean[part], ball.at(part), generator)
+            queries[left] += self.population
+        return Found(found, queries)
+
+    def _parts(self, left: Tensor) -> tuple[Tensor, ...]:
+        return torch.split(left, max(1, _ABREAST // self.population))
+
+    def _step(self, model: nn.Module, x: Tensor, y: Tensor, mean: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        """Return by how much the means move: the candidates' noise, weighed by their standardised rewards."""
+        shape = (len(x), self.population, *x.shape[1:])
+        noise = torch.randn(shape, generator=generator, device=x.device, dtype=x.dtype)
+        owner = torch.arange(len(x), device=x.device).repeat_interleave(self.population)
+        tried = ball.at(owner).project(_box(mean[:, None] + self.sigma * noise).flatten(0, 1), x[owner])
+        logs = model(tried).log_softmax(1).view(len(x), self.population, -1)
+        truth = y.view(-1, 1, 1).expand(-1, self.population, 1)
+        other = logs.scatter(2, truth, -torch.inf).amax(2)
+        if self.reward == "code":
+            other = other[:, :1]
+        gained = -0.5 * (logs.gather(2, truth)[..., 0] - other).clamp_min(0)
+        spread = gained.std(1, correction=0, keepdim=True)
+        weight = (gained - gained.mean(1, keepdim=True)) / (spread + 1e-7)
+        scale = self.rate / (self.population * self.sigma)
+        moved: Tensor = scale * (weight.view(len(x), -1, 1, 1, 1) * noise).sum(1)
+        return moved
+
+
+def _box(w: Tensor) -> Tensor:
+    return (w.tanh() + 1) / 2
