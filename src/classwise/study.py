@@ -64,9 +64,9 @@ _ATTACKS = (
 )
 
 SECTIONS: dict[str, Section] = {
-    "performance": Section("How strong and how fast the attacks are", ("pgd-at",), _ATTACKS),
     "tian2021/4-1-class-bias": Section("Class-biased learning", ("standard", "pgd-at", "trades"), _UNDER_PGD),
     "tian2021/4-2-class-relations": Section("The relations among classes", ("standard", "pgd-at", "trades"), _UNDER_PGD),
+    "performance": Section("How strong and how fast the attacks are", ("pgd-at",), _ATTACKS),
 }
 
 
