@@ -67,7 +67,8 @@ def test_the_benchmark_compares_both_sides_and_names_the_fastest_peer():
     def peer(model, x, y, eps, **settings):
         return PGD(steps=3, step=0.01, start="none")(model, x, y, bench.Linf(eps), torch.Generator())
 
-    entry = bench.against(mine, bench.theirs(model, data, 0.02, peer), "itself", 3)
+    (entry,) = bench.contest({"ours": mine}, {"itself": bench.theirs(model, data, 0.02, peer)}, 3).values()
+    assert entry["peer"] == "itself"
     assert entry["agreement"] == 1.0
     assert entry["robust_ours"] == entry["robust_peer"]
     assert entry["ratio"] > 0

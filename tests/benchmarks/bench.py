@@ -41,24 +41,36 @@ def timed(side: Side) -> tuple[Tensor, float]:
     return found, time.perf_counter() - started
 
 
-def against(ours: Side, theirs: Side, peer: str, rounds: int, *, warm: bool = True) -> dict[str, Any]:
-    """Return the median of the ratios of seconds, theirs to ours, over so many rounds, and how the verdicts agree."""
-    if warm:  # the first calls pay for what is set up once
-        ours(), theirs()
-    seconds: list[tuple[float, float]] = []
+def contest(ours: dict[str, Side], theirs: dict[str, Side], rounds: int, *, warm: bool = True) -> dict[str, dict[str, Any]]:
+    """Let all sides run in turn, so many rounds; return for each of ours and each peer ("ours/peer") how they compare.
+
+    ratio: the median over the rounds of the peer's seconds over ours. `warm`: run each side once before anything is measured.
+    """
+    sides = {("ours", name): side for name, side in ours.items()} | {("theirs", name): side for name, side in theirs.items()}
+    found = {key: side() for key, side in sides.items()} if warm else {}
+    seconds: dict[tuple[str, str], list[float]] = {key: [] for key in sides}
     for _ in range(rounds):
-        (mine, quick), (other, slow) = timed(ours), timed(theirs)
-        seconds.append((quick, slow))
+        for key, side in sides.items():
+            found[key], taken = timed(side)
+            seconds[key].append(taken)
     return {
-        "ratio": statistics.median(slow / quick for quick, slow in seconds),
-        "ours_s": statistics.median(quick for quick, _ in seconds),
-        "peer_s": statistics.median(slow for _, slow in seconds),
-        "peer": peer,
+        f"{mine}/{peer}": _compared(found["ours", mine], found["theirs", peer], seconds["ours", mine], seconds["theirs", peer])
+        | {"peer": peer}
+        for mine in ours
+        for peer in theirs
+    }
+
+
+def _compared(mine: Tensor, other: Tensor, quick: list[float], slow: list[float]) -> dict[str, Any]:
+    return {
+        "ratio": statistics.median(theirs / ours for ours, theirs in zip(quick, slow, strict=True)),
+        "ours_s": statistics.median(quick),
+        "peer_s": statistics.median(slow),
         "agreement": float((mine == other).float().mean()),
         "images": len(mine),
         "robust_ours": 100 * float((~mine).float().mean()),
         "robust_peer": 100 * float((~other).float().mean()),
-        "rounds": rounds,
+        "rounds": len(quick),
     }
 
 
@@ -92,22 +104,23 @@ def _answered(model: torch.nn.Module, data: Images) -> Images:
     return Images(data.pixels, labels, data.index, data.classes)
 
 
+def _pgd(model: torch.nn.Module, data: Images, eps: float, step: float) -> dict[str, Side]:
+    """Return the PGD-20 of each peer that is installed."""
+    walk = {"steps": 20, "step": step, "random_start": True}
+    known = {name: peer for name, peer in peers.PEERS["pgd"].items() if name in peers.found() and name != "ART"}
+    return {name: theirs(model, data, eps, peer, **walk) for name, peer in known.items()}
+
+
 def forced(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     """PGD-20 on a CIFAR ResNet-18, every step for every image: ours with a folded bfloat16 search, and in float32."""
-    data = _coloured(50 if device.type == "cpu" else 1000, device)
+    data = _coloured(25 if device.type == "cpu" else 1000, device)
     model = models.build("resnet18", data, 64)
     for _ in range(2):  # batch norm must have seen something
         model(data.batch(slice(0, 50))[0])
     data, eps = _answered(model.eval(), data), 1 / 255
-    attack, walk = PGD(steps=20, step=eps / 8), {"steps": 20, "step": eps / 8, "random_start": True}
-    found = {}
-    for precision, suffix in (("bfloat16", ""), ("float32", "_float32")):
-        for peer in ("torchattacks", "foolbox"):
-            if peer in peers.found():
-                other = theirs(model, data, eps, peers.PEERS["pgd"][peer], **walk)
-                found[f"pgd20_forced{suffix}/{peer}"] = against(ours(model, data, attack, eps, precision), other, peer, rounds)
-    found["ascent_overhead"] = overhead(model, data, rounds)
-    return found
+    attack = PGD(steps=20, step=eps / 8)
+    sides = {"pgd20_forced": ours(model, data, attack, eps, "bfloat16"), "pgd20_forced_float32": ours(model, data, attack, eps)}
+    return contest(sides, _pgd(model, data, eps, eps / 8), rounds) | {"ascent_overhead": overhead(model, data, rounds)}
 
 
 def overhead(model: torch.nn.Module, data: Images, rounds: int) -> dict[str, Any]:
@@ -117,25 +130,18 @@ def overhead(model: torch.nn.Module, data: Images, rounds: int) -> dict[str, Any
     attack = PGD(steps=10)
 
     def steps() -> Tensor:
-        return attack.craft(network, x, y, Linf(0.03), generator)
+        return attack.craft(network, x, y, Linf(0.03), generator).flatten(1).amax(1) > 0
 
     def bare() -> Tensor:
         with frozen(network):
             for _ in range(10):
                 slope(network, x, y, cross_entropy)
-        return x
+        return y < 0
 
-    entry = against(steps, bare, "bare forward and backward", rounds)
+    (entry,) = contest({"steps": steps}, {"bare": bare}, rounds).values()
     # Said the other way round: how many times the bare passes a step costs.
-    return {
-        "ratio": 1 / entry["ratio"],
-        "ours_s": entry["ours_s"] / 10,
-        "peer_s": entry["peer_s"] / 10,
-        "peer": entry["peer"],
-    } | {
-        "agreement": None,
-        "rounds": rounds,
-    }
+    times = {"ratio": 1 / entry["ratio"], "ours_s": entry["ours_s"] / 10, "peer_s": entry["peer_s"] / 10}
+    return times | {"peer": "bare forward and backward", "agreement": None, "rounds": rounds}
 
 
 def digits() -> tuple[torch.nn.Module, Images, float]:
@@ -147,15 +153,10 @@ def digits() -> tuple[torch.nn.Module, Images, float]:
 
 def robust(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     """PGD-20 robust accuracy of the adversarially trained digits network, searched in float32 and in bfloat16."""
-    found, (model, data, eps) = {}, digits()
-    attack, walk = PGD(steps=20, success="any"), {"steps": 20, "step": 2.5 * eps / 20, "random_start": True}
-    for precision, suffix in (("float32", ""), ("bfloat16", "_bfloat16")):
-        for peer in ("torchattacks", "foolbox"):
-            if peer in peers.found():
-                other = theirs(model, data, eps, peers.PEERS["pgd"][peer], **walk)
-                mine = ours(model, data, attack, eps, precision)
-                found[f"pgd20_eval{suffix}/{peer}"] = against(mine, other, peer, 5 * rounds)
-    return found
+    model, data, eps = digits()
+    attack = PGD(steps=20, success="any")
+    sides = {"pgd20_eval": ours(model, data, attack, eps), "pgd20_eval_bfloat16": ours(model, data, attack, eps, "bfloat16")}
+    return contest(sides, _pgd(model, data, eps, 2.5 * eps / 20), 5 * rounds)
 
 
 def whole(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
@@ -165,8 +166,8 @@ def whole(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     model, data, eps = digits()
     some, budget = data.take(torch.arange(200, device=data.labels.device)), {"steps": 100, "queries": 5000}
     other = theirs(model, some, eps, peers.PEERS["autoattack"]["torchattacks"], **budget)
-    entry = against(ours(model, some, AutoAttack(**budget), eps), other, "torchattacks", max(1, rounds // 3), warm=False)
-    return {"autoattack_eval/torchattacks": entry}
+    sides = {"autoattack_eval": ours(model, some, AutoAttack(**budget), eps)}
+    return contest(sides, {"torchattacks": other}, max(1, rounds // 3), warm=False)
 
 
 def headlines(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.ascent import Loss, Rows, answers, cross_entropy, labels, margin, slope, start_surface
+from classwise.attacks.ascent import Loss, Rows, answers, cross_entropy, crowded, labels, margin, slope, start_surface
 from classwise.attacks.attack import Attack
 from classwise.balls import Ball
 from classwise.errors import UserError, unknown
@@ -56,7 +56,7 @@ def windows(steps: int) -> list[int]:
 
 @dataclass
 class _Climb(Rows):
-    """The state of an ascent, a row for each image that is not broken yet."""
+    """The state of an ascent, a row for each image, broken ones among them until they are many."""
 
     place: Tensor  # in the batch
     now: Tensor
@@ -70,6 +70,7 @@ class _Climb(Rows):
     rises: Tensor  # steps since the last check that raised the loss
     step: Tensor
     halved: Tensor  # whether the last check halved the step
+    standing: Tensor  # not broken yet
 
     @classmethod
     def begin(cls, start: Tensor, uphill: Tensor, loss: Tensor, ball: Ball) -> "_Climb":
@@ -88,6 +89,7 @@ class _Climb(Rows):
             rises=zeros,
             step=zeros + 2 * ball.radius,
             halved=torch.ones_like(loss, dtype=torch.bool),
+            standing=torch.ones_like(loss, dtype=torch.bool),
         )
 
     def note(self, loss: Tensor) -> None:
@@ -175,12 +177,14 @@ class APGD(Attack):
             state.before, state.now = state.now, own.project(state.now + drift, centre)
             logits, state.slope = slope(model, state.now, y[rows], loss(rows))
             state.note(loss(rows)(logits, y[rows]))
-            whole = logits.argmax(1) == truth[rows]
-            found[rows[~whole]] = state.now[~whole]
-            if not whole.all():
-                state.keep(whole)
+            wrong = logits.argmax(1) != truth[rows]
+            found[rows] = torch.where((wrong & state.standing).view(-1, 1, 1, 1), state.now, found[rows])
+            state.standing = state.standing & ~wrong
+            if crowded(state.standing):
+                state.keep(state.standing)
             if step in ends:
                 state.check(step - last_end)
                 last_end = step
+        state.keep(state.standing)
         found[state.place] = state.best
         return found
