@@ -54,7 +54,8 @@ def _fold(network: fx.GraphModule) -> int:
             continue
         if norm.training or not norm.track_running_stats:
             continue
-        _put(network, str(before.target), fuse_conv_bn_eval(conv, norm).requires_grad_(False))
+        folded = fuse_conv_bn_eval(conv, norm).requires_grad_(False).to(memory_format=torch.channels_last)
+        _put(network, str(before.target), folded)
         node.replace_all_uses_with(before)
         network.graph.erase_node(node)
         folds += 1

@@ -117,7 +117,7 @@ def forced(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     model = models.build("resnet18", data, 64)
     for _ in range(2):  # batch norm must have seen something
         model(data.batch(slice(0, 50))[0])
-    data, eps = _answered(model.eval(), data), 1 / 255
+    data, eps = _answered(model.eval(), data), 4 / 255
     attack = PGD(steps=20, step=eps / 8)
     sides = {"pgd20_forced": ours(model, data, attack, eps, "bfloat16"), "pgd20_forced_float32": ours(model, data, attack, eps)}
     return contest(sides, _pgd(model, data, eps, eps / 8), rounds) | {"ascent_overhead": overhead(model, data, rounds)}

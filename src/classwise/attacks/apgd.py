@@ -7,7 +7,18 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.ascent import Loss, Rows, answers, cross_entropy, crowded, labels, margin, slope, start_surface
+from classwise.attacks.ascent import (
+    Loss,
+    Rows,
+    abreast,
+    answers,
+    cross_entropy,
+    crowded,
+    labels,
+    margin,
+    slope_and_loss,
+    start_surface,
+)
 from classwise.attacks.attack import Attack
 from classwise.balls import Ball
 from classwise.errors import UserError, unknown
@@ -117,7 +128,7 @@ class _Climb(Rows):
 class APGD(Attack):
     """Auto-PGD: steps start at twice the radius, keep momentum, and are halved where a check finds too little progress.
 
-    loss: "ce", "dlr", or "dlr-targeted", which aims in turn at the `targets` classes that the clean logits rank next.
+    loss: "ce", "dlr", or "dlr-targeted", which aims at the `targets` classes that the clean logits rank next.
     restarts: random starts on the surface of the ball. The first misclassified iterate of an image is its adversarial image,
     and a clean mistake is one; broken images leave the batch. Target probabilities are taken with loss "ce" only.
     """
@@ -142,31 +153,39 @@ class APGD(Attack):
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         found, truth, clean = x.clone(), labels(y), model(x)
         left = (clean.argmax(1) == truth).nonzero()[:, 0]
-        for loss in self._losses(clean):
+        ranked = clean.argsort(1, descending=True)
+        turns = min(self.targets, clean.shape[1] - 1) if self.loss == "dlr-targeted" else 1
+        for group in abreast(turns, x[left]):
             for _ in range(self.restarts):
-                start = start_surface(x, ball, generator)
+                # Drawn for all, so that who is left does not change the noise of the others.
+                starts = [start_surface(x, ball, generator)[left] for _ in group]
                 if len(left):
-                    moved = self._climb(model, x[left], y[left], ball.at(left), start[left], loss(left))
-                    found[left] = moved
-                    left = left[answers(model, moved) == truth[left]]
+                    rows, target = left.repeat(len(group)), torch.cat([ranked[left, turn + 1] for turn in group])
+                    moved = self._climb(model, x[rows], y[rows], ball.at(rows), torch.cat(starts), self._loss(target), len(left))
+                    broken = (answers(model, moved) != truth[rows]).view(len(group), -1)
+                    best = broken.int().argmax(0) * len(left) + torch.arange(len(left), device=x.device)
+                    found[left] = moved[best]
+                    left = left[~broken.any(0)]
         return found
 
-    def _losses(self, clean: Tensor) -> list[Callable[[Tensor], Callable[[Tensor], Loss]]]:
-        """Return for each ascent a function from images to a function from some of these to their loss."""
-        if self.loss != "dlr-targeted":
-            plain = cross_entropy if self.loss == "ce" else dlr
-            return [lambda left: lambda rows: plain]
-        ranked = clean.argsort(1, descending=True)
-        ranks = range(1, min(self.targets, clean.shape[1] - 1) + 1)
-        return [lambda left, rank=rank: lambda rows: dlr_towards(ranked[left, rank][rows]) for rank in ranks]  # type: ignore[misc]
+    def _loss(self, target: Tensor) -> Callable[[Tensor], Loss]:
+        """Return a function from rows, each with its target, to their loss."""
+        if self.loss == "dlr-targeted":
+            return lambda rows: dlr_towards(target[rows])
+        return lambda rows: cross_entropy if self.loss == "ce" else dlr
 
-    def _climb(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, start: Tensor, loss: Callable[[Tensor], Loss]) -> Tensor:
-        """Return for each image the first misclassified iterate, else the one of the highest loss."""
+    def _climb(
+        self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, start: Tensor, loss: Callable[[Tensor], Loss], images: int
+    ) -> Tensor:
+        """Return for each row the first misclassified iterate, else the one of the highest loss.
+
+        Every `images` rows the same images come again, with another target: once one row is broken the others need not be.
+        """
         found, truth, ends, last_end = start.clone(), labels(y), windows(self.steps), 0
-        everything = torch.arange(len(x), device=x.device)
-        logits, uphill = slope(model, start, y, loss(everything))
-        state = _Climb.begin(start, uphill, loss(everything)(logits, y), ball)
-        state.keep(logits.argmax(1) == truth)
+        logits, each, uphill = slope_and_loss(model, start, y, loss(torch.arange(len(x), device=x.device)))
+        state, broken = _Climb.begin(start, uphill, each, ball), torch.zeros(images, dtype=torch.bool, device=x.device)
+        broken[state.place[logits.argmax(1) != truth] % images] = True
+        state.keep(~broken[state.place % images])
         for step in range(1, self.steps + 1):
             rows = state.place
             if not len(rows):
@@ -175,11 +194,12 @@ class APGD(Attack):
             ahead = own.project(own.ascend(state.now, state.slope, state.step), centre)
             drift = share * (ahead - state.now) + (1 - share) * (state.now - state.before)
             state.before, state.now = state.now, own.project(state.now + drift, centre)
-            logits, state.slope = slope(model, state.now, y[rows], loss(rows))
-            state.note(loss(rows)(logits, y[rows]))
-            wrong = logits.argmax(1) != truth[rows]
-            found[rows] = torch.where((wrong & state.standing).view(-1, 1, 1, 1), state.now, found[rows])
-            state.standing = state.standing & ~wrong
+            logits, each, state.slope = slope_and_loss(model, state.now, y[rows], loss(rows))
+            state.note(each)
+            newly = (logits.argmax(1) != truth[rows]) & state.standing
+            found[rows] = torch.where(newly.view(-1, 1, 1, 1), state.now, found[rows])
+            broken[rows[newly] % images] = True
+            state.standing = ~broken[rows % images]
             if crowded(state.standing):
                 state.keep(state.standing)
             if step in ends:

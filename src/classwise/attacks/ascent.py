@@ -77,11 +77,18 @@ def answers(model: nn.Module, x: Tensor) -> Tensor:
 
 def slope(model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
     """Return the logits at `x` and the gradient of the loss with respect to `x`."""
+    logits, _, gradient = slope_and_loss(model, x, y, loss)
+    return logits, gradient
+
+
+def slope_and_loss(model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the logits at `x`, the loss of each image and its gradient with respect to `x`."""
     with torch.enable_grad():
         x = x.detach().requires_grad_()
         logits = model(x)
-        (gradient,) = torch.autograd.grad(loss(logits, y).sum(), x)
-    return logits.detach(), gradient
+        each = loss(logits, y)
+        (gradient,) = torch.autograd.grad(each.sum(), x)
+    return logits.detach(), each.detach(), gradient
 
 
 def crowded(standing: Tensor) -> bool:
@@ -90,6 +97,16 @@ def crowded(standing: Tensor) -> bool:
     A batch of a new size costs the libraries below a set-up of their own; an eighth of the images is worth it.
     """
     return bool(8 * standing.sum() <= 7 * len(standing))
+
+
+# So many pixels at most are attacked at once where one image is attacked towards several classes: 1,024 images of 3x32x32.
+_ABREAST = 1024 * 3 * 32 * 32
+
+
+def abreast(turns: int, x: Tensor) -> list[range]:
+    """Return the turns 0 to `turns` - 1 in groups that may be taken at once for the images `x`."""
+    at_once = max(1, min(turns, _ABREAST // max(x.numel(), 1)))
+    return [range(first, min(first + at_once, turns)) for first in range(0, turns, at_once)]
 
 
 class Rows:

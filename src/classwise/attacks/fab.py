@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.ascent import answers
+from classwise.attacks.ascent import abreast, answers
 from classwise.attacks.attack import Attack
 from classwise.balls import Ball
 from classwise.errors import UserError
@@ -46,7 +46,7 @@ _PACES: dict[str, Callable[[Tensor], Tensor]] = {"linf": torch.ones_like, "l2": 
 
 @dataclass(frozen=True)
 class FAB(Attack):
-    """Targeted FAB: in turn for the `targets` classes that the clean logits rank next, `steps` steps each.
+    """Targeted FAB: for the `targets` classes that the clean logits rank next, `steps` steps each.
 
     It returns the closest misclassified image that it found, inside the ball or not (`confined` is False); the ball only tells
     the norm. backward: how far an image is drawn back to the clean one once it is misclassified. overshoot: how far a step goes
@@ -70,10 +70,12 @@ class FAB(Attack):
         left = (clean.argmax(1) == y).nonzero()[:, 0]
         closest = torch.full((len(left),), torch.inf, device=x.device, dtype=x.dtype)
         ranked = clean[left].argsort(1, descending=True)
-        for rank in range(1, min(self.targets, clean.shape[1] - 1) + 1):
-            images, distance = self._towards(model, x[left], y[left], ranked[:, rank], ball)
-            nearer = distance < closest
-            found[left[nearer]], closest[nearer] = images[nearer], distance[nearer]
+        for group in abreast(min(self.targets, clean.shape[1] - 1), x[left]) if len(left) else ():
+            rows, target = left.repeat(len(group)), torch.cat([ranked[:, turn + 1] for turn in group])
+            images, distance = self._towards(model, x[rows], y[rows], target, ball)
+            least, turn = distance.view(len(group), -1).min(0)
+            best, nearer = images[turn * len(left) + torch.arange(len(left), device=x.device)], least < closest
+            found[left[nearer]], closest[nearer] = best[nearer], least[nearer]
         return found
 
     def _towards(self, model: nn.Module, x: Tensor, y: Tensor, target: Tensor, ball: Ball) -> tuple[Tensor, Tensor]:
@@ -84,8 +86,9 @@ class FAB(Attack):
             lead, normal = _lead(model, now, y, target)
             offset = (normal * now.flatten(1)).sum(1) - lead
             pace = _PACES[ball.name](normal)
-            here = onto_plane(now.flatten(1), normal, offset, pace) - now.flatten(1)
-            there = onto_plane(flat, normal, offset, pace) - flat
+            points = torch.cat([now.flatten(1), flat])
+            ways = onto_plane(points, *(torch.cat([one, one]) for one in (normal, offset, pace))) - points
+            here, there = ways.chunk(2)
             near, far = ball.length(here), ball.length(there)
             share = (near / (near + far).clamp_min(_TINY)).clamp(max=self.bias)[:, None]
             mixed = (now.flatten(1) + self.overshoot * here) * (1 - share) + (flat + self.overshoot * there) * share
