@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from classwise.defences.adversary import BATCH_NORM_MODES
-from classwise.defences.averaging import Averaging, Unaveraged
-from classwise.defences.calibrations import Calibration, Uniform
-from classwise.defences.objectives import Adversarial, Objective, Standard, Trades
+from classwise.defences.averaging import Averaging, Ema, Fawa, Unaveraged
+from classwise.defences.calibrations import Calibration, Cfa, Uniform
+from classwise.defences.objectives import Adversarial, Mart, Objective, Standard, Trades
 from classwise.errors import UserError, unknown
 from classwise.options import configure
 
@@ -17,24 +18,53 @@ __all__ = ["BATCH_NORM_MODES", "DEFENCES", "Defence", "build"]
 class Defence:
     """How a model is trained.
 
-    attack: the name of the inner attack, None where nothing is attacked.
+    attack: the name of the inner attack, None where nothing is attacked. head: of the network, a name of models.HEADS.
+    watch: the attack that measures the validation images where the calibration or the averaging needs them.
     """
 
     objective: Objective
     attack: str | None = None
     calibration: Calibration = Uniform()  # noqa: RUF009 (frozen)
     averaging: Averaging = Unaveraged()  # noqa: RUF009 (frozen)
+    head: str = "linear"
+    watch: str = "pgd-10"
 
     @property
-    def beta(self) -> float:
-        """The trade-off of the objective before any calibration; 0 where it has none."""
-        return float(getattr(self.objective, "beta", 0.0))
+    def watches(self) -> bool:
+        """Whether training needs to see how the validation images fare."""
+        return self.calibration.watches or self.averaging.watches
 
 
+_AT, _TRADES = Adversarial(), Trades()
+_CFA_TRADES = Trades(normalised=True)
+
+# With the settings of their papers; attacks whose steps follow the radius stand for the published ones ("name@paper").
 DEFENCES: dict[str, Defence] = {
     "standard": Defence(Standard()),
-    "pgd-at": Defence(Adversarial(), "pgd-10"),
-    "trades": Defence(Trades(), "pgd-10-gaussian"),
+    "pgd-at": Defence(_AT, "pgd-10"),
+    "trades": Defence(_TRADES, "pgd-10-gaussian"),
+    "mart": Defence(Mart(), "pgd-10-gaussian"),
+    # Hypersphere embedding (Pang et al. 2020).
+    "pgd-he": Defence(Adversarial(scale=10, margin=0.2), "pgd-10-gaussian", head="cosine"),
+    "trades-he": Defence(Trades(scale=15, margin=0.2), "pgd-10-gaussian", head="cosine"),
+    # Friendly adversarial training (Zhang et al. 2020).
+    "fat": Defence(_AT, "friendly-10"),
+    "fat-trades": Defence(_TRADES, "friendly-10-gaussian"),
+    # Entropy 2022: label smoothing, and maximised entropy at its two settings.
+    "label-smoothing": Defence(Adversarial(smoothing=0.1), "pgd-10"),
+    "me-at": Defence(Adversarial(entropy=0.5), "pgd-10"),
+    "me-trades": Defence(Trades(beta=15, entropy=1), "pgd-10-gaussian"),
+    # Wei 2023, tables 1 to 3: its TRADES divides by 1 + beta.
+    "trades-normalised": Defence(_CFA_TRADES, "pgd-10-gaussian"),
+    "at-ema": Defence(_AT, "pgd-10", averaging=Ema()),
+    "trades-ema": Defence(_CFA_TRADES, "pgd-10-gaussian", averaging=Ema()),
+    "at-fawa": Defence(_AT, "pgd-10", averaging=Fawa()),
+    "at-ccm": Defence(_AT, "pgd-10", Cfa(lambda1=0.5)),
+    "trades-ccm": Defence(_CFA_TRADES, "pgd-10-gaussian", Cfa(lambda1=0.3)),
+    "trades-ccr": Defence(_CFA_TRADES, "pgd-10-gaussian", Cfa(lambda1=None, lambda2=0.5)),
+    "at-cfa": Defence(_AT, "pgd-10", Cfa(lambda1=0.5), Fawa()),
+    "trades-cfa": Defence(_CFA_TRADES, "pgd-10-gaussian", Cfa(lambda1=0.3, lambda2=0.5), Fawa()),
+    "fat-cfa": Defence(_AT, "friendly-10-constant", Cfa(lambda1=0.7), Fawa()),
 }
 
 
@@ -43,8 +73,8 @@ def build(name: str, options: Mapping[str, object] | None = None) -> Defence:
     if name not in DEFENCES:
         raise unknown("defence", name, DEFENCES)
     defence, rest = DEFENCES[name], dict(options or {})
-    parts = {"objective": defence.objective, "calibration": defence.calibration, "averaging": defence.averaging}
-    names = {field.name: role for role, part in parts.items() for field in fields(part)}  # type: ignore[arg-type]
+    parts: dict[str, Any] = {"objective": defence.objective, "calibration": defence.calibration, "averaging": defence.averaging}
+    names = {field.name: role for role, part in parts.items() for field in fields(part)}
     for option in rest:
         if option not in names:
             if not names:
@@ -53,4 +83,4 @@ def build(name: str, options: Mapping[str, object] | None = None) -> Defence:
     for role, part in parts.items():
         own = {option: value for option, value in rest.items() if names[option] == role}
         parts[role] = configure(part, own, f"defence {name!r}")
-    return replace(defence, **parts)  # type: ignore[arg-type]
+    return replace(defence, **parts)
