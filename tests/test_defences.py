@@ -13,7 +13,7 @@ from classwise.defences import DEFENCES, Defence
 from classwise.defences.adversary import Adversary
 from classwise.defences.averaging import Fawa
 from classwise.defences.calibrations import Cfa, ClassWise
-from classwise.defences.objectives import Adversarial, Cost, Mart, Standard, Trades
+from classwise.defences.objectives import Adversarial, Cost, Mart, Standard, Trades, likeness
 from classwise.errors import UserError
 
 
@@ -274,6 +274,30 @@ def test_friendly_trades_is_judged_by_the_labels(model, batch):
     assert not torch.equal(watching.made[~wrong], x[~wrong])
 
 
+def test_the_similarity_of_classes_is_the_cosine_of_their_mean_answers():
+    logits = torch.tensor([[2.0, 0, 0], [0, 2.0, 0], [3.0, 3.0, 0], [-1.0, 0, 0]])
+    found = likeness(logits, torch.tensor([0, 0, 1, 2]))
+    # Means (1, 1, 0), (3, 3, 0) and (-1, 0, 0): cosines 1, and two below 0.
+    assert float(found) == pytest.approx(1 / 3)
+    assert float(likeness(logits[:2], torch.tensor([0, 0]))) == 0
+
+
+def test_the_regulariser_adds_its_similarity(model, batch):
+    x, y = batch
+    model.eval()
+    plain, more = (Adversarial(similarity=weight)(model, x, y, each(0.0), adversary()) for weight in (0.0, 0.5))
+    assert torch.allclose(more.loss - plain.loss, 0.5 * likeness(plain.attacked, y).expand(64), atol=1e-6)
+
+
+def test_ldam_takes_its_margin_off_the_own_cosine(batch):
+    x, y = batch
+    model = models.build("small-cnn", images.load("digits", "train"), 4, head="cosine").eval()
+    margin = torch.linspace(0.1, 0.5, 10)[y]
+    cost = DEFENCES["ldam"].objective(model, x, y, replace(each(0.0), margin=margin), adversary())
+    shifted = cost.attacked - margin[:, None] * F.one_hot(y, 10)
+    assert torch.allclose(cost.loss, F.cross_entropy(30 * shifted, y, reduction="none"), atol=1e-5)
+
+
 def test_options_reach_the_part_that_has_them():
     assert defences.build("trades", {"beta": 2}).objective.beta == 2
     assert defences.build("trades").objective.beta == 6
@@ -315,6 +339,10 @@ def test_a_defence_is_one_line_of_parts():
         (lambda: defences.build("at-fawa", {"threshold": 20}), "threshold is an accuracy, 0 to 1"),
         (lambda: defences.build("at-ccm", {"lambda1": -0.5}), "lambda1 must be 0 or more"),
         (lambda: defences.build("at-ccm", {"calibrate_from": 10.0}), "share of the training"),
+        (lambda: defences.build("single-class-at", {"label": -1}), "number of a class"),
+        (lambda: defences.build("single-class-at", {"label": 10}).check(10), "class 10, which does not exist"),
+        (lambda: defences.build("trades-per-class", {"betas": "10:1"}).check(10), "class 10, which does not exist"),
+        (lambda: defences.build("free-at", {"replays": 0}), "replays must be 1 or more"),
         (lambda: FriendlyPGD(tau=-1), "tau and omega must be 0 or more"),
         (lambda: FriendlyPGD(rises="a/b"), "shares of the training"),
         (lambda: FriendlyPGD(restarts=2), "one start"),

@@ -370,6 +370,7 @@ def test_examples_are_kept_and_the_attacker_attacks_now(data, small):
         ({"optimiser": "sdg"}, "did you mean 'sgd'"),
         ({"batch_norm": "evaluate"}, "did you mean 'eval'"),
         ({"classes": ("3", "eight")}, "unknown class 'eight'"),
+        ({"defence": "at-per-class", "options": {"weights": "10:5"}}, "class 10, which does not exist"),
         ({"augment": "flip-crop"}, "there are: none, crop-flip"),
         ({"precision": "bf16"}, "unknown precision 'bf16'"),
         ({"decay": "weight"}, "did you mean 'weights'"),

@@ -1,18 +1,22 @@
+import copy
 import math
 from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 
-from classwise import attacks, defences, images, models
+from classwise import attacks, defences, images, models, outcomes
 from classwise.attacks import PGD
+from classwise.balls import Linf
 from classwise.defences import DEFENCES
+from classwise.defences.adversary import Adversary
 from classwise.defences.averaging import Ema, Fawa
-from classwise.defences.objectives import Adversarial, Standard
+from classwise.defences.objectives import Adversarial, Free, Single, Standard
 from classwise.errors import UserError
-from classwise.training import SCHEDULES, Diverged, Plan, begin, selection, train
+from classwise.training import OPTIMISERS, SCHEDULES, Diverged, Plan, begin, free, selection, train
 from classwise.training.network import Narrow
-from classwise.training.optimisers import groups
+from classwise.training.optimisers import gates, groups
 from classwise.training.schedules import factor
 
 
@@ -45,7 +49,7 @@ def weights(state):
 def clean_or_attacked(defence):
     """Whether the objective of a defence sees clean and attacked images."""
     objective = DEFENCES[defence].objective
-    return not isinstance(objective, Adversarial), not isinstance(objective, Standard)
+    return not isinstance(objective, Adversarial | Single | Free), not isinstance(objective, Standard)
 
 
 @pytest.mark.parametrize("defence", DEFENCES)
@@ -100,6 +104,9 @@ STATEFUL = [name for name, one in DEFENCES.items() if one.watches or one.averagi
         ("trades", {"optimiser": "adamw", "lr": 0.01}),
         ("fat", {"augment": "crop-flip"}),
         ("at-ccm", {}),
+        ("frl-rmrw", {"options": {"warm_up": 0.0, "tau": 0.0}}),
+        ("cost-sensitive", {}),
+        ("ldam-drw", {"options": {"weigh_from": 0.0}}),
         ("trades-ccr", {}),
         ("at-ema", {"options": {"per": "step"}}),
         ("at-ema", {"watch": PGD(steps=2), "select_by": "sum", "keep_last": 3}),
@@ -300,3 +307,74 @@ def test_a_class_weight_of_zero_means_the_class_is_not_learnt(data):
     recall = last.clean.diag() / last.clean.sum(1)
     assert recall[3] == 0
     assert recall[[0, 1, 2, 4, 5, 6, 7, 8, 9]].min() > 0.8
+
+
+def test_free_training_moves_images_and_weights_by_the_same_pass(data):
+    """Two replays of one batch, by hand."""
+    state, plan = start(data, "free-at", options={"replays": 2}, lr=0.05)
+    twin = copy.deepcopy(state.model).train()
+    optimiser = OPTIMISERS["sgd"](groups(twin, 5e-4, "all"), 0.05, 0.9, True)
+    x, y = data.batch(slice(0, 100))
+    delta = torch.zeros_like(x)
+    for _ in range(2):
+        moved = (x + delta).clamp(0, 1).requires_grad_()
+        optimiser.zero_grad()
+        F.cross_entropy(twin(moved), y).backward()
+        optimiser.step()
+        delta = (((moved.detach() + 0.1 * moved.grad.sign()) - x).clamp(-0.1, 0.1) + x).clamp(0, 1) - x
+    free.step(state, state.model.train(), x, y, plan, plan.defence.objective)
+    assert torch.allclose(weights(state), torch.cat([one.flatten().float() for one in twin.state_dict().values()]), atol=1e-5)
+    assert torch.allclose(state.memory["delta"][:100], delta, atol=1e-6)
+    assert not state.memory["delta"][100:].any()
+
+
+def test_a_training_that_collapses_ends_with_the_weights_before(data, monkeypatch):
+    state, plan = start(data, "fgsm-rs", epochs=4, guard=PGD(steps=2))
+    real = outcomes.evaluate
+
+    def collapsing(model, *rest, **named):
+        found = real(model, *rest, **named)
+        flipped = torch.arange(len(found.flipped)) >= (90 if state.epoch < 3 else 30)
+        return replace(found, flipped=flipped)
+
+    monkeypatch.setattr(outcomes, "evaluate", collapsing)
+    passed = [weights(state) for _ in train(state, data, plan)]
+    assert len(passed) == 3
+    assert torch.equal(passed[2], passed[1])
+    assert "catastrophic overfitting in epoch 3: 70% withstood the guard before, then 23%" in state.stopped
+    saved = state.state_dict()
+    assert list(train(state, data, plan)) == []
+    assert saved["stopped"]
+
+
+def test_the_guard_lets_a_sound_training_pass(data):
+    state, plan = start(data, "fgsm-rs", epochs=3, guard=PGD(steps=2))
+    assert len(list(train(state, data, plan))) == 3
+    assert state.stopped == ""
+
+
+def test_only_the_class_of_single_class_training_is_attacked(data):
+    state, plan = start(data, "single-class-at", epochs=1)
+    seen = []
+    state.model.register_forward_pre_hook(lambda model, inputs: seen.append(inputs[0]) if model.training else None)
+    x, y = data.batch(slice(0, 64))
+    each = state.settings.at(y)
+    watched = Adversary(plan.attack, Linf(each.radius), "eval", state.generator)
+    plan.defence.objective(state.model.train(), x, y, each, watched)
+    (passed,) = seen
+    moved = (passed != x).flatten(1).any(1)
+    assert torch.equal(moved, y == 3)
+
+
+def test_gates_learn_faster_and_stay_within_their_range(data):
+    model = models.build("small-cnn", data, 4, layer="batch-instance")
+    held = gates(model)
+    _, special = groups(model, 5e-4, "all")
+    assert (special["scale"], special["weight_decay"]) == (10.0, 0.0)
+    assert {id(one) for one in special["params"]} == {id(one) for one in held}
+    state, plan = start(data, "standard", epochs=1)
+    state = begin(model, plan, 10, 0.1, "sgd", 0, momentum=0.9, weight_decay=5e-4)
+    list(train(state, data, plan))
+    assert state.optimiser.param_groups[1]["lr"] == pytest.approx(10 * state.optimiser.param_groups[0]["lr"])
+    assert all(one.min() >= 0 and one.max() <= 1 for one in held)
+    assert any((one < 1).any() for one in held)

@@ -74,7 +74,9 @@ _GENERAL: dict[str, Attack] = {
     "friendly-10-constant": FriendlyPGD(tau=3),
     # Wong et al. 2020: a step of 1.25 radii from a random start.
     "fast": PGD(steps=1, rate=1.25),
+    "pgd-5": PGD(steps=5),
     "temperature-pgd-20": TemperaturePGD(steps=20, inverse=5.0),
+    "targeted-10": TargetedPGD(steps=10, target="next"),
     "targeted-pgd-20": TargetedPGD(steps=20),
     "cw": CW(),
     "n-attack": NAttack(),

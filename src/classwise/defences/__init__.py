@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import torch
+
 from classwise.defences.adversary import BATCH_NORM_MODES
 from classwise.defences.averaging import Averaging, Ema, Fawa, Unaveraged
-from classwise.defences.calibrations import Calibration, Cfa, Uniform
-from classwise.defences.objectives import Adversarial, Mart, Objective, Standard, Trades
+from classwise.defences.calibrations import Calibration, Cfa, ClassWise, Uniform
+from classwise.defences.fairness import Balanced, Difficulty, Frl, PerClass
+from classwise.defences.objectives import Adversarial, Free, Mart, Objective, Single, Standard, Trades
 from classwise.errors import UserError, unknown
 from classwise.options import configure
 
@@ -19,7 +22,8 @@ class Defence:
     """How a model is trained.
 
     attack: the name of the inner attack, None where nothing is attacked. head: of the network, a name of models.HEADS.
-    watch: the attack that measures the validation images where the calibration or the averaging needs them.
+    watch: the attack that measures the validation images where the calibration or the averaging needs them. guard: the attack
+    that notices catastrophic overfitting, None where a multi-step attack leaves none to notice.
     """
 
     objective: Objective
@@ -28,11 +32,22 @@ class Defence:
     averaging: Averaging = Unaveraged()  # noqa: RUF009 (frozen)
     head: str = "linear"
     watch: str = "pgd-10"
+    guard: str | None = None
 
     @property
     def watches(self) -> bool:
         """Whether training needs to see how the validation images fare."""
         return self.calibration.watches or self.averaging.watches
+
+    @property
+    def names_classes(self) -> bool:
+        """Whether options name classes, which a dataset may not have."""
+        return isinstance(self.calibration, PerClass) or isinstance(self.objective, Single)
+
+    def check(self, classes: int) -> None:
+        """Raise UserError where an option does not suit a run of so many classes."""
+        self.objective.check(classes)
+        self.calibration.start(ClassWise.alike(classes, 0.0, 0.0, torch.device("cpu")), torch.ones(classes))
 
 
 _AT, _TRADES = Adversarial(), Trades()
@@ -65,6 +80,29 @@ DEFENCES: dict[str, Defence] = {
     "at-cfa": Defence(_AT, "pgd-10", Cfa(lambda1=0.5), Fawa()),
     "trades-cfa": Defence(_CFA_TRADES, "pgd-10-gaussian", Cfa(lambda1=0.3, lambda2=0.5), Fawa()),
     "fat-cfa": Defence(_AT, "friendly-10-constant", Cfa(lambda1=0.7), Fawa()),
+    # Xu et al. 2021; the warm-up stands for their pretrained model.
+    "frl-rw": Defence(Trades(beta=1.5), "pgd-10-gaussian", Frl(warm_up=0.7), watch="pgd-20"),
+    "frl-rmrw": Defence(
+        Trades(beta=1.5), "pgd-10-gaussian", Frl(form="rmrw", tau=0.07, margin_rate=0.2, warm_up=0.7), watch="pgd-20"
+    ),
+    # Tian 2021, section 5.2: betas="5:0.5". Benz 2020: weights="3:5" or radii="3:1.5" for a critical class.
+    "trades-per-class": Defence(_TRADES, "pgd-10-gaussian", PerClass()),
+    "at-per-class": Defence(_AT, "pgd-10", PerClass()),
+    # Benz 2020: what it borrows from long-tailed data, fed by how robust a class is.
+    "cost-sensitive": Defence(_AT, "pgd-10", Difficulty()),
+    "class-balanced": Defence(_AT, "pgd-10", Balanced()),
+    "ldam": Defence(Adversarial(scale=30, margin=0.5), "pgd-10", Balanced(rarity=0.9999, weigh_from=1.0), head="cosine"),
+    "ldam-drw": Defence(Adversarial(scale=30, margin=0.5), "pgd-10", Balanced(rarity=0.9999, weigh_from=0.8), head="cosine"),
+    "similarity": Defence(Adversarial(similarity=0.1), "pgd-10"),
+    # Towards a class: attack_options={"target": 3}; "next" to each image's own otherwise.
+    "targeted-at": Defence(_AT, "targeted-10"),
+    # Entropy 2022: one class attacked, features of two numbers; RST is TRADES with pseudo-labelled images (Spec.extra).
+    "single-class-at": Defence(Single(), "pgd-10", head="plane"),
+    "rst": Defence(_TRADES, "pgd-10-gaussian"),
+    "me-rst": Defence(Trades(beta=27, entropy=1), "pgd-10-gaussian"),
+    # Wong et al. 2020 and Shafahi et al. 2019.
+    "fgsm-rs": Defence(_AT, "fast", guard="pgd-5"),
+    "free-at": Defence(Free()),
 }
 
 

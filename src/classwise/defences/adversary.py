@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,10 @@ class Adversary:
     batch_norm: str
     generator: torch.Generator
     progress: float = 0.0
+
+    def at(self, rows: Tensor) -> "Adversary":
+        """Return the adversary of some images of the batch."""
+        return replace(self, ball=self.ball.at(rows))
 
     @contextmanager
     def mode(self, model: nn.Module) -> Iterator[None]:

@@ -79,6 +79,8 @@ def check(spec: Spec) -> None:
     if spec.select is not None:
         attacks.build(spec.select)
     defence = defences.build(spec.defence, spec.options)
+    if defence.names_classes:
+        defence.check(len(split(spec, "test").classes))
     inner = spec.attack or defence.attack
     attacks.build(spec.probe)
     device()
@@ -136,6 +138,7 @@ def _plan(spec: Spec) -> training.Plan:
         defence=defence,
         attack=attacks.build(name, spec.attack_options) if name else None,
         watch=attacks.build(watch) if watch else None,
+        guard=attacks.build(defence.guard) if defence.guard else None,
         select_by=spec.select_by if spec.select else None,
         **{name: getattr(spec, name) for name in plain},
     )
@@ -158,7 +161,7 @@ def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
         try:
             for epoch in training.train(state, data["train"], plan, data["valid"], data["test"]):
                 recorder.add(epoch)
-                if recorder.due(epoch.number):
+                if recorder.due(epoch.number) or state.stopped:
                     recorder.measure(epoch.number, state.model, data)
                 _checkpoint(folder / store.CHECKPOINT, spec, state, recorder)
                 kept = epoch.number
@@ -170,7 +173,7 @@ def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
             content = safetensors.torch.save(convert.plain(state.checkpoint(name)))
             results.write(store.weights_file(folder, name), content)
         results.write(folder / "spec.json", spec.json().encode())
-        attrs = store.provenance(spec, *where())
+        attrs = store.provenance(spec, *where()) | ({"stopped": state.stopped} if state.stopped else {})
         results.save(recorder.dataset(attrs), store.HISTORY, folder / "history.nc")
         (folder / store.CHECKPOINT).unlink(missing_ok=True)
 

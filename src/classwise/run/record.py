@@ -28,7 +28,7 @@ class Recorder:
 
     def __init__(self, spec: Spec, classes: tuple[str, ...]) -> None:
         defence = defences.build(spec.defence, spec.options)
-        named = spec.attack or defence.attack or "clean"
+        named = spec.attack or defence.attack or defence.objective.attacks
         self.objective, self.watch = defence.objective, spec.select or (defence.watch if defence.watches else spec.probe)
         # The same name with other options is another attack: the probe has none.
         self.inner = " ".join([named, *(f"{name}={value}" for name, value in sorted(spec.attack_options.items()))])

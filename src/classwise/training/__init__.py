@@ -13,10 +13,10 @@ from classwise import outcomes
 from classwise.balls import BALLS
 from classwise.defences.adversary import Adversary
 from classwise.defences.calibrations import ClassWise, Fared
-from classwise.defences.objectives import Cost
+from classwise.defences.objectives import Cost, Free
 from classwise.images import Images
 from classwise.outcomes import tally
-from classwise.training import selection
+from classwise.training import free, selection
 from classwise.training.network import stepping
 from classwise.training.optimisers import DECAYS, OPTIMISERS, gates, groups
 from classwise.training.schedules import SCHEDULES, factor
@@ -69,6 +69,7 @@ def train(state: State, images: Images, plan: Plan, valid: Images | None = None,
         _calibrate(state, plan, None, _measured(state, plan, valid))
     while state.epoch < plan.epochs and not state.stopped:
         settings, started = state.settings, time.perf_counter()
+        before = selection.copied(state.model.state_dict()) if plan.guard is not None else None
         loss, clean, attacked = _epoch(state, network, images, plan)
         if not math.isfinite(loss):
             raise Diverged(f"the loss became {loss} in epoch {state.epoch + 1}")
@@ -77,10 +78,33 @@ def train(state: State, images: Images, plan: Plan, valid: Images | None = None,
         state.epoch += 1
         seconds = time.perf_counter() - started
         found = _measured(state, plan, valid) if plan.watch is not None else None
+        if before is not None and _collapsed(state, images, plan):
+            state.model.load_state_dict(before)
+            found = _measured(state, plan, valid) if plan.watch is not None else None
         averaged = _average(state, plan, found)
         _calibrate(state, plan, attacked if attacked is not None else clean, found)
         _keep(state, plan, found, valid, test)
         yield Epoch(state.epoch, settings, loss, seconds, clean, attacked, found, averaged)
+
+
+# So much accuracy lost from one epoch to the next is catastrophic overfitting (Wong et al. 2020).
+_COLLAPSE = 0.2
+
+
+def _collapsed(state: State, images: Images, plan: Plan) -> bool:
+    """Return whether the first training images withstand the guard far worse than an epoch ago; the training then stops."""
+    assert plan.guard is not None
+    some = images.take(torch.arange(min(plan.batch, len(images)), device=images.pixels.device))
+    ball = BALLS[plan.norm](float(state.base.radius[0]))
+    withstood = float((~outcomes.evaluate(state.model, some, plan.guard, ball, seed=state.epoch).flipped).float().mean())
+    last = state.scores.get("guard", 0.0)
+    state.scores["guard"] = withstood
+    if withstood >= last - _COLLAPSE:
+        return False
+    state.stopped = (
+        f"catastrophic overfitting in epoch {state.epoch}: {last:.0%} withstood the guard before, then {withstood:.0%}"
+    )
+    return True
 
 
 def _calibrate(state: State, plan: Plan, seen: Tensor | None, found: tuple[Tensor, Tensor] | None) -> None:
@@ -178,6 +202,8 @@ def _epoch(state: State, network: nn.Module, images: Images, plan: Plan) -> tupl
 
 def _step(state: State, network: nn.Module, x: Tensor, y: Tensor, plan: Plan, progress: float) -> Cost:
     """Take one step down the loss of a batch; return its cost, weighted."""
+    if isinstance(plan.defence.objective, Free):
+        return free.step(state, network, x, y, plan, plan.defence.objective)
     each = state.settings.at(y)
     adversary = Adversary(plan.attack, BALLS[plan.norm](each.radius), plan.batch_norm, state.generator, progress)
     cost = plan.defence.objective(network, x, y, each, adversary).weighted(each, relative=plan.defence.calibration.relative)

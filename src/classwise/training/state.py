@@ -17,7 +17,8 @@ class Plan:
     """What stays the same in all epochs of a training: fields of Spec, with names resolved.
 
     attack: the inner attack. watch: the attack that measures the validation images after every epoch, None where nothing needs
-    it. select_by: what the best epoch is best in, a name of selection.CRITERIA; None keeps none.
+    it. select_by: what the best epoch is best in, a name of selection.CRITERIA; None keeps none. guard: the attack that
+    notices catastrophic overfitting on training images: the training then ends with the weights of the epoch before.
     """
 
     defence: Defence
@@ -35,6 +36,7 @@ class Plan:
     select_by: str | None = None
     test_selected: bool = False
     keep_last: int = 1
+    guard: Attack | None = None
 
 
 @dataclass
