@@ -1,8 +1,10 @@
 import os
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 
 from classwise import images
 from classwise.errors import UserError
@@ -161,3 +163,39 @@ def test_a_batch_is_augmented_only_when_asked():
 def test_tiny_images_cannot_be_reflected():
     with pytest.raises(UserError, match="use augment='crop-flip'"):
         images.crop_flip(numbered(size=4), torch.Generator(), reflect=True)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Four digits as pseudo-labelled images."""
+    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
+    data = images.load("digits", "test")
+    for number, label in enumerate((3, 3, 8, 0)):
+        path = tmp_path / "found" / str(label) / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(data.pixels[number, 0].numpy()).save(path)
+    return tmp_path / "found"
+
+
+def test_pseudo_labelled_images_come_from_a_folder(folder):
+    data = images.load("digits", "test")
+    found = images.extra("found", data)
+    assert found.labels.tolist() == [0, 3, 3, 8]
+    assert torch.equal(found.pixels, data.pixels[[3, 0, 1, 2]])
+    assert found.index.tolist() == [-1, -2, -3, -4]
+    both = data.and_also(found)
+    assert len(both) == len(data) + 4
+    assert both.only(["3", "8"]).labels[-3:].tolist() == [0, 0, 1]
+
+
+def test_a_folder_that_does_not_fit_is_named(folder):
+    data = images.load("digits", "test")
+    with pytest.raises(UserError, match="put pseudo-labelled images there"):
+        images.extra("lost", data)
+    Image.fromarray(np.zeros((9, 8), np.uint8)).save(folder / "3" / "wide.png")
+    with pytest.raises(UserError, match="9 x 8 pixels, expected 8 x 8"):
+        images.extra("found", data)
+    (folder / "3" / "wide.png").unlink()
+    (folder / "eight").mkdir()
+    with pytest.raises(UserError, match=r"unknown class in .* 'eight'"):
+        images.extra("found", data)

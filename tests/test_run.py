@@ -1,6 +1,7 @@
 """Runs: computed once, found again, resumed bit by bit after a kill, and never read when damaged."""
 
 import io
+import math
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import safetensors.torch
 import torch
 from filelock import Timeout
+from PIL import Image
 from rich.console import Console
 
 from classwise import metrics, run
@@ -470,3 +472,18 @@ def test_a_warm_start_begins_with_the_weights_of_another_run(data, small):
         trained(replace(still, width=6))
     with pytest.raises(UserError, match="id of no finished run"):
         pool.ensure([(replace(small, warm_start="0123456789"), [])])
+
+
+def test_a_run_trains_on_pseudo_labelled_images_too(data, small, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path / "images"))
+    for label in range(10):
+        (tmp_path / "images" / "found" / str(label)).mkdir(parents=True)
+        for number in range(2):
+            pixels = np.full((8, 8), 20 * label + number, np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "images" / "found" / str(label) / f"{number}.png")
+    spec = replace(small, defence="rst", extra="found", epochs=1)
+    trained(spec)
+    count = store.find(spec)["count"].sel(split="train", attack="clean")
+    assert int(count.sum()) == math.ceil(1077 / 64) * 128
+    with pytest.raises(UserError, match="put pseudo-labelled images there"):
+        pool.ensure([(replace(spec, extra="lost"), [])])

@@ -12,9 +12,10 @@ from classwise.balls import Linf
 from classwise.defences import DEFENCES
 from classwise.defences.adversary import Adversary
 from classwise.defences.averaging import Ema, Fawa
-from classwise.defences.objectives import Adversarial, Free, Single, Standard
+from classwise.defences.objectives import Adversarial, Standard
+from classwise.defences.recipes import Free, Single
 from classwise.errors import UserError
-from classwise.training import OPTIMISERS, SCHEDULES, Diverged, Plan, begin, free, selection, train
+from classwise.training import OPTIMISERS, SCHEDULES, Diverged, Plan, _order, begin, free, selection, train
 from classwise.training.network import Narrow
 from classwise.training.optimisers import gates, groups
 from classwise.training.schedules import factor
@@ -378,3 +379,16 @@ def test_gates_learn_faster_and_stay_within_their_range(data):
     assert state.optimiser.param_groups[1]["lr"] == pytest.approx(10 * state.optimiser.param_groups[0]["lr"])
     assert all(one.min() >= 0 and one.max() <= 1 for one in held)
     assert any((one < 1).any() for one in held)
+
+
+def test_half_of_every_batch_is_pseudo_labelled(data):
+    state, plan = start(data, "rst", batch=64, extra=200)
+    labelled = len(data) - 200
+    batches = _order(state, len(data), plan)
+    assert len(batches) == math.ceil(labelled / 32)
+    for which in batches:
+        assert (which < labelled).sum() == (which >= labelled).sum() == 32
+    assert torch.cat(batches).max() < len(data)
+    (epoch,) = train(state, data, replace(plan, epochs=1))
+    assert int(epoch.clean.sum()) == 64 * len(batches)
+    assert math.isfinite(epoch.loss)

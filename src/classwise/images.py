@@ -79,6 +79,11 @@ class Images:
                 raise unknown("class", name, self.classes)
         return self.only([name for name in self.classes if name not in names])
 
+    def and_also(self, others: "Images") -> "Images":
+        """Return these images followed by others of the same classes and shape."""
+        pixels, labels = torch.cat([self.pixels, others.pixels]), torch.cat([self.labels, others.labels])
+        return Images(pixels, labels, torch.cat([self.index, others.index]), self.classes)
+
     def per_class(self, count: int, seed: int) -> "Images":
         """Return `count` images of each class (all where a class has fewer), drawn with `seed`, in the old order."""
         generator = torch.Generator().manual_seed(seed)
@@ -191,6 +196,36 @@ def mnist(split: str, seed: int) -> Images:
 def cifar10(split: str, seed: int) -> Images:
     """Return CIFAR-10 (3x32x32; 50,000 and 10,000 images): the seed decides which 2 % of the training images validate."""
     return _torchvision("CIFAR10", split, seed, "cifar-10-batches-py/")
+
+
+def extra(name: str, like: Images) -> Images:
+    """Return pseudo-labelled images to train on beside those of a dataset, from the folder `name` in CLASSWISE_IMAGES.
+
+    It holds a folder for each class, named as in the dataset, of images of the dataset's size (RST, Carmon et al. 2019; its own
+    500,000 are withdrawn). Their `index` counts down from -1. A UserError names what does not fit.
+    """
+    from PIL import Image
+
+    root, pixels, labels = images_folder() / name, [], []
+    folders = sorted(path for path in root.glob("*") if path.is_dir())
+    if not folders:
+        raise UserError(f"there is no folder {root} with a folder of images for each class; put pseudo-labelled images there")
+    channels, high, wide = like.shape
+    for folder in folders:
+        if folder.name not in like.classes:
+            raise unknown(f"class in {root}", folder.name, like.classes)
+        for path in sorted(path for path in folder.iterdir() if path.suffix.lower() in (".png", ".jpg", ".jpeg", ".bmp")):
+            with Image.open(path) as image:
+                array = np.asarray(image.convert("L" if channels == 1 else "RGB"))
+            if array.shape[:2] != (high, wide):
+                raise UserError(f"{path} is of {array.shape[0]} x {array.shape[1]} pixels, expected {high} x {wide}")
+            pixels.append(array.reshape(high, wide, channels))
+            labels.append(like.classes.index(folder.name))
+    if not pixels:
+        raise UserError(f"the folders in {root} hold no .png, .jpg or .bmp images")
+    stacked = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous()
+    found = Images(stacked, torch.tensor(labels), -1 - torch.arange(len(labels)), like.classes)
+    return found.to(like.pixels.device)
 
 
 DATASETS: dict[str, Callable[[str, int], Images]] = {"digits": digits, "mnist": mnist, "cifar10": cifar10}

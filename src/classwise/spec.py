@@ -137,6 +137,7 @@ class Spec(_Plain):
     "test-selected", the epoch that looks best on the test images: only to compare with papers that did so. keep_last: of how many
     last epochs the weights are kept, "last", "last-1", ... head: "linear" or "cosine", None for the defence's own. layer: "batch"
     norm or "batch-instance". warm_start: the id of a finished run of the same network, whose weights the training begins with.
+    extra: a folder of pseudo-labelled images (`images.extra`) that fill half of each batch (RST); train counts include them.
     """
 
     dataset: str
@@ -172,6 +173,7 @@ class Spec(_Plain):
     head: str | None = None
     layer: str = "batch"
     warm_start: str | None = None
+    extra: str | None = None
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:

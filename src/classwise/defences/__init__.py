@@ -10,7 +10,8 @@ from classwise.defences.adversary import BATCH_NORM_MODES
 from classwise.defences.averaging import Averaging, Ema, Fawa, Unaveraged
 from classwise.defences.calibrations import Calibration, Cfa, ClassWise, Uniform
 from classwise.defences.fairness import Balanced, Difficulty, Frl, PerClass
-from classwise.defences.objectives import Adversarial, Free, Mart, Objective, Single, Standard, Trades
+from classwise.defences.objectives import Adversarial, Mart, Objective, Standard, Trades
+from classwise.defences.recipes import Free, Single
 from classwise.errors import UserError, unknown
 from classwise.options import configure
 

@@ -78,6 +78,8 @@ def check(spec: Spec) -> None:
         raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
     if spec.select is not None:
         attacks.build(spec.select)
+    if spec.extra is not None:
+        images.extra(spec.extra, images.load(spec.dataset, "test", spec.seed))
     defence = defences.build(spec.defence, spec.options)
     if defence.names_classes:
         defence.check(len(split(spec, "test").classes))
@@ -122,13 +124,15 @@ def checkpoints(spec: Spec) -> list[str]:
     return training.selection.names(averages=averages, keep=spec.keep_last, **chosen)
 
 
-def split(spec: Spec, name: str) -> Images:
-    """Return one split of a spec's dataset on the device, cut down to its classes."""
+def split(spec: Spec, name: str, *, extra: bool = False) -> Images:
+    """Return one split of a spec's dataset on the device, cut down to its classes; `extra` adds its pseudo-labelled images."""
     whole = images.load(spec.dataset, name, spec.seed, device())
+    if extra and spec.extra is not None:
+        whole = whole.and_also(images.extra(spec.extra, whole))
     return whole.only(spec.classes) if spec.classes else whole
 
 
-def _plan(spec: Spec) -> training.Plan:
+def _plan(spec: Spec, extra: int) -> training.Plan:
     defence = defences.build(spec.defence, spec.options)
     name = spec.attack or defence.attack
     watch = spec.select or (defence.watch if defence.watches else None)
@@ -138,6 +142,7 @@ def _plan(spec: Spec) -> training.Plan:
         defence=defence,
         attack=attacks.build(name, spec.attack_options) if name else None,
         watch=attacks.build(watch) if watch else None,
+        extra=extra,
         guard=attacks.build(defence.guard) if defence.guard else None,
         select_by=spec.select_by if spec.select else None,
         **{name: getattr(spec, name) for name in plain},
@@ -154,7 +159,7 @@ def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
     with store.lock(folder):
         if store.find(spec, mend=mend) is not None and _weighed(spec, mend=mend):
             return
-        data = {name: split(spec, name) for name in images.SPLITS}
+        data = {name: split(spec, name, extra=name == "train") for name in images.SPLITS}
         plan, state, recorder = _start(folder / store.CHECKPOINT, spec, data, mend=mend)
         kept = state.epoch
         report("train", kept, spec.epochs)
@@ -219,7 +224,7 @@ def _start(
 
 
 def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.Plan, training.State, Recorder]:
-    plan, classes = _plan(spec), data["train"].classes
+    plan, classes = _plan(spec, int((data["train"].index < 0).sum())), data["train"].classes
     model = network(spec, data["train"])
     if spec.warm_start is not None:
         _warm(model, spec)

@@ -13,7 +13,8 @@ from classwise import outcomes
 from classwise.balls import BALLS
 from classwise.defences.adversary import Adversary
 from classwise.defences.calibrations import ClassWise, Fared
-from classwise.defences.objectives import Cost, Free
+from classwise.defences.objectives import Cost
+from classwise.defences.recipes import Free
 from classwise.images import Images
 from classwise.outcomes import tally
 from classwise.training import free, selection
@@ -61,8 +62,8 @@ def begin(
 def train(state: State, images: Images, plan: Plan, valid: Images | None = None, test: Images | None = None) -> Iterator[Epoch]:
     """Train from the state's epoch on, change the state in place, and yield after each epoch.
 
-    `valid` is measured after every epoch where something needs it: a gate, a calibration, the choice of the best epoch; `test`
-    only where the plan selects on it.
+    The last `plan.extra` of the images are pseudo-labelled. `valid` is measured after every epoch where something needs it: a
+    gate, a calibration, the choice of the best epoch; `test` only where the plan selects on it.
     """
     network = stepping(state.model, plan.precision)
     if state.epoch == 0 and plan.defence.calibration.watches:
@@ -180,9 +181,9 @@ def _epoch(state: State, network: nn.Module, images: Images, plan: Plan) -> tupl
     network.train()
     total, held = torch.zeros((), device=device), gates(state.model)
     counts: dict[str, Tensor] = {}
-    order = torch.randperm(len(images), generator=state.generator, device=device)
-    batches = math.ceil(len(order) / plan.batch)
-    for number, which in enumerate(torch.split(order, plan.batch)):
+    order = _order(state, len(images), plan)
+    batches, seen = len(order), sum(len(which) for which in order)
+    for number, which in enumerate(order):
         progress = (state.epoch + (number + 0.5) / batches) / plan.epochs
         rate = plan.lr * factor(plan.schedule, plan.milestones, plan.epochs, progress)
         for group in state.optimiser.param_groups:
@@ -197,7 +198,23 @@ def _epoch(state: State, network: nn.Module, images: Images, plan: Plan) -> tupl
         for name, logits in (("clean", cost.clean), ("attacked", cost.attacked)):
             if logits is not None:
                 counts[name] = counts.get(name, 0) + tally(y, logits.detach().argmax(1), classes)
-    return float(total) / len(images), counts.get("clean"), counts.get("attacked")
+    return float(total) / seen, counts.get("clean"), counts.get("attacked")
+
+
+def _order(state: State, images: int, plan: Plan) -> tuple[Tensor, ...]:
+    """Return which images each batch of an epoch takes.
+
+    Where the last `plan.extra` images are pseudo-labelled, half of each batch is drawn from them and half from the others, with
+    replacement, until as many labelled ones were drawn as there are (Carmon et al. 2019).
+    """
+    draw: dict[str, Any] = {"generator": state.generator, "device": state.settings.radius.device}
+    if not plan.extra:
+        return torch.split(torch.randperm(images, **draw), plan.batch)
+    labelled, half = images - plan.extra, plan.batch // 2
+    batches = math.ceil(labelled / half)
+    own = torch.randint(labelled, (batches, half), **draw)
+    others = torch.randint(labelled, images, (batches, plan.batch - half), **draw)
+    return torch.cat([own, others], 1).unbind()
 
 
 def _step(state: State, network: nn.Module, x: Tensor, y: Tensor, plan: Plan, progress: float) -> Cost:

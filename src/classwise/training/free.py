@@ -5,7 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from classwise.balls import BALLS
-from classwise.defences.objectives import Cost, Free
+from classwise.defences.objectives import Cost
+from classwise.defences.recipes import Free
 from classwise.training.state import Plan, State
 
 

@@ -19,6 +19,7 @@ class Plan:
     attack: the inner attack. watch: the attack that measures the validation images after every epoch, None where nothing needs
     it. select_by: what the best epoch is best in, a name of selection.CRITERIA; None keeps none. guard: the attack that
     notices catastrophic overfitting on training images: the training then ends with the weights of the epoch before.
+    extra: how many of the training images, the last ones, are pseudo-labelled.
     """
 
     defence: Defence
@@ -37,6 +38,7 @@ class Plan:
     test_selected: bool = False
     keep_last: int = 1
     guard: Attack | None = None
+    extra: int = 0
 
 
 @dataclass
