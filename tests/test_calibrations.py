@@ -232,3 +232,6 @@ def test_what_is_easily_attacked_counts_as_rare():
     assert early.weight.tolist() == [1.0] * 3
     assert late.weight[2] > late.weight[0] > late.weight[1]
     assert late.weight.mean() == pytest.approx(1.0)
+    # Nothing of class 2 withstands: it counts as a quarter of the mean size, 10.
+    raw = [1 / (1 - 0.999**size) for size in (10 * 0.5 / (1.3 / 3), 10 * 0.8 / (1.3 / 3), 2.5)]
+    assert late.weight.tolist() == pytest.approx([3 * one / sum(raw) for one in raw], rel=1e-4)

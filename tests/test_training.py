@@ -65,7 +65,7 @@ def test_every_defence_trains_and_counts_what_it_saw(data, valid, defence):
     assert (epochs[0].clean is not None, epochs[0].attacked is not None) == clean_or_attacked(defence)
     for count in (epochs[0].clean, epochs[0].attacked):
         assert count is None or torch.equal(count.sum(1), data.labels.bincount())
-    assert (epochs[0].valid is not None) == DEFENCES[defence].watches
+    assert (epochs[1].valid is not None) == DEFENCES[defence].watches
 
 
 @pytest.mark.parametrize("defence", ["standard", "pgd-at", "trades", "mart"])
@@ -79,7 +79,7 @@ def test_training_lowers_the_loss(data, defence, optimiser):
 def test_adversarial_training_withstands_what_breaks_standard_training(data, valid):
     robust = {}
     for defence in ("standard", "pgd-at"):
-        state, plan = start(data, defence, epochs=6, watch=PGD(steps=10))
+        state, plan = start(data, defence, epochs=6, watch=PGD(steps=10), select_by="average")
         *_, last = train(state, data, plan, valid)
         robust[defence] = selection.overall(last.valid[1])
     assert robust["pgd-at"] > robust["standard"] + 0.05
@@ -214,6 +214,16 @@ def test_a_class_without_images_is_not_the_worst():
     found = counts(5, 7, 9)
     found[0] = 0
     assert selection.worst(found) == pytest.approx(0.7)
+
+
+def test_validation_is_measured_only_when_something_asks(data, valid):
+    for defence, options, measured in (
+        ("pgd-at", {}, [False] * 4),
+        ("at-fawa", {"average_from": 0.5}, [False, True, True, True]),
+        ("frl-rw", {"warm_up": 0.75}, [False, False, True, True]),
+    ):
+        state, plan = start(data, defence, options=options, epochs=4)
+        assert [epoch.valid is not None for epoch in train(state, data, plan, valid)] == measured
 
 
 def test_the_best_and_the_last_epochs_are_kept(data, valid):

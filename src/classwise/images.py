@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -198,6 +199,18 @@ def cifar10(split: str, seed: int) -> Images:
     return _torchvision("CIFAR10", split, seed, "cifar-10-batches-py/")
 
 
+def extra_folders(name: str, classes: Sequence[str]) -> list[Path]:
+    """Return the folders of pseudo-labelled images in the folder `name` of CLASSWISE_IMAGES, each named like a class."""
+    root = images_folder() / name
+    folders = sorted(path for path in root.glob("*") if path.is_dir())
+    if not folders:
+        raise UserError(f"there is no folder {root} with a folder of images for each class; put pseudo-labelled images there")
+    for folder in folders:
+        if folder.name not in classes:
+            raise unknown(f"class in {root}", folder.name, classes)
+    return folders
+
+
 def extra(name: str, like: Images) -> Images:
     """Return pseudo-labelled images to train on beside those of a dataset, from the folder `name` in CLASSWISE_IMAGES.
 
@@ -206,14 +219,9 @@ def extra(name: str, like: Images) -> Images:
     """
     from PIL import Image
 
-    root, pixels, labels = images_folder() / name, [], []
-    folders = sorted(path for path in root.glob("*") if path.is_dir())
-    if not folders:
-        raise UserError(f"there is no folder {root} with a folder of images for each class; put pseudo-labelled images there")
+    pixels, labels = [], []
     channels, high, wide = like.shape
-    for folder in folders:
-        if folder.name not in like.classes:
-            raise unknown(f"class in {root}", folder.name, like.classes)
+    for folder in extra_folders(name, like.classes):
         for path in sorted(path for path in folder.iterdir() if path.suffix.lower() in (".png", ".jpg", ".jpeg", ".bmp")):
             with Image.open(path) as image:
                 array = np.asarray(image.convert("L" if channels == 1 else "RGB"))
@@ -222,7 +230,7 @@ def extra(name: str, like: Images) -> Images:
             pixels.append(array.reshape(high, wide, channels))
             labels.append(like.classes.index(folder.name))
     if not pixels:
-        raise UserError(f"the folders in {root} hold no .png, .jpg or .bmp images")
+        raise UserError(f"the folders in {images_folder() / name} hold no .png, .jpg or .bmp images")
     stacked = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous()
     found = Images(stacked, torch.tensor(labels), -1 - torch.arange(len(labels)), like.classes)
     return found.to(like.pixels.device)

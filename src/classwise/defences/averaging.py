@@ -33,6 +33,10 @@ class Averaging:
     def each_step(self) -> bool:
         return False
 
+    def asks(self, progress: float) -> bool:
+        """Return whether it needs that accuracy when a share `progress` of the training is done."""
+        return self.watches
+
     def after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights | None:
         """Return the average after one more step, the number `step` from 0."""
         return average
@@ -121,7 +125,13 @@ class Fawa(Averaging):
         if not 0 <= self.threshold <= 1:
             raise UserError(f"threshold is an accuracy, 0 to 1, got {self.threshold}")
 
+    def asks(self, progress: float) -> bool:
+        """Return whether epochs may count already."""
+        return progress >= self.average_from
+
     def counts(self, progress: float, worst: float | None) -> bool:
         """Return whether the worst class of the epoch holds."""
+        if not self.asks(progress):
+            return False
         assert worst is not None, "the gate needs the validation images"
-        return progress >= self.average_from and worst >= self.threshold
+        return worst >= self.threshold

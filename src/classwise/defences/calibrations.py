@@ -61,6 +61,10 @@ class Calibration:
     watches: ClassVar[bool] = False
     relative: ClassVar[bool] = False
 
+    def asks(self, progress: float) -> bool:
+        """Return whether it needs those counts when a share `progress` of the training is done."""
+        return self.watches
+
     def start(self, base: ClassWise, sizes: Tensor) -> ClassWise:
         """Return the settings of the whole training before any epoch; `sizes` (classes,) counts the training images."""
         return base

@@ -11,6 +11,8 @@ from classwise.errors import UserError, unknown
 
 FORMS = ("rw", "rmrw")
 PROXIES = ("size", "robustness")
+# No class counts as rarer than this share of the mean.
+_FLOOR = 0.25
 
 
 def _not_negative(item: object, *names: str) -> None:
@@ -45,9 +47,13 @@ class Frl(Calibration):
         _not_negative(self, "tau", "rate", "margin_rate", "limit")
         share("warm_up", self.warm_up)
 
+    def asks(self, progress: float) -> bool:
+        """Return whether the warm-up is over."""
+        return progress >= self.warm_up
+
     def __call__(self, base: ClassWise, current: ClassWise, memory: Memory, fared: Fared) -> tuple[ClassWise, Memory]:
         """Return weights, and radii under "rmrw", from how far each class lags behind."""
-        if fared.progress < self.warm_up:
+        if not self.asks(fared.progress):
             return current, memory
         assert fared.clean is not None, "FRL needs the validation images"
         assert fared.attacked is not None, "FRL needs the attacked validation images"
@@ -150,7 +156,8 @@ class Balanced(Calibration):
     weight ~ (1 - rarity) / (1 - rarity^n), their mean 1, from the share `weigh_from` of the training on (LDAM-DRW: .8, epoch 160
     of 200); margin ~ n^(-1/4), the largest of them the objective's own. by: "size", where balanced data make all classes alike;
     or "robustness", our stand-in for Benz 2020: n is the mean size x a class's accuracy under attack in the epoch before, in
-    shares of the mean accuracy, so that a class that is easily attacked counts as rare.
+    shares of the mean accuracy but at least a quarter, so that a class that is easily attacked counts as rare (without a floor
+    a class that nothing withstands takes the whole weight, and digits collapse to one answer).
     """
 
     rarity: float = 0.999
@@ -176,7 +183,8 @@ class Balanced(Calibration):
         if self.by == "size":
             return self._settings(base, sizes, fared.progress), memory
         withstood = recall(fared.train)
-        return self._settings(base, sizes.float().mean() * withstood / withstood.mean().clamp_min(1e-6), fared.progress), memory
+        shares = (withstood / withstood.mean().clamp_min(1e-6)).clamp_min(_FLOOR)
+        return self._settings(base, sizes.float().mean() * shares, fared.progress), memory
 
     def _settings(self, base: ClassWise, sizes: Tensor, progress: float) -> ClassWise:
         sizes = sizes.double().clamp_min(1).to(base.radius.device)

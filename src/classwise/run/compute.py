@@ -79,7 +79,7 @@ def check(spec: Spec) -> None:
     if spec.select is not None:
         attacks.build(spec.select)
     if spec.extra is not None:
-        images.extra(spec.extra, images.load(spec.dataset, "test", spec.seed))
+        images.extra_folders(spec.extra, images.load(spec.dataset, "test", spec.seed).classes)
     defence = defences.build(spec.defence, spec.options)
     if defence.names_classes:
         defence.check(len(split(spec, "test").classes))

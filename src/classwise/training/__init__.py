@@ -66,7 +66,7 @@ def train(state: State, images: Images, plan: Plan, valid: Images | None = None,
     gate, a calibration, the choice of the best epoch; `test` only where the plan selects on it.
     """
     network = stepping(state.model, plan.precision)
-    if state.epoch == 0 and plan.defence.calibration.watches:
+    if state.epoch == 0 and plan.defence.calibration.asks(0.0):
         _calibrate(state, plan, None, _measured(state, plan, valid))
     while state.epoch < plan.epochs and not state.stopped:
         settings, started = state.settings, time.perf_counter()
@@ -78,14 +78,20 @@ def train(state: State, images: Images, plan: Plan, valid: Images | None = None,
             raise Diverged(f"the answers of the network became infinite or nan in epoch {state.epoch + 1}")
         state.epoch += 1
         seconds = time.perf_counter() - started
-        found = _measured(state, plan, valid) if plan.watch is not None else None
+        found = _measured(state, plan, valid) if _asked(state, plan) else None
         if before is not None and _collapsed(state, images, plan):
             state.model.load_state_dict(before)
-            found = _measured(state, plan, valid) if plan.watch is not None else None
+            found = _measured(state, plan, valid) if _asked(state, plan) else None
         averaged = _average(state, plan, found)
         _calibrate(state, plan, attacked if attacked is not None else clean, found)
         _keep(state, plan, found, valid, test)
         yield Epoch(state.epoch, settings, loss, seconds, clean, attacked, found, averaged)
+
+
+def _asked(state: State, plan: Plan) -> bool:
+    """Return whether anything needs to know how the validation images fare after this epoch."""
+    done, defence = state.epoch / plan.epochs, plan.defence
+    return plan.select_by is not None or defence.calibration.asks(done) or defence.averaging.asks(done)
 
 
 # So much accuracy lost from one epoch to the next is catastrophic overfitting (Wong et al. 2020).

@@ -16,10 +16,10 @@ from classwise.defences.calibrations import ClassWise, Memory
 class Plan:
     """What stays the same in all epochs of a training: fields of Spec, with names resolved.
 
-    attack: the inner attack. watch: the attack that measures the validation images after every epoch, None where nothing needs
-    it. select_by: what the best epoch is best in, a name of selection.CRITERIA; None keeps none. guard: the attack that
-    notices catastrophic overfitting on training images: the training then ends with the weights of the epoch before.
-    extra: how many of the training images, the last ones, are pseudo-labelled.
+    attack: the inner attack. watch: the attack that measures the validation images after the epochs where something asks for it.
+    select_by: what the best epoch is best in, a name of selection.CRITERIA; None keeps none. guard: the attack that notices
+    catastrophic overfitting on training images: the training then ends with the weights of the epoch before. extra: how many of
+    the training images, the last ones, are pseudo-labelled.
     """
 
     defence: Defence
