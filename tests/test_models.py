@@ -3,6 +3,7 @@ import torch
 
 from classwise import images, models
 from classwise.errors import UserError
+from classwise.folding import searchable
 
 
 @pytest.fixture
@@ -117,3 +118,15 @@ def test_any_model_takes_batch_instance_norm(train, name):
     kinds = [type(layer).__name__ for layer in model.modules()]
     assert kinds.count("BatchInstanceNorm") == kinds.count("BatchNorm2d") > 0
     assert model(train.batch(slice(0, 4))[0]).isfinite().all()
+
+
+@pytest.mark.parametrize("head", models.HEADS)
+@pytest.mark.parametrize("layer", models.LAYERS)
+def test_any_head_and_layer_can_be_searched_on(train, head, layer):
+    x, _ = train.batch(slice(0, 32))
+    model = models.build("resnet18", train, width=4, head=head, layer=layer).train()
+    model(x)
+    model.eval().requires_grad_(False)
+    spread = float(model(x).std())
+    assert torch.allclose(searchable(model, x)(x), model(x), atol=1e-3 * spread)
+    assert torch.allclose(searchable(model, x, "bfloat16")(x), model(x), atol=0.2 * spread)

@@ -49,7 +49,8 @@ class CosineHead(nn.Module):
         self.weight = nn.Parameter(linear.weight.detach().clone())
 
     def forward(self, features: Tensor) -> Tensor:
-        return F.linear(F.normalize(features, dim=1), F.normalize(self.weight, dim=1))
+        # Features may come from a body that runs in bfloat16.
+        return F.linear(F.normalize(features.to(self.weight.dtype), dim=1), F.normalize(self.weight, dim=1))
 
 
 class BatchInstanceNorm(nn.Module):
