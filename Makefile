@@ -6,12 +6,12 @@ READY := .venv/.ready
 TORCH := $(if $(TORCH_BACKEND),--torch-backend $(TORCH_BACKEND))
 
 .DEFAULT_GOAL := help
-.PHONY: help book test notebook lab serve run lock clean
+.PHONY: help book test notebook lab serve run bench lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml tests/benchmarks/peers.txt
 	@command -v python3 >/dev/null || { echo "python3 is missing: install Python 3.11, 3.12 or 3.13"; exit 2; }
 	@python3 -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "Python 3.11, 3.12 or 3.13 is needed, python3 is $$(python3 -V)"; exit 2; }
 	@echo "setting up .venv"
@@ -19,6 +19,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PY) -m pip install --quiet --disable-pip-version-check uv
 	@if [ -n "$(TORCH)" ]; then $(UV) pip install --python $(PY) $(TORCH) -c requirements.lock -e '.[book,test]'; \
 	 else $(UV) pip install --quiet --python $(PY) -r requirements.lock && $(UV) pip install --python $(PY) --quiet --no-deps -e .; fi
+	@$(UV) pip install --python $(PY) --quiet --no-deps -r tests/benchmarks/peers.txt
 	@touch $@
 
 book: $(READY) ## compute what is missing and render the book (SCALE=quick)
@@ -39,6 +40,9 @@ serve: $(READY) ## serve the built book (PORT=8000)
 
 run: $(READY) ## only compute the runs (SCALE=quick)
 	@$(PY) -m classwise run --scale $(SCALE)
+
+bench: $(READY) ## how fast the attacks are beside those of other packages: build/bench.json
+	@$(PY) -m tests.benchmarks.bench
 
 lock: $(READY) ## renew requirements.lock
 	@$(UV) pip compile --quiet --universal --upgrade --python-version 3.11 --all-extras --no-annotate \

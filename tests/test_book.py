@@ -12,6 +12,7 @@ from rich.console import Console
 
 from classwise import book as bookmaker
 from classwise import metrics, run, study
+from classwise.places import build_folder
 from classwise.run import store
 
 TOC = yaml.safe_load((store.checkout() / "book" / "_toc.yml").read_text())
@@ -76,7 +77,7 @@ def history(book):
 
 def charts(name: str) -> int:
     """Return how many charts the cells of a page returned."""
-    path = bookmaker.build_folder() / "executed" / f"{name}.ipynb"
+    path = build_folder() / "executed" / f"{name}.ipynb"
     cells = json.loads(path.read_text())["cells"] if path.exists() else []
     shown = [output.get("data", {}).get("text/html", "") for cell in cells for output in cell.get("outputs", [])]
     return sum("vegaEmbed(" in "".join(html) for html in shown)

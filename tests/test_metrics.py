@@ -122,3 +122,45 @@ def test_measured_leaves_out_epochs_without_counts():
 def test_an_unknown_measure_is_named():
     with pytest.raises(UserError, match="did you mean 'mcd'"):
         metrics.measure("mdc")
+
+
+def attacked(flips, present=None):
+    """Outcomes of images under attacks, from which attack flips which image into class 1."""
+    flipped = np.array(list(flips.values()))
+    there = np.ones_like(flipped) if present is None else np.array(present)
+    answer = np.where(flipped, 1, 0)
+    dims = ("attack", "image")
+    values = {"truth": (dims, np.where(there, 0, -1)), "answer": (dims, answer), "flipped": (dims, flipped & there)}
+    return xr.Dataset(values, {"attack": list(flips), "image": range(flipped.shape[1]), "predicted": ["a", "b"]})
+
+
+FLIPS = {"pgd": [True, False, False, False], "square": [False, True, True, False], "n": [False, True, False, False]}
+
+
+def test_the_worst_case_is_an_or_over_attacks_not_a_mean():
+    data = attacked(FLIPS)
+    worst = metrics.worst_case(data)
+    assert worst.flipped.values.tolist() == [True, True, True, False]
+    assert worst.answer.values.tolist() == [1, 1, 1, 0]
+    assert float(metrics.overall(metrics.counts(worst.assign_coords(predicted=data.predicted)))) == 25
+    assert "attack" not in worst.dims
+
+
+def test_the_worst_case_takes_what_is_there():
+    data = attacked({"pgd": [False, False], "square": [False, True]}, [[False, True], [True, True]])
+    worst = metrics.worst_case(data)
+    assert worst.truth.values.tolist() == [0, 0]
+    assert worst.flipped.values.tolist() == [False, True]
+
+
+def test_the_strongest_setting_is_chosen_for_each_network():
+    pairs = [attacked(FLIPS), attacked({"pgd": [True] * 4, "square": [False] * 4, "n": [False] * 4})]
+    data = xr.concat(pairs, "defence").assign_coords(defence=["one", "two"])
+    best = metrics.strongest(data, "attack")
+    assert best.attack.values.tolist() == ["square", "pgd"]
+    assert best.flipped.sum("image").values.tolist() == [2, 4]
+
+
+def test_the_lead_of_a_black_box_is_what_it_alone_breaks():
+    assert float(metrics.lead(attacked(FLIPS), "square", "pgd")) == 50
+    assert float(metrics.lead(attacked(FLIPS), "n", "square")) == 0

@@ -83,3 +83,110 @@ def test_a_transfer_attack_is_made_on_one_model_and_judged_by_another():
 def test_tally_counts_pairs():
     count = outcomes.tally(torch.tensor([0, 0, 1, 2]), torch.tensor([0, 1, 1, 0]), 3)
     assert count.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 0]]
+
+
+def digits(count=60):
+    test = images.load("digits", "test").take(torch.arange(count))
+    return test, models.build("small-cnn", test, 4).eval()
+
+
+def test_going_on_gives_what_an_unbroken_run_gives():
+    test, model = digits()
+    attack, how = attacks.build("square", {"queries": 30}), {"batch": 20, "seed": 3}
+    whole = outcomes.evaluate(model, test, attack, Linf(0.1), **how)
+    first = next(outcomes.batches(model, test, attack, Linf(0.1), **how))
+    rest = outcomes.batches(model, test, attack, Linf(0.1), **how, begin=20)
+    joined = outcomes.Outcomes.joined([first, *rest])
+    for name, column in vars(whole).items():
+        assert column is None or torch.equal(column, getattr(joined, name)), name
+    assert whole.queries is not None
+    assert whole.member is None
+
+
+class Twin(nn.Module):
+    """The network of a search that answers otherwise than its model on dark images."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        logits = self.model(x)
+        return torch.where((x.mean((1, 2, 3)) < 0.3)[:, None], logits.roll(1, 1), logits)
+
+
+def test_the_verdict_is_the_models_and_what_the_search_got_wrong_is_searched_again(monkeypatch):
+    test, model = digits()
+    test = outcomes.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).answer.to(torch.int64), test
+    test = images.Images(test[1].pixels, test[0], test[1].index, test[1].classes)
+    x, y = test.batch(slice(None))
+    dark = x.mean((1, 2, 3)) < 0.3
+    assert 0 < dark.sum() < len(x)
+    monkeypatch.setattr(outcomes, "searchable", lambda source, x, precision: Twin(source))
+    attack = attacks.PGD(steps=20, success="any", start="none")
+    found = outcomes.evaluate(model, test, attack, Linf(0.1))
+    alone = attack(model, x, y, Linf(0.1), torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = model(alone).argmax(1) != y
+    assert torch.equal(found.flipped[dark], expected[dark])
+    assert expected[dark].any()
+    # Under "last" the final iterate is final: the search is not repeated.
+    last = outcomes.evaluate(model, test, attacks.PGD(steps=1, start="none", step=1e-6), Linf(0.1))
+    assert not last.flipped.any()
+
+
+def test_precision_is_for_sign_steps_only(monkeypatch):
+    test, model = digits(20)
+    asked = []
+    monkeypatch.setattr(outcomes, "searchable", lambda source, x, precision: asked.append(precision) or source)
+    for name in ("clean", "pgd-10", "temperature-pgd-20"):
+        outcomes.evaluate(model, test, attacks.ATTACKS[name], Linf(0.1), precision="bfloat16")
+    assert asked == ["bfloat16", "float32"]
+
+
+class Doubtful(nn.Module):
+    """What should not be believed: saturated, noisy, batch-dependent or stubborn, as asked."""
+
+    def __init__(self, model, kind):
+        super().__init__()
+        self.model, self.kind, self.norm = model, kind, nn.BatchNorm2d(1)
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.norm.train(self.kind == "training")
+        return self
+
+    def forward(self, x):
+        logits = self.model(self.norm(x) if self.kind == "training" else x)
+        if self.kind == "randomised":
+            return logits + torch.randn_like(logits)
+        if self.kind == "batch_dependent":
+            return logits + x.sum((2, 3)).mean(0)
+        return logits * (1e6 if self.kind == "zero_gradients" else 1)
+
+
+@pytest.mark.parametrize("kind", ["none", "zero_gradients", "randomised", "batch_dependent", "training"])
+def test_what_should_not_be_believed_is_told(kind):
+    test, model = digits()
+    model = Doubtful(model, kind)
+    found = outcomes.evaluate(model, test, attacks.ATTACKS["pgd-10"], Linf(0.1))
+    told = outcomes.soundness(model, test, attacks.ATTACKS["pgd-10"], found)
+    assert (told["zero_gradients"] > 0.5) == (kind == "zero_gradients")
+    assert (told["randomised"] > 0.1) == (kind == "randomised")
+    assert (told["batch_dependent"] > 0.01 * told["spread"]) == (kind in ("batch_dependent", "randomised", "training"))
+    assert told["training"] == (["norm"] if kind == "training" else [])
+    assert told["farthest"] == pytest.approx(0.1, abs=1e-6)
+    assert 0 <= told["darkest"] < told["brightest"] <= 1
+    assert (told["outside"], told["probabilities"], told["asked"]) == (0, False, 60)
+
+
+def test_what_left_the_ball_and_who_broke_what_is_told():
+    test, model = digits()
+    escape = outcomes.evaluate(model, test, Escape(), Linf(0.1))
+    assert outcomes.soundness(model, test, Escape(), escape)["outside"] == 30
+    attack = attacks.AutoAttack(steps=5, queries=20)
+    found = outcomes.evaluate(model, test, attack, Linf(0.1))
+    told = outcomes.soundness(model, test, attack, found)
+    assert list(told["broken_by"]) == ["apgd-ce", "apgd-t", "fab-t", "square"]
+    clean = outcomes.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).flipped
+    assert sum(told["broken_by"].values()) == (found.flipped & ~clean).sum()

@@ -1,3 +1,4 @@
+import json
 import os
 
 import numpy as np
@@ -76,3 +77,41 @@ def test_mock_counts_every_image_and_follows_the_chances():
     right = np.einsum("...ii->...", data["count"].values)
     assert (right[:, :, 0] == 70).all()
     assert (right[:, :, 1] == 0).all()
+
+
+GOOD = {"zero_gradients": 0.0, "randomised": 0.0, "batch_dependent": 1e-6, "spread": 1.0, "probabilities": False, "training": []}
+GOOD |= {"outside": 0, "asked": 200, "farthest": 0.1, "darkest": 0.0, "brightest": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"zero_gradients": 0.5}, ("gradients vanish", "50%")),
+        ({"randomised": 0.2}, ("change when asked again", "0.2")),
+        ({"batch_dependent": 0.2}, ("hangs on its batch", "0.2")),
+        ({"probabilities": True}, ("look like probabilities", "summing")),
+        ({"training": ["norm"]}, ("train mode", "norm")),
+        ({"outside": 3}, ("left the ball", "3")),
+        ({"broken_by": {"apgd-ce": 3, "square": 40}}, ("black-box attack alone", "40 of 400")),
+    ],
+)
+def test_what_speaks_against_outcomes_is_said(told, says):
+    data = results.mock("outcomes 1").assign_attrs(checks=json.dumps(GOOD | told))
+    ((sentence, figure),) = results.concerns(data).items()
+    assert says[0] in sentence
+    assert says[1] in figure
+
+
+def test_nothing_is_said_where_nothing_speaks_against_outcomes():
+    data = results.mock("outcomes 1")
+    assert results.concerns(data) == {}
+    assert results.concerns(data.assign_attrs(checks=json.dumps(GOOD | {"broken_by": {"apgd-ce": 3, "square": 1}}))) == {}
+
+
+def test_queries_and_members_may_be_there_or_not(tmp_path):
+    data = results.mock("outcomes 1")
+    more = data.assign(queries=data.truth.astype("i4"), member=data.truth.astype("i1"))
+    results.save(more, "outcomes 1", tmp_path / "more.nc")
+    assert results.load(tmp_path / "more.nc", "outcomes 1").member.dtype == np.int8
+    with pytest.raises(results.Damaged, match="queries is"):
+        results.check(data.assign(queries=data.truth.astype("f8")), "outcomes 1")

@@ -1,6 +1,8 @@
 """Runs: computed once, found again, resumed bit by bit after a kill, and never read when damaged."""
 
+import functools
 import io
+import json
 import math
 import os
 import signal
@@ -17,7 +19,7 @@ from filelock import Timeout
 from PIL import Image
 from rich.console import Console
 
-from classwise import metrics, run
+from classwise import metrics, outcomes, run
 from classwise.errors import UserError
 from classwise.results import Damaged
 from classwise.run import compute, pool, questions, store
@@ -358,6 +360,71 @@ def test_examples_are_kept_and_the_attacker_attacks_now(data, small):
     assert float(abs(some.pixels.diff("form")).max()) == pytest.approx(0.05, abs=1e-6)
     with pytest.raises(UserError, match="unknown class '10'"):
         attack(label="10")
+
+
+def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small, monkeypatch):
+    asked = Evaluation(attack="square", options={"queries": 40}).of(small)
+    trained(small)
+    by_hundreds = functools.partial(outcomes.batches, batch=100)
+    monkeypatch.setattr(outcomes, "batches", by_hundreds)
+    questions.evaluate(small, asked)
+    whole, file = store.find(small, asked), store.outcomes_file(store.place(small), asked)
+    file.unlink()
+
+    def cut(done, total):
+        if done == 200:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(questions, "KEEP_AFTER", -1.0)
+    with pytest.raises(KeyboardInterrupt):
+        questions.evaluate(small, asked, lambda _, done, total: cut(done, total))
+    assert file.with_suffix(".part").exists()
+    assert store.find(small, asked) is None
+    seen = []
+    questions.evaluate(small, asked, lambda _, done, total: seen.append(done))
+    assert seen == [300, 360]
+    assert not file.with_suffix(".part").exists()
+    assert store.find(small, asked).drop_attrs().identical(whole.drop_attrs())
+    assert "queries" in whole
+
+
+def test_what_an_evaluation_had_done_is_refused_or_mended_when_it_is_damaged_or_foreign(data, small):
+    asked, other = (Evaluation(attack="pgd-10", options={"steps": steps}).of(small) for steps in (1, 2))
+    trained(small)
+    part = store.outcomes_file(store.place(small), asked).with_suffix(".part")
+    part.parent.mkdir()
+    part.write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(Damaged, match="truncated or foreign; delete it to attack from the start"):
+        questions.evaluate(small, asked)
+    torch.save({"spec": small.json(), "evaluation": other.json(), "rows": []}, part)
+    with pytest.raises(Damaged, match="belongs to another question"):
+        questions.evaluate(small, asked)
+    questions.evaluate(small, asked, mend=True)
+    assert store.find(small, asked) is not None
+
+
+def test_every_evaluation_carries_what_makes_it_believable(data, small):
+    trained(small)
+    ask = [Evaluation(attack=name, options={"steps": 3}) for name in ("pgd-10", "strong")]
+    found = run.outcomes([small], ask)
+    for one in ask:
+        checks = json.loads(store.find(small, one.of(small)).attrs["checks"])
+        assert checks["farthest"] == pytest.approx(0.2, abs=1e-6)
+        assert checks["training"] == []
+        assert ("broken_by" in checks) == (one.attack == "strong")
+    assert run.doubts(found) == "The checks of believability (`outcomes.soundness`) found nothing."
+    assert found.member.sel(attack="pgd-10").isin([-1]).all()
+    assert found.member.sel(attack="strong").isin([-1, 0, 1]).all()
+    doubtful = found.assign_attrs(concerns=json.dumps({"gradients vanish": ["standard under pgd-20"]}))
+    assert run.doubts(doubtful) == "To doubt: gradients vanish (standard under pgd-20)."
+
+
+def test_a_grid_of_options_is_a_dimension(data, small):
+    grid = Evaluation(attack="temperature-pgd-20", options={"steps": 2}).grid(inverse=[2.0, 50.0])
+    found = run.outcomes([small], grid)
+    assert found.inverse.values.tolist() == [2.0, 50.0]
+    best = metrics.strongest(found, "inverse")
+    assert int(best.flipped.sum()) == int(found.flipped.sum("image").max())
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import torch
 from scipy.optimize import linprog, minimize
 from torch import nn
 
-from classwise.attacks import ATTACKS
+from classwise.attacks import ATTACKS, CW, NAttack
 from classwise.attacks.apgd import APGD, dlr, dlr_towards, windows
 from classwise.attacks.ensemble import AutoAttack, Strong
 from classwise.attacks.fab import FAB, onto_plane
 from classwise.attacks.square import Square
-from classwise.balls import Linf
+from classwise.balls import L2, Linf
 from classwise.errors import UserError
 
 
@@ -196,3 +196,180 @@ def test_a_clean_mistake_is_not_attacked():
 def test_slips_are_named(call, says):
     with pytest.raises(UserError, match=says):
         call()
+
+
+@pytest.fixture
+def loud(linear):
+    """The same classifier with logits thirty times as large: no boundary moves, but descents have something to go down."""
+    model, *rest = linear
+    with torch.no_grad():
+        model[1].weight *= 30
+        model[1].bias *= 30
+    return model, *rest
+
+
+def test_cw_comes_near_the_exact_distance_of_a_linear_classifier_and_never_below_it(loud):
+    """The published search does not end at the closest image: where tau is near it, Adam's steps overshoot the boundary."""
+    model, x, y, distance = loud
+    found = CW(steps=300)(model, x, y, Linf(0.0), seeded())
+    assert (model(found).argmax(1) != y).all()
+    ratio = Linf(0.0).distance(found, x) / distance
+    assert ratio.min() >= 1 - 1e-3
+    assert ratio.max() <= 1.4
+
+
+def test_cw_gives_the_same_verdict_whether_it_goes_on_or_stops_in_the_ball(loud):
+    model, x, y, distance = loud
+    for radius in (0.16, 0.18):
+        ball, verdicts = Linf(radius), []
+        for goal in ("closest", "inside"):
+            found = CW(steps=100, goal=goal)(model, x, y, ball, seeded())
+            verdicts.append((model(found).argmax(1) != y) & ball.contains(found, x))
+        assert torch.equal(*verdicts)
+        assert 0 < verdicts[0].sum() < len(x)
+        assert not verdicts[0][distance > radius + 1e-6].any()
+
+
+def test_cw_does_to_an_image_alone_what_it_does_in_a_batch():
+    model, x, y = curved()
+    attack = CW(steps=50, rounds=3)
+    together = attack(model, x[:6], y[:6], Linf(0.1), seeded())
+    alone = torch.cat([attack(model, x[i : i + 1], y[i : i + 1], Linf(0.1), seeded()) for i in range(6)])
+    assert torch.allclose(together, alone, atol=1e-5)
+
+
+def reference_cw(model, x, y, rounds, steps, rate=0.005, c=0.01, gamma=0.9):
+    """The loops of methods.md 1.4, one image at a time, with torch's own Adam; the least distance of a misclassified query."""
+    origin = (0.999999 * (2 * x - 1)).atanh()
+    still, best = (origin.tanh() + 1) / 2, torch.inf
+    lower, upper, start_tau = 0.0, torch.inf, 1.0
+    for _ in range(rounds):
+        warm, tau, found = origin, start_tau, True
+        while tau > 1 / 256:
+            delta = torch.zeros_like(x, requires_grad=True)
+            adam, found, last = torch.optim.Adam([delta], lr=rate, eps=1e-7), False, torch.inf
+            for step in range(steps):
+                now = ((warm + delta).tanh() + 1) / 2
+                logits = model(now)[0]
+                if logits.argmax() != y:
+                    found, best = True, min(best, float((now - x).detach().abs().max()))
+                lead = logits[y] - torch.cat([logits[:y], logits[y + 1 :]]).max()
+                loss = ((now - still).abs() - tau).clamp_min(0).sum() + c * lead.clamp_min(0)
+                adam.zero_grad()
+                loss.backward()
+                adam.step()
+                if step % -(-steps // 10) == 0:
+                    if not last - loss.item() > 1e-4:
+                        break
+                    last = loss.item()
+            now = (((warm + delta).tanh() + 1) / 2).detach()
+            if not found:
+                found, start_tau = tau < start_tau, tau
+                break
+            tau = min(tau, float((now - still).abs().max())) * gamma
+            warm = (0.999999 * (2 * now - 1)).atanh()
+        lower, upper = (lower, c) if found else (c, upper)
+        c = 10 * c if upper == torch.inf else (lower + upper) / 2
+    return best
+
+
+def test_cw_is_the_published_search_run_for_all_images_at_once():
+    model, x, y = curved()
+    x = x.clamp(0.05, 0.95)
+    y = model(x).argmax(1)
+    found = CW(rounds=3, steps=40)(model, x[:8], y[:8], Linf(0.0), seeded())
+    ours = Linf(0.0).distance(found, x[:8])
+    theirs = torch.tensor([reference_cw(model, x[i : i + 1], y[i], 3, 40) for i in range(8)])
+    assert torch.allclose(ours, theirs, atol=2e-3)
+
+
+def test_n_attack_breaks_a_linear_classifier_inside_its_distance_only(linear):
+    model, x, y, distance = linear
+    attack = NAttack(steps=100, population=60, sigma=0.1, rate=0.1)
+    for factor in (0.98, 1.5):
+        found = attack.find(model, x, y, Linf(distance * factor), seeded())
+        broken = model(found.images).argmax(1) != y
+        assert Linf(distance * factor).contains(found.images, x).all()
+        assert broken.float().mean() > 0.7 if factor > 1 else not broken.any()
+    # A broken image stops at the trial that found it: one more query every ten steps of 60.
+    tries = found.queries[broken]
+    assert ((tries - 1) % (10 * 60 + 1) == 0).all()
+    assert (found.queries[~broken] == 100 * 60 + 11).all()
+
+
+def test_n_attack_moves_its_mean_by_the_standardised_rewards(linear):
+    model, x, y, _ = linear
+    ball, mean = Linf(0.3), torch.zeros_like(x)
+    for reward in ("paper", "code"):
+        attack = NAttack(population=7, reward=reward)
+        moved = attack._step(model, x, y, mean, ball, seeded(5))
+        noise = torch.randn(len(x), 7, *x.shape[1:], generator=seeded(5))
+        for i in range(4):
+            tried = ball.project((torch.tanh(0.1 * noise[i]) + 1) / 2, x[i : i + 1].expand(7, -1, -1, -1))
+            logs = model(tried).log_softmax(1)
+            other = logs.clone()
+            other[:, y[i]] = -torch.inf
+            rival = other.amax(1) if reward == "paper" else other.amax(1)[0]
+            gained = -0.5 * (logs[:, y[i]] - rival).clamp_min(0)
+            weight = (gained - gained.mean()) / (gained.std(correction=0) + 1e-7)
+            expected = 0.02 / (7 * 0.1) * (weight.view(-1, 1, 1, 1) * noise[i]).sum(0)
+            assert torch.allclose(moved[i], expected, atol=1e-4)
+
+
+def test_the_rewards_of_paper_and_code_differ_only_by_the_rival(linear):
+    model, x, y, _ = linear
+    paper, code = (NAttack(population=9, reward=one)._step(model, x, y, x * 0, Linf(0.3), seeded(5)) for one in ("paper", "code"))
+    assert not torch.allclose(paper, code)
+
+
+def test_square_counts_what_it_asks():
+    model, x, y = curved()
+    asked = []
+    counting = nn.Sequential(model).eval()
+    counting.register_forward_hook(lambda module, inputs, output: asked.append(len(inputs[0])))
+    found = Square(queries=40).find(counting, x, y, Linf(0.02), seeded())
+    at_the_door, clean = asked[0], asked[1]
+    assert found.queries.sum() == sum(asked) - at_the_door - clean
+    assert found.queries.max() == 40
+    assert found.queries.min() < 40
+
+
+def test_in_l2_a_linear_classifier_is_broken_exactly_within_its_distance(linear):
+    """For a linear model the least L2 distance to another class is margin / |difference of weights|_2."""
+    model, x, y, _ = linear
+    with torch.no_grad():
+        logits, weight = model(x), model[1].weight
+        gaps = logits.gather(1, y[:, None]) - logits
+        widths = (weight[y][:, None] - weight[None]).norm(dim=2)
+        distance = torch.where(torch.arange(3) == y[:, None], torch.inf, gaps / widths).amin(1)
+    found = FAB(steps=20)(model, x, y, L2(0.0), seeded())
+    ratio = L2(0.0).distance(found, x) / distance
+    assert ratio.min() >= 1 - 1e-3
+    assert ratio.max() <= 1.02
+    for attack in (APGD(loss="dlr-targeted"), AutoAttack(queries=20)):
+        for factor, broken in ((0.98, False), (1.03, True)):
+            attacked = attack(model, x, y, L2(distance * factor), seeded())
+            assert ((model(attacked).argmax(1) != y) == broken).all()
+
+
+def test_square_in_l2_uses_the_whole_radius_and_breaks_more_with_more_queries():
+    model, x, y = curved()
+    x = x.clamp(0.3, 0.7)
+    y = model(x).argmax(1)
+    found = [Square(queries=queries)(model, x, y, L2(0.1), seeded()) for queries in (1, 50, 400)]
+    broken = [model(one).argmax(1) != y for one in found]
+    assert not (broken[0] & ~broken[1]).any()
+    assert not (broken[1] & ~broken[2]).any()
+    assert broken[2].sum() > broken[0].sum()
+    assert torch.allclose(L2(0.1).distance(found[2], x), torch.tensor(0.1), atol=1e-4)
+
+
+def test_an_ensemble_tells_which_member_broke_an_image():
+    model, x, y = curved()
+    ball, attack = Linf(0.02), AutoAttack(steps=10, queries=200)
+    found = attack.find(model, x, y, ball, seeded())
+    wrong = model(found.images).argmax(1) != y
+    assert torch.equal(found.member >= 0, wrong)
+    assert list(attack.members()) == ["apgd-ce", "apgd-t", "fab-t", "square"]
+    first = ~(model(APGD(steps=10)(model, x, y, ball, seeded())).argmax(1) == y)
+    assert torch.equal(found.member == 0, first)

@@ -25,7 +25,7 @@ def test_changes_reach_every_run():
 
 def test_sections_share_their_runs():
     ids = [{spec.id for spec in study.request(section).specs} for section in study.SECTIONS]
-    assert ids[0] == ids[1]
+    assert ids[0] == ids[1] >= ids[2]
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,8 @@ def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="As `class
     out = Console(width=None if sys.stdout.isatty() else 160)
     out.print(f"{folders[run_id]}\n{Spec.from_json(history.attrs['spec'])}", highlight=False, soft_wrap=True)
     for path in sorted((folders[run_id] / "outcomes").glob("*.nc")):
-        count = metrics.counts(results.load(path, store.OUTCOMES))
+        data = results.load(path, store.OUTCOMES)
+        count = metrics.counts(data)
         rates, bounds = metrics.accuracy(count), intervals.wilson(count)
         table = Table("class", "images", "accuracy, %", "95 % interval", title=path.stem, title_justify="left", box=None)
         for label in count.label.values:
@@ -80,6 +81,8 @@ def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="As `class
             low, value, high = intervals.bootstrap(count, metrics.MEASURES[name]).values
             table.add_row(name, "", f"{value:.1f}", f"{low:.1f} to {high:.1f}")
         out.print(table)
+        for sentence, figure in results.concerns(data).items():
+            out.print(f"to doubt: {sentence} ({figure})", style="yellow", highlight=False)
 
 
 @app.command("render")
@@ -89,6 +92,7 @@ def render_notebook(
 ) -> None:
     """Execute one notebook with other parameters into build/notebooks/; the page of the book stays as it is."""
     from classwise import book, notebooks, study
+    from classwise.places import build_folder
     from classwise.run import pool
 
     source = notebooks.find(notebook)
@@ -98,9 +102,9 @@ def render_notebook(
     if name in study.SECTIONS:
         request = study.request(name, **given)
         pool.ensure(request.asked, mend=True, console=console)
-    target = book.build_folder() / "notebooks" / f"{name}.ipynb"
+    target = build_folder() / "notebooks" / f"{name}.ipynb"
     console.print(f"executing {name}")
-    notebooks.execute(source, target, given, book.build_folder() / "failed" / f"{name}.ipynb")
+    notebooks.execute(source, target, given, build_folder() / "failed" / f"{name}.ipynb")
     notebooks.standalone(target, target.with_suffix(".html"), book.scripts(), book.style())
     print(target, target.with_suffix(".html"), sep="\n")
 
@@ -120,7 +124,7 @@ def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> N
     from functools import partial
     from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
-    from classwise.book import build_folder
+    from classwise.places import build_folder
 
     folder = build_folder() / "html"
     if not (folder / "index.html").exists():

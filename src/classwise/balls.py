@@ -83,7 +83,8 @@ class Linf(Ball):
 
     def ascend(self, x: Tensor, gradient: Tensor, step: float | Tensor) -> Tensor:
         """Return `x` moved uphill: every pixel by `step` along the sign of its gradient."""
-        return x + _all(step, x) * gradient.sign()
+        # torch.sign takes nan for 0: an attack on broken gradients would stand still, and its victim look robust.
+        return x + _all(step, x) * (gradient.sign() + 0 * gradient)
 
     def project(self, x: Tensor, centre: Tensor) -> Tensor:
         """Return the nearest image to `x` in the ball round `centre` and in [0, 1]."""

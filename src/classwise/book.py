@@ -16,9 +16,9 @@ from altair.utils._importers import vl_version_for_vl_convert
 from altair.vegalite.v6 import display
 from rich.console import Console
 
-from classwise import notebooks, results, study
+from classwise import benches, notebooks, results, study
 from classwise.errors import UserError, unknown
-from classwise.places import checkout
+from classwise.places import build_folder, checkout
 from classwise.run import pool, store
 
 # Altair's page template loads nothing from the network where VEGA_DEBUG already names its versions. Charts are drawn as SVG, on a
@@ -65,11 +65,6 @@ window.VEGA_DEBUG = {vega_version: "%s", vegalite_version: "%s", vegaembed_versi
 """
 
 
-def build_folder() -> Path:
-    """Return the folder of everything that is made from sources and results."""
-    return checkout() / "build"
-
-
 def _digest(parts: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
     for part in parts:
@@ -113,7 +108,8 @@ def _fingerprint(name: str, scale: str) -> str:
             for evaluation in (None, *request.evaluations):
                 data = store.find(spec, evaluation and evaluation.of(spec))
                 created.append(f"{spec.id} {data.attrs['created'] if data is not None else ''}".encode())
-    return _digest([source, scale.encode(), *(path.read_bytes() for path in _code()), *created])
+    files = [*_code(), *(benches.files() if name == "performance" else [])]
+    return _digest([source, scale.encode(), *(path.read_bytes() for path in files), *created])
 
 
 def _marked(mark: Path) -> str | None:

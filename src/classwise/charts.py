@@ -235,6 +235,26 @@ def seeds(accuracy: xr.DataArray, column: str = "defence") -> Any:
     )
 
 
+def ratios(bench: pd.DataFrame) -> Any:
+    """Return how many times as long as ours each peer takes, beside the line of equal time; `bench` as `benches.load` has it."""
+    name, where = alt.Y("name:N", sort=list(dict.fromkeys(bench["name"])), title=None), alt.Color("machine:N", title=None)
+    tips = ["name:N", "peer:N", "machine:N", alt.Tooltip("ratio:Q", format=".2f"), "ours_s:Q", "peer_s:Q", "created:N"]
+    scale = alt.Scale(type="log", domainMin=min(0.5, bench["ratio"].min()))
+    dots = (
+        alt.Chart(bench)
+        .mark_point(size=80, filled=True)
+        .encode(
+            x=alt.X("ratio:Q", scale=scale, title="seconds of the peer over ours (log)"),
+            y=name,
+            color=where,
+            shape=alt.Shape("peer:N", title=None),
+            tooltip=tips,
+        )
+    )
+    equal = alt.Chart(pd.DataFrame({"x": [1]})).mark_rule(strokeDash=[4, 3], color="#888").encode(x="x:Q")
+    return alt.layer(equal, dots).properties(width=420, height=alt.Step(26))
+
+
 def table(measures: Mapping[str, xr.DataArray], digits: int = 1) -> pd.DataFrame:
     """Return measures with the dimension bound ("low", "value", "high") as a table: "71.4 [69.0, 73.5]"."""
 

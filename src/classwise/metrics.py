@@ -25,6 +25,44 @@ def counts(outcomes: xr.Dataset) -> xr.DataArray:
     return count.rename("count")
 
 
+def worst_case(outcomes: xr.Dataset, over: str = "attack") -> xr.Dataset:
+    """Return outcomes in which an image is broken where any of the attacks along `over` broke it.
+
+    The answer is that under the first attack which did, else under the first that was tried: a reduction of outcomes, image by
+    image, never a mean of robust accuracies.
+    """
+    said = 2 * outcomes.flipped + (outcomes.truth >= 0)
+    first = said.argmax(over)
+    return outcomes[["truth", "answer", "flipped"]].isel({over: first}).drop_vars(over)
+
+
+def with_worst_case(outcomes: xr.Dataset, name: str, over: str = "attack") -> xr.Dataset:
+    """Return the same outcomes with their worst case as one more attack of that name."""
+    worst = worst_case(outcomes, over).expand_dims({over: [name]})
+    return xr.concat([outcomes[["truth", "answer", "flipped"]], worst], over).assign_coords(predicted=outcomes.predicted)
+
+
+def strongest(outcomes: xr.Dataset, over: str) -> xr.Dataset:
+    """Return for each network the outcomes under the setting along `over` that leaves the lowest robust accuracy.
+
+    The coordinate `over` tells which (Tian 2021, section 5: the best 1 / T of each model). It is a choice that the attacker makes
+    on these very images: report all settings beside it.
+    """
+    broken = outcomes.flipped.sum("image") / (outcomes.truth >= 0).sum("image")
+    return outcomes.isel({over: broken.fillna(-1).argmax(over)})
+
+
+def lead(outcomes: xr.Dataset, black: str, white: str) -> xr.DataArray:
+    """Return the share of images, in percent, that a black-box attack breaks and a white-box attack does not.
+
+    More than a few mean that gradients mislead the white-box attack: its robust accuracy is not to be believed.
+    """
+    alone = outcomes.flipped.sel(attack=black, drop=True) & ~outcomes.flipped.sel(attack=white, drop=True)
+    asked = (outcomes.truth.sel(attack=black, drop=True) >= 0).sum("image")
+    share: xr.DataArray = 100 * alone.sum("image") / asked
+    return share.rename("lead")
+
+
 def forms(count: xr.DataArray) -> xr.DataArray:
     """Return counts with the dimension `images_are` ("clean", "attacked") in place of `attack`.
 

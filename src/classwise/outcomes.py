@@ -167,7 +167,7 @@ def soundness(model: nn.Module, images: Images, attack: Attack, found: Outcomes)
     cross-entropy vanishes altogether. randomised: the largest difference between logits of the same images, asked twice.
     batch_dependent: the same, asked in another batch. probabilities: whether the answers look like probabilities.
     training: the layers that stay in train mode. farthest, darkest, brightest: what the attacked images reach; outside: how many
-    lie outside the ball. broken_by: how many images each member of an ensemble broke.
+    lie outside the ball though the attack should keep within. broken_by: how many images each member of an ensemble broke.
     """
     some = images.take(torch.arange(min(_LOOKED_AT, len(images)), device=images.pixels.device))
     x, y = some.batch(slice(None))
@@ -188,7 +188,7 @@ def soundness(model: nn.Module, images: Images, attack: Attack, found: Outcomes)
         "farthest": float(found.distance.max()),
         "darkest": float(found.pixels[:, 0].min()),
         "brightest": float(found.pixels[:, 1].max()),
-        "outside": int((~found.inside).sum()),
+        "outside": int((~found.inside).sum()) if attack.confined else 0,
     }
     if found.member is not None:
         names = attack.members()  # type: ignore[attr-defined]

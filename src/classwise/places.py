@@ -20,3 +20,8 @@ def data_folder() -> Path:
 def images_folder() -> Path:
     """Return the folder of downloaded images: CLASSWISE_IMAGES, by default images/ in the data folder."""
     return Path(os.environ.get("CLASSWISE_IMAGES") or data_folder() / "images")
+
+
+def build_folder() -> Path:
+    """Return the folder of everything that is made from sources and results."""
+    return checkout() / "build"

@@ -43,10 +43,12 @@ Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, com
 also carry checks (JSON): what makes them believable or not, as `outcomes.soundness` tells it; `concerns` reads it.
 """
 
+import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -157,6 +159,37 @@ def load(path: Path, schema: str) -> xr.Dataset:
         return check(data, schema, str(path))
     except Damaged as error:
         raise Damaged(f"{error}; {advice}") from None
+
+
+# From these shares on, what is told of an evaluation is a reason to doubt it.
+_MASKED = 0.01
+_NOISE = 1e-4
+
+
+def concerns(data: xr.Dataset) -> dict[str, str]:
+    """Return what speaks against believing stored outcomes: sentences, each with its figure; empty where nothing does.
+
+    The checks are those of `outcomes.soundness`; an attack that fails on broken gradients looks like a robust network.
+    """
+    told: dict[str, Any] = json.loads(data.attrs.get("checks") or "{}")
+    if not told:
+        return {}
+    noise = _NOISE * max(told["spread"], 1e-6)
+    broken = told.get("broken_by", {})
+    black = sum(broken.get(name, 0) for name in BLACK_BOX)
+    doubts = {
+        "gradients vanish, and an attack stands still": (
+            told["zero_gradients"] > _MASKED,
+            f"{told['zero_gradients']:.0%}",
+        ),
+        "the answers change when asked again": (told["randomised"] > noise, f"by {told['randomised']:.2g}"),
+        "the answer to an image hangs on its batch": (told["batch_dependent"] > 100 * noise, f"by {told['batch_dependent']:.2g}"),
+        "the answers look like probabilities": (told["probabilities"], "all in [0, 1], summing to 1"),
+        "layers stay in train mode": (told["training"], ", ".join(told["training"][:3])),
+        "attacked images left the ball and count as unbroken": (told["outside"], str(told["outside"])),
+        "images fall to the black-box attack alone": (black > _MASKED * data.sizes["image"], f"{black} of {data.sizes['image']}"),
+    }
+    return {sentence: figure for sentence, (speaks, figure) in doubts.items() if speaks}
 
 
 def mock(

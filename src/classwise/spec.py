@@ -5,11 +5,11 @@ Names of datasets, models, attacks and defences are checked by `run`, which know
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, Self, get_type_hints
 
 from classwise.errors import UserError, unknown
@@ -243,6 +243,11 @@ class Evaluation(_Plain):
         """Return the evaluation with the run's own radius and norm where it states none."""
         norm = self.norm or spec.norm
         return replace(self, eps=spec.eps if self.eps is None else radius(self.eps, norm, "eval_eps"), norm=norm)
+
+    def grid(self, **options: Sequence[Scalar]) -> "tuple[Evaluation, ...]":
+        """Return an evaluation for each combination of the given values of the attack's options."""
+        mixes = (dict(zip(options, values, strict=True)) for values in product(*options.values()))
+        return tuple(replace(self, options={**self.options, **mix}) for mix in mixes)
 
     @property
     def name(self) -> str:

@@ -54,9 +54,19 @@ SCALES: dict[str, Scale] = {
 
 _UNDER_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
 
+# From weak to strong; the slow ones cut down to a budget of seconds.
+_ATTACKS = (
+    *(Evaluation(attack=name) for name in ("clean", "fgsm", "pgd-20", "margin-20", "temperature-pgd-20", "apgd-ce", "strong")),
+    Evaluation(attack="square", options={"queries": 500}),
+    Evaluation(attack="n-attack", options={"steps": 30, "population": 50}),
+    Evaluation(attack="cw", options={"goal": "inside", "rounds": 2, "steps": 100}),
+    *(Evaluation(attack=name, precision="bfloat16") for name in ("pgd-20", "apgd-ce")),
+)
+
 SECTIONS: dict[str, Section] = {
     "tian2021/4-1-class-bias": Section("Class-biased learning", ("standard", "pgd-at", "trades"), _UNDER_PGD),
     "tian2021/4-2-class-relations": Section("The relations among classes", ("standard", "pgd-at", "trades"), _UNDER_PGD),
+    "performance": Section("How strong and how fast the attacks are", ("pgd-at",), _ATTACKS),
 }
 
 

@@ -5,6 +5,7 @@
     examples(spec, evaluation)      a few images with their attacked forms
     attacker(spec, evaluation)      a function that attacks chosen images now
     summary(specs, evaluations, data)   what was run, asked and found where
+    doubts(data)                        what speaks against believing them
     sources(data)                   where the numbers of a Dataset come from
 
 A run lives in data/runs/<dataset>/<model>/<defence>-<id>/ and is looked for there first, then in data/recorded/. What is there is
@@ -12,6 +13,6 @@ never computed again, what is missing is computed first (`run.pool`, several run
 run wait for each other.
 """
 
-from classwise.run.collect import attacker, examples, history, outcomes, sources, summary
+from classwise.run.collect import attacker, doubts, examples, history, outcomes, sources, summary
 
-__all__ = ["attacker", "examples", "history", "outcomes", "sources", "summary"]
+__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "sources", "summary"]

@@ -3,6 +3,7 @@
 Torch is imported only where something is computed: reading what is there takes no more than xarray.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -137,7 +138,18 @@ def _sources(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, str
     names = ("schema", "version", "commit", "torch", "device", "threads")
     attrs = {name: ", ".join(sorted({str(data.attrs[name]) for _, data in rows})) for name in names}
     created = sorted(str(data.attrs["created"]) for _, data in rows)
+    attrs["concerns"] = json.dumps(_concerns(rows))
     return attrs | {"created": created[0] if created[0] == created[-1] else f"{created[0]} to {created[-1]}"}
+
+
+def _concerns(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, list[str]]:
+    """Return what speaks against believing the outcomes, with the attacks and defences that it is said of."""
+    found: dict[str, list[str]] = {}
+    for key, data in rows:
+        for sentence in results.concerns(data):
+            name = f"{key['defence']} under {key.get('attack', 'its probe')}"
+            found[sentence] = list(dict.fromkeys([*found.get(sentence, []), name]))
+    return found
 
 
 def examples(spec: Spec, evaluation: Evaluation, per_class: int = 4) -> xr.Dataset:
@@ -192,7 +204,15 @@ def summary(specs: Sequence[Spec], evaluations: Sequence[Evaluation], data: xr.D
     probed = f"measured after every {first.measure} epochs by {first.probe}"
     ended = f"at the end by {', '.join(one.attack for one in asked)} at eps {last.eps} on {images} images ({last.split})"
     found = sources(data)
-    return f"{runs}; {probed}, {ended}. {found[0].upper()}{found[1:]}."
+    return f"{runs}; {probed}, {ended}. {found[0].upper()}{found[1:]}. {doubts(data)}"
+
+
+def doubts(data: xr.Dataset) -> str:
+    """Return in a sentence or a few what speaks against believing the outcomes of a combined Dataset."""
+    said = json.loads(data.attrs.get("concerns") or "{}")
+    if not said:
+        return "The checks of believability (`outcomes.soundness`) found nothing."
+    return "To doubt: " + "; ".join(f"{sentence} ({', '.join(names)})" for sentence, names in said.items()) + "."
 
 
 def sources(data: xr.Dataset) -> str:

@@ -1,0 +1,219 @@
+"""How fast our attacks are beside those of other packages: `make bench`, or `python -m tests.benchmarks.bench`.
+
+Each comparison runs both sides in turn in one process (ours, theirs, ours, theirs, ...) and takes the median of the ratios. Both
+sides end with the float32 verdict of the model itself; "agreement" is the share of images with the same verdict.
+"""
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from classwise import models, outcomes, study
+from classwise.attacks import PGD, Attack, AutoAttack
+from classwise.attacks.ascent import cross_entropy, slope
+from classwise.attacks.attack import frozen
+from classwise.balls import Linf
+from classwise.folding import searchable
+from classwise.images import Images
+from classwise.run import compute, pool, questions, store
+
+from . import peers
+
+Side = Callable[[], Tensor]  # returns which images are broken: (n,) bool
+
+
+def timed(side: Side) -> tuple[Tensor, float]:
+    """Return what a side finds and its seconds."""
+    started = time.perf_counter()
+    found = side()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return found, time.perf_counter() - started
+
+
+def against(ours: Side, theirs: Side, peer: str, rounds: int, *, warm: bool = True) -> dict[str, Any]:
+    """Return the median of the ratios of seconds, theirs to ours, over so many rounds, and how the verdicts agree."""
+    if warm:  # the first calls pay for what is set up once
+        ours(), theirs()
+    seconds: list[tuple[float, float]] = []
+    for _ in range(rounds):
+        (mine, quick), (other, slow) = timed(ours), timed(theirs)
+        seconds.append((quick, slow))
+    return {
+        "ratio": statistics.median(slow / quick for quick, slow in seconds),
+        "ours_s": statistics.median(quick for quick, _ in seconds),
+        "peer_s": statistics.median(slow for _, slow in seconds),
+        "peer": peer,
+        "agreement": float((mine == other).float().mean()),
+        "images": len(mine),
+        "robust_ours": 100 * float((~mine).float().mean()),
+        "robust_peer": 100 * float((~other).float().mean()),
+        "rounds": rounds,
+    }
+
+
+def ours(model: torch.nn.Module, data: Images, attack: Attack, eps: float, precision: str = "float32") -> Side:
+    """Return our side: the evaluation as the project does it, all images in one batch."""
+    return lambda: outcomes.evaluate(model, data, attack, Linf(eps), batch=len(data), precision=precision).flipped
+
+
+def theirs(model: torch.nn.Module, data: Images, eps: float, attack: peers.Peer, **settings: Any) -> Side:
+    """Return a peer's side: its attack, then the verdict."""
+    x, y = data.batch(slice(None))
+
+    def side() -> Tensor:
+        attacked = attack(model, x, y, eps, **settings)
+        with torch.no_grad():
+            inside = Linf(eps).contains(attacked, x).view(-1, 1, 1, 1)
+            return model(torch.where(inside, attacked, x)).argmax(1) != y
+
+    return side
+
+
+def _coloured(count: int, device: torch.device) -> Images:
+    pixels = torch.randint(0, 256, (count, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    return Images(pixels, torch.arange(count) % 10, torch.arange(count), tuple("0123456789")).to(device)
+
+
+def _answered(model: torch.nn.Module, data: Images) -> Images:
+    """Return the images with the model's own answers as labels, so that none is lost before the attack."""
+    with torch.no_grad():
+        labels = model(data.batch(slice(None))[0]).argmax(1)
+    return Images(data.pixels, labels, data.index, data.classes)
+
+
+def forced(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
+    """PGD-20 on a CIFAR ResNet-18, every step for every image: ours with a folded bfloat16 search, and in float32."""
+    data = _coloured(50 if device.type == "cpu" else 1000, device)
+    model = models.build("resnet18", data, 64)
+    for _ in range(2):  # batch norm must have seen something
+        model(data.batch(slice(0, 50))[0])
+    data, eps = _answered(model.eval(), data), 1 / 255
+    attack, walk = PGD(steps=20, step=eps / 8), {"steps": 20, "step": eps / 8, "random_start": True}
+    found = {}
+    for precision, suffix in (("bfloat16", ""), ("float32", "_float32")):
+        for peer in ("torchattacks", "foolbox"):
+            if peer in peers.found():
+                other = theirs(model, data, eps, peers.PEERS["pgd"][peer], **walk)
+                found[f"pgd20_forced{suffix}/{peer}"] = against(ours(model, data, attack, eps, precision), other, peer, rounds)
+    found["ascent_overhead"] = overhead(model, data, rounds)
+    return found
+
+
+def overhead(model: torch.nn.Module, data: Images, rounds: int) -> dict[str, Any]:
+    """The time of a step of PGD over that of the bare forward pass and backward pass to the input, on the same network."""
+    x, y = data.batch(slice(None))
+    network, generator = searchable(model, x[:8]), torch.Generator(x.device)
+    attack = PGD(steps=10)
+
+    def steps() -> Tensor:
+        return attack.craft(network, x, y, Linf(0.03), generator)
+
+    def bare() -> Tensor:
+        with frozen(network):
+            for _ in range(10):
+                slope(network, x, y, cross_entropy)
+        return x
+
+    entry = against(steps, bare, "bare forward and backward", rounds)
+    # Said the other way round: how many times the bare passes a step costs.
+    return {
+        "ratio": 1 / entry["ratio"],
+        "ours_s": entry["ours_s"] / 10,
+        "peer_s": entry["peer_s"] / 10,
+        "peer": entry["peer"],
+    } | {
+        "agreement": None,
+        "rounds": rounds,
+    }
+
+
+def digits() -> tuple[torch.nn.Module, Images, float]:
+    """Return the adversarially trained digits network of the book, the images it has not seen, and the radius."""
+    spec = study.request("tian2021/4-1-class-bias", defences=["pgd-at"], seeds=[0]).specs[0]
+    pool.ensure([(spec, ())], workers=1)
+    return questions.model_of(spec), compute.split(spec, "test"), 0.2
+
+
+def robust(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
+    """PGD-20 robust accuracy of the adversarially trained digits network, searched in float32 and in bfloat16."""
+    found, (model, data, eps) = {}, digits()
+    attack, walk = PGD(steps=20, success="any"), {"steps": 20, "step": 2.5 * eps / 20, "random_start": True}
+    for precision, suffix in (("float32", ""), ("bfloat16", "_bfloat16")):
+        for peer in ("torchattacks", "foolbox"):
+            if peer in peers.found():
+                other = theirs(model, data, eps, peers.PEERS["pgd"][peer], **walk)
+                mine = ours(model, data, attack, eps, precision)
+                found[f"pgd20_eval{suffix}/{peer}"] = against(mine, other, peer, 5 * rounds)
+    return found
+
+
+def whole(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
+    """AutoAttack on 200 images of the same network: 100 steps an ascent, 5,000 queries."""
+    if "torchattacks" not in peers.found():
+        return {}
+    model, data, eps = digits()
+    some, budget = data.take(torch.arange(200, device=data.labels.device)), {"steps": 100, "queries": 5000}
+    other = theirs(model, some, eps, peers.PEERS["autoattack"]["torchattacks"], **budget)
+    entry = against(ours(model, some, AutoAttack(**budget), eps), other, "torchattacks", max(1, rounds // 3), warm=False)
+    return {"autoattack_eval/torchattacks": entry}
+
+
+def headlines(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the measurements with one under each plain name: that against the fastest peer."""
+    heads: dict[str, dict[str, Any]] = {}
+    for name, entry in found.items():
+        head = name.split("/")[0]
+        if head not in heads or entry["peer_s"] < heads[head]["peer_s"]:
+            heads[head] = entry
+    return heads | found
+
+
+def table(found: dict[str, dict[str, Any]]) -> Table:
+    """Return the measurements as a table for the terminal."""
+    shown = Table(title="seconds of a peer over ours; ascent_overhead: of a step over its bare passes")
+    for name in ("", "peer", "ratio", "ours, s", "theirs, s", "same verdicts", "robust: ours", "theirs"):
+        shown.add_column(name, justify="left" if name in ("", "peer") else "right")
+    for name, entry in found.items():
+        if "/" in name or entry["agreement"] is None:
+            shares = [f"{entry[key]:.1f} %" if key in entry else "" for key in ("robust_ours", "robust_peer")]
+            same = "" if entry["agreement"] is None else f"{100 * entry['agreement']:.1f} %"
+            times = [f"{entry[key]:.3g}" for key in ("ours_s", "peer_s")]
+            shown.add_row(name, entry["peer"], f"{entry['ratio']:.2f}", *times, same, *shares)
+    return shown
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="where to write the measurements")] = Path("build/bench.json"),
+    rounds: Annotated[int, typer.Option(help="how often both sides run")] = 3,
+    only: Annotated[list[str] | None, typer.Option(help="pgd20_forced, pgd20_eval, autoattack_eval; all by default")] = None,
+) -> None:
+    """Measure, print a table and write it."""
+    device, console, versions = compute.device(), Console(width=150), peers.found()
+    missing: Sequence[str] = [name for name in peers.PACKAGES if name not in versions and name != "ART"]
+    console.print(f"peers: {versions or 'none'}" + (f"; not installed: {', '.join(missing)}" if missing else ""), highlight=False)
+    found: dict[str, dict[str, Any]] = {}
+    for name, part in {"pgd20_forced": forced, "pgd20_eval": robust, "autoattack_eval": whole}.items():
+        if only is None or name in only:
+            found |= part(device, rounds)
+    about = dict(zip(("device", "threads"), compute.where(), strict=True))
+    about |= {"torch": torch.__version__, "commit": store.commit(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
+    kept = {name: entry | about for name, entry in headlines(found).items()}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(kept, indent=1) + "\n")
+    console.print(table(found))
+    console.print(f"written to {out}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

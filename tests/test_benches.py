@@ -1,0 +1,81 @@
+"""What `make bench` writes is read back, and the benchmark itself runs, small."""
+
+import json
+
+import pytest
+import torch
+from benchmarks import bench, peers
+from torch import nn
+
+from classwise import benches, charts
+from classwise.attacks import PGD
+from classwise.errors import UserError
+from classwise.images import Images
+
+ENTRY = {
+    "ratio": 2.0,
+    "ours_s": 1.0,
+    "peer_s": 2.0,
+    "agreement": 1.0,
+    "device": "a machine",
+    "threads": 2,
+    "created": "2026-01-01",
+}
+MEASURED = {
+    "pgd20_eval": ENTRY | {"peer": "foolbox"},
+    "pgd20_eval/foolbox": ENTRY | {"peer": "foolbox"},
+    "pgd20_eval/torchattacks": ENTRY | {"peer": "torchattacks", "ratio": 3.0},
+    "ascent_overhead": ENTRY | {"peer": "bare forward and backward", "agreement": None},
+}
+
+
+@pytest.fixture
+def machine(tmp_path, data, monkeypatch):
+    monkeypatch.setattr(benches, "build_folder", lambda: tmp_path / "build")
+    (tmp_path / "build").mkdir()
+    (data / "recorded" / "bench").mkdir(parents=True)
+    return tmp_path / "build" / "bench.json", data / "recorded" / "bench" / "other.json"
+
+
+def test_nothing_measured_is_a_table_without_rows(machine):
+    assert len(benches.load()) == 0
+    assert "ratio" in benches.load()
+
+
+def test_measurements_of_here_and_elsewhere_stand_side_by_side(machine):
+    for path in machine:
+        path.write_text(json.dumps(MEASURED))
+    found = benches.load()
+    assert found.groupby("machine").size().to_dict() == {"here: a machine, 2 threads": 3, "a machine, 2 threads": 3}
+    assert sorted(found[found.name == "pgd20_eval"].peer.unique()) == ["foolbox", "torchattacks"]
+    drawn = json.dumps(charts.ratios(found).to_dict())
+    assert "here: a machine" in drawn
+
+
+def test_a_file_of_something_else_is_named(machine):
+    machine[1].write_text('{"name": 3}')
+    with pytest.raises(UserError, match=r"other.json is no file of `make bench` .* delete it"):
+        benches.load()
+
+
+def test_the_benchmark_compares_both_sides_and_names_the_fastest_peer():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(48, 5)).eval()
+    data = Images(torch.randint(0, 256, (20, 3, 4, 4), dtype=torch.uint8), torch.arange(20) % 5, torch.arange(20), tuple("abcde"))
+    mine = bench.ours(model, data, PGD(steps=3, step=0.01, start="none"), 0.02)
+
+    def peer(model, x, y, eps, **settings):
+        return PGD(steps=3, step=0.01, start="none")(model, x, y, bench.Linf(eps), torch.Generator())
+
+    entry = bench.against(mine, bench.theirs(model, data, 0.02, peer), "itself", 3)
+    assert entry["agreement"] == 1.0
+    assert entry["robust_ours"] == entry["robust_peer"]
+    assert entry["ratio"] > 0
+    slow, fast = {**entry, "peer_s": 2.0, "peer": "slow"}, {**entry, "peer_s": 1.0, "peer": "fast"}
+    assert bench.headlines({"a/slow": slow, "a/fast": fast})["a"]["peer"] == "fast"
+    assert bench.table({"a/slow": slow}).row_count == 1
+
+
+def test_a_peer_that_is_not_installed_is_left_out(monkeypatch):
+    monkeypatch.setattr(peers, "found", dict)
+    assert bench.whole(torch.device("cpu"), 1) == {}

@@ -1,0 +1,83 @@
+"""What an attack says to images, labels, balls and models that do not fit."""
+
+import pytest
+import torch
+from torch import nn
+
+from classwise.attacks import ATTACKS, FGSM, PGD
+from classwise.balls import L2, Linf
+from classwise.errors import UserError
+
+X, Y = torch.rand(12, 3, 4, 4, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 5
+
+
+def network(*after):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(48, 5), *after).eval()
+
+
+def attacked(model=None, x=X, y=Y, ball=None, attack=None):
+    return (attack or PGD(steps=2))(model or network(), x, y, ball or Linf(0.1), torch.Generator().manual_seed(0))
+
+
+class Broken(nn.Module):
+    """Finite logits whose gradient is none."""
+
+    def forward(self, x):
+        flat = x.flatten(1)
+        return torch.stack([flat.sum(1), (flat - flat).sum(1).sqrt()], 1)
+
+
+class Bad(nn.Module):
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+    def forward(self, x):
+        return x.flatten(1)[:, :5] + self.value
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: attacked(x=X * 255), r"pixels must lie in \[0, 1\], got .* divide by 255"),
+        (lambda: attacked(x=X * 2 - 1), "normalise inside the model"),
+        (lambda: attacked(x=(X * 255).to(torch.uint8)), r"floating point in \[0, 1\], got torch.uint8; write x.float\(\) / 255"),
+        (lambda: attacked(x=X * torch.nan), r"pixels must lie in \[0, 1\], got nan"),
+        (lambda: attacked(x=X[:0], y=Y[:0]), "the batch is empty"),
+        (lambda: attacked(x=X[0]), r"shape \(n, channels, height, width\), got \(3, 4, 4\)"),
+        (lambda: attacked(y=Y + 3), "labels must lie in 0 to 4, the classes of the model; got 3 to 7"),
+        (lambda: attacked(y=Y - 1), "got -1 to 3"),
+        (lambda: attacked(y=Y.float()), "labels must be integers, got torch.float32"),
+        (lambda: attacked(y=Y[:5]), "for each of 12 images"),
+        (lambda: attacked(y=torch.rand(12, 7)), "of 7 classes, the model has 5"),
+        (lambda: attacked(y=torch.rand(12, 5), attack=ATTACKS["apgd-dlr"]), "needs labels, got target probabilities"),
+        (lambda: attacked(network().to("meta")), "the model is on meta, the images are on cpu"),
+        (lambda: attacked(network(nn.Softmax(1))), "returns probabilities .* leave the softmax out"),
+        (lambda: attacked(Bad(torch.inf).eval()), "logits are not finite"),
+        (lambda: attacked(Bad(torch.nan).eval()), "logits are not finite"),
+        (lambda: attacked(nn.Flatten().eval(), y=Y * 0, x=X[:, :1, :1, :1]), "two classes or more"),
+        (lambda: attacked(Broken().eval(), y=Y * 0), "not finite: the model's gradients are not"),
+        (lambda: attacked(ball=Linf(8.0)), "did you mean 8/255"),
+        (lambda: attacked(ball=Linf(torch.linspace(0, 4, 12))), "did you mean 4/255"),
+        (lambda: attacked(ball=L2(-1.0)), "a radius is 0 or more, got -1"),
+        (lambda: attacked(ball=Linf(torch.tensor([0.1, torch.nan] * 6))), "a radius is 0 or more"),
+        (lambda: attacked(ball=Linf(torch.ones(5) / 9)), r"one number or one per image, got shape \(5,\) for 12 images"),
+        (lambda: attacked(ball=L2(0.5), attack=ATTACKS["cw"]), "CW is defined for linf balls, got l2"),
+    ],
+)
+def test_slips_are_named_before_anything_is_attacked(call, says):
+    with pytest.raises(UserError, match=says):
+        call()
+
+
+def test_the_door_lets_in_what_fits():
+    assert attacked(ball=L2(8.0)).shape == X.shape
+    assert attacked(y=torch.rand(12, 5).softmax(1)).shape == X.shape
+    assert attacked(attack=ATTACKS["apgd-ce"], y=torch.rand(12, 5).softmax(1)).shape == X.shape
+
+
+def test_a_model_in_train_mode_is_not_looked_at():
+    model = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(48, 5)).train()
+    FGSM()(model, X, Y, Linf(0.1), torch.Generator().manual_seed(0))
+    assert model[0].num_batches_tracked == 1

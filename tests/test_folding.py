@@ -1,0 +1,114 @@
+"""A folded network answers as its original does, and gives way where it cannot."""
+
+import pytest
+import torch
+from torch import nn
+
+from classwise import folding, images, models
+from classwise.attacks.ascent import cross_entropy, slope
+from classwise.errors import UserError
+from classwise.images import Images
+
+PIXELS = torch.randint(0, 256, (40, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+SOME = Images(PIXELS, torch.arange(40) % 10, torch.arange(40), tuple("0123456789"))
+
+
+def settled(name, width=8):
+    """A network whose batch norms have seen something."""
+    model = models.build(name, SOME, width)
+    for _ in range(3):
+        model(SOME.batch(slice(None))[0])
+    return model.eval()
+
+
+def norms(model):
+    return sum(isinstance(layer, nn.BatchNorm2d) for layer in model.modules())
+
+
+@pytest.mark.parametrize(("name", "left"), [("small-cnn", 0), ("resnet18", 0), ("preact-resnet18", 9)])
+def test_folding_changes_nothing_but_the_work(name, left):
+    model = settled(name)
+    before = {key: value.double() for key, value in model.state_dict().items()}
+    # In float32 a pixel next to a kink of a ReLU may fall on its other side.
+    (x, y), model = SOME.batch(slice(None)), model.double()
+    x = x.double()
+    folded = folding.searchable(model, x)
+    assert folded is not model
+    used = {node.target for node in folded.graph.nodes if node.op == "call_module"}
+    assert sum(isinstance(folded.get_submodule(one), nn.BatchNorm2d) for one in used) == left < norms(model)
+    with torch.no_grad():
+        assert torch.allclose(folded(x), model(x), atol=1e-10)
+    gradients = [slope(one, x, y, cross_entropy)[1] for one in (folded, model)]
+    assert torch.allclose(*gradients, atol=1e-12, rtol=1e-6)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_bfloat16_is_near_and_its_gradients_are_float32():
+    model = settled("resnet18")
+    x, y = SOME.batch(slice(None))
+    narrow = folding.searchable(model, x, "bfloat16")
+    logits, gradient = slope(narrow, x, y, cross_entropy)
+    assert logits.dtype == gradient.dtype == torch.float32
+    exact = slope(model, x, y, cross_entropy)
+    assert 0 < (logits - exact[0]).abs().max() < 0.05 * exact[0].std()
+    assert (gradient.sign() == exact[1].sign()).float().mean() > 0.9
+    assert all(one.dtype == torch.float32 for one in model.state_dict().values() if one.is_floating_point())
+
+
+class Branching(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x) if x.mean() > 0.5 else -self.model(x)
+
+
+class Hooked(nn.Module):
+    """A network that a trace does not reproduce: it adds what a buffer says at the time."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.model(x) + self.calls
+
+
+@pytest.mark.parametrize("wrap", [Branching, Hooked])
+def test_a_network_that_cannot_be_traced_is_taken_as_it_is(wrap):
+    model = wrap(settled("small-cnn")).eval()
+    assert folding.searchable(model, SOME.batch(slice(0, 8))[0]) is model
+
+
+def test_a_network_without_batch_norm_is_taken_as_it_is():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)).eval()
+    assert folding.searchable(model, SOME.batch(slice(0, 8))[0]) is model
+
+
+def test_a_convolution_that_two_layers_read_is_not_folded():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+
+        def forward(self, x):
+            out = self.conv(x)
+            return (self.norm(out) + out).mean((2, 3))
+
+    model = Twice().eval()
+    assert folding.searchable(model, SOME.batch(slice(0, 8))[0]) is model
+
+
+def test_an_unknown_precision_is_named():
+    with pytest.raises(UserError, match="did you mean 'bfloat16'"):
+        folding.searchable(settled("small-cnn"), SOME.batch(slice(0, 8))[0], "float16")
+
+
+def test_digits_are_folded_too():
+    data = images.load("digits", "test")
+    model = models.build("small-cnn", data, 4).eval()
+    assert folding.searchable(model, data.batch(slice(0, 8))[0]) is not model
