@@ -1,16 +1,19 @@
 """Each objective against its formula, restated in float64, and the parts that a defence is made of."""
 
+from dataclasses import fields, replace
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from classwise import defences, images, models
-from classwise.attacks import PGD
+from classwise.attacks import ATTACKS, PGD, FriendlyPGD
 from classwise.balls import Linf
-from classwise.defences import DEFENCES
+from classwise.defences import DEFENCES, Defence
 from classwise.defences.adversary import Adversary
-from classwise.defences.calibrations import ClassWise, Uniform
-from classwise.defences.objectives import Adversarial, Standard, Trades
+from classwise.defences.averaging import Fawa
+from classwise.defences.calibrations import Cfa, ClassWise
+from classwise.defences.objectives import Adversarial, Cost, Mart, Standard, Trades, likeness
 from classwise.errors import UserError
 
 
@@ -24,48 +27,106 @@ def model():
     return models.build("small-cnn", images.load("digits", "train"), 4).train()
 
 
-def adversary(mode="eval", seed=0):
-    return Adversary(PGD(steps=3), Linf(0.1), mode, torch.Generator().manual_seed(seed))
+def adversary(mode="eval", seed=0, attack=None):
+    return Adversary(attack or PGD(steps=3), Linf(0.1), mode, torch.Generator().manual_seed(seed))
+
+
+def each(beta=6.0, margin=0.0, images=64, **changed):
+    """The settings of a batch whose classes are all alike."""
+    return replace(ClassWise.alike(images, 0.1, beta, torch.device("cpu"), margin), **changed)
 
 
 def gradients(model, loss):
-    return torch.cat([one.flatten() for one in torch.autograd.grad(loss, list(model.parameters()))])
+    return torch.cat([one.flatten() for one in torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)])
 
 
-def restated(name, model, x, y, attacked, beta):
-    """The published formulas, image by image, from probabilities."""
-    p, q = model(x).softmax(1), model(attacked).softmax(1)
-    own = torch.arange(len(y)), y
-    if name == "standard":
-        return -p[own].log()
-    if name == "pgd-at":
-        return -q[own].log()
-    return -p[own].log() + beta * (p * (p / q).log()).sum(1)
+class Watching(Adversary):
+    """An adversary that remembers what it made."""
+
+    def craft(self, *problem, **known):
+        made = super().craft(*problem, **known)
+        object.__setattr__(self, "made", made)
+        return made
 
 
-@pytest.mark.parametrize("name", DEFENCES)
+def entropies(p):
+    return -(p * p.log()).sum(1)
+
+
+# The published formulas, image by image, from the probabilities p of clean and q of attacked images and those of the labels.
+FORMULAS = {
+    "standard": lambda p, q, py, qy: -py.log(),
+    "pgd-at": lambda p, q, py, qy: -qy.log(),
+    "trades": lambda p, q, py, qy: -py.log() + 6 * (p * (p / q).log()).sum(1),
+    "trades-normalised": lambda p, q, py, qy: (-py.log() + 6 * (p * (p / q).log()).sum(1)) / 7,
+    "label-smoothing": lambda p, q, py, qy: -(0.9 * qy.log() + 0.1 * q.log().mean(1)),
+    "me-at": lambda p, q, py, qy: -qy.log() - 0.5 * entropies(q),
+    "me-trades": lambda p, q, py, qy: -py.log() + 15 * (p * (p / q).log()).sum(1) - entropies(p),
+    "mart": lambda p, q, py, qy: (
+        -qy.log() - (1.0001 - q.masked_fill(q == qy[:, None], 0).amax(1)).log() + 5 * (p * (p / q).log()).sum(1) * (1 - py)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
 def test_an_objective_and_its_gradient_are_the_formula(name, model, batch):
     x, y = batch
     model = model.double().eval()  # batch norm must not depend on who is in the batch
-    x, beta = x.double(), torch.full((64,), 6.0, dtype=torch.float64)
-    seen = []
+    objective, watching = DEFENCES[name].objective, Watching(PGD(steps=3), Linf(0.1), "eval", torch.Generator().manual_seed(0))
+    x = x.double()
+    cost = objective(model, x, y, each(objective.beta), watching)
+    p, q = model(x).softmax(1), model(getattr(watching, "made", x)).softmax(1)
+    own = torch.arange(len(y)), y
+    expected = FORMULAS[name](p, q, p[own], q[own])
+    assert torch.allclose(cost.loss, expected, rtol=1e-5, atol=1e-5)
+    assert torch.allclose(gradients(model, cost.loss.mean()), gradients(model, expected.mean()), atol=1e-5)
 
-    class Watching(Adversary):
-        def craft(self, *problem):
-            seen.append(super().craft(*problem))
-            return seen[-1]
 
+@pytest.mark.parametrize("name", ["pgd-he", "trades-he"])
+def test_hypersphere_embedding_is_its_formula(name, batch):
+    """Scale 10 or 15 on cosines, the margin .2 off the own one, and the attack on the scaled cosines without it."""
+    x, y = batch
+    objective = DEFENCES[name].objective
+    model = models.build("small-cnn", images.load("digits", "train"), 4, head="cosine").double().eval()
     watching = Watching(PGD(steps=3), Linf(0.1), "eval", torch.Generator().manual_seed(0))
-    cost = DEFENCES[name].objective(model, x, y, beta, watching)
-    expected = restated(name, model, x, y, seen[0] if seen else x, beta)
+    cost = objective(model, x.double(), y, each(objective.beta, objective.margin), watching)
+    own = torch.arange(len(y)), y
+
+    def cosines(pixels):
+        features = model.features(pixels)
+        across = features @ model.head.weight.T
+        return across / features.norm(dim=1, keepdim=True) / model.head.weight.norm(dim=1)
+
+    seen = cosines(x.double() if name == "trades-he" else watching.made)
+    shifted = objective.scale * seen
+    shifted[own] = objective.scale * (seen[own] - 0.2)
+    expected = -(shifted[own].exp() / shifted.exp().sum(1)).log()
+    if name == "trades-he":
+        p, q = (15 * cosines(one) for one in (x.double(), watching.made))
+        expected = expected + 6 * (p.softmax(1) * (p.softmax(1) / q.softmax(1)).log()).sum(1)
     assert torch.allclose(cost.loss, expected, atol=1e-10)
     assert torch.allclose(gradients(model, cost.loss.mean()), gradients(model, expected.mean()), atol=1e-9)
+    with torch.no_grad():
+        assert model(x.double()).abs().max() <= 1 + 1e-12
+
+
+def test_the_attack_on_a_cosine_head_sees_the_scale(batch):
+    """Unscaled cosines make a nearly uniform softmax, whose ascent is another."""
+    x, y = batch
+    model = models.build("small-cnn", images.load("digits", "train"), 4, head="cosine").eval()
+    objective = DEFENCES["pgd-he"].objective
+    watching = Watching(PGD(steps=3), Linf(0.1), "eval", torch.Generator().manual_seed(0))
+    objective(model, x, y, each(0, 0.2), watching)
+    scaled = PGD(steps=3).craft(objective.answering(model), x, y, Linf(0.1), torch.Generator().manual_seed(0))
+    bare = PGD(steps=3).craft(model, x, y, Linf(0.1), torch.Generator().manual_seed(0))
+    assert torch.equal(watching.made, scaled)
+    assert not torch.equal(watching.made, bare)
 
 
 def test_trades_attacks_the_divergence_from_the_clean_answer(model, batch):
     x, y = batch
     model.eval()
-    cost = Trades()(model, x, y, torch.ones(64), adversary())
+    cost = Trades()(model, x, y, each(1.0), adversary())
     with torch.no_grad():
         at_noise = F.kl_div(
             model(x + 0.1 * torch.randn_like(x).sign()).log_softmax(1), model(x).softmax(1), reduction="batchmean"
@@ -74,43 +135,191 @@ def test_trades_attacks_the_divergence_from_the_clean_answer(model, batch):
     assert at_attack > at_noise
 
 
-def test_trades_with_beta_zero_is_standard_training(model, batch):
+SAME = {
+    "TRADES with beta 0 is standard training": (Trades(), 0.0, Standard(), 0.0),
+    "normalised TRADES with beta 0 is standard training": (Trades(normalised=True), 0.0, Standard(), 0.0),
+    "ME-AT with entropy 0 is AT": (Adversarial(entropy=0), 0.0, Adversarial(), 0.0),
+    "ME-TRADES with entropy 0 is TRADES": (Trades(entropy=0), 6.0, Trades(), 6.0),
+    "no smoothing is AT": (Adversarial(smoothing=0), 0.0, Adversarial(), 0.0),
+    "a scale of 1 and no margin is AT": (Adversarial(scale=1, margin=0), 0.0, Adversarial(), 0.0),
+}
+
+
+@pytest.mark.parametrize("said", SAME)
+def test_golden_identities(said, model, batch):
     x, y = batch
     model.eval()
-    trades = Trades()(model, x, y, torch.zeros(64), adversary()).loss
-    standard = Standard()(model, x, y, torch.zeros(64), adversary()).loss
-    assert torch.allclose(trades, standard, atol=1e-6)
-    assert torch.allclose(gradients(model, trades.mean()), gradients(model, standard.mean()), atol=1e-6)
+    one, beta, other, its = SAME[said]
+    first = one(model, x, y, each(beta), adversary()).loss
+    second = other(model, x, y, each(its), adversary()).loss
+    assert torch.allclose(first, second, atol=1e-6)
+    assert torch.allclose(gradients(model, first.mean()), gradients(model, second.mean()), atol=1e-6)
+
+
+def test_normalised_trades_is_official_trades_divided(model, batch):
+    x, y = batch
+    model.eval()
+    official, normalised = (Trades(normalised=form)(model, x, y, each(6.0), adversary()).loss for form in (False, True))
+    assert torch.allclose(official, 7 * normalised, rtol=1e-5)
+
+
+def test_each_class_may_have_its_own_beta(model, batch):
+    x, y = batch
+    model.eval()
+    beta = torch.where(y == 5, 0.5, 6.0)
+    alike, apart = (Trades()(model, x, y, replace(each(), beta=some), adversary()) for some in (beta * 0 + 6, beta))
+    assert torch.equal(Trades()(model, x, y, each(6.0), adversary()).loss, alike.loss)
+    assert torch.allclose(alike.robust[y == 5], 12 * apart.robust[y == 5], rtol=1e-5)
+    assert torch.equal(alike.loss[y != 5], apart.loss[y != 5])
+
+
+def test_a_detached_divergence_has_the_same_loss_and_another_gradient(model, batch):
+    x, y = batch
+    model.eval()
+    both, one = (Trades(detached=form)(model, x, y, each(6.0), adversary()).loss for form in (False, True))
+    assert torch.equal(both, one)
+    assert not torch.allclose(gradients(model, both.mean()), gradients(model, one.mean()), atol=1e-4)
+
+
+def test_weights_multiply_the_terms_and_may_be_relative_to_the_batch():
+    natural, robust = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    settings = each(images=2, weight=torch.tensor([1.0, 3.0]), robust=torch.tensor([2.0, 6.0]))
+    cost = Cost(natural, None, None, robust)
+    assert cost.weighted(settings).loss.tolist() == [1 + 6, 6 + 24]
+    assert cost.weighted(settings, relative=True).loss.tolist() == [0.5 + 1.5, 3 + 6]
 
 
 @pytest.mark.parametrize(("mode", "moves"), [("eval", 1), ("train", 4)])
 def test_the_mode_of_the_attack_decides_how_often_the_running_statistics_move(model, batch, mode, moves):
     x, y = batch
-    Adversarial()(model, x, y, torch.zeros(64), adversary(mode))
+    Adversarial()(model, x, y, each(0.0), adversary(mode))
     assert int(model.body[1].num_batches_tracked) == moves
     assert model.training
 
 
-def test_trades_ends_on_the_clean_statistics(model, batch):
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_the_mode_of_a_scaled_network_comes_back(batch, mode):
     x, y = batch
+    model = models.build("small-cnn", images.load("digits", "train"), 4, head="cosine").train()
+    DEFENCES["trades-he"].objective(model, x, y, each(6.0, 0.2), adversary(mode))
+    assert all(layer.training for layer in model.modules())
+
+
+def seen_in_training(model):
     order = []
     model.body[0].register_forward_hook(lambda module, inputs, _: order.append(inputs[0]) if model.training else None)
-    Trades()(model, x, y, torch.ones(64), adversary())
+    return order
+
+
+def test_trades_ends_on_the_clean_statistics_and_mart_on_the_attacked(model, batch):
+    x, y = batch
+    order, clean = seen_in_training(model), (x - model.mean) / model.std
+    Trades()(model, x, y, each(1.0), adversary())
     assert len(order) == 2
-    assert torch.equal(order[-1], (x - model.mean) / model.std)
+    assert torch.equal(order[-1], clean)
+    Mart()(model, x, y, each(1.0), adversary())
+    assert len(order) == 4
+    assert torch.equal(order[2], clean)
+    assert not torch.equal(order[3], clean)
 
 
-def test_a_uniform_calibration_keeps_all_classes_alike():
-    start = ClassWise.alike(3, 0.1, 6.0, torch.device("cpu"))
-    assert start.radius.tolist() == pytest.approx([0.1] * 3)
-    assert start.weight.tolist() == [1.0] * 3
-    assert Uniform()(start, torch.eye(3)) is start
+def test_friendly_pgd_with_all_its_steps_is_pgd(model, batch):
+    x, y = batch
+    model.eval()
+    friendly, plain = FriendlyPGD(steps=5, tau=5), PGD(steps=5)
+    assert torch.equal(*(adversary(attack=one).craft(model, x, y) for one in (friendly, plain)))
+
+
+def test_friendly_pgd_stops_by_hand(batch):
+    """An image takes tau more steps once it is misclassified; one that begins misclassified takes just those."""
+    x = torch.full((3, 1, 1, 1), 0.5)
+
+    class Threshold(torch.nn.Module):
+        """Says class 1 above .62, and always asks to go up."""
+
+        def forward(self, x):
+            z = 100 * (x.flatten(1) - 0.62)
+            return torch.cat([-z, z], 1)
+
+    x[2] = 0.7
+    y = torch.zeros(3, dtype=torch.int64)
+    for tau, reached in ((0, [0.65, 0.65, 0.7]), (1, [0.7, 0.7, 0.75]), (9, [1.0, 1.0, 1.0])):
+        attack = FriendlyPGD(steps=10, step=0.05, tau=tau, start="none")
+        found = attack.search(Threshold(), x, y, Linf(0.9), torch.Generator())
+        assert found.flatten().tolist() == pytest.approx(reached), tau
+
+
+def test_tau_rises_with_the_training(model, batch):
+    attack = ATTACKS["friendly-10"]
+    taus = {epoch: attack.during((epoch - 0.5) / 120).tau for epoch in (1, 50, 51, 90, 91, 120)}
+    assert taus == {1: 0, 50: 0, 51: 1, 90: 1, 91: 2, 120: 2}
+    assert ATTACKS["friendly-10-constant"].during(1.0) == ATTACKS["friendly-10-constant"]
+    x, y = batch
+    model.eval()
+    late = replace(adversary(attack=attack), progress=0.99).craft(model, x, y)
+    assert torch.equal(late, adversary(attack=replace(attack, tau=2, rises="")).craft(model, x, y))
+    assert not torch.equal(late, adversary(attack=attack).craft(model, x, y))
+
+
+def test_friendly_trades_is_judged_by_the_labels(model, batch):
+    """An image that the model already gets wrong is left where it starts."""
+    x, y = batch
+    model.eval()
+    with torch.no_grad():
+        wrong = model(x).argmax(1) != y
+    assert wrong.any()
+    watching = Watching(FriendlyPGD(steps=3, start="none"), Linf(0.1), "eval", torch.Generator())
+    Trades()(model, x, y, each(6.0), watching)
+    assert torch.equal(watching.made[wrong], x[wrong])
+    assert not torch.equal(watching.made[~wrong], x[~wrong])
+
+
+def test_the_similarity_of_classes_is_the_cosine_of_their_mean_answers():
+    logits = torch.tensor([[2.0, 0, 0], [0, 2.0, 0], [3.0, 3.0, 0], [-1.0, 0, 0]])
+    found = likeness(logits, torch.tensor([0, 0, 1, 2]))
+    # Means (1, 1, 0), (3, 3, 0) and (-1, 0, 0): cosines 1, and two below 0.
+    assert float(found) == pytest.approx(1 / 3)
+    assert float(likeness(logits[:2], torch.tensor([0, 0]))) == 0
+
+
+def test_the_regulariser_adds_its_similarity(model, batch):
+    x, y = batch
+    model.eval()
+    plain, more = (Adversarial(similarity=weight)(model, x, y, each(0.0), adversary()) for weight in (0.0, 0.5))
+    assert torch.allclose(more.loss - plain.loss, 0.5 * likeness(plain.attacked, y).expand(64), atol=1e-6)
+
+
+def test_ldam_takes_its_margin_off_the_own_cosine(batch):
+    x, y = batch
+    model = models.build("small-cnn", images.load("digits", "train"), 4, head="cosine").eval()
+    margin = torch.linspace(0.1, 0.5, 10)[y]
+    cost = DEFENCES["ldam"].objective(model, x, y, replace(each(0.0), margin=margin), adversary())
+    shifted = cost.attacked - margin[:, None] * F.one_hot(y, 10)
+    assert torch.allclose(cost.loss, F.cross_entropy(30 * shifted, y, reduction="none"), atol=1e-5)
 
 
 def test_options_reach_the_part_that_has_them():
-    assert defences.build("trades", {"beta": 2}).beta == 2
-    assert defences.build("trades").beta == 6
-    assert defences.build("pgd-at").beta == 0
+    assert defences.build("trades", {"beta": 2}).objective.beta == 2
+    assert defences.build("trades").objective.beta == 6
+    assert defences.build("pgd-at").objective.beta == 0
+    fair = defences.build("trades-cfa", {"lambda1": 0.4, "threshold": 0.24, "beta": 3})
+    assert (fair.calibration.lambda1, fair.averaging.threshold, fair.objective.beta) == (0.4, 0.24, 3)
+
+
+@pytest.mark.parametrize("name", DEFENCES)
+def test_no_option_belongs_to_two_parts(name):
+    defence = DEFENCES[name]
+    names = [each.name for part in (defence.objective, defence.calibration, defence.averaging) for each in fields(part)]
+    assert len(names) == len(set(names))
+    assert defence.attack is None or not defence.objective.soft or not ATTACKS[defence.attack].labels_only
+    assert defence.head in models.HEADS
+    assert defence.watch in ATTACKS
+
+
+def test_a_defence_is_one_line_of_parts():
+    assert DEFENCES["trades-cfa"] == Defence(
+        Trades(normalised=True), "pgd-10-gaussian", Cfa(lambda1=0.3, lambda2=0.5), Fawa(decay=0.85, threshold=0.2)
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +329,23 @@ def test_options_reach_the_part_that_has_them():
         (lambda: defences.build("trades", {"betta": 1}), "did you mean 'beta'"),
         (lambda: defences.build("trades", {"beta": "six"}), "beta must be float, got 'six'"),
         (lambda: defences.build("trades", {"beta": -1}), "beta must be 0 or more"),
-        (lambda: defences.build("standard", {"beta": 1}), "takes no options"),
+        (lambda: defences.build("standard", {"beta": 1}), "unknown option of defence 'standard' 'beta'"),
+        (lambda: defences.build("pgd-at", {"smoothing": 1.0}), "smoothing must be 0 or more and below 1"),
+        (lambda: defences.build("pgd-he", {"scale": 0}), "scale must be above 0"),
+        (lambda: defences.build("me-at", {"entropy": -1}), "entropy must be 0 or more"),
+        (lambda: defences.build("at-ema", {"decay": 1.0}), "decay must be 0 or more and below 1"),
+        (lambda: defences.build("at-ema", {"statistics": "lost"}), "did you mean 'last'"),
+        (lambda: defences.build("at-ema", {"per": "steps"}), "did you mean 'step'"),
+        (lambda: defences.build("at-fawa", {"threshold": 20}), "threshold is an accuracy, 0 to 1"),
+        (lambda: defences.build("at-ccm", {"lambda1": -0.5}), "lambda1 must be 0 or more"),
+        (lambda: defences.build("at-ccm", {"calibrate_from": 10.0}), "share of the training"),
+        (lambda: defences.build("single-class-at", {"label": -1}), "number of a class"),
+        (lambda: defences.build("single-class-at", {"label": 10}).check(10), "class 10, which does not exist"),
+        (lambda: defences.build("trades-per-class", {"betas": "10:1"}).check(10), "class 10, which does not exist"),
+        (lambda: defences.build("free-at", {"replays": 0}), "replays must be 1 or more"),
+        (lambda: FriendlyPGD(tau=-1), "tau and omega must be 0 or more"),
+        (lambda: FriendlyPGD(rises="a/b"), "shares of the training"),
+        (lambda: FriendlyPGD(restarts=2), "one start"),
     ],
 )
 def test_slips_are_named(call, says):

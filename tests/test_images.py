@@ -1,7 +1,10 @@
 import os
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from PIL import Image
 
 from classwise import images
 from classwise.errors import UserError
@@ -109,3 +112,90 @@ def test_a_dataset_that_cannot_be_had_says_which_files_to_put_where(tmp_path, mo
     monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: (_ for _ in ()).throw(OSError("no network")))
     with pytest.raises(UserError, match=r"CIFAR10 is not in .* put cifar-10-batches-py/ there, or set CLASSWISE_IMAGES"):
         images.load("cifar10", "test")
+
+
+def numbered(count=64, size=9):
+    """Images whose pixels tell where they were: row x size + column + 1, alike in two channels."""
+    one = torch.arange(1, size * size + 1, dtype=torch.uint8).view(1, 1, size, size)
+    return one.expand(count, 2, -1, -1).contiguous()
+
+
+@pytest.mark.parametrize("name", ["crop-flip", "crop-flip-reflect"])
+def test_augmented_images_are_crops_of_the_padded_ones(name):
+    """Against padding by 4, cutting out and mirroring, one image at a time."""
+    pixels = numbered()
+    mode = "reflect" if name.endswith("reflect") else "constant"
+    padded = F.pad(pixels.float(), (4, 4, 4, 4), mode=mode).byte()
+    windows = {
+        (row, column, mirrored): padded[0, :, row : row + 9, column : column + 9].flip([2] * mirrored)
+        for row in range(9)
+        for column in range(9)
+        for mirrored in (False, True)
+    }
+    moved = images.AUGMENTATIONS[name](pixels, torch.Generator().manual_seed(0))
+    assert moved.shape == pixels.shape
+    assert moved.dtype == torch.uint8
+    found = [[key for key, window in windows.items() if torch.equal(one, window)] for one in moved]
+    assert all(found)
+    # A window that a mirror makes at the edge may be its own mirror image.
+    plain = [keys[0] for keys in found if len(keys) == 1]
+    assert len({key[:2] for key in plain}) > 25
+    assert 12 < sum(key[2] for key in plain) < 48
+
+
+def test_augmentation_follows_its_generator():
+    first, same, other = (images.crop_flip(numbered(), torch.Generator().manual_seed(seed)) for seed in (0, 0, 1))
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+
+
+def test_a_batch_is_augmented_only_when_asked():
+    data = images.load("digits", "train")
+    plain, labels = data.batch(slice(0, 32))
+    again, _ = data.batch(slice(0, 32), "none", torch.Generator())
+    moved, same = data.batch(slice(0, 32), "crop-flip", torch.Generator().manual_seed(0))
+    assert torch.equal(plain, again)
+    assert not torch.equal(plain, moved)
+    assert torch.equal(labels, same)
+    assert 0 <= moved.min() <= moved.max() <= 1
+
+
+def test_tiny_images_cannot_be_reflected():
+    with pytest.raises(UserError, match="use augment='crop-flip'"):
+        images.crop_flip(numbered(size=4), torch.Generator(), reflect=True)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Four digits as pseudo-labelled images."""
+    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
+    data = images.load("digits", "test")
+    for number, label in enumerate((3, 3, 8, 0)):
+        path = tmp_path / "found" / str(label) / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(data.pixels[number, 0].numpy()).save(path)
+    return tmp_path / "found"
+
+
+def test_pseudo_labelled_images_come_from_a_folder(folder):
+    data = images.load("digits", "test")
+    found = images.extra("found", data)
+    assert found.labels.tolist() == [0, 3, 3, 8]
+    assert torch.equal(found.pixels, data.pixels[[3, 0, 1, 2]])
+    assert found.index.tolist() == [-1, -2, -3, -4]
+    both = data.and_also(found)
+    assert len(both) == len(data) + 4
+    assert both.only(["3", "8"]).labels[-3:].tolist() == [0, 0, 1]
+
+
+def test_a_folder_that_does_not_fit_is_named(folder):
+    data = images.load("digits", "test")
+    with pytest.raises(UserError, match="put pseudo-labelled images there"):
+        images.extra("lost", data)
+    Image.fromarray(np.zeros((9, 8), np.uint8)).save(folder / "3" / "wide.png")
+    with pytest.raises(UserError, match="9 x 8 pixels, expected 8 x 8"):
+        images.extra("found", data)
+    (folder / "3" / "wide.png").unlink()
+    (folder / "eight").mkdir()
+    with pytest.raises(UserError, match=r"unknown class in .* 'eight'"):
+        images.extra("found", data)

@@ -3,6 +3,7 @@
 import functools
 import io
 import json
+import math
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 import safetensors.torch
 import torch
 from filelock import Timeout
+from PIL import Image
 from rich.console import Console
 
 from classwise import metrics, outcomes, run
@@ -22,7 +24,7 @@ from classwise.errors import UserError
 from classwise.results import Damaged
 from classwise.run import compute, pool, questions, store
 from classwise.run.pool import Failed
-from classwise.spec import Evaluation, Spec
+from classwise.spec import LAST5, Evaluation, Spec
 from classwise.training import Diverged
 
 PGD = Evaluation(attack="pgd-10", options={"steps": 2})
@@ -437,6 +439,14 @@ def test_a_grid_of_options_is_a_dimension(data, small):
         ({"optimiser": "sdg"}, "did you mean 'sgd'"),
         ({"batch_norm": "evaluate"}, "did you mean 'eval'"),
         ({"classes": ("3", "eight")}, "unknown class 'eight'"),
+        ({"defence": "at-per-class", "options": {"weights": "10:5"}}, "class 10, which does not exist"),
+        ({"augment": "flip-crop"}, "there are: none, crop-flip"),
+        ({"precision": "bf16"}, "unknown precision 'bf16'"),
+        ({"decay": "weight"}, "did you mean 'weights'"),
+        ({"select": "pgd-11"}, "did you mean 'pgd-10'"),
+        ({"select_by": "wurst"}, "did you mean 'worst'"),
+        ({"head": "cosin"}, "did you mean 'cosine'"),
+        ({"layer": "batch_instance"}, "did you mean 'batch-instance'"),
         ({"defence": "trades", "attack": "margin-20", "attack_options": {}}, "needs labels"),
         ({"defence": "standard", "attack": None, "attack_options": {"steps": 3}}, "attacks nothing"),
     ],
@@ -452,3 +462,95 @@ def test_the_day_and_the_device_are_said_in_one_line(data, small):
     assert time.strftime("%Y-") in line
     assert "device" in line
     assert "\n" not in line
+
+
+def test_every_checkpoint_of_a_run_can_be_asked(data, small):
+    spec = replace(small, defence="at-fawa", select="pgd-10", select_by="average", keep_last=3, epochs=4, test_selected=True)
+    spec = replace(spec, options={"threshold": 0.0, "average_from": 0.0})
+    names = ["last", "last-1", "last-2", "best", "average", "test-selected"]
+    assert compute.checkpoints(spec) == names
+    found = run.outcomes([spec], [Evaluation(checkpoint=name) for name in names])
+    assert found.checkpoint.values.tolist() == names
+    logits = found.logits.squeeze(drop=True)
+    assert len({logits.sel(checkpoint=name).values.tobytes() for name in names}) >= 4
+    files = sorted(path.name for path in store.place(spec).glob("*.safetensors"))
+    assert files == sorted(["weights.safetensors", *(f"weights-{name}.safetensors" for name in names[1:])])
+    history = store.find(spec)
+    assert history.averaged.all()
+    assert (history["count"].sel(split="valid", attack="pgd-10").sum(["label", "predicted"]) == 360).all()
+    with pytest.raises(UserError, match="unknown checkpoint of pgd-at"):
+        run.outcomes([small], [Evaluation(checkpoint="best")])
+
+
+def test_the_mean_over_the_last_five_epochs_is_a_mean_over_checkpoints(data, small):
+    spec = replace(small, defence="standard", attack=None, attack_options={}, epochs=5, keep_last=5)
+    accuracy = metrics.overall(metrics.counts(run.outcomes([spec], [Evaluation(checkpoint=name) for name in LAST5])))
+    assert accuracy.sizes["checkpoint"] == 5
+    counts = store.find(spec)["count"].sel(split="test", attack="clean")
+    by_epoch = metrics.overall(counts)
+    assert float(accuracy.mean("checkpoint").squeeze()) == pytest.approx(float(by_epoch.mean("epoch")))
+
+
+def test_a_killed_fair_training_goes_on_to_the_same_bits(data, small, tmp_path, monkeypatch):
+    spec = replace(small, defence="trades-cfa", epochs=6, select="pgd-10", augment="crop-flip", keep_last=2)
+    spec = replace(spec, options={"threshold": 0.0, "average_from": 0.0})
+    real = compute.training.train
+
+    def killed(state, *rest):
+        for epoch in real(state, *rest):
+            if epoch.number == 4:
+                raise KeyboardInterrupt
+            yield epoch
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compute.training, "train", killed)
+        with pytest.raises(KeyboardInterrupt):
+            trained(spec)
+    trained(spec)
+    names = compute.checkpoints(spec)
+    resumed = {name: safetensors.torch.load_file(store.weights(spec, name)) for name in names}
+    history = store.find(spec)
+    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "whole"))
+    trained(spec)
+    for name in names:
+        whole = safetensors.torch.load_file(store.weights(spec, name))
+        assert all(torch.equal(value, resumed[name][part]) for part, value in whole.items()), name
+    assert store.find(spec).drop_vars("seconds").drop_attrs().identical(history.drop_vars("seconds").drop_attrs())
+
+
+def test_a_cosine_head_is_read_with_and_without_its_scale(data, small):
+    spec = replace(small, defence="pgd-he")
+    found = run.outcomes([spec], [replace(PGD, readout=readout) for readout in ("logits", "cosines")])
+    attacked = found.logits.squeeze(drop=True)
+    assert float(abs(attacked.sel(readout="cosines")).max()) <= 1 + 1e-6
+    assert float(abs(attacked.sel(readout="logits")).max()) > 1
+    clean = run.outcomes([spec], [Evaluation(readout=readout) for readout in ("logits", "cosines")]).logits.squeeze(drop=True)
+    assert np.allclose(clean.sel(readout="logits"), 10 * clean.sel(readout="cosines"), atol=1e-4)
+    with pytest.raises(UserError, match="has no cosines to read"):
+        run.outcomes([small], [Evaluation(readout="cosines")])
+
+
+def test_a_warm_start_begins_with_the_weights_of_another_run(data, small):
+    trained(small)
+    still = replace(small, lr=0.0, epochs=1, warm_start=small.id, weight_decay=0.0)
+    trained(still)
+    assert torch.equal(weights(still)["head.weight"], weights(small)["head.weight"])
+    with pytest.raises(UserError, match="is a run of another network"):
+        trained(replace(still, width=6))
+    with pytest.raises(UserError, match="id of no finished run"):
+        pool.ensure([(replace(small, warm_start="0123456789"), [])])
+
+
+def test_a_run_trains_on_pseudo_labelled_images_too(data, small, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path / "images"))
+    for label in range(10):
+        (tmp_path / "images" / "found" / str(label)).mkdir(parents=True)
+        for number in range(2):
+            pixels = np.full((8, 8), 20 * label + number, np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "images" / "found" / str(label) / f"{number}.png")
+    spec = replace(small, defence="rst", extra="found", epochs=1)
+    trained(spec)
+    count = store.find(spec)["count"].sel(split="train", attack="clean")
+    assert int(count.sum()) == math.ceil(1077 / 64) * 128
+    with pytest.raises(UserError, match="put pseudo-labelled images there"):
+        pool.ensure([(replace(spec, extra="lost"), [])])

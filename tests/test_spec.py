@@ -43,8 +43,8 @@ def test_json_comes_back(eps, seed, width):
 
 
 def test_a_field_of_tomorrow_is_refused_by_name():
-    with pytest.raises(UserError, match="unknown field of Spec 'augment'"):
-        Spec.from_json(json.dumps({"dataset": "digits", "eps": "0.1", "augment": "flip"}))
+    with pytest.raises(UserError, match="unknown field of Spec 'tomorrow'"):
+        Spec.from_json(json.dumps({"dataset": "digits", "eps": "0.1", "tomorrow": "flip"}))
 
 
 def test_an_evaluation_takes_over_the_radius_of_its_run():
@@ -75,6 +75,12 @@ def test_radii_are_shown_as_given(given, kept):
         ({"momentum": 1.5}, "momentum must be below 1"),
         ({"options": [1]}, "options must be a mapping"),
         ({"classes": "35"}, "classes must be names"),
+        ({"milestones": (1.5,)}, "milestones must be numbers of epochs"),
+        ({"milestones": (9, 5), "schedule": "step"}, "in rising order"),
+        ({"milestones": (0, 5), "schedule": "step"}, "counted from 1"),
+        ({"milestones": (5,)}, "belong to schedule='step'"),
+        ({"test_selected": True}, "set select='pgd-10'"),
+        ({"keep_last": 5, "epochs": 4}, "more than its 4 epochs"),
     ],
 )
 def test_slips_are_named(values, says):
@@ -99,3 +105,9 @@ def test_slips_of_an_evaluation_are_named():
         Evaluation(eps=8).of(spec())
     with pytest.raises(UserError, match="per_class must be 1 or more"):
         Evaluation(per_class=0)
+
+
+def test_milestones_come_back_as_they_were():
+    one = spec(milestones=(75, 90), schedule="step", epochs=100)
+    assert Spec.from_json(one.json()) == one
+    assert one.canonical()["milestones"] == (75, 90)

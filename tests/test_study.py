@@ -13,7 +13,7 @@ def test_every_section_asks_for_runs_that_exist(section, scale):
     for spec, evaluations in request.asked:
         compute.check(spec)
         for evaluation in evaluations:
-            compute.check_evaluation(evaluation)
+            compute.check_evaluation(evaluation, spec)
     assert len(set(request.specs)) == len(request.specs)
 
 

@@ -1,13 +1,24 @@
+import copy
 import math
 from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 
-from classwise import images, models
+from classwise import attacks, defences, images, models, outcomes
 from classwise.attacks import PGD
+from classwise.balls import Linf
 from classwise.defences import DEFENCES
-from classwise.training import SCHEDULES, Diverged, Plan, begin, train
+from classwise.defences.adversary import Adversary
+from classwise.defences.averaging import Ema, Fawa
+from classwise.defences.objectives import Adversarial, Standard
+from classwise.defences.recipes import Free, Single
+from classwise.errors import UserError
+from classwise.training import OPTIMISERS, SCHEDULES, Diverged, Plan, _order, begin, free, selection, train
+from classwise.training.network import Narrow
+from classwise.training.optimisers import gates, groups
+from classwise.training.schedules import factor
 
 
 @pytest.fixture(scope="module")
@@ -15,27 +26,63 @@ def data():
     return images.load("digits", "train")
 
 
-def start(data, defence="pgd-at", lr=0.1, epochs=3, optimiser="sgd", seed=0):
-    plan = Plan(DEFENCES[defence], PGD(steps=2), "linf", "eval", "one-cycle", lr, epochs, 128)
-    model = models.build("small-cnn", data, 4, seed)
-    return begin(model, plan, 10, 0.1, optimiser, seed, momentum=0.9, weight_decay=5e-4), plan
+@pytest.fixture(scope="module")
+def valid():
+    return images.load("digits", "valid")
+
+
+def start(data, defence="pgd-at", lr=0.1, epochs=3, optimiser="sgd", seed=0, options=None, **changed):
+    chosen = defences.build(defence, options)
+    # The attack of the defence, in two steps.
+    inner = attacks.build(chosen.attack, {"steps": 2}) if chosen.attack else None
+    plan = Plan(defence=chosen, attack=inner, lr=lr, epochs=epochs)
+    plan = replace(plan, watch=PGD(steps=2) if chosen.watches else None)
+    plan = replace(plan, **changed)
+    model = models.build("small-cnn", data, 4, seed, chosen.head)
+    rates = {"momentum": 0.9, "weight_decay": 5e-4}
+    return begin(model, plan, 10, 0.1, optimiser, seed, sizes=data.labels.bincount(), **rates), plan
 
 
 def weights(state):
     return torch.cat([value.flatten().float() for value in state.model.state_dict().values()])
 
 
+def clean_or_attacked(defence):
+    """Whether the objective of a defence sees clean and attacked images."""
+    objective = DEFENCES[defence].objective
+    return not isinstance(objective, Adversarial | Single | Free), not isinstance(objective, Standard)
+
+
 @pytest.mark.parametrize("defence", DEFENCES)
-@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
-def test_training_learns_and_counts_what_it_saw(data, defence, optimiser):
-    state, plan = start(data, defence, optimiser=optimiser, lr=0.1 if optimiser == "sgd" else 0.01)
-    epochs = list(train(state, data, plan))
-    assert [epoch.number for epoch in epochs] == [1, 2, 3]
-    assert epochs[-1].loss < epochs[0].loss
-    seen = {"standard": (True, False), "pgd-at": (False, True), "trades": (True, True)}[defence]
-    assert (epochs[0].clean is not None, epochs[0].attacked is not None) == seen
+def test_every_defence_trains_and_counts_what_it_saw(data, valid, defence):
+    state, plan = start(data, defence, epochs=2)
+    before = weights(state)
+    epochs = list(train(state, data, plan, valid))
+    assert [epoch.number for epoch in epochs] == [1, 2]
+    assert all(math.isfinite(epoch.loss) for epoch in epochs)
+    assert not torch.equal(before, weights(state))
+    assert weights(state).isfinite().all()
+    assert (epochs[0].clean is not None, epochs[0].attacked is not None) == clean_or_attacked(defence)
     for count in (epochs[0].clean, epochs[0].attacked):
         assert count is None or torch.equal(count.sum(1), data.labels.bincount())
+    assert (epochs[1].valid is not None) == DEFENCES[defence].watches
+
+
+@pytest.mark.parametrize("defence", ["standard", "pgd-at", "trades", "mart"])
+@pytest.mark.parametrize("optimiser", ["sgd", "adam", "adamw"])
+def test_training_lowers_the_loss(data, defence, optimiser):
+    state, plan = start(data, defence, optimiser=optimiser, lr=0.1 if optimiser == "sgd" else 0.01)
+    epochs = list(train(state, data, plan))
+    assert epochs[-1].loss < epochs[0].loss
+
+
+def test_adversarial_training_withstands_what_breaks_standard_training(data, valid):
+    robust = {}
+    for defence in ("standard", "pgd-at"):
+        state, plan = start(data, defence, epochs=6, watch=PGD(steps=10), select_by="average")
+        *_, last = train(state, data, plan, valid)
+        robust[defence] = selection.overall(last.valid[1])
+    assert robust["pgd-at"] > robust["standard"] + 0.05
 
 
 def test_a_seed_gives_the_same_bits_and_another_seed_others(data):
@@ -48,17 +95,39 @@ def test_a_seed_gives_the_same_bits_and_another_seed_others(data):
     assert not torch.equal(found[0], found[2])
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
-def test_a_saved_state_goes_on_to_the_same_bits(data, tmp_path, optimiser):
-    whole, plan = start(data, "trades", optimiser=optimiser, lr=0.01)
-    losses = [epoch.loss for epoch in train(whole, data, plan)]
-    half, _ = start(data, "trades", optimiser=optimiser, lr=0.01)
-    next(iter(train(half, data, plan)))
+STATEFUL = [name for name, one in DEFENCES.items() if one.watches or one.averaging.averages or one.attack is None]
+
+
+@pytest.mark.parametrize(
+    ("defence", "changed"),
+    [
+        *[(name, {"options": {"threshold": 0.0, "average_from": 0.0}} if "fawa" in name else {}) for name in STATEFUL],
+        ("trades", {"optimiser": "adamw", "lr": 0.01}),
+        ("fat", {"augment": "crop-flip"}),
+        ("at-ccm", {}),
+        ("frl-rmrw", {"options": {"warm_up": 0.0, "tau": 0.0}}),
+        ("cost-sensitive", {}),
+        ("ldam-drw", {"options": {"weigh_from": 0.0}}),
+        ("trades-ccr", {}),
+        ("at-ema", {"options": {"per": "step"}}),
+        ("at-ema", {"watch": PGD(steps=2), "select_by": "sum", "keep_last": 3}),
+    ],
+)
+def test_a_saved_state_goes_on_to_the_same_bits(data, valid, tmp_path, defence, changed):
+    whole, plan = start(data, defence, **changed)
+    losses = [epoch.loss for epoch in train(whole, data, plan, valid)]
+    half, _ = start(data, defence, **changed)
+    next(iter(train(half, data, plan, valid)))
     torch.save(half.state_dict(), tmp_path / "state.pt")
-    fresh, _ = start(data, "trades", optimiser=optimiser, lr=0.01, seed=5)
+    fresh, _ = start(data, defence, seed=5, **changed)
     fresh.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    assert [epoch.loss for epoch in train(fresh, data, plan)] == losses[1:]
+    assert [epoch.loss for epoch in train(fresh, data, plan, valid)] == losses[1:]
     assert torch.equal(weights(fresh), weights(whole))
+    assert fresh.scores == whole.scores
+    assert torch.equal(fresh.settings.radius, whole.settings.radius)
+    for name in ("average", "best", "last-1"):
+        one, other = fresh.checkpoint(name), whole.checkpoint(name)
+        assert all(torch.equal(one[part], other[part]) for part in other)
 
 
 def test_a_loss_that_is_not_finite_stops_the_training(data):
@@ -92,6 +161,156 @@ def test_schedules_are_what_their_names_say():
     )
 
 
+def rates(epochs, schedule="step", milestones=()):
+    """The factor in each epoch, in its middle."""
+    return [factor(schedule, milestones, epochs, (epoch + 0.5) / epochs) for epoch in range(epochs)]
+
+
+def test_published_rates_fall_at_their_published_epochs():
+    """TRADES, MART and FAT count epochs from 1 (`epoch >= 75`), CFA and Rice from 0."""
+    assert rates(100, "step@trades") == [1.0] * 74 + [0.1] * 15 + [0.01] * 11
+    assert rates(120, "step@mart") == [1.0] * 74 + [0.1] * 15 + [0.01] * 10 + [0.001] * 21
+    assert rates(120, "step@fat") == [1.0] * 59 + [0.1] * 30 + [0.01] * 20 + [0.005] * 11
+    assert rates(200, "step") == [1.0] * 100 + [0.1] * 50 + [0.01] * 50
+    assert rates(76, milestones=(75, 90)) == pytest.approx([1.0] * 74 + [0.1] * 2)
+    assert rates(200, milestones=(101, 151)) == pytest.approx(rates(200, "step"))
+    assert [SCHEDULES["cyclic"](at) for at in (0, 0.25, 0.5, 1)] == [0, 0.5, 1, 0]
+
+
+def test_the_rate_of_a_step_is_that_of_its_schedule(data):
+    state, plan = start(data, "standard", schedule="step", milestones=(2,), epochs=3)
+    seen = [state.optimiser.param_groups[0]["lr"] for _ in train(state, data, plan)]
+    assert seen == pytest.approx([0.1, 0.01, 0.01])
+
+
+def test_weight_decay_may_spare_norms_and_biases(data):
+    model = models.build("small-cnn", data, 4)
+    (all_of_them,) = groups(model, 0.1, "all")
+    kept, spared = groups(model, 0.1, "weights")
+    assert len(all_of_them["params"]) == len(kept["params"]) + len(spared["params"])
+    assert {one.ndim for one in spared["params"]} == {1}
+    assert (kept["weight_decay"], spared["weight_decay"]) == (0.1, 0.0)
+
+
+def counts(*right, size=10):
+    """Counts of classes of `size` images with so many answered rightly."""
+    whole = torch.diag(torch.tensor(right))
+    return whole + torch.roll(torch.diag(size - torch.tensor(right)), 1, 1)
+
+
+@pytest.mark.parametrize(("criterion", "epoch"), [("average", 2), ("worst", 4), ("sum", 3)])
+def test_the_best_epoch_is_chosen_by_its_criterion(criterion, epoch):
+    history = [counts(5, 5, 0), counts(10, 9, 1), counts(8, 8, 3), counts(4, 4, 4), counts(4, 4, 3)]
+    best, chosen = None, None
+    for number, found in enumerate(history, 1):
+        score = selection.CRITERIA[criterion](found)
+        if selection.better(score, best):
+            best, chosen = score, number
+    assert chosen == epoch
+    assert selection.better(best, best), "among equals the later one"
+
+
+def test_a_class_without_images_is_not_the_worst():
+    found = counts(5, 7, 9)
+    found[0] = 0
+    assert selection.worst(found) == pytest.approx(0.7)
+
+
+def test_validation_is_measured_only_when_something_asks(data, valid):
+    for defence, options, measured in (
+        ("pgd-at", {}, [False] * 4),
+        ("at-fawa", {"average_from": 0.5}, [False, True, True, True]),
+        ("frl-rw", {"warm_up": 0.75}, [False, False, True, True]),
+    ):
+        state, plan = start(data, defence, options=options, epochs=4)
+        assert [epoch.valid is not None for epoch in train(state, data, plan, valid)] == measured
+
+
+def test_the_best_and_the_last_epochs_are_kept(data, valid):
+    state, plan = start(data, "pgd-at", epochs=4, watch=PGD(steps=2), select_by="average", keep_last=3)
+    passed, scores = [], []
+    for epoch in train(state, data, plan, valid):
+        passed.append(selection.copied(state.model.state_dict()))
+        scores.append(selection.overall(epoch.valid[1]))
+    best = max(range(4), key=lambda number: (scores[number], number))
+    for name, number in (("best", best), ("last", 3), ("last-1", 2), ("last-2", 1)):
+        assert all(torch.equal(value, passed[number][part]) for part, value in state.checkpoint(name).items()), name
+    assert state.scores == {"best": scores[best]}
+    assert "test-selected" not in state.kept
+
+
+def test_selection_on_the_test_images_is_its_own_checkpoint(data, valid):
+    state, plan = start(data, epochs=2, watch=PGD(steps=2), select_by="worst", test_selected=True)
+    list(train(state, data, plan, valid, images.load("digits", "test")))
+    assert sorted(state.kept) == ["best", "test-selected"]
+
+
+def test_measuring_changes_nothing_in_the_training(data, valid):
+    plain, plan = start(data, "pgd-at")
+    list(train(plain, data, plan))
+    measured, plan = start(data, "pgd-at", watch=PGD(steps=2), select_by="sum", keep_last=2)
+    list(train(measured, data, plan, valid))
+    assert torch.equal(weights(plain), weights(measured))
+
+
+def test_a_passed_over_epoch_leaves_the_average_alone(data, valid):
+    state, plan = start(data, "at-fawa", options={"threshold": 1.0})
+    epochs = list(train(state, data, plan, valid))
+    assert not any(epoch.averaged for epoch in epochs)
+    assert state.average is None
+    assert torch.equal(state.checkpoint("average")["head.bias"], state.model.head.bias)
+
+
+def test_fawa_without_a_threshold_is_ema(data, valid):
+    found = []
+    for averaging in (Fawa(threshold=0, average_from=0), Ema()):
+        state, plan = start(data, watch=PGD(steps=2))
+        plan = replace(plan, defence=replace(plan.defence, averaging=averaging))
+        list(train(state, data, plan, valid))
+        found.append(state.average)
+    assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
+
+
+def test_a_narrow_network_answers_almost_alike_with_the_same_parameters(data):
+    model = models.build("small-cnn", data, 8).eval()
+    x, _ = data.batch(slice(0, 64))
+    narrow = Narrow(model)
+    assert narrow(x).dtype == torch.float32
+    assert torch.allclose(narrow(x), model(x), atol=0.05)
+    assert not torch.equal(narrow(x), model(x))
+    with torch.no_grad():
+        narrow(x)
+    narrow(x).sum().backward()
+    assert all(one.grad is not None and one.dtype == torch.float32 for one in model.parameters())
+
+
+@pytest.mark.parametrize("defence", ["pgd-at", "trades", "pgd-he"])
+def test_training_in_bfloat16_learns_about_as_well(data, defence):
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        state, plan = start(data, defence, precision=precision)
+        losses[precision] = [epoch.loss for epoch in train(state, data, plan)]
+        assert {one.dtype for one in state.model.parameters()} == {torch.float32}
+    assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.1)
+    assert losses["bfloat16"] != losses["float32"]
+
+
+def test_a_backend_that_does_not_exist_is_named(data, monkeypatch):
+    monkeypatch.setenv("CLASSWISE_COMPILE", "inductr")
+    state, plan = start(data)
+    with pytest.raises(UserError, match="is no backend"):
+        next(iter(train(state, data, plan)))
+
+
+def test_compiled_steps_are_the_same_training(data, monkeypatch):
+    state, plan = start(data, "trades", epochs=1)
+    (plain,) = train(state, data, plan)
+    monkeypatch.setenv("CLASSWISE_COMPILE", "eager")
+    again, plan = start(data, "trades", epochs=1)
+    (compiled,) = train(again, data, plan)
+    assert compiled.loss == pytest.approx(plain.loss, rel=1e-4)
+
+
 def test_a_class_weight_of_zero_means_the_class_is_not_learnt(data):
     state, plan = start(data, "standard", epochs=6)
     state.settings.weight[3] = 0
@@ -99,3 +318,87 @@ def test_a_class_weight_of_zero_means_the_class_is_not_learnt(data):
     recall = last.clean.diag() / last.clean.sum(1)
     assert recall[3] == 0
     assert recall[[0, 1, 2, 4, 5, 6, 7, 8, 9]].min() > 0.8
+
+
+def test_free_training_moves_images_and_weights_by_the_same_pass(data):
+    """Two replays of one batch, by hand."""
+    state, plan = start(data, "free-at", options={"replays": 2}, lr=0.05)
+    twin = copy.deepcopy(state.model).train()
+    optimiser = OPTIMISERS["sgd"](groups(twin, 5e-4, "all"), 0.05, 0.9, True)
+    x, y = data.batch(slice(0, 100))
+    delta = torch.zeros_like(x)
+    for _ in range(2):
+        moved = (x + delta).clamp(0, 1).requires_grad_()
+        optimiser.zero_grad()
+        F.cross_entropy(twin(moved), y).backward()
+        optimiser.step()
+        delta = (((moved.detach() + 0.1 * moved.grad.sign()) - x).clamp(-0.1, 0.1) + x).clamp(0, 1) - x
+    free.step(state, state.model.train(), x, y, plan, plan.defence.objective)
+    assert torch.allclose(weights(state), torch.cat([one.flatten().float() for one in twin.state_dict().values()]), atol=1e-5)
+    assert torch.allclose(state.memory["delta"][:100], delta, atol=1e-6)
+    assert not state.memory["delta"][100:].any()
+
+
+def test_a_training_that_collapses_ends_with_the_weights_before(data, monkeypatch):
+    state, plan = start(data, "fgsm-rs", epochs=4, guard=PGD(steps=2))
+    real = outcomes.evaluate
+
+    def collapsing(model, *rest, **named):
+        found = real(model, *rest, **named)
+        flipped = torch.arange(len(found.flipped)) >= (90 if state.epoch < 3 else 30)
+        return replace(found, flipped=flipped)
+
+    monkeypatch.setattr(outcomes, "evaluate", collapsing)
+    passed = [weights(state) for _ in train(state, data, plan)]
+    assert len(passed) == 3
+    assert torch.equal(passed[2], passed[1])
+    assert "catastrophic overfitting in epoch 3: 70% withstood the guard before, then 23%" in state.stopped
+    saved = state.state_dict()
+    assert list(train(state, data, plan)) == []
+    assert saved["stopped"]
+
+
+def test_the_guard_lets_a_sound_training_pass(data):
+    state, plan = start(data, "fgsm-rs", epochs=3, guard=PGD(steps=2))
+    assert len(list(train(state, data, plan))) == 3
+    assert state.stopped == ""
+
+
+def test_only_the_class_of_single_class_training_is_attacked(data):
+    state, plan = start(data, "single-class-at", epochs=1)
+    seen = []
+    state.model.register_forward_pre_hook(lambda model, inputs: seen.append(inputs[0]) if model.training else None)
+    x, y = data.batch(slice(0, 64))
+    each = state.settings.at(y)
+    watched = Adversary(plan.attack, Linf(each.radius), "eval", state.generator)
+    plan.defence.objective(state.model.train(), x, y, each, watched)
+    (passed,) = seen
+    moved = (passed != x).flatten(1).any(1)
+    assert torch.equal(moved, y == 3)
+
+
+def test_gates_learn_faster_and_stay_within_their_range(data):
+    model = models.build("small-cnn", data, 4, layer="batch-instance")
+    held = gates(model)
+    _, special = groups(model, 5e-4, "all")
+    assert (special["scale"], special["weight_decay"]) == (10.0, 0.0)
+    assert {id(one) for one in special["params"]} == {id(one) for one in held}
+    state, plan = start(data, "standard", epochs=1)
+    state = begin(model, plan, 10, 0.1, "sgd", 0, momentum=0.9, weight_decay=5e-4)
+    list(train(state, data, plan))
+    assert state.optimiser.param_groups[1]["lr"] == pytest.approx(10 * state.optimiser.param_groups[0]["lr"])
+    assert all(one.min() >= 0 and one.max() <= 1 for one in held)
+    assert any((one < 1).any() for one in held)
+
+
+def test_half_of_every_batch_is_pseudo_labelled(data):
+    state, plan = start(data, "rst", batch=64, extra=200)
+    labelled = len(data) - 200
+    batches = _order(state, len(data), plan)
+    assert len(batches) == math.ceil(labelled / 32)
+    for which in batches:
+        assert (which < labelled).sum() == (which >= labelled).sum() == 32
+    assert torch.cat(batches).max() < len(data)
+    (epoch,) = train(state, data, replace(plan, epochs=1))
+    assert int(epoch.clean.sum()) == 64 * len(batches)
+    assert math.isfinite(epoch.loss)

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -44,9 +45,15 @@ class Images:
         """Return some of the images: `which` holds positions or a mask."""
         return replace(self, pixels=self.pixels[which], labels=self.labels[which], index=self.index[which])
 
-    def batch(self, which: Tensor | slice) -> tuple[Tensor, Tensor]:
-        """Return pixels as float32 in [0, 1] and labels, of some of the images."""
-        return self.pixels[which].float() / 255, self.labels[which]
+    def batch(
+        self, which: Tensor | slice, augment: str = "none", generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return pixels as float32 in [0, 1] and labels, of some of the images; `augment` names one of AUGMENTATIONS."""
+        pixels = self.pixels[which]
+        if augment != "none":
+            assert generator is not None, "augmentation draws from a generator"
+            pixels = AUGMENTATIONS[augment](pixels, generator)
+        return pixels.float() / 255, self.labels[which]
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield all images in order, `size` at a time."""
@@ -73,12 +80,56 @@ class Images:
                 raise unknown("class", name, self.classes)
         return self.only([name for name in self.classes if name not in names])
 
+    def and_also(self, others: "Images") -> "Images":
+        """Return these images followed by others of the same classes and shape."""
+        pixels, labels = torch.cat([self.pixels, others.pixels]), torch.cat([self.labels, others.labels])
+        return Images(pixels, labels, torch.cat([self.index, others.index]), self.classes)
+
     def per_class(self, count: int, seed: int) -> "Images":
         """Return `count` images of each class (all where a class has fewer), drawn with `seed`, in the old order."""
         generator = torch.Generator().manual_seed(seed)
         order = torch.randperm(len(self), generator=generator).to(self.labels.device)
         kept = [order[self.labels[order] == label][:count] for label in range(len(self.classes))]
         return self.take(torch.cat(kept).sort().values)
+
+
+# How many pixels an image may move each way when it is cropped (all four papers).
+_PAD = 4
+
+
+def crop_flip(pixels: Tensor, generator: torch.Generator, *, reflect: bool = False) -> Tensor:
+    """Return a batch (n, channels, height, width), each image moved at random by up to 4 pixels and mirrored or not.
+
+    The same as padding by 4 on all sides and cropping: what moves in is black (TRADES, MART, FAT, Rice), or with `reflect` the
+    image mirrored at its edge (CFA). One gather for the whole batch, in the type of the pixels, on their device.
+    """
+    count, _, high, wide = pixels.shape
+    if reflect and min(high, wide) <= _PAD:
+        raise UserError(f"reflecting {_PAD} pixels needs images larger than that, got {high} x {wide}; use augment='crop-flip'")
+    device = pixels.device
+    shift = torch.randint(-_PAD, _PAD + 1, (2, count, 1), generator=generator, device=device)
+    mirrored = torch.rand(count, 1, generator=generator, device=device) < 0.5
+    rows = torch.arange(high, device=device) + shift[0]
+    columns = torch.arange(wide, device=device).expand(count, -1)
+    columns = torch.where(mirrored, columns.flip(1), columns) + shift[1]
+    inside = ((rows >= 0) & (rows < high))[:, None, :, None] & ((columns >= 0) & (columns < wide))[:, None, None, :]
+    rows, columns = _folded(rows, high), _folded(columns, wide)
+    which = torch.arange(count, device=device)[:, None, None]
+    moved = pixels.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    return moved if reflect else moved * inside
+
+
+def _folded(places: Tensor, size: int) -> Tensor:
+    """Return places outside 0 to size - 1 mirrored back into it, without repeating the edge."""
+    return (size - 1) - ((size - 1) - places.abs()).abs()
+
+
+Augmentation = Callable[[Tensor, torch.Generator], Tensor]
+AUGMENTATIONS: dict[str, Augmentation] = {
+    "none": lambda pixels, generator: pixels,
+    "crop-flip": crop_flip,
+    "crop-flip-reflect": partial(crop_flip, reflect=True),
+}
 
 
 @cache
@@ -146,6 +197,43 @@ def mnist(split: str, seed: int) -> Images:
 def cifar10(split: str, seed: int) -> Images:
     """Return CIFAR-10 (3x32x32; 50,000 and 10,000 images): the seed decides which 2 % of the training images validate."""
     return _torchvision("CIFAR10", split, seed, "cifar-10-batches-py/")
+
+
+def extra_folders(name: str, classes: Sequence[str]) -> list[Path]:
+    """Return the folders of pseudo-labelled images in the folder `name` of CLASSWISE_IMAGES, each named like a class."""
+    root = images_folder() / name
+    folders = sorted(path for path in root.glob("*") if path.is_dir())
+    if not folders:
+        raise UserError(f"there is no folder {root} with a folder of images for each class; put pseudo-labelled images there")
+    for folder in folders:
+        if folder.name not in classes:
+            raise unknown(f"class in {root}", folder.name, classes)
+    return folders
+
+
+def extra(name: str, like: Images) -> Images:
+    """Return pseudo-labelled images to train on beside those of a dataset, from the folder `name` in CLASSWISE_IMAGES.
+
+    It holds a folder for each class, named as in the dataset, of images of the dataset's size (RST, Carmon et al. 2019; its own
+    500,000 are withdrawn). Their `index` counts down from -1. A UserError names what does not fit.
+    """
+    from PIL import Image
+
+    pixels, labels = [], []
+    channels, high, wide = like.shape
+    for folder in extra_folders(name, like.classes):
+        for path in sorted(path for path in folder.iterdir() if path.suffix.lower() in (".png", ".jpg", ".jpeg", ".bmp")):
+            with Image.open(path) as image:
+                array = np.asarray(image.convert("L" if channels == 1 else "RGB"))
+            if array.shape[:2] != (high, wide):
+                raise UserError(f"{path} is of {array.shape[0]} x {array.shape[1]} pixels, expected {high} x {wide}")
+            pixels.append(array.reshape(high, wide, channels))
+            labels.append(like.classes.index(folder.name))
+    if not pixels:
+        raise UserError(f"the folders in {images_folder() / name} hold no .png, .jpg or .bmp images")
+    stacked = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous()
+    found = Images(stacked, torch.tensor(labels), -1 - torch.arange(len(labels)), like.classes)
+    return found.to(like.pixels.device)
 
 
 DATASETS: dict[str, Callable[[str, int], Images]] = {"digits": digits, "mnist": mnist, "cifar10": cifar10}

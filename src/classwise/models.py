@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from classwise.errors import unknown
@@ -11,7 +12,7 @@ from classwise.images import Images
 
 
 class Classifier(nn.Module):
-    """A body that turns images into features, and a linear head that turns features into logits.
+    """A body that turns images into features, and a head that turns features into logits.
 
     `mean` and `std` (channels,) normalise the pixels; they travel with the weights.
     """
@@ -19,7 +20,7 @@ class Classifier(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, body: nn.Module, head: nn.Linear, mean: Tensor, std: Tensor) -> None:
+    def __init__(self, body: nn.Module, head: nn.Module, mean: Tensor, std: Tensor) -> None:
         super().__init__()
         self.body, self.head = body, head
         self.register_buffer("mean", mean.view(-1, 1, 1))
@@ -34,6 +35,51 @@ class Classifier(nn.Module):
         """Return the logits: (n, channels, height, width) in [0, 1] -> (n, classes)."""
         logits: Tensor = self.head(self.features(x))
         return logits
+
+
+class CosineHead(nn.Module):
+    """The cosines between the features and a direction for each class, without a scale (HE, Pang et al. 2020; LDAM).
+
+    The directions are normalised as the forward pass reads them, so that gradients have no part along them; HE's own code
+    rescales the weights in place instead. Weight decay shortens the vectors and changes no answer.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(linear.weight.detach().clone())
+
+    def forward(self, features: Tensor) -> Tensor:
+        # Features may come from a body that runs in bfloat16.
+        return F.linear(F.normalize(features.to(self.weight.dtype), dim=1), F.normalize(self.weight, dim=1))
+
+
+class BatchInstanceNorm(nn.Module):
+    """Batch norm and instance norm, mixed by a gate for each channel (Nam and Kim 2018; Entropy 2022, A.3).
+
+    weight x (gate x BN(x) + (1 - gate) x IN(x)) + bias: instance norm uses the image's own statistics, in eval mode too; the gate
+    begins at 1, batch norm alone, and whoever trains it clips it to 0 to 1 after each step.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.batch = nn.BatchNorm2d(channels, affine=False)
+        self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+        self.gate = nn.Parameter(torch.ones(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        var, mean = torch.var_mean(x, dim=(2, 3), correction=0, keepdim=True)
+        instance = (x - mean) * (var + self.batch.eps).rsqrt()
+        gate, weight, bias = (one.view(-1, 1, 1) for one in (self.gate, self.weight, self.bias))
+        found: Tensor = weight * (gate * self.batch(x) + (1 - gate) * instance) + bias
+        return found
+
+
+def _with_instances(body: nn.Module) -> None:
+    """Replace every batch norm of a fresh body."""
+    for name, layer in list(body.named_modules()):
+        if isinstance(layer, nn.BatchNorm2d):
+            home, _, last = name.rpartition(".")
+            setattr(body.get_submodule(home), last, BatchInstanceNorm(layer.num_features))
 
 
 def _conv(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
@@ -110,16 +156,33 @@ MODELS: dict[str, Callable[[tuple[int, int, int], int, int], tuple[nn.Module, nn
 }
 
 
-def build(name: str, images: Images, width: int, seed: int = 0) -> Classifier:
+def _plane(body: nn.Module, head: nn.Linear) -> tuple[nn.Module, nn.Module]:
+    return nn.Sequential(body, nn.Linear(head.in_features, 2)), nn.Linear(2, head.out_features, bias=False)
+
+
+# What follows the body, made from the model's own linear head.
+HEADS: dict[str, Callable[[nn.Module, nn.Linear], tuple[nn.Module, nn.Module]]] = {
+    "linear": lambda body, head: (body, head),
+    "cosine": lambda body, head: (body, CosineHead(head)),
+    "plane": _plane,  # features of two numbers, to be drawn, and a head without bias (Entropy 2022, 2.1)
+}
+LAYERS = ("batch", "batch-instance")
+
+
+def build(name: str, images: Images, width: int, seed: int = 0, head: str = "linear", layer: str = "batch") -> Classifier:
     """Return a freshly initialised model for the shape, the classes and the pixel statistics of `images`.
 
-    `seed` decides the initial weights; the global random state is left as it was.
+    head: a name of HEADS; layer: of LAYERS, what normalises. `seed` decides the initial weights; the global random state is left
+    as it was.
     """
-    if name not in MODELS:
-        raise unknown("model", name, MODELS)
+    for what, given, table in (("model", name, MODELS), ("head", head, HEADS), ("layer", layer, LAYERS)):
+        if given not in table:
+            raise unknown(what, given, table)
     pixels = images.pixels.float() / 255
     mean, std = pixels.mean((0, 2, 3)), pixels.std((0, 2, 3))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        body, head = MODELS[name](images.shape, len(images.classes), width)
-    return Classifier(body, head, mean, std).to(images.pixels.device)
+        body, last = HEADS[head](*MODELS[name](images.shape, len(images.classes), width))
+    if layer == "batch-instance":
+        _with_instances(body)
+    return Classifier(body, last, mean, std).to(images.pixels.device)

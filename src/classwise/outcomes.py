@@ -48,7 +48,9 @@ class Outcomes:
 
 def tally(truth: Tensor, answer: Tensor, classes: int) -> Tensor:
     """Return counts[label, predicted]: int64 (classes, classes)."""
-    return torch.bincount(truth * classes + answer, minlength=classes * classes).view(classes, classes)
+    # Not bincount: on a GPU that waits for the largest number, and training counts in every step.
+    counts = torch.zeros(classes * classes, dtype=torch.int64, device=truth.device)
+    return counts.scatter_add_(0, truth * classes + answer, torch.ones_like(truth)).view(classes, classes)
 
 
 def evaluate(

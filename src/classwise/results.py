@@ -10,6 +10,8 @@ history: what each epoch of a training saw.
         radius   (epoch, label) float32   of the inner attack, in pixels of 0 to 1
         beta     (epoch, label) float32   the trade-off of the objective, 0 where it has none
         weight   (epoch, label) float32   of the class in the loss
+        robust   (epoch, label) float32   of the class in the robust term, where the objective has two (not in older files)
+        averaged (epoch) bool             whether the average of the weights took the epoch in (likewise)
         loss     (epoch) float64          mean over the training images
         seconds  (epoch) float64          of training, without measuring
 
@@ -79,12 +81,13 @@ SCHEMAS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
 }
 # Variables that a Dataset of a schema may lack.
 OPTIONAL: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
+    "history 1": {"robust": (("epoch", "label"), "f4"), "averaged": (("epoch",), "b1")},
     "outcomes 1": {"queries": (("image",), "i4"), "member": (("image",), "i1")},
 }
 MEMBERS = ("apgd-ce", "apgd-t", "fab-t", "square")
 BLACK_BOX = ("square", "n-attack")
 # What stands in a combined Dataset where a run has nothing to say.
-MISSING = {"count": 0, "truth": -1, "answer": -1, "flipped": False, "queries": -1, "member": -1}
+MISSING = {"count": 0, "truth": -1, "answer": -1, "flipped": False, "queries": -1, "member": -1, "averaged": False}
 _REQUIRED = ("schema", "spec", "id", "version", "commit", "torch", "device", "threads", "created")
 _NO_COORDINATE = ("channel", "row", "column")
 

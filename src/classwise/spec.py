@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Self, get_type_hints
 
 from classwise.errors import UserError, unknown
@@ -20,6 +20,9 @@ RECIPE = 1
 
 Scalar = str | int | float | bool | None
 NORMS = ("linf", "l2")
+READOUTS = ("logits", "cosines")
+# The checkpoints whose evaluations the mean over the last five epochs is taken of; a run keeps them with keep_last=5.
+LAST5 = ("last", "last-1", "last-2", "last-3", "last-4")
 
 
 def radius(eps: str | int | float, norm: str = "linf", name: str = "eps") -> str:
@@ -46,9 +49,9 @@ def _check_types(item: Any, what: str) -> None:
         if each.name in ("options", "attack_options"):
             good = isinstance(value, Mapping) and all(suits(part, Scalar) for part in value.values())
             wanted = "a mapping of names to plain values"
-        elif each.name == "classes":
-            good = isinstance(value, tuple) and all(isinstance(part, str) for part in value)
-            wanted = "names of classes"
+        elif each.name in ("classes", "milestones"):
+            part, wanted = (str, "names of classes") if each.name == "classes" else (int, "numbers of epochs")
+            good = isinstance(value, tuple) and all(type(one) is part for one in value)
         else:
             good, wanted = suits(value, hint), getattr(hint, "__name__", str(hint))
         if not good:
@@ -126,6 +129,15 @@ class Spec(_Plain):
     the probe, in pixels of 0 to 1, with its norm. attack: the inner attack, None for the defence's own; batch_norm: its mode,
     "eval" or "train". probe: the attack that measures valid and test, after every `measure` epochs, the first and the last.
     lr, momentum, weight_decay, schedule, epochs, batch: of the optimiser. seed: of the split, the weights and the training.
+    milestones: for schedule="step", the epochs, counted from 1, from which on the rate is a tenth; () for a half and 3/4.
+    nesterov: whether the momentum of "sgd" is Nesterov's. decay: "all", or "weights" to leave biases and norms undecayed.
+    augment: how training images vary. precision: "bfloat16" lets the network run in it while it trains; verdicts never do.
+    select: the attack that measures valid after every epoch, None for the defence's own (often none); with it the "best" epoch
+    is kept, by robust accuracy: select_by="average", "worst" (class) or their "sum". test_selected: keep in the same way, as
+    "test-selected", the epoch that looks best on the test images: only to compare with papers that did so. keep_last: of how many
+    last epochs the weights are kept, "last", "last-1", ... head: "linear" or "cosine", None for the defence's own. layer: "batch"
+    norm or "batch-instance". warm_start: the id of a finished run of the same network, whose weights the training begins with.
+    extra: a folder of pseudo-labelled images (`images.extra`) that fill half of each batch (RST); train counts include them.
     """
 
     dataset: str
@@ -149,6 +161,19 @@ class Spec(_Plain):
     schedule: str = "one-cycle"
     epochs: int = 24
     batch: int = 128
+    milestones: tuple[int, ...] = ()
+    nesterov: bool = True
+    decay: str = "all"
+    augment: str = "none"
+    precision: str = "float32"
+    select: str | None = None
+    select_by: str = "sum"
+    test_selected: bool = False
+    keep_last: int = 1
+    head: str | None = None
+    layer: str = "batch"
+    warm_start: str | None = None
+    extra: str | None = None
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
@@ -157,7 +182,15 @@ class Spec(_Plain):
         _check_types(self, "a run")
         if not self.momentum < 1:
             raise UserError(f"a run: momentum must be below 1, got {self.momentum}")
-        _at_least(self, "a run", width=1, measure=1, lr=0, momentum=0, weight_decay=0, epochs=1, batch=2, seed=0)
+        _at_least(self, "a run", width=1, measure=1, lr=0, momentum=0, weight_decay=0, epochs=1, batch=2, seed=0, keep_last=1)
+        if any(low >= high for low, high in pairwise((0, *self.milestones))):
+            raise UserError(f"a run: milestones are epochs counted from 1, in rising order, got {self.milestones}")
+        if self.milestones and self.schedule != "step":
+            raise UserError(f"a run: milestones belong to schedule='step', got {self.schedule!r}")
+        if self.test_selected and self.select is None:
+            raise UserError("a run: test_selected needs the attack that selects; set select='pgd-10'")
+        if self.keep_last > self.epochs:
+            raise UserError(f"a run: keep_last={self.keep_last} is more than its {self.epochs} epochs")
 
     @property
     def name(self) -> str:
@@ -176,10 +209,13 @@ class Evaluation(_Plain):
     """A question put to a trained run.
 
     attack, options: the attack and what is changed in it. eps, norm: its radius; None for that of the run. split: "train",
-    "valid" or "test". per_class: how many images of each class, None for all. checkpoint: which weights; "last". seed: of the
-    attack and of the choice of images. substitute: a defence; the images are attacked on the network that it trains, all else
-    being as in the run, and then shown to the run's own (a transfer attack; Tian 2021, section 4.3). precision: "bfloat16" lets
-    the network run in it while a sign-gradient attack searches; the verdict is always float32.
+    "valid" or "test". per_class: how many images of each class, None for all. seed: of the attack and of the choice of images.
+    checkpoint: which weights: "last"; "best" (chosen on valid); "average" (EMA, FAWA); "last-1", "last-2", ... epochs before the
+    last; "test-selected". The papers' mean over the last five epochs is the mean over the checkpoints LAST5 of what is asked of
+    each. readout: "logits" are what the loss reads, "cosines" those of a cosine head without their scale (HE, as published).
+    substitute: a defence; the images are attacked on the network that it trains, all else being as in the run, and then shown to
+    the run's own (a transfer attack; Tian 2021, section 4.3). precision: "bfloat16" lets the network run in it while a
+    sign-gradient attack searches; the verdict is always float32.
     """
 
     attack: str = "clean"
@@ -192,6 +228,7 @@ class Evaluation(_Plain):
     seed: int = 0
     substitute: str | None = None
     precision: str = "float32"
+    readout: str = "logits"
 
     def __post_init__(self) -> None:
         if self.norm is not None and self.norm not in NORMS:

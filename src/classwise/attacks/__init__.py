@@ -17,6 +17,7 @@ from classwise.attacks.attack import Attack, Found
 from classwise.attacks.carlini import CW
 from classwise.attacks.ensemble import AutoAttack, Strong
 from classwise.attacks.fab import FAB
+from classwise.attacks.friendly import FriendlyPGD
 from classwise.attacks.nattack import NAttack
 from classwise.attacks.square import Square
 from classwise.attacks.variants import TargetedPGD, TemperaturePGD
@@ -35,6 +36,7 @@ __all__ = [
     "AutoAttack",
     "Clean",
     "Found",
+    "FriendlyPGD",
     "NAttack",
     "Square",
     "Strong",
@@ -66,7 +68,15 @@ _GENERAL: dict[str, Attack] = {
     "pgd-20": PGD(steps=20),
     "pgd-40": PGD(steps=40),
     "margin-20": PGD(steps=20, loss="margin"),
+    # FAT: tau rises as its authors let it, for AT and for TRADES; CFA's form holds it at 3.
+    "friendly-10": FriendlyPGD(omega=0.001, rises="50/120 90/120"),
+    "friendly-10-gaussian": FriendlyPGD(omega=0.001, rises="30/85 50/85 70/85", start="gaussian"),
+    "friendly-10-constant": FriendlyPGD(tau=3),
+    # Wong et al. 2020: a step of 1.25 radii from a random start.
+    "fast": PGD(steps=1, rate=1.25),
+    "pgd-5": PGD(steps=5),
     "temperature-pgd-20": TemperaturePGD(steps=20, inverse=5.0),
+    "targeted-10": TargetedPGD(steps=10, target="next"),
     "targeted-pgd-20": TargetedPGD(steps=20),
     "cw": CW(),
     "n-attack": NAttack(),
@@ -84,6 +94,7 @@ _GENERAL: dict[str, Attack] = {
 _PUBLISHED: dict[str, Attack] = {
     # The training attacks of TRADES, MART and HE; evaluators of FAT.
     "pgd-10@trades": PGD(steps=10, step=0.007, start="gaussian"),
+    "friendly-10@fat": FriendlyPGD(step=0.007, omega=0.001, rises="50/120 90/120"),
     "pgd-40@trades-mnist": PGD(steps=40, step=0.01, start="gaussian"),
     "margin-30@fat": PGD(steps=30, rate=7.5, loss="margin"),
     # Tian 2021: A.1 trains and tests ResNet-18 by steps of .007; A.2 and section 4.3 test by steps of .003.

@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
 
 from classwise.defences.adversary import BATCH_NORM_MODES
-from classwise.defences.averaging import Averaging, Unaveraged
-from classwise.defences.calibrations import Calibration, Uniform
-from classwise.defences.objectives import Adversarial, Objective, Standard, Trades
+from classwise.defences.averaging import Averaging, Ema, Fawa, Unaveraged
+from classwise.defences.calibrations import Calibration, Cfa, ClassWise, Uniform
+from classwise.defences.fairness import Balanced, Difficulty, Frl, PerClass
+from classwise.defences.objectives import Adversarial, Mart, Objective, Standard, Trades
+from classwise.defences.recipes import Free, Single
 from classwise.errors import UserError, unknown
 from classwise.options import configure
 
@@ -17,24 +22,88 @@ __all__ = ["BATCH_NORM_MODES", "DEFENCES", "Defence", "build"]
 class Defence:
     """How a model is trained.
 
-    attack: the name of the inner attack, None where nothing is attacked.
+    attack: the name of the inner attack, None where nothing is attacked. head: of the network, a name of models.HEADS.
+    watch: the attack that measures the validation images where the calibration or the averaging needs them. guard: the attack
+    that notices catastrophic overfitting, None where a multi-step attack leaves none to notice.
     """
 
     objective: Objective
     attack: str | None = None
     calibration: Calibration = Uniform()  # noqa: RUF009 (frozen)
     averaging: Averaging = Unaveraged()  # noqa: RUF009 (frozen)
+    head: str = "linear"
+    watch: str = "pgd-10"
+    guard: str | None = None
 
     @property
-    def beta(self) -> float:
-        """The trade-off of the objective before any calibration; 0 where it has none."""
-        return float(getattr(self.objective, "beta", 0.0))
+    def watches(self) -> bool:
+        """Whether training needs to see how the validation images fare."""
+        return self.calibration.watches or self.averaging.watches
+
+    @property
+    def names_classes(self) -> bool:
+        """Whether options name classes, which a dataset may not have."""
+        return isinstance(self.calibration, PerClass) or isinstance(self.objective, Single)
+
+    def check(self, classes: int) -> None:
+        """Raise UserError where an option does not suit a run of so many classes."""
+        self.objective.check(classes)
+        self.calibration.start(ClassWise.alike(classes, 0.0, 0.0, torch.device("cpu")), torch.ones(classes))
 
 
+_AT, _TRADES = Adversarial(), Trades()
+_CFA_TRADES = Trades(normalised=True)
+
+# With the settings of their papers; attacks whose steps follow the radius stand for the published ones ("name@paper").
 DEFENCES: dict[str, Defence] = {
     "standard": Defence(Standard()),
-    "pgd-at": Defence(Adversarial(), "pgd-10"),
-    "trades": Defence(Trades(), "pgd-10-gaussian"),
+    "pgd-at": Defence(_AT, "pgd-10"),
+    "trades": Defence(_TRADES, "pgd-10-gaussian"),
+    "mart": Defence(Mart(), "pgd-10-gaussian"),
+    # Hypersphere embedding (Pang et al. 2020).
+    "pgd-he": Defence(Adversarial(scale=10, margin=0.2), "pgd-10-gaussian", head="cosine"),
+    "trades-he": Defence(Trades(scale=15, margin=0.2), "pgd-10-gaussian", head="cosine"),
+    # Friendly adversarial training (Zhang et al. 2020).
+    "fat": Defence(_AT, "friendly-10"),
+    "fat-trades": Defence(_TRADES, "friendly-10-gaussian"),
+    # Entropy 2022: label smoothing, and maximised entropy at its two settings.
+    "label-smoothing": Defence(Adversarial(smoothing=0.1), "pgd-10"),
+    "me-at": Defence(Adversarial(entropy=0.5), "pgd-10"),
+    "me-trades": Defence(Trades(beta=15, entropy=1), "pgd-10-gaussian"),
+    # Wei 2023, tables 1 to 3: its TRADES divides by 1 + beta.
+    "trades-normalised": Defence(_CFA_TRADES, "pgd-10-gaussian"),
+    "at-ema": Defence(_AT, "pgd-10", averaging=Ema()),
+    "trades-ema": Defence(_CFA_TRADES, "pgd-10-gaussian", averaging=Ema()),
+    "at-fawa": Defence(_AT, "pgd-10", averaging=Fawa()),
+    "at-ccm": Defence(_AT, "pgd-10", Cfa(lambda1=0.5)),
+    "trades-ccm": Defence(_CFA_TRADES, "pgd-10-gaussian", Cfa(lambda1=0.3)),
+    "trades-ccr": Defence(_CFA_TRADES, "pgd-10-gaussian", Cfa(lambda1=None, lambda2=0.5)),
+    "at-cfa": Defence(_AT, "pgd-10", Cfa(lambda1=0.5), Fawa()),
+    "trades-cfa": Defence(_CFA_TRADES, "pgd-10-gaussian", Cfa(lambda1=0.3, lambda2=0.5), Fawa()),
+    "fat-cfa": Defence(_AT, "friendly-10-constant", Cfa(lambda1=0.7), Fawa()),
+    # Xu et al. 2021; the warm-up stands for their pretrained model.
+    "frl-rw": Defence(Trades(beta=1.5), "pgd-10-gaussian", Frl(warm_up=0.7), watch="pgd-20"),
+    "frl-rmrw": Defence(
+        Trades(beta=1.5), "pgd-10-gaussian", Frl(form="rmrw", tau=0.07, margin_rate=0.2, warm_up=0.7), watch="pgd-20"
+    ),
+    # Tian 2021, section 5.2: betas="5:0.5". Benz 2020: weights="3:5" or radii="3:1.5" for a critical class.
+    "trades-per-class": Defence(_TRADES, "pgd-10-gaussian", PerClass()),
+    "at-per-class": Defence(_AT, "pgd-10", PerClass()),
+    # Benz 2020: what it borrows from long-tailed data, fed by how robust a class is.
+    "cost-sensitive": Defence(_AT, "pgd-10", Difficulty()),
+    "class-balanced": Defence(_AT, "pgd-10", Balanced()),
+    "ldam": Defence(Adversarial(scale=30, margin=0.5), "pgd-10", Balanced(rarity=0.9999, weigh_from=1.0), head="cosine"),
+    "ldam-drw": Defence(Adversarial(scale=30, margin=0.5), "pgd-10", Balanced(rarity=0.9999, weigh_from=0.8), head="cosine"),
+    "similarity": Defence(Adversarial(similarity=0.1), "pgd-10"),
+    # Towards a class: attack_options={"target": 3}; "next" to each image's own otherwise.
+    "targeted-at": Defence(_AT, "targeted-10"),
+    # Entropy 2022: one class attacked, features of two numbers; RST is TRADES with pseudo-labelled images (Spec.extra).
+    "single-class-at": Defence(Single(), "pgd-10", head="plane"),
+    "rst": Defence(_TRADES, "pgd-10-gaussian"),
+    "me-rst": Defence(Trades(beta=27, entropy=1), "pgd-10-gaussian"),
+    # Wong et al. 2020 and Shafahi et al. 2019.
+    "fgsm-rs": Defence(_AT, "fast", guard="pgd-5"),
+    "free-at": Defence(Free()),
 }
 
 
@@ -43,8 +112,8 @@ def build(name: str, options: Mapping[str, object] | None = None) -> Defence:
     if name not in DEFENCES:
         raise unknown("defence", name, DEFENCES)
     defence, rest = DEFENCES[name], dict(options or {})
-    parts = {"objective": defence.objective, "calibration": defence.calibration, "averaging": defence.averaging}
-    names = {field.name: role for role, part in parts.items() for field in fields(part)}  # type: ignore[arg-type]
+    parts: dict[str, Any] = {"objective": defence.objective, "calibration": defence.calibration, "averaging": defence.averaging}
+    names = {field.name: role for role, part in parts.items() for field in fields(part)}
     for option in rest:
         if option not in names:
             if not names:
@@ -53,4 +122,4 @@ def build(name: str, options: Mapping[str, object] | None = None) -> Defence:
     for role, part in parts.items():
         own = {option: value for option, value in rest.items() if names[option] == role}
         parts[role] = configure(part, own, f"defence {name!r}")
-    return replace(defence, **parts)  # type: ignore[arg-type]
+    return replace(defence, **parts)

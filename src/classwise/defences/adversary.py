@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from classwise.attacks import Attack
+from classwise.attacks.attack import frozen
+from classwise.attacks.friendly import FriendlyPGD
 from classwise.balls import Ball
 
 BATCH_NORM_MODES = ("eval", "train")
@@ -18,13 +20,19 @@ class Adversary:
     """An attack on one batch, with its ball, and the mode that batch norm is in while it runs.
 
     batch_norm: "eval" uses the running statistics (TRADES, MART, HE, FAT, FRL); "train" those of the batch, and moves the
-    running ones at every step of the attack (CFA, Rice, Wong).
+    running ones at every step of the attack (CFA, Rice, Wong). progress: the share of the training that is done, 0 to 1, which
+    an attack with a schedule follows.
     """
 
     attack: Attack | None
     ball: Ball
     batch_norm: str
     generator: torch.Generator
+    progress: float = 0.0
+
+    def at(self, rows: Tensor) -> "Adversary":
+        """Return the adversary of some images of the batch."""
+        return replace(self, ball=self.ball.at(rows))
 
     @contextmanager
     def mode(self, model: nn.Module) -> Iterator[None]:
@@ -36,8 +44,14 @@ class Adversary:
         finally:
             model.train(training)
 
-    def craft(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        """Return the attacked batch; `y` holds labels (n,) or target probabilities (n, classes)."""
+    def craft(self, model: nn.Module, x: Tensor, y: Tensor, truth: Tensor | None = None) -> Tensor:
+        """Return the attacked batch; `y` holds labels (n,) or target probabilities (n, classes), then `truth` the labels."""
         assert self.attack is not None, "the objective attacks, but the defence names no attack"
+        attack = self.attack
+        if isinstance(attack, FriendlyPGD):
+            attack = attack.during(self.progress)
         with self.mode(model):
-            return self.attack.craft(model, x, y, self.ball, self.generator)
+            if isinstance(attack, FriendlyPGD) and truth is not None:
+                with frozen(model), torch.no_grad():
+                    return attack.befriend(model, x, y, truth, self.ball, self.generator)
+            return attack.craft(model, x, y, self.ball, self.generator)

@@ -1,42 +1,122 @@
-"""Calibrations: what each class is trained with, decided anew after each epoch from how the classes fared."""
+"""Calibrations: what each class is trained with, decided anew before each epoch from how the classes fared."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from classwise.errors import UserError
+
+# What a calibration remembers from epoch to epoch: tensors by name, kept in the checkpoint.
+Memory = dict[str, Tensor]
+
 
 @dataclass(frozen=True)
 class ClassWise:
-    """The settings of each class for one epoch, (classes,) each: radius of the attack in pixels, trade-off, weight."""
+    """The settings of each class for one epoch, (classes,) each; `at(y)` gives those of each image, (n,) each.
+
+    radius: of the attack, in pixels. beta: the trade-off. weight: of the natural term, the only one where there is no other.
+    robust: weight of the robust term. margin: subtracted from the own logit before it is scaled.
+    """
 
     radius: Tensor
     beta: Tensor
     weight: Tensor
+    robust: Tensor
+    margin: Tensor
 
     @classmethod
-    def alike(cls, classes: int, radius: float, beta: float, device: torch.device) -> "ClassWise":
-        """Return the same settings for all classes, with weight 1."""
+    def alike(cls, classes: int, radius: float, beta: float, device: torch.device, margin: float = 0.0) -> "ClassWise":
+        """Return the same settings for all classes, with weights 1."""
         ones = torch.ones(classes, device=device)
-        return cls(radius * ones, beta * ones, ones)
+        return cls(radius * ones, beta * ones, ones, ones.clone(), margin * ones)
 
-
-class Calibration(Protocol):
-    """What every calibration is."""
-
-    def __call__(self, current: ClassWise, counts: Tensor) -> ClassWise:
-        """Return the settings of the next epoch.
-
-        `counts` [label, predicted] tells how the training images of the epoch fared, attacked where the defence attacks.
-        """
-        ...
+    def at(self, y: Tensor) -> "ClassWise":
+        """Return the settings of each image of a batch with labels `y`."""
+        return ClassWise(**{each.name: getattr(self, each.name)[y] for each in fields(self)})
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Fared:
+    """How the classes fared in the epoch before, as counts[label, predicted]; None: not measured.
+
+    train: the training images as they were trained on, attacked where the defence attacks. clean, attacked: the validation
+    images afterwards. progress: the share of the training that is done, 0 to 1.
+    """
+
+    progress: float
+    train: Tensor | None = None
+    clean: Tensor | None = None
+    attacked: Tensor | None = None
+
+
+class Calibration:
+    """What every calibration is.
+
+    watches: whether it needs the counts of the validation images. relative: whether the weights of a batch are divided by their
+    mean.
+    """
+
+    watches: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
+
+    def asks(self, progress: float) -> bool:
+        """Return whether it needs those counts when a share `progress` of the training is done."""
+        return self.watches
+
+    def start(self, base: ClassWise, sizes: Tensor) -> ClassWise:
+        """Return the settings of the whole training before any epoch; `sizes` (classes,) counts the training images."""
+        return base
+
+    def __call__(self, base: ClassWise, current: ClassWise, memory: Memory, fared: Fared) -> tuple[ClassWise, Memory]:
+        """Return the settings of the next epoch and what is remembered; `base` are the settings before any calibration."""
+        return current, memory
+
+
+@dataclass(frozen=True)
+class Uniform(Calibration):
     """All classes alike, always."""
 
-    def __call__(self, current: ClassWise, counts: Tensor) -> ClassWise:
-        """Return the settings as they are."""
-        return current
+
+def recall(counts: Tensor) -> Tensor:
+    """Return the accuracy of each class from counts[label, predicted], float32 (classes,); of no images: 0."""
+    return (counts.diag() / counts.sum(1).clamp_min(1)).float()
+
+
+@dataclass(frozen=True)
+class Cfa(Calibration):
+    """A radius and a trade-off for each class that follow its accuracy under attack in training (Wei 2023, equations 6 and 7).
+
+    radius_k = (lambda1 + t_k) x radius (CCM) and beta_k = (lambda2 + t_k) x beta (CCR), with t_k the share of the class's
+    training images that withstood the attack in the epoch before, each at the class's own radius. None leaves one out.
+    calibrate_from: from which share of the training on: 0 is the paper's "after the first epoch", .05 the code's epoch 10 of 200.
+    """
+
+    lambda1: float | None = 0.5
+    lambda2: float | None = None
+    calibrate_from: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("lambda1", "lambda2"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise UserError(f"{name} must be 0 or more, got {value}")
+        share("calibrate_from", self.calibrate_from)
+
+    def __call__(self, base: ClassWise, current: ClassWise, memory: Memory, fared: Fared) -> tuple[ClassWise, Memory]:
+        """Return radii and trade-offs by equations 6 and 7."""
+        if fared.train is None or fared.progress < self.calibrate_from:
+            return current, memory
+        withstood, changed = recall(fared.train), {}
+        if self.lambda1 is not None:
+            changed["radius"] = (self.lambda1 + withstood) * base.radius
+        if self.lambda2 is not None:
+            changed["beta"] = (self.lambda2 + withstood) * base.beta
+        return replace(current, **changed), memory
+
+
+def share(name: str, value: float) -> None:
+    """Raise UserError where an option is no share of the training."""
+    if not 0 <= value <= 1:
+        raise UserError(f"{name} is a share of the training, 0 to 1, got {value}")

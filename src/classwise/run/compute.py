@@ -17,7 +17,7 @@ from classwise.images import Images
 from classwise.results import Damaged
 from classwise.run import convert, store
 from classwise.run.record import Recorder
-from classwise.spec import Evaluation, Spec
+from classwise.spec import READOUTS, Evaluation, Spec
 
 # report(phase, done, total): "train" counts epochs, "attack" counts images.
 Report = Callable[[str, int, int], None]
@@ -64,15 +64,25 @@ def one_thread() -> Iterator[None]:
 def check(spec: Spec) -> None:
     """Raise UserError where a spec names something that does not exist."""
     tables: dict[str, Collection[str]] = {"dataset": images.DATASETS, "model": models.MODELS, "defence": defences.DEFENCES}
-    tables |= {"schedule": training.SCHEDULES, "optimiser": training.OPTIMISERS}
+    tables |= {"schedule": training.SCHEDULES, "optimiser": training.OPTIMISERS, "decay": training.DECAYS}
+    tables |= {"augment": images.AUGMENTATIONS, "precision": folding.PRECISIONS, "select_by": training.selection.CRITERIA}
+    tables |= {"layer": models.LAYERS, "batch_norm": defences.BATCH_NORM_MODES}
     for name, table in tables.items():
         if getattr(spec, name) not in table:
             raise unknown(name, getattr(spec, name), table)
+    if spec.head is not None and spec.head not in models.HEADS:
+        raise unknown("head", spec.head, models.HEADS)
     if spec.classes:
         images.load(spec.dataset, "test", spec.seed).only(spec.classes)
-    if spec.batch_norm not in defences.BATCH_NORM_MODES:
-        raise unknown("batch_norm", spec.batch_norm, defences.BATCH_NORM_MODES)
+    if spec.warm_start is not None and store.by_id(spec.warm_start) is None:
+        raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
+    if spec.select is not None:
+        attacks.build(spec.select)
+    if spec.extra is not None:
+        images.extra_folders(spec.extra, images.load(spec.dataset, "test", spec.seed).classes)
     defence = defences.build(spec.defence, spec.options)
+    if defence.names_classes:
+        defence.check(len(split(spec, "test").classes))
     inner = spec.attack or defence.attack
     attacks.build(spec.probe)
     device()
@@ -84,8 +94,8 @@ def check(spec: Spec) -> None:
         raise UserError(f"defence {spec.defence!r} attacks nothing: attack_options={dict(spec.attack_options)} have no use")
 
 
-def check_evaluation(evaluation: Evaluation) -> None:
-    """Raise UserError where an evaluation names something that does not exist."""
+def check_evaluation(evaluation: Evaluation, spec: Spec) -> None:
+    """Raise UserError where an evaluation of a run names something that does not exist."""
     attacks.build(evaluation.attack, evaluation.options)
     if evaluation.split not in images.SPLITS:
         raise unknown("split", evaluation.split, images.SPLITS)
@@ -93,22 +103,50 @@ def check_evaluation(evaluation: Evaluation) -> None:
         defences.build(evaluation.substitute)
     if evaluation.precision not in folding.PRECISIONS:
         raise unknown("precision", evaluation.precision, folding.PRECISIONS)
-    if evaluation.checkpoint != "last":
-        raise unknown("checkpoint", evaluation.checkpoint, ["last"])
+    if evaluation.checkpoint not in checkpoints(spec):
+        reason = "best needs select='pgd-10', last-1 needs keep_last=2, average a defence that averages"
+        raise UserError(f"{unknown(f'checkpoint of {spec.name}', evaluation.checkpoint, checkpoints(spec))}; {reason}")
+    if evaluation.readout not in READOUTS:
+        raise unknown("readout", evaluation.readout, READOUTS)
+    if evaluation.readout == "cosines" and head(spec) != "cosine":
+        raise UserError(f"{spec.name} has no cosines to read: its head is {head(spec)!r}; use readout='logits'")
 
 
-def split(spec: Spec, name: str) -> Images:
-    """Return one split of a spec's dataset on the device, cut down to its classes."""
+def head(spec: Spec) -> str:
+    """Return the head of a run's network, a name of models.HEADS: its own or that of its defence."""
+    return spec.head or defences.build(spec.defence).head
+
+
+def checkpoints(spec: Spec) -> list[str]:
+    """Return the names of the weights that a run leaves, "last" first."""
+    averages = defences.build(spec.defence, spec.options).averaging.averages
+    chosen = {"selects": spec.select is not None, "test_selected": spec.test_selected}
+    return training.selection.names(averages=averages, keep=spec.keep_last, **chosen)
+
+
+def split(spec: Spec, name: str, *, extra: bool = False) -> Images:
+    """Return one split of a spec's dataset on the device, cut down to its classes; `extra` adds its pseudo-labelled images."""
     whole = images.load(spec.dataset, name, spec.seed, device())
+    if extra and spec.extra is not None:
+        whole = whole.and_also(images.extra(spec.extra, whole))
     return whole.only(spec.classes) if spec.classes else whole
 
 
-def _plan(spec: Spec) -> training.Plan:
+def _plan(spec: Spec, extra: int) -> training.Plan:
     defence = defences.build(spec.defence, spec.options)
     name = spec.attack or defence.attack
-    attack = attacks.build(name, spec.attack_options) if name else None
-    plain = {name: getattr(spec, name) for name in ("norm", "batch_norm", "schedule", "lr", "epochs", "batch")}
-    return training.Plan(defence=defence, attack=attack, **plain)
+    watch = spec.select or (defence.watch if defence.watches else None)
+    plain = ["norm", "batch_norm", "schedule", "milestones", "lr", "epochs", "batch"]
+    plain += ["augment", "precision", "test_selected", "keep_last"]
+    return training.Plan(
+        defence=defence,
+        attack=attacks.build(name, spec.attack_options) if name else None,
+        watch=attacks.build(watch) if watch else None,
+        extra=extra,
+        guard=attacks.build(defence.guard) if defence.guard else None,
+        select_by=spec.select_by if spec.select else None,
+        **{name: getattr(spec, name) for name in plain},
+    )
 
 
 def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
@@ -121,14 +159,14 @@ def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
     with store.lock(folder):
         if store.find(spec, mend=mend) is not None and _weighed(spec, mend=mend):
             return
-        data = {name: split(spec, name) for name in images.SPLITS}
+        data = {name: split(spec, name, extra=name == "train") for name in images.SPLITS}
         plan, state, recorder = _start(folder / store.CHECKPOINT, spec, data, mend=mend)
         kept = state.epoch
         report("train", kept, spec.epochs)
         try:
-            for epoch in training.train(state, data["train"], plan):
+            for epoch in training.train(state, data["train"], plan, data["valid"], data["test"]):
                 recorder.add(epoch)
-                if recorder.due(epoch.number):
+                if recorder.due(epoch.number) or state.stopped:
                     recorder.measure(epoch.number, state.model, data)
                 _checkpoint(folder / store.CHECKPOINT, spec, state, recorder)
                 kept = epoch.number
@@ -136,9 +174,11 @@ def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
         except training.Diverged as error:
             good = f"the last good state is {folder / store.CHECKPOINT} (epoch {kept})" if kept else "no epoch was finished"
             raise training.Diverged(f"{spec.name}: {error}; {good}; a smaller lr may help") from None
-        results.write(folder / store.WEIGHTS, safetensors.torch.save(convert.plain(state.model.state_dict())))
+        for name in checkpoints(spec):
+            content = safetensors.torch.save(convert.plain(state.checkpoint(name)))
+            results.write(store.weights_file(folder, name), content)
         results.write(folder / "spec.json", spec.json().encode())
-        attrs = store.provenance(spec, *where())
+        attrs = store.provenance(spec, *where()) | ({"stopped": state.stopped} if state.stopped else {})
         results.save(recorder.dataset(attrs), store.HISTORY, folder / "history.nc")
         (folder / store.CHECKPOINT).unlink(missing_ok=True)
 
@@ -184,11 +224,30 @@ def _start(
 
 
 def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.Plan, training.State, Recorder]:
-    plan, classes = _plan(spec), data["train"].classes
-    model = models.build(spec.model, data["train"], spec.width, spec.seed)
-    rates = {"momentum": spec.momentum, "weight_decay": spec.weight_decay}
-    state = training.begin(model, plan, len(classes), convert.number(spec.eps), spec.optimiser, spec.seed, **rates)
-    return plan, state, Recorder(spec, classes)
+    plan, classes = _plan(spec, int((data["train"].index < 0).sum())), data["train"].classes
+    model = network(spec, data["train"])
+    if spec.warm_start is not None:
+        _warm(model, spec)
+    rates = {name: getattr(spec, name) for name in ("momentum", "nesterov", "weight_decay", "decay")}
+    sizes = data["train"].labels.bincount(minlength=len(classes))
+    fixed = (len(classes), convert.number(spec.eps), spec.optimiser, spec.seed)
+    return plan, training.begin(model, plan, *fixed, sizes=sizes, **rates), Recorder(spec, classes)
+
+
+def network(spec: Spec, data: Images) -> models.Classifier:
+    """Return a run's network with fresh weights, made for images like `data`."""
+    return models.build(spec.model, data, spec.width, spec.seed, head(spec), spec.layer)
+
+
+def _warm(model: models.Classifier, spec: Spec) -> None:
+    """Let a network begin with the weights of another run."""
+    path = store.by_id(str(spec.warm_start))
+    if path is None:
+        raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
+    try:
+        model.load_state_dict(safetensors.torch.load_file(path))
+    except Exception as error:  # safetensors raises its own kinds, torch a RuntimeError with all keys
+        raise UserError(f"warm_start={spec.warm_start!r} is a run of another network than {spec.name}: {path}") from error
 
 
 def _checkpoint(path: Path, spec: Spec, state: training.State, recorder: Recorder) -> None:

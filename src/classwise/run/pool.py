@@ -118,7 +118,7 @@ def ensure(
     for spec, evaluations in asked:
         compute.check(spec)
         for evaluation in evaluations:
-            compute.check_evaluation(evaluation.of(spec))
+            compute.check_evaluation(evaluation.of(spec), spec)
     jobs = missing(asked, mend=mend)
     if not jobs:
         return 0

@@ -7,36 +7,23 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
-import safetensors.torch
 import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from classwise import attacks, models, outcomes, results
+from classwise import attacks, outcomes, results
 from classwise.balls import BALLS, Ball
-from classwise.errors import UserError, unknown
+from classwise.errors import unknown
 from classwise.images import Images
 from classwise.outcomes import Outcomes
 from classwise.results import Damaged
 from classwise.run import convert, store
 from classwise.run.compute import Report, check, check_evaluation, device, one_thread, quietly, split, train, where
+from classwise.run.weights import model_of
 from classwise.spec import Evaluation, Spec
 
 # What an evaluation has done is kept in a file of this ending, written at most once in so many seconds.
 PART, KEEP_AFTER = ".part", 10.0
-
-
-def model_of(spec: Spec) -> models.Classifier:
-    """Return a trained run's model in eval mode, on the device."""
-    model = models.build(spec.model, split(spec, "train"), spec.width)
-    path = store.weights(spec)
-    if path is None:
-        raise UserError(f"the weights of {spec.name} are not here, only its results; remove its recorded folder to train it anew")
-    try:
-        model.load_state_dict(safetensors.torch.load_file(path))
-    except Exception as error:  # safetensors raises its own kinds, torch a RuntimeError with all keys
-        raise Damaged(f"{path} does not hold the weights of {spec.name}; delete its folder and ask again") from error
-    return model.eval().to(device())
 
 
 def evaluate(spec: Spec, evaluation: Evaluation, report: Report = quietly, *, mend: bool = False) -> None:
@@ -50,7 +37,7 @@ def evaluate(spec: Spec, evaluation: Evaluation, report: Report = quietly, *, me
         if store.find(spec, evaluation, mend=mend) is not None:
             return
         asked, attack, ball = problem(spec, evaluation)
-        model, file = model_of(spec), store.outcomes_file(folder, evaluation)
+        model, file = model_of(spec, evaluation), store.outcomes_file(folder, evaluation)
         source = None if made_on is None else model_of(made_on)
         kept = _kept(file.with_suffix(PART), spec, evaluation, mend=mend)
         for _ in _go_on(kept, file.with_suffix(PART), (spec, evaluation), (model, source), (asked, attack, ball)):
@@ -118,8 +105,8 @@ def problem(spec: Spec, evaluation: Evaluation) -> tuple[Images, attacks.Attack,
 def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
     """Return what `classwise.run.attacker` does, for a run whose weights are here."""
     check(spec)
-    check_evaluation(evaluation)
-    model = model_of(spec)
+    check_evaluation(evaluation, spec)
+    model = model_of(spec, evaluation)
     source = None if evaluation.substitute is None else model_of(spec.substitute(evaluation.substitute))
 
     def attack(label: str | None = None, count: int | None = None, eps: str | float | None = None) -> xr.Dataset:

@@ -84,9 +84,21 @@ def find(spec: Spec, evaluation: Evaluation | None = None, *, mend: bool = False
     return None
 
 
-def weights(spec: Spec) -> Path | None:
+def weights_file(folder: Path, checkpoint: str = "last") -> Path:
+    """Return where the weights of a checkpoint lie: "last" in weights.safetensors, "best" in weights-best.safetensors, ..."""
+    return folder / (WEIGHTS if checkpoint == "last" else f"weights-{checkpoint}.safetensors")
+
+
+def weights(spec: Spec, checkpoint: str = "last") -> Path | None:
     """Return the weights of a trained run; None where they are not here, as for recorded results."""
-    return next((folder / WEIGHTS for folder in places(spec) if (folder / WEIGHTS).exists()), None)
+    files = [weights_file(folder, checkpoint) for folder in places(spec)]
+    return next((file for file in files if file.exists()), None)
+
+
+def by_id(number: str) -> Path | None:
+    """Return the last weights of the finished run with an id, whatever its dataset and model; None where there is none."""
+    found = (path for kind in ("runs", "recorded") for path in (data_folder() / kind).glob(f"*/*/*-{number}/{WEIGHTS}"))
+    return next((path for path in found if (path.parent / "history.nc").exists()), None)
 
 
 @cache

@@ -1,0 +1,70 @@
+"""Friendly PGD, the early-stopped attack that friendly adversarial training trains with."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from classwise.attacks.ascent import PGD, STARTS, labels, slope
+from classwise.balls import Ball
+from classwise.errors import UserError
+
+
+@dataclass(frozen=True)
+class FriendlyPGD(PGD):
+    """PGD that leaves an image alone soon after it is misclassified (FAT, Zhang et al. 2020).
+
+    tau: how many more steps a misclassified image takes; with `steps` or more, and omega 0, it is PGD. An image whose steps are
+    used up stays where it is at the first misclassification after. omega: the size of the normal noise that every step adds.
+    rises: shares of the training, like "50/120 90/120", from which on tau is one more (`during`).
+    Target probabilities are climbed away from (TRADES); what is misclassified is judged by their likeliest class.
+    """
+
+    tau: int = 0
+    omega: float = 0.0
+    rises: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tau < 0 or self.omega < 0:
+            raise UserError(f"tau and omega must be 0 or more, got tau={self.tau}, omega={self.omega}")
+        if self.success != "last" or self.restarts != 1:
+            raise UserError("friendly PGD has one start and stops by itself: leave success='last' and restarts=1")
+        self._shares()
+
+    def _shares(self) -> list[Fraction]:
+        try:
+            return [Fraction(word) for word in self.rises.split()]
+        except (ValueError, ZeroDivisionError):
+            raise UserError(f"rises={self.rises!r} must list shares of the training, like '50/120 90/120'") from None
+
+    @property
+    def stops_early(self) -> bool:
+        return True
+
+    def during(self, progress: float) -> Self:
+        """Return the attack as it is when a share `progress` of the training is done."""
+        passed = sum(progress >= share for share in self._shares())
+        return replace(self, tau=self.tau + passed, rises="") if self.rises else self
+
+    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        return self.befriend(model, x, y, labels(y), ball, generator)
+
+    def befriend(self, model: nn.Module, x: Tensor, y: Tensor, truth: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        """Return the attacked images, climbing away from `y`, judged by the labels `truth` (n,); unchecked, as `search`."""
+        moved = STARTS[self.start](x, ball, generator)
+        left = torch.full_like(truth, self.tau)
+        going = torch.ones_like(truth, dtype=torch.bool)
+        for _ in range(self.steps):
+            logits, gradient = slope(model, moved, y, self.climbed)
+            wrong = logits.argmax(1) != truth
+            going = going & ~(wrong & (left == 0))
+            left = left - wrong.long()
+            further = self._uphill(moved, gradient, x, ball)
+            if self.omega > 0:
+                noise = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
+                further = ball.project(further + self.omega * noise, x)
+            moved = torch.where(going.view(-1, 1, 1, 1), further, moved)
+        return moved

@@ -1,0 +1,236 @@
+"""The one training loop: a generator of epochs."""
+
+import copy
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from classwise import outcomes
+from classwise.balls import BALLS
+from classwise.defences.adversary import Adversary
+from classwise.defences.calibrations import ClassWise, Fared
+from classwise.defences.objectives import Cost
+from classwise.defences.recipes import Free
+from classwise.images import Images
+from classwise.outcomes import tally
+from classwise.training import free, selection
+from classwise.training.network import stepping
+from classwise.training.optimisers import DECAYS, OPTIMISERS, gates, groups
+from classwise.training.schedules import SCHEDULES, factor
+from classwise.training.state import Epoch, Plan, State
+
+__all__ = ["DECAYS", "OPTIMISERS", "SCHEDULES", "Diverged", "Epoch", "Plan", "State", "begin", "train"]
+
+
+class Diverged(RuntimeError):
+    """The loss is no longer a finite number."""
+
+
+def begin(
+    model: nn.Module,
+    plan: Plan,
+    classes: int,
+    radius: float,
+    optimiser: str,
+    seed: int,
+    *,
+    sizes: Tensor | None = None,
+    **rates: Any,
+) -> State:
+    """Return the state before the first epoch; `radius` is that of the attack, in pixels, before any calibration.
+
+    `sizes` (classes,) counts the training images of each class, by default alike. `rates`: momentum, nesterov, weight_decay and
+    decay, as in Spec.
+    """
+    device, objective = next(model.parameters()).device, plan.defence.objective
+    base = ClassWise.alike(classes, radius, objective.beta, device, objective.margin)
+    base = plan.defence.calibration.start(base, torch.ones(classes, device=device) if sizes is None else sizes)
+    grouped = groups(model, rates["weight_decay"], rates.get("decay", "all"))
+    return State(
+        model=model,
+        optimiser=OPTIMISERS[optimiser](grouped, plan.lr, rates["momentum"], rates.get("nesterov", True)),
+        generator=torch.Generator(device).manual_seed(seed),
+        settings=base,
+        base=base,
+    )
+
+
+def train(state: State, images: Images, plan: Plan, valid: Images | None = None, test: Images | None = None) -> Iterator[Epoch]:
+    """Train from the state's epoch on, change the state in place, and yield after each epoch.
+
+    The last `plan.extra` of the images are pseudo-labelled. `valid` is measured after every epoch where something needs it: a
+    gate, a calibration, the choice of the best epoch; `test` only where the plan selects on it.
+    """
+    network = stepping(state.model, plan.precision)
+    if state.epoch == 0 and plan.defence.calibration.asks(0.0):
+        _calibrate(state, plan, None, _measured(state, plan, valid))
+    while state.epoch < plan.epochs and not state.stopped:
+        settings, started = state.settings, time.perf_counter()
+        before = selection.copied(state.model.state_dict()) if plan.guard is not None else None
+        loss, clean, attacked = _epoch(state, network, images, plan)
+        if not math.isfinite(loss):
+            raise Diverged(f"the loss became {loss} in epoch {state.epoch + 1}")
+        if not _answers(state.model, images, plan.batch):
+            raise Diverged(f"the answers of the network became infinite or nan in epoch {state.epoch + 1}")
+        state.epoch += 1
+        seconds = time.perf_counter() - started
+        found = _measured(state, plan, valid) if _asked(state, plan) else None
+        if before is not None and _collapsed(state, images, plan):
+            state.model.load_state_dict(before)
+            found = _measured(state, plan, valid) if _asked(state, plan) else None
+        averaged = _average(state, plan, found)
+        _calibrate(state, plan, attacked if attacked is not None else clean, found)
+        _keep(state, plan, found, valid, test)
+        yield Epoch(state.epoch, settings, loss, seconds, clean, attacked, found, averaged)
+
+
+def _asked(state: State, plan: Plan) -> bool:
+    """Return whether anything needs to know how the validation images fare after this epoch."""
+    done, defence = state.epoch / plan.epochs, plan.defence
+    return plan.select_by is not None or defence.calibration.asks(done) or defence.averaging.asks(done)
+
+
+# So much accuracy lost from one epoch to the next is catastrophic overfitting (Wong et al. 2020).
+_COLLAPSE = 0.2
+
+
+def _collapsed(state: State, images: Images, plan: Plan) -> bool:
+    """Return whether the first training images withstand the guard far worse than an epoch ago; the training then stops."""
+    assert plan.guard is not None
+    some = images.take(torch.arange(min(plan.batch, len(images)), device=images.pixels.device))
+    ball = BALLS[plan.norm](float(state.base.radius[0]))
+    withstood = float((~outcomes.evaluate(state.model, some, plan.guard, ball, seed=state.epoch).flipped).float().mean())
+    last = state.scores.get("guard", 0.0)
+    state.scores["guard"] = withstood
+    if withstood >= last - _COLLAPSE:
+        return False
+    state.stopped = (
+        f"catastrophic overfitting in epoch {state.epoch}: {last:.0%} withstood the guard before, then {withstood:.0%}"
+    )
+    return True
+
+
+def _calibrate(state: State, plan: Plan, seen: Tensor | None, found: tuple[Tensor, Tensor] | None) -> None:
+    """Decide the settings of the next epoch."""
+    clean, attacked = found if found is not None else (None, None)
+    fared = Fared(state.epoch / plan.epochs, seen, clean, attacked)
+    state.settings, state.memory = plan.defence.calibration(state.base, state.settings, state.memory, fared)
+
+
+def _average(state: State, plan: Plan, found: tuple[Tensor, Tensor] | None) -> bool:
+    """Let the averaging look at the epoch; return whether it took it in."""
+    averaging, before = plan.defence.averaging, state.average
+    worst = selection.worst(found[1]) if averaging.watches and found is not None else None
+    if not averaging.averages:
+        return False
+    if averaging.each_step:
+        return True
+    counted = averaging.counts(state.epoch / plan.epochs, worst)
+    if counted:
+        state.average = averaging.after_epoch(before, state.model.state_dict())
+    return counted
+
+
+def _keep(state: State, plan: Plan, found: tuple[Tensor, Tensor] | None, valid: Images | None, test: Images | None) -> None:
+    """Keep the weights of the epoch where they are among the last or the best.
+
+    Best are those that the defence would hand over: the average, once there is one.
+    """
+    name = selection.among_last(state.epoch, plan.epochs, plan.keep_last)
+    if name is not None:
+        state.kept[name] = selection.copied(state.model.state_dict())
+    if plan.select_by is None:
+        return
+    judged = state.model
+    if state.average is not None:
+        judged = copy.deepcopy(state.model)
+        judged.load_state_dict(state.average)
+        found = _measured(state, plan, valid, judged)
+    counts = {"best": found}
+    if plan.test_selected:
+        counts["test-selected"] = _measured(state, plan, test, judged)
+    for name, count in counts.items():
+        assert count is not None
+        score = selection.CRITERIA[plan.select_by](count[1])
+        if selection.better(score, state.scores.get(name)):
+            state.scores[name] = score
+            state.kept[name] = selection.copied(judged.state_dict())
+
+
+def _measured(state: State, plan: Plan, images: Images | None, model: nn.Module | None = None) -> tuple[Tensor, Tensor]:
+    """Return counts[label, predicted] of images, clean and under the attack that watches: by the loss's own logits."""
+    assert plan.watch is not None, "the plan names no attack that watches"
+    assert images is not None, "the plan needs images to measure"
+    network, classes = plan.defence.objective.answering(model or state.model), len(images.classes)
+    ball = BALLS[plan.norm](float(state.base.radius[0]))
+    with torch.no_grad(), outcomes.judging(network):
+        clean = sum(tally(y, network(x).argmax(1), classes) for x, y in images.batches(500))
+    found = outcomes.evaluate(network, images, plan.watch, ball, seed=state.epoch, precision=plan.precision)
+    assert isinstance(clean, Tensor)
+    return clean, tally(found.truth, found.answer, classes)
+
+
+@torch.no_grad()
+def _answers(model: nn.Module, images: Images, batch: int) -> bool:
+    """Return whether the network, as it is after the last step, gives finite logits."""
+    x, _ = images.batch(slice(0, batch))
+    return bool(model.eval()(x).isfinite().all())
+
+
+def _epoch(state: State, network: nn.Module, images: Images, plan: Plan) -> tuple[float, Tensor | None, Tensor | None]:
+    """Go once through the images in a fresh order; return the mean loss and the counts on clean and attacked images."""
+    classes, device, averaging = len(images.classes), images.pixels.device, plan.defence.averaging
+    network.train()
+    total, held = torch.zeros((), device=device), gates(state.model)
+    counts: dict[str, Tensor] = {}
+    order = _order(state, len(images), plan)
+    batches, seen = len(order), sum(len(which) for which in order)
+    for number, which in enumerate(order):
+        progress = (state.epoch + (number + 0.5) / batches) / plan.epochs
+        rate = plan.lr * factor(plan.schedule, plan.milestones, plan.epochs, progress)
+        for group in state.optimiser.param_groups:
+            group["lr"] = rate * group["scale"]
+        x, y = images.batch(which, plan.augment, state.generator)
+        cost = _step(state, network, x, y, plan, progress)
+        for gate in held:
+            gate.data.clamp_(0, 1)
+        if averaging.each_step:
+            state.average = averaging.after_step(state.average, state.model.state_dict(), state.epoch * batches + number)
+        total += cost.loss.detach().sum()
+        for name, logits in (("clean", cost.clean), ("attacked", cost.attacked)):
+            if logits is not None:
+                counts[name] = counts.get(name, 0) + tally(y, logits.detach().argmax(1), classes)
+    return float(total) / seen, counts.get("clean"), counts.get("attacked")
+
+
+def _order(state: State, images: int, plan: Plan) -> tuple[Tensor, ...]:
+    """Return which images each batch of an epoch takes.
+
+    Where the last `plan.extra` images are pseudo-labelled, half of each batch is drawn from them and half from the others, with
+    replacement, until as many labelled ones were drawn as there are (Carmon et al. 2019).
+    """
+    draw: dict[str, Any] = {"generator": state.generator, "device": state.settings.radius.device}
+    if not plan.extra:
+        return torch.split(torch.randperm(images, **draw), plan.batch)
+    labelled, half = images - plan.extra, plan.batch // 2
+    batches = math.ceil(labelled / half)
+    own = torch.randint(labelled, (batches, half), **draw)
+    others = torch.randint(labelled, images, (batches, plan.batch - half), **draw)
+    return torch.cat([own, others], 1).unbind()
+
+
+def _step(state: State, network: nn.Module, x: Tensor, y: Tensor, plan: Plan, progress: float) -> Cost:
+    """Take one step down the loss of a batch; return its cost, weighted."""
+    if isinstance(plan.defence.objective, Free):
+        return free.step(state, network, x, y, plan, plan.defence.objective)
+    each = state.settings.at(y)
+    adversary = Adversary(plan.attack, BALLS[plan.norm](each.radius), plan.batch_norm, state.generator, progress)
+    cost = plan.defence.objective(network, x, y, each, adversary).weighted(each, relative=plan.defence.calibration.relative)
+    state.optimiser.zero_grad(set_to_none=True)
+    cost.loss.mean().backward()  # type: ignore[no-untyped-call]
+    state.optimiser.step()
+    return cost

@@ -1,0 +1,237 @@
+"""Calibrations and averagings against hand-made numbers."""
+
+import pytest
+import torch
+
+from classwise import images, models
+from classwise.defences.averaging import Ema, Fawa, Unaveraged, mixed
+from classwise.defences.calibrations import Cfa, ClassWise, Fared, Uniform
+from classwise.defences.fairness import Balanced, Difficulty, Frl, PerClass
+from classwise.errors import UserError
+
+
+@pytest.fixture
+def base():
+    return ClassWise.alike(3, 0.1, 6.0, torch.device("cpu"))
+
+
+# Three classes: .5, .8 and 0 of the images withstood.
+COUNTS = torch.tensor([[5, 5, 0], [1, 8, 1], [10, 0, 0]])
+
+
+def test_a_uniform_calibration_keeps_all_classes_alike(base):
+    assert base.radius.tolist() == pytest.approx([0.1] * 3)
+    assert base.weight.tolist() == base.robust.tolist() == [1.0] * 3
+    assert Uniform()(base, base, {}, Fared(0.5, COUNTS))[0] is base
+
+
+def test_settings_of_images_are_those_of_their_classes(base):
+    base.radius[1] = 0.3
+    found = base.at(torch.tensor([1, 0, 1]))
+    assert found.radius.tolist() == pytest.approx([0.3, 0.1, 0.3])
+    assert found.beta.tolist() == [6.0] * 3
+
+
+def test_radius_and_beta_follow_equations_6_and_7(base):
+    found, _ = Cfa(lambda1=0.3, lambda2=0.5)(base, base, {}, Fared(0.5, COUNTS))
+    assert found.radius.tolist() == pytest.approx([0.08, 0.11, 0.03])
+    assert found.beta.tolist() == pytest.approx([6.0, 7.8, 3.0])
+    again, _ = Cfa(lambda1=0.3, lambda2=0.5)(base, found, {}, Fared(0.6, COUNTS))
+    assert again.radius.tolist() == found.radius.tolist(), "always from the radius of the run, not from the last one"
+
+
+def test_either_part_may_be_left_out(base):
+    radii, _ = Cfa(lambda1=0.5)(base, base, {}, Fared(0.5, COUNTS))
+    betas, _ = Cfa(lambda1=None, lambda2=0.5)(base, base, {}, Fared(0.5, COUNTS))
+    assert radii.beta.tolist() == base.beta.tolist()
+    assert betas.radius.tolist() == base.radius.tolist()
+
+
+def test_lambda1_of_one_with_nothing_withstood_is_the_plain_radius(base):
+    found, _ = Cfa(lambda1=1.0)(base, base, {}, Fared(0.5, torch.tensor([[0, 1, 0], [0, 0, 1], [1, 0, 0]])))
+    assert found.radius.tolist() == pytest.approx([0.1] * 3)
+
+
+def test_the_calibration_of_the_code_waits(base):
+    late = Cfa(lambda1=0.5, calibrate_from=0.05)
+    assert late(base, base, {}, Fared(9 / 200, COUNTS))[0] is base
+    assert late(base, base, {}, Fared(10 / 200, COUNTS))[0].radius[0] == pytest.approx(0.1)
+    assert late(base, base, {}, Fared(1.0))[0] is base
+
+
+def some(value, seen=1):
+    """Weights of a layer with batch norm, all of one value."""
+    floats = {name: torch.full((2,), float(value)) for name in ("weight", "bn.running_mean", "bn.running_var")}
+    return floats | {"bn.num_batches_tracked": torch.tensor(seen)}
+
+
+def test_an_average_by_epoch_is_the_recursion():
+    averaging, average = Ema(decay=0.75), None
+    for value, expected in ((1, 1.0), (2, 1.25), (5, 0.75 * 1.25 + 0.25 * 5)):
+        average = averaging.after_epoch(average, some(value, value))
+        assert average["weight"].tolist() == pytest.approx([expected] * 2)
+        assert average["bn.running_var"].tolist() == pytest.approx([expected] * 2)
+        assert int(average["bn.num_batches_tracked"]) == value
+
+
+def test_an_average_by_step_warms_up():
+    averaging, average = Ema(decay=0.999, per="step"), None
+    assert averaging.each_step
+    average = averaging.after_step(average, some(0), 0)
+    average = averaging.after_step(average, some(1), 1)
+    assert average["weight"][0] == pytest.approx(1 - 2 / 11)
+    before = float(average["weight"][0])
+    average = averaging.after_step(average, some(1), 10**6)
+    assert average["weight"][0] == pytest.approx(0.999 * before + 0.001)
+
+
+def test_the_statistics_of_batch_norm_may_be_those_of_the_last():
+    average = mixed(some(0), some(10), 0.9, "last")
+    assert average["weight"].tolist() == pytest.approx([1.0, 1.0])
+    assert average["bn.running_mean"].tolist() == average["bn.running_var"].tolist() == [10.0, 10.0]
+
+
+def test_an_average_is_changed_in_place_and_never_the_weights():
+    weights = some(1)
+    average = mixed(None, weights, 0.5, "averaged")
+    kept = average["weight"]
+    mixed(average, some(3), 0.5, "averaged")
+    assert kept.tolist() == [2.0, 2.0]
+    assert weights["weight"].tolist() == [1.0, 1.0]
+
+
+def test_every_weight_of_a_network_is_averaged():
+    data = images.load("digits", "train")
+    one, other = (models.build("small-cnn", data, 4, seed).state_dict() for seed in (0, 1))
+    average = mixed(mixed(None, one, 0.5, "averaged"), other, 0.5, "averaged")
+    for name, value in average.items():
+        if value.is_floating_point():
+            assert torch.allclose(value, (one[name] + other[name]) / 2, atol=1e-6), name
+
+
+@pytest.mark.parametrize(
+    ("progress", "worst", "counted"), [(0.25, 0.2, True), (0.24, 0.9, False), (0.9, 0.19, False), (1.0, 1.0, True)]
+)
+def test_fawa_opens_its_gate_to_fair_epochs(progress, worst, counted):
+    assert Fawa().counts(progress, worst) is counted
+
+
+def test_no_average_is_kept_where_none_is_asked_for():
+    assert not Unaveraged.averages
+    assert Ema.averages
+    assert not Ema().each_step
+
+
+def validated(*right, size=10):
+    """Counts of classes of `size` validation images with so many answered rightly."""
+    return torch.diag(torch.tensor(right)) + torch.roll(torch.diag(size - torch.tensor(right)), 1, 1)
+
+
+# Clean accuracy 1, .8, .6; robust .9, .5, .1: clean errors 0, .2, .4 and boundary errors .1, .3, .5 about means .2 and .3.
+FARED = Fared(0.5, None, validated(10, 8, 6), validated(9, 5, 1))
+
+
+def published_weights(multiplier):
+    """1/C + (C-1)/C x own - 1/C x the sum of the others, as published."""
+    size = len(multiplier)
+    return [1 / size + (size - 1) / size * own - (sum(multiplier) - own) / size for own in multiplier]
+
+
+def test_frl_weighs_by_hand(base):
+    found, memory = Frl(tau=0.1, rate=0.5)(base, base, {}, FARED)
+    natural, boundary = [0, 0, 0.05], [0, 0, 0.1]
+    assert memory["natural"].tolist() == pytest.approx(natural, abs=1e-6)
+    assert memory["boundary"].tolist() == pytest.approx(boundary, abs=1e-6)
+    assert found.weight.tolist() == pytest.approx([3 * one for one in published_weights(natural)], abs=1e-5)
+    assert found.robust.tolist() == pytest.approx([3 * one for one in published_weights(boundary)], abs=1e-5)
+    assert found.radius.tolist() == base.radius.tolist()
+    _, memory = Frl(tau=0.1, rate=0.5)(base, found, memory, FARED)
+    assert memory["boundary"].tolist() == pytest.approx([0, 0, 0.2], abs=1e-6)
+
+
+def test_the_multipliers_of_frl_are_limited(base):
+    _, memory = Frl(tau=0.0, rate=10.0)(base, base, {}, FARED)
+    assert memory["natural"].sum() == pytest.approx(0.5)
+    assert memory["boundary"].tolist() == pytest.approx([0, 0, 0.5])
+
+
+def test_frl_with_margins_widens_the_radius_of_what_lags_behind(base):
+    found, memory = Frl(form="rmrw", tau=0.0, margin_rate=1.0)(base, base, {}, FARED)
+    assert memory["margin"].tolist() == pytest.approx([-0.2, 0.0, 0.2], abs=1e-6)
+    assert found.radius.tolist() == pytest.approx([0.098, 0.1, 0.1 * 2.718281828**0.4], abs=1e-6)
+
+
+def test_frl_without_a_rate_weighs_all_alike(base):
+    found, _ = Frl(rate=0.0)(base, base, {}, FARED)
+    assert found.weight.tolist() == found.robust.tolist() == [1.0] * 3
+
+
+def test_frl_waits_for_its_warm_up(base):
+    assert Frl(warm_up=0.7)(base, base, {}, FARED)[0] is base
+
+
+def test_named_classes_have_settings_of_their_own(base):
+    found = PerClass(betas="1:0.5", weights="2:5", radii="0:1.5").start(base, torch.ones(3))
+    assert found.beta.tolist() == [6.0, 0.5, 6.0]
+    assert found.weight.tolist() == found.robust.tolist() == [1.0, 1.0, 5.0]
+    assert found.radius.tolist() == pytest.approx([0.15, 0.1, 0.1])
+    assert base.beta.tolist() == [6.0] * 3
+    assert PerClass().start(base, torch.ones(3)).weight.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: PerClass(betas="3=1"), 'like "5:0.5 3:2"'),
+        (lambda: PerClass(betas="3:-1"), "must be 0 or more"),
+        (
+            lambda: PerClass(weights="3:5").start(ClassWise.alike(3, 0.1, 6.0, torch.device("cpu")), torch.ones(3)),
+            "does not exist",
+        ),
+        (lambda: Frl(form="rwm"), "did you mean 'rw'"),
+        (lambda: Frl(tau=-0.1), "tau must be 0 or more"),
+        (lambda: Balanced(by="sizes"), "did you mean 'size'"),
+        (lambda: Balanced(rarity=1.0), "below 1"),
+        (lambda: Difficulty(power=-1.0), "power must be 0 or more"),
+    ],
+)
+def test_slips_are_named(make, says):
+    with pytest.raises(UserError, match=says):
+        make()
+
+
+def test_difficult_classes_weigh_more(base):
+    found, _ = Difficulty(power=2)(base, base, {}, Fared(0.5, COUNTS))
+    cost = [0.25, 0.04, 1.0]
+    assert found.weight.tolist() == pytest.approx([3 * one / sum(cost) for one in cost], rel=1e-5)
+    assert Difficulty(power=0)(base, base, {}, Fared(0.5, COUNTS))[0].weight.tolist() == [1.0] * 3
+
+
+def test_balanced_weights_are_those_of_cui():
+    base = ClassWise.alike(2, 0.1, 0.0, torch.device("cpu"), margin=0.5)
+    sizes = torch.tensor([10, 1000])
+    found = Balanced(rarity=0.99, by="size").start(base, sizes)
+    raw = [0.01 / (1 - 0.99**10), 0.01 / (1 - 0.99**1000)]
+    assert found.weight.tolist() == pytest.approx([2 * one / sum(raw) for one in raw], rel=1e-5)
+    assert found.margin.tolist() == pytest.approx([0.5, 0.5 * (10 / 1000) ** 0.25], rel=1e-5)
+
+
+def test_ldam_on_balanced_data_is_a_constant_margin_without_weights():
+    base = ClassWise.alike(3, 0.1, 0.0, torch.device("cpu"), margin=0.5)
+    found = Balanced(by="size").start(base, torch.tensor([500, 500, 500]))
+    assert found.margin.tolist() == pytest.approx([0.5] * 3)
+    assert found.weight.tolist() == pytest.approx([1.0] * 3)
+
+
+def test_what_is_easily_attacked_counts_as_rare():
+    base = ClassWise.alike(3, 0.1, 0.0, torch.device("cpu"), margin=0.5)
+    deferred = Balanced(weigh_from=0.8)
+    early, late = (deferred(base, base, {}, Fared(done, COUNTS))[0] for done in (0.5, 0.8))
+    assert early.margin[2] == pytest.approx(0.5)
+    assert early.margin[2] > early.margin[0] > early.margin[1]
+    assert early.weight.tolist() == [1.0] * 3
+    assert late.weight[2] > late.weight[0] > late.weight[1]
+    assert late.weight.mean() == pytest.approx(1.0)
+    # Nothing of class 2 withstands: it counts as a quarter of the mean size, 10.
+    raw = [1 / (1 - 0.999**size) for size in (10 * 0.5 / (1.3 / 3), 10 * 0.8 / (1.3 / 3), 2.5)]
+    assert late.weight.tolist() == pytest.approx([3 * one / sum(raw) for one in raw], rel=1e-4)
