@@ -1,12 +1,16 @@
 """What an attack says to images, labels, balls and models that do not fit."""
 
+from dataclasses import fields, replace
+
 import pytest
 import torch
 from torch import nn
 
+from classwise import outcomes
 from classwise.attacks import ATTACKS, FGSM, PGD
 from classwise.balls import L2, Linf
 from classwise.errors import UserError
+from classwise.images import Images
 
 X, Y = torch.rand(12, 3, 4, 4, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 5
 
@@ -48,7 +52,9 @@ class Bad(nn.Module):
         (lambda: attacked(x=X[0]), r"shape \(n, channels, height, width\), got \(3, 4, 4\)"),
         (lambda: attacked(y=Y + 3), "labels must lie in 0 to 4, the classes of the model; got 3 to 7"),
         (lambda: attacked(y=Y - 1), "got -1 to 3"),
-        (lambda: attacked(y=Y.float()), "labels must be integers, got torch.float32"),
+        (lambda: attacked(y=Y.float()), r"labels must be integers \(torch.int64\), got torch.float32"),
+        (lambda: attacked(y=Y.int()), "got torch.int32; write y.long()"),
+        (lambda: attacked(ball=Linf(torch.tensor(0.1))), r"one number or one per image, got shape \(\) for 12 images"),
         (lambda: attacked(y=Y[:5]), "for each of 12 images"),
         (lambda: attacked(y=torch.rand(12, 7)), "of 7 classes, the model has 5"),
         (lambda: attacked(y=torch.rand(12, 5), attack=ATTACKS["apgd-dlr"]), "needs labels, got target probabilities"),
@@ -57,7 +63,7 @@ class Bad(nn.Module):
         (lambda: attacked(Bad(torch.inf).eval()), "logits are not finite"),
         (lambda: attacked(Bad(torch.nan).eval()), "logits are not finite"),
         (lambda: attacked(nn.Flatten().eval(), y=Y * 0, x=X[:, :1, :1, :1]), "two classes or more"),
-        (lambda: attacked(Broken().eval(), y=Y * 0), "not finite: the model's gradients are not"),
+        (lambda: attacked(Broken().eval(), y=Y * 0), "the model's gradients were not finite"),
         (lambda: attacked(ball=Linf(8.0)), "did you mean 8/255"),
         (lambda: attacked(ball=Linf(torch.linspace(0, 4, 12))), "did you mean 4/255"),
         (lambda: attacked(ball=L2(-1.0)), "a radius is 0 or more, got -1"),
@@ -81,3 +87,52 @@ def test_a_model_in_train_mode_is_not_looked_at():
     model = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(48, 5)).train()
     FGSM()(model, X, Y, Linf(0.1), torch.Generator().manual_seed(0))
     assert model[0].num_batches_tracked == 1
+
+
+class Treacherous(nn.Module):
+    """Finite logits, most of them far from wrong, with gradients that are none."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner = nn.Sequential(nn.Flatten(), nn.Linear(48, 5))
+
+    def forward(self, x):
+        flat = x.flatten(1)
+        return self.inner(x) + (flat - flat).sum(1, keepdim=True).sqrt()
+
+
+WITH_GRADIENTS = [name for name in ATTACKS if name not in ("clean", "square", "n-attack", "n-attack@tian2021")]
+
+
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+@pytest.mark.parametrize("norm", [Linf, L2])
+def test_no_attack_takes_broken_gradients_for_robustness(name, norm):
+    """Least of all where the answer to nan, class 0, is the right one."""
+    model, attack = Treacherous().eval(), ATTACKS[name]
+    if norm.name not in attack.norms:
+        return
+    kept = {field.name for field in fields(attack)}
+    attack = replace(attack, **{key: value for key, value in {"steps": 3, "queries": 5, "population": 5}.items() if key in kept})
+    for y in (model(X).argmax(1), torch.zeros_like(Y)):
+        some = (model(X).argmax(1) == y).nonzero()[:, 0]
+        if len(some):
+            with pytest.raises(UserError, match="gradients were not finite"):
+                attacked(model, X[some], y[some], norm(0.1), attack)
+
+
+def test_answers_that_are_none_are_no_verdict():
+    class Sometimes(nn.Module):
+        def forward(self, x):
+            flat = x.flatten(1)
+            return torch.where(flat[:, :1] > 0.5, torch.nan, flat[:, :5])
+
+    pixels = (X * 255).to(torch.uint8)
+    # The door sees the first eight.
+    order = (pixels[:, 0, 0, 0] > 127).long().argsort()
+    data = Images(pixels[order].repeat(3, 1, 1, 1).sort(0).values, Y.repeat(3), torch.arange(36), tuple("abcde"))
+    data = data.take((data.pixels[:, 0, 0, 0] > 127).long().argsort())
+    with pytest.raises(UserError, match=r"answers to \d+ of 36 images are not finite|not finite"):
+        outcomes.evaluate(Sometimes().eval(), data, ATTACKS["clean"], Linf(0.1))
+    with pytest.raises(UserError, match="no images to evaluate"):
+        outcomes.evaluate(network(), data.take(torch.arange(0)), ATTACKS["clean"], Linf(0.1))

@@ -142,15 +142,29 @@ def test_the_worst_case_is_an_or_over_attacks_not_a_mean():
     worst = metrics.worst_case(data)
     assert worst.flipped.values.tolist() == [True, True, True, False]
     assert worst.answer.values.tolist() == [1, 1, 1, 0]
-    assert float(metrics.overall(metrics.counts(worst.assign_coords(predicted=data.predicted)))) == 25
+    assert float(metrics.overall(metrics.counts(worst))) == 25
     assert "attack" not in worst.dims
 
 
-def test_the_worst_case_takes_what_is_there():
+def test_the_worst_case_leaves_out_what_an_attack_was_not_asked_about():
     data = attacked({"pgd": [False, False], "square": [False, True]}, [[False, True], [True, True]])
     worst = metrics.worst_case(data)
-    assert worst.truth.values.tolist() == [0, 0]
+    assert worst.truth.values.tolist() == [-1, 0]
     assert worst.flipped.values.tolist() == [False, True]
+    assert int(metrics.counts(worst).sum()) == 1
+
+
+def test_the_worst_case_stands_as_one_more_attack():
+    more = metrics.with_worst_case(attacked(FLIPS), "all")
+    assert more.attack.values.tolist() == ["pgd", "square", "n", "all"]
+    assert more.flipped.sel(attack="all").values.tolist() == [True, True, True, False]
+
+
+def test_a_lead_counts_images_that_both_were_asked_about():
+    data = attacked(
+        {"pgd": [False, False, True, False], "square": [True, True, True, False]}, [[False] * 2 + [True] * 2, [True] * 4]
+    )
+    assert float(metrics.lead(data, "square", "pgd")) == 0
 
 
 def test_the_strongest_setting_is_chosen_for_each_network():

@@ -190,3 +190,60 @@ def test_what_left_the_ball_and_who_broke_what_is_told():
     assert list(told["broken_by"]) == ["apgd-ce", "apgd-t", "fab-t", "square"]
     clean = outcomes.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).flipped
     assert sum(told["broken_by"].values()) == (found.flipped & ~clean).sum()
+
+
+def test_an_attack_that_stops_at_the_substitutes_mistakes_is_refused():
+    test, model = digits(20)
+    with pytest.raises(UserError, match="transfers nothing"):
+        outcomes.evaluate(model, test, attacks.ATTACKS["apgd-ce"], Linf(0.1), made_on=model)
+
+
+def test_a_search_in_bfloat16_is_for_linf(monkeypatch):
+    test, model = digits(20)
+    asked = []
+    monkeypatch.setattr(outcomes, "searchable", lambda source, x, precision: asked.append(precision) or source)
+    outcomes.evaluate(model, test, attacks.ATTACKS["pgd-10"], L2(0.5), precision="bfloat16")
+    assert asked == ["float32"]
+
+
+def test_every_layer_is_put_back_into_its_own_mode():
+    test, model = digits(20)
+    model.train()
+    model.body[1].eval()
+    outcomes.evaluate(model, test, attacks.ATTACKS["fgsm"], Linf(0.1))
+    assert model.training
+    assert not model.body[1].training
+    assert model.body[0].training
+
+
+def test_an_attack_that_finds_nothing_has_no_distance_and_is_told():
+    test, model = digits()
+    attack = attacks.FAB(steps=1, targets=1, overshoot=0.0, bias=0.0)
+    found = outcomes.evaluate(model, test, attack, Linf(0.1))
+    clean = outcomes.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).flipped
+    assert found.distance[~clean].isinf().all()
+    assert (found.distance[clean] == 0).all()
+    assert outcomes.soundness(model, test, attack, found)["unmoved"] == 1.0
+
+
+def test_the_published_temperature_form_that_stands_still_is_told():
+    test, model = digits()
+    sure = nn.Sequential(model, Loud()).eval()
+    for form, still in (("published", True), ("stable", False)):
+        attack = attacks.TemperaturePGD(steps=2, inverse=50.0, form=form, start="none")
+        told = outcomes.soundness(sure, test, attack, outcomes.evaluate(sure, test, attack, Linf(0.01)))
+        assert (told["zero_gradients"] > 0.1) == still
+        assert (told["unmoved"] > 0.1) == still
+
+
+class Loud(nn.Module):
+    def forward(self, logits):
+        return 100 * logits
+
+
+def test_a_doubtful_judge_is_told_of_a_transfer():
+    test, model = digits()
+    judge = Doubtful(model, "randomised")
+    attack = attacks.ATTACKS["pgd-10"]
+    found = outcomes.evaluate(judge, test, attack, Linf(0.1), made_on=model)
+    assert outcomes.soundness(judge, test, attack, found, model)["randomised"] > 0.1

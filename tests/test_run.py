@@ -22,7 +22,7 @@ from rich.console import Console
 from classwise import metrics, outcomes, run
 from classwise.errors import UserError
 from classwise.results import Damaged
-from classwise.run import compute, pool, questions, store
+from classwise.run import collect, compute, pool, questions, store
 from classwise.run.pool import Failed
 from classwise.spec import LAST5, Evaluation, Spec
 from classwise.training import Diverged
@@ -396,7 +396,7 @@ def test_what_an_evaluation_had_done_is_refused_or_mended_when_it_is_damaged_or_
     part.write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(Damaged, match="truncated or foreign; delete it to attack from the start"):
         questions.evaluate(small, asked)
-    torch.save({"spec": small.json(), "evaluation": other.json(), "rows": []}, part)
+    torch.save({"spec": small.json(), "evaluation": other.json(), "stamp": "", "rows": []}, part)
     with pytest.raises(Damaged, match="belongs to another question"):
         questions.evaluate(small, asked)
     questions.evaluate(small, asked, mend=True)
@@ -415,8 +415,34 @@ def test_every_evaluation_carries_what_makes_it_believable(data, small):
     assert run.doubts(found) == "The checks of believability (`outcomes.soundness`) found nothing."
     assert found.member.sel(attack="pgd-10").isin([-1]).all()
     assert found.member.sel(attack="strong").isin([-1, 0, 1]).all()
+    assert run.doubts(found.drop_attrs()) == "Nothing was checked for believability."
     doubtful = found.assign_attrs(concerns=json.dumps({"gradients vanish": ["standard under pgd-20"]}))
     assert run.doubts(doubtful) == "To doubt: gradients vanish (standard under pgd-20)."
+
+
+def test_batches_of_other_code_or_weights_are_not_joined_with_new_ones(data, small):
+    asked = Evaluation(attack="pgd-10", options={"steps": 1}).of(small)
+    trained(small)
+    part = store.outcomes_file(store.place(small), asked).with_suffix(".part")
+    part.parent.mkdir()
+    torch.save({"spec": small.json(), "evaluation": asked.json(), "stamp": "other", "rows": [{"index": torch.arange(9)}]}, part)
+    questions.evaluate(small, asked)
+    assert store.find(small, asked).sizes["image"] == 360
+
+
+def test_a_black_box_that_is_ahead_of_gradients_is_said(data, small):
+    trained(small)
+    asked = [Evaluation(attack=name, options=given) for name, given in (("pgd-10", {"steps": 1}), ("square", {"queries": 5}))]
+    run.outcomes([small], asked)
+    rows = [({"defence": "pgd-at", "attack": one.attack}, store.find(small, one.of(small))) for one in asked]
+    nothing = rows[0][1].assign(flipped=rows[0][1].flipped & False)
+    everything = rows[1][1].assign(flipped=~(rows[1][1].flipped & False))
+    said = collect._concerns([(rows[0][0], nothing), (rows[1][0], everything)])
+    assert said == {"a black-box attack breaks what none with gradients does": ["pgd-at under square"]}
+    assert collect._concerns([(rows[0][0], everything.assign_attrs(nothing.attrs)), (rows[1][0], everything)]) == {}
+    assert collect._concerns([(rows[1][0], rows[1][1].drop_attrs().assign_attrs(rows[1][1].attrs | {"checks": ""}))]) == {
+        "not checked": ["pgd-at under square"]
+    }
 
 
 def test_a_grid_of_options_is_a_dimension(data, small):

@@ -19,13 +19,21 @@ def searchable(model: nn.Module, x: Tensor, precision: str = "float32") -> nn.Mo
     """Return a network for the search of an attack on a model in eval mode; its answers are no verdict.
 
     `x` are some images, on which the folded network is compared with the model: where it cannot be folded, or answers
-    differently, the model itself is taken. precision: "bfloat16" lets convolutions and linear layers run in it; images, logits
-    and gradients stay in float32.
+    differently, the model itself is taken. precision: "bfloat16" lets convolutions and linear layers run in it, where the
+    layers between them take that; images, logits and gradients stay in float32.
     """
     if precision not in PRECISIONS:
         raise unknown("precision", precision, PRECISIONS)
     network = _folded(model, x)
-    return network if precision == "float32" else _Narrow(network)
+    if precision == "float32":
+        return network
+    narrow = _Narrow(network)
+    try:
+        with torch.no_grad():
+            narrow(x)
+    except RuntimeError:  # layers that are neither convolutions nor linear do not take what those give
+        return network
+    return narrow
 
 
 def _folded(model: nn.Module, x: Tensor) -> nn.Module:

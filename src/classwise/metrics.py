@@ -29,11 +29,15 @@ def worst_case(outcomes: xr.Dataset, over: str = "attack") -> xr.Dataset:
     """Return outcomes in which an image is broken where any of the attacks along `over` broke it.
 
     The answer is that under the first attack which did, else under the first that was tried: a reduction of outcomes, image by
-    image, never a mean of robust accuracies.
+    image, never a mean of robust accuracies. Images that one of the attacks was not asked about are left out (truth -1): they
+    might look more robust than the others.
     """
-    said = 2 * outcomes.flipped + (outcomes.truth >= 0)
-    first = said.argmax(over)
-    return outcomes[["truth", "answer", "flipped"]].isel({over: first}).drop_vars(over)
+    there = (outcomes.truth >= 0).all(over)
+    first = outcomes.flipped.argmax(over)
+    worst = outcomes[["truth", "answer", "flipped"]].isel({over: first}).drop_vars(over)
+    for name, value in {"truth": -1, "answer": -1, "flipped": False}.items():
+        worst[name] = worst[name].where(there, value)
+    return worst.assign_coords(predicted=outcomes.predicted)
 
 
 def with_worst_case(outcomes: xr.Dataset, name: str, over: str = "attack") -> xr.Dataset:
@@ -46,20 +50,21 @@ def strongest(outcomes: xr.Dataset, over: str) -> xr.Dataset:
     """Return for each network the outcomes under the setting along `over` that leaves the lowest robust accuracy.
 
     The coordinate `over` tells which (Tian 2021, section 5: the best 1 / T of each model). It is a choice that the attacker makes
-    on these very images: report all settings beside it.
+    on these very images: report all settings beside it. They are compared on the images that all of them were asked about.
     """
-    broken = outcomes.flipped.sum("image") / (outcomes.truth >= 0).sum("image")
-    return outcomes.isel({over: broken.fillna(-1).argmax(over)})
+    there = (outcomes.truth >= 0).all(over)
+    return outcomes.isel({over: (outcomes.flipped & there).sum("image").argmax(over)})
 
 
 def lead(outcomes: xr.Dataset, black: str, white: str) -> xr.DataArray:
     """Return the share of images, in percent, that a black-box attack breaks and a white-box attack does not.
 
-    More than a few mean that gradients mislead the white-box attack: its robust accuracy is not to be believed.
+    More than a few mean that gradients mislead the white-box attack: its robust accuracy is not to be believed. Only images that
+    both were asked about count.
     """
-    alone = outcomes.flipped.sel(attack=black, drop=True) & ~outcomes.flipped.sel(attack=white, drop=True)
-    asked = (outcomes.truth.sel(attack=black, drop=True) >= 0).sum("image")
-    share: xr.DataArray = 100 * alone.sum("image") / asked
+    both = (outcomes.truth.sel(attack=[black, white]) >= 0).all("attack")
+    flipped = [outcomes.flipped.sel(attack=name, drop=True) for name in (black, white)]
+    share: xr.DataArray = 100 * (flipped[0] & ~flipped[1] & both).sum("image") / both.sum("image")
     return share.rename("lead")
 
 

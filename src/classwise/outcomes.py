@@ -12,6 +12,7 @@ from classwise.attacks import Attack, Clean, Found
 from classwise.attacks.ascent import cross_entropy, slope
 from classwise.attacks.attack import frozen, probabilities
 from classwise.balls import Ball
+from classwise.errors import UserError
 from classwise.folding import searchable
 from classwise.images import Images
 
@@ -20,7 +21,8 @@ from classwise.images import Images
 class Outcomes:
     """One row for each image, in the order of the images it was asked about.
 
-    index, truth: int64 (n,); distance: float32 (n,), from the image to its attacked form, in the ball's norm.
+    index, truth: int64 (n,); distance: float32 (n,), from the image to its attacked form, in the ball's norm; of a minimum-norm
+    attack: to the closest misclassified image it found, infinite where it found none.
     answer: int64 (n,), logits: float32 (n, classes): of the attacked image, or of the image itself where the attacked one lies
     outside the ball or [0, 1]: then the attack has failed. flipped: bool (n,), whether the answer is wrong.
     inside: bool (n,), whether the attacked image lies in the ball; pixels: float32 (n, 2), its darkest and its brightest one.
@@ -91,10 +93,12 @@ def batches(
     gradients; the verdict is the model's own. `see` is shown the attacked images. The modes of the models are restored.
     """
     source = model if made_on is None else made_on
+    _check(images, attack, made_on)
     with judging(model), judging(source), torch.no_grad():
         network = source
         if not isinstance(attack, Clean):
-            network = searchable(source, images.batch(slice(0, 8))[0], precision if attack.signs_only else "float32")
+            narrow = attack.signs_only and ball.name == "linf"
+            network = searchable(source, images.batch(slice(0, 8))[0], precision if narrow else "float32")
         for start in range(begin, len(images), batch):
             generator = torch.Generator(images.pixels.device).manual_seed(_mixed(seed, start))
             which = torch.arange(start, min(start + batch, len(images)), device=images.pixels.device)
@@ -103,7 +107,7 @@ def batches(
             if network is not source and attack.stops_early and made_on is None:
                 found = _repaired(found, attack, network, model, x, y, ball.at(which), generator)
             see(found.images)
-            yield _judged(model, images.index[which], x, y, found, ball.at(which))
+            yield _judged(model, images.index[which], x, y, found, ball.at(which), attack.confined)
 
 
 def _mixed(seed: int, start: int) -> int:
@@ -113,13 +117,14 @@ def _mixed(seed: int, start: int) -> int:
 
 @contextmanager
 def judging(model: nn.Module) -> Iterator[None]:
-    """Keep the model in eval mode until the block ends."""
-    training = model.training
+    """Keep the model in eval mode until the block ends; then every layer is in the mode it was in."""
+    modes = [(layer, layer.training) for layer in model.modules()]
     model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        for layer, training in modes:
+            layer.training = training
 
 
 def _repaired(
@@ -147,12 +152,27 @@ def _repaired(
     return Found(**changed)
 
 
-def _judged(model: nn.Module, index: Tensor, x: Tensor, y: Tensor, found: Found, ball: Ball) -> Outcomes:
-    inside = ball.contains(found.images, x)
+def _check(images: Images, attack: Attack, made_on: nn.Module | None) -> None:
+    if not len(images):
+        raise UserError("there are no images to evaluate")
+    if made_on is not None and attack.stops_early:
+        raise UserError(
+            f"{type(attack).__name__} leaves alone what the substitute gets wrong, so that it transfers nothing; "
+            "make transfer attacks by one that goes on to its last step, like pgd-20 or fgsm"
+        )
+
+
+def _judged(model: nn.Module, index: Tensor, x: Tensor, y: Tensor, found: Found, ball: Ball, confined: bool) -> Outcomes:
+    inside, distance = ball.contains(found.images, x), ball.distance(found.images, x)
     logits = model(torch.where(inside.view(-1, 1, 1, 1), found.images, x)).float()
+    if not logits.isfinite().all():
+        bad = int((~logits.isfinite()).any(1).sum())
+        raise UserError(f"the model's answers to {bad} of {len(x)} images are not finite (nan or infinite); check its weights")
+    if not confined:
+        distance = torch.where(model(found.images).argmax(1) != y, distance, torch.inf)
     answer = logits.argmax(1)
     pixels = torch.stack(found.images.flatten(1).aminmax(dim=1), 1)
-    rest = (ball.distance(found.images, x), logits, inside, pixels, found.queries, found.member)
+    rest = (distance, logits, inside, pixels, found.queries, found.member)
     return Outcomes(index, y, answer, answer != y, *rest)
 
 
@@ -160,32 +180,44 @@ def _judged(model: nn.Module, index: Tensor, x: Tensor, y: Tensor, found: Found,
 _LOOKED_AT = 200
 
 
-def soundness(model: nn.Module, images: Images, attack: Attack, found: Outcomes) -> dict[str, Any]:
+def _share(distance: Tensor) -> float:
+    """Return the share of distances that are zero, or infinite where a minimum-norm attack found nothing at all."""
+    return float(((distance == 0) | distance.isinf()).float().mean())
+
+
+def soundness(
+    model: nn.Module, images: Images, attack: Attack, found: Outcomes, made_on: nn.Module | None = None
+) -> dict[str, Any]:
     """Return what makes the outcomes of an attack on `images` believable or not, as plain values.
 
-    asked: how many images were asked about again. zero_gradients: the share of them, answered rightly, where the gradient of the
-    cross-entropy vanishes altogether. randomised: the largest difference between logits of the same images, asked twice.
-    batch_dependent: the same, asked in another batch. probabilities: whether the answers look like probabilities.
+    asked: how many images, evenly drawn, were asked about again. zero_gradients: the share of them, answered rightly, where the
+    gradient of what the attack climbs vanishes or is not finite; of the model that it was `made_on`. unmoved: the share of the
+    unbroken images that the attack left as they were. randomised: the largest difference between logits of the same images,
+    asked twice. batch_dependent: the same, asked in another batch. probabilities: whether the answers look like probabilities.
     training: the layers that stay in train mode. farthest, darkest, brightest: what the attacked images reach; outside: how many
     lie outside the ball though the attack should keep within. broken_by: how many images each member of an ensemble broke.
     """
-    some = images.take(torch.arange(min(_LOOKED_AT, len(images)), device=images.pixels.device))
-    x, y = some.batch(slice(None))
-    with judging(model), frozen(model):
+    places = torch.linspace(0, len(images) - 1, min(_LOOKED_AT, len(images)), device=images.pixels.device).round().long()
+    x, y = images.batch(places)
+    source = model if made_on is None else made_on
+    with judging(model), judging(source), frozen(model), frozen(source):
         with torch.no_grad():
             logits, again, alone = model(x), model(x), model(x[:1])
-        right = logits.argmax(1) == y
-        flat = slope(model, x[right], y[right], cross_entropy)[1].flatten(1).abs().amax(1) == 0 if right.any() else right[right]
+            right = source(x).argmax(1) == y
+        loss = getattr(attack, "climbed", cross_entropy)
+        sizes = slope(source, x[right], y[right], loss)[1].flatten(1).abs().amax(1) if right.any() else x.new_ones(1)
         stubborn = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
+    standing, reached = ~found.flipped, found.distance[found.distance.isfinite()]
     told: dict[str, Any] = {
-        "asked": len(some),
-        "zero_gradients": float(flat.float().mean()) if len(flat) else 0.0,
+        "asked": len(x),
+        "zero_gradients": float((~(sizes > 0) | ~sizes.isfinite()).float().mean()),
+        "unmoved": 0.0 if isinstance(attack, Clean) or not standing.any() else _share(found.distance[standing]),
         "randomised": float((logits - again).abs().max()),
         "batch_dependent": float((logits[:1] - alone).abs().max()),
         "spread": float(logits.std()),
         "probabilities": probabilities(logits),
         "training": stubborn,
-        "farthest": float(found.distance.max()),
+        "farthest": float(reached.max()) if len(reached) else 0.0,
         "darkest": float(found.pixels[:, 0].min()),
         "brightest": float(found.pixels[:, 1].max()),
         "outside": int((~found.inside).sum()) if attack.confined else 0,

@@ -162,7 +162,7 @@ def load(path: Path, schema: str) -> xr.Dataset:
 
 
 # From these shares on, what is told of an evaluation is a reason to doubt it.
-_MASKED = 0.01
+MASKED = 0.01
 _NOISE = 1e-4
 
 
@@ -175,19 +175,21 @@ def concerns(data: xr.Dataset) -> dict[str, str]:
     if not told:
         return {}
     noise = _NOISE * max(told["spread"], 1e-6)
+    still = told.get("unmoved", 0.0)
     broken = told.get("broken_by", {})
     black = sum(broken.get(name, 0) for name in BLACK_BOX)
     doubts = {
         "gradients vanish, and an attack stands still": (
-            told["zero_gradients"] > _MASKED,
+            told["zero_gradients"] > MASKED,
             f"{told['zero_gradients']:.0%}",
         ),
+        "the attack left unbroken images as they were": (still > MASKED, f"{still:.0%}"),
         "the answers change when asked again": (told["randomised"] > noise, f"by {told['randomised']:.2g}"),
         "the answer to an image hangs on its batch": (told["batch_dependent"] > 100 * noise, f"by {told['batch_dependent']:.2g}"),
         "the answers look like probabilities": (told["probabilities"], "all in [0, 1], summing to 1"),
         "layers stay in train mode": (told["training"], ", ".join(told["training"][:3])),
         "attacked images left the ball and count as unbroken": (told["outside"], str(told["outside"])),
-        "images fall to the black-box attack alone": (black > _MASKED * data.sizes["image"], f"{black} of {data.sizes['image']}"),
+        "images fall to the black-box attack alone": (black > MASKED * data.sizes["image"], f"{black} of {data.sizes['image']}"),
     }
     return {sentence: figure for sentence, (speaks, figure) in doubts.items() if speaks}
 

@@ -167,7 +167,7 @@ def whole(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     some, budget = data.take(torch.arange(200, device=data.labels.device)), {"steps": 100, "queries": 5000}
     other = theirs(model, some, eps, peers.PEERS["autoattack"]["torchattacks"], **budget)
     sides = {"autoattack_eval": ours(model, some, AutoAttack(**budget), eps)}
-    return contest(sides, {"torchattacks": other}, max(1, rounds // 3), warm=False)
+    return contest(sides, {"torchattacks": other}, rounds, warm=False)
 
 
 def headlines(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

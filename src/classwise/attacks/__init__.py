@@ -54,6 +54,10 @@ class Clean(Attack):
     def labels_only(self) -> bool:
         return False
 
+    @property
+    def stops_early(self) -> bool:
+        return False
+
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         return x
 

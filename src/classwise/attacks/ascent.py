@@ -232,6 +232,10 @@ class FGSM(Attack):
         return self._as_pgd().labels_only
 
     @property
+    def climbed(self) -> Loss:
+        return self._as_pgd().climbed
+
+    @property
     def stops_early(self) -> bool:
         return False
 

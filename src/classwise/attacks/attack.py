@@ -62,11 +62,13 @@ class Attack(ABC):
     def find(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Found:
         """Return the same with what else the search can tell."""
         _check(self, model, x, y, ball)
+        watched = _Watched(model, x)
         with frozen(model), torch.no_grad():
-            result = self.search(model, x, y, ball, generator)
+            result = self.search(watched, x, y, ball, generator)
         found = result if isinstance(result, Found) else Found(result)
+        watched.check()
         if not found.images.isfinite().all():
-            raise UserError("the attack made images that are not finite: the model's gradients are not; check its weights")
+            raise UserError("the attack made images that are not finite; check the model's weights")
         return found
 
     def craft(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
@@ -74,6 +76,36 @@ class Attack(ABC):
         with frozen(model), torch.no_grad():
             result = self.search(model, x, y, ball, generator)
         return result.images if isinstance(result, Found) else result
+
+
+class _Watched(nn.Module):
+    """A model that remembers, without waiting for the device, whether its logits or their gradients were ever not finite.
+
+    An attack on such gradients finds nothing or stands still, and its victim would look robust.
+    """
+
+    def __init__(self, model: nn.Module, x: Tensor) -> None:
+        super().__init__()
+        self.model = model
+        self.training = model.training
+        self.broken = torch.zeros(2, dtype=torch.bool, device=x.device)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.requires_grad:
+            x.register_hook(lambda gradient: self._note(1, gradient))  # type: ignore[no-untyped-call]
+        logits: Tensor = self.model(x)
+        self._note(0, logits.detach())
+        return logits
+
+    def _note(self, place: int, values: Tensor) -> None:
+        self.broken[place] |= ~values.isfinite().all()
+
+    def check(self) -> None:
+        """Raise UserError where something was not finite."""
+        # Gradients that are none make images and then logits that are none.
+        for bad, what in zip(self.broken.flip(0).tolist(), ("gradients", "logits"), strict=True):
+            if bad:
+                raise UserError(f"the model's {what} were not finite during the attack (nan or infinite); check its weights")
 
 
 @contextmanager
@@ -96,7 +128,7 @@ def _check(attack: Attack, model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -
     if ball.name not in attack.norms:
         raise UserError(f"{name} is defined for {' and '.join(attack.norms)} balls, got {ball.name}")
     radius = torch.as_tensor(ball.radius)
-    if radius.ndim and radius.shape != (len(x),):
+    if isinstance(ball.radius, Tensor) and radius.shape != (len(x),):
         raise UserError(f"the radius must be one number or one per image, got shape {tuple(radius.shape)} for {len(x)} images")
     if not (radius >= 0).all():
         raise UserError(f"a radius is 0 or more, got {radius.min().item():g}")
@@ -107,8 +139,8 @@ def _check(attack: Attack, model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -
         raise UserError(f"y must hold a label or target probabilities for each of {len(x)} images, got shape {tuple(y.shape)}")
     if y.ndim == 2 and attack.labels_only:
         raise UserError(f"{name} needs labels, got target probabilities")
-    if y.ndim == 1 and (y.is_floating_point() or y.is_complex() or y.dtype == torch.bool):
-        raise UserError(f"labels must be integers, got {y.dtype}; write y.long()")
+    if y.ndim == 1 and y.dtype != torch.int64:
+        raise UserError(f"labels must be integers (torch.int64), got {y.dtype}; write y.long()")
     if not model.training:  # in train mode a look would move the statistics of batch norm
         with torch.no_grad():
             _check_answers(model(x[:_SHOWN]), y)

@@ -149,7 +149,7 @@ def _shift(best: Tensor, centre: Tensor, ball: Ball, side: int, generator: torch
     freed = (delta * covered).square().sum((2, 3))
     slack = (_radius(ball, best).view(-1, 1) ** 2 - ball.length(delta)[:, None] ** 2).clamp_min(0) / channels
     old = delta[here]
-    old = old / old.flatten(1).norm(dim=1).clamp_min(_TINY).view(-1, 1, 1, 1)
+    old = old / old.square().sum((1, 2), keepdim=True).sqrt().clamp_min(_TINY)
     fresh = _bump(side, best, generator)[..., None] * _signs(best, generator, 1, 1).permute(0, 2, 3, 1) + old
     fresh = fresh / fresh.square().sum((1, 2), keepdim=True).sqrt().clamp_min(_TINY)
     delta[there] = 0.0

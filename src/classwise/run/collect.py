@@ -145,11 +145,39 @@ def _sources(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, str
 def _concerns(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, list[str]]:
     """Return what speaks against believing the outcomes, with the attacks and defences that it is said of."""
     found: dict[str, list[str]] = {}
+
+    def say(sentence: str, name: str) -> None:
+        found[sentence] = list(dict.fromkeys([*found.get(sentence, []), name]))
+
+    runs: dict[str, list[tuple[str, xr.Dataset]]] = {}
     for key, data in rows:
-        for sentence in results.concerns(data):
-            name = f"{key['defence']} under {key.get('attack', 'its probe')}"
-            found[sentence] = list(dict.fromkeys([*found.get(sentence, []), name]))
+        if data.attrs["schema"] == store.OUTCOMES:
+            name = f"{key['defence']} under {key['attack']}"
+            for sentence in results.concerns(data) if data.attrs.get("checks") else ["not checked"]:
+                say(sentence, name)
+            asked = Evaluation.from_json(data.attrs["evaluation"])
+            problem = str((data.attrs["spec"], asked.eps, asked.norm, asked.split, asked.checkpoint))
+            runs.setdefault(problem, []).append((name, data))
+    for answers in runs.values():
+        for name in _ahead(answers):
+            say("a black-box attack breaks what none with gradients does", name)
     return found
+
+
+def _ahead(answers: list[tuple[str, xr.Dataset]]) -> list[str]:
+    """Return the black-box attacks that break more than one image in a hundred which no white-box attack breaks."""
+    black: list[tuple[str, xr.DataArray]] = []
+    white: list[tuple[str, xr.DataArray]] = []
+    for name, data in answers:
+        asked = Evaluation.from_json(data.attrs["evaluation"])
+        if asked.substitute is None and asked.attack != "clean":
+            (black if asked.attack.split("@")[0] in results.BLACK_BOX else white).append((name, data.flipped))
+    if not white:
+        return []
+    # Only images that all white-box attacks were asked about.
+    stood = ~xr.concat([flipped for _, flipped in white], "white", join="inner").any("white")
+    pairs = [(name, xr.align(flipped, stood, join="inner")) for name, flipped in black]
+    return [name for name, (broken, left) in pairs if len(left) and float((broken & left).mean()) > results.MASKED]
 
 
 def examples(spec: Spec, evaluation: Evaluation, per_class: int = 4) -> xr.Dataset:
@@ -209,7 +237,9 @@ def summary(specs: Sequence[Spec], evaluations: Sequence[Evaluation], data: xr.D
 
 def doubts(data: xr.Dataset) -> str:
     """Return in a sentence or a few what speaks against believing the outcomes of a combined Dataset."""
-    said = json.loads(data.attrs.get("concerns") or "{}")
+    if "concerns" not in data.attrs:
+        return "Nothing was checked for believability."
+    said = json.loads(data.attrs["concerns"])
     if not said:
         return "The checks of believability (`outcomes.soundness`) found nothing."
     return "To doubt: " + "; ".join(f"{sentence} ({', '.join(names)})" for sentence, names in said.items()) + "."

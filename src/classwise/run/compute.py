@@ -101,6 +101,8 @@ def check_evaluation(evaluation: Evaluation, spec: Spec) -> None:
         raise unknown("split", evaluation.split, images.SPLITS)
     if evaluation.substitute is not None:
         defences.build(evaluation.substitute)
+        if attacks.build(evaluation.attack, evaluation.options).stops_early:
+            raise UserError(f"{evaluation.attack!r} leaves alone what a substitute gets wrong; transfer by pgd-20 or fgsm")
     if evaluation.precision not in folding.PRECISIONS:
         raise unknown("precision", evaluation.precision, folding.PRECISIONS)
     if evaluation.checkpoint not in checkpoints(spec):

@@ -1,16 +1,19 @@
 """Questions put to a trained run: its model, attacked."""
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import torch
 import xarray as xr
 from torch import Tensor, nn
 
+import classwise
 from classwise import attacks, outcomes, results
 from classwise.balls import BALLS, Ball
 from classwise.errors import unknown
@@ -39,49 +42,58 @@ def evaluate(spec: Spec, evaluation: Evaluation, report: Report = quietly, *, me
         asked, attack, ball = problem(spec, evaluation)
         model, file = model_of(spec, evaluation), store.outcomes_file(folder, evaluation)
         source = None if made_on is None else model_of(made_on)
-        kept = _kept(file.with_suffix(PART), spec, evaluation, mend=mend)
-        for _ in _go_on(kept, file.with_suffix(PART), (spec, evaluation), (model, source), (asked, attack, ball)):
+        asks = {"spec": spec.json(), "evaluation": evaluation.json(), "stamp": _stamp(model, source)}
+        kept = _kept(file.with_suffix(PART), asks, mend=mend)
+        how = {"made_on": source, "seed": evaluation.seed, "precision": evaluation.precision}
+        for _ in _go_on(kept, file.with_suffix(PART), asks, model, (asked, attack, ball), how):
             report("attack", sum(len(part.index) for part in kept), len(asked))
         found = Outcomes.joined(kept)
-        checks = json.dumps(outcomes.soundness(source or model, asked, attack, found))
+        checks = json.dumps(outcomes.soundness(model, asked, attack, found, source))
         attrs = store.provenance(spec, *where(), evaluation) | {"checks": checks}
         members = list(getattr(attack, "members", dict)())
         results.save(convert.outcomes_dataset(found, asked.classes, attrs, members), store.OUTCOMES, file)
         file.with_suffix(PART).unlink(missing_ok=True)
 
 
+def _stamp(*models: nn.Module | None) -> str:
+    """Return what the batches of one evaluation share beside the question: the code and the weights."""
+    digest = hashlib.sha256(f"{classwise.__version__} {store.commit()}".encode())
+    for model in models:
+        for value in model.state_dict().values() if model is not None else ():
+            digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
 def _go_on(
     kept: list[Outcomes],
     part: Path,
-    question: tuple[Spec, Evaluation],
-    networks: tuple[nn.Module, nn.Module | None],
+    asks: dict[str, str],
+    model: nn.Module,
     asked: tuple[Images, attacks.Attack, Ball],
+    how: dict[str, Any],
 ) -> Iterator[None]:
     """Attack the batches that are not `kept` yet, add them to it, and write what is there every so many seconds."""
-    (spec, evaluation), (model, source), written = question, networks, time.monotonic()
-    done = sum(len(one.index) for one in kept)
-    how = {"made_on": source, "seed": evaluation.seed, "precision": evaluation.precision, "begin": done}
-    for one in outcomes.batches(model, *asked, **how) if done < len(asked[0]) else ():  # type: ignore[arg-type]
+    written, done = time.monotonic(), sum(len(one.index) for one in kept)
+    for one in outcomes.batches(model, *asked, **how, begin=done) if done < len(asked[0]) else ():
         kept.append(one)
         if time.monotonic() - written > KEEP_AFTER:
             rows = [{name: value for name, value in vars(each).items() if value is not None} for each in kept]
             buffer = BytesIO()
-            torch.save({"spec": spec.json(), "evaluation": evaluation.json(), "rows": rows}, buffer)
+            torch.save({**asks, "rows": rows}, buffer)
             results.write(part, buffer.getvalue())
             written = time.monotonic()
         yield
 
 
-def _kept(part: Path, spec: Spec, evaluation: Evaluation, *, mend: bool) -> list[Outcomes]:
-    """Return the batches that an evaluation which was cut short had done."""
+def _kept(part: Path, asks: dict[str, str], *, mend: bool) -> list[Outcomes]:
+    """Return the batches that an evaluation which was cut short had done; none where code or weights have changed since."""
     if not part.exists():
         return []
     try:
         saved = torch.load(part, map_location=device(), weights_only=True)
-        found = Spec.from_json(saved["spec"]).canonical(), Evaluation.from_json(saved["evaluation"]).canonical()
-        if found != (spec.canonical(), evaluation.canonical()):
+        if any(saved[name] != asks[name] for name in ("spec", "evaluation")):
             raise ValueError("it belongs to another question")
-        return [Outcomes(**row) for row in saved["rows"]]
+        return [Outcomes(**row) for row in saved["rows"]] if saved["stamp"] == asks["stamp"] else []
     except Exception as error:  # torch.load raises a dozen kinds for a file that is cut short or foreign
         if not mend:
             reason = str(error) if isinstance(error, ValueError) else "it is truncated or foreign"
