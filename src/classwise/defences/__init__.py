@@ -46,10 +46,18 @@ class Defence:
         """Whether options name classes, which a dataset may not have."""
         return isinstance(self.calibration, PerClass) or isinstance(self.objective, Single)
 
-    def check(self, classes: int) -> None:
-        """Raise UserError where an option does not suit a run of so many classes."""
+    def check(self, classes: int, radius: float = 0.0, reach: float = 1.0) -> None:
+        """Raise UserError where an option does not suit a run of so many classes and of that radius.
+
+        A radius of `reach` covers all images there are.
+        """
         self.objective.check(classes)
-        self.calibration.start(ClassWise.alike(classes, 0.0, 0.0, torch.device("cpu")), torch.ones(classes))
+        settings = ClassWise.alike(classes, radius, 0.0, torch.device("cpu"))
+        settings = self.calibration.start(settings, torch.ones(classes))
+        widest = float(settings.radius.max())
+        if widest >= reach:
+            which = int(settings.radius.argmax())
+            raise UserError(f"radii give class {which} the radius {widest:g}, and {reach:g} covers every image; write less")
 
 
 _AT, _TRADES = Adversarial(), Trades()
