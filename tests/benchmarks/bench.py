@@ -1,13 +1,11 @@
-"""How fast our attacks are beside those of other packages: `make bench`, or `python -m tests.benchmarks.bench`.
+"""How fast our attacks and our training are beside those of others: `make bench`, or `python -m tests.benchmarks.bench`.
 
 Each comparison runs both sides in turn in one process (ours, theirs, ours, theirs, ...) and takes the median of the ratios. Both
 sides end with the float32 verdict of the model itself; "agreement" is the share of images with the same verdict.
 """
 
 import json
-import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,39 +25,8 @@ from classwise.folding import searchable
 from classwise.images import Images
 from classwise.run import compute, pool, questions, store
 
-from . import peers
-
-Side = Callable[[], Tensor]  # returns which images are broken: (n,) bool
-
-
-def timed(side: Side) -> tuple[Tensor, float]:
-    """Return what a side finds and its seconds."""
-    started = time.perf_counter()
-    found = side()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return found, time.perf_counter() - started
-
-
-def against(ours: Side, theirs: Side, peer: str, rounds: int, *, warm: bool = True) -> dict[str, Any]:
-    """Return the median of the ratios of seconds, theirs to ours, over so many rounds, and how the verdicts agree."""
-    if warm:  # the first calls pay for what is set up once
-        ours(), theirs()
-    seconds: list[tuple[float, float]] = []
-    for _ in range(rounds):
-        (mine, quick), (other, slow) = timed(ours), timed(theirs)
-        seconds.append((quick, slow))
-    return {
-        "ratio": statistics.median(slow / quick for quick, slow in seconds),
-        "ours_s": statistics.median(quick for quick, _ in seconds),
-        "peer_s": statistics.median(slow for _, slow in seconds),
-        "peer": peer,
-        "agreement": float((mine == other).float().mean()),
-        "images": len(mine),
-        "robust_ours": 100 * float((~mine).float().mean()),
-        "robust_peer": 100 * float((~other).float().mean()),
-        "rounds": rounds,
-    }
+from . import epochs, peers
+from .clock import Side, against, cost, in_turn
 
 
 def ours(model: torch.nn.Module, data: Images, attack: Attack, eps: float, precision: str = "float32") -> Side:
@@ -125,17 +92,8 @@ def overhead(model: torch.nn.Module, data: Images, rounds: int) -> dict[str, Any
                 slope(network, x, y, cross_entropy)
         return x
 
-    entry = against(steps, bare, "bare forward and backward", rounds)
-    # Said the other way round: how many times the bare passes a step costs.
-    return {
-        "ratio": 1 / entry["ratio"],
-        "ours_s": entry["ours_s"] / 10,
-        "peer_s": entry["peer_s"] / 10,
-        "peer": entry["peer"],
-    } | {
-        "agreement": None,
-        "rounds": rounds,
-    }
+    entry = cost(in_turn(steps, bare, rounds)[0], "bare forward and backward")
+    return entry | {"ours_s": entry["ours_s"] / 10, "peer_s": entry["peer_s"] / 10}
 
 
 def digits() -> tuple[torch.nn.Module, Images, float]:
@@ -169,6 +127,13 @@ def whole(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     return {"autoattack_eval/torchattacks": entry}
 
 
+def learning(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
+    """Epochs of adversarial training on CIFAR-shaped images: beside a textbook loop, one defence beside another, and measured."""
+    data = _coloured(epochs.sizes(device)[1], device)
+    found = epochs.against_a_textbook(data, device, rounds) | epochs.costs(data, device, rounds)
+    return found | epochs.measuring(rounds)
+
+
 def headlines(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the measurements with one under each plain name: that against the fastest peer."""
     heads: dict[str, dict[str, Any]] = {}
@@ -181,7 +146,7 @@ def headlines(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def table(found: dict[str, dict[str, Any]]) -> Table:
     """Return the measurements as a table for the terminal."""
-    shown = Table(title="seconds of a peer over ours; ascent_overhead: of a step over its bare passes")
+    shown = Table(title="seconds of a peer over ours; ascent_overhead and every _cost: of ours over the other")
     for name in ("", "peer", "ratio", "ours, s", "theirs, s", "same verdicts", "robust: ours", "theirs"):
         shown.add_column(name, justify="left" if name in ("", "peer") else "right")
     for name, entry in found.items():
@@ -196,14 +161,16 @@ def table(found: dict[str, dict[str, Any]]) -> Table:
 def main(
     out: Annotated[Path, typer.Option(help="where to write the measurements")] = Path("build/bench.json"),
     rounds: Annotated[int, typer.Option(help="how often both sides run")] = 3,
-    only: Annotated[list[str] | None, typer.Option(help="pgd20_forced, pgd20_eval, autoattack_eval; all by default")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="pgd20_forced, pgd20_eval, autoattack_eval, train_epoch; all by default")
+    ] = None,
 ) -> None:
     """Measure, print a table and write it."""
     device, console, versions = compute.device(), Console(width=150), peers.found()
     missing: Sequence[str] = [name for name in peers.PACKAGES if name not in versions and name != "ART"]
     console.print(f"peers: {versions or 'none'}" + (f"; not installed: {', '.join(missing)}" if missing else ""), highlight=False)
     found: dict[str, dict[str, Any]] = {}
-    for name, part in {"pgd20_forced": forced, "pgd20_eval": robust, "autoattack_eval": whole}.items():
+    for name, part in {"pgd20_forced": forced, "pgd20_eval": robust, "autoattack_eval": whole, "train_epoch": learning}.items():
         if only is None or name in only:
             found |= part(device, rounds)
     about = dict(zip(("device", "threads"), compute.where(), strict=True))
