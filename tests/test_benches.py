@@ -1,13 +1,14 @@
 """What `make bench` writes is read back, and the benchmark itself runs, small."""
 
 import json
+from functools import partial
 
 import pytest
 import torch
-from benchmarks import bench, peers
+from benchmarks import bench, clock, epochs, peers
 from torch import nn
 
-from classwise import benches, charts
+from classwise import benches, charts, models
 from classwise.attacks import PGD
 from classwise.errors import UserError
 from classwise.images import Images
@@ -80,3 +81,25 @@ def test_the_benchmark_compares_both_sides_and_names_the_fastest_peer():
 def test_a_peer_that_is_not_installed_is_left_out(monkeypatch):
     monkeypatch.setattr(peers, "found", dict)
     assert bench.whole(torch.device("cpu"), 1) == {}
+
+
+def test_the_textbook_loop_and_ours_train(monkeypatch):
+    """Each changes the network it made; a cost is said the other way round than a ratio."""
+    data, made, build = bench._coloured(20, torch.device("cpu")), [], models.build
+    monkeypatch.setattr(models, "build", lambda *how: made.append(build(*how)) or made[-1])
+    for make in (epochs.textbook, epochs.ours, partial(epochs.ours, defence="at-cfa")):
+        epoch = make(data, 2, 10)
+        before = made[-1].head.weight.detach().clone()
+        epoch()
+        assert not torch.equal(before, made[-1].head.weight)
+    assert len(made) == 3
+    seconds = [(1.0, 4.0), (2.0, 4.0), (1.0, 3.0)]
+    assert clock.entry(seconds, "it")["ratio"] == 3.0
+    assert clock.cost(seconds, "it")["ratio"] == pytest.approx(1 / 3)
+    assert clock.entry(seconds, "it")["agreement"] is None
+
+
+def test_what_measuring_costs_is_more_than_the_steps():
+    (entry,) = epochs.measuring(1).values()
+    assert entry["ratio"] > 1
+    assert "agreement" in entry

@@ -1,5 +1,7 @@
 """Calibrations and averagings against hand-made numbers."""
 
+import math
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from classwise import images, models
 from classwise.defences.averaging import Ema, Fawa, Unaveraged, mixed
 from classwise.defences.calibrations import Cfa, ClassWise, Fared, Uniform
 from classwise.defences.fairness import Balanced, Difficulty, Frl, PerClass
+from classwise.defences.peers import Dafa, Faal, Wat, worst_mixture
 from classwise.errors import UserError
 
 
@@ -193,6 +196,10 @@ def test_named_classes_have_settings_of_their_own(base):
         (lambda: Balanced(by="sizes"), "did you mean 'size'"),
         (lambda: Balanced(rarity=1.0), "below 1"),
         (lambda: Difficulty(power=-1.0), "power must be 0 or more"),
+        (lambda: Dafa(strength=-1.0), "strength must be 0 or more, got -1.0"),
+        (lambda: Dafa(warm_up=70.0), "warm_up is a share of the training, 0 to 1, got 70.0"),
+        (lambda: Wat(rate=-0.1), "rate must be 0 or more, got -0.1"),
+        (lambda: Faal(distance=-0.5), "distance must be 0 or more, got -0.5"),
     ],
 )
 def test_slips_are_named(make, says):
@@ -235,3 +242,105 @@ def test_what_is_easily_attacked_counts_as_rare():
     # Nothing of class 2 withstands: it counts as a quarter of the mean size, 10.
     raw = [1 / (1 - 0.999**size) for size in (10 * 0.5 / (1.3 / 3), 10 * 0.8 / (1.3 / 3), 2.5)]
     assert late.weight.tolist() == pytest.approx([3 * one / sum(raw) for one in raw], rel=1e-4)
+
+
+@pytest.fixture
+def exact():
+    """Settings of three classes in float64."""
+    return ClassWise(*(value * torch.ones(3, dtype=torch.float64) for value in (0.1, 6.0, 1.0, 1.0, 0.0)))
+
+
+# Class 0 is easy, class 2 hard; class 2 is taken for class 1 more than the other way round.
+ANSWERS = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.6, 0.3], [0.1, 0.5, 0.4]], dtype=torch.float64)
+
+
+def test_dafa_weighs_by_hand(exact):
+    calibration = Dafa(warm_up=0.5)
+    found, memory = calibration(exact, exact, {}, Fared(0.5, answers=ANSWERS))
+    weight = [1 - 0.1 * 0.8 - 0.1 * 0.8, 1 + 0.1 * 0.8 - 0.5 * 0.6, 1 + 0.1 * 0.8 + 0.5 * 0.6]
+    assert found.weight.tolist() == pytest.approx(weight, abs=1e-12)
+    assert found.radius.tolist() == pytest.approx([0.1 * one for one in weight], abs=1e-12)
+    assert torch.equal(found.robust, exact.robust), "the divergence is not weighed"
+    assert torch.equal(found.beta, exact.beta)
+    again, kept = calibration(exact, found, memory, Fared(0.6, answers=ANSWERS.flip(0)))
+    assert again is found, "found once, at the end of the warm-up"
+    assert kept is memory
+    stronger, _ = Dafa(strength=1.5, warm_up=0.5)(exact, exact, {}, Fared(0.5, answers=ANSWERS))
+    assert (stronger.weight - 1).tolist() == pytest.approx([1.5 * (one - 1) for one in weight], abs=1e-12)
+
+
+def test_dafa_without_strength_or_before_its_warm_up_leaves_all_alike(exact):
+    assert Dafa()(exact, exact, {}, Fared(69 / 110, answers=ANSWERS))[0] is exact
+    assert Dafa()(exact, exact, {}, Fared(70 / 110, answers=ANSWERS))[0].weight[0] < 1
+    found, _ = Dafa(strength=0)(exact, exact, {}, Fared(1.0, answers=ANSWERS))
+    assert found.weight.tolist() == [1.0] * 3
+    assert torch.equal(found.radius, exact.radius)
+    assert Dafa(strength=50).weights(ANSWERS).min() == 0
+
+
+def test_wat_weighs_by_hand(exact):
+    losses = torch.tensor([1.0, 2.0, 6.0, 3.0], dtype=torch.float64)
+    calibration = Wat(rate=0.5)
+    found, memory = calibration(exact, exact, {}, Fared(0.1, losses=losses))
+    found, memory = calibration(exact, found, memory, Fared(0.2, losses=losses))
+    raw = [math.exp(0.5 * 2 * one) for one in losses.tolist()]
+    slots = [3 * one / sum(raw) for one in raw]
+    assert memory["piled"].tolist() == [2.0, 4.0, 12.0, 6.0]
+    assert found.weight.tolist() == pytest.approx([one + slots[-1] for one in slots[:-1]], abs=1e-12)
+    assert torch.equal(found.weight, found.robust)
+    assert torch.equal(found.radius, exact.radius)
+
+
+def test_wat_without_a_rate_is_a_multiple_of_the_plain_defence(exact):
+    begun = Wat().start(exact, torch.ones(3))
+    assert begun.weight.tolist() == begun.robust.tolist() == pytest.approx([2 * 3 / 4] * 3)
+    losses = torch.tensor([1.0, 2.0, 6.0, 3.0], dtype=torch.float64)
+    found, _ = Wat(rate=0)(exact, begun, {}, Fared(0.1, losses=losses))
+    assert found.weight.tolist() == pytest.approx([2 * 3 / 4] * 3)
+    assert Wat()(exact, begun, {}, Fared(0.1))[0] is begun
+
+
+def apart(weight):
+    """KL(w || uniform) of weights above 0."""
+    return float((weight * (len(weight) * weight).log()).sum())
+
+
+def test_faal_finds_the_worst_mixture_of_classes():
+    """Of two classes w = (1 - p, p), whose divergence fixes p; of more, no nearby mixture within the ball costs more."""
+    two = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    p = 0.9
+    distance = math.log(2) + p * math.log(p) + (1 - p) * math.log(1 - p)
+    found = worst_mixture(two, two > -1, distance)
+    assert found.tolist() == pytest.approx([1 - p, p], abs=1e-5)
+    costs = torch.tensor([0.3, -1.0, 2.0, 1.5, 0.0], dtype=torch.float64)
+    best = worst_mixture(costs, costs > -9, 0.5)
+    assert float(best.sum()) == pytest.approx(1)
+    assert apart(best) == pytest.approx(0.5, abs=1e-4)
+    others = torch.rand(20_000, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) ** 3 + 1e-9
+    others = others / others.sum(1, keepdim=True)
+    near = others[(others * (5 * others).log()).sum(1) <= 0.5]
+    assert len(near) > 1000
+    assert (near @ costs).max() <= best @ costs + 1e-4
+
+
+def test_the_mixture_knows_its_limits():
+    costs, every = torch.tensor([1.0, 5.0, 2.0], dtype=torch.float64), torch.ones(3, dtype=torch.bool)
+    assert worst_mixture(costs, every, 2.0).tolist() == pytest.approx([0, 1, 0], abs=1e-6)
+    assert worst_mixture(0 * costs, every, 0.5).tolist() == pytest.approx([1 / 3] * 3)
+    lacking = worst_mixture(costs, torch.tensor([True, False, True]), 0.1)
+    assert lacking[1] == 0
+    assert lacking[2] > lacking[0] > 0
+
+
+def test_faal_weighs_a_batch_by_its_margins(exact):
+    """Class 0 has the margins 4 and 2, class 1 has -2, class 2 no image."""
+    answers = torch.tensor([[4.0, 0, -1], [3.0, 1, 0], [2.0, 0, 1]], dtype=torch.float64)
+    y = torch.tensor([0, 0, 1])
+    p = 0.8
+    distance = math.log(2) + p * math.log(p) + (1 - p) * math.log(1 - p)
+    found = Faal(distance=distance).within(exact.at(y), answers, y)
+    assert found.weight.tolist() == pytest.approx([2 * (1 - p)] * 2 + [2 * p], abs=1e-4)
+    assert torch.equal(found.weight, found.robust)
+    plain = exact.at(y)
+    assert Faal(distance=0).within(plain, answers, y) is plain
+    assert Uniform().within(plain, answers, y) is plain

@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from torchvision import datasets
 
 from classwise import images
 from classwise.errors import UserError
@@ -80,6 +81,22 @@ def test_per_class_is_stratified_and_repeats(test_split):
 def test_slips_are_named(test_split, call, says):
     with pytest.raises(UserError, match=says):
         call(test_split)
+
+
+def test_a_class_without_images_for_a_split_is_named(monkeypatch):
+    """Two images of class 8: validation, a fiftieth of them, gets none."""
+    labels = torch.tensor([3] * 60 + [8] * 2)
+
+    class Few:
+        def __init__(self, root, *, train, download):
+            self.data, self.targets = torch.zeros(62, 4, 4, dtype=torch.uint8), labels
+            self.classes = [str(digit) for digit in range(10)]
+
+    monkeypatch.setattr(datasets, "MNIST", Few)
+    monkeypatch.setitem(images.DATASETS, "few", lambda split, seed: images.mnist(split, seed).only(["3", "8"]))
+    assert images.load("few", "train").labels.bincount().tolist() == [59, 2]
+    with pytest.raises(UserError, match=r"few has too few images of class 8 for the split 'valid': none is left, at least 1"):
+        images.load("few", "valid")
 
 
 REAL = pytest.mark.skipif("CLASSWISE_IMAGES" not in os.environ, reason="CLASSWISE_IMAGES names no folder of real images")

@@ -466,6 +466,11 @@ def test_a_grid_of_options_is_a_dimension(data, small):
         ({"batch_norm": "evaluate"}, "did you mean 'eval'"),
         ({"classes": ("3", "eight")}, "unknown class 'eight'"),
         ({"defence": "at-per-class", "options": {"weights": "10:5"}}, "class 10, which does not exist"),
+        ({"defence": "at-per-class", "options": {"radii": "3:5"}}, "radii give class 3 the radius 1, and 1 covers every"),
+        ({"defence": "at-per-class", "options": {"radius": "3:5"}}, "unknown option .* 'radius' .did you mean 'radii'"),
+        ({"defence": "dafa", "options": {"warm_up": 70}}, "warm_up is a share of the training, 0 to 1, got 70"),
+        ({"defence": "targeted-at", "attack": None, "attack_options": {"target": 10}}, "target 10 does not exist: .* 0 to 9"),
+        ({"norm": "l2", "eps": "8"}, "eps=8 covers every image of digits: none are 8 apart; write a smaller radius"),
         ({"augment": "flip-crop"}, "there are: none, crop-flip"),
         ({"precision": "bf16"}, "unknown precision 'bf16'"),
         ({"decay": "weight"}, "did you mean 'weights'"),
@@ -481,6 +486,42 @@ def test_slips_are_named_before_anything_runs(data, small, changed, says):
     with pytest.raises(UserError, match=says):
         pool.ensure([(small, []), (replace(small, **changed), [])])
     assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"eps": "9", "norm": "l2"}, "eval_eps=9 covers every image of digits"),
+        ({"attack": "targeted-pgd-20", "options": {"target": 10}}, "target 10 does not exist"),
+        ({"attack": "targeted-pgd-20", "options": {"target": "0 1"}}, "names 2 classes of 10"),
+    ],
+)
+def test_slips_of_an_evaluation_are_named_before_anything_runs(data, small, changed, says):
+    with pytest.raises(UserError, match=says):
+        pool.ensure([(small, [replace(PGD, **changed)])])
+    assert not data.exists()
+
+
+def test_a_checkpoint_of_another_run_or_network_is_named(data, small, monkeypatch):
+    """Half a training of one width, put where that of another begins; then the same under the right name."""
+    other = replace(small, width=6)
+    source = store.place(other) / store.CHECKPOINT
+
+    def killed(step, done, total):
+        if (step, done) == ("train", 1):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compute.train(other, killed)
+    store.place(small).mkdir(parents=True)
+    target = store.place(small) / store.CHECKPOINT
+    target.write_bytes(source.read_bytes())
+    with pytest.raises(Damaged, match="cannot be resumed from: it belongs to another run; delete it to train"):
+        compute.train(small)
+    saved = torch.load(target, weights_only=True)
+    torch.save(saved | {"spec": small.json()}, target)
+    with pytest.raises(Damaged, match="cannot be resumed from: it is truncated or foreign; delete it to train"):
+        compute.train(small)
 
 
 def test_the_day_and_the_device_are_said_in_one_line(data, small):

@@ -12,10 +12,11 @@ from classwise.balls import Linf
 from classwise.defences import DEFENCES
 from classwise.defences.adversary import Adversary
 from classwise.defences.averaging import Ema, Fawa
+from classwise.defences.calibrations import Calibration
 from classwise.defences.objectives import Adversarial, Standard
 from classwise.defences.recipes import Free, Single
 from classwise.errors import UserError
-from classwise.training import OPTIMISERS, SCHEDULES, Diverged, Plan, _order, begin, free, selection, train
+from classwise.training import OPTIMISERS, SCHEDULES, Diverged, Plan, _order, begin, free, losses, selection, train
 from classwise.training.network import Narrow
 from classwise.training.optimisers import gates, groups
 from classwise.training.schedules import factor
@@ -109,19 +110,22 @@ STATEFUL = [name for name, one in DEFENCES.items() if one.watches or one.averagi
         ("cost-sensitive", {}),
         ("ldam-drw", {"options": {"weigh_from": 0.0}}),
         ("trades-ccr", {}),
+        ("dafa", {"options": {"warm_up": 0.5}}),
+        ("wat", {}),
+        ("faal", {}),
         ("at-ema", {"options": {"per": "step"}}),
         ("at-ema", {"watch": PGD(steps=2), "select_by": "sum", "keep_last": 3}),
     ],
 )
 def test_a_saved_state_goes_on_to_the_same_bits(data, valid, tmp_path, defence, changed):
     whole, plan = start(data, defence, **changed)
-    losses = [epoch.loss for epoch in train(whole, data, plan, valid)]
+    costs = [epoch.loss for epoch in train(whole, data, plan, valid)]
     half, _ = start(data, defence, **changed)
     next(iter(train(half, data, plan, valid)))
     torch.save(half.state_dict(), tmp_path / "state.pt")
     fresh, _ = start(data, defence, seed=5, **changed)
     fresh.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    assert [epoch.loss for epoch in train(fresh, data, plan, valid)] == losses[1:]
+    assert [epoch.loss for epoch in train(fresh, data, plan, valid)] == costs[1:]
     assert torch.equal(weights(fresh), weights(whole))
     assert fresh.scores == whole.scores
     assert torch.equal(fresh.settings.radius, whole.settings.radius)
@@ -286,13 +290,13 @@ def test_a_narrow_network_answers_almost_alike_with_the_same_parameters(data):
 
 @pytest.mark.parametrize("defence", ["pgd-at", "trades", "pgd-he"])
 def test_training_in_bfloat16_learns_about_as_well(data, defence):
-    losses = {}
+    costs = {}
     for precision in ("float32", "bfloat16"):
         state, plan = start(data, defence, precision=precision)
-        losses[precision] = [epoch.loss for epoch in train(state, data, plan)]
+        costs[precision] = [epoch.loss for epoch in train(state, data, plan)]
         assert {one.dtype for one in state.model.parameters()} == {torch.float32}
-    assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.1)
-    assert losses["bfloat16"] != losses["float32"]
+    assert costs["bfloat16"] == pytest.approx(costs["float32"], rel=0.1)
+    assert costs["bfloat16"] != costs["float32"]
 
 
 def test_a_backend_that_does_not_exist_is_named(data, monkeypatch):
@@ -375,6 +379,63 @@ def test_only_the_class_of_single_class_training_is_attacked(data):
     (passed,) = seen
     moved = (passed != x).flatten(1).any(1)
     assert torch.equal(moved, y == 3)
+
+
+class Listening(Calibration):
+    """Changes nothing and remembers what it was told."""
+
+    reads_answers = compares_losses = True
+
+    def __init__(self):
+        self.heard = []
+
+    def __call__(self, base, current, memory, fared):
+        self.heard.append(fared)
+        return current, memory
+
+
+def test_a_calibration_hears_of_answers_and_losses(data, valid):
+    """The whole set is one batch and nothing is learnt, so both can be computed afterwards."""
+    state, plan = start(data, "standard", epochs=1, lr=0.0, batch=len(data))
+    listening = Listening()
+    list(train(state, data, replace(plan, defence=replace(plan.defence, calibration=listening)), valid))
+    (fared,) = listening.heard
+    means = {}
+    for images_of, training in ((valid, False), (data, True)):
+        x, y = images_of.batch(slice(None))
+        with torch.no_grad():
+            logs = state.model.train(training)(x).log_softmax(1)
+        costs = -logs[torch.arange(len(y)), y]
+        means[training] = [(logs[y == label].exp().mean(0), costs[y == label].mean()) for label in range(10)]
+        means[training].append((None, costs.mean()))
+    assert torch.allclose(fared.answers, torch.stack([softmax for softmax, _ in means[True][:10]]), atol=1e-5)
+    assert torch.allclose(fared.losses, torch.stack([loss for _, loss in means[False]]), atol=1e-5)
+
+
+def test_losses_are_measured_under_attack_and_change_nothing(data, valid):
+    state, plan = start(data, "trades")
+    before, drawn = weights(state), state.generator.get_state()
+    found = losses.measured(state, plan, valid)
+    clean = losses.measured(state, replace(plan, defence=DEFENCES["standard"], attack=None), valid)
+    assert (found > clean).all()
+    assert torch.equal(weights(state), before)
+    assert torch.equal(state.generator.get_state(), drawn)
+    assert all(one.requires_grad for one in state.model.parameters())
+
+
+def test_newer_peers_treat_classes_apart(data, valid):
+    for defence, options in (("dafa", {"warm_up": 0.5}), ("wat", {})):
+        state, plan = start(data, defence, epochs=4, options=options)
+        first, *_, last = train(state, data, plan, valid)
+        assert first.settings.weight.std() < 1e-6, defence
+        assert last.settings.weight.std() > 1e-3, defence
+        assert (last.settings.radius.std() > 1e-4) == (defence == "dafa")
+    plain, plan = start(data, "pgd-at")
+    list(train(plain, data, plan))
+    for distance, same in ((0.0, True), (0.5, False)):
+        state, plan = start(data, "faal", options={"distance": distance})
+        list(train(state, data, plan))
+        assert torch.equal(weights(state), weights(plain)) == same
 
 
 def test_gates_learn_faster_and_stay_within_their_range(data):

@@ -21,8 +21,8 @@ def files() -> list[Path]:
 def load() -> pd.DataFrame:
     """Return every measurement against every peer as a row; no rows where nothing was measured.
 
-    ratio: the median of the seconds of the peer over ours. machine: the device and its threads, "here" first where it was
-    measured on this machine.
+    ratio: the median of the seconds of the peer over ours; of ascent_overhead and every _cost, ours over the other's.
+    machine: the device and its threads, "here" first where it was measured on this machine.
     """
     rows = []
     for path in files():

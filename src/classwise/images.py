@@ -245,4 +245,14 @@ def load(dataset: str, split: str, seed: int = 0, device: torch.device | str = "
         raise unknown("dataset", dataset, DATASETS)
     if split not in SPLITS:
         raise unknown("split", split, SPLITS)
-    return DATASETS[dataset](split, seed).to(device)
+    return peopled(DATASETS[dataset](split, seed), dataset, split).to(device)
+
+
+def peopled(images: Images, dataset: str, split: str) -> Images:
+    """Return the images of a split; a UserError names a class that has none, whose accuracy nobody could tell."""
+    sizes = images.labels.bincount(minlength=len(images.classes))
+    lacking = [name for name, size in zip(images.classes, sizes.tolist(), strict=True) if not size]
+    if lacking:
+        sentence = f"{dataset} has too few images of class {', '.join(lacking)} for the split {split!r}: none is left"
+        raise UserError(f"{sentence}, at least 1 is needed; leave the class out with classes=... or add images")
+    return images

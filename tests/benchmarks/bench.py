@@ -1,13 +1,11 @@
-"""How fast our attacks are beside those of other packages: `make bench`, or `python -m tests.benchmarks.bench`.
+"""How fast our attacks and our training are beside those of others: `make bench`, or `python -m tests.benchmarks.bench`.
 
 Each comparison runs both sides in turn in one process (ours, theirs, ours, theirs, ...) and takes the median of the ratios. Both
 sides end with the float32 verdict of the model itself; "agreement" is the share of images with the same verdict.
 """
 
 import json
-import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,51 +25,8 @@ from classwise.folding import searchable
 from classwise.images import Images
 from classwise.run import compute, pool, questions, store
 
-from . import peers
-
-Side = Callable[[], Tensor]  # returns which images are broken: (n,) bool
-
-
-def timed(side: Side) -> tuple[Tensor, float]:
-    """Return what a side finds and its seconds."""
-    started = time.perf_counter()
-    found = side()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return found, time.perf_counter() - started
-
-
-def contest(ours: dict[str, Side], theirs: dict[str, Side], rounds: int, *, warm: bool = True) -> dict[str, dict[str, Any]]:
-    """Let all sides run in turn, so many rounds; return for each of ours and each peer ("ours/peer") how they compare.
-
-    ratio: the median over the rounds of the peer's seconds over ours. `warm`: run each side once before anything is measured.
-    """
-    sides = {("ours", name): side for name, side in ours.items()} | {("theirs", name): side for name, side in theirs.items()}
-    found = {key: side() for key, side in sides.items()} if warm else {}
-    seconds: dict[tuple[str, str], list[float]] = {key: [] for key in sides}
-    for _ in range(rounds):
-        for key, side in sides.items():
-            found[key], taken = timed(side)
-            seconds[key].append(taken)
-    return {
-        f"{mine}/{peer}": _compared(found["ours", mine], found["theirs", peer], seconds["ours", mine], seconds["theirs", peer])
-        | {"peer": peer}
-        for mine in ours
-        for peer in theirs
-    }
-
-
-def _compared(mine: Tensor, other: Tensor, quick: list[float], slow: list[float]) -> dict[str, Any]:
-    return {
-        "ratio": statistics.median(theirs / ours for ours, theirs in zip(quick, slow, strict=True)),
-        "ours_s": statistics.median(quick),
-        "peer_s": statistics.median(slow),
-        "agreement": float((mine == other).float().mean()),
-        "images": len(mine),
-        "robust_ours": 100 * float((~mine).float().mean()),
-        "robust_peer": 100 * float((~other).float().mean()),
-        "rounds": len(quick),
-    }
+from . import epochs, peers
+from .clock import Side, contest, cost, in_turn
 
 
 def ours(model: torch.nn.Module, data: Images, attack: Attack, eps: float, precision: str = "float32") -> Side:
@@ -138,10 +93,8 @@ def overhead(model: torch.nn.Module, data: Images, rounds: int) -> dict[str, Any
                 slope(network, x, y, cross_entropy)
         return y < 0
 
-    (entry,) = contest({"steps": steps}, {"bare": bare}, rounds).values()
-    # Said the other way round: how many times the bare passes a step costs.
-    times = {"ratio": 1 / entry["ratio"], "ours_s": entry["ours_s"] / 10, "peer_s": entry["peer_s"] / 10}
-    return times | {"peer": "bare forward and backward", "agreement": None, "rounds": rounds}
+    entry = cost(in_turn(steps, bare, rounds)[0], "bare forward and backward")
+    return entry | {"ours_s": entry["ours_s"] / 10, "peer_s": entry["peer_s"] / 10}
 
 
 def digits() -> tuple[torch.nn.Module, Images, float]:
@@ -170,6 +123,13 @@ def whole(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     return contest(sides, {"torchattacks": other}, rounds, warm=False)
 
 
+def learning(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
+    """Epochs of adversarial training on CIFAR-shaped images: beside a textbook loop, one defence beside another, and measured."""
+    data = _coloured(epochs.sizes(device)[1], device)
+    found = epochs.against_a_textbook(data, device, rounds) | epochs.costs(data, device, rounds)
+    return found | epochs.measuring(rounds)
+
+
 def headlines(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the measurements with one under each plain name: that against the fastest peer."""
     heads: dict[str, dict[str, Any]] = {}
@@ -182,7 +142,7 @@ def headlines(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def table(found: dict[str, dict[str, Any]]) -> Table:
     """Return the measurements as a table for the terminal."""
-    shown = Table(title="seconds of a peer over ours; ascent_overhead: of a step over its bare passes")
+    shown = Table(title="seconds of a peer over ours; ascent_overhead and every _cost: of ours over the other")
     for name in ("", "peer", "ratio", "ours, s", "theirs, s", "same verdicts", "robust: ours", "theirs"):
         shown.add_column(name, justify="left" if name in ("", "peer") else "right")
     for name, entry in found.items():
@@ -197,14 +157,16 @@ def table(found: dict[str, dict[str, Any]]) -> Table:
 def main(
     out: Annotated[Path, typer.Option(help="where to write the measurements")] = Path("build/bench.json"),
     rounds: Annotated[int, typer.Option(help="how often both sides run")] = 3,
-    only: Annotated[list[str] | None, typer.Option(help="pgd20_forced, pgd20_eval, autoattack_eval; all by default")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="pgd20_forced, pgd20_eval, autoattack_eval, train_epoch; all by default")
+    ] = None,
 ) -> None:
     """Measure, print a table and write it."""
     device, console, versions = compute.device(), Console(width=150), peers.found()
     missing: Sequence[str] = [name for name in peers.PACKAGES if name not in versions and name != "ART"]
     console.print(f"peers: {versions or 'none'}" + (f"; not installed: {', '.join(missing)}" if missing else ""), highlight=False)
     found: dict[str, dict[str, Any]] = {}
-    for name, part in {"pgd20_forced": forced, "pgd20_eval": robust, "autoattack_eval": whole}.items():
+    for name, part in {"pgd20_forced": forced, "pgd20_eval": robust, "autoattack_eval": whole, "train_epoch": learning}.items():
         if only is None or name in only:
             found |= part(device, rounds)
     about = dict(zip(("device", "threads"), compute.where(), strict=True))

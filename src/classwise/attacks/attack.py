@@ -51,6 +51,15 @@ class Attack(ABC):
     def stops_early(self) -> bool:
         return True
 
+    @property
+    def names_classes(self) -> bool:
+        """Whether options name classes, which a dataset may not have."""
+        return False
+
+    def check(self, classes: int) -> None:
+        """Raise UserError where an option does not suit a model of so many classes."""
+        assert classes > 0, "a model has classes"
+
     @abstractmethod
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor | Found:
         """Return adversarial images for `x`, unchecked; the caller has frozen the model and turned gradients off."""

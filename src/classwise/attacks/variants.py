@@ -82,6 +82,19 @@ class TargetedPGD(Attack):
     def stops_early(self) -> bool:
         return self.target == "all"
 
+    @property
+    def names_classes(self) -> bool:
+        return self.target not in ("all", "next")
+
+    def check(self, classes: int) -> None:
+        """Raise UserError where a target does not exist."""
+        if self.names_classes:
+            numbers = self._numbers()
+            if len(numbers) not in (1, classes):
+                raise UserError(f"target={self.target!r} names {len(numbers)} classes of {classes}: name one, or one for each")
+            if max(numbers) >= classes:
+                raise UserError(f"target {max(numbers)} does not exist: the model has the classes 0 to {classes - 1}")
+
     def _numbers(self) -> list[int]:
         """Return the classes that the option names, one or one for each class."""
         words = str(self.target).split()
@@ -98,11 +111,8 @@ class TargetedPGD(Attack):
             for turn in range(1, classes if self.target == "all" else 2):
                 yield (y + turn) % classes
             return
+        self.check(classes)
         numbers = self._numbers()
-        if len(numbers) not in (1, classes):
-            raise UserError(f"target={self.target!r} names {len(numbers)} classes of {classes}: name one, or one for each")
-        if max(numbers) >= classes:
-            raise UserError(f"target {max(numbers)} does not exist: the model has the classes 0 to {classes - 1}")
         yield torch.tensor(numbers * (classes if len(numbers) == 1 else 1), device=y.device)[y]
 
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:

@@ -41,24 +41,29 @@ class ClassWise:
 class Fared:
     """How the classes fared in the epoch before, as counts[label, predicted]; None: not measured.
 
-    train: the training images as they were trained on, attacked where the defence attacks. clean, attacked: the validation
-    images afterwards. progress: the share of the training that is done, 0 to 1.
+    train: the training images as they were trained on, attacked where the defence attacks; answers[label, predicted]: the mean
+    softmax of the same. clean, attacked: the validation images afterwards; losses (classes + 1,): what the objective would cost
+    on them, on average by class and then over all. progress: the share of the training that is done, 0 to 1.
     """
 
     progress: float
     train: Tensor | None = None
     clean: Tensor | None = None
     attacked: Tensor | None = None
+    answers: Tensor | None = None
+    losses: Tensor | None = None
 
 
 class Calibration:
     """What every calibration is.
 
-    watches: whether it needs the counts of the validation images. relative: whether the weights of a batch are divided by their
-    mean.
+    watches: whether it needs the counts of the validation images. compares_losses: whether it needs their losses. reads_answers:
+    whether it needs the softmax of the training images. relative: whether the weights of a batch are divided by their mean.
     """
 
     watches: ClassVar[bool] = False
+    compares_losses: ClassVar[bool] = False
+    reads_answers: ClassVar[bool] = False
     relative: ClassVar[bool] = False
 
     def asks(self, progress: float) -> bool:
@@ -72,6 +77,10 @@ class Calibration:
     def __call__(self, base: ClassWise, current: ClassWise, memory: Memory, fared: Fared) -> tuple[ClassWise, Memory]:
         """Return the settings of the next epoch and what is remembered; `base` are the settings before any calibration."""
         return current, memory
+
+    def within(self, each: ClassWise, answers: Tensor, y: Tensor) -> ClassWise:
+        """Return the settings that weigh a batch, from its logits (n, classes), attacked where it was; by default its own."""
+        return each
 
 
 @dataclass(frozen=True)

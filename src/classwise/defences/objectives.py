@@ -32,6 +32,13 @@ class Cost(NamedTuple):
         """The loss of each image, (n,)."""
         return self.natural if self.robust is None else self.natural + self.robust
 
+    @property
+    def seen(self) -> Tensor:
+        """The logits of the attacked images, of the clean ones where none was attacked; without gradient."""
+        logits = self.clean if self.attacked is None else self.attacked
+        assert logits is not None, "an objective tells the logits that it saw"
+        return logits.detach()
+
     def weighted(self, each: ClassWise, *, relative: bool = False) -> "Cost":
         """Return the cost with its terms weighted by class; `relative` divides the weights of the batch by their mean (FRL)."""
 

@@ -1,5 +1,6 @@
 """One run: train it, put questions to it, resume it."""
 
+import math
 import os
 import platform
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -81,22 +82,40 @@ def check(spec: Spec) -> None:
     if spec.extra is not None:
         images.extra_folders(spec.extra, images.load(spec.dataset, "test", spec.seed).classes)
     defence = defences.build(spec.defence, spec.options)
+    reach = _reach(spec, spec.eps, spec.norm, "eps")
     if defence.names_classes:
-        defence.check(len(split(spec, "test").classes))
+        defence.check(len(split(spec, "test").classes), convert.number(spec.eps), reach)
     inner = spec.attack or defence.attack
     attacks.build(spec.probe)
     device()
     if inner is not None:
         attack = attacks.build(inner, spec.attack_options)
+        if attack.names_classes:
+            attack.check(len(split(spec, "test").classes))
         if getattr(defence.objective, "soft", False) and getattr(attack, "labels_only", False):
             raise UserError(f"defence {spec.defence!r} attacks with probabilities as target, {inner!r} needs labels; use pgd-10")
     elif spec.attack_options:
         raise UserError(f"defence {spec.defence!r} attacks nothing: attack_options={dict(spec.attack_options)} have no use")
 
 
+def _reach(spec: Spec, eps: str, norm: str, name: str) -> float:
+    """Return the radius that covers every image; a UserError says that `eps` does. An Linf radius was checked at the door."""
+    radius = convert.number(eps)
+    if norm == "linf" or radius < 1:
+        return 1.0
+    reach = math.sqrt(math.prod(images.load(spec.dataset, "test", spec.seed).shape))
+    if radius >= reach:
+        raise UserError(f"{name}={eps} covers every image of {spec.dataset}: none are {reach:.3g} apart; write a smaller radius")
+    return reach
+
+
 def check_evaluation(evaluation: Evaluation, spec: Spec) -> None:
     """Raise UserError where an evaluation of a run names something that does not exist."""
-    attacks.build(evaluation.attack, evaluation.options)
+    attack = attacks.build(evaluation.attack, evaluation.options)
+    if attack.names_classes:
+        attack.check(len(split(spec, "test").classes))
+    asked = evaluation.of(spec)
+    _reach(spec, str(asked.eps), str(asked.norm), "eval_eps")
     if evaluation.split not in images.SPLITS:
         raise unknown("split", evaluation.split, images.SPLITS)
     if evaluation.substitute is not None:

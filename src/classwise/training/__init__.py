@@ -4,6 +4,7 @@ import copy
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from classwise.defences.objectives import Cost
 from classwise.defences.recipes import Free
 from classwise.images import Images
 from classwise.outcomes import tally
-from classwise.training import free, selection
+from classwise.training import free, losses, selection
 from classwise.training.network import stepping
 from classwise.training.optimisers import DECAYS, OPTIMISERS, gates, groups
 from classwise.training.schedules import SCHEDULES, factor
@@ -67,11 +68,11 @@ def train(state: State, images: Images, plan: Plan, valid: Images | None = None,
     """
     network = stepping(state.model, plan.precision)
     if state.epoch == 0 and plan.defence.calibration.asks(0.0):
-        _calibrate(state, plan, None, _measured(state, plan, valid))
+        _calibrate(state, plan, Fared(0.0), _measured(state, plan, valid))
     while state.epoch < plan.epochs and not state.stopped:
         settings, started = state.settings, time.perf_counter()
         before = selection.copied(state.model.state_dict()) if plan.guard is not None else None
-        loss, clean, attacked = _epoch(state, network, images, plan)
+        loss, clean, attacked, answers = _epoch(state, network, images, plan)
         if not math.isfinite(loss):
             raise Diverged(f"the loss became {loss} in epoch {state.epoch + 1}")
         if not _answers(state.model, images, plan.batch):
@@ -83,7 +84,9 @@ def train(state: State, images: Images, plan: Plan, valid: Images | None = None,
             state.model.load_state_dict(before)
             found = _measured(state, plan, valid) if _asked(state, plan) else None
         averaged = _average(state, plan, found)
-        _calibrate(state, plan, attacked if attacked is not None else clean, found)
+        seen = attacked if attacked is not None else clean
+        fared = Fared(state.epoch / plan.epochs, seen, answers=answers, losses=_lost(state, plan, valid))
+        _calibrate(state, plan, fared, found)
         _keep(state, plan, found, valid, test)
         yield Epoch(state.epoch, settings, loss, seconds, clean, attacked, found, averaged)
 
@@ -114,11 +117,19 @@ def _collapsed(state: State, images: Images, plan: Plan) -> bool:
     return True
 
 
-def _calibrate(state: State, plan: Plan, seen: Tensor | None, found: tuple[Tensor, Tensor] | None) -> None:
+def _calibrate(state: State, plan: Plan, fared: Fared, found: tuple[Tensor, Tensor] | None) -> None:
     """Decide the settings of the next epoch."""
-    clean, attacked = found if found is not None else (None, None)
-    fared = Fared(state.epoch / plan.epochs, seen, clean, attacked)
+    if found is not None:
+        fared = replace(fared, clean=found[0], attacked=found[1])
     state.settings, state.memory = plan.defence.calibration(state.base, state.settings, state.memory, fared)
+
+
+def _lost(state: State, plan: Plan, valid: Images | None) -> Tensor | None:
+    """Return the losses on the validation images where the calibration compares them."""
+    if not plan.defence.calibration.compares_losses:
+        return None
+    assert valid is not None, "the calibration needs the validation images"
+    return losses.measured(state, plan, valid)
 
 
 def _average(state: State, plan: Plan, found: tuple[Tensor, Tensor] | None) -> bool:
@@ -181,12 +192,19 @@ def _answers(model: nn.Module, images: Images, batch: int) -> bool:
     return bool(model.eval()(x).isfinite().all())
 
 
-def _epoch(state: State, network: nn.Module, images: Images, plan: Plan) -> tuple[float, Tensor | None, Tensor | None]:
-    """Go once through the images in a fresh order; return the mean loss and the counts on clean and attacked images."""
+def _epoch(
+    state: State, network: nn.Module, images: Images, plan: Plan
+) -> tuple[float, Tensor | None, Tensor | None, Tensor | None]:
+    """Go once through the images in a fresh order.
+
+    Return the mean loss, the counts on clean and on attacked images, and where the calibration reads them the mean softmax of
+    each class.
+    """
     classes, device, averaging = len(images.classes), images.pixels.device, plan.defence.averaging
     network.train()
     total, held = torch.zeros((), device=device), gates(state.model)
     counts: dict[str, Tensor] = {}
+    answers = torch.zeros(classes, classes, device=device) if plan.defence.calibration.reads_answers else None
     order = _order(state, len(images), plan)
     batches, seen = len(order), sum(len(which) for which in order)
     for number, which in enumerate(order):
@@ -204,7 +222,11 @@ def _epoch(state: State, network: nn.Module, images: Images, plan: Plan) -> tupl
         for name, logits in (("clean", cost.clean), ("attacked", cost.attacked)):
             if logits is not None:
                 counts[name] = counts.get(name, 0) + tally(y, logits.detach().argmax(1), classes)
-    return float(total) / seen, counts.get("clean"), counts.get("attacked")
+        if answers is not None:
+            answers.index_add_(0, y, (plan.defence.objective.scale * cost.seen).softmax(1))
+    if answers is not None:
+        answers /= (counts["attacked"] if "attacked" in counts else counts["clean"]).sum(1, keepdim=True).clamp_min(1)
+    return float(total) / seen, counts.get("clean"), counts.get("attacked"), answers
 
 
 def _order(state: State, images: int, plan: Plan) -> tuple[Tensor, ...]:
@@ -229,7 +251,8 @@ def _step(state: State, network: nn.Module, x: Tensor, y: Tensor, plan: Plan, pr
         return free.step(state, network, x, y, plan, plan.defence.objective)
     each = state.settings.at(y)
     adversary = Adversary(plan.attack, BALLS[plan.norm](each.radius), plan.batch_norm, state.generator, progress)
-    cost = plan.defence.objective(network, x, y, each, adversary).weighted(each, relative=plan.defence.calibration.relative)
+    calibration, cost = plan.defence.calibration, plan.defence.objective(network, x, y, each, adversary)
+    cost = cost.weighted(calibration.within(each, cost.seen, y), relative=calibration.relative)
     state.optimiser.zero_grad(set_to_none=True)
     cost.loss.mean().backward()  # type: ignore[no-untyped-call]
     state.optimiser.step()

@@ -1,0 +1,143 @@
+"""How long an epoch of adversarial training takes: beside a textbook loop, and one defence beside another."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms import v2
+
+from classwise import attacks, defences, models, study, training
+from classwise.images import Images
+from classwise.run import compute, store
+
+from .clock import cost, entry, in_turn, timed
+
+Epoch = Callable[[], None]
+EPS = 8 / 255
+RECIPE: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
+
+
+def sizes(device: torch.device) -> tuple[int, int, int]:
+    """Return the width of the network, the images of an epoch and of a batch: on a CPU an epoch of a few seconds."""
+    return (16, 128, 64) if device.type == "cpu" else (64, 10_000, 128)
+
+
+def ours(data: Images, width: int, batch: int, defence: str = "pgd-at", precision: str = "float32") -> Epoch:
+    """Return our side: an epoch of a defence, its calibration, its averaging and the images it validates on among it."""
+    chosen = defences.build(defence, {"average_from": 0.0} if defence.endswith("cfa") else None)
+    inner = attacks.build(chosen.attack, {}) if chosen.attack else None
+    plan = training.Plan(
+        chosen,
+        inner,
+        schedule="constant",
+        lr=RECIPE["lr"],
+        epochs=10**6,
+        batch=batch,
+        augment="crop-flip",
+        precision=precision,
+        watch=attacks.build(chosen.watch) if chosen.watches else None,
+    )
+    model = models.build("resnet18", data, width).to(data.pixels.device)
+    state = training.begin(model, plan, 10, EPS, "sgd", 0, momentum=RECIPE["momentum"], weight_decay=RECIPE["weight_decay"])
+    valid = data.take(torch.arange(max(10, len(data) // 50), device=data.labels.device))  # as many as CFA validates on
+    epochs = training.train(state, data, plan, valid)
+
+    def epoch() -> None:
+        next(epochs)
+
+    return epoch
+
+
+class Pictures(Dataset[tuple[Tensor, int]]):
+    """One image at a time, transformed one at a time."""
+
+    def __init__(self, data: Images) -> None:
+        self.pictures = [v2.functional.to_pil_image(image) for image in data.pixels.cpu()]
+        self.labels = data.labels.tolist()
+        self.transform = v2.Compose(
+            [v2.RandomCrop(32, padding=4), v2.RandomHorizontalFlip(), v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True)]
+        )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        return self.transform(self.pictures[number]), self.labels[number]
+
+
+def textbook(data: Images, width: int, batch: int) -> Epoch:
+    """Return the loop as tutorials write it: float32, a loader, and an attack whose backward pass reaches the parameters."""
+    device = data.pixels.device
+    loader = DataLoader(
+        Pictures(data), batch, shuffle=True, num_workers=0 if device.type == "cpu" else 4, persistent_workers=False
+    )
+    model = models.build("resnet18", data, width).to(device).train()
+    optimiser = torch.optim.SGD(model.parameters(), **RECIPE)
+
+    def attacked(x: Tensor, y: Tensor, steps: int = 10) -> Tensor:
+        model.eval()
+        moved = (x + torch.empty_like(x).uniform_(-EPS, EPS)).clamp(0, 1)
+        for _ in range(steps):
+            moved = moved.detach().requires_grad_()
+            F.cross_entropy(model(moved), y).backward()
+            assert moved.grad is not None
+            step = moved.detach() + 2.5 * EPS / steps * moved.grad.sign()
+            moved = torch.min(torch.max(step, x - EPS), x + EPS).clamp(0, 1)
+        model.train()
+        return moved.detach()
+
+    def epoch() -> None:
+        total, right = 0.0, 0
+        for images, labels in loader:
+            x, y = images.to(device), labels.to(device)
+            moved = attacked(x, y)
+            optimiser.zero_grad()
+            logits = model(moved)
+            loss = F.cross_entropy(logits, y)
+            loss.backward()
+            optimiser.step()
+            total += loss.item() * len(y)
+            right += int((logits.argmax(1) == y).sum())
+        assert total > 0
+        assert right >= 0
+
+    return epoch
+
+
+def against_a_textbook(data: Images, device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
+    """One PGD-10 adversarial epoch of a ResNet-18: ours in bfloat16 and in float32, and the textbook loop."""
+    width, _, batch = sizes(device)
+    found = {}
+    for precision, suffix in (("bfloat16", ""), ("float32", "_float32")):
+        sides = ours(data, width, batch, precision=precision), textbook(data, width, batch)
+        found[f"train_epoch{suffix}"] = entry(in_turn(*sides, rounds)[0], "textbook loop") | {"images": len(data), "width": width}
+    return found
+
+
+def costs(data: Images, device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
+    """How many times as long as an epoch of PGD-AT one of TRADES and of CFA takes, on the same network."""
+    width, _, batch = sizes(device)
+    found = {}
+    for name, defence in (("trades_cost", "trades"), ("cfa_cost", "at-cfa")):
+        sides = ours(data, width, batch, defence), ours(data, width, batch)
+        found[name] = cost(in_turn(*sides, rounds)[0], "pgd-at")
+    return found
+
+
+def measuring(rounds: int) -> dict[str, dict[str, Any]]:
+    """How many times as long as its training steps a run of the book takes: with its measuring, and with what it writes."""
+    spec = study.request("tian2021/4-1-class-bias", defences=["pgd-at"], seeds=[0], epochs=8).specs[0]
+    seconds = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder), compute.one_thread():
+            whole = timed(lambda: compute.train(spec))[1]
+            history = store.find(spec)
+            assert history is not None
+            seconds.append((whole, float(history.seconds.sum())))
+    return {"measuring_cost": cost(seconds, "its steps alone")}
