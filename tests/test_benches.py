@@ -44,13 +44,19 @@ def test_nothing_measured_is_a_table_without_rows(machine):
 
 
 def test_measurements_of_here_and_elsewhere_stand_side_by_side(machine):
-    for path in machine:
-        path.write_text(json.dumps(MEASURED))
+    for path, day in zip(machine, ("2026-01-01", "2026-01-02"), strict=True):
+        path.write_text(json.dumps({name: entry | {"created": day} for name, entry in MEASURED.items()}))
     found = benches.load()
-    assert found.groupby("machine").size().to_dict() == {"here: a machine, 2 threads": 3, "a machine, 2 threads": 3}
+    assert found.groupby("machine").size().to_dict() == {"here": 3, "a machine, 2 threads": 3}
     assert sorted(found[found.name == "pgd20_eval"].peer.unique()) == ["foolbox", "torchattacks"]
     drawn = json.dumps(charts.ratios(found).to_dict())
-    assert "here: a machine" in drawn
+    assert "a machine, 2 threads" in drawn
+
+
+def test_what_was_measured_here_and_recorded_is_shown_once(machine):
+    for path in machine:
+        path.write_text(json.dumps(MEASURED))
+    assert benches.load().machine.unique().tolist() == ["a machine, 2 threads"]
 
 
 def test_a_file_of_something_else_is_named(machine):

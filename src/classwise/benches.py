@@ -31,9 +31,17 @@ def load() -> pd.DataFrame:
             # A plain name repeats its measurement against the fastest peer.
             for name, entry in measured.items():
                 if "/" in name or not any(other.startswith(f"{name}/") for other in measured):
-                    machine = f"{entry['device']}, {entry['threads']} threads"
-                    where = f"here: {machine}" if path.parent == build_folder() else machine
+                    machine = f"{_short(entry['device'])}, {entry['threads']} threads"
+                    where = "here" if path.parent == build_folder() else machine
                     rows.append({**entry, "name": name.split("/")[0], "machine": where})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{path} is no file of `make bench` ({type(error).__name__}: {error}); delete it") from None
-    return pd.DataFrame(rows).reindex(columns=_COLUMNS)
+    # A measurement that was made here and recorded is shown once.
+    return pd.DataFrame(rows).reindex(columns=_COLUMNS).drop_duplicates(["name", "peer", "created"], keep="last")
+
+
+def _short(device: str) -> str:
+    """Return the name of a device without what every such name holds."""
+    for part in ("(R)", "(TM)", "Processor", "CPU", "NVIDIA"):
+        device = device.replace(part, "")
+    return " ".join(device.split())
