@@ -176,3 +176,20 @@ def test_mcnemar_is_the_sign_test_on_the_images_that_differ():
     assert intervals.mcnemar(one, one) == 1
     other["truth"][:6] = -1
     assert intervals.mcnemar(one, other) == 1
+
+
+def test_paired_compares_with_the_first_on_the_same_images():
+    """Of 40 images the second breaks 10 that the first does not; the third breaks the same; an image of truth -1 is not there."""
+    flipped = np.zeros((3, 41), bool)
+    flipped[1, :10] = True
+    truth = np.zeros((3, 41), np.int16)
+    truth[:, 40] = -1
+    data = xr.Dataset(
+        {"flipped": (("defence", "image"), flipped), "truth": (("defence", "image"), truth)},
+        coords={"defence": ["a", "b", "c"], "image": np.arange(41)},
+    )
+    found = intervals.paired(data, "a")
+    assert found["points"].to_dict() == {"b": -25.0, "c": 0.0}
+    assert found["p"]["b"] == pytest.approx(2 * 2 * 0.5**10)
+    assert found["p"]["c"] == 1.0
+    assert len(intervals.paired(data.sel(defence=["a"]), "a")) == 0

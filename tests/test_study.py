@@ -26,6 +26,19 @@ def test_changes_reach_every_run():
 def test_sections_share_their_runs():
     ids = [{spec.id for spec in study.request(section).specs} for section in study.SECTIONS]
     assert ids[0] == ids[1] >= ids[2]
+    assert len(ids[0] & ids[3]) == 4
+
+
+def test_a_section_may_repeat_its_runs_less_often():
+    assert {spec.seed for spec in study.request("defences").specs} == {0, 1}
+    assert {spec.seed for spec in study.request("defences", seeds=[3]).specs} == {3}
+
+
+def test_some_questions_are_put_to_one_defence_only():
+    request = study.request("defences", eval_eps=0.1)
+    for spec, evaluations in request.asked:
+        assert ("average" in {one.checkpoint for one in evaluations}) == (spec.defence == "trades-cfa")
+        assert {one.eps for one in evaluations} == {"0.1"}
 
 
 @pytest.mark.parametrize(

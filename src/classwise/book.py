@@ -103,9 +103,8 @@ def _fingerprint(name: str, scale: str) -> str:
     source = notebooks.find(name).read_bytes()
     created: list[bytes] = []
     if name in study.SECTIONS:
-        request = study.request(name, scale)
-        for spec in request.specs:
-            for evaluation in (None, *request.evaluations):
+        for spec, evaluations in study.request(name, scale).asked:
+            for evaluation in (None, *evaluations):
                 data = store.find(spec, evaluation and evaluation.of(spec))
                 created.append(f"{spec.id} {data.attrs['created'] if data is not None else ''}".encode())
     files = [*_code(), *(benches.files() if name == "performance" else [])]

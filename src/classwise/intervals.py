@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from classwise.errors import UserError
@@ -169,3 +171,20 @@ def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:
     if only_first + only_second == 0:
         return 1.0
     return float(stats.binomtest(only_first, only_first + only_second).pvalue)
+
+
+def paired(outcomes: xr.Dataset, first: str, along: str = "defence") -> pd.DataFrame:
+    """Return how every other member of `along` does against the `first` on the same images, a row for each.
+
+    points: how many points more of the images it answers right. p: of McNemar's test over the images of all seeds, with Holm's
+    correction for the number of rows; it speaks of these trainings, not of what another seed would give.
+    """
+    others = [str(name) for name in outcomes[along].values if str(name) != first]
+    one, rows = outcomes.sel({along: first}, drop=True), []
+    for name in others:
+        other = outcomes.sel({along: name}, drop=True)
+        common = (one.truth >= 0) & (other.truth >= 0)
+        more = (one.flipped & common).sum() - (other.flipped & common).sum()
+        rows.append((float(100 * more / common.sum()), mcnemar(other, one)))
+    table = pd.DataFrame(rows, columns=["points", "p"], index=pd.Index(others, name=along))
+    return table.assign(p=multipletests(table["p"], method="holm")[1]) if others else table

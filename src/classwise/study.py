@@ -22,12 +22,18 @@ class Scale:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a paper: its title, the defences it trains and the evaluations it asks of each."""
+    """A section of a paper: its title, the defences it trains and the evaluations it asks of each.
+
+    run: fields of Spec that differ from those of the scale. repeats: how many of the seeds of the scale it takes, the first ones;
+    None for all. further: evaluations that only the defences named are asked, of a checkpoint that others have not, say.
+    """
 
     title: str
     defences: tuple[str, ...]
     evaluations: tuple[Evaluation, ...]
     run: Mapping[str, Any] = field(default_factory=dict)
+    repeats: int | None = None
+    further: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,12 @@ class Request:
 
     specs: tuple[Spec, ...]
     evaluations: tuple[Evaluation, ...]
+    further: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
 
     @property
     def asked(self) -> list[tuple[Spec, tuple[Evaluation, ...]]]:
-        """Each run with the questions put to it."""
-        return [(spec, self.evaluations) for spec in self.specs]
+        """Each run with the questions put to it, those for its defence alone last."""
+        return [(spec, (*self.evaluations, *self.further.get(spec.defence, ()))) for spec in self.specs]
 
 
 SCALES: dict[str, Scale] = {
@@ -63,10 +70,20 @@ _ATTACKS = (
     *(Evaluation(attack=name, precision="bfloat16") for name in ("pgd-20", "apgd-ce")),
 )
 
+# A few of each kind; those of the other sections first, whose runs they share.
+_DEFENCES = ("pgd-at", "trades", "trades-normalised", "trades-cfa", "mart", "fat", "dafa", "wat")
+
 SECTIONS: dict[str, Section] = {
     "tian2021/4-1-class-bias": Section("Class-biased learning", ("standard", "pgd-at", "trades"), _UNDER_PGD),
     "tian2021/4-2-class-relations": Section("The relations among classes", ("standard", "pgd-at", "trades"), _UNDER_PGD),
     "performance": Section("How strong and how fast the attacks are", ("pgd-at",), _ATTACKS),
+    "defences": Section(
+        "The defences, class by class",
+        _DEFENCES,
+        _UNDER_PGD,
+        repeats=2,
+        further={"trades-cfa": (Evaluation(attack="pgd-20", checkpoint="average"),)},
+    ),
 }
 
 
@@ -99,9 +116,15 @@ def request(
     specs = tuple(
         Spec(**{**fields, "defence": defence, "seed": seed})
         for defence in (asked.defences if defences is None else defences)
-        for seed in (size.seeds if seeds is None else seeds)
+        for seed in (size.seeds[: asked.repeats] if seeds is None else seeds)
     )
-    evaluations = asked.evaluations
+    evaluations, further = asked.evaluations, dict(asked.further)
     if eval_eps is not None:
-        evaluations = tuple(Evaluation(**{**vars(one), "eps": eval_eps}) for one in evaluations)
-    return Request(specs, evaluations)
+        evaluations = _at(eval_eps, evaluations)
+        further = {defence: _at(eval_eps, some) for defence, some in further.items()}
+    return Request(specs, evaluations, further)
+
+
+def _at(eps: str | float, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
+    """Return evaluations at another radius."""
+    return tuple(Evaluation(**{**vars(one), "eps": eps}) for one in evaluations)

@@ -1,0 +1,70 @@
+"""Charts that set defences and their settings side by side, class by class; `charts.setup()` comes first, as for the others."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import xarray as xr
+
+from classwise.charts import by_class, frame
+
+# From weak to strong.
+_SHADES = ["#7f0000", "#d7301f", "#fdbb84", "#fff7ec", "#c7e0ee", "#4292c6", "#08306b"]
+
+
+def matrix(accuracy: xr.DataArray, row: str = "defence") -> Any:
+    """Return the accuracy of each class in percent as shaded cells, a line for each `row`; blue is above the mean of all."""
+    table = frame(accuracy)
+    labels, rows = ([str(name) for name in accuracy[dim].values] for dim in ("label", row))
+    middle = float(table["value"].mean())
+    reach = max(float((table["value"] - middle).abs().max()), 1.0)
+    table["from the mean"] = table["value"] - middle
+    base = alt.Chart(table).encode(
+        x=alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=0, ticks=False, domain=False)),
+        y=alt.Y(f"{row}:N", sort=rows, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=200)),
+        tooltip=[f"{row}:N", "label:N", alt.Tooltip("value:Q", format=".1f", title="accuracy, %")],
+    )
+    shade = alt.Scale(range=_SHADES, domain=[-reach, reach], interpolate="lab")
+    cells = base.mark_rect(stroke="#8888", strokeWidth=0.5).encode(
+        color=alt.Color("from the mean:Q", scale=shade, title="points from the mean")
+    )
+    text = base.mark_text(fontSize=11).encode(
+        text=alt.Text("value:Q", format=".0f"),
+        color=alt.condition(f"abs(datum['from the mean']) > {0.6 * reach}", alt.value("white"), alt.value("#222")),
+    )
+    return alt.layer(cells, text).properties(width=38 * len(labels), height=28 * len(rows))
+
+
+def settings(given: Mapping[str, xr.DataArray], row: str = "defence") -> Any:
+    """Return what each class was trained with over the epochs: side by side the settings, `given` by their titles.
+
+    Each array has the dimensions epoch, label and `row`; every panel has its own scale. A click in the legend picks classes.
+    """
+    first = next(iter(given.values()))
+    labels, rows = ([str(name) for name in first[dim].values] for dim in ("label", row))
+    table = pd.concat([frame(array).assign(setting=title) for title, array in given.items()])
+    picked = alt.selection_point(fields=["label"], bind="legend")
+    lines = (
+        alt.Chart(table)
+        .mark_line(strokeWidth=1.8, interpolate="step-after")
+        .encode(
+            x=alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1)),
+            y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False)),
+            color=by_class(labels),
+            opacity=alt.condition(picked, alt.value(1), alt.value(0.12)),
+            tooltip=["setting:N", "label:N", "epoch:Q", alt.Tooltip("value:Q", format=".3f")],
+        )
+        .add_params(picked)
+        .properties(width=330, height=220)
+    )
+    columns = alt.Column("setting:N", sort=list(given), title=None)
+    return lines.facet(row=alt.Row(f"{row}:N", sort=rows, title=None), column=columns).resolve_scale(y="independent")
+
+
+def last(given: xr.DataArray, row: str = "defence") -> pd.DataFrame:
+    """Return what each class was trained with in the last epoch: a line for each `row`, a column for each class."""
+    rows, labels = ([str(name) for name in given[dim].values] for dim in (row, "label"))
+    values = given.isel(epoch=-1).transpose(row, "label").values
+    index, columns = pd.Index(rows, name=row), pd.Index(labels, name="class")
+    return pd.DataFrame(values, index=index, columns=columns).map("{:.2f}".format)

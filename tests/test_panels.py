@@ -1,0 +1,45 @@
+"""Panels are drawn by Vega, cell by cell and line by line."""
+
+import pandas as pd
+import pytest
+import vl_convert
+import xarray as xr
+
+from classwise import charts, metrics, panels, results
+
+
+@pytest.fixture(autouse=True)
+def _setup():
+    charts.setup()
+
+
+@pytest.fixture
+def history():
+    both = [results.mock(seed=seed) for seed in (0, 1)]
+    return xr.concat(both, pd.Index(["standard", "pgd-at"], name="defence"))
+
+
+def drawn(chart):
+    return vl_convert.vegalite_to_svg(chart.to_json())
+
+
+def test_a_matrix_has_a_cell_for_every_class_and_defence(history):
+    count = history["count"].isel(epoch=-1).sel(split="test", attack="pgd-10")
+    chart = panels.matrix(metrics.accuracy(count))
+    assert drawn(chart).count('aria-roledescription="rect mark"') == 2 * 10
+    assert chart.to_dict()["layer"][0]["encoding"]["y"]["sort"] == ["standard", "pgd-at"]
+
+
+def test_settings_are_a_line_for_every_class_in_every_panel(history):
+    svg = drawn(panels.settings({"radius": history["radius"], "beta": history["beta"]}))
+    assert svg.count('aria-roledescription="line mark"') == 2 * 2 * 10
+
+
+def test_the_last_epoch_is_a_row_for_each_defence(history):
+    table = panels.last(history["weight"])
+    assert table.shape == (2, 10)
+    assert list(table.index) == ["standard", "pgd-at"]
+    assert table.columns.name == "class"
+    weight = history["weight"].isel(epoch=-1).sel(defence="pgd-at", label="3")
+    assert table.loc["pgd-at", "3"] == f"{float(weight):.2f}"
+    assert panels.last(history["weight"].sel(defence=[])).shape == (0, 10)
