@@ -83,10 +83,28 @@ def test_the_door_lets_in_what_fits():
     assert attacked(attack=ATTACKS["apgd-ce"], y=torch.rand(12, 5).softmax(1)).shape == X.shape
 
 
-def test_a_model_in_train_mode_is_not_looked_at():
+def test_a_look_at_a_model_in_train_mode_leaves_its_statistics_alone():
     model = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(48, 5)).train()
     FGSM()(model, X, Y, Linf(0.1), torch.Generator().manual_seed(0))
     assert model[0].num_batches_tracked == 1
+    assert all(layer.training for layer in model.modules())
+    with pytest.raises(UserError, match="leave the softmax out"):
+        attacked(network(nn.Softmax(1)).train())
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: Images(X, Y, torch.arange(12), tuple("abcde")), r"must be torch.uint8 .* write \(255 \* x\)"),
+        (lambda: Images((X * 255).byte()[0], Y, torch.arange(12), tuple("abcde")), r"got torch.uint8 of shape \(3, 4, 4\)"),
+        (lambda: Images((X * 255).byte(), Y.int(), torch.arange(12), tuple("abcde")), "labels must be torch.int64"),
+        (lambda: Images((X * 255).byte(), Y, torch.arange(9), tuple("abcde")), "one for each of 12 images"),
+        (lambda: Linf("8/255"), "like 8 / 255; got '8/255'"),
+    ],
+)
+def test_images_and_balls_are_checked_when_they_are_made(call, says):
+    with pytest.raises(UserError, match=says):
+        call()
 
 
 class Treacherous(nn.Module):

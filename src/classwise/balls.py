@@ -10,6 +10,8 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from classwise.errors import UserError
+
 # Rounding room of a projected float32 image: a few units in the last place of 1.0.
 TOLERANCE = 1e-6
 
@@ -34,6 +36,10 @@ class Ball(ABC):
 
     radius: float | Tensor
     name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.radius, int | float | Tensor):
+            raise UserError(f"a radius is a number or a tensor, in pixels of 0 to 1, like 8 / 255; got {self.radius!r}")
 
     def at(self, images: Tensor) -> Self:
         """Return the ball of some of the images: `images` indexes the batch (positions or a mask)."""

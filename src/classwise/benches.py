@@ -9,7 +9,7 @@ from classwise.errors import UserError
 from classwise.places import build_folder, data_folder
 
 # What each measurement says; `agreement` is missing where there are no verdicts to compare.
-_COLUMNS = ["name", "peer", "ratio", "ours_s", "peer_s", "agreement", "robust_ours", "robust_peer", "machine", "created"]
+_COLUMNS = ["name", "peer", "ratio", "ours_s", "peer_s", "agreement", "robust_ours", "robust_peer", "cost", "machine", "created"]
 
 
 def files() -> list[Path]:
@@ -22,6 +22,7 @@ def load() -> pd.DataFrame:
     """Return every measurement against every peer as a row; no rows where nothing was measured.
 
     ratio: the median of the seconds of the peer over ours; of ascent_overhead and every _cost, ours over the other's.
+    cost: whether it is one of these.
     machine: the device and its threads, "here" first where it was measured on this machine.
     """
     rows = []
@@ -33,11 +34,15 @@ def load() -> pd.DataFrame:
                 if "/" in name or not any(other.startswith(f"{name}/") for other in measured):
                     machine = f"{_short(entry['device'])}, {entry['threads']} threads"
                     where = "here" if path.parent == build_folder() else machine
-                    rows.append({**entry, "name": name.split("/")[0], "machine": where})
+                    rows.append({**entry, "name": name.split("/")[0], "machine": where, "cost": _is_cost(name)})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{path} is no file of `make bench` ({type(error).__name__}: {error}); delete it") from None
     # A measurement that was made here and recorded is shown once.
     return pd.DataFrame(rows).reindex(columns=_COLUMNS).drop_duplicates(["name", "peer", "created"], keep="last")
+
+
+def _is_cost(name: str) -> bool:
+    return name.endswith(("_cost", "_overhead"))
 
 
 def _short(device: str) -> str:

@@ -247,7 +247,7 @@ def ratios(bench: pd.DataFrame) -> Any:
             x=alt.X("ratio:Q", scale=scale, title="seconds of the peer over ours (log)"),
             y=name,
             color=where,
-            shape=alt.Shape("peer:N", title=None),
+            shape=alt.Shape("peer:N", title=None, legend=alt.Legend(symbolFillColor="#888", symbolStrokeColor="#888")),
             tooltip=tips,
         )
     )

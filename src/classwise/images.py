@@ -28,6 +28,17 @@ class Images:
     index: Tensor
     classes: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
+            found = f"{self.pixels.dtype} of shape {tuple(self.pixels.shape)}"
+            advice = "; write (255 * x).round().to(torch.uint8)" if self.pixels.is_floating_point() else ""
+            raise UserError(f"pixels must be torch.uint8 (n, channels, height, width), got {found}{advice}")
+        for name in ("labels", "index"):
+            value = getattr(self, name)
+            if value.dtype != torch.int64 or value.shape != self.pixels.shape[:1]:
+                got = f"{value.dtype} of shape {tuple(value.shape)}"
+                raise UserError(f"{name} must be torch.int64 (n,), one for each of {len(self.pixels)} images, got {got}")
+
     def __len__(self) -> int:
         return len(self.labels)
 

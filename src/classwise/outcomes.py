@@ -1,7 +1,6 @@
 """What a model answers for each image under an attack, and whether the numbers can be believed."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 
 from classwise.attacks import Attack, Clean, Found
 from classwise.attacks.ascent import cross_entropy, slope
-from classwise.attacks.attack import frozen, probabilities
+from classwise.attacks.attack import frozen, judging, probabilities
 from classwise.balls import Ball
 from classwise.errors import UserError
 from classwise.folding import searchable
@@ -115,18 +114,6 @@ def _mixed(seed: int, start: int) -> int:
     return (seed * 2654435761 + start) % 2**32
 
 
-@contextmanager
-def judging(model: nn.Module) -> Iterator[None]:
-    """Keep the model in eval mode until the block ends; then every layer is in the mode it was in."""
-    modes = [(layer, layer.training) for layer in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for layer, training in modes:
-            layer.training = training
-
-
 def _repaired(
     found: Found,
     attack: Attack,
@@ -180,11 +167,6 @@ def _judged(model: nn.Module, index: Tensor, x: Tensor, y: Tensor, found: Found,
 _LOOKED_AT = 200
 
 
-def _share(distance: Tensor) -> float:
-    """Return the share of distances that are zero, or infinite where a minimum-norm attack found nothing at all."""
-    return float(((distance == 0) | distance.isinf()).float().mean())
-
-
 def soundness(
     model: nn.Module, images: Images, attack: Attack, found: Outcomes, made_on: nn.Module | None = None
 ) -> dict[str, Any]:
@@ -195,7 +177,9 @@ def soundness(
     unbroken images that the attack left as they were. randomised: the largest difference between logits of the same images,
     asked twice. batch_dependent: the same, asked in another batch. probabilities: whether the answers look like probabilities.
     training: the layers that stay in train mode. farthest, darkest, brightest: what the attacked images reach; outside: how many
-    lie outside the ball though the attack should keep within. broken_by: how many images each member of an ensemble broke.
+    lie outside the ball though the attack should keep within. spread: the standard deviation of the logits, to judge the
+    differences by. broken_by: how many images each member of an ensemble broke first. `results.doubts` says in words what of
+    this speaks against the outcomes.
     """
     places = torch.linspace(0, len(images) - 1, min(_LOOKED_AT, len(images)), device=images.pixels.device).round().long()
     x, y = images.batch(places)
@@ -207,11 +191,11 @@ def soundness(
         loss = getattr(attack, "climbed", cross_entropy)
         sizes = slope(source, x[right], y[right], loss)[1].flatten(1).abs().amax(1) if right.any() else x.new_ones(1)
         stubborn = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
-    standing, reached = ~found.flipped, found.distance[found.distance.isfinite()]
+    standing, reached = ~found.flipped & (not isinstance(attack, Clean)), found.distance[found.distance.isfinite()]
     told: dict[str, Any] = {
         "asked": len(x),
         "zero_gradients": float((~(sizes > 0) | ~sizes.isfinite()).float().mean()),
-        "unmoved": 0.0 if isinstance(attack, Clean) or not standing.any() else _share(found.distance[standing]),
+        "unmoved": float((found.distance[standing] == 0).float().mean()) if standing.any() else 0.0,
         "randomised": float((logits - again).abs().max()),
         "batch_dependent": float((logits[:1] - alone).abs().max()),
         "spread": float(logits.std()),

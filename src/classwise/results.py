@@ -167,18 +167,21 @@ _NOISE = 1e-4
 
 
 def concerns(data: xr.Dataset) -> dict[str, str]:
-    """Return what speaks against believing stored outcomes: sentences, each with its figure; empty where nothing does.
-
-    The checks are those of `outcomes.soundness`; an attack that fails on broken gradients looks like a robust network.
-    """
+    """Return what speaks against believing stored outcomes: `doubts` of the checks they carry; empty where there are none."""
     told: dict[str, Any] = json.loads(data.attrs.get("checks") or "{}")
-    if not told:
-        return {}
+    return doubts(told, data.sizes["image"]) if told else {}
+
+
+def doubts(told: Mapping[str, Any], images: int) -> dict[str, str]:
+    """Return what speaks against believing an attack on so many images: sentences, each with its figure; empty: nothing does.
+
+    `told` comes from `outcomes.soundness`; an attack that fails on broken gradients looks like a robust network.
+    """
     noise = _NOISE * max(told["spread"], 1e-6)
     still = told.get("unmoved", 0.0)
     broken = told.get("broken_by", {})
     black = sum(broken.get(name, 0) for name in BLACK_BOX)
-    doubts = {
+    reasons = {
         "gradients vanish, and an attack stands still": (
             told["zero_gradients"] > MASKED,
             f"{told['zero_gradients']:.0%}",
@@ -189,9 +192,9 @@ def concerns(data: xr.Dataset) -> dict[str, str]:
         "the answers look like probabilities": (told["probabilities"], "all in [0, 1], summing to 1"),
         "layers stay in train mode": (told["training"], ", ".join(told["training"][:3])),
         "attacked images left the ball and count as unbroken": (told["outside"], str(told["outside"])),
-        "images fall to the black-box attack alone": (black > MASKED * data.sizes["image"], f"{black} of {data.sizes['image']}"),
+        "images fall to the black-box attack alone": (black > MASKED * images, f"{black} of {images}"),
     }
-    return {sentence: figure for sentence, (speaks, figure) in doubts.items() if speaks}
+    return {sentence: figure for sentence, (speaks, figure) in reasons.items() if speaks}
 
 
 def mock(

@@ -118,6 +118,18 @@ class _Watched(nn.Module):
 
 
 @contextmanager
+def judging(model: nn.Module) -> Iterator[None]:
+    """Keep the model in eval mode until the block ends; then every layer is in the mode it was in."""
+    modes = [(layer, layer.training) for layer in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for layer, training in modes:
+            layer.training = training
+
+
+@contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
     """Let the backward pass stop at the input: the parameters ask for no gradient until the block ends."""
     asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -150,9 +162,8 @@ def _check(attack: Attack, model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -
         raise UserError(f"{name} needs labels, got target probabilities")
     if y.ndim == 1 and y.dtype != torch.int64:
         raise UserError(f"labels must be integers (torch.int64), got {y.dtype}; write y.long()")
-    if not model.training:  # in train mode a look would move the statistics of batch norm
-        with torch.no_grad():
-            _check_answers(model(x[:_SHOWN]), y)
+    with judging(model), torch.no_grad():  # in train mode a look would move the statistics of batch norm
+        _check_answers(model(x[:_SHOWN]), y)
 
 
 def _check_images(model: nn.Module, x: Tensor) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from classwise import outcomes
+from classwise.attacks.attack import judging
 from classwise.balls import BALLS
 from classwise.defences.adversary import Adversary
 from classwise.defences.calibrations import ClassWise, Fared
@@ -178,7 +179,7 @@ def _measured(state: State, plan: Plan, images: Images | None, model: nn.Module 
     assert images is not None, "the plan needs images to measure"
     network, classes = plan.defence.objective.answering(model or state.model), len(images.classes)
     ball = BALLS[plan.norm](float(state.base.radius[0]))
-    with torch.no_grad(), outcomes.judging(network):
+    with torch.no_grad(), judging(network):
         clean = sum(tally(y, network(x).argmax(1), classes) for x, y in images.batches(500))
     found = outcomes.evaluate(network, images, plan.watch, ball, seed=state.epoch, precision=plan.precision)
     assert isinstance(clean, Tensor)

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from classwise import outcomes
-from classwise.attacks.attack import frozen
+from classwise.attacks.attack import frozen, judging
 from classwise.balls import BALLS
 from classwise.defences.adversary import Adversary
 from classwise.images import Images
@@ -20,7 +19,7 @@ def measured(state: State, plan: Plan, images: Images) -> Tensor:
     device = images.pixels.device
     sums, sizes = torch.zeros(2, len(images.classes) + 1, device=device)
     generator = torch.Generator(device).manual_seed(state.epoch)
-    with outcomes.judging(state.model), frozen(state.model), torch.no_grad():
+    with judging(state.model), frozen(state.model), torch.no_grad():
         for x, y in images.batches(500):
             each = state.base.at(y)
             adversary = Adversary(plan.attack, BALLS[plan.norm](each.radius), "eval", generator, state.epoch / plan.epochs)
