@@ -4,6 +4,7 @@ An objective is called as `objective(model, x, y, each, adversary) -> Cost`: x f
 y labels (n,), each the settings of each image (of its class), and the adversary of this batch. The model is in train mode.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -67,7 +68,7 @@ class Scaled(nn.Module):
         return found
 
 
-class Objective:
+class Objective(ABC):
     """What every objective is.
 
     beta, scale, margin: of the objective before any calibration, 0, 1 and 0 where it has none. The loss reads scale x (z - margin
@@ -106,12 +107,12 @@ class Objective:
         """Whether own logits carry a margin."""
         return self.margin > 0
 
-    def check(self, classes: int) -> None:
+    def check(self, classes: int) -> None:  # noqa: B027 (most suit any run)
         """Raise UserError where an option does not suit a run of so many classes."""
 
+    @abstractmethod
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassWise, adversary: Adversary) -> Cost:
         """Return the cost of a batch."""
-        raise NotImplementedError
 
 
 def entropy(logits: Tensor) -> Tensor:
