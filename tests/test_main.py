@@ -1,5 +1,6 @@
 """The command line, as its user meets it."""
 
+import shutil
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import pytest
 
 from classwise.__main__ import main
 from classwise.errors import unknown
-from classwise.run import compute, questions, store
+from classwise.run import archive, compute, questions, store
 from classwise.spec import Evaluation
 
 
@@ -79,9 +80,34 @@ def test_a_run_that_fails_is_exit_code_1(data, monkeypatch, capsys):
 
 def test_the_module_is_the_command():
     done = subprocess.run([sys.executable, "-m", "classwise", "--help"], capture_output=True, text=True, check=True)
-    for name in ("run", "list", "show", "render", "book", "serve"):
+    for name in ("run", "list", "show", "render", "record", "import", "book", "serve"):
         assert name in done.stdout
 
 
 def test_unknown_names_without_a_neighbour_only_list_what_there_is():
     assert str(unknown("scale", "xyz", ["quick"])) == "unknown scale 'xyz'; there are: quick"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["record", "--out", "OUT", "--budget", "soon"], "a budget is a time like 9m"),
+        (["record", "--out", "OUT", "--queue", "none.toml"], "there is no queue none.toml"),
+        (["import", "none.tar"], "there is no archive none.tar"),
+    ],
+)
+def test_slips_in_recording_are_named(data, tmp_path, monkeypatch, capsys, words, says):
+    assert command(monkeypatch, *(str(tmp_path) if word == "OUT" else word for word in words)) == 2
+    assert says in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.tar"))
+
+
+def test_what_is_packed_is_imported_once(trained, data, tmp_path, monkeypatch, capsys):
+    path = archive.pack([(trained, [Evaluation(attack="pgd-10", options={"steps": 2}).of(trained)])], tmp_path)
+    shutil.rmtree(data / "runs")
+    assert command(monkeypatch, "import", str(path)) == 0
+    assert "1 runs filed, 0 there already" in capsys.readouterr().out
+    assert command(monkeypatch, "import", str(path)) == 0
+    assert "nothing new, all 1 runs are there" in capsys.readouterr().out
+    assert command(monkeypatch, "list") == 0
+    assert "recorded" in capsys.readouterr().out

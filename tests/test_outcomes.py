@@ -248,3 +248,15 @@ def test_a_doubtful_judge_is_told_of_a_transfer():
     attack = attacks.ATTACKS["pgd-10"]
     found = outcomes.evaluate(judge, test, attack, Linf(0.1), made_on=model)
     assert outcomes.soundness(judge, test, attack, found, model)["randomised"] > 0.1
+
+
+def test_float32_is_whole_while_a_network_is_judged():
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = True
+    try:
+        with outcomes.judging(torch.nn.Linear(2, 2)):
+            assert not torch.backends.cudnn.allow_tf32
+            assert not torch.backends.cuda.matmul.allow_tf32
+        assert torch.backends.cudnn.allow_tf32
+    finally:
+        torch.backends.cudnn.allow_tf32 = before

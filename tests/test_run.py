@@ -1,6 +1,5 @@
 """Runs: computed once, found again, resumed bit by bit after a kill, and never read when damaged."""
 
-import functools
 import io
 import json
 import math
@@ -19,7 +18,7 @@ from filelock import Timeout
 from PIL import Image
 from rich.console import Console
 
-from classwise import metrics, outcomes, run
+from classwise import metrics, results, run, study
 from classwise.errors import UserError
 from classwise.results import Damaged
 from classwise.run import collect, compute, pool, questions, store
@@ -362,11 +361,9 @@ def test_examples_are_kept_and_the_attacker_attacks_now(data, small):
         attack(label="10")
 
 
-def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small, monkeypatch):
-    asked = Evaluation(attack="square", options={"queries": 40}).of(small)
+def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small):
+    asked = Evaluation(attack="square", options={"queries": 40}, batch=100).of(small)
     trained(small)
-    by_hundreds = functools.partial(outcomes.batches, batch=100)
-    monkeypatch.setattr(outcomes, "batches", by_hundreds)
     questions.evaluate(small, asked)
     whole, file = store.find(small, asked), store.outcomes_file(store.place(small), asked)
     file.unlink()
@@ -375,14 +372,13 @@ def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small, monk
         if done == 200:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(questions, "KEEP_AFTER", -1.0)
     with pytest.raises(KeyboardInterrupt):
         questions.evaluate(small, asked, lambda _, done, total: cut(done, total))
     assert file.with_suffix(".part").exists()
     assert store.find(small, asked) is None
     seen = []
     questions.evaluate(small, asked, lambda _, done, total: seen.append(done))
-    assert seen == [300, 360]
+    assert seen == [200, 300, 360]
     assert not file.with_suffix(".part").exists()
     assert store.find(small, asked).drop_attrs().identical(whole.drop_attrs())
     assert "queries" in whole
@@ -621,3 +617,39 @@ def test_a_run_trains_on_pseudo_labelled_images_too(data, small, tmp_path, monke
     assert int(count.sum()) == math.ceil(1077 / 64) * 128
     with pytest.raises(UserError, match="put pseudo-labelled images there"):
         pool.ensure([(replace(spec, extra="lost"), [])])
+
+
+def test_recorded_results_say_so(data, small):
+    assert "computed here" in run.sources(run.history([small]))
+    recorded = store.recorded(small)
+    recorded.parent.mkdir(parents=True)
+    store.place(small).rename(recorded)
+    assert "all results recorded, not computed here" in run.sources(run.history([small]))
+    both = run.history([small, replace(small, seed=1)])
+    assert "1 of 2 recorded" in run.sources(both)
+    found = run.outcomes([replace(small, seed=1)], [PGD])
+    assert "wide networks" not in run.summary([replace(small, seed=1)], [PGD], found)
+
+
+def test_a_section_says_which_of_its_results_are_recorded(data, small):
+    section = "tian2021/4-1-class-bias"
+    assert run.recorded(section) == "Recorded at scale short: none yet; Recorded at scale paper: none yet."
+    trained(small)
+    spec = study.request(section, "short").specs[0]
+    history = results.load(store.place(small) / "history.nc", store.HISTORY)
+    results.save(history.assign_attrs(device="a GPU", commit="abc"), store.HISTORY, store.recorded(spec) / "history.nc")
+    assert "none yet" in run.recorded(section)
+    for one in study.questions(section, "short"):
+        path = store.outcomes_file(store.recorded(spec), one.of(spec))
+        results.save(results.mock("outcomes 1"), store.OUTCOMES, path)
+    assert "scale short: 1 of 9 runs (a GPU, commit abc, 2" in run.recorded(section)
+    with pytest.raises(UserError, match="did you mean"):
+        run.recorded("tian2021/4-1-clas-bias")
+
+
+def test_what_belongs_to_a_defence_or_an_attack_is_no_dimension(data, small):
+    own = replace(small, defence="standard", attack=None, attack_options={}, epochs=2, lr=0.05)
+    assert set(run.history([small, own]).dims) - set(results.mock().dims) == {"defence", "seed"}
+    found = run.outcomes([small], [Evaluation(), replace(PGD, per_class=3, batch=50)])
+    assert set(found.dims) == {"defence", "seed", "attack", "image", "predicted"}
+    assert run.outcomes([small], [PGD, replace(PGD, per_class=3)]).per_class.size == 2

@@ -54,3 +54,39 @@ def test_some_questions_are_put_to_one_defence_only():
 def test_slips_are_named(call, says):
     with pytest.raises(UserError, match=says):
         call()
+
+
+def test_what_quick_asks_for_is_never_renamed():
+    asked = {section: study.request(section) for section in study.SECTIONS}
+    first = asked["tian2021/4-1-class-bias"]
+    assert [spec.id for spec in first.specs[:3]] == ["72e3df3499", "153c8b798b", "f6bfc9c03b"]
+    assert [one.of(first.specs[0]).name for one in first.evaluations] == ["clean-e1e064292c", "pgd-20-d639574598"]
+
+
+def test_the_papers_train_by_their_own_recipes():
+    spec = {name: study.training("paper", name, 0, "tian2021") for name in ("standard", "pgd-at", "mart", "pgd-he")}
+    assert {one.eps for one in spec.values()} == {"0.031"}
+    assert (spec["pgd-at"].attack, spec["pgd-at"].epochs, spec["pgd-at"].weight_decay) == ("pgd-10@tian2021", 100, 2e-4)
+    assert (spec["mart"].lr, spec["mart"].epochs, spec["mart"].weight_decay) == (0.01, 120, 3.5e-3)
+    assert spec["pgd-he"].milestones == (75,)
+    fair = study.training("paper", "at-cfa", 0, "wei2023")
+    assert (fair.model, fair.batch_norm, fair.epochs, fair.nesterov) == ("preact-resnet18", "train", 200, False)
+    assert study.training("paper", "me-at", 0, "entropy2022").batch == 64
+    asked = study.request("tian2021/4-1-class-bias", "paper").evaluations
+    assert [one.attack for one in asked] == ["clean", "pgd-20@tian2021-a1"]
+
+
+def test_slow_attacks_are_cut_down_at_short_scale():
+    asked = {one.attack: one for one in study.request("performance", "short").evaluations}
+    assert asked["cw"].per_class == asked["n-attack"].per_class == 20
+    assert asked["strong"].per_class == 100
+    assert asked["pgd-20"].per_class is None
+    assert {one.precision for one in study.request("performance", "short").specs} == {"bfloat16"}
+
+
+def test_a_run_knows_its_scale():
+    for scale in study.SCALES:
+        for section in study.SECTIONS:
+            assert {study.scale_of(spec) for spec in study.request(section, scale).specs} == {scale}
+    assert study.scale_of(study.training("paper", "me-at", 0, "entropy2022")) == "paper"
+    assert study.scale_of(study.training("quick", "pgd-at", 0, epochs=2)) is None

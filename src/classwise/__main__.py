@@ -1,7 +1,9 @@
 """The command line: `classwise` or `python -m classwise`."""
 
 import sys
+import time
 import webbrowser
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -107,6 +109,41 @@ def render_notebook(
     notebooks.execute(source, target, given, build_folder() / "failed" / f"{name}.ipynb")
     notebooks.standalone(target, target.with_suffix(".html"), book.scripts(), book.style())
     print(target, target.with_suffix(".html"), sep="\n")
+
+
+@app.command("record")
+def record_runs(
+    out: Annotated[Path, typer.Option(help="The folder that archives are put into.")],
+    budget: Annotated[str, typer.Option(help="The time to work in, like 9m or 30s.")] = "9m",
+    queue: Annotated[Path | None, typer.Option(help="What to work off; by default data/recorded/queue.toml.")] = None,
+    weights: Annotated[bool, typer.Option("--weights", help="Pack the last weights too, in float16.")] = False,
+) -> None:
+    """Work off the queue of runs to record, stop in time, and pack what is finished; the next call goes on."""
+    began = time.monotonic()
+    from classwise.run import agenda
+    from classwise.run.budget import Budget, seconds
+
+    given, path = Budget(seconds(budget), began), queue or agenda.default()
+    items = agenda.read(path)
+    from classwise.run import recording
+
+    agenda.check(items, path)
+    failed = recording.record(items, out, given, weights=weights, say=lambda line: print(line, flush=True))
+    if failed:
+        raise RuntimeError(f"{len(failed)} things failed; the rest of the queue went on")
+
+
+@app.command("import")
+def import_archives(archives: Annotated[list[Path], typer.Argument(help="As `classwise record` packs them.")]) -> None:
+    """Check archives of recorded runs and file them under data/recorded/; what is there is left alone."""
+    from classwise.run import archive
+
+    for path in archives:
+        new, same = archive.unpack(path)
+        for run in new:
+            print(f"filed {run}")
+        said = f"{len(new)} runs filed, {len(same)} there already" if new else f"nothing new, all {len(same)} runs are there"
+        print(f"{path}: {said}")
 
 
 @app.command("book")

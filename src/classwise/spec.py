@@ -215,7 +215,8 @@ class Evaluation(_Plain):
     each. readout: "logits" are what the loss reads, "cosines" those of a cosine head without their scale (HE, as published).
     substitute: a defence; the images are attacked on the network that it trains, all else being as in the run, and then shown to
     the run's own (a transfer attack; Tian 2021, section 4.3). precision: "bfloat16" lets the network run in it while a
-    sign-gradient attack searches; the verdict is always float32.
+    sign-gradient attack searches; the verdict is always float32. batch: how many images are attacked at a time, which decides the
+    randomness of each and how finely a long attack can be cut short and resumed.
     """
 
     attack: str = "clean"
@@ -229,6 +230,7 @@ class Evaluation(_Plain):
     substitute: str | None = None
     precision: str = "float32"
     readout: str = "logits"
+    batch: int = 500
 
     def __post_init__(self) -> None:
         if self.norm is not None and self.norm not in NORMS:
@@ -237,7 +239,7 @@ class Evaluation(_Plain):
             # Without a norm of its own, the range is checked when the norm of the run is known.
             object.__setattr__(self, "eps", radius(self.eps, self.norm or "l2", "eval_eps"))
         _check_types(self, "an evaluation")
-        _at_least(self, "an evaluation", per_class=1, seed=0)
+        _at_least(self, "an evaluation", per_class=1, seed=0, batch=1)
 
     def of(self, spec: Spec) -> "Evaluation":
         """Return the evaluation with the run's own radius and norm where it states none."""

@@ -5,19 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from classwise.errors import UserError, unknown
+from classwise.scales import SCALES
 from classwise.spec import Evaluation, Spec
 
-
-@dataclass(frozen=True)
-class Scale:
-    """The same experiments, smaller: what every run of a scale shares, and its seeds.
-
-    run: fields of Spec. seeds: the repetitions. budget: the seconds one section may take on the machine the scale is meant for.
-    """
-
-    run: Mapping[str, Any]
-    seeds: tuple[int, ...]
-    budget: float
+__all__ = ["SCALES", "SECTIONS", "Request", "Section", "questions", "request", "scale_of", "training"]
 
 
 @dataclass(frozen=True)
@@ -49,15 +40,6 @@ class Request:
         """Each run with the questions put to it, those for its defence alone last."""
         return [(spec, (*self.evaluations, *self.further.get(spec.defence, ()))) for spec in self.specs]
 
-
-SCALES: dict[str, Scale] = {
-    # scikit-learn's digits on a CPU: five stratified folds, a few seconds a run.
-    "quick": Scale(
-        run={"dataset": "digits", "model": "small-cnn", "width": 16, "eps": "0.2", "epochs": 24, "measure": 2},
-        seeds=(0, 1, 2, 3, 4),
-        budget=120,
-    ),
-}
 
 _UNDER_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
 
@@ -112,13 +94,14 @@ def request(
     for name in changed:
         if name not in Spec.__dataclass_fields__:
             raise unknown("parameter", name, [*Spec.__dataclass_fields__, "seeds", "defences", "eval_eps"])
-    fields = {**size.run, **asked.run, **{name: value for name, value in changed.items() if value is not None}}
+    fields = {**asked.run, **{name: value for name, value in changed.items() if value is not None}}
     specs = tuple(
-        Spec(**{**fields, "defence": defence, "seed": seed})
+        training(scale, defence, seed, _paper(section), **fields)
         for defence in (asked.defences if defences is None else defences)
         for seed in (size.seeds[: asked.repeats] if seeds is None else seeds)
     )
-    evaluations, further = asked.evaluations, dict(asked.further)
+    evaluations = questions(section, scale)
+    further = {defence: _asked(section, scale, some) for defence, some in asked.further.items()}
     if eval_eps is not None:
         evaluations = _at(eval_eps, evaluations)
         further = {defence: _at(eval_eps, some) for defence, some in further.items()}
@@ -128,3 +111,32 @@ def request(
 def _at(eps: str | float, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
     """Return evaluations at another radius."""
     return tuple(Evaluation(**{**vars(one), "eps": eps}) for one in evaluations)
+
+
+def _paper(section: str) -> str:
+    """Return the folder of a section: the paper it belongs to, "" for none."""
+    return section.rpartition("/")[0]
+
+
+def training(scale: str, defence: str, seed: int, paper: str = "", **changed: Any) -> Spec:
+    """Return how a scale trains a defence; `paper` decides at scale "paper" whose recipe that is."""
+    return Spec(**{**SCALES[scale].fields(defence, paper), **changed, "defence": defence, "seed": seed})
+
+
+def questions(section: str, scale: str) -> tuple[Evaluation, ...]:
+    """Return what a section asks of each of its runs at a scale."""
+    return _asked(section, scale, SECTIONS[section].evaluations)
+
+
+def _asked(section: str, scale: str, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
+    size, paper = SCALES[scale], _paper(section)
+    return tuple(dict.fromkeys(Evaluation(**size.question(vars(one), paper)) for one in evaluations))
+
+
+def scale_of(spec: Spec) -> str | None:
+    """Return the scale that a run belongs to, None where its fields are of none."""
+    for name, size in SCALES.items():
+        for paper in size.papers or ("",):
+            if spec == training(name, spec.defence, spec.seed, paper):
+                return name
+    return None

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -119,14 +119,23 @@ class _Watched(nn.Module):
 
 @contextmanager
 def judging(model: nn.Module) -> Iterator[None]:
-    """Keep the model in eval mode until the block ends; then every layer is in the mode it was in."""
+    """Keep the model in eval mode until the block ends; then every layer is in the mode it was in.
+
+    Meanwhile float32 is float32 on CUDA too: TF32, which keeps ten bits of it and which convolutions take by default, is off.
+    """
     modes = [(layer, layer.training) for layer in model.modules()]
+    backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    short = [backend.allow_tf32 for backend in backends]
     model.eval()
     try:
+        for backend in backends:
+            backend.allow_tf32 = False
         yield
     finally:
         for layer, training in modes:
             layer.training = training
+        for backend, allowed in zip(backends, short, strict=True):
+            backend.allow_tf32 = allowed
 
 
 @contextmanager

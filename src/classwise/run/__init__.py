@@ -7,12 +7,14 @@
     summary(specs, evaluations, data)   what was run, asked and found where
     doubts(data)                        what speaks against believing them
     sources(data)                   where the numbers of a Dataset come from
+    recorded(section)               which results of a section come from bigger machines
 
 A run lives in data/runs/<dataset>/<model>/<defence>-<id>/ and is looked for there first, then in data/recorded/. What is there is
 never computed again, what is missing is computed first (`run.pool`, several runs at once), and two processes that want the same
 run wait for each other.
 """
 
+from classwise.run.chapters import recorded
 from classwise.run.collect import attacker, doubts, examples, history, outcomes, sources, summary
 
-__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "sources", "summary"]
+__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "recorded", "sources", "summary"]

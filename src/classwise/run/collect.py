@@ -15,10 +15,17 @@ from classwise import results
 from classwise.errors import UserError
 from classwise.places import data_folder
 from classwise.run import store
+from classwise.scales import SCALES
 from classwise.spec import Evaluation, Spec
+from classwise.study import scale_of
 
 # Fields that are dimensions of a combined Dataset even where they do not vary; the first names the owner of the options.
 _ALWAYS = {Spec: ("defence", "seed"), Evaluation: ("attack",)}
+# Fields that belong to the recipe of a defence, or to the cost of an attack: dimensions only where they vary for the same one.
+_OWN: dict[type, set[str]] = {
+    Spec: {"attack", "epochs", "lr", "milestones", "schedule", "weight_decay"},
+    Evaluation: {"batch", "per_class"},
+}
 
 
 def _flat(item: Spec | Evaluation) -> dict[str, Any]:
@@ -39,7 +46,7 @@ def _varied(items: Sequence[Spec] | Sequence[Evaluation]) -> list[str]:
     An option counts only where it differs between items of the same defence or attack.
     """
     always, flat = _ALWAYS[type(items[0])], [_flat(item) for item in items]
-    plain = {each.name for each in fields(items[0])}
+    plain = {each.name for each in fields(items[0])} - _OWN[type(items[0])]
     varied = list(always)
     for name in dict.fromkeys(name for values in flat for name in values):
         groups: dict[Any, set[Any]] = {}
@@ -139,6 +146,8 @@ def _sources(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, str
     attrs = {name: ", ".join(sorted({str(data.attrs[name]) for _, data in rows})) for name in names}
     created = sorted(str(data.attrs["created"]) for _, data in rows)
     attrs["concerns"] = json.dumps(_concerns(rows))
+    recorded = sum(bool(data.attrs.get("recorded")) for _, data in rows)
+    attrs["recorded"] = "" if not recorded else "all" if recorded == len(rows) else f"{recorded} of {len(rows)}"
     return attrs | {"created": created[0] if created[0] == created[-1] else f"{created[0]} to {created[-1]}"}
 
 
@@ -232,7 +241,10 @@ def summary(specs: Sequence[Spec], evaluations: Sequence[Evaluation], data: xr.D
     probed = f"measured after every {first.measure} epochs by {first.probe}"
     ended = f"at the end by {', '.join(one.attack for one in asked)} at eps {last.eps} on {images} images ({last.split})"
     found = sources(data)
-    return f"{runs}; {probed}, {ended}. {found[0].upper()}{found[1:]}. {doubts(data)}"
+    scales = list(dict.fromkeys(scale_of(spec) for spec in specs))
+    said = [f"scale {name}" + (f" ({SCALES[name].says})" if SCALES[name].says else "") for name in scales if name]
+    sized = f"{', '.join(said)}: " if said and None not in scales else ""
+    return f"{sized}{runs}; {probed}, {ended}. {found[0].upper()}{found[1:]}. {doubts(data)}"
 
 
 def doubts(data: xr.Dataset) -> str:
@@ -249,4 +261,6 @@ def sources(data: xr.Dataset) -> str:
     """Return in one line where the numbers of a combined Dataset come from."""
     named = [f"{name} {data.attrs[name] or 'unknown'}" for name in ("device", "commit", "torch")]
     days = sorted({moment[:10] for moment in str(data.attrs["created"]).split(" to ")})
-    return ", ".join([*named, " to ".join(days)])
+    recorded = str(data.attrs.get("recorded", ""))
+    how = "computed here" if not recorded else f"{recorded.replace('all', 'all results')} recorded, not computed here"
+    return ", ".join([*named, " to ".join(days), how])

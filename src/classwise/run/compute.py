@@ -62,6 +62,13 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+def warm() -> None:
+    """Take one step of nothing: torch loads much at the first one of a process, which no epoch should be charged with."""
+    layer = torch.nn.Linear(1, 1).to(device())
+    layer(torch.zeros(1, 1, device=device())).sum().backward()
+    torch.optim.SGD(layer.parameters(), lr=0.0).step()
+
+
 def check(spec: Spec) -> None:
     """Raise UserError where a spec names something that does not exist."""
     tables: dict[str, Collection[str]] = {"dataset": images.DATASETS, "model": models.MODELS, "defence": defences.DEFENCES}

@@ -44,9 +44,14 @@ def evaluate(spec: Spec, evaluation: Evaluation, report: Report = quietly, *, me
         source = None if made_on is None else model_of(made_on)
         asks = {"spec": spec.json(), "evaluation": evaluation.json(), "stamp": _stamp(model, source)}
         kept = _kept(file.with_suffix(PART), asks, mend=mend)
-        how = {"made_on": source, "seed": evaluation.seed, "precision": evaluation.precision}
-        for _ in _go_on(kept, file.with_suffix(PART), asks, model, (asked, attack, ball), how):
+        how = {"made_on": source, "seed": evaluation.seed, "precision": evaluation.precision, "batch": evaluation.batch}
+        try:
             report("attack", sum(len(part.index) for part in kept), len(asked))
+            for _ in _go_on(kept, file.with_suffix(PART), asks, model, (asked, attack, ball), how):
+                report("attack", sum(len(part.index) for part in kept), len(asked))
+        except BaseException:
+            _keep(kept, file.with_suffix(PART), asks)
+            raise
         found = Outcomes.joined(kept)
         checks = json.dumps(outcomes.soundness(model, asked, attack, found, source))
         attrs = store.provenance(spec, *where(), evaluation) | {"checks": checks}
@@ -77,12 +82,18 @@ def _go_on(
     for one in outcomes.batches(model, *asked, **how, begin=done) if done < len(asked[0]) else ():
         kept.append(one)
         if time.monotonic() - written > KEEP_AFTER:
-            rows = [{name: value for name, value in vars(each).items() if value is not None} for each in kept]
-            buffer = BytesIO()
-            torch.save({**asks, "rows": rows}, buffer)
-            results.write(part, buffer.getvalue())
+            _keep(kept, part, asks)
             written = time.monotonic()
         yield
+
+
+def _keep(kept: list[Outcomes], part: Path, asks: dict[str, str]) -> None:
+    """Write the batches that are done, if any."""
+    if kept:
+        rows = [{name: value for name, value in vars(each).items() if value is not None} for each in kept]
+        buffer = BytesIO()
+        torch.save({**asks, "rows": rows}, buffer)
+        results.write(part, buffer.getvalue())
 
 
 def _kept(part: Path, asks: dict[str, str], *, mend: bool) -> list[Outcomes]:

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -30,7 +30,17 @@ def places(spec: Spec) -> list[Path]:
     """Return the folders where a run is looked for, in order: one that was trained here is not mixed with a recorded one."""
     if (place(spec) / "history.nc").exists():
         return [place(spec)]
-    return [data_folder() / kind / spec.dataset / spec.model / spec.name for kind in ("runs", "recorded")]
+    return [place(spec), recorded(spec)]
+
+
+def recorded(spec: Spec) -> Path:
+    """Return the folder where a run is filed that was computed elsewhere."""
+    return data_folder() / "recorded" / spec.dataset / spec.model / spec.name
+
+
+def complete(folder: Path, evaluations: Iterable[Evaluation]) -> bool:
+    """Return whether a run's folder has its history and the outcomes of all evaluations; nothing is read."""
+    return (folder / "history.nc").exists() and all(outcomes_file(folder, one).exists() for one in evaluations)
 
 
 def lock(folder: Path) -> FileLock:
@@ -76,7 +86,8 @@ def find(spec: Spec, evaluation: Evaluation | None = None, *, mend: bool = False
         if not path.exists():
             continue
         try:
-            return read(path, HISTORY if evaluation is None else OUTCOMES, spec, evaluation)
+            data = read(path, HISTORY if evaluation is None else OUTCOMES, spec, evaluation)
+            return data.assign_attrs(recorded="" if folder == place(spec) else "recorded")
         except Damaged:
             if not mend or folder != place(spec):
                 raise

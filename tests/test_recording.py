@@ -1,0 +1,466 @@
+"""Recording: a queue read and checked, a budget kept, archives packed, checked and filed."""
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+
+from classwise import run, study
+from classwise.errors import UserError
+from classwise.run import agenda, archive, budget, compute, pool, questions, recording, store
+from classwise.run.agenda import Item
+from classwise.run.budget import Budget, OutOfTime, Pace
+from classwise.spec import Evaluation
+
+ASKED = (Evaluation(attack="clean"), Evaluation(attack="pgd-10", options={"steps": 2}))
+
+QUEUE = """
+[questions]
+few = [{ attack = "clean" }, { attack = "square", options = { queries = 60 }, batch = 60 }]
+transfer = [{ attack = "pgd-20", substitute = "standard" }]
+
+[[entry]]
+why = "a rehearsal"
+scale = "quick"
+defences = ["standard", "pgd-at"]
+seeds = [0]
+ask = ["few", "transfer"]
+run = { width = 4, epochs = 4 }
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "queue.toml"
+    path.write_text(QUEUE)
+    return path
+
+
+def item(spec, asked=ASKED):
+    return Item(spec, tuple(one.of(spec) for one in asked), "a test")
+
+
+def ran(spec, asked=ASKED):
+    """Compute a run and its evaluations."""
+    pool.ensure([(spec, asked)], workers=1)
+    return spec
+
+
+class Clock:
+    """Seconds that pass only when they are told to."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+# The queue.
+
+
+def test_the_queue_of_the_project_names_what_exists():
+    items = agenda.read(agenda.default())
+    agenda.check(items, agenda.default())
+    assert [one.spec.defence for one in items[:6]] == ["standard", "pgd-at", "trades", "mart", "pgd-he", "trades-he"]
+    assert {one.spec.seed for one in items} == {0, 1, 2}
+    assert all(one.why for one in items)
+    for section in study.SECTIONS:
+        for spec in study.request(section, "short").specs:
+            asked = [one for one in items if one.spec == spec]
+            assert {one.of(spec) for one in study.questions(section, "short")} <= set(asked[0].evaluations)
+
+
+def test_a_queue_is_read_in_order_and_a_run_named_twice_is_one(tmp_path, file):
+    file.write_text(
+        QUEUE
+        + QUEUE[QUEUE.index("[[entry]]") :].replace('["few", "transfer"]', '["few", "grid"]').replace("[[entry]]", "[[entry]]", 1)
+    )
+    text = file.read_text().replace("transfer = [", "grid = [{ attack = 'pgd-10', grid = { steps = [1, 2] } }]\ntransfer = [")
+    file.write_text(text)
+    items = agenda.read(file)
+    assert [one.spec.defence for one in items] == ["standard", "pgd-at"]
+    assert [one.attack for one in items[0].evaluations[:5]] == ["clean", "square", "pgd-20", "pgd-10", "pgd-10"]
+    assert all(one.eps == "0.2" for one in items[0].evaluations)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"pgd-at"', '"pgd-ta"', r"queue.toml, pgd-ta.*did you mean 'pgd-at'"),
+        ('"square"', '"sqaure"', "did you mean 'square'"),
+        ("queries =", "querys =", "did you mean 'queries'"),
+        ("width =", "widht =", r"entry 1 \(a rehearsal\).*did you mean 'width'"),
+        ('"quick"', '"quik"', r"entry 1 \(a rehearsal\).*did you mean 'quick'"),
+        ('"few",', '"fwe",', "unknown list of questions 'fwe'"),
+        ("batch =", "bacth =", "did you mean 'batch'"),
+        ("why =", "wy =", "did you mean 'why'"),
+        ("seeds = [0]", "seeds = []", "seeds is missing"),
+        ("seeds = [0]", "seeds = 0", "seeds is missing"),
+        ('"standard"', '"standrad"', "did you mean 'standard'"),
+        ('scale = "quick"', "", "without a scale must say"),
+        ("[[entry]]", "[[entry", "is not TOML"),
+        ("[[entry]]", "[[entrys]]", "did you mean 'entry'"),
+    ],
+)
+def test_slips_in_a_queue_are_named(data, file, old, new, says):
+    file.write_text(QUEUE.replace(old, new))
+    with pytest.raises(UserError, match=says):
+        agenda.check(agenda.read(file), file)
+    assert not data.exists()
+
+
+def test_a_queue_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"there is no queue .*--queue"):
+        agenda.read(tmp_path / "none.toml")
+
+
+# The budget.
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("9m", 540), ("30s", 30), ("1h30m", 5400), ("45", 45), ("1.5m", 90)])
+def test_a_time_is_read(text, seconds):
+    assert budget.seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0s", "-3m", "9 minutes"])
+def test_no_time_is_refused(text):
+    with pytest.raises(UserError, match="like 9m"):
+        budget.seconds(text)
+
+
+def test_nothing_is_begun_that_would_not_end():
+    clock = Clock()
+    some = Budget(100, clock(), clock)
+    assert some.left == 95
+    assert some.fits(80)
+    assert not some.fits(90)
+    assert not some.ever_fits(90)
+    clock.now += 60
+    assert some.fits(30)
+    assert not some.fits(35)
+    assert some.ever_fits(35)
+    assert some.fits(None)
+    clock.now += 20
+    assert not some.fits(None)
+
+
+def test_what_takes_longer_than_ever_is_ended():
+    began = time.monotonic()
+    with pytest.raises(OutOfTime), Budget(0.3, began).ringing():
+        time.sleep(20)
+    assert time.monotonic() < began + 5
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_times_are_kept_for_the_next_call(tmp_path, small):
+    file = tmp_path / "pace.json"
+    pace, key = Pace(file, "a device"), budget.epoch_of(small, measured=False)
+    assert pace.expect(key) is None
+    for took in (9.0, 1.0, 3.0, 2.0):
+        pace.see(key, took)
+    pace.see(budget.epoch_of(replace(small, defence="standard", attack=None), measured=False), 0.1)
+    pace.write()
+    again = Pace(file, "a device")
+    assert again.expect(key) == 3.0
+    assert again.expect(budget.epoch_of(replace(small, seed=1), measured=False)) == 3.0
+    assert again.expect(budget.epoch_of(replace(small, defence="trades"), measured=False)) == 3.0
+    assert again.expect(budget.epoch_of(replace(small, width=8), measured=False)) is None
+    assert again.expect(budget.epoch_of(small, measured=True)) is None
+    assert Pace(file, "another device").expect(key) is None
+    assert again.hopes(key) == 1.0
+    file.write_text("{broken")
+    assert Pace(file, "a device").expect(key) is None
+
+
+def slowly(monkeypatch, clock, seconds):
+    """Let every report of a training or an evaluation come so many seconds after the one before."""
+    for where, name in ((compute, "train"), (questions, "evaluate")):
+        real = getattr(where, name)
+
+        def late(*args, real=real, **rest):
+            *args, report = args
+
+            def told(*step):
+                clock.now += seconds
+                report(*step)
+
+            return real(*args, told, **rest)
+
+        monkeypatch.setattr(where, name, late)
+    monkeypatch.setattr(Budget, "ringing", lambda self: nullcontext())
+
+
+def test_a_training_stops_before_the_epoch_that_does_not_fit_and_goes_on_in_the_next_call(data, small, tmp_path, monkeypatch):
+    spec, clock, lines = replace(small, epochs=6), Clock(), []
+    slowly(monkeypatch, clock, 10.0)
+    call = lambda: recording.record([item(spec)], tmp_path / "out", Budget(60, clock(), clock), say=lines.append)  # noqa: E731
+    assert call() == []
+    assert clock.now <= 160
+    assert store.find(spec) is None
+    assert (store.place(spec) / store.CHECKPOINT).exists()
+    assert "1 of 1 runs are left; the next call begins with epoch" in lines[-1]
+    for _ in range(4):
+        began = clock.now
+        call()
+        assert clock.now - began <= 60
+    assert "nothing is left" in lines[-1]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["recorded-1.tar"]
+
+
+def test_what_no_budget_of_this_size_can_hold_is_said(data, small, tmp_path):
+    ran(small, ())
+    clock, lines = Clock(), []
+    file = data / "runs" / "pace.json"
+    pace = Pace(file, compute.where()[0])
+    for _ in range(Pace.KEPT):
+        for one in item(small).evaluations:
+            pace.see(budget.image_of(small, one), 1.0)
+    pace.write()
+    recording.record([item(small)], tmp_path / "out", Budget(60, clock(), clock), say=lines.append)
+    assert "if the budget is larger: it takes about 500 s" in lines[-1]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_fails_stops_no_other(data, small, tmp_path):
+    broken = replace(small, lr=1e30, defence="standard", attack=None, attack_options={})
+    lines = []
+    items = [item(broken), item(small)]
+    failed = recording.record(items, tmp_path / "out", Budget(300, time.monotonic()), say=lines.append)
+    assert len(failed) == 1
+    assert "became nan" in failed[0]
+    assert archive.contents(tmp_path / "out") == [(archive.where(small), frozenset(one.name for one in item(small).evaluations))]
+
+
+# Archives.
+
+
+@pytest.fixture
+def packed(data, small, tmp_path):
+    """An archive of one run, and the run removed."""
+    ran(small)
+    path = archive.pack([(small, item(small).evaluations)], tmp_path / "out")
+    shutil.rmtree(data / "runs")
+    return path
+
+
+def changed(path, target, change):
+    """Write an archive anew with other members; `change` gets names and contents."""
+    with tarfile.open(path) as tar:
+        files = {member.name: tar.extractfile(member).read() for member in tar}
+    target.write_bytes(archive._tar(change(files)))
+    return target
+
+
+def summed(files):
+    """Let the manifest say the sums of the files that are there."""
+    told = json.loads(files[archive.MANIFEST])
+    for name, entry in told["runs"].items():
+        entry["files"] = {one: archive._sum(files[f"{name}/{one}"]) for one in entry["files"]}
+    return files | {archive.MANIFEST: json.dumps(told).encode()}
+
+
+def snapshot(folder):
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_nothing(data, small, packed):
+    new, same = archive.unpack(packed)
+    assert (new, same) == ([archive.where(small)], [])
+    before = snapshot(data)
+    assert archive.unpack(packed) == ([], [archive.where(small)])
+    assert snapshot(data) == before
+    assert pool.missing([(small, ASKED)]) == []
+    assert not list((data / "recorded").glob(".import-*"))
+    assert sorted(path.name for path in store.recorded(small).iterdir()) == ["history.nc", "outcomes", "spec.json"]
+
+
+def test_equal_runs_make_equal_archives_and_are_packed_once(data, small, tmp_path):
+    ran(small)
+    one, two = (archive.pack([(small, item(small).evaluations)], tmp_path / name) for name in "ab")
+    assert one.read_bytes() == two.read_bytes()
+    lines = []
+    recording.record([item(small)], tmp_path / "a", Budget(60, time.monotonic()), say=lines.append)
+    assert lines == ["nothing is left: all 1 runs of the queue are recorded or packed"]
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["recorded-1.tar"]
+
+
+def test_a_run_is_packed_only_with_all_that_is_asked_of_it(data, small, tmp_path):
+    ran(small, ASKED[:1])
+    clock = Clock()
+    spent = Budget(60, clock() - 59, clock)
+    recording.record([item(small)], tmp_path / "out", spent, say=lambda line: None)
+    assert not (tmp_path / "out").exists()
+
+
+def test_weights_come_along_in_half_precision_only_when_asked(data, small, tmp_path):
+    ran(small)
+    path = archive.pack([(small, item(small).evaluations)], tmp_path / "out", weights=True)
+    whole = safetensors.torch.load_file(store.weights(small))
+    shutil.rmtree(data / "runs")
+    archive.unpack(path)
+    half = safetensors.torch.load_file(store.recorded(small) / archive.HALF)
+    assert {str(value.dtype) for value in half.values() if value.is_floating_point()} == {"torch.float16"}
+    assert all(value.float().allclose(whole[name].float(), atol=1e-3, rtol=1e-3) for name, value in half.items())
+    assert store.weights(small) is None
+
+
+def refused(data, path, says):
+    before = snapshot(data)
+    with pytest.raises(UserError, match=says) as told:
+        archive.unpack(path)
+    assert path.name in str(told.value)
+    assert snapshot(data) == before
+
+
+def test_a_damaged_archive_is_refused_by_name(data, small, packed, tmp_path):
+    name = f"{archive.where(small)}/history.nc"
+    flipped = changed(packed, tmp_path / "flipped.tar", lambda files: files | {name: files[name][:-1] + b"?"})
+    refused(data, flipped, "flipped.tar is damaged: the sum of .*history.nc")
+    cut = tmp_path / "cut.tar"
+    cut.write_bytes(packed.read_bytes()[:20_000])
+    refused(data, cut, "cut.tar is cut short")
+    less = changed(packed, tmp_path / "less.tar", lambda files: {one: files[one] for one in files if one != name})
+    refused(data, less, "history.nc is missing")
+    broken = changed(packed, tmp_path / "broken.tar", lambda files: files | {archive.MANIFEST: b"{}"})
+    refused(data, broken, "damaged manifest.json")
+
+
+def test_what_is_no_result_is_refused_even_with_right_sums(data, small, packed, tmp_path):
+    name = f"{archive.where(small)}/history.nc"
+    foreign = changed(packed, tmp_path / "foreign.tar", lambda files: summed(files | {name: b"nothing"}))
+    refused(data, foreign, "foreign.tar is refused: .*truncated or not a netCDF file")
+    outcome = next(one for one in _names(packed) if "pgd-10" in one)
+    other = next(one for one in _names(packed) if "clean" in one)
+    swapped = changed(packed, tmp_path / "swapped.tar", lambda files: summed(files | {outcome: files[other]}))
+    refused(data, swapped, "swapped.tar is refused: .* answers clean-")
+    spec = f"{archive.where(small)}/spec.json"
+    text = replace(small, seed=3).json().encode()
+    another = changed(packed, tmp_path / "another.tar", lambda files: summed(files | {spec: text}))
+    refused(data, another, "another.tar is refused: .*its spec is that of")
+
+
+def _names(path):
+    with tarfile.open(path) as tar:
+        return tar.getnames()
+
+
+def test_another_recipe_is_refused_by_name(data, packed, tmp_path):
+    def aged(files):
+        return files | {archive.MANIFEST: json.dumps(json.loads(files[archive.MANIFEST]) | {"recipe": 0}).encode()}
+
+    refused(data, changed(packed, tmp_path / "aged.tar", aged), "aged.tar was computed by recipe 0")
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil", "/tmp/evil", "digits/small-cnn/../../evil", "digits/small-cnn/x-1/../../evil.nc", "digits/evil.py"]
+)
+def test_names_that_lead_elsewhere_are_refused(data, packed, tmp_path, name):
+    refused(data, changed(packed, tmp_path / "evil.tar", lambda files: files | {name: b"x"}), "evil.tar holds '")
+
+    def named(files):
+        told = json.loads(files[archive.MANIFEST])
+        folder, _, file = name.rpartition("/")
+        told["runs"][folder] = {"evaluations": [], "files": {file: archive._sum(b"x")}}
+        return {archive.MANIFEST: json.dumps(told).encode(), **files, name: b"x"} | {archive.MANIFEST: json.dumps(told).encode()}
+
+    refused(data, changed(packed, tmp_path / "named.tar", named), "named.tar names a ")
+
+
+def test_links_are_not_followed(data, small, packed, tmp_path):
+    path, name = tmp_path / "linked.tar", f"{archive.where(small)}/history.nc"
+    buffer = io.BytesIO()
+    with tarfile.open(packed) as old, tarfile.open(fileobj=buffer, mode="w") as tar:
+        for member in old:
+            if member.name == name:
+                link = tarfile.TarInfo(name)
+                link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+                tar.addfile(link)
+            else:
+                tar.addfile(member, old.extractfile(member))
+    path.write_bytes(buffer.getvalue())
+    refused(data, path, "linked.tar holds")
+
+
+def test_a_file_of_another_kind_is_refused_by_name(data, tmp_path):
+    for name, content in (("text.tar", b"nothing"), ("empty.tar", b""), ("zip.tar", b"PK\x03\x04" + b"\0" * 600)):
+        (tmp_path / name).write_bytes(content)
+        refused(data, tmp_path / name, f"{name} is no archive of `classwise record`")
+    refused(data, tmp_path / "none.tar", "there is no archive")
+
+
+def test_another_training_of_a_recorded_run_replaces_it_only_whole(data, small, tmp_path):
+    ran(small)
+    first = archive.pack([(small, item(small).evaluations)], tmp_path / "a")
+    shutil.rmtree(data / "runs")
+    ran(small)
+    less = archive.pack([(small, item(small).evaluations[:1])], tmp_path / "b")
+    whole = archive.pack([(small, item(small).evaluations)], tmp_path / "c")
+    shutil.rmtree(data / "runs")
+    archive.unpack(first)
+    refused(data, less, "not all that is recorded there; remove that folder")
+    assert archive.unpack(whole) == ([archive.where(small)], [])
+    assert archive.unpack(whole) == ([], [archive.where(small)])
+
+
+def test_more_answers_of_the_same_network_are_added(data, small, tmp_path):
+    ran(small)
+    less = archive.pack([(small, item(small).evaluations[:1])], tmp_path / "a")
+    more = archive.pack([(small, item(small).evaluations)], tmp_path / "b")
+    shutil.rmtree(data / "runs")
+    archive.unpack(less)
+    assert archive.unpack(more) == ([archive.where(small)], [])
+    assert archive.unpack(less) == ([], [archive.where(small)])
+    assert store.complete(store.recorded(small), item(small).evaluations)
+
+
+# A rehearsal: calls of a few seconds, one of them killed, and the results of an unbroken run.
+
+
+def record(file, out, seconds, **settings):
+    words = ["record", "--budget", f"{seconds}s", "--out", str(out), "--queue", str(file)]
+    return subprocess.Popen([sys.executable, "-m", "classwise", *words], stdout=subprocess.PIPE, text=True, **settings)
+
+
+def test_calls_cut_short_and_killed_record_what_an_unbroken_run_finds(data, file, tmp_path, monkeypatch):
+    out, lines = tmp_path / "out", []
+    killed = record(file, out, 120)
+    checkpoint = store.place(agenda.read(file)[1].spec) / store.CHECKPOINT
+    end = time.monotonic() + 100
+    while not checkpoint.exists():
+        assert time.monotonic() < end, "no checkpoint came"
+        time.sleep(0.02)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    assert not out.exists()
+    for _ in range(12):
+        lines = record(file, out, 20).communicate()[0].splitlines()
+        if "nothing is left" in lines[-1]:
+            break
+    assert "nothing is left" in lines[-1]
+    archives = sorted(out.glob("*.tar"))
+    items = agenda.read(file)
+    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "there"))
+    filed = [name for path in archives for name in archive.unpack(path)[0]]
+    assert sorted(filed) == sorted(archive.where(one.spec) for one in items)
+    recorded = {one.title: [store.find(one.spec, asked) for asked in (None, *one.evaluations)] for one in items}
+    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "whole"))
+    pool.ensure([(one.spec, one.evaluations) for one in items], workers=1)
+    for one in items:
+        for asked, found in zip((None, *one.evaluations), recorded[one.title], strict=True):
+            whole = store.find(one.spec, asked)
+            bare = [data.drop_vars("seconds", errors="ignore").drop_attrs() for data in (whole, found)]
+            assert bare[0].identical(bare[1])
+    assert run.outcomes([items[0].spec], items[0].evaluations[:1]).sizes["image"] == 360
+    assert Path(archives[0]).stat().st_size < 2_000_000
