@@ -105,6 +105,14 @@ def test_the_textbook_loop_and_ours_train(monkeypatch):
     assert clock.entry(seconds, "it")["agreement"] is None
 
 
+def test_what_calibrating_costs_is_said_in_epochs(monkeypatch):
+    monkeypatch.setattr(epochs, "sizes", lambda device: (2, 20, 10))
+    cpu = torch.device("cpu")
+    (name, entry), *rest = epochs.calibrating(bench._coloured(20, cpu), cpu, 1).items()
+    assert (name, rest) == ("calibration_cost", [])
+    assert entry["ratio"] == pytest.approx(entry["ours_s"] / entry["peer_s"])
+
+
 def test_what_measuring_costs_is_more_than_the_steps():
     (entry,) = epochs.measuring(1).values()
     assert entry["ratio"] > 1

@@ -351,3 +351,14 @@ def test_a_defence_is_one_line_of_parts():
 def test_slips_are_named(call, says):
     with pytest.raises(UserError, match=says):
         call()
+
+
+def test_a_calibrated_defence_is_compared_with_the_same_without():
+    said = {name: defences.plain(name) for name in defences.DEFENCES}
+    assert said["at-cfa"] == said["at-fawa"] == said["at-ema"] == said["cost-sensitive"] == said["faal"] == "pgd-at"
+    assert said["trades-cfa"] == said["trades-ccr"] == said["trades-ema"] == "trades-normalised"
+    assert said["dafa"] == said["wat"] == "trades"
+    # No defence has FRL's beta of 1.5, nor the friendly attack of fat-cfa, without the rest.
+    assert said["frl-rw"] is None
+    assert said["fat-cfa"] is None
+    assert said["pgd-at"] is None

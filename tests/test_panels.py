@@ -5,7 +5,7 @@ import pytest
 import vl_convert
 import xarray as xr
 
-from classwise import charts, metrics, panels, results
+from classwise import charts, intervals, metrics, panels, results
 
 
 @pytest.fixture(autouse=True)
@@ -43,3 +43,16 @@ def test_the_last_epoch_is_a_row_for_each_defence(history):
     weight = history["weight"].isel(epoch=-1).sel(defence="pgd-at", label="3")
     assert table.loc["pgd-at", "3"] == f"{float(weight):.2f}"
     assert panels.last(history["weight"].sel(defence=[])).shape == (0, 10)
+
+
+def test_ranked_sorts_by_the_first_measure_in_the_last_series(history):
+    count = history["count"].isel(epoch=-1).sel(split="test").expand_dims("seed")
+    found = {name: intervals.bootstrap(count, metrics.MEASURES[name], over=["seed"]) for name in ("overall", "worst", "mcd")}
+    chart = panels.ranked(found)
+    last = found["overall"].sel(bound="value").isel(attack=-1)
+    best = [str(name) for name in last.sortby(last, ascending=False).defence.values]
+    encoded = chart.to_dict()["spec"]["layer"][0]["encoding"]
+    assert encoded["y"]["sort"] == best
+    # A dot and an interval for every defence under every attack in each of the three panels.
+    for mark in ("point", "rule mark"):
+        assert drawn(chart).count(f'aria-roledescription="{mark}"') == 3 * 2 * count.sizes["attack"]

@@ -1,6 +1,6 @@
 """How sure a measure is: intervals of class accuracies and of measures over classes, and tests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -173,18 +173,22 @@ def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:
     return float(stats.binomtest(only_first, only_first + only_second).pvalue)
 
 
-def paired(outcomes: xr.Dataset, first: str, along: str = "defence") -> pd.DataFrame:
-    """Return how every other member of `along` does against the `first` on the same images, a row for each.
+def paired(outcomes: xr.Dataset, first: str | Mapping[str, str], along: str = "defence") -> pd.DataFrame:
+    """Return how members of `along` do against the `first` on the same images, a row for each.
 
-    points: how many points more of the images it answers right. p: of McNemar's test over the images of all seeds, with Holm's
-    correction for the number of rows; it speaks of these trainings, not of what another seed would give.
+    `first` is what all others are compared with, or maps each of some to its own. points: how many points more of the images it
+    answers right. p: of McNemar's test over the images of all seeds, with Holm's correction for the number of rows; it speaks of
+    these trainings, not of what another seed would give.
     """
-    others = [str(name) for name in outcomes[along].values if str(name) != first]
-    one, rows = outcomes.sel({along: first}, drop=True), []
-    for name in others:
-        other = outcomes.sel({along: name}, drop=True)
+    there = [str(name) for name in outcomes[along].values]
+    against = {name: first for name in there if name != first} if isinstance(first, str) else first
+    rows = []
+    for name, base in against.items():
+        one, other = (outcomes.sel({along: which}, drop=True) for which in (base, name))
         common = (one.truth >= 0) & (other.truth >= 0)
         more = (one.flipped & common).sum() - (other.flipped & common).sum()
         rows.append((float(100 * more / common.sum()), mcnemar(other, one)))
-    table = pd.DataFrame(rows, columns=["points", "p"], index=pd.Index(others, name=along))
-    return table.assign(p=multipletests(table["p"], method="holm")[1]) if others else table
+    table = pd.DataFrame(rows, columns=["points", "p"], index=pd.Index(list(against), name=along))
+    if not isinstance(first, str):
+        table.insert(0, "against", list(against.values()))
+    return table.assign(p=multipletests(table["p"], method="holm")[1]) if against else table

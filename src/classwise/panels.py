@@ -12,6 +12,9 @@ from classwise.charts import by_class, frame
 # From weak to strong.
 _SHADES = ["#7f0000", "#d7301f", "#fdbb84", "#fff7ec", "#c7e0ee", "#4292c6", "#08306b"]
 
+_KINDS = ["#9aa5b1", "#4292c6", "#d7301f"]
+_ENDS = ("low", "value", "high")
+
 
 def matrix(accuracy: xr.DataArray, row: str = "defence") -> Any:
     """Return the accuracy of each class in percent as shaded cells, a line for each `row`; blue is above the mean of all."""
@@ -34,6 +37,30 @@ def matrix(accuracy: xr.DataArray, row: str = "defence") -> Any:
         color=alt.condition(f"abs(datum['from the mean']) > {0.6 * reach}", alt.value("white"), alt.value("#222")),
     )
     return alt.layer(cells, text).properties(width=38 * len(labels), height=28 * len(rows))
+
+
+def ranked(found: Mapping[str, xr.DataArray], series: str = "attack", row: str = "defence") -> Any:
+    """Return measures with their intervals as dots, a line for each `row`, a panel for each measure, a colour for each `series`.
+
+    Each array has the dimensions bound ("low", "value", "high"), `series` and `row`; the rows are sorted by the first measure in
+    the last of the series. A click in the legend picks one of the series.
+    """
+    first = next(iter(found.values()))
+    kinds = [str(name) for name in first[series].values]
+    order = first.sel({"bound": "value", series: first[series].values[-1]}).to_series().sort_values(ascending=False).index
+    wide = [frame(array).pivot(index=[row, series], columns="bound", values="value") for array in found.values()]
+    table = pd.concat([one.reset_index().assign(measure=title) for title, one in zip(found, wide, strict=True)])
+    picked = alt.selection_point(fields=[series], bind="legend")
+    base = alt.Chart(table).encode(
+        y=alt.Y(f"{row}:N", sort=[str(one) for one in order], title=None, axis=alt.Axis(grid=True, ticks=False, labelLimit=200)),
+        color=alt.Color(f"{series}:N", sort=kinds, scale=alt.Scale(domain=kinds, range=_KINDS[-len(kinds) :]), title=None),
+        opacity=alt.condition(picked, alt.value(1), alt.value(0.1)),
+        tooltip=[f"{row}:N", f"{series}:N", "measure:N", *(alt.Tooltip(f"{end}:Q", format=".1f") for end in _ENDS)],
+    )
+    bars = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="%"), x2="high:Q")
+    dots = base.mark_point(filled=True, size=45).encode(x="value:Q")
+    panel = alt.layer(bars, dots).add_params(picked).properties(width=200, height=16 * len(order))
+    return panel.facet(column=alt.Column("measure:N", sort=list(found), title=None))
 
 
 def settings(given: Mapping[str, xr.DataArray], row: str = "defence") -> Any:

@@ -52,8 +52,14 @@ _ATTACKS = (
     *(Evaluation(attack=name, precision="bfloat16") for name in ("pgd-20", "apgd-ce")),
 )
 
-# A few of each kind; those of the other sections first, whose runs they share.
-_DEFENCES = ("pgd-at", "trades", "trades-normalised", "trades-cfa", "mart", "fat", "dafa", "wat")
+# All but five: *-per-class are told the classes by options, single-class-at is a diagnostic, rst and me-rst need more images.
+_OBJECTIVES = ("standard", "pgd-at", "trades", "trades-normalised", "mart", "pgd-he", "trades-he", "fat", "fat-trades")
+_SOFTENED = ("label-smoothing", "me-at", "me-trades", "similarity", "targeted-at", "fgsm-rs", "free-at")
+_CALIBRATED = ("at-ccm", "at-cfa", "trades-ccm", "trades-ccr", "trades-cfa", "fat-cfa")
+_PEERS = ("frl-rw", "frl-rmrw", "dafa", "wat", "faal")
+_REWEIGHTED = ("cost-sensitive", "class-balanced", "ldam", "ldam-drw")
+_AVERAGED = ("at-ema", "at-fawa", "trades-ema")
+_OF_THE_AVERAGE = tuple(Evaluation(attack=name, checkpoint="average") for name in ("clean", "pgd-20", "strong"))
 
 SECTIONS: dict[str, Section] = {
     "tian2021/4-1-class-bias": Section("Class-biased learning", ("standard", "pgd-at", "trades"), _UNDER_PGD),
@@ -61,10 +67,10 @@ SECTIONS: dict[str, Section] = {
     "performance": Section("How strong and how fast the attacks are", ("pgd-at",), _ATTACKS),
     "defences": Section(
         "The defences, class by class",
-        _DEFENCES,
-        _UNDER_PGD,
-        repeats=2,
-        further={"trades-cfa": (Evaluation(attack="pgd-20", checkpoint="average"),)},
+        (*_OBJECTIVES, *_SOFTENED, *_REWEIGHTED, *_CALIBRATED, *_PEERS, *_AVERAGED),
+        (*_UNDER_PGD, Evaluation(attack="strong")),
+        repeats=1,
+        further=dict.fromkeys((*_AVERAGED, "at-cfa", "trades-cfa", "fat-cfa"), _OF_THE_AVERAGE),
     ),
 }
 

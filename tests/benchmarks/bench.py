@@ -127,7 +127,7 @@ def learning(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     """Epochs of adversarial training on CIFAR-shaped images: beside a textbook loop, one defence beside another, and measured."""
     data = _coloured(epochs.sizes(device)[1], device)
     found = epochs.against_a_textbook(data, device, rounds) | epochs.costs(data, device, rounds)
-    return found | epochs.measuring(rounds)
+    return found | epochs.calibrating(data, device, rounds) | epochs.measuring(rounds)
 
 
 def headlines(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

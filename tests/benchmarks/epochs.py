@@ -13,7 +13,9 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import v2
 
 from classwise import attacks, defences, models, study, training
+from classwise.defences.calibrations import ClassWise, Fared
 from classwise.images import Images
+from classwise.outcomes import tally
 from classwise.run import compute, store
 
 from .clock import cost, entry, in_turn, timed
@@ -128,6 +130,21 @@ def costs(data: Images, device: torch.device, rounds: int) -> dict[str, dict[str
         sides = ours(data, width, batch, defence), ours(data, width, batch)
         found[name] = cost(in_turn(*sides, rounds)[0], "pgd-at")
     return found
+
+
+def calibrating(data: Images, device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
+    """What share of an epoch of PGD-AT the counting of its answers and CFA's equations take, without CFA's validation attack."""
+    width, _, batch = sizes(device)
+    cfa, classes = defences.build("at-cfa").calibration, len(data.classes)
+    alike = ClassWise.alike(classes, EPS, 0.0, device)
+    whole, parts = data.labels.to(device), list(data.labels.to(device).split(batch))
+
+    def calibrated() -> None:
+        counts = sum(tally(part, part.flip(0), classes) for part in parts)
+        validated = tally(whole[: max(10, len(data) // 50)], whole[: max(10, len(data) // 50)], classes)
+        cfa(alike, alike, {}, Fared(0.5, train=counts, clean=validated, attacked=validated))
+
+    return {"calibration_cost": cost(in_turn(calibrated, ours(data, width, batch), rounds)[0], "pgd-at")}
 
 
 def measuring(rounds: int) -> dict[str, dict[str, Any]]:

@@ -16,7 +16,7 @@ from classwise.defences.recipes import Free, Single
 from classwise.errors import UserError, unknown
 from classwise.options import configure
 
-__all__ = ["BATCH_NORM_MODES", "DEFENCES", "Defence", "build"]
+__all__ = ["BATCH_NORM_MODES", "DEFENCES", "Defence", "build", "plain"]
 
 
 @dataclass(frozen=True)
@@ -137,3 +137,10 @@ def build(name: str, options: Mapping[str, object] | None = None) -> Defence:
         own = {option: value for option, value in rest.items() if names[option] == role}
         parts[role] = configure(part, own, f"defence {name!r}")
     return replace(defence, **parts)
+
+
+def plain(name: str) -> str | None:
+    """Return the defence of the same objective and attack with neither calibration nor averaging, None where there is none."""
+    own = build(name)
+    bare = replace(own, calibration=Uniform(), averaging=Unaveraged(), watch=Defence.watch)
+    return next((other for other, defence in DEFENCES.items() if defence == bare and other != name), None)

@@ -8,13 +8,14 @@
     doubts(data)                        what speaks against believing them
     sources(data)                   where the numbers of a Dataset come from
     recorded(section)               which results of a section come from bigger machines
+    uncalibrated(names)             what a calibrated defence is to be compared with
 
 A run lives in data/runs/<dataset>/<model>/<defence>-<id>/ and is looked for there first, then in data/recorded/. What is there is
 never computed again, what is missing is computed first (`run.pool`, several runs at once), and two processes that want the same
 run wait for each other.
 """
 
-from classwise.run.chapters import recorded
+from classwise.run.chapters import recorded, uncalibrated
 from classwise.run.collect import attacker, doubts, examples, history, outcomes, sources, summary
 
-__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "recorded", "sources", "summary"]
+__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "recorded", "sources", "summary", "uncalibrated"]

@@ -117,8 +117,8 @@ def _of_sections(spec: Spec, scale: str | None) -> list[Evaluation]:
     """Return what the sections ask of a run at its scale."""
     if scale is None:
         return []
-    asking = [name for name in study.SECTIONS if spec in study.request(name, scale, seeds=[spec.seed]).specs]
-    return [one for name in asking for one in study.questions(name, scale)]
+    requests = [study.request(name, scale, seeds=[spec.seed]) for name in study.SECTIONS]
+    return [one for request in requests for asked, own in request.asked if asked == spec for one in own]
 
 
 def check(items: Sequence[Item], path: Path) -> None:

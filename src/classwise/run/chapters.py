@@ -1,5 +1,6 @@
-"""Which sections have recorded results."""
+"""What the chapters of the book ask beside results: which sections are recorded, and what to compare a defence with."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from classwise import results, study
@@ -33,3 +34,12 @@ def _told(folders: list[Path], asked: int) -> str:
     about = [", ".join(sorted({one[name] or "unknown" for one in attrs})) for name in ("device", "commit")]
     days = sorted({one["created"][:10] for one in attrs})
     return f"{len(folders)} of {asked} runs ({about[0]}, commit {about[1]}, {' to '.join(dict.fromkeys((days[0], days[-1])))})"
+
+
+def uncalibrated(names: Iterable[str]) -> dict[str, str]:
+    """Return of each named defence that calibrates or averages the one that it adds this to, where both are named."""
+    from classwise import defences  # torch
+
+    asked = list(dict.fromkeys(names))
+    plain = {name: defences.plain(name) for name in asked}
+    return {name: base for name, base in plain.items() if base in asked}
