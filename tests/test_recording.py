@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 
-from classwise import run, study
+from classwise import explore, run, study
 from classwise.errors import UserError
 from classwise.run import agenda, archive, budget, compute, pool, questions, recording, store
 from classwise.run.agenda import Item
@@ -284,6 +284,23 @@ def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_no
     assert pool.missing([(small, ASKED)]) == []
     assert not list((data / "recorded").glob(".import-*"))
     assert sorted(path.name for path in store.recorded(small).iterdir()) == ["history.nc", "outcomes", "spec.json"]
+
+
+def test_attacked_images_come_along_to_be_shown_without_the_weights(data, small, tmp_path):
+    shown = replace(item(small), pictures=(ASKED[-1],))
+    recording.record([shown], tmp_path / "out", Budget(60, time.monotonic()), say=lambda line: None)
+    seen = run.examples(small, ASKED[-1])
+    shutil.rmtree(data / "runs")
+    archive.unpack(tmp_path / "out" / "recorded-1.tar")
+    assert store.bare(small)
+    assert run.pictures([small], ASKED[-1])[small.defence].equals(seen)
+    assert run.pictures([small], replace(ASKED[-1], eps="0.05")) == {}
+    with pytest.raises(UserError, match="are not here"):
+        run.examples(small, replace(ASKED[-1], eps="0.05"))
+
+
+def test_a_page_says_that_there_is_nothing_to_show():
+    assert "no images to show" in explore.gallery({}).data
 
 
 def test_equal_runs_make_equal_archives_and_are_packed_once(data, small, tmp_path):

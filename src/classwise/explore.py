@@ -15,6 +15,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import xarray as xr
+from IPython.display import Markdown
 from PIL import Image
 
 from classwise import charts, metrics
@@ -212,15 +213,9 @@ def _pictures(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
         for form in ("clean", "attacked"):
             said = f"{names[int(one.answer.sel(form=form))]}, {float(sure.isel(image=number).sel(form=form)):.0f} %"
             rows.append({**common, "form": form, "url": picture(one.pixels.sel(form=form).values), "said": said})
-        grey = 0.5 + delta.isel(image=number).values / (2 * reach)
-        rows.append(
-            {
-                **common,
-                "form": "perturbation",
-                "url": picture(grey),
-                "said": f"largest change {float(abs(delta.isel(image=number)).max()):.3f}",
-            }
-        )
+        change = delta.isel(image=number).values
+        said = f"largest change {float(abs(change).max()):.3f}"
+        rows.append({**common, "form": "perturbation", "url": picture(0.5 + change / (2 * reach)), "said": said})
     return rows
 
 
@@ -249,8 +244,12 @@ def _weakest(examples: xr.Dataset) -> int:
 def gallery(examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
     """Return images of a chosen class: clean, the perturbation (grey: no change) and attacked, with the model's answer.
 
-    `examples` maps the name of a defence to its examples (schema "examples 1").
+    `examples` maps the name of a defence to its examples (schema "examples 1"); where there are none, a sentence says so.
     """
+    if not examples:
+        return Markdown(
+            "There are no images to show: these runs were recorded elsewhere, and neither images nor weights came along."
+        )
     table = pd.DataFrame([row for name, data in examples.items() for row in _pictures(data, name)])
     labels, defences = [str(name) for name in next(iter(examples.values())).predicted.values], list(examples)
     choices = [

@@ -17,6 +17,7 @@ class Section:
 
     run: fields of Spec that differ from those of the scale. repeats: how many of the seeds of the scale it takes, the first ones;
     None for all. further: evaluations that only the defences named are asked, of a checkpoint that others have not, say.
+    pictures: whether its page shows attacked images, by the last evaluation, of the runs of the first seed.
     """
 
     title: str
@@ -25,6 +26,7 @@ class Section:
     run: Mapping[str, Any] = field(default_factory=dict)
     repeats: int | None = None
     further: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
+    pictures: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Request:
 
 
 _UNDER_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
+
+_BIASED = ("standard", "pgd-at", "trades")
 
 # From weak to strong; the slow ones cut down to a budget of seconds.
 _ATTACKS = (
@@ -62,8 +66,8 @@ _AVERAGED = ("at-ema", "at-fawa", "trades-ema")
 _OF_THE_AVERAGE = tuple(Evaluation(attack=name, checkpoint="average") for name in ("clean", "pgd-20", "strong"))
 
 SECTIONS: dict[str, Section] = {
-    "tian2021/4-1-class-bias": Section("Class-biased learning", ("standard", "pgd-at", "trades"), _UNDER_PGD),
-    "tian2021/4-2-class-relations": Section("The relations among classes", ("standard", "pgd-at", "trades"), _UNDER_PGD),
+    "tian2021/4-1-class-bias": Section("Class-biased learning", _BIASED, _UNDER_PGD, pictures=True),
+    "tian2021/4-2-class-relations": Section("The relations among classes", _BIASED, _UNDER_PGD, pictures=True),
     "performance": Section("How strong and how fast the attacks are", ("pgd-at",), _ATTACKS),
     "defences": Section(
         "The defences, class by class",

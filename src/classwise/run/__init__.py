@@ -3,6 +3,7 @@
     history(specs)                  one Dataset of what every epoch saw
     outcomes(specs, evaluations)    one Dataset of what is answered for each image
     examples(spec, evaluation)      a few images with their attacked forms
+    pictures(specs, evaluation)     the same of every defence, where they can be had
     attacker(spec, evaluation)      a function that attacks chosen images now
     summary(specs, evaluations, data)   what was run, asked and found where
     doubts(data)                        what speaks against believing them
@@ -16,6 +17,6 @@ run wait for each other.
 """
 
 from classwise.run.chapters import recorded, uncalibrated
-from classwise.run.collect import attacker, doubts, examples, history, outcomes, sources, summary
+from classwise.run.collect import attacker, doubts, examples, history, outcomes, pictures, sources, summary
 
-__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "recorded", "sources", "summary", "uncalibrated"]
+__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "pictures", "recorded", "sources", "summary", "uncalibrated"]

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ _KEYS = ("why", "scale", "paper", "defences", "seeds", "ask", "run")
 
 @dataclass(frozen=True)
 class Item:
-    """One run to record, all that is asked of it, and why."""
+    """One run to record, all that is asked of it, and why; pictures: by what some images are attacked, to be shown."""
 
     spec: Spec
     evaluations: tuple[Evaluation, ...]
     why: str
+    pictures: tuple[Evaluation, ...] = ()
 
     @property
     def title(self) -> str:
@@ -58,7 +59,8 @@ def read(path: Path) -> list[Item]:
             raise UserError(f"{path}, entry {number} ({_titled(entry)}): {error}") from None
         for item in items:
             old = merged.get(item.spec, Item(item.spec, (), item.why))
-            merged[item.spec] = Item(item.spec, tuple(dict.fromkeys((*old.evaluations, *item.evaluations))), old.why)
+            asked = tuple(dict.fromkeys((*old.evaluations, *item.evaluations)))
+            merged[item.spec] = replace(old, evaluations=asked, pictures=tuple(dict.fromkeys((*old.pictures, *item.pictures))))
     return list(merged.values())
 
 
@@ -94,7 +96,7 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
             whole = {**changed, "defence": defence, "seed": seed}
             spec = Spec(**whole) if scale is None else study.training(scale, defence, seed, paper, **changed)
             own = [one.of(spec) for one in (*asked, *_of_sections(spec, scale))]
-            found.append(Item(spec, tuple(dict.fromkeys(own)), entry["why"]))
+            found.append(Item(spec, tuple(dict.fromkeys(own)), entry["why"], _pictured(spec, scale)))
     return found
 
 
@@ -119,6 +121,14 @@ def _of_sections(spec: Spec, scale: str | None) -> list[Evaluation]:
         return []
     requests = [study.request(name, scale, seeds=[spec.seed]) for name in study.SECTIONS]
     return [one for request in requests for asked, own in request.asked if asked == spec for one in own]
+
+
+def _pictured(spec: Spec, scale: str | None) -> tuple[Evaluation, ...]:
+    """Return by what the pages of the sections show images of a run attacked."""
+    if scale is None or spec.seed != study.SCALES[scale].seeds[0]:
+        return ()
+    requests = [study.request(name, scale, seeds=[spec.seed]) for name, section in study.SECTIONS.items() if section.pictures]
+    return tuple(dict.fromkeys(one.evaluations[-1] for one in requests if spec in one.specs))
 
 
 def check(items: Sequence[Item], path: Path) -> None:

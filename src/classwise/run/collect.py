@@ -189,17 +189,21 @@ def _ahead(answers: list[tuple[str, xr.Dataset]]) -> list[str]:
     return [name for name, (broken, left) in pairs if len(left) and float((broken & left).mean()) > results.MASKED]
 
 
-def examples(spec: Spec, evaluation: Evaluation, per_class: int = 4) -> xr.Dataset:
+# So many images of each class are attacked to be shown.
+PICTURES = 4
+
+
+def examples(spec: Spec, evaluation: Evaluation, per_class: int = PICTURES) -> xr.Dataset:
     """Return a few images of each class with their attacked forms (schema "examples 1"), computed once and kept."""
-    asked = replace(evaluation.of(spec), per_class=per_class)
-    found = _kept_examples(spec, asked)
+    found = kept_examples(spec, evaluation, per_class)
     if found is not None:
         return found
+    asked = replace(evaluation.of(spec), per_class=per_class)
     from classwise.run import compute, pool, questions
 
     pool.ensure([(spec, [])])
     with store.lock(store.place(spec)):
-        found = _kept_examples(spec, asked)
+        found = kept_examples(spec, evaluation, per_class)
         if found is None:
             attrs = store.provenance(spec, *compute.where(), asked)
             found = questions.attacker(spec, asked)().assign_attrs(attrs)
@@ -207,8 +211,16 @@ def examples(spec: Spec, evaluation: Evaluation, per_class: int = 4) -> xr.Datas
     return found
 
 
-def _kept_examples(spec: Spec, asked: Evaluation) -> xr.Dataset | None:
+def pictures(specs: Sequence[Spec], evaluation: Evaluation) -> dict[str, xr.Dataset]:
+    """Return examples by the name of the defence, of the runs of the first seed; without recorded runs that came without any."""
+    first = [spec for spec in specs if spec.seed == specs[0].seed]
+    there = [spec for spec in first if kept_examples(spec, evaluation) is not None or not store.bare(spec)]
+    return {spec.defence: examples(spec, evaluation) for spec in there}
+
+
+def kept_examples(spec: Spec, evaluation: Evaluation, per_class: int = PICTURES) -> xr.Dataset | None:
     """Return stored examples; a damaged file of data/runs/ is set aside, since it is made again in a moment."""
+    asked = replace(evaluation.of(spec), per_class=per_class)
     for folder in store.places(spec):
         path = store.examples_file(folder, asked)
         try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from classwise.places import data_folder
-from classwise.run import archive, compute, questions, store
+from classwise.run import archive, collect, compute, questions, store
 from classwise.run.agenda import Item
 from classwise.run.budget import Budget, OutOfTime, Pace, epoch_of, image_of
 from classwise.spec import Evaluation, Spec
@@ -40,6 +40,8 @@ class Work:
                 return
         for evaluation in item.evaluations:
             self.ask(item.spec, evaluation)
+        for evaluation in item.pictures:
+            self.picture(item.spec, evaluation)
 
     def train(self, spec: Spec) -> bool:
         """Train a run from its checkpoint on; return whether it is finished."""
@@ -72,13 +74,21 @@ class Work:
             name, "asked", first, next_step, lambda report: questions.evaluate(spec, evaluation, report, mend=True)
         )
 
+    def picture(self, spec: Spec, evaluation: Evaluation) -> bool:
+        """Attack a few images of a trained run, to be shown: its weights stay behind."""
+        if collect.kept_examples(spec, evaluation) is not None:
+            return True
+        name = f"{spec.name} (seed {spec.seed}) under {evaluation.name}"
+        first = (image_of(spec, evaluation.of(spec)), collect.PICTURES * 10, "pictures")
+        return self._steps(name, "pictured", first, lambda done, total: first, lambda _: collect.examples(spec, evaluation))
+
     def _steps(
         self,
         name: str,
         verb: str,
         first: tuple[Key, int, str],
         next_step: Callable[[int, int], tuple[Key, int, str]],
-        call: Callable[[compute.Report], None],
+        call: Callable[[compute.Report], object],
     ) -> bool:
         """Run something that reports after each of its steps; begin none that would not end in time. Return whether it ended."""
         began, passed = self.budget.clock(), list[int]()

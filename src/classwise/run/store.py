@@ -106,6 +106,11 @@ def weights(spec: Spec, checkpoint: str = "last") -> Path | None:
     return next((file for file in files if file.exists()), None)
 
 
+def bare(spec: Spec) -> bool:
+    """Return whether a run has results but no weights, as those that were recorded elsewhere."""
+    return weights(spec) is None and any((folder / "history.nc").exists() for folder in places(spec))
+
+
 def by_id(number: str) -> Path | None:
     """Return the last weights of the finished run with an id, whatever its dataset and model; None where there is none."""
     found = (path for kind in ("runs", "recorded") for path in (data_folder() / kind).glob(f"*/*/*-{number}/{WEIGHTS}"))
