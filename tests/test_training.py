@@ -134,6 +134,31 @@ def test_a_saved_state_goes_on_to_the_same_bits(data, valid, tmp_path, defence, 
         assert all(torch.equal(one[part], other[part]) for part in other)
 
 
+def test_dropout_follows_the_seed_across_a_resumption(data, tmp_path):
+    def begun(seed):
+        state, plan = start(data, "standard", seed=seed, epochs=2)
+        state.model.body.append(torch.nn.Dropout(0.5))
+        return state, plan
+
+    runs = {}
+    for name, seed, noise in (("one", 0, 1), ("same", 0, 2), ("other", 1, 1)):
+        torch.manual_seed(noise)
+        before = torch.random.get_rng_state()
+        state, plan = begun(seed)
+        next(iter(train(state, data, plan)))
+        torch.save(state.state_dict(), tmp_path / "state.pt")
+        state, _ = begun(7)
+        state.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+        list(train(state, data, plan))
+        assert torch.equal(before, torch.random.get_rng_state())
+        runs[name] = weights(state)
+    whole, plan = begun(0)
+    list(train(whole, data, plan))
+    assert torch.equal(runs["one"], runs["same"])
+    assert torch.equal(runs["one"], weights(whole))
+    assert not torch.equal(runs["one"], runs["other"])
+
+
 def test_a_loss_that_is_not_finite_stops_the_training(data):
     state, plan = start(data, "standard", lr=1e30)
     with pytest.raises(Diverged, match="epoch 1"):

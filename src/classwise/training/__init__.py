@@ -20,7 +20,7 @@ from classwise.defences.recipes import Free
 from classwise.images import Images
 from classwise.outcomes import tally
 from classwise.training import free, losses, selection
-from classwise.training.network import stepping
+from classwise.training.network import seeded, stepping
 from classwise.training.optimisers import DECAYS, OPTIMISERS, gates, groups
 from classwise.training.schedules import SCHEDULES, factor
 from classwise.training.state import Epoch, Plan, State
@@ -73,7 +73,8 @@ def train(state: State, images: Images, plan: Plan, valid: Images | None = None,
     while state.epoch < plan.epochs and not state.stopped:
         settings, started = state.settings, time.perf_counter()
         before = selection.copied(state.model.state_dict()) if plan.guard is not None else None
-        loss, clean, attacked, answers = _epoch(state, network, images, plan)
+        with seeded(state.generator, state.epoch):
+            loss, clean, attacked, answers = _epoch(state, network, images, plan)
         if not math.isfinite(loss):
             raise Diverged(f"the loss became {loss} in epoch {state.epoch + 1}")
         if not _answers(state.model, images, plan.batch):

@@ -1,6 +1,8 @@
 """The network as the training steps call it: in bfloat16 and compiled where that is asked for."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -47,3 +49,12 @@ def stepping(model: nn.Module, precision: str) -> nn.Module:
     compiled = torch.compile(network, backend=backend)
     assert isinstance(compiled, nn.Module)
     return compiled
+
+
+@contextmanager
+def seeded(generator: torch.Generator, epoch: int) -> Iterator[None]:
+    """Let dropout depend on the seed of a training and the epoch alone: it draws from the global state, which is given back."""
+    device = generator.device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed((generator.initial_seed() * 10_007 + epoch) % 2**63)
+        yield

@@ -1,0 +1,30 @@
+"""Networks that take pixels in [0, 1] and normalise inside; `features()` gives what the last layer reads."""
+
+from classwise.models.classifier import MODELS, Classifier, build, make
+from classwise.models.design import LARGE, Design, large
+from classwise.models.layers import HEADS, LAYERS, BatchInstanceNorm, CosineHead
+from classwise.models.nearest import guess
+from classwise.models.pretrained import PRETRAINED, preset, pretrained
+from classwise.models.small import small_cnn
+from classwise.models.weights import adopt, read
+
+__all__ = [
+    "HEADS",
+    "LARGE",
+    "LAYERS",
+    "MODELS",
+    "PRETRAINED",
+    "BatchInstanceNorm",
+    "Classifier",
+    "CosineHead",
+    "Design",
+    "adopt",
+    "build",
+    "guess",
+    "large",
+    "make",
+    "preset",
+    "pretrained",
+    "read",
+    "small_cnn",
+]

@@ -1,0 +1,97 @@
+"""Pixels in, logits out: a body and a head with the normalisation before them, built by name."""
+
+import torch
+from torch import Tensor, nn
+
+from classwise.errors import UserError, unknown
+from classwise.images import Images
+from classwise.models import imagenet, residual, small
+from classwise.models.design import Design, Shape
+from classwise.models.layers import HEADS, LAYERS, with_instances
+
+
+class Classifier(nn.Module):
+    """A body that turns images into features, and a head that turns features into logits.
+
+    `mean` and `std` (channels,) normalise the pixels; they travel with the weights.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, body: nn.Module, head: nn.Module, mean: Tensor, std: Tensor) -> None:
+        super().__init__()
+        self.body, self.head = body, head
+        self.register_buffer("mean", mean.view(-1, 1, 1))
+        self.register_buffer("std", std.view(-1, 1, 1))
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the penultimate layer: (n, channels, height, width) in [0, 1] -> (n, features)."""
+        features: Tensor = self.body((x - self.mean) / self.std)
+        return features
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits: (n, channels, height, width) in [0, 1] -> (n, classes)."""
+        logits: Tensor = self.head(self.features(x))
+        return logits
+
+
+# How each model is made, its published width and the smallest image that it takes; images of LARGE pixels get its ImageNet form.
+MODELS: dict[str, Design] = {
+    "small-cnn": Design(small.small_cnn, 16),  # our own: nothing is published
+    "lenet": Design(small.lenet, 6, least=12),
+    "mnist-cnn": Design(small.mnist_cnn, 32, least=16),
+    "vgg16": Design(imagenet.vgg16, 64, least=32),
+    "vgg19": Design(imagenet.vgg19, 64, least=32),
+    "resnet18": Design(residual.resnet18, 64),
+    "resnet50": Design(residual.resnet50, 64),
+    "preact-resnet18": Design(residual.preact_resnet18, 64),
+    "densenet121": Design(imagenet.densenet121, 64, step=2, least=8),
+    "densenet169": Design(imagenet.densenet169, 64, step=2, least=8),
+    "googlenet": Design(imagenet.googlenet, 64, step=8, least=2),
+    "inception-v3": Design(imagenet.inception_v3, 32, step=2, least=7),
+    "wrn-28-10": Design(residual.wrn_28_10, 160),
+    "wrn-34-10": Design(residual.wrn_34_10, 160),
+}
+
+
+def make(name: str, shape: Shape, classes: int, width: int | None = None) -> tuple[nn.Module, nn.Linear]:
+    """Return the body and the linear head of a model for images of a shape, initialised from the global random state.
+
+    width: the channels of its first stage, None for the published number; all others follow in proportion. A UserError names an
+    unknown model, a width that is not a multiple of its step, and images that are too small for it.
+    """
+    if name not in MODELS:
+        raise unknown("model", name, MODELS)
+    design, side = MODELS[name], min(shape[1:])
+    width = design.width if width is None else width
+    if width < 1 or width % design.step:
+        steps = f"multiples of {design.step}, {design.width} as published"
+        raise UserError(f"{name} cannot be {width} channels wide; write one of the {steps}")
+    if side < design.least:
+        fit = ", ".join(other for other, one in MODELS.items() if side >= one.least)
+        least = f"{design.least}x{design.least}"
+        raise UserError(f"{name} needs images of {least} pixels or more, got {shape[1]}x{shape[2]}; these models fit: {fit}")
+    return design.make(shape, classes, width)
+
+
+def build(
+    name: str, images: Images, width: int | None = None, seed: int = 0, head: str = "linear", layer: str = "batch"
+) -> Classifier:
+    """Return a freshly initialised model for the shape, the classes and the pixel statistics of `images`.
+
+    width: of its first stage in channels, None as published (`MODELS[name].width`); head: a name of HEADS; layer: of LAYERS, what
+    normalises. `seed` decides the initial weights; the global random state is left as it was. A UserError says where the images
+    are too small, the width does not divide, or there is no batch norm to replace.
+    """
+    for what, given, table in (("model", name, MODELS), ("head", head, HEADS), ("layer", layer, LAYERS)):
+        if given not in table:
+            raise unknown(what, given, table)
+    pixels = images.pixels.float() / 255
+    mean, std = pixels.mean((0, 2, 3)), pixels.std((0, 2, 3))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        body, last = HEADS[head](*make(name, images.shape, len(images.classes), width))
+    if layer == "batch-instance" and not with_instances(body):
+        raise UserError(f"{name} has no batch norm that layer={layer!r} could replace; use layer='batch' or another model")
+    return Classifier(body, last, mean, std).to(images.pixels.device)

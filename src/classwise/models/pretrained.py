@@ -1,0 +1,67 @@
+"""torchvision's weights for ImageNet, from the network, its cache or a file."""
+
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+
+import torch
+
+from classwise.errors import UserError, unknown
+from classwise.models.classifier import Classifier, make
+from classwise.models.weights import adopt, read
+
+# What torchvision calls the models that it has weights for.
+PRETRAINED = {
+    "vgg16": "vgg16",
+    "vgg19": "vgg19",
+    "resnet18": "resnet18",
+    "resnet50": "resnet50",
+    "densenet121": "densenet121",
+    "densenet169": "densenet169",
+    "googlenet": "googlenet",
+    "inception-v3": "inception_v3",
+}
+# These two were trained on pixels from -1 to 1; torchvision undoes its own normalisation inside them (`transform_input`).
+_CENTRED = ("googlenet", "inception-v3")
+
+
+def _source(name: str) -> Any:
+    from torchvision.models import get_model_weights
+
+    if name not in PRETRAINED:
+        raise unknown("pretrained model", name, PRETRAINED)
+    return get_model_weights(PRETRAINED[name])["IMAGENET1K_V1"]
+
+
+def preset(name: str) -> tuple[int, int]:
+    """Return what torchvision does to an image for a model's weights: its shorter side, then the square cut from its middle."""
+    how = _source(name).transforms()
+    return how.resize_size[0], how.crop_size[0]
+
+
+def pretrained(name: str, path: Path | str | None = None) -> Classifier:
+    """Return a model of PRETRAINED with torchvision's first ImageNet weights (1000 classes), in eval mode.
+
+    It takes pixels in [0, 1] of images resized and cut as `preset` says; torchvision's mean and standard deviation are inside.
+    path: a file of such weights; None for torchvision's cache (`checkpoints` in TORCH_HOME's hub folder) or the network. A
+    UserError says what to put where, if neither is there, and how weights differ from the model.
+    """
+    source, (_, side) = _source(name), preset(name)
+    state = _fetched(name, source) if path is None else read(path)
+    how = source.transforms()
+    statistics = (3 * [0.5], 3 * [0.5]) if name in _CENTRED else (how.mean, how.std)
+    with torch.random.fork_rng(devices=[]):
+        body, head = make(name, (3, side, side), 1000)
+    model = Classifier(body, head, *(torch.tensor(each) for each in statistics))
+    adopt(model, state)
+    return model.eval()
+
+
+def _fetched(name: str, source: Any) -> dict[str, torch.Tensor]:
+    try:
+        state: dict[str, torch.Tensor] = source.get_state_dict(progress=False, check_hash=True, weights_only=True)
+    except (URLError, OSError, RuntimeError) as error:  # no network; no room; a hash that differs
+        folder, file = Path(torch.hub.get_dir()) / "checkpoints", source.url.rsplit("/", 1)[-1]
+        advice = f"put {file} from {source.url} into {folder}, or name a file"
+        raise UserError(f"torchvision's weights of {name} are neither here nor to be had ({error}); {advice}") from error
+    return state

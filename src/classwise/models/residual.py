@@ -1,0 +1,161 @@
+"""Residual networks: ResNet-18 and 50, PreActResNet-18, WideResNet-28-10 and 34-10."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+
+from torch import Tensor, nn
+
+from classwise.models.design import Shape, large
+from classwise.models.layers import conv
+
+
+class PreActivation(nn.Module):
+    """A residual block that normalises before it convolves (He et al. 2016b): that of Rice et al., CFA and TRADES' WideResNet."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.bn1 = nn.BatchNorm2d(inputs)
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        same = stride == 1 and inputs == outputs
+        self.shortcut = None if same else nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        active = self.bn1(x).relu()
+        past = x if self.shortcut is None else self.shortcut(active)
+        out: Tensor = self.conv2(self.bn2(self.conv1(active)).relu()) + past
+        return out
+
+
+Block = Callable[[int, int, int], nn.Module]
+_NAMES = ("layer1", "layer2", "layer3", "layer4")
+
+
+def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Module | None:
+    if stride == 1 and inputs == outputs:
+        return None
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs))
+
+
+def _basic(inputs: int, outputs: int, stride: int) -> nn.Module:
+    from torchvision.models.resnet import BasicBlock
+
+    block: nn.Module = BasicBlock(inputs, outputs, stride, _shortcut(inputs, outputs, stride))
+    return block
+
+
+def _bottleneck(inputs: int, outputs: int, stride: int) -> nn.Module:
+    from torchvision.models.resnet import Bottleneck
+
+    planes = outputs // Bottleneck.expansion
+    shortcut = _shortcut(inputs, outputs, stride)
+    block: nn.Module = Bottleneck(inputs, planes, stride, shortcut)
+    return block
+
+
+def _stages(block: Block, stem: int, first: int, repeats: tuple[int, ...], names: tuple[str, ...]) -> dict[str, nn.Sequential]:
+    """Return stages of blocks: from `stem` channels to `first`, doubled and halved in size from each stage to the next."""
+    stages, inputs = {}, stem
+    for stage, (repeat, name) in enumerate(zip(repeats, names, strict=True)):
+        outputs, blocks = first * 2**stage, []
+        for place in range(repeat):
+            blocks.append(block(inputs, outputs, 2 if stage > 0 and place == 0 else 1))
+            inputs = outputs
+        stages[name] = nn.Sequential(*blocks)
+    return stages
+
+
+def _flat(stages: dict[str, nn.Sequential]) -> list[nn.Module]:
+    return [block for stage in stages.values() for block in stage]
+
+
+def _pooled() -> list[nn.Module]:
+    return [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+
+
+def _stem(channels: int, width: int) -> list[nn.Module]:
+    """Return the stem for large images: a quarter of the size after a 7x7 convolution and a pooling."""
+    first = nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False)
+    return [first, nn.BatchNorm2d(width), nn.ReLU(inplace=True), nn.MaxPool2d(3, stride=2, padding=1)]
+
+
+def _spread(body: nn.Module) -> nn.Module:
+    """Initialise convolutions by the channels they write to (He et al. 2015), as torchvision's ResNet and WideResNet are."""
+    for layer in body.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    return body
+
+
+def resnet18(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
+    """Return ResNet-18 (He et al. 2016a), for small images with a 3x3 stem and no pooling; `width` 64 as published.
+
+    The small form begins as torch initialises its layers, as the field's do, the large one as torchvision's.
+    """
+    stem = _stem(shape[0], width) if large(shape) else conv(shape[0], width)
+    body = nn.Sequential(*stem, *_flat(_stages(_basic, width, width, (2, 2, 2, 2), _NAMES)), *_pooled())
+    return _spread(body) if large(shape) else body, nn.Linear(8 * width, classes)
+
+
+def resnet50(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
+    """Return ResNet-50, strided in its 3x3 convolutions as torchvision's; stems, beginnings and `width` as `resnet18`."""
+    stem = _stem(shape[0], width) if large(shape) else conv(shape[0], width)
+    body = OrderedDict(zip(("conv1", "bn1", "relu", "maxpool"), stem, strict=False))
+    body |= _stages(_bottleneck, width, 4 * width, (3, 4, 6, 3), _NAMES)
+    body |= zip(("avgpool", "flat"), _pooled(), strict=True)
+    whole = nn.Sequential(body)
+    return _spread(whole) if large(shape) else whole, nn.Linear(32 * width, classes)
+
+
+def preact_resnet18(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
+    """Return PreActResNet-18, with batch norm and ReLU before pooling (Rice et al. 2020, CFA); `width` 64 as published.
+
+    Large images pass a 7x7 convolution and a pooling first, as in He et al. (2016b).
+    """
+    stem: list[nn.Module] = [nn.Conv2d(shape[0], width, 3, padding=1, bias=False)]
+    if large(shape):
+        first = nn.Conv2d(shape[0], width, 7, stride=2, padding=3, bias=False)
+        stem = [first, nn.MaxPool2d(3, stride=2, padding=1)]
+    blocks = _flat(_stages(PreActivation, width, width, (2, 2, 2, 2), _NAMES))
+    end = [nn.BatchNorm2d(8 * width), nn.ReLU(inplace=True)]
+    return nn.Sequential(*stem, *blocks, *end, *_pooled()), nn.Linear(8 * width, classes)
+
+
+def _wide(depth: int, shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
+    """Return a WideResNet (Zagoruyko and Komodakis 2016) without dropout; `width` 160, ten times 16, as published.
+
+    The stem has 16 channels at any width. The class of TRADES and HE holds one more group of blocks (`sub_block1`) that no image
+    passes; it is left out. It has no ImageNet form: large images pass a strided 7x7 convolution and a pooling as stem.
+    """
+    body = OrderedDict[str, nn.Module](conv1=nn.Conv2d(shape[0], 16, 3, padding=1, bias=False))
+    if large(shape):
+        body["conv1"] = nn.Conv2d(shape[0], 16, 7, stride=2, padding=3, bias=False)
+        body["maxpool"] = nn.MaxPool2d(3, stride=2, padding=1)
+    stages = _stages(PreActivation, 16, width, 3 * ((depth - 4) // 6,), ("block1", "block2", "block3"))
+    body |= {name: nn.Sequential(OrderedDict(layer=stage)) for name, stage in stages.items()}
+    body |= {"bn1": nn.BatchNorm2d(4 * width), "relu": nn.ReLU(inplace=True)}
+    body |= {"avgpool": nn.AdaptiveAvgPool2d(1), "flat": nn.Flatten()}
+    head = nn.Linear(4 * width, classes)
+    nn.init.zeros_(head.bias)
+    return _spread(nn.Sequential(body)), head
+
+
+wrn_28_10 = partial(_wide, 28)
+wrn_34_10 = partial(_wide, 34)
+
+
+def outline(body: nn.Module) -> dict[str, str]:
+    """Return what the field calls the parts of a flat residual network of two blocks a stage; nothing of any other body."""
+    parts = list(body.named_children())
+    blocks = [name for name, part in parts if isinstance(part, PreActivation) or type(part).__name__ == "BasicBlock"]
+    if not blocks:
+        return {}
+    names = {name: f"layer{place // 2 + 1}.{place % 2}" for place, name in enumerate(blocks)}
+    for name, part in parts:
+        if isinstance(part, nn.Conv2d):
+            names[name] = "conv1"
+        elif isinstance(part, nn.BatchNorm2d):
+            names[name] = "bn1" if int(name) < int(blocks[0]) else "bn"
+    return names

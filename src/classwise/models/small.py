@@ -1,0 +1,88 @@
+"""Small networks: our own of three convolutions, LeNet, and the CNN of TRADES for MNIST."""
+
+import math
+from collections import OrderedDict
+
+from torch import nn
+
+from classwise.models.design import Shape
+from classwise.models.layers import conv
+
+
+def small_cnn(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
+    """Return 3x3 convolutions of `width`, 2 `width` (halving the image) and 2 `width` channels with batch norm, and a head."""
+    channels, high, wide = shape
+    body = nn.Sequential(*conv(channels, width), *conv(width, 2 * width, 2), *conv(2 * width, 2 * width), nn.Flatten())
+    return body, nn.Linear(2 * width * math.ceil(high / 2) * math.ceil(wide / 2), classes)
+
+
+def _kept(side: int, *losses: int) -> int:
+    """Return what is left of a side after convolutions that lose some pixels, each followed by a pooling that halves."""
+    for loss in losses:
+        side = (side - loss) // 2
+    return side
+
+
+def lenet(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
+    """Return LeNet-5 with ReLU and max-pooling, as it is written today (LeCun et al. 1998); `width` 6 as published.
+
+    Two convolutions of 5x5, `width` and 8/3 `width` channels, and layers of 20 and 14 `width`. Images below 32 pixels are padded
+    by two on each side, as LeCun's digits were from 28 to 32. It has no batch norm.
+    """
+    channels, high, wide = shape
+    second, first_layer, last_layer = max(1, round(8 * width / 3)), 20 * width, 14 * width
+    padding = 2 if min(high, wide) < 32 else 0
+    losses = (4 - 2 * padding, 4)
+    body = OrderedDict[str, nn.Module](
+        conv1=nn.Conv2d(channels, width, 5, padding=padding),
+        relu1=nn.ReLU(inplace=True),
+        pool1=nn.MaxPool2d(2),
+        conv2=nn.Conv2d(width, second, 5),
+        relu2=nn.ReLU(inplace=True),
+        pool2=nn.MaxPool2d(2),
+        flat=nn.Flatten(),
+        fc1=nn.Linear(second * _kept(high, *losses) * _kept(wide, *losses), first_layer),
+        relu3=nn.ReLU(inplace=True),
+        fc2=nn.Linear(first_layer, last_layer),
+        relu4=nn.ReLU(inplace=True),
+    )
+    return nn.Sequential(body), nn.Linear(last_layer, classes)
+
+
+def mnist_cnn(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
+    """Return the CNN of four 3x3 convolutions of TRADES for MNIST (Zhang et al. 2019); `width` 32 as published.
+
+    Channels `width` twice and 2 `width` twice, unpadded, then two layers of 25/4 `width` with dropout of a half between them. As
+    in TRADES' code the head begins at zero: a fresh network answers alike everywhere. It has no batch norm.
+    """
+    channels, high, wide = shape
+    hidden = max(1, round(25 * width / 4))
+    features = OrderedDict[str, nn.Module](
+        conv1=nn.Conv2d(channels, width, 3),
+        relu1=nn.ReLU(inplace=True),
+        conv2=nn.Conv2d(width, width, 3),
+        relu2=nn.ReLU(inplace=True),
+        pool1=nn.MaxPool2d(2),
+        conv3=nn.Conv2d(width, 2 * width, 3),
+        relu3=nn.ReLU(inplace=True),
+        conv4=nn.Conv2d(2 * width, 2 * width, 3),
+        relu4=nn.ReLU(inplace=True),
+        pool2=nn.MaxPool2d(2),
+        flat=nn.Flatten(),
+    )
+    classifier = OrderedDict[str, nn.Module](
+        fc1=nn.Linear(2 * width * _kept(high, 4, 4) * _kept(wide, 4, 4), hidden),
+        relu1=nn.ReLU(inplace=True),
+        drop=nn.Dropout(0.5),
+        fc2=nn.Linear(hidden, hidden),
+        relu2=nn.ReLU(inplace=True),
+    )
+    for layer in features.values():
+        if isinstance(layer, nn.Conv2d) and layer.bias is not None:
+            nn.init.kaiming_normal_(layer.weight)
+            nn.init.zeros_(layer.bias)
+    parts = OrderedDict[str, nn.Module](feature_extractor=nn.Sequential(features), classifier=nn.Sequential(classifier))
+    head = nn.Linear(hidden, classes)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    return nn.Sequential(parts), head

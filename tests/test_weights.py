@@ -1,0 +1,339 @@
+"""Weights from elsewhere: the field's own layouts, written here anew in a few lines, answer alike once they are taken in."""
+
+import pickle
+from functools import partial
+
+import pytest
+import safetensors.torch
+import torch
+import torch.nn.functional as F
+import torchvision
+from torch import nn
+
+from classwise import images, models
+from classwise.errors import UserError
+
+PIXELS = torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+SOME = images.Images(PIXELS, torch.arange(4), torch.arange(4), tuple("abcdefghij"))
+X, _ = SOME.batch(slice(None))
+conv3 = partial(nn.Conv2d, kernel_size=3, padding=1, bias=False)
+
+
+class Basic(nn.Module):
+    """A block of ResNet-18 with kuangliu's names."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1, self.bn1 = conv3(inputs, outputs, stride=stride), nn.BatchNorm2d(outputs)
+        self.conv2, self.bn2 = conv3(outputs, outputs), nn.BatchNorm2d(outputs)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        return F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))) + self.shortcut(x))
+
+
+class Wide(nn.Module):
+    """A pre-activated block with TRADES' names, or with Rice's."""
+
+    def __init__(self, inputs, outputs, stride, name="convShortcut"):
+        super().__init__()
+        self.bn1, self.conv1 = nn.BatchNorm2d(inputs), conv3(inputs, outputs, stride=stride)
+        self.bn2, self.conv2 = nn.BatchNorm2d(outputs), conv3(outputs, outputs)
+        self.name = name
+        if stride != 1 or inputs != outputs:
+            one = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+            setattr(self, name, one if name == "convShortcut" else nn.Sequential(one))
+
+    def forward(self, x):
+        active = F.relu(self.bn1(x))
+        past = getattr(self, self.name)(active) if hasattr(self, self.name) else x
+        return past + self.conv2(F.relu(self.bn2(self.conv1(active))))
+
+
+def stage(block, inputs, outputs, count, stride):
+    return nn.Sequential(*(block(inputs if at == 0 else outputs, outputs, stride if at == 0 else 1) for at in range(count)))
+
+
+class Kuangliu(nn.Module):
+    """ResNet-18 as in kuangliu's, TRADES' and MART's code; pre-activated as in Rice's and CFA's."""
+
+    def __init__(self, width, preact=False):
+        super().__init__()
+        block = partial(Wide, name="shortcut") if preact else Basic
+        self.conv1, self.bn1 = conv3(3, width), nn.Identity() if preact else nn.BatchNorm2d(width)
+        for at in range(4):
+            inputs, outputs = width * 2 ** max(at - 1, 0), width * 2**at
+            setattr(self, f"layer{at + 1}", stage(block, inputs, outputs, 2, 1 if at == 0 else 2))
+        self.bn = nn.BatchNorm2d(8 * width) if preact else nn.Identity()
+        self.linear, self.preact = nn.Linear(8 * width, 10), preact
+
+    def forward(self, x):
+        x = self.conv1(x) if self.preact else F.relu(self.bn1(self.conv1(x)))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        x = F.relu(self.bn(x)) if self.preact else x
+        return self.linear(F.avg_pool2d(x, 4).flatten(1))
+
+
+class Group(nn.Module):
+    def __init__(self, *how):
+        super().__init__()
+        self.layer = stage(Wide, *how)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Trades(nn.Module):
+    """WideResNet-28 as in TRADES' code, with or without the group that nothing passes."""
+
+    def __init__(self, width, unused):
+        super().__init__()
+        self.conv1, self.block1 = conv3(3, 16), Group(16, width, 4, 1)
+        if unused:
+            self.sub_block1 = Group(16, width, 4, 1)
+        self.block2, self.block3 = Group(width, 2 * width, 4, 2), Group(2 * width, 4 * width, 4, 2)
+        self.bn1, self.fc = nn.BatchNorm2d(4 * width), nn.Linear(4 * width, 10)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.block3(self.block2(self.block1(self.conv1(x))))))
+        return self.fc(F.avg_pool2d(x, 8).flatten(1))
+
+
+class Digits(nn.Module):
+    """The CNN of TRADES for MNIST."""
+
+    def __init__(self):
+        super().__init__()
+        names = ("conv1", "relu1", "conv2", "relu2", "maxpool1", "conv3", "relu3", "conv4", "relu4", "maxpool2")
+        layers = [nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.ReLU(), nn.MaxPool2d(2)]
+        layers += [nn.Conv2d(32, 64, 3), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.ReLU(), nn.MaxPool2d(2)]
+        self.feature_extractor, self.classifier = nn.Sequential(), nn.Sequential()
+        for name, layer in zip(names, layers, strict=True):
+            self.feature_extractor.add_module(name, layer)
+        ends = [nn.Linear(1024, 200), nn.ReLU(), nn.Dropout(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 10)]
+        for name, layer in zip(("fc1", "relu1", "drop", "fc2", "relu2", "fc3"), ends, strict=True):
+            self.classifier.add_module(name, layer)
+
+    def forward(self, x):
+        return self.classifier(self.feature_extractor(x).flatten(1))
+
+
+def stirred(net, seed=0):
+    """A network in eval mode, all of whose weights and statistics are random: no two tensors can be mistaken."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, value in net.state_dict().items():
+        if value.is_floating_point():
+            scale = value.std() if value.ndim > 1 else torch.tensor(0.2)
+            drawn = torch.randn(value.shape, generator=generator) * scale.clamp_min(0.01)
+            value.copy_(drawn.abs() + 0.5 if name.endswith(("running_var", "weight")) and value.ndim == 1 else drawn)
+    return net.eval()
+
+
+def alike(model, net, x):
+    with torch.no_grad():
+        theirs = net((x - model.mean) / model.std)
+        assert theirs.std() > 0
+        return torch.allclose(model.eval()(x), theirs, rtol=1e-4, atol=1e-4 * float(theirs.std()))
+
+
+NAMED = "the names of the field"
+FIELD = {
+    "kuangliu": ("resnet18", 8, lambda: Kuangliu(8), NAMED),
+    "rice": ("preact-resnet18", 8, lambda: Kuangliu(8, preact=True), NAMED),
+    "trades": ("wrn-28-10", 8, lambda: Trades(8, unused=False), NAMED),
+    "trades, unused": ("wrn-28-10", 8, lambda: Trades(8, unused=True), f"{NAMED}, without parts that no image passes"),
+}
+
+
+@pytest.mark.parametrize("case", FIELD)
+@pytest.mark.parametrize("sort", [False, True], ids=["as saved", "sorted"])
+def test_layouts_of_the_field_are_taken_in(case, sort):
+    name, width, make, rule = FIELD[case]
+    net, model = stirred(make()), models.build(name, SOME, width)
+    state = net.state_dict()
+    state = dict(sorted(state.items())) if sort else state
+    mean = model.mean.clone()
+    assert not alike(model, net, X)
+    assert models.adopt(model, state) == rule
+    assert alike(model, net, X)
+    assert torch.equal(model.mean, mean), "the model's own pixel statistics stay"
+
+
+@pytest.mark.parametrize("name", ["resnet50", "densenet121", "googlenet"])
+def test_torchvisions_names_are_taken_in(name):
+    data = images.Images(torch.randint(0, 256, (2, 3, 128, 128)).byte(), torch.arange(2), torch.arange(2), tuple("abcde"))
+    quiet = {"aux_logits": False, "init_weights": False} if name in ("googlenet", "inception-v3") else {}
+    net = stirred(getattr(torchvision.models, models.PRETRAINED[name])(num_classes=5, **quiet))
+    model, (x, _) = models.build(name, data), data.batch(slice(None))
+    state = {f"module.{key}": value for key, value in net.state_dict().items()}
+    assert models.adopt(model, state) == f"{NAMED}, without module. before them"
+    assert alike(model, net, x)
+
+
+def test_the_cnn_of_trades_is_taken_in():
+    grey = images.Images(PIXELS[:, :1, :28, :28], torch.arange(4), torch.arange(4), tuple("abcdefghij"))
+    net, model = stirred(Digits()), models.build("mnist-cnn", grey)
+    assert models.adopt(model, net.state_dict()) == NAMED
+    assert alike(model, net, grey.batch(slice(None))[0])
+
+
+@pytest.mark.parametrize("prefix", ["module.", "model.", "net.", "_orig_mod.", "backbone.", "_orig_mod.module.", "my_net."])
+def test_what_wrappers_put_before_names_is_taken_off(prefix):
+    theirs, model = models.build("resnet18", SOME, 4, seed=1).eval(), models.build("resnet18", SOME, 4).eval()
+    stirred(theirs.body)
+    state = {prefix + key: value for key, value in theirs.state_dict().items() if key not in ("mean", "std")}
+    said = models.adopt(model, state)
+    assert said == f"the same names, without {', '.join(f'{one}.' for one in prefix.strip('.').split('.'))} before them"
+    assert torch.equal(model.features(X), theirs.features(X))
+
+
+def test_our_own_weights_keep_their_pixel_statistics():
+    theirs, model = models.build("small-cnn", SOME, 4, seed=1), models.build("small-cnn", SOME, 4)
+    theirs.mean.fill_(0.25)
+    assert models.adopt(model, theirs.state_dict()) == "the same names"
+    assert torch.equal(model(X), theirs(X))
+
+
+def test_statistics_of_a_normalising_shell_are_taken_over():
+    class Normalise(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mu", torch.tensor([0.4914, 0.4822, 0.4465]).view(1, 3, 1, 1))
+            self.register_buffer("sigma", torch.tensor([0.2471, 0.2435, 0.2616]).view(1, 3, 1, 1))
+
+        def forward(self, x):
+            return (x - self.mu) / self.sigma
+
+    net, model = nn.Sequential(Normalise(), stirred(Kuangliu(4))).eval(), models.build("resnet18", SOME, 4).eval()
+    said = models.adopt(model, net.state_dict())
+    assert said == f"{NAMED}, without 1. before them, with the file's own pixel statistics"
+    with torch.no_grad():
+        assert torch.allclose(model(X), net(X), rtol=1e-4, atol=1e-4)
+
+
+def test_other_names_in_the_same_order_are_taken_in_but_not_out_of_order():
+    net, model = stirred(Kuangliu(4)), models.build("resnet18", SOME, 4)
+    named = net.state_dict()
+    other = {f"part{place // 1}_x.{key.split('.')[-1]}": value for place, (key, value) in enumerate(named.items())}
+    assert models.adopt(model, other) == "the same order of kinds and shapes"
+    assert alike(model, net, X)
+    ordered = {f"{place:03}.{key.split('.')[-1]}": value for place, (key, value) in enumerate(named.items())}
+    with pytest.raises(UserError, match="the weights do not fit"):
+        models.adopt(models.build("resnet18", SOME, 4), ordered)  # sorted names, as safetensors has them, tell of no order
+    with pytest.raises(UserError, match="the weights do not fit"):
+        models.adopt(models.build("resnet18", SOME, 4), dict(list(other.items())[:-1]))
+
+
+def test_weights_of_another_model_are_refused_in_one_sentence_that_names_the_nearest():
+    state = Kuangliu(8).state_dict()
+    model = models.build("preact-resnet18", SOME, 8)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    with pytest.raises(UserError) as found:
+        models.adopt(model, state)
+    said = str(found.value)
+    assert said.startswith("the weights do not fit the model: missing: ")
+    assert "unexpected: bn1.weight, bn1.bias, bn1.running_mean and" in said
+    assert said.endswith("; nearest: resnet18 of width 8 for 10 classes")
+    assert "\n" not in said
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_another_number_of_classes_is_named():
+    hundred = images.Images(PIXELS, torch.arange(4), torch.arange(4), tuple(f"c{at}" for at in range(100)))
+    with pytest.raises(UserError, match=r"other shapes: linear.weight is \(10, 32\), not \(100, 32\), linear.bias is") as found:
+        models.adopt(models.build("resnet18", hundred, 4), Kuangliu(4).state_dict())
+    assert "nearest: resnet18 of width 4 for 10 classes" in str(found.value)
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+def test_the_nearest_model_is_the_one_that_it_is(name):
+    design = models.MODELS[name]
+    width = {"googlenet": 16, "densenet121": 8, "densenet169": 8}.get(name, 12)
+    with torch.device("meta"):
+        for case in (width, design.width):
+            body, head = models.make(name, (3, 32, 32), 7, case)
+            state = {f"body.{key}": value for key, value in body.state_dict().items()}
+            state |= {f"fc.{key}": value for key, value in head.state_dict().items()}
+            assert models.guess(dict(sorted(state.items())))[0] == f"{name} of width {case} for 7 classes"
+
+
+def test_nothing_like_any_model_has_no_nearest():
+    assert models.guess({"a": torch.zeros(3, 1, 1, 1, 1)}) == []
+    with pytest.raises(UserError, match="the weights do not fit the model: missing: "):
+        models.adopt(models.build("small-cnn", SOME, 4), {})
+
+
+class Trap:
+    def __reduce__(self):
+        return (print, ("executed",))
+
+
+def test_files_are_read_and_nothing_in_them_is_executed(tmp_path, capsys):
+    state = models.build("small-cnn", SOME, 2).state_dict()
+    safetensors.torch.save_file(state, tmp_path / "a.safetensors")
+    torch.save(state, tmp_path / "b.pt")
+    torch.save({"epoch": 3, "state_dict": state, "optimizer": {"lr": 0.1}}, tmp_path / "c.pth")
+    for path in sorted(tmp_path.iterdir()):
+        found = models.read(path)
+        assert set(found) == set(state)
+        assert all(torch.equal(found[key], state[key]) for key in state)
+    (tmp_path / "trap.pt").write_bytes(pickle.dumps({"state_dict": Trap()}))
+    torch.save({"a": Trap()}, tmp_path / "zip.pt")
+    for name in ("trap.pt", "zip.pt"):
+        with pytest.raises(UserError, match=f"{name} is not read: it holds more than tensors and could execute code; save"):
+            models.read(tmp_path / name)
+    assert capsys.readouterr().out == ""
+    with pytest.raises(UserError, match=r"there is no file of weights '.*none.pt'; name a"):
+        models.read(tmp_path / "none.pt")
+    for name in ("bad.pt", "bad.safetensors"):
+        (tmp_path / name).write_bytes(b"\x00" * 100)
+        with pytest.raises(UserError, match=f"{name} (is not read|cannot be read as weights)"):
+            models.read(tmp_path / name)
+    torch.save({"epoch": 3}, tmp_path / "empty.pt")
+    with pytest.raises(UserError, match="holds no tensors by name"):
+        models.read(tmp_path / "empty.pt")
+
+
+def test_torchvisions_weights_are_read_from_a_file_or_its_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    net = stirred(torchvision.models.resnet18())
+    (tmp_path / "hub/checkpoints").mkdir(parents=True)
+    torch.save(net.state_dict(), tmp_path / "hub/checkpoints/resnet18-f37072fd.pth")
+    safetensors.torch.save_file(net.state_dict(), tmp_path / "mine.safetensors")
+    how = torchvision.models.ResNet18_Weights.IMAGENET1K_V1.transforms()
+    x = torch.rand(2, 3, 64, 64)
+    theirs = net(torchvision.transforms.functional.normalize(x, how.mean, how.std)).detach()
+    before = torch.random.get_rng_state()
+    for path in (None, tmp_path / "mine.safetensors"):
+        model = models.pretrained("resnet18", path)
+        assert not model.training
+        assert torch.allclose(model(x), theirs, rtol=1e-4, atol=1e-4 * float(theirs.std()))
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert models.preset("resnet18") == (256, 224)
+    assert models.preset("inception-v3") == (342, 299)
+
+
+@pytest.mark.parametrize(("name", "side"), [("googlenet", 64), ("inception-v3", 75)])
+def test_weights_with_auxiliary_classifiers_and_other_pixels_answer_as_torchvisions(name, side, tmp_path):
+    full = getattr(torchvision.models, models.PRETRAINED[name])(init_weights=False, transform_input=True, aux_logits=True)
+    torch.save(stirred(full).state_dict(), tmp_path / "full.pth")
+    x = torch.rand(2, 3, side, side)
+    how = torchvision.models.get_model_weights(models.PRETRAINED[name])["IMAGENET1K_V1"].transforms()
+    theirs = full(torchvision.transforms.functional.normalize(x, how.mean, how.std)).detach()
+    found = models.pretrained(name, tmp_path / "full.pth")(x)
+    assert torch.allclose(found, theirs, rtol=1e-3, atol=1e-3 * float(theirs.std()))
+
+
+def test_without_network_and_files_the_weights_are_told_where_to_go(tmp_path, monkeypatch):
+    def unreachable(*how, **more):
+        raise OSError("no route")
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(torch.hub, "download_url_to_file", unreachable)
+    said = f"put densenet121-a639ec97.pth from https://.* into {tmp_path}/hub/checkpoints, or name a file"
+    with pytest.raises(UserError, match=f"weights of densenet121 are neither here nor to be had .*; {said}"):
+        models.pretrained("densenet121")
+    with pytest.raises(UserError, match="did you mean 'inception-v3'"):
+        models.pretrained("inception_v3")
