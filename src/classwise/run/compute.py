@@ -71,7 +71,8 @@ def warm() -> None:
 
 def check(spec: Spec) -> None:
     """Raise UserError where a spec names something that does not exist."""
-    tables: dict[str, Collection[str]] = {"dataset": images.DATASETS, "model": models.MODELS, "defence": defences.DEFENCES}
+    images.reader(spec.dataset)
+    tables: dict[str, Collection[str]] = {"model": models.MODELS, "defence": defences.DEFENCES}
     tables |= {"schedule": training.SCHEDULES, "optimiser": training.OPTIMISERS, "decay": training.DECAYS}
     tables |= {"augment": images.AUGMENTATIONS, "precision": folding.PRECISIONS, "select_by": training.selection.CRITERIA}
     tables |= {"layer": models.LAYERS, "batch_norm": defences.BATCH_NORM_MODES}
