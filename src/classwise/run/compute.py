@@ -126,6 +126,9 @@ def check_evaluation(evaluation: Evaluation, spec: Spec) -> None:
     _reach(spec, str(asked.eps), str(asked.norm), "eval_eps")
     if evaluation.split not in images.SPLITS:
         raise unknown("split", evaluation.split, images.SPLITS)
+    transform = images.transform(evaluation.transform)
+    if evaluation.transform != "none":
+        transform(split(spec, evaluation.split).per_class(1, seed=0), 0)  # whether it suits images of this form
     if evaluation.substitute is not None:
         defences.build(evaluation.substitute)
         if attacks.build(evaluation.attack, evaluation.options).stops_early:
