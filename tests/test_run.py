@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -641,6 +642,24 @@ def test_a_run_trains_on_pseudo_labelled_images_too(data, small, tmp_path, monke
     assert int(count.sum()) == math.ceil(1077 / 64) * 128
     with pytest.raises(UserError, match="put pseudo-labelled images there"):
         pool.ensure([(replace(spec, extra="lost"), [])])
+
+
+def test_a_run_on_a_folder_of_ones_own_has_a_plain_place(data, small, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
+    for split in ("train", "test"):
+        found = compute.split(small, split)
+        for number in range(60):
+            path = tmp_path / "my digits" / split / str(int(found.labels[number])) / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(found.pixels[number, 0].numpy()).save(path)
+    spec = replace(small, dataset=f"folder:{tmp_path}/my digits?skip-bad=1", epochs=1)
+    asked = run.outcomes([spec], [Evaluation()])
+    assert asked.predicted.values.tolist() == [str(digit) for digit in range(10)]
+    assert asked.sizes["image"] == 60
+    parts = store.place(spec).relative_to(data / "runs").parts
+    assert parts == (parts[0], "small-cnn", spec.name)
+    assert re.fullmatch(r"folder-digits-[0-9a-f]{8}", parts[0])
+    assert store.where(replace(spec, dataset="folder:/other/digits")) != store.where(spec)
 
 
 def test_recorded_results_say_so(data, small):

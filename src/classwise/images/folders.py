@@ -121,12 +121,17 @@ def _trees_agree(root: Path, parts: dict[str, Path | None], name: str) -> Tree:
     if own is None:
         raise UserError(f"{root} has no folder {' or '.join(_PARTS[name])}; put one there with a folder of images for each class")
     found = trees.tree(own)
-    for other in (path for path in parts.values() if path not in (None, own)):
-        assert other is not None
-        differ = {folder.name for folder in trees.subfolders(other)} ^ set(found.classes)
-        if differ:
-            raise UserError(f"{own} and {other} differ in their classes: {', '.join(sorted(differ))} is in one of them only")
+    for other in parts.values():
+        if other is not None:
+            _check_classes(found, other)
     return found
+
+
+def _check_classes(found: Tree, other: Path) -> None:
+    """Raise UserError where another split has other classes."""
+    differ = {folder.name for folder in trees.subfolders(other)} ^ set(found.classes)
+    if differ:
+        raise UserError(f"{found.root} and {other} differ in their classes: {', '.join(sorted(differ))} is in one of them only")
 
 
 def _wordnet(root: Path, what: str, split: str, advice: str) -> Tree:
@@ -134,8 +139,11 @@ def _wordnet(root: Path, what: str, split: str, advice: str) -> Tree:
     part = root / ("val" if split == "test" else "train")
     if not part.is_dir():
         raise UserError(f"{what} needs {part}; {advice}")
-    annotated = part / "val_annotations.txt"
-    found = _annotated(root, part, annotated) if annotated.exists() else trees.tree(part)
+    table = root / "val" / "val_annotations.txt"
+    found = _annotated(root, part, table) if table.exists() and split == "test" else trees.tree(part)
+    other = root / ("train" if split == "test" else "val")
+    if other.is_dir() and not table.exists():
+        _check_classes(found, other)
     return replace(found, classes=_named(root, found.classes))
 
 
