@@ -1,5 +1,3 @@
-import os
-
 import numpy as np
 import pytest
 import torch
@@ -97,38 +95,6 @@ def test_a_class_without_images_for_a_split_is_named(monkeypatch):
     assert images.load("few", "train").labels.bincount().tolist() == [59, 2]
     with pytest.raises(UserError, match=r"few has too few images of class 8 for the split 'valid': none is left, at least 1"):
         images.load("few", "valid")
-
-
-REAL = pytest.mark.skipif("CLASSWISE_IMAGES" not in os.environ, reason="CLASSWISE_IMAGES names no folder of real images")
-SIZES = {"mnist": ((1, 28, 28), 60_000, 10_000), "cifar10": ((3, 32, 32), 50_000, 10_000)}
-
-
-@REAL
-@pytest.mark.parametrize("dataset", SIZES)
-def test_the_real_files_are_read_whole(dataset):
-    shape, train, test = SIZES[dataset]
-    parts = {split: images.load(dataset, split) for split in images.SPLITS}
-    assert {part.shape for part in parts.values()} == {shape}
-    assert len(parts["train"]) + len(parts["valid"]) == train
-    assert len(parts["test"]) == test
-    assert torch.cat([parts["train"].index, parts["valid"].index]).sort().values.tolist() == list(range(train))
-    shares = parts["valid"].labels.bincount() / (parts["train"].labels.bincount() + parts["valid"].labels.bincount())
-    assert shares.tolist() == pytest.approx([0.02] * 10, abs=2e-4)
-    assert images.load(dataset, "valid", seed=1).index.tolist() != parts["valid"].index.tolist()
-
-
-@REAL
-def test_the_classes_of_cifar10_are_those_of_the_papers():
-    test = images.load("cifar10", "test")
-    assert test.classes[3] == "cat"
-    assert test.labels[:4].tolist() == [3, 8, 8, 0]  # cat, ship, ship, airplane: the first four test images
-
-
-def test_a_dataset_that_cannot_be_had_says_which_files_to_put_where(tmp_path, monkeypatch):
-    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
-    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: (_ for _ in ()).throw(OSError("no network")))
-    with pytest.raises(UserError, match=r"CIFAR10 is not in .* put cifar-10-batches-py/ there, or set CLASSWISE_IMAGES"):
-        images.load("cifar10", "test")
 
 
 def numbered(count=64, size=9):

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,9 +21,11 @@ from rich.console import Console
 
 from classwise import metrics, results, run, study
 from classwise.errors import UserError
+from classwise.images import corrupt
 from classwise.results import Damaged
 from classwise.run import collect, compute, pool, questions, store
 from classwise.run.pool import Failed
+from classwise.run.weights import model_of
 from classwise.spec import LAST5, Evaluation, Spec
 from classwise.training import Diverged
 
@@ -449,6 +452,25 @@ def test_a_grid_of_options_is_a_dimension(data, small):
     assert int(best.flipped.sum()) == int(found.flipped.sum("image").max())
 
 
+def test_images_are_corrupted_before_a_question_is_put(data, small):
+    """Against the network's answers on images that are corrupted here."""
+    clean, noisy = Evaluation(), Evaluation(transform="gaussian-noise-3", seed=2)
+    assert "transform" not in clean.canonical()
+    assert clean.name != noisy.name
+    found = run.outcomes([small], [clean, replace(noisy, seed=0), noisy])
+    assert found.transform.values.tolist() == ["none", "gaussian-noise-3"]
+    answers = found.answer.sel(transform="gaussian-noise-3", eval_seed=2).squeeze()
+    images = compute.split(small, "test")
+    x, _ = corrupt(images, "gaussian-noise", 3, seed=2).batch(slice(None))
+    with torch.no_grad():
+        own = model_of(small, noisy)(x).argmax(1)
+    assert answers.sel(image=images.index.numpy()).values.tolist() == own.tolist()
+    drawn_otherwise = found.logits.sel(transform="gaussian-noise-3", eval_seed=0).squeeze().sel(image=images.index.numpy())
+    assert not np.allclose(drawn_otherwise, found.logits.sel(transform="gaussian-noise-3", eval_seed=2).squeeze())
+    stored = store.find(small, noisy.of(small))
+    assert Evaluation.from_json(stored.attrs["evaluation"]).transform == "gaussian-noise-3"
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
@@ -490,6 +512,9 @@ def test_slips_are_named_before_anything_runs(data, small, changed, says):
         ({"eps": "9", "norm": "l2"}, "eval_eps=9 covers every image of digits"),
         ({"attack": "targeted-pgd-20", "options": {"target": 10}}, "target 10 does not exist"),
         ({"attack": "targeted-pgd-20", "options": {"target": "0 1"}}, "names 2 classes of 10"),
+        ({"transform": "gausian-noise-3"}, r"unknown transform .* .did you mean 'gaussian-noise-3'.*contrast, .* with -1 to -5"),
+        ({"transform": "fog"}, "transform 'fog' needs a severity from 1 to 5; write 'fog-3'"),
+        ({"transform": "saturate-3"}, "saturate needs images in colour"),
     ],
 )
 def test_slips_of_an_evaluation_are_named_before_anything_runs(data, small, changed, says):
@@ -617,6 +642,24 @@ def test_a_run_trains_on_pseudo_labelled_images_too(data, small, tmp_path, monke
     assert int(count.sum()) == math.ceil(1077 / 64) * 128
     with pytest.raises(UserError, match="put pseudo-labelled images there"):
         pool.ensure([(replace(spec, extra="lost"), [])])
+
+
+def test_a_run_on_a_folder_of_ones_own_has_a_plain_place(data, small, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
+    for split in ("train", "test"):
+        found = compute.split(small, split)
+        for number in range(60):
+            path = tmp_path / "my digits" / split / str(int(found.labels[number])) / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(found.pixels[number, 0].numpy()).save(path)
+    spec = replace(small, dataset=f"folder:{tmp_path}/my digits?skip-bad=1", epochs=1)
+    asked = run.outcomes([spec], [Evaluation()])
+    assert asked.predicted.values.tolist() == [str(digit) for digit in range(10)]
+    assert asked.sizes["image"] == 60
+    parts = store.place(spec).relative_to(data / "runs").parts
+    assert parts == (parts[0], "small-cnn", spec.name)
+    assert re.fullmatch(r"folder-digits-[0-9a-f]{8}", parts[0])
+    assert store.where(replace(spec, dataset="folder:/other/digits")) != store.where(spec)
 
 
 def test_recorded_results_say_so(data, small):

@@ -216,7 +216,8 @@ class Evaluation(_Plain):
     substitute: a defence; the images are attacked on the network that it trains, all else being as in the run, and then shown to
     the run's own (a transfer attack; Tian 2021, section 4.3). precision: "bfloat16" lets the network run in it while a
     sign-gradient attack searches; the verdict is always float32. batch: how many images are attacked at a time, which decides the
-    randomness of each and how finely a long attack can be cut short and resumed.
+    randomness of each and how finely a long attack can be cut short and resumed. transform: how the images are changed before
+    they are attacked, a name of `images.TRANSFORMS` like "fog-3"; what is random in it follows `seed`.
     """
 
     attack: str = "clean"
@@ -231,6 +232,7 @@ class Evaluation(_Plain):
     precision: str = "float32"
     readout: str = "logits"
     batch: int = 500
+    transform: str = "none"
 
     def __post_init__(self) -> None:
         if self.norm is not None and self.norm not in NORMS:

@@ -30,7 +30,7 @@ _LARGEST = 1 << 30
 
 def where(spec: Spec) -> str:
     """Return the name of a run in an archive: its folder under data/recorded/."""
-    return f"{spec.dataset}/{spec.model}/{spec.name}"
+    return store.where(spec)
 
 
 def _sum(content: bytes) -> str:

@@ -165,7 +165,7 @@ def _concerns(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, li
             for sentence in results.concerns(data) if data.attrs.get("checks") else ["not checked"]:
                 say(sentence, name)
             asked = Evaluation.from_json(data.attrs["evaluation"])
-            problem = str((data.attrs["spec"], asked.eps, asked.norm, asked.split, asked.checkpoint))
+            problem = str((data.attrs["spec"], asked.eps, asked.norm, asked.split, asked.checkpoint, asked.transform))
             runs.setdefault(problem, []).append((name, data))
     for answers in runs.values():
         for name in _ahead(answers):

@@ -71,7 +71,8 @@ def warm() -> None:
 
 def check(spec: Spec) -> None:
     """Raise UserError where a spec names something that does not exist."""
-    tables: dict[str, Collection[str]] = {"dataset": images.DATASETS, "model": models.MODELS, "defence": defences.DEFENCES}
+    images.reader(spec.dataset)
+    tables: dict[str, Collection[str]] = {"model": models.MODELS, "defence": defences.DEFENCES}
     tables |= {"schedule": training.SCHEDULES, "optimiser": training.OPTIMISERS, "decay": training.DECAYS}
     tables |= {"augment": images.AUGMENTATIONS, "precision": folding.PRECISIONS, "select_by": training.selection.CRITERIA}
     tables |= {"layer": models.LAYERS, "batch_norm": defences.BATCH_NORM_MODES}
@@ -125,6 +126,9 @@ def check_evaluation(evaluation: Evaluation, spec: Spec) -> None:
     _reach(spec, str(asked.eps), str(asked.norm), "eval_eps")
     if evaluation.split not in images.SPLITS:
         raise unknown("split", evaluation.split, images.SPLITS)
+    transform = images.transform(evaluation.transform)
+    if evaluation.transform != "none":
+        transform(split(spec, evaluation.split).per_class(1, seed=0), 0)  # whether it suits images of this form
     if evaluation.substitute is not None:
         defences.build(evaluation.substitute)
         if attacks.build(evaluation.attack, evaluation.options).stops_early:

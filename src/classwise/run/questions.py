@@ -17,7 +17,7 @@ import classwise
 from classwise import attacks, outcomes, results
 from classwise.balls import BALLS, Ball
 from classwise.errors import unknown
-from classwise.images import Images
+from classwise.images import Images, transform
 from classwise.outcomes import Outcomes
 from classwise.results import Damaged
 from classwise.run import convert, store
@@ -119,6 +119,7 @@ def problem(spec: Spec, evaluation: Evaluation) -> tuple[Images, attacks.Attack,
     asked = split(spec, evaluation.split)
     if evaluation.per_class is not None:
         asked = asked.per_class(evaluation.per_class, evaluation.seed)
+    asked = transform(evaluation.transform)(asked, evaluation.seed)
     assert evaluation.eps is not None
     assert evaluation.norm is not None
     ball = BALLS[evaluation.norm](convert.number(evaluation.eps))

@@ -1,6 +1,8 @@
 """Where results lie: folders of runs, their files, locks and provenance."""
 
+import hashlib
 import json
+import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -21,9 +23,24 @@ HISTORY, OUTCOMES, EXAMPLES = "history 1", "outcomes 1", "examples 1"
 WEIGHTS, CHECKPOINT = "weights.safetensors", "checkpoint.pt"
 
 
+def where(spec: Spec) -> str:
+    """Return the path of a run below data/runs/ or data/recorded/, plain letters in three parts: dataset/model/defence-id.
+
+    A dataset or model whose name has other signs in it, like that of a path, is called by its last plain part and eight digits.
+    """
+    return "/".join(map(_plain, (spec.dataset, spec.model, spec.name)))
+
+
+def _plain(name: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9@._+-]*", name):
+        return name
+    words = re.findall(r"[A-Za-z0-9]+", re.sub(r"\?.*", "", name))
+    return "-".join([*dict.fromkeys([*words[:1], *words[-1:]]), hashlib.sha256(name.encode()).hexdigest()[:8]])
+
+
 def place(spec: Spec) -> Path:
     """Return the folder where a run is computed."""
-    return data_folder() / "runs" / spec.dataset / spec.model / spec.name
+    return data_folder() / "runs" / where(spec)
 
 
 def places(spec: Spec) -> list[Path]:
@@ -35,7 +52,7 @@ def places(spec: Spec) -> list[Path]:
 
 def recorded(spec: Spec) -> Path:
     """Return the folder where a run is filed that was computed elsewhere."""
-    return data_folder() / "recorded" / spec.dataset / spec.model / spec.name
+    return data_folder() / "recorded" / where(spec)
 
 
 def complete(folder: Path, evaluations: Iterable[Evaluation]) -> bool:

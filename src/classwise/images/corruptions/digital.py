@@ -1,0 +1,100 @@
+"""Corruptions of the camera and of what files do to images. Images are float32 (n, channels, height, width) in [0, 1]."""
+
+from io import BytesIO
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Generator, Tensor
+
+from classwise.images.corruptions.blur import smooth
+
+
+def contrast(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Draw each channel towards its mean."""
+    mean = x.mean((2, 3), keepdim=True)
+    return (x - mean) * (0.75, 0.5, 0.4, 0.3, 0.15)[severity - 1] + mean
+
+
+def saturate(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Change the saturation of hue, saturation and value; grey, which has no hue, counts as red."""
+    factor, more = ((0.3, 0.0), (0.1, 0.0), (1.5, 0.0), (2.0, 0.1), (2.5, 0.2))[severity - 1]
+    value = x.amax(1, keepdim=True)
+    span = value - x.amin(1, keepdim=True)
+    saturation = span / value.clamp(min=1e-8)
+    wanted = (saturation * factor + more).clamp(0, 1)
+    # How far each channel lies below the value, of the span: hue in another form.
+    red = torch.tensor([0.0, 1.0, 1.0], device=x.device).view(1, 3, 1, 1)
+    below = torch.where(span > 0, (value - x) / span.clamp(min=1e-8), red)
+    return value * (1 - below * wanted)
+
+
+def jpeg(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Compress as JPEG and read it again, on the CPU."""
+    quality = (80, 65, 58, 50, 40)[severity - 1]
+    read = [_through_jpeg(image, quality) for image in (x * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()]
+    return torch.from_numpy(np.stack(read)).permute(0, 3, 1, 2).to(x.device) / 255
+
+
+def _through_jpeg(image: np.ndarray, quality: int) -> np.ndarray:
+    """Return an image uint8 (height, width, channels) as a JPEG file gives it back."""
+    file = BytesIO()
+    Image.fromarray(image.squeeze(-1) if image.shape[-1] == 1 else image).save(file, "JPEG", quality=quality)
+    return np.asarray(Image.open(file)).reshape(image.shape)
+
+
+def _boxed(size: int, smaller: int) -> tuple[Tensor, Tensor]:
+    """Return the matrices by which PIL's box filter shrinks a line of pixels and enlarges it again."""
+
+    def matrix(start: int, end: int) -> Tensor:
+        lines = Image.fromarray(np.eye(start, dtype=np.float32))
+        return torch.from_numpy(np.array(lines.resize((start, end), Image.Resampling.BOX)))
+
+    return matrix(size, smaller), matrix(smaller, size)
+
+
+def pixelate(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Shrink and enlarge by boxes."""
+    share = (0.95, 0.9, 0.85, 0.75, 0.65)[severity - 1]
+    (down, up), (narrow, widen) = (_boxed(side, int(side * share)) for side in x.shape[-2:])
+    # PIL goes along rows first and rounds to whole values after each direction.
+    for matrix, across in ((narrow, True), (down, False), (widen, True), (up, False)):
+        matrix = matrix.to(x)
+        x = ((x @ matrix.T if across else matrix @ x) * 255).round() / 255
+    return x
+
+
+def elastic(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Shift three points of the image at random and all others with them, then each pixel a little of its own.
+
+    The published constants are shares of the side, of 32 pixels there.
+    """
+    alpha, sigma, reach = ((0, 0, 0.08), (0.05, 0.2, 0.07), (0.08, 0.06, 0.06), (0.1, 0.04, 0.05), (0.1, 0.03, 0.03))[
+        severity - 1
+    ]
+    count, _, high, wide = x.shape
+    side = min(high, wide)
+    rows, columns = torch.meshgrid(*(torch.arange(size, device=x.device, dtype=x.dtype) for size in (high, wide)), indexing="ij")
+    middle, span = torch.tensor([wide // 2, high // 2], device=x.device, dtype=x.dtype), side // 3
+    corners = middle + span * torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]], device=x.device)
+    drawn = 2 * torch.rand(count, 3, 2, generator=generator, device=x.device) - 1
+    placed = torch.cat([corners + reach * side * drawn, torch.ones(count, 3, 1, device=x.device)], 2)
+    back = torch.linalg.solve(placed, corners.expand(count, -1, -1))
+    found = torch.stack([columns, rows, torch.ones_like(rows)], -1) @ back[:, None]
+    x = _sampled(x, found[..., 0], found[..., 1], edge_repeated=False)
+    if not alpha:
+        return x
+    shift = 2 * torch.rand(2, count, high, wide, generator=generator, device=x.device) - 1
+    shift = smooth(shift, sigma * side, mode="reflect", truncate=3) * alpha * side
+    return _sampled(x, columns + shift[0], rows + shift[1], edge_repeated=True)
+
+
+def _sampled(x: Tensor, columns: Tensor, rows: Tensor, *, edge_repeated: bool) -> Tensor:
+    """Return images read bilinearly at other places (n, height, width), mirrored at the edge, which counts once or twice."""
+    high, wide = x.shape[-2:]
+    if edge_repeated:
+        grid = torch.stack([(2 * columns + 1) / wide - 1, (2 * rows + 1) / high - 1], -1)
+    else:
+        grid = torch.stack([2 * columns / (wide - 1) - 1, 2 * rows / (high - 1) - 1], -1)
+    return F.grid_sample(x, grid, padding_mode="reflection", align_corners=not edge_repeated)

@@ -1,0 +1,88 @@
+"""Corruptions of the weather. Images are float32 (n, channels, height, width) in [0, 1]; results may leave that range."""
+
+import torch
+from torch import Generator, Tensor
+
+from classwise.images.corruptions.blur import moved, zoomed
+
+
+def plasma(count: int, size: int, decay: float, generator: Generator) -> Tensor:
+    """Return fractal clouds (count, side, side) from 0 to 1, side the power of two from `size` up, by midpoint displacement.
+
+    Squares, then diamonds, get the mean of their corners and a random shift whose reach falls by `decay` squared at each halving.
+    """
+    side = 1 << (size - 1).bit_length()
+    cloud = torch.zeros(count, side, side, device=generator.device)
+    step, reach = side, 100.0
+
+    def shifted(total: Tensor) -> Tensor:
+        return total / 4 + reach**2 * (2 * torch.rand(total.shape, generator=generator, device=total.device) - 1)
+
+    while step >= 2:
+        half = step // 2
+        corners = cloud[:, ::step, ::step].clone()
+        pairs = corners + corners.roll(-1, 1)
+        middles = shifted(pairs + pairs.roll(-1, 2))
+        cloud[:, half::step, half::step] = middles
+        cloud[:, ::step, half::step] = shifted(middles + middles.roll(1, 1) + corners + corners.roll(-1, 2))
+        cloud[:, half::step, ::step] = shifted(middles + middles.roll(1, 2) + corners + corners.roll(-1, 1))
+        step, reach = half, reach / decay
+    low = cloud.amin((1, 2), keepdim=True)
+    return (cloud - low) / (cloud - low).amax((1, 2), keepdim=True)
+
+
+def _over(x: Tensor, decay: float, generator: Generator) -> Tensor:
+    """Return a cloud for each image, (n, 1, height, width)."""
+    return plasma(len(x), max(x.shape[-2:]), decay, generator)[:, None, : x.shape[-2], : x.shape[-1]]
+
+
+def fog(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Add a fractal cloud and darken so that the brightest pixel stays as bright."""
+    most, decay = ((0.2, 3.0), (0.5, 3.0), (0.75, 2.5), (1.0, 2.0), (1.5, 1.75))[severity - 1]
+    brightest = x.amax((1, 2, 3), keepdim=True)
+    return (x + most * _over(x, decay, generator)) * brightest / (brightest + most)
+
+
+def frost(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Lay frost over an image: ridges of a fractal in blueish white, not the photographs that the published files were made with.
+
+    The weights of image and frost are the published ones. The photographs are not ours to ship, so numbers differ from those of
+    the published files, which "cifar10-c-frost-5" reads.
+    """
+    own, share = ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))[severity - 1]
+    ridges = 1 - (2 * _over(x, 1.4, generator) - 1).abs()
+    tint = torch.tensor([0.8, 0.9, 1.0], device=x.device).view(1, 3, 1, 1)
+    return own * x + share * (0.25 + 0.75 * ridges**2) * (tint if x.shape[1] == 3 else tint.mean())
+
+
+def grey(x: Tensor) -> Tensor:
+    """Return the brightness of images, (n, 1, height, width)."""
+    from torchvision.transforms.v2 import functional
+
+    return functional.rgb_to_grayscale(x) if x.shape[1] == 3 else x
+
+
+def snow(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Whiten an image and let flakes fall over it, in streaks that come from above."""
+    mean, spread, factor, least, radius, sigma, own = (
+        (0.1, 0.2, 1.0, 0.6, 8, 3.0, 0.95),
+        (0.1, 0.2, 1.0, 0.5, 10, 4.0, 0.9),
+        (0.15, 0.3, 1.75, 0.55, 10, 4.0, 0.9),
+        (0.25, 0.3, 2.25, 0.6, 12, 6.0, 0.85),
+        (0.3, 0.3, 1.25, 0.65, 14, 12.0, 0.8),
+    )[severity - 1]
+    flakes = mean + spread * torch.randn(len(x), 1, *x.shape[-2:], generator=generator, device=x.device)
+    flakes = zoomed(flakes, factor)
+    flakes = torch.where(flakes < least, 0, flakes).clamp(0, 1)
+    angle = torch.rand(len(x), generator=generator, device=x.device) * 90 - 135
+    flakes = moved(flakes, radius, sigma, angle)
+    white = own * x + (1 - own) * torch.maximum(x, grey(x) * 1.5 + 0.5)
+    return white + flakes + flakes.rot90(2, (2, 3))
+
+
+def brightness(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Raise the value of hue, saturation and value."""
+    value = x.amax(1, keepdim=True)
+    raised = (value + (0.05, 0.1, 0.15, 0.2, 0.3)[severity - 1]).clamp(max=1)
+    # Hue and saturation stay where all channels grow alike; black becomes grey.
+    return torch.where(value > 0, x * raised / value.clamp(min=1e-8), raised)

@@ -1,0 +1,93 @@
+"""The table of datasets, and names with a path and options in them."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, get_type_hints
+from urllib.parse import parse_qsl
+
+import torch
+
+from classwise.errors import UserError, unknown
+from classwise.images import arrays, folders
+from classwise.images.labelled import SPLITS, Images
+from classwise.options import suits
+
+Reader = Callable[[str, int], Images]
+# Datasets whose name may go on with a path and options: folder:signs?size=64, tiny-imagenet:tiny20, imagenet?size=128.
+FAMILIES: dict[str, Callable[..., Images]] = {
+    "folder": folders.folder,
+    "tiny-imagenet": folders.tiny_imagenet,
+    "imagenet": folders.imagenet,
+}
+DATASETS: dict[str, Reader] = {
+    "digits": arrays.digits,
+    "mnist": arrays.mnist,
+    "fashion-mnist": arrays.fashion_mnist,
+    "svhn": arrays.svhn,
+    "cifar10": arrays.cifar10,
+    "cifar100": arrays.cifar100,
+    "stl10": arrays.stl10,
+    "tiny-imagenet": folders.tiny_imagenet,
+    "imagenet": folders.imagenet,
+}
+_FIXED = ("split", "seed", "path", "return")
+
+
+def reader(dataset: str) -> Reader:
+    """Return what reads a split of a dataset by its seed; a UserError names an unknown dataset or option of one.
+
+    dataset: a name of DATASETS, or one of FAMILIES with a path (`folder:PATH`) and options (`?size=64&skip-bad=1`).
+    """
+    if dataset in DATASETS:
+        return DATASETS[dataset]
+    name, _, asked = dataset.partition("?")
+    kind, _, path = name.partition(":")
+    if kind not in FAMILIES:
+        raise unknown("dataset", dataset, [*DATASETS, "folder:PATH"])
+    if kind == "folder" and not path:
+        raise UserError(f"dataset {dataset!r} names no folder; write folder:PATH, like folder:data/images/signs?size=64")
+    hints = {name.replace("_", "-"): hint for name, hint in get_type_hints(FAMILIES[kind]).items() if name not in _FIXED}
+    options: dict[str, object] = {"path": path} if path else {}
+    for option, value in parse_qsl(asked, keep_blank_values=True):
+        if option not in hints:
+            raise unknown(f"option of {kind}", option, hints)
+        options[option.replace("-", "_")] = _value(f"{kind}?{option}", value, hints[option])
+    return partial(FAMILIES[kind], **options)
+
+
+def _value(option: str, value: str, hint: Any) -> object:
+    """Return an option of a dataset as its function takes it; a UserError says what was expected."""
+    if hint is bool:
+        if value not in ("0", "1"):
+            raise UserError(f"{option}={value!r} must be 0 or 1")
+        return value == "1"
+    if suits(1, hint):
+        if not (value.isdigit() and int(value) > 0):
+            raise UserError(f"{option}={value!r} must be a whole number above 0")
+        return int(value)
+    return value
+
+
+def absolute(dataset: str) -> str:
+    """Return a dataset's name with the path in it, if any, made absolute, so that it means the same from any folder."""
+    name, mark, asked = dataset.partition("?")
+    kind, colon, path = name.partition(":")
+    return f"{kind}:{folders.place(path).resolve()}{mark}{asked}" if colon and kind in FAMILIES else dataset
+
+
+def load(dataset: str, split: str, seed: int = 0, device: torch.device | str = "cpu") -> Images:
+    """Return one split ("train", "valid" or "test") of a dataset as `seed` cuts it, on `device`."""
+    read = reader(dataset)
+    if split not in SPLITS:
+        raise unknown("split", split, SPLITS)
+    return peopled(read(split, seed), dataset, split).to(device)
+
+
+def peopled(images: Images, dataset: str, split: str) -> Images:
+    """Return the images of a split; a UserError names a class that has none, whose accuracy nobody could tell."""
+    sizes = images.labels.bincount(minlength=len(images.classes))
+    lacking = [name for name, size in zip(images.classes, sizes.tolist(), strict=True) if not size]
+    if lacking:
+        sentence = f"{dataset} has too few images of class {', '.join(lacking)} for the split {split!r}: none is left"
+        raise UserError(f"{sentence}, at least 1 is needed; leave the class out with classes=... or add images")
+    return images

@@ -1,0 +1,184 @@
+"""Datasets that are folders of image files: one's own, Tiny-ImageNet, ImageNet."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from classwise.errors import UserError
+from classwise.images import trees
+from classwise.images.labelled import Images
+from classwise.images.splitting import fold, held_out
+from classwise.images.trees import Size, Tree
+from classwise.places import images_folder
+
+# Files that name classes which are numbers of WordNet, as Tiny-ImageNet and ImageNet bring them.
+_NAMES = ("classes.txt", "words.txt", "LOC_synset_mapping.txt")
+# The subfolders of each split, the first that is there.
+_PARTS = {"train": ("train",), "valid": ("valid",), "test": ("test", "val")}
+
+
+def place(path: str) -> Path:
+    """Return the folder that a dataset's name gives: in CLASSWISE_IMAGES, else from the current folder."""
+    given = Path(path).expanduser()
+    inside = images_folder() / given
+    return next((found for found in (inside, given) if found.is_dir()), inside)
+
+
+def _shape(size: str | None, channels: int | None) -> Size:
+    """Return a form as it is written: "64" cuts out the middle square, "48x64" stretches to height x width."""
+    if channels not in (None, 1, 3):
+        raise UserError(f"channels={channels} cannot be had from images; write channels=1 or channels=3")
+    if size is None:
+        return Size(channels=channels)
+    parts = size.split("x")
+    if len(parts) > 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise UserError(f"size={size!r} is no size of images; write size=64, or size=48x64 for height x width")
+    height, width = int(parts[0]), int(parts[-1])
+    return Size(height, width, height if len(parts) == 1 else None, channels)
+
+
+def _named(root: Path, numbers: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of WordNet numbers from a file beside their folders, or torchvision's of ImageNet; else the numbers."""
+    names: dict[str, str] = {}
+    for file in (root / name for name in _NAMES):
+        if file.exists():
+            rows = (line.split(maxsplit=1) for line in file.read_text(encoding="utf-8").splitlines())
+            names = {row[0]: row[1].split(",")[0].strip() for row in rows if len(row) == 2}
+            break
+    else:
+        if len(numbers) == 1000:
+            from torchvision.models import ResNet50_Weights
+
+            names = dict(zip(numbers, ResNet50_Weights.DEFAULT.meta["categories"], strict=True))
+    told = [names.get(number, number) for number in numbers]
+    # ImageNet has two cranes and two maillots.
+    return tuple(f"{name} ({number})" if told.count(name) > 1 else name for name, number in zip(told, numbers, strict=True))
+
+
+def _cut(part: Callable[[str], Tree], form: Size, split: str, seed: int, *, least: int = 0, skip_bad: bool = False) -> Images:
+    """Return a split of a dataset whose training and test files lie apart; `valid` is drawn from `train`."""
+    of = part("test" if split == "test" else "train")
+    pixels, index = trees.pixels(of, form, skip_bad=skip_bad)
+    whole = Images(pixels, torch.tensor(of.labels)[index], index, of.classes)
+    if split == "test":
+        return whole
+    valid = held_out(whole.labels, seed, least)
+    return whole.take(valid if split == "valid" else ~valid)
+
+
+def _part(root: Path, split: str) -> Path | None:
+    """Return the folder of a split."""
+    return next((root / name for name in _PARTS[split] if (root / name).is_dir()), None)
+
+
+def folder(
+    split: str,
+    seed: int,
+    *,
+    path: str,
+    size: str | None = None,
+    channels: int | None = None,
+    skip_bad: bool = False,
+    whole: bool = False,
+) -> Images:
+    """Return images of a folder of one's own, with a subfolder for each class.
+
+    path: in CLASSWISE_IMAGES, or any. It holds train/ and test/ (or val/) with the same classes; `valid` is drawn from train/, at
+    least one image a class, unless valid/ is there. Or it holds the classes themselves, and `seed` cuts it into five stratified
+    folds as it does the digits; with `whole` all of it is `test`. size: "64" resizes the shorter side and cuts out the middle
+    square, "48x64" stretches to height x width; None where all images agree. channels: 1 or 3; None for grey if all images are.
+    Transparency is left out; sixteen bits become eight. skip_bad: leave out files that cannot be read.
+    """
+    root, form = place(path), _shape(size, channels)
+    if not root.is_dir():
+        raise UserError(
+            f"there is no folder {root}; expected one with train/ and test/, or with a folder of images for each class"
+        )
+    parts = {name: _part(root, name) for name in _PARTS}
+    if parts["train"] is None and parts["test"] is None:
+        pixels, index = trees.pixels(found := trees.tree(root), form, skip_bad=skip_bad)
+        images = Images(pixels, torch.tensor(found.labels)[index], index, found.classes)
+        if whole and split != "test":
+            raise UserError(f"all of {root} is test (whole=1): there is nothing to train on")
+        return images if whole else images.take(fold(images.labels, split, seed))
+    apart = parts["valid"] is not None
+
+    def part(name: str) -> Tree:
+        return _trees_agree(root, parts, name)
+
+    if split == "valid" and apart:
+        return _cut(lambda _: part("valid"), form, "test", seed, skip_bad=skip_bad)
+    if split == "train" and apart:
+        return _cut(lambda _: part("train"), form, "test", seed, skip_bad=skip_bad)
+    return _cut(part, form, split, seed, least=1, skip_bad=skip_bad)
+
+
+def _trees_agree(root: Path, parts: dict[str, Path | None], name: str) -> Tree:
+    """Return the files of a split; a UserError says that it is not there, or which classes another one has."""
+    own = parts[name]
+    if own is None:
+        raise UserError(f"{root} has no folder {' or '.join(_PARTS[name])}; put one there with a folder of images for each class")
+    found = trees.tree(own)
+    for other in parts.values():
+        if other is not None:
+            _check_classes(found, other)
+    return found
+
+
+def _check_classes(found: Tree, other: Path) -> None:
+    """Raise UserError where another split has other classes."""
+    differ = {folder.name for folder in trees.subfolders(other)} ^ set(found.classes)
+    if differ:
+        raise UserError(f"{found.root} and {other} differ in their classes: {', '.join(sorted(differ))} is in one of them only")
+
+
+def _wordnet(root: Path, what: str, split: str, advice: str) -> Tree:
+    """Return the files of a split of train/ and val/ by WordNet number, with the classes by name."""
+    part = root / ("val" if split == "test" else "train")
+    if not part.is_dir():
+        raise UserError(f"{what} needs {part}; {advice}")
+    table = root / "val" / "val_annotations.txt"
+    found = _annotated(root, part, table) if table.exists() and split == "test" else trees.tree(part)
+    other = root / ("train" if split == "test" else "val")
+    if other.is_dir() and not table.exists():
+        _check_classes(found, other)
+    return replace(found, classes=_named(root, found.classes))
+
+
+def _annotated(root: Path, part: Path, table: Path) -> Tree:
+    """Return the validation files of Tiny-ImageNet as it is published: one folder, and a table of what each image shows."""
+    rows = (line.split("\t") for line in table.read_text().splitlines())
+    pairs = [(part / "images" / row[0], row[1]) for row in rows if len(row) > 1]
+    shown = {number for _, number in pairs}
+    numbers = [folder.name for folder in trees.subfolders(root / "train")] if (root / "train").is_dir() else sorted(shown)
+    own = [(file, numbers.index(number)) for file, number in pairs if number in set(numbers) and file.exists()]
+    if not own:
+        raise UserError(f"none of the images that {table} tells of is in {part / 'images'}; unpack the whole archive")
+    own.sort(key=lambda pair: (pair[1], pair[0].name))
+    return Tree(part, tuple(file for file, _ in own), tuple(label for _, label in own), tuple(numbers))
+
+
+def tiny_imagenet(split: str, seed: int, *, path: str = "tiny-imagenet-200", skip_bad: bool = False) -> Images:
+    """Return Tiny-ImageNet (3x64x64; 500 training and 50 validation images a class, of which the latter test).
+
+    path: its folder in CLASSWISE_IMAGES, as published or with a folder for each class in val/ too; it may hold some of the 200
+    classes only. Classes are named by its words.txt or classes.txt. The seed decides which 2 % of the training images validate.
+    """
+    advice = "unpack tiny-imagenet-200.zip (cs231n.stanford.edu) into CLASSWISE_IMAGES, or write tiny-imagenet:FOLDER"
+    root = place(path)
+    return _cut(lambda name: _wordnet(root, "Tiny-ImageNet", name, advice), Size(64, 64, 64, 3), split, seed, skip_bad=skip_bad)
+
+
+def imagenet(split: str, seed: int, *, path: str = "imagenet", size: int = 224, skip_bad: bool = False) -> Images:
+    """Return ImageNet (3x224x224; 1,281,167 training images and 50,000 for validation, of which the latter test).
+
+    path: a folder in CLASSWISE_IMAGES, or any, with train/ and val/ and in each a folder of images for each WordNet number; val/
+    is enough to test. The shorter side is resized to 8/7 of `size` (256 for 224) and the middle cut out; 128, 224 and 288 are the
+    sizes of fast adversarial training (Wong 2020). Decoded once and mapped from the disk; training images are copied to memory.
+    """
+    advice = "put the folders of the ILSVRC 2012 archives there, one for each class, or write imagenet:FOLDER"
+    root = place(path)
+    form = Size(size, size, round(size * 256 / 224), 3)
+    return _cut(lambda name: _wordnet(root, "ImageNet", name, advice), form, split, seed, skip_bad=skip_bad)

@@ -1,0 +1,255 @@
+"""Datasets that are published as arrays: each is read from small files in its real format, written here."""
+
+import gzip
+import hashlib
+import os
+import pickle
+import struct
+
+import numpy as np
+import pytest
+import scipy.io
+import torch
+from torchvision import datasets
+
+from classwise import images
+from classwise.errors import UserError
+
+REAL = pytest.mark.skipif("CLASSWISE_IMAGES" not in os.environ, reason="CLASSWISE_IMAGES names no folder of real images")
+# Of each dataset: the class of torchvision, the shape of an image, how many classes.
+FORMS = {
+    "mnist": ("MNIST", (1, 28, 28), 10),
+    "fashion-mnist": ("FashionMNIST", (1, 28, 28), 10),
+    "svhn": ("SVHN", (3, 32, 32), 10),
+    "cifar10": ("CIFAR10", (3, 32, 32), 10),
+    "cifar100": ("CIFAR100", (3, 32, 32), 100),
+    "stl10": ("STL10", (3, 96, 96), 10),
+}
+COUNTS = {"train": 3, "test": 2}
+
+
+def md5(path):
+    return hashlib.md5(path.read_bytes()).hexdigest()
+
+
+def drawn(dataset, part):
+    """The images (n, channels, height, width) and labels of a part, a few of each class, in mixed order."""
+    _, shape, classes = FORMS[dataset]
+    draw = np.random.default_rng(len(part))
+    labels = draw.permutation(np.repeat(np.arange(classes), COUNTS[part]))
+    return draw.integers(0, 256, (len(labels), *shape), dtype=np.uint8), labels
+
+
+def write_idx(root, name, monkeypatch):
+    """Four gzipped idx files: a big-endian header of type, rank and sizes, then bytes."""
+    dataset = "mnist" if name == "MNIST" else "fashion-mnist"
+    raw, sums = root / name / "raw", []
+    raw.mkdir(parents=True)
+    for part, prefix in (("train", "train"), ("test", "t10k")):
+        pixels, labels = drawn(dataset, part)
+        for file, array in ((f"{prefix}-images-idx3-ubyte.gz", pixels[:, 0]), (f"{prefix}-labels-idx1-ubyte.gz", labels)):
+            head = struct.pack(f">4B{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
+            (raw / file).write_bytes(gzip.compress(head + array.astype(np.uint8).tobytes()))
+            sums.append((file, md5(raw / file)))
+    monkeypatch.setattr(getattr(datasets, name), "resources", sums)
+
+
+def write_svhn(root, name, monkeypatch):
+    """Matlab files of X (height, width, channels, n) and y (n, 1), in which the digit 0 is labelled 10."""
+    listed = dict(datasets.SVHN.split_list)
+    for part in COUNTS:
+        pixels, labels = drawn("svhn", part)
+        file = root / f"{part}_32x32.mat"
+        content = {"X": pixels.transpose(2, 3, 1, 0), "y": np.where(labels == 0, 10, labels)[:, None].astype(np.uint8)}
+        scipy.io.savemat(file, content, do_compression=True)
+        listed[part] = ["http://nowhere.invalid", file.name, md5(file)]
+    monkeypatch.setattr(datasets.SVHN, "split_list", listed)
+
+
+def write_cifar(root, name, monkeypatch):
+    """Pickled batches of rows of 3 x 1024 bytes, and the names of the classes."""
+    fine = name == "CIFAR100"
+    cls, folder = getattr(datasets, name), root / getattr(datasets, name).base_folder
+    folder.mkdir()
+    names = list(images.SUPERCLASSES["cifar100"]) if fine else list(images.SUPERCLASSES["cifar10"])
+    lists = {}
+    for part, files in (("train", ["train"] if fine else ["data_batch_1", "data_batch_2"]), ("test", [cls.test_list[0][0]])):
+        pixels, labels = drawn(name.lower(), part)
+        lists[part] = []
+        for file, rows, own in zip(files, np.array_split(pixels, len(files)), np.array_split(labels, len(files)), strict=True):
+            batch = {"data": rows.reshape(len(rows), -1), "fine_labels" if fine else "labels": own.tolist()}
+            (folder / file).write_bytes(pickle.dumps(batch))
+            lists[part].append([file, md5(folder / file)])
+    (folder / cls.meta["filename"]).write_bytes(pickle.dumps({cls.meta["key"]: names}))
+    monkeypatch.setattr(cls, "train_list", lists["train"])
+    monkeypatch.setattr(cls, "test_list", lists["test"])
+    monkeypatch.setattr(cls, "meta", cls.meta | {"md5": md5(folder / cls.meta["filename"])})
+
+
+def write_stl(root, name, monkeypatch):
+    """Raw bytes of images by column, and labels from 1 on."""
+    folder = root / datasets.STL10.base_folder
+    folder.mkdir()
+    lists = {}
+    for part in COUNTS:
+        pixels, labels = drawn("stl10", part)
+        (folder / f"{part}_X.bin").write_bytes(pixels.transpose(0, 1, 3, 2).tobytes())
+        (folder / f"{part}_y.bin").write_bytes((labels + 1).astype(np.uint8).tobytes())
+        lists[part] = [[f"{part}_{kind}.bin", md5(folder / f"{part}_{kind}.bin")] for kind in "Xy"]
+    (folder / "unlabeled_X.bin").write_bytes(b"")
+    monkeypatch.setattr(datasets.STL10, "train_list", [*lists["train"], ["unlabeled_X.bin", md5(folder / "unlabeled_X.bin")]])
+    monkeypatch.setattr(datasets.STL10, "test_list", lists["test"])
+
+
+WRITERS = {"MNIST": write_idx, "FashionMNIST": write_idx, "SVHN": write_svhn, "CIFAR10": write_cifar, "CIFAR100": write_cifar}
+WRITERS |= {"STL10": write_stl}
+
+
+def no_network(*_, **__):
+    raise OSError("no network")
+
+
+@pytest.fixture
+def alone(tmp_path, monkeypatch):
+    """A folder of images of the test's own, and no network."""
+    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
+    monkeypatch.setattr("urllib.request.urlopen", no_network)
+    return tmp_path
+
+
+@pytest.mark.parametrize("dataset", FORMS)
+def test_small_files_in_the_real_format_are_read(alone, monkeypatch, dataset):
+    name, _, classes = FORMS[dataset]
+    WRITERS[name](alone, name, monkeypatch)
+    for part in COUNTS:
+        pixels, labels = drawn(dataset, part)
+        found = images.DATASETS[dataset](part, 0)
+        assert torch.equal(found.pixels, torch.from_numpy(pixels)[found.index])
+        assert torch.equal(found.labels, torch.from_numpy(labels)[found.index])
+        # A fiftieth of three is none: all of the training images are left.
+        assert len(found) == classes * COUNTS[part]
+        assert len(set(found.classes)) == classes
+
+
+@pytest.mark.parametrize("dataset", FORMS)
+def test_classes_have_names(alone, monkeypatch, dataset):
+    WRITERS[FORMS[dataset][0]](alone, FORMS[dataset][0], monkeypatch)
+    names = images.DATASETS[dataset]("test", 0).classes
+    told = {"mnist": (0, "0"), "fashion-mnist": (9, "Ankle boot"), "svhn": (8, "8"), "cifar10": (1, "automobile")}
+    place, name = (told | {"cifar100": (7, "beetle"), "stl10": (7, "monkey")})[dataset]
+    assert names[place] == name
+    if dataset in images.SUPERCLASSES:
+        assert list(images.superclasses(dataset)) == list(names)
+
+
+@pytest.mark.parametrize("dataset", FORMS)
+def test_files_that_are_not_there_are_asked_for(alone, dataset):
+    with pytest.raises(UserError, match=r" is not in .* and cannot be downloaded .*; put .* there, or set CLASSWISE_IMAGES"):
+        images.load(dataset, "test")
+
+
+@pytest.mark.parametrize("dataset", [name for name in FORMS if "mnist" not in name])
+def test_a_file_with_another_md5_is_named_and_not_unpickled(alone, monkeypatch, dataset):
+    name = FORMS[dataset][0]
+    WRITERS[name](alone, name, monkeypatch)
+    files = {"SVHN": "train_32x32.mat", "CIFAR10": "data_batch_1", "CIFAR100": "train", "STL10": "train_X.bin"}
+    first = next(alone.rglob(files[name]))
+    first.write_bytes(first.read_bytes() + b"\0")
+    monkeypatch.setattr(pickle, "load", lambda *_, **__: pytest.fail("unpickled"))
+    with pytest.raises(UserError, match=rf"incomplete or damaged .*{first.name} has another md5 than published; put .* again"):
+        images.load(dataset, "train")
+    first.unlink()
+    with pytest.raises(UserError, match=rf"incomplete or damaged .*{first.name} is missing"):
+        images.load(dataset, "train")
+
+
+def test_an_idx_file_that_is_cut_short_is_named(alone, monkeypatch):
+    write_idx(alone, "MNIST", monkeypatch)
+    images.DATASETS["mnist"]("test", 0)
+    file = alone / "MNIST" / "raw" / "train-images-idx3-ubyte"
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(UserError, match=r"MNIST in .* is incomplete or damaged"):
+        images.load("mnist", "train")
+
+
+def test_superclasses_cover_every_class_once():
+    assert {name: len(set(images.superclasses(name).values())) for name in images.SUPERCLASSES} == {
+        "cifar10": 2,
+        "stl10": 2,
+        "cifar100": 20,
+    }
+    assert len(images.superclasses("cifar100")) == 100
+    groups = list(images.superclasses("cifar100").values())
+    assert {groups.count(group) for group in groups} == {5}
+    # Tian 2021, Table 2.
+    for dataset, transport in (("cifar10", [0, 1, 8, 9]), ("stl10", [0, 2, 8, 9])):
+        kinds = images.superclasses(dataset).values()
+        assert [number for number, kind in enumerate(kinds) if kind == "transport"] == transport
+    with pytest.raises(UserError, match="'digits' has no superclasses; those that do: cifar10, stl10, cifar100"):
+        images.superclasses("digits")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "says"),
+    [
+        ("cifar-10", "did you mean 'cifar10'.*folder:PATH"),
+        ("folder", "names no folder; write folder:PATH"),
+        ("folders:x", "unknown dataset 'folders:x'"),
+        ("folder:x?sise=3", "unknown option of folder 'sise' .did you mean 'size'"),
+        ("folder:x?skip-bad=yes", "skip-bad='yes' must be 0 or 1"),
+        ("folder:x?size=big", "size='big' is no size of images; write size=64, or size=48x64"),
+        ("folder:x?channels=2", "channels=2 cannot be had"),
+        ("imagenet?size=0", "size='0' must be a whole number above 0"),
+        ("folder:x", "there is no folder .*x; expected one with train/ and test/"),
+        ("tiny-imagenet", "Tiny-ImageNet needs .*tiny-imagenet-200/val; unpack tiny-imagenet-200.zip"),
+        ("imagenet", "ImageNet needs .*imagenet/val; put the folders"),
+    ],
+)
+def test_slips_in_a_name_are_named(alone, dataset, says):
+    with pytest.raises(UserError, match=says):
+        images.load(dataset, "test")
+
+
+def test_names_are_checked_without_reading_images():
+    assert images.reader("folder:/nowhere?size=48x64&skip-bad=1")
+    assert images.reader("digits") is images.DATASETS["digits"]
+
+
+def test_a_name_with_a_path_means_the_same_from_anywhere(alone, monkeypatch):
+    (alone / "signs").mkdir()
+    assert images.absolute("folder:signs?size=3") == f"folder:{alone / 'signs'}?size=3"
+    assert images.absolute("cifar10") == "cifar10"
+    assert images.absolute("imagenet?size=128") == "imagenet?size=128"
+
+
+SIZES = {"mnist": ((1, 28, 28), 60_000, 10_000, 0.02), "cifar10": ((3, 32, 32), 50_000, 10_000, 0.02)}
+SIZES |= {"tiny-imagenet:tiny20": ((3, 64, 64), 10_000, 1_000, 0.02)}
+
+
+@REAL
+@pytest.mark.parametrize("dataset", SIZES)
+def test_the_real_files_are_read_whole(dataset):
+    shape, train, test, share = SIZES[dataset]
+    parts = {split: images.load(dataset, split) for split in images.SPLITS}
+    assert {part.shape for part in parts.values()} == {shape}
+    assert len(parts["train"]) + len(parts["valid"]) == train
+    assert len(parts["test"]) == test
+    assert torch.cat([parts["train"].index, parts["valid"].index]).sort().values.tolist() == list(range(train))
+    shares = parts["valid"].labels.bincount() / (parts["train"].labels.bincount() + parts["valid"].labels.bincount())
+    assert shares.tolist() == pytest.approx([share] * len(parts["test"].classes), abs=2e-4)
+    assert images.load(dataset, "valid", seed=1).index.tolist() != parts["valid"].index.tolist()
+
+
+@REAL
+def test_the_classes_of_cifar10_are_those_of_the_papers():
+    test = images.load("cifar10", "test")
+    assert test.classes == tuple(images.superclasses("cifar10"))
+    assert test.labels[:4].tolist() == [3, 8, 8, 0]  # cat, ship, ship, airplane: the first four test images
+
+
+@REAL
+def test_the_classes_of_tiny_imagenet_have_their_names():
+    test = images.load("tiny-imagenet:tiny20", "test")
+    assert len(set(test.classes)) == 20
+    assert test.classes[:2] == ("bullfrog", "tailed_frog")
+    assert test.labels.bincount().tolist() == [50] * 20

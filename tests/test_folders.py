@@ -1,0 +1,348 @@
+"""Folders of image files: one's own, Tiny-ImageNet, ImageNet; decoded once, never silently short of an image."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from classwise import images
+from classwise.errors import UserError
+from classwise.images import kept, trees
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A folder of images of the test's own."""
+    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
+    return tmp_path
+
+
+def picture(seed, size=(12, 12), channels=3):
+    draw = np.random.default_rng(seed)
+    return draw.integers(0, 256, (*size, channels) if channels > 1 else size, dtype=np.uint8)
+
+
+def put(path, pixels, **how):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path, **how)
+
+
+def signs(root, counts=(("go", 6), ("stop", 5)), parts=("",), **form):
+    """PNG files that tell their class and number by their pixels."""
+    for part in parts:
+        for label, (name, count) in enumerate(counts):
+            for number in range(count):
+                put(root / part / name / f"{number}.png", picture(100 * label + number + 1000 * (part == "valid"), **form))
+
+
+def cache(home):
+    return sorted((home / kept.FOLDER).glob("*.npy"))
+
+
+def test_a_folder_with_train_and_test_is_read(home):
+    signs(home / "signs", parts=("train", "test"))
+    parts = {split: images.load("folder:signs", split) for split in images.SPLITS}
+    assert {split: len(part) for split, part in parts.items()} == {"train": 9, "valid": 2, "test": 11}
+    assert parts["valid"].labels.tolist() == [0, 1]
+    assert torch.cat([parts["train"].index, parts["valid"].index]).sort().values.tolist() == list(range(11))
+    assert parts["test"].classes == ("go", "stop")
+    assert parts["test"].pixels[7].permute(1, 2, 0).numpy().tolist() == picture(101).tolist()
+    assert images.load(f"folder:{home / 'signs'}", "test").pixels.equal(parts["test"].pixels)
+    valids = {tuple(images.load("folder:signs", "valid", seed).index.tolist()) for seed in range(5)}
+    assert len(valids) > 1
+
+
+def test_a_valid_folder_is_used_where_there_is_one(home):
+    signs(home / "signs", parts=("train", "test", "valid"))
+    found = {split: images.load("folder:signs", split) for split in images.SPLITS}
+    assert {split: len(part) for split, part in found.items()} == {"train": 11, "valid": 11, "test": 11}
+    assert not torch.equal(found["train"].pixels, found["valid"].pixels)
+
+
+def test_one_folder_is_cut_into_five_by_the_seed(home):
+    signs(home / "signs", (("go", 10), ("stop", 5)))
+    tests = [images.load("folder:signs", "test", seed) for seed in range(5)]
+    assert torch.cat([test.index for test in tests]).sort().values.tolist() == list(range(15))
+    assert all(test.labels.bincount().tolist() == [2, 1] for test in tests)
+    parts = [images.load("folder:signs", split, 3).index for split in images.SPLITS]
+    assert torch.cat(parts).sort().values.tolist() == list(range(15))
+    assert len(images.load("folder:signs?whole=1", "test")) == 15
+    with pytest.raises(UserError, match=r"all of .*signs is test .whole=1.: there is nothing to train on"):
+        images.load("folder:signs?whole=1", "train")
+    shutil.rmtree(home / "signs" / "stop")
+    signs(home / "signs", (("go", 10), ("stop", 4)))
+    with pytest.raises(UserError, match="each class needs at least 5 images, one has 4"):
+        images.load("folder:signs", "test")
+
+
+def test_any_format_and_depth_become_eight_bits_in_colour(home):
+    """A palette, transparency, sixteen bits, a bitmap, a subfolder; a text file and hidden ones are no images."""
+    root, colour, grey = home / "signs" / "test", picture(1), picture(2, channels=1)
+    put(root / "a" / "1.bmp", colour)
+    put(root / "a" / "deeper" / "2.webp", colour, lossless=True)
+    put(root / "a" / "3.tiff", grey)
+    put(root / "b" / "1.png", np.dstack([colour, picture(3, channels=1)]))
+    put(root / "b" / "2.png", grey.astype(np.uint16) * 257)
+    put(root / "b" / "3.gif", np.full((12, 12), 7, np.uint8))
+    (root / "b" / "notes.txt").write_text("none")
+    (root / "b" / ".hidden.png").write_bytes(b"none")
+    (root / ".checkpoints").mkdir()
+    found = images.load("folder:signs", "test")
+    assert found.labels.tolist() == [0, 0, 0, 1, 1, 1]
+    by_name = dict(zip(("bmp", "tiff", "webp", "rgba", "deep", "gif"), found.pixels.permute(0, 2, 3, 1).numpy(), strict=True))
+    for name in ("bmp", "webp", "rgba"):
+        assert np.array_equal(by_name[name], colour), name
+    for name in ("tiff", "deep"):
+        assert np.array_equal(by_name[name], np.dstack([grey] * 3)), name
+    assert (by_name["gif"] == 7).all()
+
+
+def test_grey_images_have_one_channel_unless_told(home):
+    signs(home / "signs", parts=("test",), channels=1)
+    assert images.load("folder:signs", "test").shape == (1, 12, 12)
+    assert images.load("folder:signs?channels=3", "test").shape == (3, 12, 12)
+    signs(home / "colour", parts=("test",))
+    told = Image.fromarray(picture(0)).convert("L")
+    assert np.array_equal(images.load("folder:colour?channels=1", "test").pixels[0, 0], np.asarray(told))
+
+
+def test_images_are_resized_as_told(home):
+    signs(home / "signs", parts=("test",), size=(20, 10))
+    assert images.load("folder:signs", "test").shape == (3, 20, 10)
+    middle = images.load("folder:signs?size=10", "test").pixels[0].permute(1, 2, 0).numpy()
+    assert np.array_equal(middle, picture(0, (20, 10))[5:15])
+    stretched = images.load("folder:signs?size=8x6", "test")
+    assert stretched.shape == (3, 8, 6)
+    told = Image.fromarray(picture(0, (20, 10))).resize((6, 8), Image.Resampling.BILINEAR)
+    assert np.array_equal(stretched.pixels[0].permute(1, 2, 0), np.asarray(told))
+
+
+def test_images_of_mixed_size_are_named_unless_resized(home):
+    signs(home / "signs", parts=("test",))
+    put(home / "signs" / "test" / "stop" / "wide.png", picture(0, (12, 20)))
+    with pytest.raises(UserError, match=r"differ in size \(go/0.png 12 x 12, stop/wide.png 12 x 20\); resize them with .size=64"):
+        images.load("folder:signs", "test")
+    assert images.load("folder:signs?size=8", "test").shape == (3, 8, 8)
+
+
+def test_files_that_cannot_be_read_are_counted_named_and_skipped_only_when_told(home):
+    signs(home / "signs", parts=("test",))
+    root = home / "signs" / "test"
+    (root / "go" / "2.png").write_bytes(b"no image at all")
+    whole = (root / "stop" / "1.png").read_bytes()
+    (root / "stop" / "1.png").write_bytes(whole[: len(whole) // 2])
+    for _ in range(2):  # decoded, then from what was kept
+        with pytest.raises(
+            UserError, match=r"2 of 11 image files in .* cannot be read: go/2.png \(no image\); stop/1.png .*skip-bad"
+        ):
+            images.load("folder:signs", "test")
+    found = images.load("folder:signs?skip-bad=1", "test")
+    assert found.index.tolist() == [0, 1, 3, 4, 5, 6, 8, 9, 10]
+    assert found.labels.tolist() == [0] * 5 + [1] * 4
+    assert found.pixels[2].permute(1, 2, 0).numpy().tolist() == picture(3).tolist()
+
+
+def test_no_program_is_run_for_a_file_of_postscript(home, monkeypatch):
+    """PIL would hand it to Ghostscript, whatever its name ends in."""
+    signs(home / "signs", parts=("test",))
+    (home / "signs" / "test" / "go" / "1.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 12 12\nshowpage\n")
+    monkeypatch.setattr("subprocess.check_call", lambda *_, **__: pytest.fail("a program was run"))
+    with pytest.raises(UserError, match=r"1 of 11 image files .* go/1.png \(no image\)"):
+        images.load("folder:signs", "test")
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda root: (root / "test" / "yield").mkdir(), "the class folder yield in .*test holds no image; put images there"),
+        (lambda root: shutil.rmtree(root / "test" / "stop"), "holds the folder go, expected .* at least two classes"),
+        (lambda root: [shutil.rmtree(path) for path in (root / "test").iterdir()], "holds no folder, expected"),
+        (lambda root: (root / "train" / "stop").rename(root / "train" / "halt"), "differ in their classes: halt, stop is in one"),
+    ],
+)
+def test_folders_that_do_not_fit_are_named(home, damage, says):
+    signs(home / "signs", parts=("train", "test"))
+    damage(home / "signs")
+    with pytest.raises(UserError, match=says):
+        images.load("folder:signs", "test")
+
+
+def test_a_split_that_is_not_there_is_named(home):
+    signs(home / "signs", parts=("test",))
+    with pytest.raises(UserError, match="signs has no folder train; put one there"):
+        images.load("folder:signs", "train")
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """Counts the files that are decoded."""
+    seen, own = [], trees._one
+    monkeypatch.setattr(trees, "_one", lambda file, size: (seen.append(file), own(file, size))[1])
+    return seen
+
+
+def test_files_are_decoded_once(home, decoded):
+    signs(home / "signs", parts=("test",))
+    first = images.load("folder:signs", "test").pixels
+    assert len(decoded) == 11
+    assert torch.equal(images.load("folder:signs", "test").pixels, first)
+    assert len(decoded) == 11
+    images.load("folder:signs?size=8", "test")
+    assert torch.equal(images.load("folder:signs", "test").pixels, first)
+    assert len(decoded) == 22, "another size is kept beside the first"
+
+
+@pytest.mark.parametrize("change", ["changed", "added", "removed"])
+def test_what_was_kept_of_other_files_is_made_anew(home, decoded, change):
+    signs(home / "signs", parts=("test",))
+    images.load("folder:signs", "test")
+    file = home / "signs" / "test" / "go" / "5.png"
+    if change == "removed":
+        file.unlink()
+    else:
+        put(file if change == "changed" else file.with_name("6.png"), picture(999))
+    found = images.load("folder:signs", "test")
+    assert len(found) == {"changed": 11, "added": 12, "removed": 10}[change]
+    if change != "removed":
+        assert found.pixels[5 + (change == "added")].permute(1, 2, 0).numpy().tolist() == picture(999).tolist()
+    assert len(cache(home / "signs")) == 1
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("damage", ["short", "bits", "told"])
+def test_a_damaged_cache_is_made_anew(home, decoded, monkeypatch, damage, large):
+    """Cut short, one byte changed, or without what is told of it; of mapped arrays only the length is checked."""
+    if large:
+        monkeypatch.setattr(kept, "LARGE", 100)
+    signs(home / "signs", parts=("test",))
+    first = images.load("folder:signs", "test").pixels.clone()
+    (file,) = cache(home / "signs")
+    content = bytearray(file.read_bytes())
+    if damage == "short":
+        file.write_bytes(content[:-5])
+    elif damage == "bits":
+        content[-5] ^= 255
+        file.write_bytes(content)
+    else:
+        file.with_suffix(".json").write_text(json.dumps({"crc32": 1}))
+    found = images.load("folder:signs", "test").pixels
+    assert torch.equal(found, first) == (not (large and damage == "bits"))
+    assert len(decoded) == (11 if large and damage == "bits" else 22)
+
+
+def test_large_arrays_are_mapped_and_never_written_to(home, monkeypatch):
+    monkeypatch.setattr(kept, "LARGE", 100)
+    signs(home / "signs", parts=("test",))
+    found = images.load("folder:signs", "test")
+    (file,) = cache(home / "signs")
+    before = file.read_bytes()
+    found.pixels[:] = 0
+    assert file.read_bytes() == before
+    assert isinstance(kept._read(file)[0], np.memmap)
+
+
+def test_a_folder_that_cannot_be_written_is_read_all_the_same(home, decoded, monkeypatch):
+    signs(home / "signs", parts=("test",))
+
+    def refuse(*_, **__):
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(kept, "_write", refuse)
+    assert len(images.load("folder:signs", "test")) == 11
+    assert len(images.load("folder:signs", "test")) == 11
+    assert len(decoded) == 22
+
+
+def test_a_kill_while_writing_leaves_nothing_that_is_read(home, decoded, monkeypatch):
+    signs(home / "signs", parts=("test",))
+    own = kept.Making.parts
+
+    def killed(self):
+        yield from own(self)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kept.Making, "parts", killed)
+        with pytest.raises(KeyboardInterrupt):
+            images.load("folder:signs", "test")
+    assert not cache(home / "signs")
+    assert len(images.load("folder:signs", "test")) == 11
+
+
+WNIDS = {"n01443537": "goldfish", "n01629819": "European fire salamander", "n02058221": "albatross"}
+
+
+def tiny(root, published, count=3):
+    """Tiny-ImageNet with three classes: as it is published, or with a folder for each class in val/."""
+    for number, wnid in enumerate(WNIDS):
+        for place in range(count):
+            own = root / "train" / wnid / "images" if published else root / "train" / wnid
+            put(own / f"{wnid}_{place}.JPEG", picture(number, (64, 64), 1 if place == 2 else 3))
+    rows = []
+    for place in range(6):
+        wnid = list(WNIDS)[place % 3]
+        put(root / "val" / ("images" if published else wnid) / f"val_{place}.JPEG", picture(50 + place % 3, (64, 64)))
+        rows.append(f"val_{place}.JPEG\t{wnid}\t0\t32\t44\t62\n")
+    if published:
+        (root / "val" / "val_annotations.txt").write_text("".join(rows))
+        (root / "words.txt").write_text(
+            "n00001740\tentity\n" + "".join(f"{wnid}\t{name}, other\n" for wnid, name in WNIDS.items())
+        )
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_tiny_imagenet_is_read_in_either_layout(home, published):
+    root = home / ("tiny-imagenet-200" if published else "three")
+    tiny(root, published)
+    name = "tiny-imagenet" if published else "tiny-imagenet:three"
+    train, test = images.load(name, "train"), images.load(name, "test")
+    assert train.shape == test.shape == (3, 64, 64)
+    assert train.labels.tolist() == [0] * 3 + [1] * 3 + [2] * 3
+    assert test.labels.tolist() == [0, 0, 1, 1, 2, 2]
+    assert test.classes == train.classes == (tuple(WNIDS.values()) if published else tuple(WNIDS))
+    # The same picture for each image of a class.
+    assert [int((test.pixels[2 * label].int() - test.pixels[2 * label + 1].int()).abs().max()) for label in range(3)] == [0] * 3
+    decoded = np.asarray(Image.open(next((root / "val").rglob("val_1.JPEG"))))
+    assert np.array_equal(test.pixels[2].permute(1, 2, 0), decoded)
+
+
+def test_classes_of_train_and_val_must_agree(home):
+    tiny(home / "three", published=False)
+    shutil.rmtree(home / "three" / "train" / "n01443537")
+    with pytest.raises(UserError, match=r"differ in their classes: n01443537 is in one of them only"):
+        images.load("tiny-imagenet:three", "test")
+
+
+def test_tiny_imagenet_without_its_validation_images_is_named(home):
+    tiny(home / "tiny-imagenet-200", published=True)
+    shutil.rmtree(home / "tiny-imagenet-200" / "val" / "images")
+    with pytest.raises(UserError, match=r"none of the images that .*val_annotations.txt tells of is in .*; unpack the whole"):
+        images.load("tiny-imagenet", "test")
+
+
+def test_imagenet_is_resized_and_cut_as_it_is_evaluated(home):
+    from torchvision.transforms import v2
+
+    wnids = ("n02012849", "n03126707", "n02123045")
+    for number, wnid in enumerate(wnids):
+        put(home / "imagenet" / "val" / wnid / "ILSVRC2012_val_1.JPEG", picture(number, (300, 400)))
+    (home / "imagenet" / "LOC_synset_mapping.txt").write_text("n02012849 crane\nn02123045 tabby, tabby cat\nn03126707 crane\n")
+    found = images.load("imagenet", "test")
+    assert found.classes == ("crane (n02012849)", "tabby", "crane (n03126707)")
+    evaluated = v2.Compose([v2.Resize(256), v2.CenterCrop(224)])
+    told = evaluated(Image.open(home / "imagenet" / "val" / "n02123045" / "ILSVRC2012_val_1.JPEG"))
+    assert np.array_equal(found.pixels[1].permute(1, 2, 0), np.asarray(told))
+    assert images.load("imagenet?size=128", "test").shape == (3, 128, 128)
+    with pytest.raises(UserError, match=r"ImageNet needs .*train; put the folders"):
+        images.load("imagenet", "train")
+
+
+def test_a_thousand_wordnet_numbers_have_torchvisions_names(home):
+    from classwise.images.folders import _named
+
+    names = _named(home, [f"n{number:08}" for number in range(1000)])
+    assert names[0] == "tench"
+    assert len(set(names)) == 1000
