@@ -4,6 +4,8 @@
     outcomes(specs, evaluations)    one Dataset of what is answered for each image
     examples(spec, evaluation)      a few images with their attacked forms
     attacker(spec, evaluation)      a function that attacks chosen images now
+    audit(weights, ...)             somebody's network, to be asked in place of a spec
+    features(subject)               where a network puts each class, for a spec or an audit
     summary(specs, evaluations, data)   what was run, asked and found where
     doubts(data)                        what speaks against believing them
     sources(data)                   where the numbers of a Dataset come from
@@ -16,5 +18,6 @@ run wait for each other.
 
 from classwise.run.chapters import recorded
 from classwise.run.collect import attacker, doubts, examples, history, outcomes, sources, summary
+from classwise.run.subject import audit, features
 
-__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "recorded", "sources", "summary"]
+__all__ = ["attacker", "audit", "doubts", "examples", "features", "history", "outcomes", "recorded", "sources", "summary"]
