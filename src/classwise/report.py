@@ -19,6 +19,8 @@ from classwise.audits import Audit, critical
 _NEAR = 0.1
 # And to count its classes in another order, where that would make up for so many points.
 _REORDERED = 5.0
+# The attacks after which little is left to find.
+_THOROUGH = ("strong", "autoattack")
 # So many classes fit a chart.
 MOST = 20
 
@@ -79,13 +81,21 @@ def summary(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = No
     worst = notable(robust, most=3)
     said = "; ".join(f"**{label}** {_of_class(robust, label)}" for label in worst)
     lines.append(f"**Weakest classes.** {said}.")
-    low, value, high = intervals.bootstrap(robust, metrics.mcd).values
+    low, value, high = intervals.bootstrap(robust, metrics.mcd, draws=draws(robust)).values
     best = metrics.accuracy(robust).idxmax("label").item()
     lines.append(
         f"**Spread.** Between the best class ({best}) and the worst lie {value:.0f} points under attack (95 %: {low:.0f} to "
         f"{high:.0f}); without an attack {float(metrics.mcd(clean)):.0f}."
     )
-    return "\n".join(f"- {line}" for line in lines + [f"**Beware.** {one}" for one in warnings(clean)])
+    beware = warnings(clean)
+    if audit.attack not in _THOROUGH:
+        beware.append(f"{audit.attack} is a quick look: `--attack strong` may break more images than it does.")
+    return "\n".join(f"- {line}" for line in lines + [f"**Beware.** {one}" for one in beware])
+
+
+def draws(count: xr.DataArray) -> int:
+    """Return how often a bootstrap draws: the more classes, the fewer, since each draw is a whole matrix."""
+    return int(min(2000, max(200, 50_000_000 // count.sizes["label"] ** 2)))
 
 
 def sample(audit: Audit, count: xr.DataArray) -> str:
@@ -167,7 +177,7 @@ def closest(cosine: xr.DataArray, robust: xr.DataArray, layer: str) -> str:
     near = cosine.transpose("label", "other").values[one, other]
     first = [(names[one[place]], names[other[place]], near[place]) for place in np.argsort(-near)[:3]]
     said = "; ".join(f"{left} and {right} ({value:.2f})" for left, right, value in first)
-    rank, p = intervals.alike_and_mistaken(cosine, robust)
+    rank, p = intervals.alike_and_mistaken(cosine, robust, draws(robust))
     linked = (
         "" if np.isnan(rank) else f" Pairs that lie closer are mistaken more by a rank correlation of {rank:.2f} ({_chance(p)})."
     )

@@ -54,6 +54,8 @@ def state(path: Path) -> dict[str, Tensor]:
 def network(audit: Audit) -> nn.Module:
     """Return the network of an audit in eval mode, on the device; a UserError where it cannot answer a few of the images."""
     given = state(Path(audit.weights))
+    if digest(Path(audit.weights)) != audit.sha256:
+        raise UserError(f"{audit.weights} has changed since the audit began; begin it anew")
     shown = images.load(audit.dataset, "test", audit.seed)
     model = _theirs(audit, given) if ":" in audit.model else _ours(audit, given, shown)
     model = model.eval().to(device())

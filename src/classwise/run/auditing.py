@@ -8,7 +8,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from classwise import attacks, images, models
 from classwise.audits import Audit, critical
-from classwise.errors import unknown
+from classwise.errors import UserError, unknown
 from classwise.images import Images
 from classwise.run import collect, compute, questions, store, subject
 from classwise.spec import Evaluation
@@ -23,6 +23,8 @@ def check(audit: Audit, marked: Sequence[str] = ()) -> None:
         raise unknown("model", audit.model, [*models.MODELS, "my_module:function"])
     if not audit.dataset.startswith("folder:") and audit.dataset not in images.DATASETS:
         raise unknown("dataset", audit.dataset, images.DATASETS)
+    if audit.skip_bad and not audit.dataset.startswith("folder:"):
+        raise UserError(f"--skip-bad is for images of your own, folder:PATH; {audit.dataset} has no bad ones")
     attacks.build(audit.attack)
     for evaluation in (*audit.evaluations, *audit.curve[:1]):
         compute.check_evaluation(evaluation, audit)
