@@ -179,7 +179,9 @@ def closest(cosine: xr.DataArray, robust: xr.DataArray, layer: str) -> str:
     said = "; ".join(f"{left} and {right} ({value:.2f})" for left, right, value in first)
     rank, p = intervals.alike_and_mistaken(cosine, robust, draws(robust))
     linked = (
-        "" if np.isnan(rank) else f" Pairs that lie closer are mistaken more by a rank correlation of {rank:.2f} ({_chance(p)})."
+        ""
+        if np.isnan(rank)
+        else f" Lying close and being mistaken go together by a rank correlation of {rank:.2f} ({_chance(p)})."
     )
     from_where = "" if layer == "penultimate" else " The network shows no penultimate layer: its logits were compared."
     return f"**Closest together:** {said}.{linked}{from_where}"
