@@ -5,7 +5,7 @@ import pytest
 import vl_convert
 import xarray as xr
 
-from classwise import charts, metrics, panels, results
+from classwise import charts, intervals, metrics, panels, results
 
 
 @pytest.fixture(autouse=True)
@@ -43,3 +43,13 @@ def test_the_last_epoch_is_a_row_for_each_defence(history):
     weight = history["weight"].isel(epoch=-1).sel(defence="pgd-at", label="3")
     assert table.loc["pgd-at", "3"] == f"{float(weight):.2f}"
     assert panels.last(history["weight"].sel(defence=[])).shape == (0, 10)
+
+
+def test_the_forest_keeps_the_order_and_draws_every_interval_round_its_dot():
+    count = metrics.counts(results.mock("outcomes 1", classes=("stop", "yield", "speed"))).expand_dims(attack=["clean", "pgd-20"])
+    count = count.sel(label=["yield", "stop"])
+    rates, bounds = metrics.accuracy(count), intervals.wilson(count)
+    table = panels.forest(rates, bounds).data
+    assert len(table) == 4
+    assert ((table["low"] < table["value"]) & (table["value"] < table["high"])).all()
+    assert panels.forest(rates, bounds).to_dict()["layer"][0]["encoding"]["y"]["sort"] == ["yield", "stop"]
