@@ -74,12 +74,14 @@ def test_a_picture_holds_the_pixels():
 
 
 def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
-    rows = pd.DataFrame(explore._pictures(results.mock("examples 1", per_class=2), "trades"))
+    rows = pd.DataFrame(explore.pictures(results.mock("examples 1", per_class=2), "trades"))
     assert len(rows) == 10 * 2 * 3
     assert set(rows["form"]) == {"clean", "perturbation", "attacked"}
     assert rows[rows["form"] == "clean"]["said"].str.endswith("%").all()
-    chart = explore.gallery({"trades": results.mock("examples 1", per_class=2)}, live=False).to_dict()
-    assert {param["name"] for param in chart["params"] if "bind" in param} == {"gallery_class", "gallery_defence"}
+    given = {name: results.mock("examples 1", per_class=2) for name in ("trades", "standard")}
+    for number, bound in ((2, {"gallery_class", "gallery_defence"}), (1, {"gallery_class"})):
+        chart = explore.gallery(dict(list(given.items())[:number]), live=False).to_dict()
+        assert {param["name"] for param in chart["params"] if "bind" in param} == bound
 
 
 def test_attacking_now_takes_the_chosen_network_once(history):

@@ -80,7 +80,7 @@ def test_a_run_that_fails_is_exit_code_1(data, monkeypatch, capsys):
 
 def test_the_module_is_the_command():
     done = subprocess.run([sys.executable, "-m", "classwise", "--help"], capture_output=True, text=True, check=True)
-    for name in ("run", "list", "show", "render", "record", "import", "book", "serve"):
+    for name in ("run", "list", "show", "render", "audit", "record", "import", "book", "serve"):
         assert name in done.stdout
 
 

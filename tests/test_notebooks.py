@@ -38,7 +38,8 @@ def test_notebooks_are_stored_without_outputs(notebook):
 def test_cells_are_short_and_hold_no_functions_and_no_torch(notebook):
     assert 18 <= len(notebook.cells) <= 34
     for cell in code(notebook):
-        assert len(cell.source.splitlines()) <= 6, cell.source
+        most = 16 if "parameters" in cell.metadata.get("tags", []) else 6
+        assert len(cell.source.splitlines()) <= most, cell.source
         for node in ast.walk(ast.parse(cell.source)):
             assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda), cell.source
             assert not (isinstance(node, ast.Import | ast.ImportFrom) and "torch" in ast.unparse(node)), cell.source

@@ -56,3 +56,13 @@ def test_ranked_sorts_by_the_first_measure_in_the_last_series(history):
     # A dot and an interval for every defence under every attack in each of the three panels.
     for mark in ("point", "rule mark"):
         assert drawn(chart).count(f'aria-roledescription="{mark}"') == 3 * 2 * count.sizes["attack"]
+
+
+def test_the_forest_keeps_the_order_and_draws_every_interval_round_its_dot():
+    count = metrics.counts(results.mock("outcomes 1", classes=("stop", "yield", "speed"))).expand_dims(attack=["clean", "pgd-20"])
+    count = count.sel(label=["yield", "stop"])
+    rates, bounds = metrics.accuracy(count), intervals.wilson(count)
+    table = panels.forest(rates, bounds).data
+    assert len(table) == 4
+    assert ((table["low"] < table["value"]) & (table["value"] < table["high"])).all()
+    assert panels.forest(rates, bounds).to_dict()["layer"][0]["encoding"]["y"]["sort"] == ["yield", "stop"]

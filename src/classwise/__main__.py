@@ -111,6 +111,43 @@ def render_notebook(
     print(target, target.with_suffix(".html"), sep="\n")
 
 
+@app.command("audit")
+def audit_network(
+    weights: Annotated[Path, typer.Option(help="Of a trained network: .safetensors, or a state dict in .pt.")],
+    model: Annotated[str, typer.Option(help="One of ours, like resnet18, or my_module:function of yours.")],
+    dataset: Annotated[str, typer.Option(help="Whose test images it is asked about: cifar10, folder:PATH ...")],
+    eps: Annotated[str, typer.Option(help="Radius of the attack, in pixels of 0 to 1: 8/255.")],
+    attack: Annotated[str, typer.Option(help="strong, autoattack, pgd-20 ...")] = "strong",
+    norm: Annotated[str, typer.Option(help="linf or l2.")] = "linf",
+    classes: Annotated[str, typer.Option(help="Critical ones, with commas: stop_sign,pedestrian.")] = "",
+    limit: Annotated[int | None, typer.Option(help="So many images, evenly drawn from the classes.", min=1)] = None,
+    width: Annotated[int | None, typer.Option(help="Of our model; by default that of the weights.", min=1)] = None,
+    normalise: Annotated[str, typer.Option(help="What the weights expect: none, dataset, or mean/std of each channel.")] = "none",
+    out: Annotated[Path | None, typer.Option(help="The folder for results and report; by default data/audits.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the sample and the attacks.", min=0)] = 0,
+    batch: Annotated[int | None, typer.Option(help="Images at once; more on a GPU.", min=1)] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out files that are no images.")] = False,
+) -> None:
+    """Audit a trained network class by class: one report to open anywhere, and its results beside it."""
+    from classwise import audits, book, notebooks, run
+    from classwise.run import auditing, store
+
+    given = {"model": model, "dataset": dataset, "eps": eps, "attack": attack, "norm": norm, "limit": limit, "width": width}
+    given |= {"normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad}
+    given |= {"home": str(Path.cwd()), "out": str(out.resolve()) if out else None}
+    audit = run.audit(str(weights.resolve()), **given)  # type: ignore[arg-type]
+    critical = [name.strip() for name in classes.split(",") if name.strip()]
+    audits.critical(critical, auditing.images_of(audit).classes)
+    auditing.carry_out(audit, console)
+    folder = store.place(audit)
+    page, target = folder / "report.html", folder / "report.ipynb"
+    console.print("writing the report")
+    parameters = {"weights": str(weights.resolve()), "classes": critical or None, **given}
+    notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
+    notebooks.standalone(target, page, book.scripts(), book.style(), f"{audit.network}: an audit", code=False)
+    print(page)
+
+
 @app.command("record")
 def record_runs(
     out: Annotated[Path, typer.Option(help="The folder that archives are put into.")],

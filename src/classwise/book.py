@@ -16,10 +16,10 @@ from altair.utils._importers import vl_version_for_vl_convert
 from altair.vegalite.v6 import display
 from rich.console import Console
 
-from classwise import benches, notebooks, results, study
+from classwise import benches, notebooks, results, run, study
 from classwise.errors import UserError, unknown
 from classwise.places import build_folder, checkout
-from classwise.run import pool, store
+from classwise.run import auditing, pool, store
 
 # Altair's page template loads nothing from the network where VEGA_DEBUG already names its versions. Charts are drawn as SVG, on a
 # transparent ground, and again when the theme of the page changes, with the reader's choices kept. The theme is "auto"
@@ -95,7 +95,8 @@ def scripts() -> list[Path]:
 
 def style() -> str:
     """Return the rules of the book's style sheet for a page that stands alone."""
-    return (checkout() / "book" / "_static" / "book.css").read_text().replace(".bd-content ", "")
+    shared = (checkout() / "book" / "_static" / "book.css").read_text().replace(".bd-content ", "")
+    return shared + (checkout() / "book" / "standalone.css").read_text()
 
 
 def _fingerprint(name: str, scale: str) -> str:
@@ -107,6 +108,8 @@ def _fingerprint(name: str, scale: str) -> str:
             for evaluation in (None, *evaluations):
                 data = store.find(spec, evaluation and evaluation.of(spec))
                 created.append(f"{spec.id} {data.attrs['created'] if data is not None else ''}".encode())
+    if name == "audit":
+        created.append(run.audit().id.encode())
     files = [*_code(), *(benches.files() if name == "performance" else [])]
     return _digest([source, scale.encode(), *(path.read_bytes() for path in files), *created])
 
@@ -132,7 +135,8 @@ def _stale(scale: str) -> dict[str, str]:
 
 def _execute(name: str, scale: str) -> None:
     out = build_folder()
-    given = {} if scale == "quick" else {"scale": scale}
+    scaled = scale != "quick" and "scale" in notebooks.parameters(notebooks.find(name))
+    given = {"scale": scale} if scaled else {}
     notebooks.execute(notebooks.find(name), out / "executed" / f"{name}.ipynb", given, out / "failed" / f"{name}.ipynb")
 
 
@@ -212,6 +216,7 @@ def build(scale: str, console: Console, workers: int | None = None) -> Path:
             raise UserError(f"section {section} has no notebook; there are: {', '.join(notebooks.names())}")
     asked = [pair for section in study.SECTIONS for pair in study.request(section, scale).asked]
     pool.ensure(asked, workers=workers, mend=True, console=console)
+    auditing.carry_out(run.audit(), console)
     executed = execute_all(scale, console)
     rendered = render(console)
     if not executed and not rendered:

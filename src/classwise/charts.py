@@ -54,6 +54,11 @@ def by_class(labels: Sequence[str], field: str = "label", **kwargs: Any) -> alt.
     return alt.Color(f"{field}:N", scale=palette(labels), title="class", **kwargs)
 
 
+def angle(labels: Sequence[str]) -> int:
+    """Return how the names of classes stand below a column: upright where they are as short as digits."""
+    return 0 if max(map(len, labels)) <= 2 else -90
+
+
 def palette(labels: Sequence[str]) -> alt.Scale:
     """Return the scale that gives each class its colour."""
     return alt.Scale(domain=list(labels), scheme="tableau10" if len(labels) <= 10 else "tableau20")
@@ -138,7 +143,9 @@ def confusion(share: xr.DataArray, order: Sequence[str] | None = None, column: s
     side = 21 * len(labels)
     axis = alt.Axis(labelAngle=0, ticks=False, domain=False)
     base = alt.Chart(table).encode(
-        x=alt.X("predicted:N", sort=labels, title="answered as", axis=axis),
+        x=alt.X(
+            "predicted:N", sort=labels, title="answered as", axis=alt.Axis(labelAngle=angle(labels), ticks=False, domain=False)
+        ),
         y=alt.Y("label:N", sort=labels, title="class", axis=axis),
         tooltip=["label:N", "predicted:N", alt.Tooltip("value:Q", format=".1f", title="share, %")],
     )

@@ -198,7 +198,8 @@ def picture(pixels: np.ndarray) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def _pictures(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
+def pictures(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
+    """Return the rows of `shown`: each image, what the attack adds, and the attacked image, with the answers."""
     names = [str(name) for name in examples.predicted.values]
     delta = examples.pixels.sel(form="attacked") - examples.pixels.sel(form="clean")
     reach = max(float(abs(delta).max()), 1e-9)
@@ -219,7 +220,8 @@ def _pictures(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _shown(table: pd.DataFrame) -> Any:
+def shown(table: pd.DataFrame) -> Any:
+    """Return images in columns, their three forms in rows."""
     forms, side = ["clean", "perturbation", "attacked"], 96
     base = (
         alt.Chart(table)
@@ -244,20 +246,19 @@ def _weakest(examples: xr.Dataset) -> int:
 def gallery(examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
     """Return images of a chosen class: clean, the perturbation (grey: no change) and attacked, with the model's answer.
 
-    `examples` maps the name of a defence to its examples (schema "examples 1"); where there are none, a sentence says so.
+    `examples` maps the name of a defence, or of a network, to its examples (schema "examples 1"); one alone needs no choice, and
+    where there are none a sentence says so.
     """
     if not examples:
-        return Markdown(
-            "There are no images to show: these runs were recorded elsewhere, and neither images nor weights came along."
-        )
-    table = pd.DataFrame([row for name, data in examples.items() for row in _pictures(data, name)])
-    labels, defences = [str(name) for name in next(iter(examples.values())).predicted.values], list(examples)
-    choices = [
-        Choice("gallery_class", labels, labels[_weakest(examples[defences[-1]])], "class"),
-        Choice("gallery_defence", defences, defences[-1], "defence"),
-    ]
-    chart = _shown(table).transform_filter("datum.label == gallery_class && datum.defence == gallery_defence")
-    return explorer(chart, choices, live=live)
+        return Markdown("There are no images to show: these runs were recorded elsewhere, and their weights did not come along.")
+    table = pd.DataFrame([row for name, data in examples.items() for row in pictures(data, name)])
+    first, last = next(iter(examples.values())), list(examples)[-1]
+    labels = [str(name) for name in first.predicted.values if name in set(table["label"])]
+    weakest = str(first.predicted.values[_weakest(examples[last])])
+    choices = [Choice("gallery_class", labels, weakest, "class"), Choice("gallery_defence", list(examples), last, "defence")]
+    conditions = ["datum.label == gallery_class", "datum.defence == gallery_defence"]
+    several = 1 + (len(examples) > 1)
+    return explorer(shown(table).transform_filter(" && ".join(conditions[:several])), choices[:several], live=live)
 
 
 def attacked_now(
@@ -281,8 +282,8 @@ def attacked_now(
         if network not in ready:
             ready[network] = attacker(first[chosen_defence], replace(evaluation, split=chosen_split))
         if picture not in drawn:
-            rows = _pictures(ready[network](label=chosen_class, count=count), chosen_defence)
-            drawn[picture] = _shown(pd.DataFrame(rows))
+            rows = pictures(ready[network](label=chosen_class, count=count), chosen_defence)
+            drawn[picture] = shown(pd.DataFrame(rows))
         return drawn[picture]
 
     return show

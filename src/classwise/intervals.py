@@ -160,6 +160,25 @@ def groups_test(count: xr.DataArray, draws: int = 200, seed: int = 0) -> tuple[f
     return seen, float(found.mean()), float((1 + (found >= seen - 1e-9).sum()) / (1 + draws))
 
 
+def alike_and_mistaken(cosine: xr.DataArray, count: xr.DataArray, draws: int = 2000, seed: int = 0) -> tuple[float, float]:
+    """Return whether classes that lie close together are mistaken for one another more: a rank correlation and its p-value.
+
+    Over the pairs of classes: the cosine of `metrics.similarity` against the mistakes in both directions. The p-value comes from
+    renaming the classes of one matrix at random (Mantel 1967), since pairs that share a class are not independent. NaN where
+    there are fewer than four classes or no mistakes.
+    """
+    mixed = misclassified(count).transpose("label", "predicted").fillna(0).values
+    near = cosine.sel(label=count.label, other=count.predicted.values).transpose("label", "other").values
+    upper = np.triu_indices(len(mixed), 1)
+    if len(mixed) < 4 or not mixed.any():
+        return float("nan"), float("nan")
+    ranks, flips = stats.rankdata(near[upper]), mixed + mixed.T
+    rng, seen = np.random.default_rng(seed), float(np.corrcoef(ranks, stats.rankdata(flips[upper]))[0, 1])
+    orders = [rng.permutation(len(mixed)) for _ in range(draws)]
+    found = np.array([np.corrcoef(ranks, stats.rankdata(flips[np.ix_(one, one)][upper]))[0, 1] for one in orders])
+    return seen, float((1 + (found >= seen - 1e-12).sum()) / (1 + draws))
+
+
 def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:
     """Return the exact McNemar p-value: whether two attacks or models flip different numbers of the same images.
 

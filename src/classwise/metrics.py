@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import networkx as nx
 import numpy as np
 import xarray as xr
+from scipy.optimize import linear_sum_assignment
 
 from classwise.errors import unknown
 
@@ -44,6 +45,16 @@ def with_worst_case(outcomes: xr.Dataset, name: str, over: str = "attack") -> xr
     """Return the same outcomes with their worst case as one more attack of that name."""
     worst = worst_case(outcomes, over).expand_dims({over: [name]})
     return xr.concat([outcomes[["truth", "answer", "flipped"]], worst], over).assign_coords(predicted=outcomes.predicted)
+
+
+def nested(outcomes: xr.Dataset, over: str = "eval_eps") -> xr.Dataset:
+    """Return outcomes in which an image that is broken at one radius is broken at every later one along `over`.
+
+    The radii ascend: an adversarial image of a small ball lies in every larger one, so this takes nothing from the defender that
+    the attacks have not shown. The answer is that of the first radius that broke the image.
+    """
+    parts = [worst_case(outcomes.isel({over: slice(end)}), over) for end in range(1, outcomes.sizes[over] + 1)]
+    return xr.concat(parts, outcomes[over]).assign_coords(predicted=outcomes.predicted)
 
 
 def strongest(outcomes: xr.Dataset, over: str) -> xr.Dataset:
@@ -188,6 +199,29 @@ def within(count: xr.DataArray, group: xr.DataArray) -> xr.DataArray:
     same = group == group.rename(label="predicted").assign_coords(predicted=count.predicted.values)
     total = mixed.sum(["label", "predicted"])
     return (100 * mixed.where(same, 0).sum(["label", "predicted"]) / total.where(total > 0)).rename("within")
+
+
+def relabelled(count: xr.DataArray) -> float:
+    """Return the share of all images that would be answered right if the answers were names of classes in another order.
+
+    It is the best of all one-to-one orders; far above `overall` only where a network counts its classes in an order of its own.
+    """
+    table = count.transpose("label", "predicted").values
+    return float(100 * table[linear_sum_assignment(table, maximize=True)].sum() / max(table.sum(), 1))
+
+
+def similarity(mean: xr.DataArray) -> xr.DataArray:
+    """Return the cosine between the mean features of each two classes (Entropy 2022, section 2), dimensions label and other.
+
+    `mean` has the dimensions label and feature.
+    """
+    unit = mean / np.sqrt((mean**2).sum("feature")).clip(1e-12)
+    return unit.dot(unit.rename(label="other"), dim="feature").rename("similarity")
+
+
+def nearest(cosine: xr.DataArray) -> xr.DataArray:
+    """Return the inter-class similarity of each class: the largest cosine with another one (Entropy 2022, section 2)."""
+    return cosine.where(cosine.label != cosine.other).max("other").rename("nearest")
 
 
 MEASURES: Mapping[str, Measure] = {

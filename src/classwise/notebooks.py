@@ -144,11 +144,21 @@ def _reason(error: Exception) -> str:
 _MATH = r"window.MathJax = {tex: {inlineMath: [['$', '$'], ['\\(', '\\)']]}};"
 
 
-def standalone(notebook: Path, page: Path, scripts: Sequence[Path], style: str = "") -> None:
-    """Write an executed notebook as one HTML file that needs no network; `scripts` and `style` (CSS) are put inside it."""
+def standalone(
+    notebook: Path, page: Path, scripts: Sequence[Path], style: str = "", title: str = "", *, code: bool = True
+) -> None:
+    """Write an executed notebook as one HTML file that needs no network; `scripts` and `style` (CSS) are put inside it.
+
+    title: of the window, "" for the name of the file. code: whether the page shows it, and what is written to standard error.
+    """
     from nbconvert import HTMLExporter
 
-    html, _ = HTMLExporter(template_name="lab").from_notebook_node(nbformat.read(notebook, as_version=4))
+    shown = nbformat.read(notebook, as_version=4)
+    if not code:
+        for cell in shown.cells:
+            cell.update({"outputs": [one for one in cell.outputs if one.get("name") != "stderr"]} if "outputs" in cell else {})
+    how = {} if code else {"exclude_input": True, "exclude_output_prompt": True, "exclude_input_prompt": True}
+    html, _ = HTMLExporter(template_name="lab", **how).from_notebook_node(shown, {"metadata": {"name": title or notebook.stem}})
     html = re.sub(r"<script[^>]*\bsrc=[^>]*>\s*</script>", "", html)
     texts = [_MATH, *(script.read_text() for script in scripts)]
     inside = f"<style>{style}</style>" + "\n".join(f"<script>{text}</script>" for text in texts)

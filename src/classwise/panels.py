@@ -95,3 +95,23 @@ def last(given: xr.DataArray, row: str = "defence") -> pd.DataFrame:
     values = given.isel(epoch=-1).transpose(row, "label").values
     index, columns = pd.Index(rows, name=row), pd.Index(labels, name="class")
     return pd.DataFrame(values, index=index, columns=columns).map("{:.2f}".format)
+
+
+def forest(accuracy: xr.DataArray, interval: xr.DataArray, colour: str = "attack") -> Any:
+    """Return the accuracy of each class as a dot on a line of its own, with its interval, for each `colour`.
+
+    `interval` has the further dimension bound; the classes stand in the order that they are given in.
+    """
+    bounds = frame(interval).pivot(index=["label", colour], columns="bound", values="value").reset_index()
+    labels, hues = ([str(name) for name in accuracy[dim].values] for dim in ("label", colour))
+    side = alt.YOffset(f"{colour}:N", sort=hues, scale=alt.Scale(paddingOuter=0.4))
+    base = alt.Chart(frame(accuracy).merge(bounds)).encode(
+        y=alt.Y("label:N", sort=labels, title=None, axis=alt.Axis(labelLimit=180)),
+        yOffset=side,
+        color=alt.Color(f"{colour}:N", sort=hues, title=None),
+        tooltip=["label:N", f"{colour}:N", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("low", "value", "high"))],
+    )
+    percent = alt.Scale(domain=[0, 100])
+    bars = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="accuracy, %", scale=percent), x2="high:Q")
+    dots = base.mark_point(filled=True, size=45, opacity=1).encode(x="value:Q")
+    return alt.layer(bars, dots).properties(width=480, height=26 * len(labels))

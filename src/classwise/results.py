@@ -1,4 +1,4 @@
-"""Results: three kinds of Dataset, in one vocabulary; counts and outcomes are stored, rates are derived.
+"""Results: four kinds of Dataset, in one vocabulary; counts and outcomes are stored, rates are derived.
 
 history: what each epoch of a training saw.
 
@@ -39,6 +39,14 @@ examples: a few images with their attacked forms.
         answer   (image, form) int16
         logits   (image, form, predicted) float32
 
+features: where a network puts each class, in its penultimate layer, clean.
+
+    Dimensions:  (label, feature)
+    Coordinates: label as above · feature int
+    Data variables:
+        mean     (label, feature) float32   over the images of the class
+        variance (label, feature) float32   likewise
+
 Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created; outcomes
 also carry checks (JSON): what makes them believable or not, as `outcomes.soundness` tells it; `concerns` reads it.
 """
@@ -78,6 +86,7 @@ SCHEMAS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
         "answer": (("image", "form"), "i2"),
         "logits": (("image", "form", "predicted"), "f4"),
     },
+    "features 1": {"mean": (("label", "feature"), "f4"), "variance": (("label", "feature"), "f4")},
 }
 # Variables that a Dataset of a schema may lack.
 OPTIONAL: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
@@ -235,6 +244,8 @@ def mock(
         coords["image"] = np.arange(len(truth))
         values |= {"truth": truth, "answer": answers(list(chances.values())[-1])}
         values["flipped"] = values["truth"] != values["answer"]
+    elif schema == "features 1":
+        coords = {"label": list(classes), "feature": np.arange(8)}
     else:
         coords |= {"image": np.arange(len(truth)), "form": ["clean", "attacked"]}
         values |= {"truth": truth, "answer": np.stack([truth, answers(list(chances.values())[-1])], 1)}

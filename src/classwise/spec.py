@@ -10,7 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise, product
-from typing import Any, Self, get_type_hints
+from typing import Any, Protocol, Self, get_type_hints
 
 from classwise.errors import UserError, unknown
 from classwise.options import suits
@@ -42,7 +42,8 @@ def radius(eps: str | int | float, norm: str = "linf", name: str = "eps") -> str
     return text if "/" in text else format(Decimal(text).normalize(), "f")
 
 
-def _check_types(item: Any, what: str) -> None:
+def check_types(item: Any, what: str) -> None:
+    """Raise UserError where a field of a dataclass is not of the type its annotation says."""
     hints = get_type_hints(type(item))
     for each in fields(item):
         value, hint = getattr(item, each.name), hints[each.name]
@@ -58,11 +59,21 @@ def _check_types(item: Any, what: str) -> None:
             raise UserError(f"{what}: {each.name} must be {wanted}, got {value!r} ({type(value).__name__})")
 
 
-def _at_least(item: Any, what: str, **bounds: float) -> None:
+def at_least(item: Any, what: str, **bounds: float) -> None:
+    """Raise UserError where a field is below its bound."""
     for name, low in bounds.items():
         value = getattr(item, name)
         if value is not None and not value >= low:
             raise UserError(f"{what}: {name} must be {low} or more, got {value}")
+
+
+class Attacked(Protocol):
+    """What has a radius of its own."""
+
+    @property
+    def eps(self) -> str: ...
+    @property
+    def norm(self) -> str: ...
 
 
 def _fixed(each: Any) -> Any:
@@ -86,8 +97,8 @@ def _named(cls: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
-class _Plain:
-    """What Spec and Evaluation share: canonical JSON without the fields that stand at their default, and its hash."""
+class Plain:
+    """What Spec, Evaluation and Audit share: canonical JSON without the fields that stand at their default, and its hash."""
 
     def canonical(self) -> dict[str, Any]:
         """Return the fields that differ from their default, radii as exact fractions."""
@@ -121,7 +132,7 @@ class _Plain:
 
 
 @dataclass(frozen=True, kw_only=True, eq=True, unsafe_hash=False)
-class Spec(_Plain):
+class Spec(Plain):
     """A training.
 
     dataset, model, defence, attack, probe: names of the tables in images, models, defences and attacks.
@@ -179,10 +190,10 @@ class Spec(_Plain):
         if self.norm not in NORMS:
             raise unknown("norm", self.norm, NORMS)
         object.__setattr__(self, "eps", radius(self.eps, self.norm))
-        _check_types(self, "a run")
+        check_types(self, "a run")
         if not self.momentum < 1:
             raise UserError(f"a run: momentum must be below 1, got {self.momentum}")
-        _at_least(self, "a run", width=1, measure=1, lr=0, momentum=0, weight_decay=0, epochs=1, batch=2, seed=0, keep_last=1)
+        at_least(self, "a run", width=1, measure=1, lr=0, momentum=0, weight_decay=0, epochs=1, batch=2, seed=0, keep_last=1)
         if any(low >= high for low, high in pairwise((0, *self.milestones))):
             raise UserError(f"a run: milestones are epochs counted from 1, in rising order, got {self.milestones}")
         if self.milestones and self.schedule != "step":
@@ -201,11 +212,11 @@ class Spec(_Plain):
         """Return the same training with another defence as it comes, whose network transfer attacks are made on."""
         return replace(self, defence=defence, options={}, attack=None, attack_options={})
 
-    __hash__ = _Plain.__hash__
+    __hash__ = Plain.__hash__
 
 
 @dataclass(frozen=True, kw_only=True, eq=True, unsafe_hash=False)
-class Evaluation(_Plain):
+class Evaluation(Plain):
     """A question put to a trained run.
 
     attack, options: the attack and what is changed in it. eps, norm: its radius; None for that of the run. split: "train",
@@ -240,10 +251,10 @@ class Evaluation(_Plain):
         if self.eps is not None:
             # Without a norm of its own, the range is checked when the norm of the run is known.
             object.__setattr__(self, "eps", radius(self.eps, self.norm or "l2", "eval_eps"))
-        _check_types(self, "an evaluation")
-        _at_least(self, "an evaluation", per_class=1, seed=0, batch=1)
+        check_types(self, "an evaluation")
+        at_least(self, "an evaluation", per_class=1, seed=0, batch=1)
 
-    def of(self, spec: Spec) -> "Evaluation":
+    def of(self, spec: Attacked) -> "Evaluation":
         """Return the evaluation with the run's own radius and norm where it states none."""
         norm = self.norm or spec.norm
         return replace(self, eps=spec.eps if self.eps is None else radius(self.eps, norm, "eval_eps"), norm=norm)
@@ -258,4 +269,4 @@ class Evaluation(_Plain):
         """The name of the file that keeps its outcomes, without the ending."""
         return f"{self.attack}-{self.id}"
 
-    __hash__ = _Plain.__hash__
+    __hash__ = Plain.__hash__

@@ -5,6 +5,8 @@
     examples(spec, evaluation)      a few images with their attacked forms
     pictures(specs, evaluation)     the same of every defence, where they can be had
     attacker(spec, evaluation)      a function that attacks chosen images now
+    audit(weights, ...)             somebody's network, to be asked in place of a spec
+    features(subject)               where a network puts each class, for a spec or an audit
     summary(specs, evaluations, data)   what was run, asked and found where
     doubts(data)                        what speaks against believing them
     sources(data)                   where the numbers of a Dataset come from
@@ -18,5 +20,19 @@ run wait for each other.
 
 from classwise.run.chapters import recorded, uncalibrated
 from classwise.run.collect import attacker, doubts, examples, history, outcomes, pictures, sources, summary
+from classwise.run.subject import audit, features
 
-__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "pictures", "recorded", "sources", "summary", "uncalibrated"]
+__all__ = [
+    "attacker",
+    "audit",
+    "doubts",
+    "examples",
+    "features",
+    "history",
+    "outcomes",
+    "pictures",
+    "recorded",
+    "sources",
+    "summary",
+    "uncalibrated",
+]

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from classwise import results
+from classwise.audits import Audit, Subject
 from classwise.errors import UserError
 from classwise.places import data_folder
 from classwise.run import store
@@ -20,15 +21,17 @@ from classwise.spec import Evaluation, Spec
 from classwise.study import scale_of
 
 # Fields that are dimensions of a combined Dataset even where they do not vary; the first names the owner of the options.
-_ALWAYS = {Spec: ("defence", "seed"), Evaluation: ("attack",)}
+_ALWAYS: dict[type, tuple[str, ...]] = {Spec: ("defence", "seed"), Evaluation: ("attack",), Audit: ("network",)}
 # Fields that belong to the recipe of a defence, or to the cost of an attack: dimensions only where they vary for the same one.
 _OWN: dict[type, set[str]] = {
     Spec: {"attack", "epochs", "lr", "milestones", "schedule", "weight_decay"},
     Evaluation: {"batch", "per_class"},
+    # What a network comes with; the name tells them apart.
+    Audit: {each.name for each in fields(Audit)} - {"network"},
 }
 
 
-def _flat(item: Spec | Evaluation) -> dict[str, Any]:
+def _flat(item: Subject | Evaluation) -> dict[str, Any]:
     """Return the fields of a spec or evaluation with each option as a field of its own (inner attack: attack_...)."""
     values: dict[str, Any] = {}
     for name, value in vars(item).items():
@@ -40,7 +43,7 @@ def _flat(item: Spec | Evaluation) -> dict[str, Any]:
     return values
 
 
-def _varied(items: Sequence[Spec] | Sequence[Evaluation]) -> list[str]:
+def _varied(items: Sequence[Subject] | Sequence[Evaluation]) -> list[str]:
     """Return the fields that become dimensions: those that always do, then those that differ.
 
     An option counts only where it differs between items of the same defence or attack.
@@ -57,7 +60,7 @@ def _varied(items: Sequence[Spec] | Sequence[Evaluation]) -> list[str]:
     return varied
 
 
-def _key(item: Spec | Evaluation, names: Sequence[str]) -> dict[str, Any]:
+def _key(item: Subject | Evaluation, names: Sequence[str]) -> dict[str, Any]:
     flat = _flat(item)
     return {name: flat.get(name, "") for name in names}
 
@@ -105,8 +108,10 @@ def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
     return whole.assign_attrs(_sources(rows))
 
 
-def outcomes(specs: Sequence[Spec], evaluations: Sequence[Evaluation], *, workers: int | None = None) -> xr.Dataset:
+def outcomes(specs: Sequence[Subject], evaluations: Sequence[Evaluation], *, workers: int | None = None) -> xr.Dataset:
     """Return outcomes (schema "outcomes 1") with the dimensions defence, seed, attack and every other field that varies.
+
+    Of audits, which are asked in the same way, the dimensions are network and attack.
 
     A varied radius of the evaluations is the dimension `eval_eps`. An image that a run was not asked about (of another fold,
     say) has truth -1.
@@ -123,21 +128,29 @@ def outcomes(specs: Sequence[Spec], evaluations: Sequence[Evaluation], *, worker
 
 
 def _get(
-    spec: Spec,
+    spec: Subject,
     evaluation: Evaluation | None,
     workers: int | None,
-    specs: Sequence[Spec],
+    specs: Sequence[Subject],
     evaluations: Sequence[Evaluation],
 ) -> xr.Dataset:
     """Return a stored result; where it is not there, compute all that is missing of what was asked for, then return it."""
     data = store.find(spec, evaluation)
     if data is None:
-        from classwise.run import pool
-
-        pool.ensure([(one, evaluations) for one in specs], workers=workers)
+        ensure(specs, evaluations, workers)
         data = store.find(spec, evaluation)
     assert data is not None, f"{spec.name} was computed but is not in {data_folder()}"
     return data
+
+
+def ensure(specs: Sequence[Subject], evaluations: Sequence[Evaluation], workers: int | None = None) -> None:
+    """Compute what is missing of runs and of audits."""
+    from classwise.run import auditing, pool
+
+    pool.ensure([(one, evaluations) for one in specs if isinstance(one, Spec)], workers=workers)
+    for one in specs:
+        if isinstance(one, Audit):
+            auditing.ensure(one, evaluations)
 
 
 def _sources(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, str]:
@@ -161,7 +174,7 @@ def _concerns(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, li
     runs: dict[str, list[tuple[str, xr.Dataset]]] = {}
     for key, data in rows:
         if data.attrs["schema"] == store.OUTCOMES:
-            name = f"{key['defence']} under {key['attack']}"
+            name = f"{next(iter(key.values()))} under {key['attack']}"
             for sentence in results.concerns(data) if data.attrs.get("checks") else ["not checked"]:
                 say(sentence, name)
             asked = Evaluation.from_json(data.attrs["evaluation"])
@@ -193,15 +206,15 @@ def _ahead(answers: list[tuple[str, xr.Dataset]]) -> list[str]:
 PICTURES = 4
 
 
-def examples(spec: Spec, evaluation: Evaluation, per_class: int = PICTURES) -> xr.Dataset:
+def examples(spec: Subject, evaluation: Evaluation, per_class: int = PICTURES) -> xr.Dataset:
     """Return a few images of each class with their attacked forms (schema "examples 1"), computed once and kept."""
     found = kept_examples(spec, evaluation, per_class)
     if found is not None:
         return found
     asked = replace(evaluation.of(spec), per_class=per_class)
-    from classwise.run import compute, pool, questions
+    from classwise.run import compute, questions
 
-    pool.ensure([(spec, [])])
+    ensure([spec], [])
     with store.lock(store.place(spec)):
         found = kept_examples(spec, evaluation, per_class)
         if found is None:
@@ -218,7 +231,7 @@ def pictures(specs: Sequence[Spec], evaluation: Evaluation) -> dict[str, xr.Data
     return {spec.defence: examples(spec, evaluation) for spec in there}
 
 
-def kept_examples(spec: Spec, evaluation: Evaluation, per_class: int = PICTURES) -> xr.Dataset | None:
+def kept_examples(spec: Subject, evaluation: Evaluation, per_class: int = PICTURES) -> xr.Dataset | None:
     """Return stored examples; a damaged file of data/runs/ is set aside, since it is made again in a moment."""
     asked = replace(evaluation.of(spec), per_class=per_class)
     for folder in store.places(spec):
@@ -233,14 +246,14 @@ def kept_examples(spec: Spec, evaluation: Evaluation, per_class: int = PICTURES)
     return None
 
 
-def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
+def attacker(spec: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
     """Return a function that attacks images of an evaluation now and returns them as examples.
 
     Called with `label` it takes the images of that class only, with `count` the first so many, with `eps` another radius.
     """
-    from classwise.run import pool, questions
+    from classwise.run import questions
 
-    pool.ensure([(spec, [])])
+    ensure([spec], [])
     return questions.attacker(spec, evaluation)
 
 

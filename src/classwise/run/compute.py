@@ -13,6 +13,7 @@ import safetensors.torch
 import torch
 
 from classwise import attacks, defences, folding, images, models, results, training
+from classwise.audits import Audit, Subject
 from classwise.errors import UserError, unknown
 from classwise.images import Images
 from classwise.results import Damaged
@@ -106,7 +107,7 @@ def check(spec: Spec) -> None:
         raise UserError(f"defence {spec.defence!r} attacks nothing: attack_options={dict(spec.attack_options)} have no use")
 
 
-def _reach(spec: Spec, eps: str, norm: str, name: str) -> float:
+def _reach(spec: Subject, eps: str, norm: str, name: str) -> float:
     """Return the radius that covers every image; a UserError says that `eps` does. An Linf radius was checked at the door."""
     radius = convert.number(eps)
     if norm == "linf" or radius < 1:
@@ -117,13 +118,15 @@ def _reach(spec: Spec, eps: str, norm: str, name: str) -> float:
     return reach
 
 
-def check_evaluation(evaluation: Evaluation, spec: Spec) -> None:
+def check_evaluation(evaluation: Evaluation, spec: Subject) -> None:
     """Raise UserError where an evaluation of a run names something that does not exist."""
     attack = attacks.build(evaluation.attack, evaluation.options)
     if attack.names_classes:
         attack.check(len(split(spec, "test").classes))
     asked = evaluation.of(spec)
     _reach(spec, str(asked.eps), str(asked.norm), "eval_eps")
+    if isinstance(spec, Audit):
+        return
     if evaluation.split not in images.SPLITS:
         raise unknown("split", evaluation.split, images.SPLITS)
     transform = images.transform(evaluation.transform)
@@ -156,10 +159,10 @@ def checkpoints(spec: Spec) -> list[str]:
     return training.selection.names(averages=averages, keep=spec.keep_last, **chosen)
 
 
-def split(spec: Spec, name: str, *, extra: bool = False) -> Images:
+def split(spec: Subject, name: str, *, extra: bool = False) -> Images:
     """Return one split of a spec's dataset on the device, cut down to its classes; `extra` adds its pseudo-labelled images."""
     whole = images.load(spec.dataset, name, spec.seed, device())
-    if extra and spec.extra is not None:
+    if extra and isinstance(spec, Spec) and spec.extra is not None:
         whole = whole.and_also(images.extra(spec.extra, whole))
     return whole.only(spec.classes) if spec.classes else whole
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -14,7 +14,8 @@ import xarray as xr
 from torch import Tensor, nn
 
 import classwise
-from classwise import attacks, outcomes, results
+from classwise import attacks, outcomes, representation, results
+from classwise.audits import Subject
 from classwise.balls import BALLS, Ball
 from classwise.errors import unknown
 from classwise.images import Images, transform
@@ -29,11 +30,17 @@ from classwise.spec import Evaluation, Spec
 PART, KEEP_AFTER = ".part", 10.0
 
 
-def evaluate(spec: Spec, evaluation: Evaluation, report: Report = quietly, *, mend: bool = False) -> None:
+def evaluate(spec: Subject, evaluation: Evaluation, report: Report = quietly, *, mend: bool = False) -> None:
     """Put an evaluation to a trained run, if that was not done yet, and write the outcomes; a substitute is trained first."""
+    for done, total in step_by_step(spec, evaluation, mend=mend):
+        report("attack", done, total)
+
+
+def step_by_step(spec: Subject, evaluation: Evaluation, *, mend: bool = False) -> Generator[tuple[int, int], None, None]:
+    """Do the same batch by batch, and yield how many images are done, of how many; closed early, it goes on where it was."""
     folder, evaluation = store.place(spec), evaluation.of(spec)
     # Before the lock is taken: two runs that are each other's substitute must not wait for one another.
-    made_on = None if evaluation.substitute is None else spec.substitute(evaluation.substitute)
+    made_on = _substitute(spec, evaluation)
     if made_on is not None and store.find(spec, evaluation, mend=mend) is None:
         train(made_on, mend=mend)
     with store.lock(folder):
@@ -46,9 +53,9 @@ def evaluate(spec: Spec, evaluation: Evaluation, report: Report = quietly, *, me
         kept = _kept(file.with_suffix(PART), asks, mend=mend)
         how = {"made_on": source, "seed": evaluation.seed, "precision": evaluation.precision, "batch": evaluation.batch}
         try:
-            report("attack", sum(len(part.index) for part in kept), len(asked))
+            yield sum(len(part.index) for part in kept), len(asked)
             for _ in _go_on(kept, file.with_suffix(PART), asks, model, (asked, attack, ball), how):
-                report("attack", sum(len(part.index) for part in kept), len(asked))
+                yield sum(len(part.index) for part in kept), len(asked)
         except BaseException:
             _keep(kept, file.with_suffix(PART), asks)
             raise
@@ -58,6 +65,10 @@ def evaluate(spec: Spec, evaluation: Evaluation, report: Report = quietly, *, me
         members = list(getattr(attack, "members", dict)())
         results.save(convert.outcomes_dataset(found, asked.classes, attrs, members), store.OUTCOMES, file)
         file.with_suffix(PART).unlink(missing_ok=True)
+
+
+def _substitute(spec: Subject, evaluation: Evaluation) -> Spec | None:
+    return spec.substitute(evaluation.substitute) if isinstance(spec, Spec) and evaluation.substitute is not None else None
 
 
 def _stamp(*models: nn.Module | None) -> str:
@@ -113,7 +124,7 @@ def _kept(part: Path, asks: dict[str, str], *, mend: bool) -> list[Outcomes]:
         return []
 
 
-def problem(spec: Spec, evaluation: Evaluation) -> tuple[Images, attacks.Attack, Ball]:
+def problem(spec: Subject, evaluation: Evaluation) -> tuple[Images, attacks.Attack, Ball]:
     """Return the images, the attack and the ball of an evaluation."""
     evaluation = evaluation.of(spec)
     asked = split(spec, evaluation.split)
@@ -126,12 +137,13 @@ def problem(spec: Spec, evaluation: Evaluation) -> tuple[Images, attacks.Attack,
     return asked, attacks.build(evaluation.attack, evaluation.options), ball
 
 
-def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
+def attacker(spec: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
     """Return what `classwise.run.attacker` does, for a run whose weights are here."""
-    check(spec)
+    if isinstance(spec, Spec):
+        check(spec)
     check_evaluation(evaluation, spec)
-    model = model_of(spec, evaluation)
-    source = None if evaluation.substitute is None else model_of(spec.substitute(evaluation.substitute))
+    model, made_on = model_of(spec, evaluation), _substitute(spec, evaluation)
+    source = None if made_on is None else model_of(made_on)
 
     def attack(label: str | None = None, count: int | None = None, eps: str | float | None = None) -> xr.Dataset:
         asked = evaluation.of(spec) if eps is None else replace(evaluation.of(spec), eps=str(eps))
@@ -148,3 +160,15 @@ def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
         return convert.examples_dataset(clean, torch.cat(seen), (logits, found.logits), found, chosen.classes)
 
     return attack
+
+
+def features(spec: Subject, evaluation: Evaluation) -> xr.Dataset:
+    """Return where the network puts the images of each class that an evaluation asks about (schema "features 1")."""
+    asked, _, _ = problem(spec, evaluation)
+    found, layer = representation.penultimate(model_of(spec, evaluation), asked, evaluation.batch)
+    mean, variance = representation.by_class(found, asked.labels, len(asked.classes))
+    attrs = store.provenance(spec, *where(), evaluation) | {"layer": layer}
+    values = {"mean": mean, "variance": variance}
+    data = {name: (("label", "feature"), value.cpu().numpy()) for name, value in values.items()}
+    coords = {"label": list(asked.classes), "feature": list(range(found.shape[1]))}
+    return xr.Dataset(data, coords, attrs | {"schema": store.FEATURES})

@@ -15,11 +15,12 @@ from filelock import FileLock
 
 import classwise
 from classwise import results
+from classwise.audits import Audit, Subject
 from classwise.places import checkout, data_folder
 from classwise.results import Damaged
 from classwise.spec import Evaluation, Spec
 
-HISTORY, OUTCOMES, EXAMPLES = "history 1", "outcomes 1", "examples 1"
+HISTORY, OUTCOMES, EXAMPLES, FEATURES = "history 1", "outcomes 1", "examples 1", "features 1"
 WEIGHTS, CHECKPOINT = "weights.safetensors", "checkpoint.pt"
 
 
@@ -38,14 +39,16 @@ def _plain(name: str) -> str:
     return "-".join([*dict.fromkeys([*words[:1], *words[-1:]]), hashlib.sha256(name.encode()).hexdigest()[:8]])
 
 
-def place(spec: Spec) -> Path:
-    """Return the folder where a run is computed."""
+def place(spec: Subject) -> Path:
+    """Return the folder where a run is computed, or an audit."""
+    if isinstance(spec, Audit):
+        return Path(spec.out or data_folder() / "audits") / spec.name
     return data_folder() / "runs" / where(spec)
 
 
-def places(spec: Spec) -> list[Path]:
+def places(spec: Subject) -> list[Path]:
     """Return the folders where a run is looked for, in order: one that was trained here is not mixed with a recorded one."""
-    if (place(spec) / "history.nc").exists():
+    if isinstance(spec, Audit) or (place(spec) / "history.nc").exists():
         return [place(spec)]
     return [place(spec), recorded(spec)]
 
@@ -74,10 +77,14 @@ def examples_file(folder: Path, evaluation: Evaluation) -> Path:
     return folder / "examples" / f"{evaluation.name}.nc"
 
 
-def read(path: Path, schema: str, spec: Spec, evaluation: Evaluation | None = None) -> xr.Dataset:
+def features_file(folder: Path, evaluation: Evaluation) -> Path:
+    return folder / "features" / f"{evaluation.name}.nc"
+
+
+def read(path: Path, schema: str, spec: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
     """Return a stored result; Damaged where it answers another question than the one asked."""
     data = results.load(path, schema)
-    stored: list[tuple[str, Spec | Evaluation]] = [("spec", spec)]
+    stored: list[tuple[str, Subject | Evaluation]] = [("spec", spec)]
     if evaluation is not None:
         stored.append(("evaluation", evaluation))
     for name, asked in stored:
@@ -93,7 +100,7 @@ def read(path: Path, schema: str, spec: Spec, evaluation: Evaluation | None = No
     return data
 
 
-def find(spec: Spec, evaluation: Evaluation | None = None, *, mend: bool = False) -> xr.Dataset | None:
+def find(spec: Subject, evaluation: Evaluation | None = None, *, mend: bool = False) -> xr.Dataset | None:
     """Return the stored history of a run, or its outcomes under an evaluation; None where there are none yet.
 
     `mend` sets a damaged file of data/runs/ aside (as .damaged) and returns None; without it Damaged is raised.
@@ -146,7 +153,7 @@ def commit() -> str:
     return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
 
 
-def provenance(spec: Spec, device: str, threads: int, evaluation: Evaluation | None = None) -> dict[str, str]:
+def provenance(spec: Subject, device: str, threads: int, evaluation: Evaluation | None = None) -> dict[str, str]:
     """Return the attributes that every result carries."""
     attrs = {
         "spec": spec.json(),
@@ -158,6 +165,8 @@ def provenance(spec: Spec, device: str, threads: int, evaluation: Evaluation | N
         "threads": str(threads),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+    if isinstance(spec, Audit):
+        attrs["weights"] = spec.sha256
     return attrs | ({"evaluation": evaluation.json()} if evaluation is not None else {})
 
 

@@ -4,18 +4,21 @@ import safetensors.torch
 from torch import nn
 
 from classwise import defences
+from classwise.audits import Audit, Subject
 from classwise.errors import UserError
 from classwise.results import Damaged
-from classwise.run import store
+from classwise.run import adopted, store
 from classwise.run.compute import device, network, split
-from classwise.spec import Evaluation, Spec
+from classwise.spec import Evaluation
 
 
-def model_of(spec: Spec, evaluation: Evaluation | None = None) -> nn.Module:
+def model_of(spec: Subject, evaluation: Evaluation | None = None) -> nn.Module:
     """Return a trained run's network in eval mode, on the device; the evaluation says which checkpoint and which readout.
 
     Without one it is the last network, and its answers are the logits that its loss reads.
     """
+    if isinstance(spec, Audit):
+        return adopted.network(spec)
     asked = evaluation or Evaluation()
     model, path = network(spec, split(spec, "train")), store.weights(spec, asked.checkpoint)
     if path is None:

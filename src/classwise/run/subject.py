@@ -1,0 +1,137 @@
+"""An audit at the door: what the user names becomes an Audit; torch is imported only when it is asked for."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from classwise import results, study
+from classwise.audits import Audit, Subject
+from classwise.errors import UserError
+from classwise.run import collect, store
+from classwise.spec import Evaluation
+
+if TYPE_CHECKING:
+    from classwise.images import Images
+
+# The weights that are audited where none are named: the first adversarial training of the study.
+EXAMPLE = ("quick", "pgd-at", 0)
+# Names of files that say nothing of the network: it is then called after the folder.
+_BLAND = ("weights", "model", "checkpoint", "best", "last")
+
+
+def audit(
+    weights: str | None = None,
+    *,
+    model: str = "small-cnn",
+    width: int | None = None,
+    normalise: str = "none",
+    dataset: str = "digits",
+    attack: str = "strong",
+    eps: str | float = "0.2",
+    norm: str = "linf",
+    limit: int | None = None,
+    seed: int = 0,
+    batch: int | None = None,
+    skip_bad: bool = False,
+    home: str | None = None,
+    out: str | None = None,
+) -> Audit:
+    """Return the audit of a file of weights; without one, of a network of this study, trained first if need be.
+
+    limit: so many images in all, the same number of each class (all of a class that has fewer). batch: None for an eighth of
+    the images, 8 to 50. home, out: folders, None for the current one and for data/audits/. The rest is described at `Audit`. A
+    slip is a UserError; nothing is computed yet.
+    """
+    from classwise.run import adopted
+
+    path = _example() if weights is None else Path(weights).expanduser().resolve()
+    if not path.is_file():
+        raise UserError(f"there is no file {path}; give the weights of a network, as .safetensors or a state dict in .pt")
+    asked = Audit(
+        network=path.parent.name if path.stem in _BLAND else path.stem,
+        sha256=adopted.digest(path),
+        dataset=_named(dataset, skip_bad=skip_bad),
+        eps=str(eps),
+        norm=norm,
+        model=model,
+        width=width,
+        normalise=normalise,
+        attack=attack,
+        seed=seed,
+        weights=str(path),
+        home=str(Path(home).resolve()) if home else "",
+        out=str(Path(out).resolve()) if out else "",
+    )
+    return _resolved(asked, limit, batch)
+
+
+def _named(dataset: str, *, skip_bad: bool) -> str:
+    """Return the name of a dataset as it is audited: a folder means the same from anywhere, and all of it is asked about."""
+    from classwise import images
+
+    if not dataset.startswith("folder:"):
+        if skip_bad:
+            raise UserError(f"--skip-bad is for images of your own, folder:PATH; {dataset} has no bad ones")
+        return dataset
+    name, _, asked = images.absolute(dataset).partition("?")
+    return f"{name}?{'&'.join(filter(None, (asked, 'whole=1', 'skip-bad=1' if skip_bad else '')))}"
+
+
+def _resolved(asked: Audit, limit: int | None, batch: int | None) -> Audit:
+    """Return an audit with what only its images and the user's module can tell, after checking its names."""
+    from classwise.run import adopted, auditing
+
+    auditing.check(asked)
+    whole = auditing.images_of(asked)
+    per_class = None if limit is None else _per_class(limit, whole)
+    some = whole if per_class is None else whole.per_class(per_class, asked.seed)
+    size = batch if batch is not None else min(max(len(some) // 8, 8), 50)
+    code = adopted.digest(adopted.module_file(asked.model, asked.home)) if ":" in asked.model else ""
+    return replace(asked, images=_digest(some), per_class=per_class, batch=size, code=code)
+
+
+def _example() -> Path:
+    """Return the weights of the example."""
+    spec = study.training(*EXAMPLE)
+    if store.weights(spec) is None:
+        collect.ensure([spec], [])
+    path = store.weights(spec)
+    if path is None:
+        raise UserError(f"the weights of {spec.name} are not here, only its results; name the weights of your network")
+    return path
+
+
+def _per_class(limit: int, whole: "Images") -> int:
+    if limit < len(whole.classes):
+        raise UserError(f"--limit {limit} is less than one image for each of the {len(whole.classes)} classes")
+    return limit // len(whole.classes)
+
+
+def _digest(images: "Images") -> str:
+    """Return what tells the images of one audit from those of another, whatever their folder is called."""
+    digest = hashlib.sha256("\n".join(images.classes).encode())
+    for part in (images.labels, images.index, images.pixels):
+        digest.update(part.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
+    """Return where a network puts each class in its penultimate layer (schema "features 1"), computed once and kept.
+
+    evaluation: which images and which checkpoint; None for those of an audit, or for the test images of a run.
+    """
+    asked = evaluation or (subject.asks() if isinstance(subject, Audit) else Evaluation())
+    asked = asked.of(subject)
+    path = store.features_file(store.place(subject), asked)
+    if path.exists():
+        return store.read(path, store.FEATURES, subject, asked)
+    collect.ensure([subject], [])
+    from classwise.run import questions
+
+    with store.lock(store.place(subject)):
+        data = questions.features(subject, asked)
+        results.save(data, store.FEATURES, path)
+    return data

@@ -1,0 +1,488 @@
+"""Somebody's network, audited: by which name it goes, what is asked, what is kept, what is said."""
+
+import io
+import os
+import pickle
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+import xarray as xr
+from browser import choose, holding, installed, launched, opened
+from playwright.sync_api import expect
+from rich.console import Console
+from torch import nn
+
+from classwise import audits, charts, images, intervals, metrics, models, radii, report, representation, results, run
+from classwise.__main__ import main
+from classwise.audits import Audit
+from classwise.errors import UserError
+from classwise.run import adopted, auditing, compute, questions, store
+from classwise.spec import Spec
+
+MODULE = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(64, 24), nn.Linear(24, {classes})
+
+    def forward(self, x):
+        return self.last(self.first(x.flatten(1)).relu()){after}
+
+def build():
+    return Net()
+
+def text():
+    return "no network"
+
+def broken():
+    raise RuntimeError("no disk")
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The weights of a small network that knows the digits."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLASSWISE_DATA", str(folder))
+        spec = Spec(dataset="digits", eps="0.1", width=4, epochs=4, attack="pgd-10", attack_options={"steps": 2})
+        compute.train(spec)
+        return store.weights(spec)
+
+
+@pytest.fixture
+def network(trained, tmp_path):
+    """The same under a name of its own."""
+    path = tmp_path / "mine.safetensors"
+    path.write_bytes(trained.read_bytes())
+    return path
+
+
+@pytest.fixture
+def asked(data, network):
+    return run.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
+
+
+def changed(path, target, change):
+    state = safetensors.torch.load_file(path)
+    change(state)
+    safetensors.torch.save_file(state, target)
+    return target
+
+
+def right(audit):
+    """Return the clean accuracy."""
+    return float(metrics.overall(report.of(run.outcomes([audit], audit.evaluations[:1])).sel(attack="clean")))
+
+
+def command(monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["classwise", *map(str, words)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return stopped.value.code
+
+
+def test_an_audit_is_known_by_weights_and_questions_not_by_places(data, network, tmp_path):
+    one = run.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
+    assert run.audit(str(network), attack="pgd-10", eps=0.1, limit=65, out=str(tmp_path), home=str(tmp_path)).id == one.id
+    others = [
+        run.audit(str(network), attack="pgd-20", eps="0.1", limit=60),
+        run.audit(str(network), attack="pgd-10", eps="0.2", limit=60),
+        run.audit(str(network), attack="pgd-10", eps="0.1", limit=70),
+        run.audit(str(network), attack="pgd-10", eps="0.1"),
+        run.audit(str(network), attack="pgd-10", eps="0.1", limit=60, seed=1),
+        replace(one, images="of another folder"),
+    ]
+    changed(network, network, lambda state: state["head.bias"].add_(1e-6))
+    others.append(run.audit(str(network), attack="pgd-10", eps="0.1", limit=60))
+    assert len({one.id, *(other.id for other in others)}) == 1 + len(others)
+    assert Audit.from_json(one.json()).id == one.id
+    assert str(tmp_path) not in one.json()
+    assert (one.network, one.per_class, one.batch) == ("mine", 6, 8)
+
+
+@pytest.mark.parametrize(
+    ("eps", "norm", "radii"),
+    [
+        ("8/255", "linf", ["2/255", "4/255", "6/255", "8/255", "12/255", "16/255"]),
+        ("0.2", "linf", ["0.05", "0.1", "0.15", "0.2", "0.3", "0.4"]),
+        ("1/255", "linf", ["1/1020", "1/510", "1/340", "1/255", "1/170", "2/255"]),
+        ("0.6", "linf", ["0.15", "0.3", "0.45", "0.6", "0.9"]),
+        ("0.6", "l2", ["0.15", "0.3", "0.45", "0.6", "0.9", "1.2"]),
+    ],
+)
+def test_the_radii_of_the_curve_are_multiples_written_alike(eps, norm, radii):
+    audit = Audit(network="one", sha256="", dataset="digits", eps=eps, norm=norm)
+    assert [one.eps for one in audit.curve] == radii
+    assert audit.cheap in audit.curve
+
+
+def test_what_is_kept_is_of_the_schema_says_where_it_comes_from_and_is_asked_once(asked, network):
+    assert auditing.carry_out(asked, Console(file=io.StringIO())) == 9
+    folder = store.place(asked)
+    files = sorted(folder.glob("outcomes/*.nc"))
+    assert len(files) == 9
+    for path in files:
+        stored = results.load(path, "outcomes 1")
+        assert stored.attrs["weights"] == adopted.digest(network)
+        assert all(stored.attrs[name] for name in ("device", "created", "torch", "checks"))
+        assert str(network.parent) not in str(stored.attrs)
+    assert len(list(folder.glob("features/*.nc"))) == len(list(folder.glob("examples/*.nc"))) == 1
+    assert auditing.carry_out(asked) == 0
+    assert auditing.ensure(asked, asked.evaluations) == 0
+
+
+def test_the_answers_are_those_of_the_network_on_so_many_images_of_each_class(asked, network):
+    found = run.outcomes([asked], asked.evaluations)
+    count = report.of(found)
+    assert set(metrics.images(count.sel(attack="clean")).values) == {6}
+    test = images.load("digits", "test")
+    model = models.build("small-cnn", test, width=4)
+    model.load_state_dict(safetensors.torch.load_file(network))
+    places = [test.index.tolist().index(number) for number in found.image.values]
+    with torch.no_grad():
+        answers = model.eval()(test.batch(torch.tensor(places))[0]).argmax(1)
+    assert found.answer.sel(attack="clean").values.ravel().tolist() == answers.tolist()
+    whole = run.audit(str(network), attack="pgd-10", eps="0.1")
+    more = report.of(run.outcomes([whole], whole.evaluations[:1]))
+    wide, narrow = (intervals.wilson(one.sel(attack="clean")).mean("label") for one in (count, more))
+    assert wide.sel(bound="high") - wide.sel(bound="low") > 2 * (narrow.sel(bound="high") - narrow.sel(bound="low"))
+
+
+def test_an_audit_that_was_killed_goes_on_and_answers_the_same(asked, tmp_path):
+    question = asked.evaluations[1]
+    steps = questions.step_by_step(asked, question)
+    assert [next(steps), next(steps), next(steps)] == [(0, 60), (8, 60), (16, 60)]
+    steps.close()
+    assert len(list(store.place(asked).glob("outcomes/*.part"))) == 1
+    assert next(questions.step_by_step(asked, question)) == (16, 60)
+    unbroken = replace(asked, out=str(tmp_path / "elsewhere"))
+    xr.testing.assert_identical(run.outcomes([asked], [question]).drop_attrs(), run.outcomes([unbroken], [question]).drop_attrs())
+    assert not list(store.place(asked).glob("outcomes/*.part"))
+
+
+def test_other_weights_never_go_on_from_what_is_kept(asked, network):
+    steps = questions.step_by_step(asked, asked.evaluations[1])
+    next(steps), next(steps)
+    steps.close()
+    changed(network, network, lambda state: state["head.weight"].neg_())
+    again = run.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
+    assert store.place(again) != store.place(asked)
+    assert right(again) < 20
+    with pytest.raises(UserError, match="has changed since the audit began"):
+        next(questions.step_by_step(asked, asked.evaluations[1]))
+
+
+def test_a_long_audit_says_how_long_and_what_is_shorter(asked, monkeypatch):
+    monkeypatch.setattr(auditing, "LONG", 0.0)
+    said = io.StringIO()
+    auditing.ensure(asked, asked.evaluations, Console(file=said, width=400))
+    assert "minutes to go, measured on a batch of each attack (8 of 60 images)" in said.getvalue()
+    assert "--limit 15 takes about a quarter of that, --attack pgd-20" in said.getvalue()
+    assert "pgd-10 at 0.1: " in said.getvalue()
+
+
+def test_robustness_never_rises_with_the_radius(asked):
+    found, curve = run.outcomes([asked], asked.evaluations), run.outcomes([asked], asked.curve)
+    flipped = np.vstack([found.flipped.sel(attack="clean").values, curve.flipped.values[0, 0]])
+    left = 100 * (~np.logical_or.accumulate(flipped)).mean(1)
+    count = radii.counts(found, curve)
+    assert metrics.overall(count).values == pytest.approx(left)
+    assert [str(one) for one in count.eps.values] == ["0", *(one.eps for one in asked.curve)]
+    assert (metrics.accuracy(count).diff("radius") <= 0).all()
+    assert left[0] > left[-1]
+
+
+def test_the_class_explorer_draws_each_radius_and_class(asked):
+    count = radii.counts(run.outcomes([asked], asked.evaluations), run.outcomes([asked], asked.curve))
+    chart = radii.per_class(count, ["8", "1"], "0.1", live=False).to_dict()
+    bound = {param["name"]: param["bind"]["options"] for param in chart["params"] if "bind" in param}
+    assert bound["audited_class"] == ["8", "1"]
+    assert len(bound["audited_radius"]) == 7
+    table = radii.rows(count)
+    sums = table.groupby(["radius", "label"])["share"].sum()
+    assert sums.to_numpy() == pytest.approx(np.full(70, 100.0))
+
+
+def test_the_live_explorer_attacks_images_of_the_chosen_class_at_the_chosen_radius(asked):
+    charts.setup()
+    count = radii.counts(run.outcomes([asked], asked.evaluations), run.outcomes([asked], asked.curve))
+    calls, attack = [], run.attacker(asked, asked.cheap)
+    now = radii.attacked_now(lambda **chosen: calls.append(chosen) or attack(**chosen), "mine", count=2)
+    live = radii.per_class(count, ["8", "1"], "0.1", show=now, live=True)
+    boxes = {box.description: box for box in live.children[0].children}
+    boxes["class"].value, boxes["radius"].value = "1", "0.2"
+    assert calls[-1] == {"label": "1", "count": 2, "eps": "0.2"}
+    text = str(now(audited_class="1", audited_radius="0.05").to_dict())
+    assert text.count("data:image/png") == 6
+    assert "largest change 0.05" in text
+
+
+def test_features_are_what_the_last_layer_reads(network, data):
+    test = images.load("digits", "test").take(torch.arange(200))
+    model = models.build("small-cnn", test, width=4).eval()
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(64, 5), nn.ReLU(), nn.Linear(5, 10))
+    bare = nn.Sequential(nn.Flatten(), nn.Linear(64, 30), nn.Unflatten(1, (10, 3)), nn.AvgPool1d(3), nn.Flatten())
+    x, _ = test.batch(slice(None))
+    with torch.no_grad():
+        expected = [(model.features(x), "penultimate"), (plain[:3](x), "penultimate"), (bare(x), "logits")]
+    for network, (features, layer) in zip((model, plain, bare), expected, strict=True):
+        found, where = representation.penultimate(network, test, batch=64)
+        assert where == layer
+        torch.testing.assert_close(found, features)
+    mean, variance = representation.by_class(expected[0][0], test.labels, 10)
+    own = expected[0][0][test.labels == 3]
+    torch.testing.assert_close(mean[3], own.mean(0))
+    torch.testing.assert_close(variance[3], own.var(0, correction=0))
+
+
+def test_similarity_is_a_cosine_and_likeness_is_found_where_it_is():
+    mean = xr.DataArray([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]], dims=("label", "feature"), coords={"label": list("abc")})
+    cosine = metrics.similarity(mean)
+    assert float(cosine.sel(label="a", other="b")) == pytest.approx(0.5**0.5)
+    assert float(cosine.sel(label="a", other="c")) == pytest.approx(0)
+    assert metrics.nearest(cosine).values == pytest.approx([0.5**0.5] * 3)
+    rng, names = np.random.default_rng(0), list("abcdefgh")
+    near = rng.random((8, 8))
+    near = xr.DataArray(near + near.T, dims=("label", "other"), coords={"label": names, "other": names})
+    coords = {"label": names, "predicted": names}
+    follows = xr.DataArray((100 * near.values).astype(int), dims=("label", "predicted"), coords=coords)
+    unrelated = xr.DataArray(rng.integers(1, 100, (8, 8)), dims=("label", "predicted"), coords=coords)
+    rank, p = intervals.alike_and_mistaken(near, follows)
+    assert rank > 0.8
+    assert p < 0.01
+    assert intervals.alike_and_mistaken(near, unrelated)[1] > 0.05
+
+
+def counted(rows):
+    names = [str(number) for number in range(len(rows))]
+    return xr.DataArray(rows, dims=("label", "predicted"), coords={"label": names, "predicted": names})
+
+
+def test_the_summary_says_what_was_counted_the_critical_classes_first():
+    clean = counted([[18, 1, 1], [0, 20, 0], [0, 0, 20]])
+    robust = counted([[5, 12, 3], [1, 19, 0], [4, 6, 10]])
+    count = xr.concat([clean, robust], "attack").assign_coords(attack=["clean", "pgd-20"])
+    audit = Audit(network="mine", sha256="", dataset="signs", eps="8/255", attack="pgd-20", per_class=20)
+    lines = report.summary(audit, count, ["2"]).splitlines()
+    assert "**97 % (95 %: 89 to 99)** of 60 images of signs right" in lines[0]
+    assert "**57 % (95 %: 44 to 68)** under attack: pgd-20 at radius 8/255" in lines[0]
+    assert "Critical: 2" in lines[1]
+    assert "50 % (95 %: 30 to 70), most often taken for 1 (30 %)" in lines[1]
+    assert lines[-1] == "- **Beware.** pgd-20 is a quick look: `--attack strong` may break more images than it does."
+    assert lines[2].index("**0** 25 %") < lines[2].index("**2** 50 %") < lines[2].index("**1** 95 %")
+    assert "(1) and the worst lie 70 points" in lines[3]
+    assert list(report.table(audit, count, ["2"]).index) == ["2 (critical)", "0", "1"]
+    assert "20 images of each class (a sample" in report.sample(audit, count)
+    assert "± 22 points" in report.sample(audit, count)
+    with pytest.raises(UserError, match="unknown class 'stop'"):
+        report.summary(audit, count, ["stop"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (np.eye(5) * 20, None),
+        (np.full((5, 5), 4), "20 % of the clean images, and 20 % would be chance: probably another normalisation"),
+        (
+            np.roll(np.eye(5) * 20, 1, axis=1),
+            "100 % of the clean images, not 0 %: its classes are probably numbered in another order",
+        ),
+        (np.eye(5)[[1, 0, 2, 3, 4]] * 20, "not 60 %"),
+    ],
+)
+def test_a_network_near_chance_or_out_of_order_is_warned_of(rows, says):
+    found = report.warnings(counted(rows.astype(int)))
+    assert len(found) == (says is not None)
+    assert says is None or says in found[0]
+
+
+def test_normalisation_is_that_of_the_file_then_that_of_the_user(data, network, tmp_path):
+    own = safetensors.torch.load_file(network)["mean"].ravel()
+    assert torch.equal(adopted.network(run.audit(str(network))).mean.ravel(), own)
+    bare = changed(network, tmp_path / "bare.safetensors", lambda state: [state.pop(name) for name in ("mean", "std")])
+    for normalise, mean, std in (("none", 0.0, 1.0), ("0.25/0.5", 0.25, 0.5), ("dataset", float(own), None)):
+        model = adopted.network(run.audit(str(bare), normalise=normalise))
+        assert float(model.mean) == pytest.approx(mean)
+        assert std is None or float(model.std) == std
+
+
+def test_a_state_dict_in_a_checkpoint_is_found(data, network, tmp_path):
+    state = safetensors.torch.load_file(network)
+    torch.save({"epoch": 3, "state_dict": {f"module.{name}": value for name, value in state.items()}}, tmp_path / "mine.pt")
+    found = adopted.network(run.audit(str(tmp_path / "mine.pt"))).state_dict()
+    assert all(torch.equal(found[name], value) for name, value in state.items())
+
+
+class Malicious:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("wrap", [lambda bad: bad, lambda bad: {"state_dict": bad}])
+@pytest.mark.parametrize("ending", [".pt", ".pth", ".safetensors"])
+@pytest.mark.parametrize("save", [torch.save, lambda thing, path: path.write_bytes(pickle.dumps(thing))])
+def test_a_pickle_that_would_run_code_runs_none(data, tmp_path, wrap, ending, save):
+    path = tmp_path / f"bad{ending}"
+    save(wrap(Malicious(tmp_path / "proof")), path)
+    with pytest.raises(UserError, match="cannot be read as weights"):
+        adopted.network(run.audit(str(path)))
+    assert not (tmp_path / "proof").exists()
+
+
+def _foreign(state):
+    state["head.weight"], state["head.bias"] = state["head.weight"][:7].clone(), state["head.bias"][:7].clone()
+
+
+def _nan(state):
+    state["head.bias"][0] = torch.nan
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "says"),
+    [
+        (_foreign, {}, "the weights know 7 classes, the dataset has 10"),
+        (_nan, {}, "logits of mine are not finite"),
+        (lambda state: state.pop("head.bias"), {}, "do not fit: head.bias is missing"),
+        (None, {"--model": "resnet18"}, "mine and resnet18 of width 4 do not fit: "),
+        (None, {"--width": 8}, r"body.0.weight is (4, 1, 3, 3), expected (8, 1, 3, 3)"),
+        (None, {"--model": "resnet81"}, "unknown model 'resnet81' (did you mean 'resnet18'?)"),
+        (None, {"--dataset": "digit"}, "unknown dataset 'digit' (did you mean 'digits'?)"),
+        (None, {"--attack": "strang"}, "did you mean 'strong'"),
+        (None, {"--attack": "clean"}, "asks for no attack"),
+        (None, {"--eps": "8"}, "did you mean 8/255"),
+        (None, {"--eps": "0"}, "asks for no attack; write a radius like 8/255"),
+        (None, {"--eps": "much"}, "eps='much' is not a number"),
+        (None, {"--norm": "l1"}, "unknown norm 'l1'"),
+        (None, {"--classes": "3,stop_sign"}, "unknown class 'stop_sign'"),
+        (None, {"--limit": 9}, "--limit 9 is less than one image for each of the 10 classes"),
+        (None, {"--normalise": "imagenet"}, "normalise='imagenet' is not understood"),
+        (None, {"--normalise": "0.5,0.5,0.5/0.2,0.2,0.2"}, "normalise has 3 channels, the images of digits have 1"),
+        (None, {"--skip-bad": None}, "--skip-bad is for images of your own, folder:PATH; digits has no bad ones"),
+        (None, {"--weights": "none.safetensors"}, "there is no file"),
+        (None, {"--model": "nowhere:build"}, "there is no module nowhere in"),
+    ],
+)
+def test_a_slip_is_one_sentence(data, network, tmp_path, monkeypatch, capsys, change, options, says):
+    if change is not None:
+        changed(network, network, change)
+    given = {"--weights": network, "--model": "small-cnn", "--dataset": "digits", "--eps": "0.1", "--attack": "pgd-10"} | options
+    words = [word for pair in given.items() for word in pair if word is not None]
+    assert command(monkeypatch, "audit", *words) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert len(error.strip().splitlines()) == 1
+    assert not list(data.glob("audits/*/outcomes/*.nc"))
+
+
+@pytest.fixture
+def theirs(tmp_path, monkeypatch):
+    """A module of the user's in the working directory, and weights for it."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(classes=10, after="", name="my_module"):
+        Path(f"{name}.py").write_text(MODULE.format(classes=classes, after=after))
+        torch.manual_seed(0)
+        state = {"first.weight": torch.randn(24, 64), "first.bias": torch.zeros(24)}
+        state |= {"last.weight": torch.randn(classes, 24), "last.bias": torch.zeros(classes)}
+        safetensors.torch.save_file(state, "theirs.safetensors")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        return f"{name}:build"
+
+    yield write
+    sys.modules.pop("my_module", None)
+
+
+def test_a_module_of_the_users_is_asked_and_known_by_its_code(data, theirs):
+    how = {"model": theirs(), "eps": "0.1", "attack": "pgd-10", "limit": 20}
+    audit = run.audit("theirs.safetensors", **how)
+    assert right(audit) < 60
+    assert run.features(audit).sizes["feature"] == 24
+    assert run.features(audit).attrs["layer"] == "penultimate"
+    Path("my_module.py").write_text(Path("my_module.py").read_text() + "\n")
+    assert run.audit("theirs.safetensors", **how).id != audit.id
+    with pytest.raises(UserError, match="has changed since the audit began"):
+        adopted.network(audit)
+
+
+@pytest.mark.parametrize(
+    ("written", "function", "says"),
+    [
+        ({"classes": 7}, "build", "my_module:build answers with 7 classes, digits has 10"),
+        ({"after": ".softmax(1)"}, "build", "leave the softmax out"),
+        ({"after": "[:, 0]"}, "build", r"a logit for each class, \(n, 10\), got \(8,\)"),
+        ({"after": " * torch.inf"}, "build", "not finite"),
+        ({"after": ".view(-1, 3, 64)"}, "build", "cannot take images of 1 x 8 x 8"),
+        ({}, "text", "must return a torch.nn.Module, got str"),
+        ({}, "broken", "cannot be built: RuntimeError: no disk"),
+        ({}, "biuld", "cannot be built: AttributeError"),
+    ],
+)
+def test_a_module_that_does_not_fit_is_named(data, theirs, written, function, says):
+    model = theirs(**written).replace("build", function)
+    audit = run.audit("theirs.safetensors", model=model, eps="0.1", attack="pgd-10", limit=20)
+    with pytest.raises(UserError, match=says):
+        auditing.ensure(audit, audit.evaluations)
+
+
+def test_a_module_takes_pixels_as_they_are(data, theirs):
+    with pytest.raises(UserError, match="takes pixels in \\[0, 1\\] and normalises itself"):
+        run.audit("theirs.safetensors", model=theirs(), eps="0.1", normalise="dataset")
+
+
+def test_critical_classes_exist():
+    assert audits.critical(["b", "b"], ["a", "b"]) == ["b"]
+    with pytest.raises(UserError, match="did you mean 'stop_sign'"):
+        audits.critical(["stop_sing"], ["stop_sign", "yield"])
+
+
+def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypatch, capsys, tmp_path):
+    out = tmp_path / "out"
+    words = {"--weights": network, "--model": "small-cnn", "--dataset": "digits", "--eps": "0.1", "--attack": "pgd-10"}
+    words |= {"--limit": 50, "--classes": "8,3", "--out": out}
+    assert command(monkeypatch, "audit", *(word for pair in words.items() for word in pair)) == 0
+    page = Path(capsys.readouterr().out.strip())
+    assert page.parent.parent == out
+    assert page.name == "report.html"
+    assert len(list(page.parent.glob("outcomes/*.nc"))) == 9
+    text = page.read_text()
+    assert text.index("Critical: 8") < text.index("Critical: 3") < text.index("Weakest classes")
+    assert "<title>mine: an audit</title>" in text
+    assert 'src="http' not in text
+    assert "run.audit(weights" not in text
+    program = installed()
+    if program is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium found; install it, on Debian: apt install chromium")
+    with launched(program) as browser:
+        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 375)):
+            with opened(browser, page, scheme, width) as shown:
+                look(shown, scheme, width)
+
+
+def look(page, scheme, width):
+    """Check that a report is drawn, can be read, fits, and follows its controls."""
+    expect(page.locator(".vega-embed > svg")).to_have_count(6)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    ground, ink = (
+        page.evaluate(f"getComputedStyle(document.body).{name}.match(/[\\d.]+/g).slice(0, 3).map(Number)")
+        for name in ("backgroundColor", "color")
+    )
+    assert (sum(ground) < 200 and sum(ink) > 500) if scheme == "dark" else (sum(ground) > 700 and sum(ink) < 300)
+    explorer, gallery = holding(page, "audited_class"), holding(page, "gallery_class")
+    assert explorer.locator("[name=audited_class]").input_value() == "8"
+    choose(explorer, audited_class="5", audited_radius="0")
+    expect(explorer.locator(".mark-rect.role-mark path[aria-label*='predicted: 5;']")).to_have_count(1)
+    expect(explorer.locator(".mark-symbol.role-mark path[aria-label*='label: 5;']")).to_have_count(7)
+    choose(gallery, gallery_class="5")
+    expect(gallery.locator("image[aria-label*='label: 5;']")).to_have_count(12)
