@@ -119,7 +119,7 @@ def outcomes(specs: Sequence[Spec], evaluations: Sequence[Evaluation], *, worker
             question = _key(evaluation, asked).items()
             key = {f"eval_{name}" if name in (*names, "eps", "seed") else name: value for name, value in question}
             rows.append((_key(spec, names) | key, data))
-    return _combine(rows).assign_attrs(_sources(rows))
+    return _combine(rows).assign_attrs(_sources(rows) | _subject(specs))
 
 
 def _get(
@@ -149,6 +149,12 @@ def _sources(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, str
     recorded = sum(bool(data.attrs.get("recorded")) for _, data in rows)
     attrs["recorded"] = "" if not recorded else "all" if recorded == len(rows) else f"{recorded} of {len(rows)}"
     return attrs | {"created": created[0] if created[0] == created[-1] else f"{created[0]} to {created[-1]}"}
+
+
+def _subject(specs: Sequence[Spec]) -> dict[str, str]:
+    """Return which dataset and scale runs speak of; other options of a defence, or classes left out, are of the same scale."""
+    scales = [scale_of(replace(spec, options={}, classes=())) or "own settings" for spec in specs]
+    return {"dataset": ", ".join(dict.fromkeys(spec.dataset for spec in specs)), "scale": ", ".join(dict.fromkeys(scales))}
 
 
 def _concerns(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, list[str]]:
