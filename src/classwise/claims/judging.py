@@ -53,8 +53,8 @@ def judge_all(
 
 
 def holm(chances: np.ndarray) -> np.ndarray:
-    """Return p-values with Holm's correction; none for none."""
-    return multipletests(chances, method="holm")[1] if len(chances) else chances
+    """Return p-values with Holm's correction."""
+    return multipletests(chances, method="holm")[1] if len(chances) > 1 else chances
 
 
 def _decided(verdict: Verdict, chance: np.ndarray, adjusted: np.ndarray, alpha: float) -> Verdict:
