@@ -7,6 +7,7 @@ that the paper misprints stands there as printed, with a note. Rates are in perc
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -69,11 +70,16 @@ def rows(paper: str) -> pd.DataFrame:
     return _read(paper).copy()
 
 
+def files() -> list[Path]:
+    """Return the files of all papers: those of the data folder, or else of the checkout."""
+    folder = data_folder() / "published"
+    folder = folder if folder.exists() else checkout() / "data" / "published"
+    return [folder / f"{paper}.csv" for paper in PAPERS]
+
+
 @cache
 def _read(paper: str) -> pd.DataFrame:
-    name = f"{paper}.csv"
-    path = data_folder() / "published" / name
-    path = path if path.exists() else checkout() / "data" / "published" / name
+    path = next(path for path in files() if path.stem == paper)
     return pd.read_csv(path, dtype={"table": str}, keep_default_na=False).assign(
         spread=lambda read: pd.to_numeric(read["spread"], errors="coerce")
     )

@@ -7,7 +7,7 @@ Outcomes are those of `run.outcomes`; `judging.named` says how attacks are calle
 scale: what digits say is not what CIFAR-10 says.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def of(section: str) -> tuple[Claim, ...]:
 
 def judge(
     section: str,
-    outcomes: xr.Dataset,
+    outcomes: xr.Dataset | Mapping[str, xr.Dataset],
     *,
     scale: str | None = None,
     dataset: str | None = None,
@@ -51,15 +51,17 @@ def judge(
 ) -> list[Verdict]:
     """Return a verdict on each claim of a section, or on those named in `only`.
 
-    scale, dataset: what the outcomes speak of, by default as they say. strict: a claim that cannot be measured is a
-    MeasurementError, else it is "not asked", with the reason. `how`: draws, seed and level of the bootstrap. Holm's correction
-    is for the claims that are judged in this call and can be asked of the dataset.
+    outcomes: one Dataset, or several by the `part` of the claims that they are for. scale, dataset: what they speak of, by
+    default as they say. strict: a claim that cannot be measured is a MeasurementError, else it is "not asked", with the reason.
+    `how`: draws, seed and level of the bootstrap. Holm's correction is for the claims that are judged in this call and can be
+    asked of the dataset.
     """
     asked = of(section)
     for name in only or ():
         if name not in [claim.name for claim in asked]:
             raise unknown(f"claim of {section}", name, [claim.name for claim in asked])
-    told = {"scale": scale or outcomes.attrs.get("scale"), "dataset": dataset or outcomes.attrs.get("dataset")}
+    first = outcomes if isinstance(outcomes, xr.Dataset) else next(iter(outcomes.values()))
+    told = {"scale": scale or first.attrs.get("scale"), "dataset": dataset or first.attrs.get("dataset")}
     for name, value in told.items():
         if not value:
             raise UserError(f"the outcomes do not tell their {name}, and a verdict must name it; write judge(..., {name}=...)")

@@ -15,7 +15,7 @@ TRANSFER = "transfer"
 
 def judge_all(
     claims: Sequence[Claim],
-    outcomes: xr.Dataset,
+    outcomes: xr.Dataset | Mapping[str, xr.Dataset],
     *,
     scale: str,
     dataset: str,
@@ -29,8 +29,10 @@ def judge_all(
     A claim that `dataset` cannot speak to is "not asked". One that cannot be measured on the outcomes is a MeasurementError that
     says what is missing; unless `strict` it is "not asked" as well. p-values and intervals come from a bootstrap over images,
     paired across what is compared and clustered by seed (`sampling.weights`); Holm's correction is for the claims asked.
+    Of several Datasets each claim takes that of the name of its `part`.
     """
-    plain = named(outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0]))
+    given = {"": outcomes} if isinstance(outcomes, xr.Dataset) else outcomes
+    plain = {part: named(some if "seed" in some.dims else some.expand_dims(seed=[0])) for part, some in given.items()}
     found: dict[int, tuple[Verdict, tuple[float, float]]] = {}
     verdicts: list[Verdict] = []
     for claim in claims:
@@ -117,10 +119,12 @@ def _one_of(need: str, names: Sequence[str], dim: str, claim: Claim) -> str:
 
 
 def _measured(
-    claim: Claim, outcomes: xr.Dataset, scale: str, dataset: str, draws: int, seed: int, level: float
+    claim: Claim, given: Mapping[str, xr.Dataset], scale: str, dataset: str, draws: int, seed: int, level: float
 ) -> tuple[Verdict, tuple[float, float]]:
     """Return an undecided verdict, and the p-values for the claim and for its opposite."""
-    part = chosen(claim, outcomes)
+    if claim.part not in given and "" not in given:
+        raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.part!r}; there are: {_listed(given)}")
+    part = chosen(claim, given.get(claim.part, given.get("", xr.Dataset())))
     values = {name: value(part) for name, value in claim.values.items()}
     effect = _number(claim, sampling.sums(part, values))
     again = np.concatenate([np.atleast_1d(claim.measure(some).values) for some in sampling.drawn(part, values, draws, seed)])
@@ -159,11 +163,3 @@ def basic(effect: float, again: np.ndarray, level: float, *, log: bool = False) 
     tail = (1 - level) / 2
     low, high = np.quantile(truth, [tail, 1 - tail]) if len(truth) else (np.nan, np.nan)
     return float(low), float(high), np.concatenate([truth, np.full(lost, np.nan)])
-
-
-def grouped(claims: Sequence[Claim]) -> Mapping[str, list[Claim]]:
-    """Return claims by their section, in order."""
-    found: dict[str, list[Claim]] = {}
-    for claim in claims:
-        found.setdefault(claim.section, []).append(claim)
-    return found

@@ -2,7 +2,8 @@
 
 They need along `without` the networks trained without a class ("": the full one, "nothing": the same trained again); along
 `betas` those with the trade-off of a class changed ("": the usual one); on the classes their `background`; along `treatment` what
-was done to the images, first nothing, then a white background; and for each image how `white` it is around.
+was done to the images, first nothing, then a white background; and for each image how `white` it is around. Each
+claim names the Dataset it takes where there are several: "without", "betas", "coloured", "treated".
 """
 
 from functools import partial
@@ -59,11 +60,17 @@ def _background(name: str, where: str, says: str, measure: Measure, **rest: Any)
 
 
 _HOMES: dict[str, Any] = {
+    "part": "without",
     "attacks": ("pgd-20|temperature-pgd-20",),
     "dims": ("without",),
     "values": {"home": answers.homes, "again": _trained_again},
 }
-_SWEPT: dict[str, Any] = {"defences": ("trades-per-class",), "attacks": ("temperature-pgd-20|pgd-20",), "dims": ("betas",)}
+_SWEPT: dict[str, Any] = {
+    "part": "betas",
+    "defences": ("trades-per-class",),
+    "attacks": ("temperature-pgd-20|pgd-20",),
+    "dims": ("betas",),
+}
 
 TRAINING = (
     _training(
@@ -124,8 +131,8 @@ TRAINING = (
     ),
 )
 
-_COLOURED: dict[str, Any] = {"dims": ("background",)}
-_TREATED: dict[str, Any] = {"attacks": ("clean", "temperature-pgd-20|pgd-20"), "dims": ("treatment",)}
+_COLOURED: dict[str, Any] = {"part": "coloured", "dims": ("background",)}
+_TREATED: dict[str, Any] = {"part": "treated", "attacks": ("clean", "temperature-pgd-20|pgd-20"), "dims": ("treatment",)}
 
 BACKGROUND = (
     _background(
@@ -179,6 +186,7 @@ BACKGROUND = (
         remedies.whiter_surer,
         unit="correlation",
         attacks=("temperature-pgd-20|pgd-20",),
+        part="treated",
         dims=("white",),
         values={
             "sure": answers.true_confidence,

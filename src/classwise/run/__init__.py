@@ -7,6 +7,8 @@
     summary(specs, evaluations, data)   what was run, asked and found where
     doubts(data)                        what speaks against believing them
     sources(data)                   where the numbers of a Dataset come from
+    answers(asked)                  the same where not every run is asked the same
+    judged(scale)                   the verdicts on all claims
     recorded(section)               which results of a section come from bigger machines
 
 A run lives in data/runs/<dataset>/<model>/<defence>-<id>/ and is looked for there first, then in data/recorded/. What is there is
@@ -15,6 +17,7 @@ run wait for each other.
 """
 
 from classwise.run.chapters import recorded
-from classwise.run.collect import attacker, doubts, examples, history, outcomes, sources, summary
+from classwise.run.collect import answers, attacker, doubts, examples, history, outcomes, sources, summary
+from classwise.run.verdicts import judged
 
-__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "recorded", "sources", "summary"]
+__all__ = ["answers", "attacker", "doubts", "examples", "history", "judged", "outcomes", "recorded", "sources", "summary"]
