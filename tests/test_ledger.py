@@ -39,7 +39,7 @@ def test_the_ledger_filters_opens_and_links():
     assert bound["ledger_verdict"] == ["all", "holds", "open", "not asked", "fails"]
     assert set(bound) == {"ledger_paper", "ledger_section", "ledger_scale", "ledger_verdict"}
     (picked,) = [param for param in spec["params"] if param["name"] == "picked"]
-    assert picked["value"] == [{"row": 0}]
+    assert picked["select"]["fields"] == ["row"]
     whole = json.dumps(spec)
     assert '"href": {"field": "link"' in whole
     assert all(f"datum.{name} == ledger_{name}" in whole for name in ("paper", "section", "scale", "verdict"))
@@ -55,6 +55,9 @@ def test_what_was_asked_stands_beside_what_is_theirs():
     spec = ledger.beside(SOME).to_dict()
     assert len(spec["vconcat"]) == 3
     assert spec["vconcat"][0]["title"]["text"][-1] == "holds (digits, quick, 5 seeds)"
+    # Theirs is drawn where there is one.
+    assert [len(panel["layer"]) for panel in spec["vconcat"]] == [4, 3, 3]
+    assert "none of these claims was asked" in json.dumps(ledger.beside([SILENT]).to_dict())
 
 
 def test_tables_in_words():

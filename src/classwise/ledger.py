@@ -78,7 +78,7 @@ def beside(verdicts: Sequence[Verdict]) -> Any:
     """Return the claims that were asked, one below the other: ours with its interval, theirs, and the range that bears it out."""
     table = rows([one for one in verdicts if one.verdict != "not asked"])
     panels = []
-    for _, one in table.groupby("row"):
+    for _, one in table.groupby("row") if len(table) else ():
         chart, words = alt.Chart(one), [*one["claim"].iloc[0].split("\n"), one["told"].iloc[0]]
         hue = dict(zip(VERDICTS, _HUES, strict=True))[one["verdict"].iloc[0]]
         shade = chart.mark_rect(opacity=0.18, color="#1b9e77").encode(
@@ -88,27 +88,25 @@ def beside(verdicts: Sequence[Verdict]) -> Any:
         ours = chart.mark_point(filled=True, size=110, opacity=1, color=hue).encode(x="effect:Q", tooltip=_tips())
         theirs = chart.mark_point(shape="diamond", size=130, strokeWidth=2.5, color=_THEIRS).encode(x="theirs:Q", tooltip=_tips())
         title = alt.Title(words, anchor="start", fontWeight="normal", fontSize=12)
-        panels.append(alt.layer(shade, line, ours, theirs).properties(width=480, height=36, title=title))
+        marks = [shade, line, ours, *([theirs] if one["theirs"].notna().all() else [])]
+        panels.append(alt.layer(*marks).properties(width=480, height=36, title=title))
+    if not panels:
+        return alt.Chart(pd.DataFrame({"said": ["none of these claims was asked"]})).mark_text(align="left").encode(text="said:N")
     return alt.vconcat(*panels, spacing=16)
 
 
 def page(verdicts: Sequence[Verdict], pages: Collection[str] = (), live: bool | None = None) -> Any:
-    """Return the ledger: all claims as a list, with filters; a click opens a card: ours beside theirs, and the way to the section."""
+    """Return the ledger: all claims as a list, with filters; a click on one opens a card that a double click closes.
+
+    The card sets ours beside theirs and links to the section, if it is among `pages`.
+    """
     table = rows(verdicts, pages)
     choices = [
         Choice(f"ledger_{name}", [_ALL, *dict.fromkeys(table[name])], _ALL, name)
         for name in ("paper", "section", "scale", "verdict")
     ]
     asked = " && ".join(f"(ledger_{one.label} == '{_ALL}' || datum.{one.label} == ledger_{one.label})" for one in choices)
-    opened = table.loc[table["verdict"] != "not asked", "row"].head(1)
-    picked = alt.selection_point(
-        name="picked",
-        fields=["row"],
-        value=[{"row": int(number)} for number in opened],
-        toggle=False,
-        empty=False,
-        clear="dblclick",
-    )
+    picked = alt.selection_point(name="picked", fields=["row"], toggle=False, empty=False, clear="dblclick")
     base = alt.Chart(table).transform_filter(asked).encode(y=alt.Y("row:O", axis=None))
     chart = alt.layer(*_list(base, picked), *_card(base.transform_filter(picked)))
     chart = chart.properties(width=_WIDTH, height=alt.Step(_ROW), padding={"left": 0, "top": 5, "right": 5, "bottom": _CARD})
@@ -155,7 +153,7 @@ def _card(one: Any) -> list[Any]:
     unasked = lines.transform_filter("!isValid(datum.effect)")
     plot = top + 66
     return [
-        one.mark_rect(height=_CARD - 8, yOffset=_ROW / 2 + (_CARD - 8) / 2, color="#26263a", opacity=0.97, cornerRadius=4),
+        one.mark_rect(height=_CARD - 8, yOffset=_ROW / 2 + (_CARD - 8) / 2, color="#26263a", opacity=1, cornerRadius=4),
         lines.mark_text(**{**text, "fontWeight": "bold"}, dy=top + 10).encode(text="head:N"),
         asked.mark_text(**text, dy=top + 28).encode(text="ours:N"),
         unasked.mark_text(**text, dy=top + 28).encode(text="why:N"),
