@@ -211,6 +211,25 @@ def test_names_of_attacks_and_readouts_are_made_plain():
         assert (read.answer.sel(defence=name).values == source.answer.sel(defence=name).values).all()
 
 
+def test_kinds_of_runs_are_joined_side_by_side():
+    full = outcomes({("trades", "pgd-20"): 0.5}, images=6)
+    other = outcomes({("trades-per-class", "pgd-20"): 0.6}, images=6, seed=1).isel(image=slice(30))
+    both = claims.joined("betas", {"": full, "5:0.5": other})
+    assert dict(both.sizes) == {"betas": 2, "defence": 1, "seed": 2, "attack": 1, "image": 120, "predicted": 10}
+    assert both.attrs["scale"] == "quick"
+    assert (both.truth.sel(betas="5:0.5", image=slice(30, None)) == -1).all()
+    assert both.truth.dtype == both.answer.dtype == "int16"
+    # A network without a class numbers the others its own way.
+    own = other.assign_coords(predicted=[*DIGITS[1:], "0"])
+    again = claims.joined("without", {"": full, "0": own})
+    plain = both.truth.sel(betas="5:0.5").values
+    assert (again.truth.sel(without="0").values == np.where(plain < 0, -1, (plain + 1) % 10)).all()
+    (found,) = claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], draws=50)
+    assert found.images == 120
+    with pytest.raises(claims.MeasurementError, match="claim 'homing' needs the outcomes 'without'; there are: betas"):
+        claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["homing"], draws=50)
+
+
 # Measures, on counts whose answer is known.
 
 

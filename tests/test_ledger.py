@@ -76,9 +76,13 @@ def test_tables_in_words():
 
 
 def test_outcomes_say_what_they_speak_of(data, small):
-    asked = [(small, [Evaluation()])]
-    outcomes = run.answers(asked)
+    grid = Evaluation(attack="temperature-pgd-20", options={"steps": 2}).grid(inverse=[2, 50])
+    outcomes = run.answers([(small, [Evaluation(), *grid])])
     assert (outcomes.attrs["dataset"], outcomes.attrs["scale"]) == ("digits", "own settings")
+    # An option that one attack has and another has not.
+    there = (outcomes.truth >= 0).any("image").squeeze(["defence", "seed"])
+    assert there.sel(attack="clean").values.tolist() == [True, False, False]
+    assert there.sel(attack="temperature-pgd-20").values.tolist() == [False, True, True]
 
 
 def test_a_section_is_judged_at_its_scale_and_told_where_it_cannot_be(data, small, monkeypatch):

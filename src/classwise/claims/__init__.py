@@ -2,6 +2,7 @@
 
     verdicts = claims.judge("tian2021/4-1-class-bias", outcomes)    a verdict on each claim of a section
     claims.table(verdicts)                                          ours beside theirs
+    claims.joined("without", {"": full, ...})                        outcomes of several kinds of runs, side by side
 
 Outcomes are those of `run.outcomes`; `judging.named` says how attacks are called. A verdict always names its dataset and
 scale: what digits say is not what CIFAR-10 says.
@@ -16,10 +17,11 @@ import xarray as xr
 
 from classwise.claims import tian2021, tian2021_5, tian2021_6
 from classwise.claims.claim import VERDICTS, Claim, MeasurementError, Verdict
+from classwise.claims.joining import joined
 from classwise.claims.judging import judge_all
 from classwise.errors import UserError, unknown
 
-__all__ = ["CLAIMS", "VERDICTS", "Claim", "MeasurementError", "Verdict", "judge", "of", "table"]
+__all__ = ["CLAIMS", "VERDICTS", "Claim", "MeasurementError", "Verdict", "joined", "judge", "of", "table"]
 
 CLAIMS: tuple[Claim, ...] = (
     *tian2021.BIAS,

@@ -67,7 +67,7 @@ _HOMES: dict[str, Any] = {
 }
 _SWEPT: dict[str, Any] = {
     "part": "betas",
-    "defences": ("trades-per-class",),
+    "defences": ("trades-per-class|trades",),
     "attacks": ("temperature-pgd-20|pgd-20",),
     "dims": ("betas",),
 }
