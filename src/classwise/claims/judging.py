@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
-from statsmodels.stats.multitest import multipletests
 
 from classwise.claims import sampling
 from classwise.claims.claim import Claim, MeasurementError, Verdict
@@ -56,6 +55,8 @@ def judge_all(
 
 def holm(chances: np.ndarray) -> np.ndarray:
     """Return p-values with Holm's correction."""
+    from statsmodels.stats.multitest import multipletests  # slow to import, and `run` needs no verdict to compute
+
     return multipletests(chances, method="holm")[1] if len(chances) > 1 else chances
 
 
