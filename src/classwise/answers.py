@@ -47,15 +47,3 @@ def homes(outcomes: xr.Dataset, over: str = "without", full: str = "") -> xr.Dat
             other = outcomes.sel({over: name}, drop=True)
             home = home | (whole.flipped & (whole.answer == place) & ~other.flipped & (other.truth >= 0))
     return home.rename("homes")
-
-
-def homing(outcomes: xr.Dataset, over: str = "without", full: str = "") -> xr.DataArray:
-    """Return count(..., label, predicted) of the images that come home, in the cell of what the full network took them for.
-
-    The homing confusion matrix of Tian 2021, Figure 4b; the cells of classes that no network left out are 0.
-    """
-    whole, home = outcomes.sel({over: full}, drop=True), homes(outcomes, over, full)
-    numbers = xr.DataArray(np.arange(outcomes.sizes["predicted"]), dims="predicted", coords={"predicted": outcomes.predicted})
-    rows = ((whole.truth == numbers.rename(predicted="label")) & home).astype("i4")
-    count: xr.DataArray = rows.dot((whole.answer == numbers).astype("i4"), dim="image")
-    return count.rename("homing")
