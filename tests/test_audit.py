@@ -354,9 +354,9 @@ def _nan(state):
     [
         (_foreign, {}, "the weights know 7 classes, the dataset has 10"),
         (_nan, {}, "logits of mine are not finite"),
-        (lambda state: state.pop("head.bias"), {}, "do not fit: head.bias is missing"),
+        (lambda state: state.pop("head.bias"), {}, "do not fit: missing: head.bias"),
         (None, {"--model": "resnet18"}, "mine and resnet18 of width 4 do not fit: "),
-        (None, {"--width": 8}, r"body.0.weight is (4, 1, 3, 3), expected (8, 1, 3, 3)"),
+        (None, {"--width": 8}, "nearest: small-cnn of width 4 for 10 classes"),
         (None, {"--model": "resnet81"}, "unknown model 'resnet81' (did you mean 'resnet18'?)"),
         (None, {"--dataset": "digit"}, "unknown dataset 'digit' (did you mean 'digits'?)"),
         (None, {"--attack": "strang"}, "did you mean 'strong'"),

@@ -14,21 +14,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # From bottom to top: a module may import those that stand before it, in its own half or among the shared ones.
 SHARED = ["errors", "options", "places"]
 TORCH_HALF = ["images", "models", "balls", "attacks", "folding", "outcomes", "representation", "defences", "training"]
-LABEL_HALF = [
-    "spec",
-    "audits",
-    "results",
-    "metrics",
-    "intervals",
-    "benches",
-    "scales",
-    "study",
-    "charts",
-    "panels",
-    "explore",
-    "radii",
-    "report",
-]
+LABEL_HALF = ["spec", "audits", "results", "metrics", "answers", "intervals", "published", "claims", "benches", "scales", "study"]
+LABEL_HALF += ["charts", "panels", "explore", "ledger", "radii", "report"]
 ABOVE = ["run", "notebooks", "book", "__main__"]
 
 

@@ -18,7 +18,7 @@ import safetensors.torch
 
 from classwise import explore, run, study
 from classwise.errors import UserError
-from classwise.run import agenda, archive, budget, compute, pool, questions, recording, store
+from classwise.run import agenda, archive, budget, compute, machine, pool, questions, recording, store
 from classwise.run.agenda import Item
 from classwise.run.budget import Budget, OutOfTime, Pace
 from classwise.spec import Evaluation
@@ -223,7 +223,7 @@ def test_what_no_budget_of_this_size_can_hold_is_said(data, small, tmp_path):
     ran(small, ())
     clock, lines = Clock(), []
     file = data / "runs" / "pace.json"
-    pace = Pace(file, compute.where()[0])
+    pace = Pace(file, machine.where()[0])
     for _ in range(Pace.KEPT):
         for one in item(small).evaluations:
             pace.see(budget.image_of(small, one), 1.0)

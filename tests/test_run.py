@@ -23,7 +23,7 @@ from classwise import metrics, results, run, study
 from classwise.errors import UserError
 from classwise.images import corrupt
 from classwise.results import Damaged
-from classwise.run import collect, compute, pool, questions, store
+from classwise.run import compute, machine, pool, questions, store, telling
 from classwise.run.pool import Failed
 from classwise.run.weights import model_of
 from classwise.spec import LAST5, Evaluation, Spec
@@ -33,7 +33,7 @@ PGD = Evaluation(attack="pgd-10", options={"steps": 2})
 
 
 def trained(spec):
-    with compute.one_thread():
+    with machine.one_thread():
         compute.train(spec)
     return store.place(spec)
 
@@ -44,8 +44,8 @@ def weights(spec):
 
 def in_another_process(spec):
     code = (
-        "import sys; from classwise.run import compute; from classwise.spec import Spec\n"
-        "with compute.one_thread(): compute.train(Spec.from_json(sys.argv[1]), lambda *step: print(*step, flush=True))"
+        "import sys; from classwise.run import compute, machine; from classwise.spec import Spec\n"
+        "with machine.one_thread(): compute.train(Spec.from_json(sys.argv[1]), lambda *step: print(*step, flush=True))"
     )
     return subprocess.Popen([sys.executable, "-c", code, spec.json()], stdout=subprocess.PIPE, text=True)
 
@@ -129,7 +129,7 @@ def test_a_killed_training_goes_on_to_the_same_bits(data, small, tmp_path, monke
     assert (store.place(spec) / store.CHECKPOINT).exists()
     assert not (store.place(spec) / "history.nc").exists()
     steps = []
-    with compute.one_thread():
+    with machine.one_thread():
         compute.train(spec, lambda phase, done, total: steps.append(done))
     assert steps[0] >= 3
     resumed, history = weights(spec), store.find(spec)
@@ -239,7 +239,7 @@ def test_a_checkpoint_that_is_set_aside_leaves_nothing_behind(data, small, tmp_p
     trained(small)
     whole = weights(small)
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "other"))
-    with compute.one_thread():
+    with machine.one_thread():
         splits = {name: compute.split(small, name) for name in ("train", "valid", "test")}
         plan, state, _ = compute._begin(small, splits)
         next(iter(compute.training.train(state, splits["train"], plan)))
@@ -436,10 +436,10 @@ def test_a_black_box_that_is_ahead_of_gradients_is_said(data, small):
     rows = [({"defence": "pgd-at", "attack": one.attack}, store.find(small, one.of(small))) for one in asked]
     nothing = rows[0][1].assign(flipped=rows[0][1].flipped & False)
     everything = rows[1][1].assign(flipped=~(rows[1][1].flipped & False))
-    said = collect._concerns([(rows[0][0], nothing), (rows[1][0], everything)])
+    said = telling.concerns([(rows[0][0], nothing), (rows[1][0], everything)])
     assert said == {"a black-box attack breaks what none with gradients does": ["pgd-at under square"]}
-    assert collect._concerns([(rows[0][0], everything.assign_attrs(nothing.attrs)), (rows[1][0], everything)]) == {}
-    assert collect._concerns([(rows[1][0], rows[1][1].drop_attrs().assign_attrs(rows[1][1].attrs | {"checks": ""}))]) == {
+    assert telling.concerns([(rows[0][0], everything.assign_attrs(nothing.attrs)), (rows[1][0], everything)]) == {}
+    assert telling.concerns([(rows[1][0], rows[1][1].drop_attrs().assign_attrs(rows[1][1].attrs | {"checks": ""}))]) == {
         "not checked": ["pgd-at under square"]
     }
 

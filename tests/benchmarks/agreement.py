@@ -23,7 +23,7 @@ from classwise.attacks import APGD, FAB, PGD, Attack, AutoAttack, Square
 from classwise.balls import Linf
 from classwise.defences import DEFENCES
 from classwise.images import Images
-from classwise.run import compute, pool, questions
+from classwise.run import compute, machine, pool, questions
 from classwise.training import Plan, begin, train
 
 from . import peers
@@ -224,7 +224,7 @@ def main(
     """Compare our attacks with those of torchattacks, foolbox and ART."""
     torch.set_num_threads(threads)
     console, rows, versions = Console(width=180), list[Row](), peers.found()
-    networks = [digits(images)] + ([coloured(coloured_images, device=compute.device())] if coloured_images else [])
+    networks = [digits(images)] + ([coloured(coloured_images, device=machine.device())] if coloured_images else [])
     console.print(" · ".join(f"{package} {number}" for package, number in versions.items()) or "no peer is installed")
 
     def report(row: Row) -> None:

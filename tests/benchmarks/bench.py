@@ -23,7 +23,7 @@ from classwise.attacks.attack import frozen
 from classwise.balls import Linf
 from classwise.folding import searchable
 from classwise.images import Images
-from classwise.run import compute, pool, questions, store
+from classwise.run import compute, machine, pool, questions, store
 
 from . import epochs, peers
 from .clock import Side, contest, cost, in_turn
@@ -162,14 +162,14 @@ def main(
     ] = None,
 ) -> None:
     """Measure, print a table and write it."""
-    device, console, versions = compute.device(), Console(width=150), peers.found()
+    device, console, versions = machine.device(), Console(width=150), peers.found()
     missing: Sequence[str] = [name for name in peers.PACKAGES if name not in versions and name != "ART"]
     console.print(f"peers: {versions or 'none'}" + (f"; not installed: {', '.join(missing)}" if missing else ""), highlight=False)
     found: dict[str, dict[str, Any]] = {}
     for name, part in {"pgd20_forced": forced, "pgd20_eval": robust, "autoattack_eval": whole, "train_epoch": learning}.items():
         if only is None or name in only:
             found |= part(device, rounds)
-    about = dict(zip(("device", "threads"), compute.where(), strict=True))
+    about = dict(zip(("device", "threads"), machine.where(), strict=True))
     about |= {"torch": torch.__version__, "commit": store.commit(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
     kept = {name: entry | about for name, entry in headlines(found).items()}
     out.parent.mkdir(parents=True, exist_ok=True)

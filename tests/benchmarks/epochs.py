@@ -16,7 +16,7 @@ from classwise import attacks, defences, models, study, training
 from classwise.defences.calibrations import ClassWise, Fared
 from classwise.images import Images
 from classwise.outcomes import tally
-from classwise.run import compute, store
+from classwise.run import compute, machine, store
 
 from .clock import cost, entry, in_turn, timed
 
@@ -152,7 +152,7 @@ def measuring(rounds: int) -> dict[str, dict[str, Any]]:
     spec = study.request("tian2021/4-1-class-bias", defences=["pgd-at"], seeds=[0], epochs=8).specs[0]
     seconds = []
     for _ in range(rounds):
-        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder), compute.one_thread():
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder), machine.one_thread():
             whole = timed(lambda: compute.train(spec))[1]
             history = store.find(spec)
             assert history is not None

@@ -10,6 +10,8 @@
     summary(specs, evaluations, data)   what was run, asked and found where
     doubts(data)                        what speaks against believing them
     sources(data)                   where the numbers of a Dataset come from
+    answers(asked)                  the same where not every run is asked the same
+    judged(scale)                   the verdicts on all claims
     recorded(section)               which results of a section come from bigger machines
     uncalibrated(names)             what a calibrated defence is to be compared with
 
@@ -19,16 +21,21 @@ run wait for each other.
 """
 
 from classwise.run.chapters import recorded, uncalibrated
-from classwise.run.collect import attacker, doubts, examples, history, outcomes, pictures, sources, summary
+from classwise.run.collect import answers, history, outcomes
+from classwise.run.shown import attacker, examples, pictures
 from classwise.run.subject import audit, features
+from classwise.run.telling import doubts, sources, summary
+from classwise.run.verdicts import judged
 
 __all__ = [
+    "answers",
     "attacker",
     "audit",
     "doubts",
     "examples",
     "features",
     "history",
+    "judged",
     "outcomes",
     "pictures",
     "recorded",

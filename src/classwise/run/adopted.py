@@ -16,7 +16,7 @@ from classwise.attacks.attack import judging
 from classwise.audits import Audit, pixels
 from classwise.errors import UserError, unknown
 from classwise.images import Images
-from classwise.run.compute import device
+from classwise.run.machine import device
 
 
 def network(audit: Audit) -> nn.Module:
@@ -60,7 +60,7 @@ def _fit(model: models.Classifier, given: Mapping[str, Tensor], what: str, class
     try:
         models.adopt(model, given)
     except UserError as error:
-        raise UserError(f"{what} do not fit: {error}") from None
+        raise UserError(f"{what} do not fit: {str(error).removeprefix('the weights do not fit the model: ')}") from None
 
 
 def _load(model: nn.Module, given: Mapping[str, Tensor], what: str) -> None:

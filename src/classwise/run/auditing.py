@@ -10,7 +10,7 @@ from classwise import attacks, images, models
 from classwise.audits import Audit, critical
 from classwise.errors import unknown
 from classwise.images import Images
-from classwise.run import collect, compute, questions, store, subject
+from classwise.run import compute, questions, shown, store, subject
 from classwise.spec import Evaluation
 
 # An audit that will take longer than this says how to make it shorter.
@@ -37,7 +37,7 @@ def carry_out(audit: Audit, console: Console | None = None) -> int:
     """Compute all that the report of an audit shows, and return how many questions were asked."""
     asked = ensure(audit, [*audit.evaluations, *audit.curve], console)
     subject.features(audit)
-    collect.examples(audit, audit.cheap)
+    shown.examples(audit, audit.cheap)
     return asked
 
 

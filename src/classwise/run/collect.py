@@ -3,9 +3,8 @@
 Torch is imported only where something is computed: reading what is there takes no more than xarray.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,8 @@ from classwise import results
 from classwise.audits import Audit, Subject
 from classwise.errors import UserError
 from classwise.places import data_folder
-from classwise.run import store
-from classwise.scales import SCALES
+from classwise.run import store, telling
 from classwise.spec import Evaluation, Spec
-from classwise.study import scale_of
 
 # Fields that are dimensions of a combined Dataset even where they do not vary; the first names the owner of the options.
 _ALWAYS: dict[type, tuple[str, ...]] = {Spec: ("defence", "seed"), Evaluation: ("attack",), Audit: ("network",)}
@@ -105,7 +102,7 @@ def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
     found = [(spec, _get(spec, None, workers, specs, [])) for spec in dict.fromkeys(specs)]
     rows = [(_key(spec, names), data) for spec, data in found]
     whole = _combine(rows)
-    return whole.assign_attrs(_sources(rows))
+    return whole.assign_attrs(telling.told(rows))
 
 
 def outcomes(specs: Sequence[Subject], evaluations: Sequence[Evaluation], *, workers: int | None = None) -> xr.Dataset:
@@ -116,15 +113,24 @@ def outcomes(specs: Sequence[Subject], evaluations: Sequence[Evaluation], *, wor
     A varied radius of the evaluations is the dimension `eval_eps`. An image that a run was not asked about (of another fold,
     say) has truth -1.
     """
-    names, asked = _varied(specs), _varied(evaluations)
+    return answers([(spec, evaluations) for spec in specs], workers=workers)
+
+
+def answers(asked: Sequence[tuple[Subject, Sequence[Evaluation]]], *, workers: int | None = None) -> xr.Dataset:
+    """Return outcomes like `outcomes`, where not every run is asked the same; an image that one was not asked about has truth -1.
+
+    Attributes besides those of the runs: dataset and scale, what they speak of.
+    """
+    specs = list(dict.fromkeys(spec for spec, _ in asked))
+    evaluations = list(dict.fromkeys(one for _, some in asked for one in some))
+    names, varied = _varied(specs), _varied(evaluations)
     rows = []
-    for spec in dict.fromkeys(specs):
-        for evaluation in dict.fromkeys(evaluations):
-            data = _get(spec, evaluation.of(spec), workers, specs, evaluations)
-            question = _key(evaluation, asked).items()
-            key = {f"eval_{name}" if name in (*names, "eps", "seed") else name: value for name, value in question}
-            rows.append((_key(spec, names) | key, data))
-    return _combine(rows).assign_attrs(_sources(rows))
+    for spec, evaluation in dict.fromkeys((spec, one) for spec, some in asked for one in some):
+        data = _get(spec, evaluation.of(spec), workers, specs, evaluations)
+        question = _key(evaluation, varied).items()
+        key = {f"eval_{name}" if name in (*names, "eps", "seed") else name: value for name, value in question}
+        rows.append((_key(spec, names) | key, data))
+    return _combine(rows).assign_attrs(telling.told(rows) | telling.subject(specs))
 
 
 def _get(
@@ -151,141 +157,3 @@ def ensure(specs: Sequence[Subject], evaluations: Sequence[Evaluation], workers:
     for one in specs:
         if isinstance(one, Audit):
             auditing.ensure(one, evaluations)
-
-
-def _sources(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, str]:
-    """Return what the runs say of where they come from, each thing once."""
-    names = ("schema", "version", "commit", "torch", "device", "threads")
-    attrs = {name: ", ".join(sorted({str(data.attrs[name]) for _, data in rows})) for name in names}
-    created = sorted(str(data.attrs["created"]) for _, data in rows)
-    attrs["concerns"] = json.dumps(_concerns(rows))
-    recorded = sum(bool(data.attrs.get("recorded")) for _, data in rows)
-    attrs["recorded"] = "" if not recorded else "all" if recorded == len(rows) else f"{recorded} of {len(rows)}"
-    return attrs | {"created": created[0] if created[0] == created[-1] else f"{created[0]} to {created[-1]}"}
-
-
-def _concerns(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, list[str]]:
-    """Return what speaks against believing the outcomes, with the attacks and defences that it is said of."""
-    found: dict[str, list[str]] = {}
-
-    def say(sentence: str, name: str) -> None:
-        found[sentence] = list(dict.fromkeys([*found.get(sentence, []), name]))
-
-    runs: dict[str, list[tuple[str, xr.Dataset]]] = {}
-    for key, data in rows:
-        if data.attrs["schema"] == store.OUTCOMES:
-            name = f"{next(iter(key.values()))} under {key['attack']}"
-            for sentence in results.concerns(data) if data.attrs.get("checks") else ["not checked"]:
-                say(sentence, name)
-            asked = Evaluation.from_json(data.attrs["evaluation"])
-            problem = str((data.attrs["spec"], asked.eps, asked.norm, asked.split, asked.checkpoint, asked.transform))
-            runs.setdefault(problem, []).append((name, data))
-    for answers in runs.values():
-        for name in _ahead(answers):
-            say("a black-box attack breaks what none with gradients does", name)
-    return found
-
-
-def _ahead(answers: list[tuple[str, xr.Dataset]]) -> list[str]:
-    """Return the black-box attacks that break more than one image in a hundred which no white-box attack breaks."""
-    black: list[tuple[str, xr.DataArray]] = []
-    white: list[tuple[str, xr.DataArray]] = []
-    for name, data in answers:
-        asked = Evaluation.from_json(data.attrs["evaluation"])
-        if asked.substitute is None and asked.attack != "clean":
-            (black if asked.attack.split("@")[0] in results.BLACK_BOX else white).append((name, data.flipped))
-    if not white:
-        return []
-    # Only images that all white-box attacks were asked about.
-    stood = ~xr.concat([flipped for _, flipped in white], "white", join="inner").any("white")
-    pairs = [(name, xr.align(flipped, stood, join="inner")) for name, flipped in black]
-    return [name for name, (broken, left) in pairs if len(left) and float((broken & left).mean()) > results.MASKED]
-
-
-# So many images of each class are attacked to be shown.
-PICTURES = 4
-
-
-def examples(spec: Subject, evaluation: Evaluation, per_class: int = PICTURES) -> xr.Dataset:
-    """Return a few images of each class with their attacked forms (schema "examples 1"), computed once and kept."""
-    found = kept_examples(spec, evaluation, per_class)
-    if found is not None:
-        return found
-    asked = replace(evaluation.of(spec), per_class=per_class)
-    from classwise.run import compute, questions
-
-    ensure([spec], [])
-    with store.lock(store.place(spec)):
-        found = kept_examples(spec, evaluation, per_class)
-        if found is None:
-            attrs = store.provenance(spec, *compute.where(), asked)
-            found = questions.attacker(spec, asked)().assign_attrs(attrs)
-            results.save(found, store.EXAMPLES, store.examples_file(store.place(spec), asked))
-    return found
-
-
-def pictures(specs: Sequence[Spec], evaluation: Evaluation) -> dict[str, xr.Dataset]:
-    """Return examples by the name of the defence, of the runs of the first seed; without recorded runs that came without any."""
-    first = [spec for spec in specs if spec.seed == specs[0].seed]
-    there = [spec for spec in first if kept_examples(spec, evaluation) is not None or not store.bare(spec)]
-    return {spec.defence: examples(spec, evaluation) for spec in there}
-
-
-def kept_examples(spec: Subject, evaluation: Evaluation, per_class: int = PICTURES) -> xr.Dataset | None:
-    """Return stored examples; a damaged file of data/runs/ is set aside, since it is made again in a moment."""
-    asked = replace(evaluation.of(spec), per_class=per_class)
-    for folder in store.places(spec):
-        path = store.examples_file(folder, asked)
-        try:
-            if path.exists():
-                return store.read(path, store.EXAMPLES, spec, asked)
-        except results.Damaged:
-            if folder != store.place(spec):
-                raise
-            path.replace(path.with_suffix(".damaged"))
-    return None
-
-
-def attacker(spec: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
-    """Return a function that attacks images of an evaluation now and returns them as examples.
-
-    Called with `label` it takes the images of that class only, with `count` the first so many, with `eps` another radius.
-    """
-    from classwise.run import questions
-
-    ensure([spec], [])
-    return questions.attacker(spec, evaluation)
-
-
-def summary(specs: Sequence[Spec], evaluations: Sequence[Evaluation], data: xr.Dataset) -> str:
-    """Return in a few sentences what was run and asked, and where the numbers come from."""
-    first, asked = specs[0], [one.of(specs[0]) for one in evaluations]
-    last = asked[-1]
-    images = int((data.truth >= 0).any([dim for dim in data.truth.dims if dim != "image"]).sum())
-    runs = f"{len(specs)} run{'s' * (len(specs) > 1)} on {first.dataset}, {first.epochs} epochs, eps {first.eps}"
-    probed = f"measured after every {first.measure} epochs by {first.probe}"
-    ended = f"at the end by {', '.join(one.attack for one in asked)} at eps {last.eps} on {images} images ({last.split})"
-    found = sources(data)
-    scales = list(dict.fromkeys(scale_of(spec) for spec in specs))
-    said = [f"scale {name}" + (f" ({SCALES[name].says})" if SCALES[name].says else "") for name in scales if name]
-    sized = f"{', '.join(said)}: " if said and None not in scales else ""
-    return f"{sized}{runs}; {probed}, {ended}. {found[0].upper()}{found[1:]}. {doubts(data)}"
-
-
-def doubts(data: xr.Dataset) -> str:
-    """Return in a sentence or a few what speaks against believing the outcomes of a combined Dataset."""
-    if "concerns" not in data.attrs:
-        return "Nothing was checked for believability."
-    said = json.loads(data.attrs["concerns"])
-    if not said:
-        return "The checks of believability (`outcomes.soundness`) found nothing."
-    return "To doubt: " + "; ".join(f"{sentence} ({', '.join(names)})" for sentence, names in said.items()) + "."
-
-
-def sources(data: xr.Dataset) -> str:
-    """Return in one line where the numbers of a combined Dataset come from."""
-    named = [f"{name} {data.attrs[name] or 'unknown'}" for name in ("device", "commit", "torch")]
-    days = sorted({moment[:10] for moment in str(data.attrs["created"]).split(" to ")})
-    recorded = str(data.attrs.get("recorded", ""))
-    how = "computed here" if not recorded else f"{recorded.replace('all', 'all results')} recorded, not computed here"
-    return ", ".join([*named, " to ".join(days), how])

@@ -1,10 +1,7 @@
 """One run: train it, put questions to it, resume it."""
 
 import math
-import os
-import platform
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ from classwise.audits import Audit, Subject
 from classwise.errors import UserError, unknown
 from classwise.images import Images
 from classwise.results import Damaged
-from classwise.run import convert, store
+from classwise.run import convert, machine, store
 from classwise.run.record import Recorder
 from classwise.spec import READOUTS, Evaluation, Spec
 
@@ -27,47 +24,6 @@ Report = Callable[[str, int, int], None]
 
 def quietly(phase: str, done: int, total: int) -> None:
     """Report nothing."""
-
-
-def device() -> torch.device:
-    """Return where to compute: CLASSWISE_DEVICE, else the first CUDA GPU, else the CPU."""
-    name = os.environ.get("CLASSWISE_DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(name)
-    except RuntimeError:
-        raise UserError(f"CLASSWISE_DEVICE={name!r} is no device; write cpu, cuda or cuda:1") from None
-
-
-def where() -> tuple[str, int]:
-    """Return the name of the device and the CPU threads that results are made with, as their attributes keep them."""
-    here = device()
-    return (torch.cuda.get_device_name(here) if here.type == "cuda" else _processor()), torch.get_num_threads()
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one CPU thread until the block ends: the same bits whatever else the machine does."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def warm() -> None:
-    """Take one step of nothing: torch loads much at the first one of a process, which no epoch should be charged with."""
-    layer = torch.nn.Linear(1, 1).to(device())
-    layer(torch.zeros(1, 1, device=device())).sum().backward()
-    torch.optim.SGD(layer.parameters(), lr=0.0).step()
 
 
 def check(spec: Spec) -> None:
@@ -96,7 +52,7 @@ def check(spec: Spec) -> None:
         defence.check(len(split(spec, "test").classes), convert.number(spec.eps), reach)
     inner = spec.attack or defence.attack
     attacks.build(spec.probe)
-    device()
+    machine.device()
     if inner is not None:
         attack = attacks.build(inner, spec.attack_options)
         if attack.names_classes:
@@ -161,7 +117,7 @@ def checkpoints(spec: Spec) -> list[str]:
 
 def split(spec: Subject, name: str, *, extra: bool = False) -> Images:
     """Return one split of a spec's dataset on the device, cut down to its classes; `extra` adds its pseudo-labelled images."""
-    whole = images.load(spec.dataset, name, spec.seed, device())
+    whole = images.load(spec.dataset, name, spec.seed, machine.device())
     if extra and isinstance(spec, Spec) and spec.extra is not None:
         whole = whole.and_also(images.extra(spec.extra, whole))
     return whole.only(spec.classes) if spec.classes else whole
@@ -213,7 +169,7 @@ def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
             content = safetensors.torch.save(convert.plain(state.checkpoint(name)))
             results.write(store.weights_file(folder, name), content)
         results.write(folder / "spec.json", spec.json().encode())
-        attrs = store.provenance(spec, *where()) | ({"stopped": state.stopped} if state.stopped else {})
+        attrs = store.provenance(spec, *machine.where()) | ({"stopped": state.stopped} if state.stopped else {})
         results.save(recorder.dataset(attrs), store.HISTORY, folder / "history.nc")
         (folder / store.CHECKPOINT).unlink(missing_ok=True)
 
@@ -243,7 +199,7 @@ def _start(
     if not checkpoint.exists():
         return plan, state, recorder
     try:
-        saved: dict[str, Any] = torch.load(checkpoint, map_location=device(), weights_only=True)
+        saved: dict[str, Any] = torch.load(checkpoint, map_location=machine.device(), weights_only=True)
         if Spec.from_json(saved["spec"]).canonical() != spec.canonical():
             raise ValueError("it belongs to another run")
         state.load_state_dict(saved["state"])

@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from classwise.run import compute, questions, store
+from classwise.run import compute, machine, questions, store
 from classwise.spec import Evaluation, Spec
 
 # Attacking an image takes about this share of training on it for an epoch; only the bars depend on it.
@@ -45,7 +45,7 @@ class Job:
 
     def do(self, report: Callable[[str, int, int], None]) -> None:
         """Train and evaluate, in this process, on one thread."""
-        with compute.one_thread():
+        with machine.one_thread():
             compute.train(self.spec, report, mend=self.mend)
             for evaluation in self.evaluations:
                 questions.evaluate(
@@ -123,7 +123,7 @@ def ensure(
     if not jobs:
         return 0
     if workers is None:
-        workers = 1 if compute.device().type == "cuda" else os.cpu_count() or 1
+        workers = 1 if machine.device().type == "cuda" else os.cpu_count() or 1
     board = Board(jobs, console or Console(stderr=True))
     with board:
         errors = _serially(jobs, board) if min(workers, len(jobs)) == 1 else _at_once(jobs, workers, board)

@@ -22,7 +22,8 @@ from classwise.images import Images, transform
 from classwise.outcomes import Outcomes
 from classwise.results import Damaged
 from classwise.run import convert, store
-from classwise.run.compute import Report, check, check_evaluation, device, one_thread, quietly, split, train, where
+from classwise.run.compute import Report, check, check_evaluation, quietly, split, train
+from classwise.run.machine import device, one_thread, where
 from classwise.run.weights import model_of
 from classwise.spec import Evaluation, Spec
 

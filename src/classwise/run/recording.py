@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from classwise.places import data_folder
-from classwise.run import archive, collect, compute, questions, store
+from classwise.run import archive, compute, machine, questions, shown, store
 from classwise.run.agenda import Item
 from classwise.run.budget import Budget, OutOfTime, Pace, epoch_of, image_of
 from classwise.spec import Evaluation, Spec
@@ -76,11 +76,11 @@ class Work:
 
     def picture(self, spec: Spec, evaluation: Evaluation) -> bool:
         """Attack a few images of a trained run, to be shown: its weights stay behind."""
-        if collect.kept_examples(spec, evaluation) is not None:
+        if shown.kept_examples(spec, evaluation) is not None:
             return True
         name = f"{spec.name} (seed {spec.seed}) under {evaluation.name}"
-        first = (image_of(spec, evaluation.of(spec)), collect.PICTURES * 10, "pictures")
-        return self._steps(name, "pictured", first, lambda done, total: first, lambda _: collect.examples(spec, evaluation))
+        first = (image_of(spec, evaluation.of(spec)), shown.PICTURES * 10, "pictures")
+        return self._steps(name, "pictured", first, lambda done, total: first, lambda _: shown.examples(spec, evaluation))
 
     def _steps(
         self,
@@ -100,7 +100,7 @@ class Work:
                 self._begin(name, *next_step(done, total))
 
         try:
-            with self.budget.ringing(), compute.one_thread():
+            with self.budget.ringing(), machine.one_thread():
                 self._check(name, *first)
                 call(report)
         except Enough:
@@ -176,11 +176,11 @@ def record(
     from the batches they had done. Each thing done is said in a line; the last line says what the next call would begin with.
     """
     have = archive.contents(out)
-    work = Work(budget, Pace(data_folder() / "runs" / "pace.json", compute.where()[0]), say)
+    work = Work(budget, Pace(data_folder() / "runs" / "pace.json", machine.where()[0]), say)
     todo = [item for item in items if not _kept(item, have)]
     try:
         if todo:
-            compute.warm()
+            machine.warm()
         for item in todo:
             if budget.left <= 0:
                 break

@@ -8,7 +8,8 @@ from classwise.audits import Audit, Subject
 from classwise.errors import UserError
 from classwise.results import Damaged
 from classwise.run import adopted, store
-from classwise.run.compute import device, network, split
+from classwise.run.compute import network, split
+from classwise.run.machine import device
 from classwise.spec import Evaluation
 
 

@@ -1,0 +1,108 @@
+"""What can be said of results: where they come from, what speaks against believing them, in words and as attributes."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import xarray as xr
+
+from classwise import results
+from classwise.audits import Subject
+from classwise.run import store
+from classwise.scales import SCALES
+from classwise.spec import Evaluation, Spec
+from classwise.study import scale_of
+
+# A result, and the fields that tell it from the others.
+Row = tuple[dict[str, Any], xr.Dataset]
+
+
+def told(rows: Sequence[Row]) -> dict[str, str]:
+    """Return what the runs say of where they come from, each thing once."""
+    names = ("schema", "version", "commit", "torch", "device", "threads")
+    attrs = {name: ", ".join(sorted({str(data.attrs[name]) for _, data in rows})) for name in names}
+    created = sorted(str(data.attrs["created"]) for _, data in rows)
+    attrs["concerns"] = json.dumps(concerns(rows))
+    recorded = sum(bool(data.attrs.get("recorded")) for _, data in rows)
+    attrs["recorded"] = "" if not recorded else "all" if recorded == len(rows) else f"{recorded} of {len(rows)}"
+    return attrs | {"created": created[0] if created[0] == created[-1] else f"{created[0]} to {created[-1]}"}
+
+
+def subject(specs: Sequence[Subject]) -> dict[str, str]:
+    """Return which dataset and scale runs speak of; other options of a defence, or classes left out, are of the same scale."""
+    scales = [scale_of(replace(one, options={}, classes=())) if isinstance(one, Spec) else None for one in specs]
+    named = dict.fromkeys(name or "own settings" for name in scales)
+    return {"dataset": ", ".join(dict.fromkeys(one.dataset for one in specs)), "scale": ", ".join(named)}
+
+
+def concerns(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Return what speaks against believing the outcomes, with the attacks and defences that it is said of."""
+    found: dict[str, list[str]] = {}
+
+    def say(sentence: str, name: str) -> None:
+        found[sentence] = list(dict.fromkeys([*found.get(sentence, []), name]))
+
+    runs: dict[str, list[tuple[str, xr.Dataset]]] = {}
+    for key, data in rows:
+        if data.attrs["schema"] == store.OUTCOMES:
+            name = f"{next(iter(key.values()))} under {key['attack']}"
+            for sentence in results.concerns(data) if data.attrs.get("checks") else ["not checked"]:
+                say(sentence, name)
+            asked = Evaluation.from_json(data.attrs["evaluation"])
+            problem = str((data.attrs["spec"], asked.eps, asked.norm, asked.split, asked.checkpoint, asked.transform))
+            runs.setdefault(problem, []).append((name, data))
+    for answers in runs.values():
+        for name in _ahead(answers):
+            say("a black-box attack breaks what none with gradients does", name)
+    return found
+
+
+def _ahead(answers: list[tuple[str, xr.Dataset]]) -> list[str]:
+    """Return the black-box attacks that break more than one image in a hundred which no white-box attack breaks."""
+    black: list[tuple[str, xr.DataArray]] = []
+    white: list[tuple[str, xr.DataArray]] = []
+    for name, data in answers:
+        asked = Evaluation.from_json(data.attrs["evaluation"])
+        if asked.substitute is None and asked.attack != "clean":
+            (black if asked.attack.split("@")[0] in results.BLACK_BOX else white).append((name, data.flipped))
+    if not white:
+        return []
+    # Only images that all white-box attacks were asked about.
+    stood = ~xr.concat([flipped for _, flipped in white], "white", join="inner").any("white")
+    pairs = [(name, xr.align(flipped, stood, join="inner")) for name, flipped in black]
+    return [name for name, (broken, left) in pairs if len(left) and float((broken & left).mean()) > results.MASKED]
+
+
+def summary(specs: Sequence[Spec], evaluations: Sequence[Evaluation], data: xr.Dataset) -> str:
+    """Return in a few sentences what was run and asked, and where the numbers come from."""
+    first, asked = specs[0], [one.of(specs[0]) for one in evaluations]
+    last = asked[-1]
+    images = int((data.truth >= 0).any([dim for dim in data.truth.dims if dim != "image"]).sum())
+    runs = f"{len(specs)} run{'s' * (len(specs) > 1)} on {first.dataset}, {first.epochs} epochs, eps {first.eps}"
+    probed = f"measured after every {first.measure} epochs by {first.probe}"
+    ended = f"at the end by {', '.join(one.attack for one in asked)} at eps {last.eps} on {images} images ({last.split})"
+    found = sources(data)
+    scales = list(dict.fromkeys(scale_of(spec) for spec in specs))
+    said = [f"scale {name}" + (f" ({SCALES[name].says})" if SCALES[name].says else "") for name in scales if name]
+    sized = f"{', '.join(said)}: " if said and None not in scales else ""
+    return f"{sized}{runs}; {probed}, {ended}. {found[0].upper()}{found[1:]}. {doubts(data)}"
+
+
+def doubts(data: xr.Dataset) -> str:
+    """Return in a sentence or a few what speaks against believing the outcomes of a combined Dataset."""
+    if "concerns" not in data.attrs:
+        return "Nothing was checked for believability."
+    said = json.loads(data.attrs["concerns"])
+    if not said:
+        return "The checks of believability (`outcomes.soundness`) found nothing."
+    return "To doubt: " + "; ".join(f"{sentence} ({', '.join(names)})" for sentence, names in said.items()) + "."
+
+
+def sources(data: xr.Dataset) -> str:
+    """Return in one line where the numbers of a combined Dataset come from."""
+    named = [f"{name} {data.attrs[name] or 'unknown'}" for name in ("device", "commit", "torch")]
+    days = sorted({moment[:10] for moment in str(data.attrs["created"]).split(" to ")})
+    recorded = str(data.attrs.get("recorded", ""))
+    how = "computed here" if not recorded else f"{recorded.replace('all', 'all results')} recorded, not computed here"
+    return ", ".join([*named, " to ".join(days), how])

@@ -1,0 +1,55 @@
+"""Measures of outcomes image by image, against plain restatements."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.special import softmax
+
+from classwise import answers, results
+
+
+@pytest.fixture
+def some():
+    return results.mock("outcomes 1", per_class=6)
+
+
+def test_confidence_is_the_softmax_and_its_variance_the_definition(some):
+    sure = softmax(some.logits.values, axis=1)
+    assert answers.confidence(some).values == pytest.approx(sure, abs=1e-6)
+    by_hand = [((one - 0.1) ** 2).mean() for one in sure]
+    assert answers.confidence_variance(some).values == pytest.approx(by_hand, rel=1e-4)
+    truth = some.truth.values
+    of_class = [np.mean(np.array(by_hand)[truth == label]) for label in range(10)]
+    assert answers.cvc(some).sel(label=list("0123456789")).values == pytest.approx(of_class, rel=1e-4)
+
+
+def test_an_even_answer_has_no_variance_and_a_sure_one_the_most(some):
+    even = some.assign(logits=some.logits * 0)
+    sharp = some.assign(logits=some.logits * 1e4)
+    assert float(answers.confidence_variance(even).max()) == pytest.approx(0, abs=1e-9)
+    assert float(answers.confidence_variance(sharp).max()) == pytest.approx(0.09, rel=1e-3)
+
+
+def test_the_confidence_in_the_truth_is_that_of_its_class(some):
+    sure = softmax(some.logits.values, axis=1)
+    assert answers.true_confidence(some).values == pytest.approx(100 * sure[np.arange(60), some.truth.values], rel=1e-4)
+    gone = some.assign(truth=some.truth.where(some.image > 2, -1))
+    assert np.isnan(answers.true_confidence(gone).values[:3]).all()
+
+
+def test_an_image_comes_home_only_from_the_class_it_was_taken_for():
+    # Taken for 1, 1, 2 and right; the network without 1 answers the first and the third right.
+    flipped = {"": [True, True, True, False], "1": [False, True, False, False], "2": [True, False, True, False]}
+    parts = [
+        xr.Dataset(
+            {
+                "truth": ("image", [0, 0, 0, 0]),
+                "answer": ("image", [1, 1, 2, 0]),
+                "flipped": ("image", flags),
+            },
+            {"predicted": list("012")},
+        )
+        for flags in flipped.values()
+    ]
+    data = xr.concat(parts, "without").assign_coords(without=list(flipped))
+    assert answers.homes(data).values.tolist() == [True, False, False, False]
