@@ -13,7 +13,7 @@ PACKAGE = Path(classwise.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # From bottom to top: a module may import those that stand before it, in its own half or among the shared ones.
 SHARED = ["errors", "options", "places"]
-TORCH_HALF = ["images", "models", "balls", "attacks", "folding", "outcomes", "defences", "training"]
+TORCH_HALF = ["backgrounds", "images", "models", "balls", "attacks", "folding", "outcomes", "defences", "training"]
 LABEL_HALF = ["spec", "results", "metrics", "intervals", "benches", "scales", "study", "charts", "panels", "explore"]
 ABOVE = ["run", "notebooks", "book", "__main__"]
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from classwise import backgrounds
 from classwise.errors import UserError, unknown
 from classwise.places import images_folder
 
@@ -247,7 +248,23 @@ def extra(name: str, like: Images) -> Images:
     return found.to(like.pixels.device)
 
 
+def _dressed(base: Callable[[str, int], Images], dress: str, split: str, seed: int) -> Images:
+    """Return a split of a dataset before other backgrounds."""
+    images = base(split, seed)
+    return replace(images, pixels=backgrounds.DRESSES[dress](images.pixels, images.labels, images.index))
+
+
 DATASETS: dict[str, Callable[[str, int], Images]] = {"digits": digits, "mnist": mnist, "cifar10": cifar10}
+DATASETS |= {f"digits-{dress}": partial(_dressed, digits, dress) for dress in ("coloured", "distant", "cluttered")}
+DATASETS |= {f"mnist-{dress}": partial(_dressed, mnist, dress) for dress in ("coloured", "distant")}
+
+
+def _replaced(name: str, images: Images, seed: int) -> Images:
+    return replace(images, pixels=backgrounds.REPLACED[name](images.pixels, seed))
+
+
+# What an evaluation may do to the images before they are attacked, given its seed.
+TRANSFORMS = {name: partial(_replaced, name) for name in backgrounds.REPLACED}
 
 
 def load(dataset: str, split: str, seed: int = 0, device: torch.device | str = "cpu") -> Images:

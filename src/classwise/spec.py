@@ -138,6 +138,8 @@ class Spec(_Plain):
     last epochs the weights are kept, "last", "last-1", ... head: "linear" or "cosine", None for the defence's own. layer: "batch"
     norm or "batch-instance". warm_start: the id of a finished run of the same network, whose weights the training begins with.
     extra: a folder of pseudo-labelled images (`images.extra`) that fill half of each batch (RST); train counts include them.
+    redraw: how often the weights and the order of the batches are drawn anew for the same split: what two such runs differ in is
+    the luck of training alone.
     """
 
     dataset: str
@@ -174,6 +176,7 @@ class Spec(_Plain):
     layer: str = "batch"
     warm_start: str | None = None
     extra: str | None = None
+    redraw: int = 0
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
@@ -182,7 +185,9 @@ class Spec(_Plain):
         _check_types(self, "a run")
         if not self.momentum < 1:
             raise UserError(f"a run: momentum must be below 1, got {self.momentum}")
-        _at_least(self, "a run", width=1, measure=1, lr=0, momentum=0, weight_decay=0, epochs=1, batch=2, seed=0, keep_last=1)
+        _at_least(
+            self, "a run", width=1, measure=1, lr=0, momentum=0, weight_decay=0, epochs=1, batch=2, seed=0, keep_last=1, redraw=0
+        )
         if any(low >= high for low, high in pairwise((0, *self.milestones))):
             raise UserError(f"a run: milestones are epochs counted from 1, in rising order, got {self.milestones}")
         if self.milestones and self.schedule != "step":
@@ -196,6 +201,11 @@ class Spec(_Plain):
     def name(self) -> str:
         """The name of the run's folder."""
         return f"{self.defence}-{self.id}"
+
+    @property
+    def luck(self) -> int:
+        """The seed of the weights and of the training: that of the split, unless they are drawn anew."""
+        return self.seed + 100_003 * self.redraw
 
     def substitute(self, defence: str) -> "Spec":
         """Return the same training with another defence as it comes, whose network transfer attacks are made on."""
@@ -216,7 +226,8 @@ class Evaluation(_Plain):
     substitute: a defence; the images are attacked on the network that it trains, all else being as in the run, and then shown to
     the run's own (a transfer attack; Tian 2021, section 4.3). precision: "bfloat16" lets the network run in it while a
     sign-gradient attack searches; the verdict is always float32. batch: how many images are attacked at a time, which decides the
-    randomness of each and how finely a long attack can be cut short and resumed.
+    randomness of each and how finely a long attack can be cut short and resumed. transform: a name of images.TRANSFORMS, what is
+    done to the images before they are attacked, with the seed.
     """
 
     attack: str = "clean"
@@ -231,6 +242,7 @@ class Evaluation(_Plain):
     precision: str = "float32"
     readout: str = "logits"
     batch: int = 500
+    transform: str | None = None
 
     def __post_init__(self) -> None:
         if self.norm is not None and self.norm not in NORMS:

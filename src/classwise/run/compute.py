@@ -134,6 +134,8 @@ def check_evaluation(evaluation: Evaluation, spec: Spec) -> None:
     if evaluation.checkpoint not in checkpoints(spec):
         reason = "best needs select='pgd-10', last-1 needs keep_last=2, average a defence that averages"
         raise UserError(f"{unknown(f'checkpoint of {spec.name}', evaluation.checkpoint, checkpoints(spec))}; {reason}")
+    if evaluation.transform is not None and evaluation.transform not in images.TRANSFORMS:
+        raise unknown("transform", evaluation.transform, images.TRANSFORMS)
     if evaluation.readout not in READOUTS:
         raise unknown("readout", evaluation.readout, READOUTS)
     if evaluation.readout == "cosines" and head(spec) != "cosine":
@@ -258,13 +260,13 @@ def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.Plan, train
         _warm(model, spec)
     rates = {name: getattr(spec, name) for name in ("momentum", "nesterov", "weight_decay", "decay")}
     sizes = data["train"].labels.bincount(minlength=len(classes))
-    fixed = (len(classes), convert.number(spec.eps), spec.optimiser, spec.seed)
+    fixed = (len(classes), convert.number(spec.eps), spec.optimiser, spec.luck)
     return plan, training.begin(model, plan, *fixed, sizes=sizes, **rates), Recorder(spec, classes)
 
 
 def network(spec: Spec, data: Images) -> models.Classifier:
     """Return a run's network with fresh weights, made for images like `data`."""
-    return models.build(spec.model, data, spec.width, spec.seed, head(spec), spec.layer)
+    return models.build(spec.model, data, spec.width, spec.luck, head(spec), spec.layer)
 
 
 def _warm(model: models.Classifier, spec: Spec) -> None:

@@ -14,7 +14,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 import classwise
-from classwise import attacks, outcomes, results
+from classwise import attacks, images, outcomes, results
 from classwise.balls import BALLS, Ball
 from classwise.errors import unknown
 from classwise.images import Images
@@ -119,6 +119,8 @@ def problem(spec: Spec, evaluation: Evaluation) -> tuple[Images, attacks.Attack,
     asked = split(spec, evaluation.split)
     if evaluation.per_class is not None:
         asked = asked.per_class(evaluation.per_class, evaluation.seed)
+    if evaluation.transform is not None:
+        asked = images.TRANSFORMS[evaluation.transform](asked, evaluation.seed)
     assert evaluation.eps is not None
     assert evaluation.norm is not None
     ball = BALLS[evaluation.norm](convert.number(evaluation.eps))
