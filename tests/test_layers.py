@@ -14,7 +14,20 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # From bottom to top: a module may import those that stand before it, in its own half or among the shared ones.
 SHARED = ["errors", "options", "places"]
 TORCH_HALF = ["backgrounds", "images", "models", "balls", "attacks", "folding", "outcomes", "defences", "training"]
-LABEL_HALF = ["spec", "results", "metrics", "intervals", "benches", "scales", "study", "charts", "panels", "explore"]
+LABEL_HALF = [
+    "spec",
+    "results",
+    "metrics",
+    "intervals",
+    "homing",
+    "benches",
+    "scales",
+    "variants",
+    "study",
+    "charts",
+    "panels",
+    "explore",
+]
 ABOVE = ["run", "notebooks", "book", "__main__"]
 
 

@@ -77,9 +77,9 @@ def test_the_queue_of_the_project_names_what_exists():
     assert {one.spec.seed for one in items} == {0, 1, 2}
     assert all(one.why for one in items)
     for section in study.SECTIONS:
-        for spec in study.request(section, "short").specs:
+        for spec, evaluations in study.request(section, "short").asked:
             asked = [one for one in items if one.spec == spec]
-            assert {one.of(spec) for one in study.questions(section, "short")} <= set(asked[0].evaluations)
+            assert {one.of(spec) for one in evaluations} <= set(asked[0].evaluations)
 
 
 def test_a_queue_is_read_in_order_and_a_run_named_twice_is_one(tmp_path, file):

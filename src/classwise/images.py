@@ -255,8 +255,8 @@ def _dressed(base: Callable[[str, int], Images], dress: str, split: str, seed: i
 
 
 DATASETS: dict[str, Callable[[str, int], Images]] = {"digits": digits, "mnist": mnist, "cifar10": cifar10}
-DATASETS |= {f"digits-{dress}": partial(_dressed, digits, dress) for dress in ("coloured", "distant", "cluttered")}
-DATASETS |= {f"mnist-{dress}": partial(_dressed, mnist, dress) for dress in ("coloured", "distant")}
+DATASETS |= {f"digits-{dress}": partial(_dressed, digits, dress) for dress in backgrounds.DRESSES}
+DATASETS |= {f"mnist-{dress}": partial(_dressed, mnist, dress) for dress in backgrounds.DRESSES}
 
 
 def _replaced(name: str, images: Images, seed: int) -> Images:
