@@ -117,5 +117,5 @@ def test_backgrounds_follow_the_dataset_and_the_scale():
 
 
 def test_a_dataset_whose_classes_nobody_knows_is_named():
-    with pytest.raises(UserError, match="unknown dataset whose classes can be left out 'cifar'.*did you mean 'cifar10'"):
+    with pytest.raises(UserError, match=r"unknown dataset whose classes can be left out 'cifar'.*did you mean 'cifar10'"):
         study.request("tian2021/6-1-training-adjustment", dataset="cifar")

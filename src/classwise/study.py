@@ -70,6 +70,9 @@ _REPAINTED = tuple(
     for one in _TEMPERED
 )
 
+# As they are, attacked, and with the shape of one class before the colour of another.
+_SWAPPED = (*_UNDER_PGD, Evaluation(transform="swapped-colours"))
+
 # 40 steps as published, which reach .4 from where they start, and longer ones.
 _FARTHER = Evaluation(attack="pgd-40@tian2021-mnist").grid(step=(0.01, 0.0125, 0.025))
 
@@ -112,13 +115,13 @@ SECTIONS: dict[str, Section] = {
     "tian2021/6-2-background": Section(
         "Adjusting the background",
         ("pgd-at",),
-        (*_UNDER_PGD, Evaluation(transform="swapped-colours")),
+        _SWAPPED,
         repeats=2,
         variants=variants.coloured("coloured", "distant"),
         parts={
             "plain": Section("drawings on black", ("standard", "pgd-at"), _UNDER_PGD, repeats=2, variants=variants.drawings),
             "standard": Section(
-                "standard training before colours", ("standard",), _UNDER_PGD, _ONCE, 2, variants=variants.coloured("coloured")
+                "standard training before colours", ("standard",), _SWAPPED, _ONCE, 2, variants=variants.coloured("coloured")
             ),
             "published": Section(
                 "the published radius",
@@ -139,7 +142,6 @@ SECTIONS: dict[str, Section] = {
             ),
         },
     ),
-    "tian2021/A-settings": Section("Settings", ("standard", "pgd-at", "trades"), _UNDER_PGD, repeats=1),
 }
 
 

@@ -7,6 +7,8 @@
     summary(specs, evaluations, data)   what was run, asked and found where
     doubts(data)                        what speaks against believing them
     sources(data)                   where the numbers of a Dataset come from
+    scenes(spec, evaluation)            the images of an evaluation, and what lies behind their objects
+    settings                            what runs, questions and attacks are made with, and what papers print of theirs
     recorded(section)               which results of a section come from bigger machines
 
 A run lives in data/runs/<dataset>/<model>/<defence>-<id>/ and is looked for there first, then in data/recorded/. What is there is
@@ -14,7 +16,9 @@ never computed again, what is missing is computed first (`run.pool`, several run
 run wait for each other.
 """
 
+from classwise.run import settings
 from classwise.run.chapters import recorded
 from classwise.run.collect import attacker, doubts, examples, history, outcomes, sources, summary
+from classwise.run.scenes import scenes
 
-__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "recorded", "sources", "summary"]
+__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "recorded", "scenes", "settings", "sources", "summary"]

@@ -1,0 +1,95 @@
+"""What runs and questions are really made with: the settings behind their names, and those that papers print."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from classwise.errors import UserError
+from classwise.places import data_folder
+from classwise.spec import Evaluation, Spec
+from classwise.study import SECTIONS, request
+
+# Fields of Spec that every training has; what is printed of them, in this order.
+_FIELDS = (
+    *("dataset", "model", "width", "defence", "options", "optimiser", "lr", "momentum", "nesterov", "weight_decay"),
+    *("schedule", "milestones", "epochs", "batch", "augment", "precision", "eps"),
+)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={part}" for name, part in value.items()) or "-"
+    return ", ".join(map(str, value)) or "-" if isinstance(value, tuple) else str(value)
+
+
+def attack_settings(name: str, options: dict[str, Any] | None = None) -> str:
+    """Return the name of an attack with all its settings that are set, as its dataclass holds them."""
+    from classwise import attacks  # torch
+
+    built = attacks.build(name, options)
+    return f"{name}: {_plain({key: part for key, part in vars(built).items() if part is not None})}"
+
+
+def training_settings(spec: Spec) -> dict[str, str]:
+    """Return what a run is trained with, the settings of its inner attack and of its milestones spelt out."""
+    from classwise import defences, training  # torch
+    from classwise.training.schedules import Steps
+
+    values = {name: _plain(getattr(spec, name)) for name in _FIELDS}
+    inner = spec.attack or defences.build(spec.defence, spec.options).attack
+    values["training attack"] = "none" if inner is None else attack_settings(inner, dict(spec.attack_options))
+    course = training.SCHEDULES[spec.schedule]
+    if isinstance(course, Steps) and not spec.milestones:
+        values["milestones"] = _plain(tuple(round(share * spec.epochs) + 1 for share in course.at))
+    return values
+
+
+def trainings(paper: str, scale: str) -> pd.DataFrame:
+    """Return the trainings that the sections of a paper ask for at a scale, seeds and classes apart: a column each."""
+    found: dict[str, dict[str, str]] = {}
+    for section in SECTIONS:
+        if section.rpartition("/")[0] == paper:
+            for spec, _ in request(section, scale).asked:
+                values = training_settings(spec)
+                found.setdefault(str(sorted(values.items())), values)
+    table = pd.DataFrame(list(found.values()))
+    return table.set_index(["dataset", "defence", "options", "eps"]).T
+
+
+def questions(paper: str, scale: str) -> pd.DataFrame:
+    """Return the questions that the sections of a paper ask at a scale: which attack with which settings, on how many images."""
+    rows: dict[Evaluation, list[str]] = {}
+    for section in SECTIONS:
+        if section.rpartition("/")[0] == paper:
+            for _, evaluations in request(section, scale).asked:
+                for one in evaluations:
+                    names = rows.setdefault(one, [])
+                    names += [section.rpartition("/")[2]] if section.rpartition("/")[2] not in names else []
+    return pd.DataFrame(
+        {
+            "attack": [attack_settings(one.attack, dict(one.options)) for one in rows],
+            "images of each class": ["all" if one.per_class is None else str(one.per_class) for one in rows],
+            "images are": [one.transform or "as they are" for one in rows],
+            "sections": [", ".join(names) for names in rows.values()],
+        }
+    )
+
+
+def published(paper: str) -> pd.DataFrame:
+    """Return the settings that a paper prints: setup, dataset, field, value."""
+    path = data_folder() / "published" / "settings" / f"{paper}.csv"
+    if not path.exists():
+        raise UserError(f"there is no {path}: the settings of {paper!r} were not typed in")
+    return pd.read_csv(path, dtype=str)
+
+
+def beside(paper: str, dataset: str, runs: Mapping[str, tuple[Spec, Evaluation]]) -> pd.DataFrame:
+    """Return what a paper prints of its trainings on a dataset beside runs and what tests them, a setting a row."""
+    printed = published(paper)
+    own = printed[(printed["dataset"] == dataset) & (printed["setup"] == "A.1")].set_index("field")["value"]
+    columns = {"the paper": own}
+    for title, (spec, evaluation) in runs.items():
+        values = training_settings(spec) | {"testing attack": attack_settings(evaluation.attack, dict(evaluation.options))}
+        columns[title] = own.index.to_series().map(values)
+    return pd.DataFrame(columns)
