@@ -15,7 +15,7 @@ from classwise.errors import UserError
 # Red, yellow, green, blue, magenta: corners of the cube of colours, so that any two are 1 apart in some channel and none can be
 # made another within a radius below .5; each lacks a channel, in which the ink can be read again.
 COLOURS = ((255, 0, 0), (255, 255, 0), (0, 255, 0), (0, 0, 255), (255, 0, 255))
-WHITE, GREY = 255, 128
+WHITE = 255
 
 # Of a cluttered background, how dark it may get, as a share; so many are drawn, image i has the i-th.
 _DEPTH, _DRAWN = 0.55, 4096
@@ -90,6 +90,13 @@ def painted(pixels: Tensor, value: int) -> Tensor:
     return torch.where(objects(pixels)[:, None], pixels, torch.tensor(value, dtype=torch.uint8, device=pixels.device))
 
 
+def flattened(pixels: Tensor) -> Tensor:
+    """Return images whose background is even, in the mean of its own colour: the control for white ones, which are even too."""
+    behind = ~objects(pixels)[:, None]
+    mean = (pixels * behind).flatten(2).sum(2, dtype=torch.float32) / behind.flatten(2).sum(2).clamp_min(1)
+    return torch.where(behind, mean.round().to(torch.uint8)[..., None, None], pixels)
+
+
 def scattered(pixels: Tensor, seed: int) -> Tensor:
     """Return images in which as many pixels as the background has are white, wherever they lie: the control for white ones."""
     behind = (~objects(pixels)).flatten(1)
@@ -146,7 +153,7 @@ DRESSES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 # An evaluation may do these to images: pixels and a seed in, pixels out.
 REPLACED: dict[str, Callable[[Tensor, int], Tensor]] = {
     "white-background": lambda pixels, seed: painted(pixels, WHITE),
-    "grey-background": lambda pixels, seed: painted(pixels, GREY),
+    "flat-background": lambda pixels, seed: flattened(pixels),
     "white-scattered": scattered,
     "swapped-colours": lambda pixels, seed: swapped(pixels),
     "nearly-grey": lambda pixels, seed: nearly_grey(pixels),

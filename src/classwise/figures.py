@@ -47,23 +47,48 @@ def matrices(count: Mapping[str, xr.DataArray], rows: str = "class", columns: st
     return panels.facet(facet=alt.Facet("what:N", sort=titles, title=None, header=alt.Header(labelFontSize=12)), columns=2)
 
 
+def gains(points: xr.DataArray, row: str = "removed") -> Any:
+    """Return how many points each class (label) gains or loses as coloured cells, a line for each `row`."""
+    table = frame(points)
+    labels, rows = _names(points, "label"), _names(points, row)
+    reach = max(float(table["value"].abs().max()), 1.0)
+    base = alt.Chart(table).encode(
+        x=alt.X("label:N", sort=labels, title="class", axis=alt.Axis(**_PLAIN)),
+        y=alt.Y(f"{row}:N", sort=rows, axis=alt.Axis(**_PLAIN)),
+        tooltip=[f"{row}:N", "label:N", alt.Tooltip("value:Q", format="+.1f", title="points")],
+    )
+    cells = base.mark_rect(stroke="#8888", strokeWidth=0.5).encode(
+        color=alt.Color("value:Q", scale=alt.Scale(range=_CHANGE, domain=[-reach, reach]), title="points")
+    )
+    ink = alt.condition(f"abs(datum.value) > {0.6 * reach}", alt.value("white"), alt.value("#222"))
+    text = base.mark_text(fontSize=10).encode(text=alt.Text("value:Q", format="+.0f"), color=ink)
+    return alt.layer(cells, text).properties(width=32 * len(labels), height=25 * len(rows))
+
+
 def shares(table: pd.DataFrame, title: str, colour: str | None = None) -> Any:
     """Return shares with their intervals as dots on lines: a row for each entry of the index.
 
     `table` has the columns share, low, high and images, all but the last in percent; `colour` names a further one.
     """
-    name = str(table.index.name)
-    rows = table.reset_index()
+    name = "row"
+    rows = table.rename_axis(name).reset_index()
     order = list(dict.fromkeys(rows[name]))
-    hue = {} if colour is None else {"color": alt.Color(f"{colour}:N", sort=list(dict.fromkeys(rows[colour])), title=None)}
-    offset = {} if colour is None else {"yOffset": alt.YOffset(f"{colour}:N", sort=list(dict.fromkeys(rows[colour])))}
-    tips = [f"{name}:N", *([f"{colour}:N"] if colour else [])]
+    hue: dict[str, Any] = (
+        {} if colour is None else {"color": alt.Color(f"{colour}:N", sort=list(dict.fromkeys(rows[colour])), title=None)}
+    )
+    offset: dict[str, Any] = (
+        {} if colour is None else {"yOffset": alt.YOffset(f"{colour}:N", sort=list(dict.fromkeys(rows[colour])))}
+    )
+    tips: list[Any] = [f"{name}:N", *([f"{colour}:N"] if colour else [])]
     tips += [alt.Tooltip(f"{each}:Q", format=".1f") for each in ("low", "share", "high")] + ["images:Q"]
     base = alt.Chart(rows).encode(
         y=alt.Y(f"{name}:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, ticks=False)), tooltip=tips, **hue, **offset
     )
-    lines = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title, scale=alt.Scale(domain=[0, 100])), x2="high:Q")
-    dots = base.mark_point(filled=True, size=70, opacity=1).encode(x="share:Q")
+    mark: dict[str, Any] = {} if colour else {"color": "#4c78a8"}
+    lines = base.mark_rule(strokeWidth=2, **mark).encode(
+        x=alt.X("low:Q", title=title, scale=alt.Scale(domain=[0, 100])), x2="high:Q"
+    )
+    dots = base.mark_point(filled=True, size=70, opacity=1, **mark).encode(x="share:Q")
     return alt.layer(lines, dots).properties(width=360, height=alt.Step(30 if colour is None else 14))
 
 
@@ -77,7 +102,7 @@ def trade_offs(accuracy: xr.DataArray, interval: xr.DataArray, pair: Sequence[st
     labels, values = _names(accuracy, "label"), _names(accuracy, along)
     x = alt.X(f"{along}:N", sort=values, title=f"beta of class {pair[1]}", axis=alt.Axis(labelAngle=0))
     y = alt.Y("value:Q", title="robust accuracy, %", scale=alt.Scale(zero=False))
-    tips = ["label:N", f"{along}:N", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("low", "value", "high"))]
+    tips: list[Any] = ["label:N", f"{along}:N", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("low", "value", "high"))]
     base = alt.Chart(table).encode(x=x, tooltip=tips)
     chosen = alt.FieldOneOfPredicate(field="label", oneOf=list(pair))
     others = base.transform_filter(~chosen).mark_line(strokeWidth=1, color="#999", opacity=0.5).encode(y=y, detail="label:N")
@@ -171,7 +196,8 @@ def strips(rows: Mapping[str, xr.DataArray], said: Mapping[str, Sequence[str]], 
         .properties(width=(int(table["place"].max()) + 1) * (side + 8), height=len(rows) * (side + 26))
     )
     pictures = base.mark_image(width=side, height=side, smooth=False).encode(url="url:N")
-    return alt.layer(pictures, base.mark_text(dy=side / 2 + 8, fontSize=11).encode(text="said:N"))
+    words = base.mark_text(dy=side / 2 + 8, fontSize=11).encode(text="said:N")
+    return alt.layer(pictures, words, view=alt.ViewBackground(stroke=None))
 
 
 def one_each(scenes: Mapping[str, xr.Dataset]) -> Any:
@@ -179,6 +205,6 @@ def one_each(scenes: Mapping[str, xr.Dataset]) -> Any:
     rows, said = {}, {}
     for title, data in scenes.items():
         names = _names(data, "predicted")
-        first = [int((data.truth == number).argmax()) for number in range(len(names))]
+        first = [int((data.truth == number).argmax("image")) for number in range(len(names))]
         rows[title], said[title] = data.pixels.isel(image=first), names
     return strips(rows, said, side=56)

@@ -198,6 +198,13 @@ def within_test(count: xr.DataArray, group: xr.DataArray, draws: int = 2000, see
     return seen, float(found.mean()), float((1 + (found >= seen - 1e-9).sum()) / (1 + draws))
 
 
+def within_table(count: Mapping[str, xr.DataArray], group: xr.DataArray) -> pd.DataFrame:
+    """Return `within_test` for several counts, a row for each: within and by chance, % of the mistakes, and p."""
+    rows = [within_test(one, group) for one in count.values()]
+    table = pd.DataFrame(rows, columns=["within the pairs, %", "by chance, %", "p"], index=pd.Index(list(count), name="network"))
+    return table.round({"within the pairs, %": 1, "by chance, %": 1, "p": 4})
+
+
 def rank_correlation(one: xr.DataArray, other: xr.DataArray, draws: int = 2000, seed: int = 0) -> tuple[float, float, float]:
     """Return Spearman's rank correlation of two values of the same images with the ends of its 95 % bootstrap interval.
 

@@ -78,6 +78,7 @@ _TIAN = Recipe(
     },
     attacks={
         "pgd-20": {"attack": "pgd-20@tian2021-a1"},
+        "pgd-40": {"attack": "pgd-40@tian2021-mnist"},
         "fgsm": {"attack": "fgsm@tian2021"},
         "temperature-pgd-20": {"attack": "temperature-pgd-20@tian2021"},
         "n-attack": {"attack": "n-attack@tian2021", "options": {}, "per_class": 200, "batch": 50},

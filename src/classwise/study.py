@@ -8,9 +8,9 @@ from classwise import variants
 from classwise.errors import UserError, unknown
 from classwise.scales import SCALES
 from classwise.spec import Evaluation, Spec
-from classwise.variants import Variants
+from classwise.variants import Variants, pair
 
-__all__ = ["SCALES", "SECTIONS", "Request", "Section", "questions", "request", "scale_of", "training"]
+__all__ = ["SCALES", "SECTIONS", "Request", "Section", "pair", "questions", "request", "scale_of", "training"]
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,13 @@ _TEMPERED = (Evaluation(), Evaluation(attack="temperature-pgd-20"))
 # Where a control paints the background, and the image as it is.
 _REPAINTED = tuple(
     replace(one, transform=transform)
-    for transform in (None, "white-background", "grey-background", "white-scattered")
+    for transform in (None, "white-background", "flat-background", "white-scattered")
     for one in _TEMPERED
 )
 
-# As they are, attacked, and with the shape of one class before the colour of another.
-_SWAPPED = (*_UNDER_PGD, Evaluation(transform="swapped-colours"))
+# On drawings with 40 steps, as Tian 2021, A.1; as they are, attacked, and with the shape of one class before another's colour.
+_UNDER_PGD40 = (Evaluation(), Evaluation(attack="pgd-40"))
+_SWAPPED = (*_UNDER_PGD40, Evaluation(transform="swapped-colours"))
 
 # 40 steps as published, which reach .4 from where they start, and longer ones.
 _FARTHER = Evaluation(attack="pgd-40@tian2021-mnist").grid(step=(0.01, 0.0125, 0.025))
@@ -119,7 +120,7 @@ SECTIONS: dict[str, Section] = {
         repeats=2,
         variants=variants.coloured("coloured", "distant"),
         parts={
-            "plain": Section("drawings on black", ("standard", "pgd-at"), _UNDER_PGD, repeats=2, variants=variants.drawings),
+            "plain": Section("drawings on black", ("standard", "pgd-at"), _UNDER_PGD40, repeats=2, variants=variants.drawings),
             "standard": Section(
                 "standard training before colours", ("standard",), _SWAPPED, _ONCE, 2, variants=variants.coloured("coloured")
             ),

@@ -24,11 +24,14 @@ def _plain(value: Any) -> str:
 
 
 def attack_settings(name: str, options: dict[str, Any] | None = None) -> str:
-    """Return the name of an attack with all its settings that are set, as its dataclass holds them."""
+    """Return an attack with its steps and the settings in which it differs from others of its kind, as its dataclass has them."""
     from classwise import attacks  # torch
 
     built = attacks.build(name, options)
-    return f"{name}: {_plain({key: part for key, part in vars(built).items() if part is not None})}"
+    usual = vars(type(built)())
+    own = {key: part for key, part in vars(built).items() if part != usual[key] or key in ("steps", "step", "rate")}
+    own = {key: part for key, part in own.items() if part is not None and not (key == "rate" and own.get("step"))}
+    return type(built).__name__ + (f" ({_plain(own)})" if own else "")
 
 
 def training_settings(spec: Spec) -> dict[str, str]:
@@ -45,16 +48,25 @@ def training_settings(spec: Spec) -> dict[str, str]:
     return values
 
 
+def _all(paper: str, scale: str) -> pd.DataFrame:
+    """Return the settings of all kinds of trainings of a paper's sections at a scale, a row each; seeds and classes apart."""
+    sections = [name for name in SECTIONS if name.rpartition("/")[0] == paper]
+    kinds = [training_settings(spec) for name in sections for spec, _ in request(name, scale).asked]
+    return pd.DataFrame(kinds).drop_duplicates(ignore_index=True)
+
+
 def trainings(paper: str, scale: str) -> pd.DataFrame:
-    """Return the trainings that the sections of a paper ask for at a scale, seeds and classes apart: a column each."""
-    found: dict[str, dict[str, str]] = {}
-    for section in SECTIONS:
-        if section.rpartition("/")[0] == paper:
-            for spec, _ in request(section, scale).asked:
-                values = training_settings(spec)
-                found.setdefault(str(sorted(values.items())), values)
-    table = pd.DataFrame(list(found.values()))
-    return table.set_index(["dataset", "defence", "options", "eps"]).T
+    """Return a row for each kind of training that the sections of a paper ask for at a scale: where they differ."""
+    table = _all(paper, scale)
+    index = ["dataset", "defence", "eps"]
+    differ = [name for name in table if table[name].nunique() > 1 and name not in index]
+    return table.set_index(index)[differ]
+
+
+def shared(paper: str, scale: str) -> str:
+    """Return in a line the settings that all these trainings share."""
+    table = _all(paper, scale)
+    return ", ".join(f"{name} {table[name].iloc[0]}" for name in table if table[name].nunique() == 1)
 
 
 def questions(paper: str, scale: str) -> pd.DataFrame:
