@@ -672,5 +672,5 @@ def test_an_evaluation_changes_the_images_before_they_are_attacked():
     assert torch.equal(plain.index, white.index)
     assert (white.pixels >= plain.pixels).all()
     assert (white.pixels > plain.pixels).float().mean() > 0.2
-    with pytest.raises(UserError, match=r"unknown transform 'white' .did you mean 'white-background'"):
-        compute.check_evaluation(Evaluation(transform="white"), spec)
+    with pytest.raises(UserError, match=r"unknown transform 'white-back' .did you mean 'white-background'"):
+        compute.check_evaluation(Evaluation(transform="white-back"), spec)
