@@ -10,8 +10,8 @@ from classwise.spec import Evaluation
 
 
 def test_an_attack_tells_its_steps_and_what_is_unusual():
-    assert settings.attack_settings("pgd-40@tian2021-mnist") == "PGD (steps=40, step=0.01)"
-    assert settings.attack_settings("pgd-20", {"step": 0.02}) == "PGD (steps=20, step=0.02)"
+    assert settings.attack_settings("pgd-40@tian2021-mnist") == "PGD (steps=40, step=0.01, start=uniform)"
+    assert settings.attack_settings("pgd-20", {"step": 0.02}) == "PGD (steps=20, step=0.02, start=uniform)"
     assert "inverse=5.0" in settings.attack_settings("temperature-pgd-20")
     assert settings.attack_settings("clean") == "Clean"
 

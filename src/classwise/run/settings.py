@@ -29,7 +29,7 @@ def attack_settings(name: str, options: dict[str, Any] | None = None) -> str:
 
     built = attacks.build(name, options)
     usual = vars(type(built)())
-    own = {key: part for key, part in vars(built).items() if part != usual[key] or key in ("steps", "step", "rate")}
+    own = {key: part for key, part in vars(built).items() if part != usual[key] or key in ("steps", "step", "rate", "start")}
     own = {key: part for key, part in own.items() if part is not None and not (key == "rate" and own.get("step"))}
     return type(built).__name__ + (f" ({_plain(own)})" if own else "")
 
