@@ -1,5 +1,6 @@
 """Backgrounds: which pixels change, and which must not."""
 
+import os
 from importlib.util import find_spec
 from itertools import combinations
 
@@ -144,6 +145,20 @@ def test_the_background_of_a_photograph_is_painted_white(scenes):
     assert (painted[:, :, 0] == 255).all()
     assert torch.equal(painted[:, :, 12:20, 12:20], pixels[:, :, 12:20, 12:20])
     assert backgrounds.whiteness(pixels).max() < 0.4
+
+
+@needs_opencv
+@pytest.mark.skipif("CLASSWISE_IMAGES" not in os.environ, reason="CLASSWISE_IMAGES names no folder of real images")
+def test_the_white_cat_of_the_paper_has_a_white_background():
+    test = images.load("cifar10", "test")
+    cats = test.take(torch.tensor([3634, 2261]))
+    assert (cats.labels == 3).all()
+    white, other = backgrounds.whiteness(cats.pixels).tolist()
+    assert other < 0.6 < 0.9 < white
+    some = test.take(torch.arange(100))
+    shares = backgrounds.objects(some.pixels).flatten(1).float().mean(1)
+    assert 0.1 < float(shares.min())
+    assert 0.2 < float(shares.median()) < 0.5
 
 
 def test_without_opencv_a_sentence_says_what_to_install(scenes, monkeypatch):
