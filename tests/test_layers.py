@@ -27,6 +27,7 @@ LABEL_HALF = [
     "charts",
     "panels",
     "explore",
+    "figures",
 ]
 ABOVE = ["run", "notebooks", "book", "__main__"]
 
