@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 from classwise import intervals, metrics, results
 from classwise.errors import UserError
@@ -196,3 +197,44 @@ def test_paired_compares_with_the_first_on_the_same_images():
     each = intervals.paired(data, {"c": "b"})
     assert list(each["against"]) == ["b"]
     assert each.loc["c", "points"] == pytest.approx(found.loc["c", "points"] - found.loc["b", "points"])
+
+
+def test_shares_are_counted_over_groups_of_classes():
+    counts = np.array([[[8, 2], [5, 5]], [[10, 0], [0, 10]]])
+    coords = {"how": ["plain", "white"], "label": ["a", "b"], "predicted": ["a", "b"]}
+    count = xr.DataArray(counts, dims=("how", "label", "predicted"), coords=coords)
+    table = intervals.shares({"a": count.sel(label=["a"]), "all": count}, "how")
+    assert list(table["share"]) == [80, 100, 65, 100]
+    assert list(table["images"]) == [10, 10, 20, 20]
+    low, high = proportion_confint(8, 10, method="wilson")
+    assert table["low"].iloc[0] == pytest.approx(100 * low)
+    assert table["high"].iloc[0] == pytest.approx(100 * high)
+    whole = intervals.totals({"first": count.sel(how="plain")}, "row")
+    assert list(whole["share"]) == [65]
+
+
+def test_mistakes_within_given_groups_are_told_from_chance():
+    names = list("abcdef")
+    coords = {"label": names, "predicted": names}
+    group = xr.DataArray(np.arange(6) // 2, dims="label", coords={"label": names})
+    paired = np.kron(np.eye(3), [[0, 9], [9, 0]]) + 50 * np.eye(6) + 1 - np.eye(6)
+    count = xr.DataArray(paired.astype(int), dims=("label", "predicted"), coords=coords)
+    share, chance, p = intervals.within_test(count, group)
+    assert share == pytest.approx(100 * 10 / 14)
+    assert chance == pytest.approx(20, abs=3)
+    assert p < 0.01
+    across = count.assign_coords(coords) * 0 + 1 + 50 * np.eye(6, dtype=int)
+    assert intervals.within_test(across, group)[2] > 0.9
+    table = intervals.within_table({"pairs": count, "even": across}, group)
+    assert list(table.index) == ["pairs", "even"]
+
+
+def test_rank_correlation_is_spearmans_with_an_interval():
+    rng = np.random.default_rng(0)
+    x = xr.DataArray(rng.normal(size=60), dims="image", coords={"image": np.arange(60)})
+    y = xr.DataArray((x + rng.normal(size=60)).values, dims="image", coords={"image": np.arange(60)})
+    value, low, high = intervals.rank_correlation(x, y[::-1])
+    assert value == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert low < value < high < 1
+    assert low > 0.2
+    assert np.isnan(intervals.rank_correlation(x[:2], y)[0])

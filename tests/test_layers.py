@@ -13,9 +13,10 @@ PACKAGE = Path(classwise.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # From bottom to top: a module may import those that stand before it, in its own half or among the shared ones.
 SHARED = ["errors", "options", "places"]
-TORCH_HALF = ["images", "models", "balls", "attacks", "folding", "outcomes", "representation", "defences", "training"]
-LABEL_HALF = ["spec", "audits", "results", "metrics", "answers", "intervals", "published", "claims", "benches", "scales", "study"]
-LABEL_HALF += ["charts", "panels", "explore", "ledger", "radii", "report"]
+TORCH_HALF = ["backgrounds", "images", "models", "balls", "attacks", "folding", "outcomes", "representation", "defences"]
+TORCH_HALF += ["training"]
+LABEL_HALF = ["spec", "audits", "results", "metrics", "answers", "intervals", "homing", "published", "claims", "benches"]
+LABEL_HALF += ["scales", "variants", "study", "charts", "panels", "explore", "figures", "ledger", "radii", "report"]
 ABOVE = ["run", "notebooks", "book", "__main__"]
 
 

@@ -52,6 +52,7 @@ def test_everything_the_package_imports_is_required():
     known = {
         "sklearn": "scikit-learn",
         "PIL": "pillow",
+        "cv2": "opencv-python-headless",
         "vl_convert": "vl-convert-python",
         "IPython": "ipykernel",
         "nbformat": "nbconvert",

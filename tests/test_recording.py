@@ -77,9 +77,9 @@ def test_the_queue_of_the_project_names_what_exists():
     assert {one.spec.seed for one in items} == {0, 1, 2}
     assert all(one.why for one in items)
     for section in study.SECTIONS:
-        for spec in study.request(section, "short").specs:
+        for spec, evaluations in study.request(section, "short").asked:
             asked = [one for one in items if one.spec == spec]
-            assert {one.of(spec) for one in study.questions(section, "short")} <= set(asked[0].evaluations)
+            assert {one.of(spec) for one in evaluations} <= set(asked[0].evaluations)
 
 
 def test_a_queue_is_read_in_order_and_a_run_named_twice_is_one(tmp_path, file):
@@ -119,6 +119,19 @@ def test_slips_in_a_queue_are_named(data, file, old, new, says):
     with pytest.raises(UserError, match=says):
         agenda.check(agenda.read(file), file)
     assert not data.exists()
+
+
+def test_an_entry_may_take_all_runs_of_a_section(tmp_path):
+    path = tmp_path / "queue.toml"
+    path.write_text('[[entry]]\nwhy = "homing"\nsection = "tian2021/6-1-training-adjustment"\nscale = "short"\n')
+    items = agenda.read(path)
+    asked = study.request("tian2021/6-1-training-adjustment", "short").asked
+    assert [one.spec for one in items] == [spec for spec, _ in asked]
+    for item, (spec, evaluations) in zip(items, asked, strict=True):
+        assert set(item.evaluations) == {one.of(spec) for one in evaluations}
+    path.write_text(path.read_text() + "seeds = [0]\n")
+    with pytest.raises(UserError, match="seeds has no meaning beside section"):
+        agenda.read(path)
 
 
 def test_a_queue_that_is_not_there_is_named(tmp_path):

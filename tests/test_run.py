@@ -696,3 +696,24 @@ def test_what_belongs_to_a_defence_or_an_attack_is_no_dimension(data, small):
     found = run.outcomes([small], [Evaluation(), replace(PGD, per_class=3, batch=50)])
     assert set(found.dims) == {"defence", "seed", "attack", "image", "predicted"}
     assert run.outcomes([small], [PGD, replace(PGD, per_class=3)]).per_class.size == 2
+
+
+def test_other_luck_leaves_the_images_and_changes_the_weights():
+    spec = Spec(dataset="digits", eps="0.2", width=2, seed=3)
+    again = replace(spec, redraw=1)
+    for split in ("train", "test"):
+        assert torch.equal(compute.split(spec, split).index, compute.split(again, split).index)
+    images = compute.split(spec, "train")
+    first, other = (next(compute.network(one, images).parameters()) for one in (spec, again))
+    assert not torch.equal(first, other)
+    assert spec.id == replace(again, redraw=0).id != again.id
+
+
+def test_an_evaluation_changes_the_images_before_they_are_attacked():
+    spec = Spec(dataset="digits-cluttered", eps="0.2", width=2)
+    plain, white = (questions.problem(spec, Evaluation(transform=name))[0] for name in (None, "white-background"))
+    assert torch.equal(plain.index, white.index)
+    assert (white.pixels >= plain.pixels).all()
+    assert (white.pixels > plain.pixels).float().mean() > 0.2
+    with pytest.raises(UserError, match=r"unknown transform 'white-back' .did you mean 'white-background'"):
+        compute.check_evaluation(Evaluation(transform="white-back"), spec)

@@ -99,6 +99,35 @@ def test_slow_attacks_are_cut_down_at_short_scale():
 def test_a_run_knows_its_scale():
     for scale in study.SCALES:
         for section in study.SECTIONS:
-            assert {study.scale_of(spec) for spec in study.request(section, scale).specs} == {scale}
+            assert {study.scale_of(spec) for spec, _ in study.request(section, scale).asked} == {scale}
     assert study.scale_of(study.training("paper", "me-at", 0, "entropy2022")) == "paper"
     assert study.scale_of(study.training("quick", "pgd-at", 0, epochs=2)) is None
+
+
+def test_a_section_leaves_each_class_out_and_keeps_one_with_other_luck():
+    request = study.request("tian2021/6-1-training-adjustment", seeds=[3], eps="0.1")
+    (whole,) = request.specs
+    without = request.parts["without"].specs
+    assert [set("0123456789") - set(spec.classes) for spec in without] == [{name} for name in "0123456789"]
+    (again,) = request.parts["again"].specs
+    assert (again.seed, again.redraw, again.classes, again.eps) == (whole.seed, 1, (), "0.1")
+    assert again.luck != whole.luck == whole.seed
+    swept = request.parts["adjusted"].specs
+    assert [spec.options["betas"] for spec in swept] == ["1:0.5", "1:2"]
+    assert study.request("tian2021/6-1-training-adjustment", "short").parts["adjusted"].specs[0].options["betas"] == "5:0.5"
+
+
+def test_backgrounds_follow_the_dataset_and_the_scale():
+    quick = study.request("tian2021/6-2-background")
+    assert {spec.dataset for spec in quick.specs} == {"digits-coloured", "digits-distant"}
+    assert {spec.eps for spec in quick.parts["published"].specs} == {"0.5"}
+    assert {spec.dataset for spec in quick.parts["scenes"].specs} == {"digits-cluttered"}
+    short = study.request("tian2021/6-2-background", "short")
+    assert {(spec.dataset, spec.eps) for spec in short.specs} == {("mnist-coloured", "0.3"), ("mnist-distant", "0.3")}
+    assert {spec.dataset for spec in short.parts["scenes"].specs} == {"cifar10"}
+    assert set(short.parts["scenes"].specs) <= set(study.request("tian2021/4-1-class-bias", "short").specs)
+
+
+def test_a_dataset_whose_classes_nobody_knows_is_named():
+    with pytest.raises(UserError, match=r"unknown dataset whose classes can be left out 'cifar'.*did you mean 'cifar10'"):
+        study.request("tian2021/6-1-training-adjustment", dataset="cifar")

@@ -49,6 +49,29 @@ def wilson(count: xr.DataArray, level: float = 0.95, *, together: bool = False) 
     return both.assign_coords(bound=["low", "high"]).where(total > 0).rename("interval")
 
 
+def shares(count: Mapping[str, xr.DataArray], along: str) -> pd.DataFrame:
+    """Return the share of images answered rightly in several groups of classes, for each member of `along`: a row for each.
+
+    `count` by what the images are of; the columns are "images of", share, low and high (Wilson, 95 %) in percent, and images.
+    """
+    rows = []
+    for group, counted in count.items():
+        for name in counted[along].values:
+            one = counted.sel({along: name})
+            right, total = int(correct(one).sum()), int(images(one).sum())
+            low, high = proportion_confint(right, max(total, 1), method="wilson")
+            share = 100 * right / total if total else float("nan")
+            rows.append((str(name), group, share, 100 * low, 100 * high, total))
+    columns = [along, "images of", "share", "low", "high", "images"]
+    return pd.DataFrame(rows, columns=columns).set_index(along)
+
+
+def totals(count: Mapping[str, xr.DataArray], name: str) -> pd.DataFrame:
+    """Return the share of all images answered rightly with its interval, a row for each entry, as `shares` has them."""
+    parts = [shares({"all": one.expand_dims({name: [title]})}, name) for title, one in count.items()]
+    return pd.concat(parts).drop(columns="images of")
+
+
 def vulnerable(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
     """Return which classes are surely less robust than the network is overall (Tian 2021, Definition 3.3).
 
@@ -177,6 +200,48 @@ def alike_and_mistaken(cosine: xr.DataArray, count: xr.DataArray, draws: int = 2
     orders = [rng.permutation(len(mixed)) for _ in range(draws)]
     found = np.array([np.corrcoef(ranks, stats.rankdata(flips[np.ix_(one, one)][upper]))[0, 1] for one in orders])
     return seen, float((1 + (found >= seen - 1e-12).sum()) / (1 + draws))
+
+
+def within_test(count: xr.DataArray, group: xr.DataArray, draws: int = 2000, seed: int = 0) -> tuple[float, float, float]:
+    """Return what share of the mistakes stays within given groups, in percent, what share does by chance, and the p-value.
+
+    `group` (label) numbers the group of each class and was not found on these counts; chance deals the mistakes of each class out
+    anew as `deal` does. NaN where a class has no images or none is mistaken.
+    """
+    seen = float(within(count, group))
+    if np.isnan(seen) or np.isnan(misclassified(count)).any():
+        return float("nan"), float("nan"), float("nan")
+    same = group.values[:, None] == group.values[None, :]
+    dealt = deal(count, draws, seed).values
+    found = 100 * dealt[:, same].sum(1) / dealt.sum((1, 2))
+    return seen, float(found.mean()), float((1 + (found >= seen - 1e-9).sum()) / (1 + draws))
+
+
+def within_table(count: Mapping[str, xr.DataArray], group: xr.DataArray) -> pd.DataFrame:
+    """Return `within_test` for several counts, a row for each: within and by chance, % of the mistakes, and p."""
+    rows = [within_test(one, group) for one in count.values()]
+    table = pd.DataFrame(rows, columns=["within the pairs, %", "by chance, %", "p"], index=pd.Index(list(count), name="network"))
+    return table.round({"within the pairs, %": 1, "by chance, %": 1, "p": 4})
+
+
+def rank_correlation(one: xr.DataArray, other: xr.DataArray, draws: int = 2000, seed: int = 0) -> tuple[float, float, float]:
+    """Return Spearman's rank correlation of two values of the same images with the ends of its 95 % bootstrap interval.
+
+    Both have just the dimension image; images that only one of them has, and NaN, are left out. NaN for fewer than three.
+    """
+    first, second = xr.align(one, other)
+    there = (first.notnull() & second.notnull()).values
+    pairs = np.column_stack([first.values[there], second.values[there]])
+    if len(pairs) < 3 or (pairs == pairs[0]).all(0).any():
+        return float("nan"), float("nan"), float("nan")
+    rng = np.random.default_rng(seed)
+    some = rng.integers(len(pairs), size=(draws, len(pairs)))
+    ranks = stats.rankdata(pairs[some], axis=1)
+    ranks = ranks - ranks.mean(1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        drawn = (ranks[..., 0] * ranks[..., 1]).sum(1) / np.sqrt((ranks**2).sum(1).prod(1))
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    return float(stats.spearmanr(pairs[:, 0], pairs[:, 1]).statistic), float(low), float(high)
 
 
 def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:

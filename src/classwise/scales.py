@@ -78,6 +78,7 @@ _TIAN = Recipe(
     },
     attacks={
         "pgd-20": {"attack": "pgd-20@tian2021-a1"},
+        "pgd-40": {"attack": "pgd-40@tian2021-mnist"},
         "fgsm": {"attack": "fgsm@tian2021"},
         "temperature-pgd-20": {"attack": "temperature-pgd-20@tian2021"},
         "n-attack": {"attack": "n-attack@tian2021", "options": {}, "per_class": 200, "batch": 50},
@@ -111,6 +112,23 @@ _ENTROPY = Recipe(
     defences={name: {"attack": "pgd-10@entropy2022"} for name in ("pgd-at", "label-smoothing", "me-at", "trades", "me-trades")},
     attacks={"pgd-20": {"attack": "pgd-20@entropy2022"}, "margin-20": {"attack": "margin-20@entropy2022"}},
 )
+
+# The runs on MNIST of sections whose other runs are on photographs. Tian 2021, A.1: .01, tenths from epochs 55, 75 and 90 on.
+MNIST: dict[str, Fields] = {
+    "quick": {},
+    "short": {"model": "small-cnn", "width": 32, "augment": "none", "eps": "0.3", "epochs": 10, "select": None},
+    "paper": {
+        "model": "small-cnn",
+        "width": 32,
+        "augment": "none",
+        "eps": "0.3",
+        "attack": "pgd-40@tian2021-mnist",
+        "probe": "pgd-40@tian2021-mnist",
+        "lr": 0.01,
+        "schedule": "step",
+        "milestones": (55, 75, 90),
+    },
+}
 
 SCALES: dict[str, Scale] = {
     # scikit-learn's digits on a CPU: five stratified folds, a few seconds a run.

@@ -149,6 +149,8 @@ class Spec(Plain):
     last epochs the weights are kept, "last", "last-1", ... head: "linear" or "cosine", None for the defence's own. layer: "batch"
     norm or "batch-instance". warm_start: the id of a finished run of the same network, whose weights the training begins with.
     extra: a folder of pseudo-labelled images (`images.extra`) that fill half of each batch (RST); train counts include them.
+    redraw: how often the weights and the order of the batches are drawn anew for the same split: what two such runs differ in is
+    the luck of training alone.
     """
 
     dataset: str
@@ -185,6 +187,7 @@ class Spec(Plain):
     layer: str = "batch"
     warm_start: str | None = None
     extra: str | None = None
+    redraw: int = 0
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
@@ -193,7 +196,8 @@ class Spec(Plain):
         check_types(self, "a run")
         if not self.momentum < 1:
             raise UserError(f"a run: momentum must be below 1, got {self.momentum}")
-        at_least(self, "a run", width=1, measure=1, lr=0, momentum=0, weight_decay=0, epochs=1, batch=2, seed=0, keep_last=1)
+        least = {"width": 1, "measure": 1, "lr": 0, "momentum": 0, "weight_decay": 0, "epochs": 1, "batch": 2, "seed": 0}
+        at_least(self, "a run", **least, keep_last=1, redraw=0)
         if any(low >= high for low, high in pairwise((0, *self.milestones))):
             raise UserError(f"a run: milestones are epochs counted from 1, in rising order, got {self.milestones}")
         if self.milestones and self.schedule != "step":
@@ -207,6 +211,11 @@ class Spec(Plain):
     def name(self) -> str:
         """The name of the run's folder."""
         return f"{self.defence}-{self.id}"
+
+    @property
+    def luck(self) -> int:
+        """The seed of the weights and of the training: that of the split, unless they are drawn anew."""
+        return self.seed + 100_003 * self.redraw
 
     def substitute(self, defence: str) -> "Spec":
         """Return the same training with another defence as it comes, whose network transfer attacks are made on."""

@@ -1,14 +1,16 @@
 """Which runs and evaluations each section of each paper needs, at each scale."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from classwise import variants
 from classwise.errors import UserError, unknown
 from classwise.scales import SCALES
 from classwise.spec import Evaluation, Spec
+from classwise.variants import Variants, pair
 
-__all__ = ["SCALES", "SECTIONS", "Request", "Section", "questions", "request", "scale_of", "training"]
+__all__ = ["SCALES", "SECTIONS", "Request", "Section", "pair", "questions", "request", "scale_of", "training"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class Section:
     run: fields of Spec that differ from those of the scale. repeats: how many of the seeds of the scale it takes, the first ones;
     None for all. further: evaluations that only the defences named are asked, of a checkpoint that others have not, say.
     pictures: whether its page shows attacked images, by the last evaluation, of the runs of the first seed.
+    variants: what is varied beside defences and seeds; it comes last, whatever a reader asks for. parts: by a name, runs of other
+    kinds or asked other questions, that the section sets beside these.
     """
 
     title: str
@@ -27,20 +31,24 @@ class Section:
     repeats: int | None = None
     further: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
     pictures: bool = False
+    variants: Variants = variants.plain
+    parts: "Mapping[str, Section]" = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Request:
-    """Runs, and the questions to put to each of them."""
+    """Runs, and the questions to put to each of them; the same for each part of the section."""
 
     specs: tuple[Spec, ...]
     evaluations: tuple[Evaluation, ...]
     further: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
+    parts: "Mapping[str, Request]" = field(default_factory=dict)
 
     @property
     def asked(self) -> list[tuple[Spec, tuple[Evaluation, ...]]]:
-        """Each run with the questions put to it, those for its defence alone last."""
-        return [(spec, (*self.evaluations, *self.further.get(spec.defence, ()))) for spec in self.specs]
+        """Each run with the questions put to it, those for its defence alone last; then the runs of the parts."""
+        own = [(spec, (*self.evaluations, *self.further.get(spec.defence, ()))) for spec in self.specs]
+        return own + [one for part in self.parts.values() for one in part.asked]
 
 
 _UNDER_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
@@ -65,6 +73,27 @@ _REWEIGHTED = ("cost-sensitive", "class-balanced", "ldam", "ldam-drw")
 _AVERAGED = ("at-ema", "at-fawa", "trades-ema")
 _OF_THE_AVERAGE = tuple(Evaluation(attack=name, checkpoint="average") for name in ("clean", "pgd-20", "strong"))
 
+# Tian 2021, sections 6.1 and 6.2 attack with Temperature-PGD.
+_TEMPERED = (Evaluation(), Evaluation(attack="temperature-pgd-20"))
+
+# Where a control paints the background, and the image as it is.
+_REPAINTED = tuple(
+    replace(one, transform=transform)
+    for transform in ("none", "white-background", "flat-background", "white-scattered")
+    for one in _TEMPERED
+)
+
+# On drawings with 40 steps, as Tian 2021, A.1; as they are, attacked, and with the shape of one class before another's colour.
+_UNDER_PGD40 = (Evaluation(), Evaluation(attack="pgd-40"))
+_SWAPPED = (*_UNDER_PGD40, Evaluation(transform="swapped-colours"))
+
+# 40 steps as published, which reach .4 from where they start, and longer ones.
+_FARTHER = Evaluation(attack="pgd-40@tian2021-mnist").grid(step=(0.01, 0.0125, 0.025))
+
+# Runs whose course nobody looks at are measured at their first and last epoch only.
+_ONCE = {"measure": 100}
+
+
 SECTIONS: dict[str, Section] = {
     "tian2021/4-1-class-bias": Section("Class-biased learning", _BIASED, _UNDER_PGD, pictures=True),
     "tian2021/4-2-class-relations": Section("The relations among classes", _BIASED, _UNDER_PGD, pictures=True),
@@ -75,6 +104,55 @@ SECTIONS: dict[str, Section] = {
         (*_UNDER_PGD, Evaluation(attack="strong")),
         repeats=1,
         further=dict.fromkeys((*_AVERAGED, "at-cfa", "trades-cfa", "fat-cfa"), _OF_THE_AVERAGE),
+    ),
+    "tian2021/6-1-training-adjustment": Section(
+        "Adjusting the training",
+        ("pgd-at",),
+        _UNDER_PGD,
+        repeats=1,
+        parts={
+            "without": Section("each class left out", ("pgd-at",), _UNDER_PGD, _ONCE, 1, variants=variants.without),
+            "again": Section("the same classes, other luck", ("pgd-at",), _UNDER_PGD, {**_ONCE, "redraw": 1}, 1),
+            "trades": Section("one trade-off for all", ("trades",), _TEMPERED, repeats=2),
+            "adjusted": Section(
+                "another trade-off for one class",
+                ("trades-per-class",),
+                _TEMPERED,
+                _ONCE,
+                2,
+                variants=variants.trade_offs("0.5", "2"),
+            ),
+        },
+    ),
+    "tian2021/6-2-background": Section(
+        "Adjusting the background",
+        ("pgd-at",),
+        _SWAPPED,
+        repeats=2,
+        variants=variants.coloured("coloured", "distant"),
+        parts={
+            "plain": Section("drawings on black", ("standard", "pgd-at"), _UNDER_PGD40, repeats=2, variants=variants.drawings),
+            "standard": Section(
+                "standard training before colours", ("standard",), _SWAPPED, _ONCE, 2, variants=variants.coloured("coloured")
+            ),
+            "published": Section(
+                "the published radius",
+                ("pgd-at",),
+                (Evaluation(), *_FARTHER, Evaluation(transform="nearly-grey")),
+                _ONCE,
+                1,
+                variants=variants.coloured("coloured", eps="0.5"),
+            ),
+            "scenes": Section("uneven backgrounds", ("trades",), _REPAINTED, repeats=2, variants=variants.scenes),
+            "adjusted": Section(
+                "uneven backgrounds, another trade-off for one class",
+                ("trades-per-class",),
+                _REPAINTED,
+                _ONCE,
+                2,
+                variants=variants.both(variants.trade_offs("0.5"), variants.scenes),
+            ),
+        },
     ),
 }
 
@@ -97,25 +175,38 @@ def request(
         raise unknown("section", section, SECTIONS)
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
-    asked, size = SECTIONS[section], SCALES[scale]
     for name, given in (("seeds", seeds), ("defences", defences)):
         if given is not None and (isinstance(given, str) or not given):
             raise UserError(f"{name} must be a list with at least one member, got {given!r}")
     for name in changed:
         if name not in Spec.__dataclass_fields__:
             raise unknown("parameter", name, [*Spec.__dataclass_fields__, "seeds", "defences", "eval_eps"])
-    fields = {**asked.run, **{name: value for name, value in changed.items() if value is not None}}
+    asked = SECTIONS[section]
+    if defences is not None:
+        asked = replace(asked, defences=tuple(defences))
+    fields = {name: value for name, value in changed.items() if value is not None}
+    return _requested(asked, scale, _paper(section), seeds, eval_eps, fields)
+
+
+def _requested(
+    asked: Section, scale: str, paper: str, seeds: Sequence[int] | None, eval_eps: str | float | None, fields: Mapping[str, Any]
+) -> Request:
+    """Return what a section or a part of it asks for; `fields` of Spec reach the parts, other defences do not."""
+    size = SCALES[scale]
+    dataset = str(fields.get("dataset") or asked.run.get("dataset") or size.run["dataset"])
     specs = tuple(
-        training(scale, defence, seed, _paper(section), **fields)
-        for defence in (asked.defences if defences is None else defences)
+        training(scale, defence, seed, paper, **{**asked.run, **fields, **variant})
+        for defence in asked.defences
+        for variant in asked.variants(scale, dataset)
         for seed in (size.seeds[: asked.repeats] if seeds is None else seeds)
     )
-    evaluations = questions(section, scale)
-    further = {defence: _asked(section, scale, some) for defence, some in asked.further.items()}
+    evaluations = _asked(scale, paper, asked.evaluations)
+    further = {defence: _asked(scale, paper, some) for defence, some in asked.further.items()}
     if eval_eps is not None:
         evaluations = _at(eval_eps, evaluations)
         further = {defence: _at(eval_eps, some) for defence, some in further.items()}
-    return Request(specs, evaluations, further)
+    parts = {name: _requested(part, scale, paper, seeds, eval_eps, fields) for name, part in asked.parts.items()}
+    return Request(specs, evaluations, further, parts)
 
 
 def _at(eps: str | float, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
@@ -134,19 +225,31 @@ def training(scale: str, defence: str, seed: int, paper: str = "", **changed: An
 
 
 def questions(section: str, scale: str) -> tuple[Evaluation, ...]:
-    """Return what a section asks of each of its runs at a scale."""
-    return _asked(section, scale, SECTIONS[section].evaluations)
+    """Return what a section asks of each of its runs at a scale, those of its parts apart."""
+    return _asked(scale, _paper(section), SECTIONS[section].evaluations)
 
 
-def _asked(section: str, scale: str, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
-    size, paper = SCALES[scale], _paper(section)
+def _asked(scale: str, paper: str, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
+    size = SCALES[scale]
     return tuple(dict.fromkeys(Evaluation(**size.question(vars(one), paper)) for one in evaluations))
 
 
 def scale_of(spec: Spec) -> str | None:
-    """Return the scale that a run belongs to, None where its fields are of none."""
+    """Return the scale that a run belongs to, as trained there or varied by a section; None where its fields are of none."""
     for name, size in SCALES.items():
         for paper in size.papers or ("",):
             if spec == training(name, spec.defence, spec.seed, paper):
                 return name
+        for section, asked in SECTIONS.items():
+            for fields in _varied(asked, name, str(size.run["dataset"])):
+                if fields and spec == training(name, spec.defence, spec.seed, _paper(section), **fields):
+                    return name
     return None
+
+
+def _varied(asked: Section, scale: str, dataset: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the fields in which the runs of a section and of its parts differ from those of the scale."""
+    for variant in asked.variants(scale, dataset):
+        yield {**asked.run, **variant}
+    for part in asked.parts.values():
+        yield from _varied(part, scale, dataset)

@@ -1,12 +1,14 @@
 """The table of datasets, and names with a path and options in them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, get_type_hints
 from urllib.parse import parse_qsl
 
 import torch
 
+from classwise import backgrounds
 from classwise.errors import UserError, unknown
 from classwise.images import arrays, folders
 from classwise.images.labelled import SPLITS, Images
@@ -19,6 +21,15 @@ FAMILIES: dict[str, Callable[..., Images]] = {
     "tiny-imagenet": folders.tiny_imagenet,
     "imagenet": folders.imagenet,
 }
+
+
+def _dressed(split: str, seed: int, *, base: Reader, dress: str) -> Images:
+    """Return a split of a dataset before other backgrounds."""
+    images = base(split, seed)
+    return replace(images, pixels=backgrounds.DRESSES[dress](images.pixels, images.labels, images.index))
+
+
+_DRAWINGS: dict[str, Reader] = {"digits": arrays.digits, "mnist": arrays.mnist}
 DATASETS: dict[str, Reader] = {
     "digits": arrays.digits,
     "mnist": arrays.mnist,
@@ -29,6 +40,7 @@ DATASETS: dict[str, Reader] = {
     "stl10": arrays.stl10,
     "tiny-imagenet": folders.tiny_imagenet,
     "imagenet": folders.imagenet,
+    **{f"{n}-{dress}": partial(_dressed, base=one, dress=dress) for n, one in _DRAWINGS.items() for dress in backgrounds.DRESSES},
 }
 _FIXED = ("split", "seed", "path", "return")
 

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
+from classwise import backgrounds
 from classwise.errors import UserError, unknown
 from classwise.images.corruptions import CORRUPTIONS, SEVERITIES, cifar10_c, corrupt
 from classwise.images.labelled import Images
@@ -19,6 +21,10 @@ def _published(images: Images, seed: int, *, name: str, severity: int) -> Images
     return cifar10_c(images, name, severity)
 
 
+def _behind(images: Images, seed: int, *, name: str) -> Images:
+    return replace(images, pixels=backgrounds.REPLACED[name](images.pixels, seed))
+
+
 def _levels(prefix: str, change: Callable[..., Images]) -> dict[str, Transform]:
     return {f"{prefix}{name}-{level}": partial(change, name=name, severity=level) for name in CORRUPTIONS for level in SEVERITIES}
 
@@ -27,6 +33,7 @@ def _levels(prefix: str, change: Callable[..., Images]) -> dict[str, Transform]:
 # results and so has another name.
 TRANSFORMS: dict[str, Transform] = {
     "none": lambda images, seed: images,
+    **{name: partial(_behind, name=name) for name in backgrounds.REPLACED},
     **_levels("", _corrupted),
     **_levels("cifar10-c-", _published),
 }

@@ -12,6 +12,8 @@
     sources(data)                   where the numbers of a Dataset come from
     answers(asked)                  the same where not every run is asked the same
     judged(scale)                   the verdicts on all claims
+    scenes(spec, evaluation)            the images of an evaluation, and what lies behind their objects
+    settings                            what runs, questions and attacks are made with, and what papers print of theirs
     recorded(section)               which results of a section come from bigger machines
     uncalibrated(names)             what a calibrated defence is to be compared with
 
@@ -20,8 +22,10 @@ never computed again, what is missing is computed first (`run.pool`, several run
 run wait for each other.
 """
 
+from classwise.run import settings
 from classwise.run.chapters import recorded, uncalibrated
 from classwise.run.collect import answers, history, outcomes
+from classwise.run.scenes import scenes
 from classwise.run.shown import attacker, examples, pictures
 from classwise.run.subject import audit, features
 from classwise.run.telling import doubts, sources, summary
@@ -39,6 +43,8 @@ __all__ = [
     "outcomes",
     "pictures",
     "recorded",
+    "scenes",
+    "settings",
     "sources",
     "summary",
     "uncalibrated",

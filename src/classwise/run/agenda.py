@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from classwise.errors import UserError, unknown
 from classwise.places import checkout
 from classwise.spec import Evaluation, Spec
 
-_KEYS = ("why", "scale", "paper", "defences", "seeds", "ask", "run")
+_KEYS = ("why", "scale", "paper", "defences", "seeds", "ask", "run", "section")
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
     for name in entry:
         if name not in _KEYS:
             raise unknown("key of an entry", name, _KEYS)
+    if "section" in entry:
+        return _section(entry)
     for name in ("why", "defences", "seeds", "ask"):
         if not entry.get(name):
             raise UserError(f"{name} is missing")
@@ -100,6 +103,18 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
     return found
 
 
+def _section(entry: Mapping[str, Any]) -> list[Item]:
+    """Return all runs of a section at a scale, with those of its parts."""
+    for name in entry:
+        if name not in ("why", "section", "scale"):
+            raise UserError(f"{name} has no meaning beside section, which says it all; leave it out")
+    for name in ("why", "scale"):
+        if not entry.get(name):
+            raise UserError(f"{name} is missing")
+    asked = study.request(str(entry["section"]), str(entry["scale"])).asked
+    return [Item(spec, tuple(one.of(spec) for one in evaluations), str(entry["why"])) for spec, evaluations in asked]
+
+
 def _asked(name: str, lists: Mapping[str, Any]) -> list[Evaluation]:
     """Return the evaluations of a named list; `grid` multiplies one by the values of some options."""
     if name not in lists:
@@ -119,8 +134,17 @@ def _of_sections(spec: Spec, scale: str | None) -> list[Evaluation]:
     """Return what the sections ask of a run at its scale."""
     if scale is None:
         return []
-    requests = [study.request(name, scale, seeds=[spec.seed]) for name in study.SECTIONS]
-    return [one for request in requests for asked, own in request.asked if asked == spec for one in own]
+    return list(_asking(scale, spec.seed).get(spec, ()))
+
+
+@cache
+def _asking(scale: str, seed: int) -> dict[Spec, tuple[Evaluation, ...]]:
+    """Return what all sections together ask of each of their runs with a seed."""
+    found: dict[Spec, tuple[Evaluation, ...]] = {}
+    for name in study.SECTIONS:
+        for spec, evaluations in study.request(name, scale, seeds=[seed]).asked:
+            found[spec] = tuple(dict.fromkeys((*found.get(spec, ()), *evaluations)))
+    return found
 
 
 def _pictured(spec: Spec, scale: str | None) -> tuple[Evaluation, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from classwise import attacks, defences, folding, images, models, results, training
+from classwise import attacks, defences, folding, images, models, results, training, variants
 from classwise.audits import Audit, Subject
 from classwise.errors import UserError, unknown
 from classwise.images import Images
@@ -38,8 +38,7 @@ def check(spec: Spec) -> None:
             raise unknown(name, getattr(spec, name), table)
     if spec.head is not None and spec.head not in models.HEADS:
         raise unknown("head", spec.head, models.HEADS)
-    if spec.classes:
-        images.load(spec.dataset, "test", spec.seed).only(spec.classes)
+    named(spec)
     if spec.warm_start is not None and store.by_id(spec.warm_start) is None:
         raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
     if spec.select is not None:
@@ -49,14 +48,14 @@ def check(spec: Spec) -> None:
     defence = defences.build(spec.defence, spec.options)
     reach = _reach(spec, spec.eps, spec.norm, "eps")
     if defence.names_classes:
-        defence.check(len(split(spec, "test").classes), convert.number(spec.eps), reach)
+        defence.check(len(named(spec)), convert.number(spec.eps), reach)
     inner = spec.attack or defence.attack
     attacks.build(spec.probe)
     machine.device()
     if inner is not None:
         attack = attacks.build(inner, spec.attack_options)
         if attack.names_classes:
-            attack.check(len(split(spec, "test").classes))
+            attack.check(len(named(spec)))
         if getattr(defence.objective, "soft", False) and getattr(attack, "labels_only", False):
             raise UserError(f"defence {spec.defence!r} attacks with probabilities as target, {inner!r} needs labels; use pgd-10")
     elif spec.attack_options:
@@ -78,27 +77,30 @@ def check_evaluation(evaluation: Evaluation, spec: Subject) -> None:
     """Raise UserError where an evaluation of a run names something that does not exist."""
     attack = attacks.build(evaluation.attack, evaluation.options)
     if attack.names_classes:
-        attack.check(len(split(spec, "test").classes))
+        attack.check(len(named(spec)))
     asked = evaluation.of(spec)
     _reach(spec, str(asked.eps), str(asked.norm), "eval_eps")
     if isinstance(spec, Audit):
         return
-    if evaluation.split not in images.SPLITS:
-        raise unknown("split", evaluation.split, images.SPLITS)
+    tables: dict[str, Collection[str]] = {"split": images.SPLITS, "precision": folding.PRECISIONS, "readout": READOUTS}
+    for name, table in tables.items():
+        if getattr(evaluation, name) not in table:
+            raise unknown(name, getattr(evaluation, name), table)
     transform = images.transform(evaluation.transform)
     if evaluation.transform != "none":
-        transform(split(spec, evaluation.split).per_class(1, seed=0), 0)  # whether it suits images of this form
+        try:
+            few = split(spec, evaluation.split).per_class(1, seed=0)
+        except UserError:  # whoever computes the run will hear where to put them
+            pass
+        else:
+            transform(few, 0)  # whether it suits images of this form
     if evaluation.substitute is not None:
         defences.build(evaluation.substitute)
         if attacks.build(evaluation.attack, evaluation.options).stops_early:
             raise UserError(f"{evaluation.attack!r} leaves alone what a substitute gets wrong; transfer by pgd-20 or fgsm")
-    if evaluation.precision not in folding.PRECISIONS:
-        raise unknown("precision", evaluation.precision, folding.PRECISIONS)
     if evaluation.checkpoint not in checkpoints(spec):
         reason = "best needs select='pgd-10', last-1 needs keep_last=2, average a defence that averages"
         raise UserError(f"{unknown(f'checkpoint of {spec.name}', evaluation.checkpoint, checkpoints(spec))}; {reason}")
-    if evaluation.readout not in READOUTS:
-        raise unknown("readout", evaluation.readout, READOUTS)
     if evaluation.readout == "cosines" and head(spec) != "cosine":
         raise UserError(f"{spec.name} has no cosines to read: its head is {head(spec)!r}; use readout='logits'")
 
@@ -121,6 +123,14 @@ def split(spec: Subject, name: str, *, extra: bool = False) -> Images:
     if extra and isinstance(spec, Spec) and spec.extra is not None:
         whole = whole.and_also(images.extra(spec.extra, whole))
     return whole.only(spec.classes) if spec.classes else whole
+
+
+def named(spec: Subject) -> tuple[str, ...]:
+    """Return the names of a run's classes: without its images, where `variants` knows those of the dataset."""
+    whole = variants.CLASSES.get(variants.undressed(spec.dataset))
+    if whole is None or isinstance(spec, Audit):
+        return split(spec, "test").classes
+    return variants.kept(whole, spec.classes)
 
 
 def _plan(spec: Spec, extra: int) -> training.Plan:
@@ -221,13 +231,13 @@ def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.Plan, train
         _warm(model, spec)
     rates = {name: getattr(spec, name) for name in ("momentum", "nesterov", "weight_decay", "decay")}
     sizes = data["train"].labels.bincount(minlength=len(classes))
-    fixed = (len(classes), convert.number(spec.eps), spec.optimiser, spec.seed)
+    fixed = (len(classes), convert.number(spec.eps), spec.optimiser, spec.luck)
     return plan, training.begin(model, plan, *fixed, sizes=sizes, **rates), Recorder(spec, classes)
 
 
 def network(spec: Spec, data: Images) -> models.Classifier:
     """Return a run's network with fresh weights, made for images like `data`."""
-    return models.build(spec.model, data, spec.width, spec.seed, head(spec), spec.layer)
+    return models.build(spec.model, data, spec.width, spec.luck, head(spec), spec.layer)
 
 
 def _warm(model: models.Classifier, spec: Spec) -> None:

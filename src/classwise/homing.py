@@ -1,0 +1,97 @@
+"""Homing: what becomes of images that were taken for a class when a network is trained without it (Tian 2021, section 6.1).
+
+Outcomes are compared image by image: those of a network of all classes with those of others that were asked about the same images
+under the same attack.
+"""
+
+import pandas as pd
+import xarray as xr
+from statsmodels.stats.proportion import proportion_confint
+
+from classwise.errors import UserError
+from classwise.metrics import accuracy, counts
+
+
+def removed(without: xr.Dataset, along: str = "classes") -> xr.Dataset:
+    """Return outcomes of networks that lack a class each, named and sorted by that class, in place of `along`.
+
+    A UserError where some network lacks no class or more than one, or where two lack the same.
+    """
+    there = counts(without).sum([dim for dim in ("seed", "attack", "defence", "predicted") if dim in without.dims]) > 0
+    names = [str(name) for name in without.predicted.values]
+    lacking = [[name for name in names if not bool(one.sel(label=name))] for one in there.transpose(along, "label")]
+    if [len(some) for some in lacking] != [1] * len(lacking) or len({some[0] for some in lacking}) < len(lacking):
+        raise UserError(f"homing needs networks that lack one class each, got networks that lack {lacking}")
+    found = without.assign_coords({along: [some[0] for some in lacking]}).rename({along: "removed"})
+    return found.sel(removed=[name for name in names if [name] in lacking])
+
+
+def _mistaken(whole: xr.Dataset, which: xr.DataArray | bool = True) -> xr.DataArray:
+    """Return count(..., label, predicted) of the broken images, those only of which `which` says so; the diagonal is empty."""
+    return counts(whole.assign(truth=whole.truth.where(whole.flipped & which, -1)))
+
+
+def misclassified(whole: xr.Dataset) -> xr.DataArray:
+    """Return how many images of each class are taken for each other: the misclassified confusion matrix (Figure 4a)."""
+    return _mistaken(whole).rename("misclassified")
+
+
+def homing(whole: xr.Dataset, without: xr.Dataset) -> xr.DataArray:
+    """Return how many of them are answered rightly under attack by a network without the class they were taken for (Figure 4b).
+
+    `without` as `removed` returns it, of all classes; images that it was not asked about do not home.
+    """
+    stood = (~without.flipped & (without.truth >= 0)).sel(image=whole.image, removed=whole.predicted.values)
+    return _mistaken(whole, stood.isel(removed=whole.answer.clip(0))).rename("homing")
+
+
+def freed(whole: xr.Dataset, other: xr.Dataset) -> xr.DataArray:
+    """Return how many of them are answered rightly under attack by another network: the control for `homing`.
+
+    Of the same classes and other luck, it tells what seed noise alone does; without another class than the one they were taken
+    for, what a smaller problem alone does. Images that it was not asked about are not counted: compare with `asked`.
+    """
+    stood = (~other.flipped & (other.truth >= 0)).sel(image=whole.image)
+    return _mistaken(whole, stood).rename("freed")
+
+
+def asked(whole: xr.Dataset, other: xr.Dataset) -> xr.DataArray:
+    """Return how many of the broken images another network was asked about."""
+    return _mistaken(whole, (other.truth >= 0).sel(image=whole.image)).rename("asked")
+
+
+def gains(whole: xr.Dataset, without: xr.Dataset) -> xr.DataArray:
+    """Return how many points each class (label) gains in robust accuracy by training without another (removed); seeds pooled."""
+    before, after = (accuracy(counts(one).sum("seed")) for one in (whole, without))
+    order = whole.predicted.values
+    return (after - before).sel(removed=order, label=order).rename("gain")
+
+
+def comparison(whole: xr.Dataset, without: xr.Dataset, again: xr.Dataset) -> pd.DataFrame:
+    """Return the share of the broken images that is answered rightly by each kind of other network, in percent.
+
+    Rows: without the class they were taken for; without another class, neither that nor their own, the mean over these; with the
+    same classes and other luck. Columns: share, low and high (Wilson, 95 %: for the mean, as of so many images), images.
+    """
+    names, total = whole.predicted.values, float(misclassified(whole).sum())
+    other = right = 0.0
+    for name in without.removed.values:
+        one = without.sel(removed=name, drop=True)
+        keep = {"predicted": [each for each in names if each != name]}
+        right += float(freed(whole, one).sel(keep).sum())
+        other += float(asked(whole, one).sel(keep).sum())
+    rows = {
+        "without the class they were taken for": (float(homing(whole, without).sum()), total),
+        "without another class": (right / other * total if other else float("nan"), total),
+        "same classes, other luck": (float(freed(whole, again).sum()), float(asked(whole, again).sum())),
+    }
+    bounds = [proportion_confint(good, max(number, 1), method="wilson") for good, number in rows.values()]
+    return pd.DataFrame(
+        {
+            "share": [100 * good / number if number else float("nan") for good, number in rows.values()],
+            "low": [100 * low for low, _ in bounds],
+            "high": [100 * high for _, high in bounds],
+            "images": [int(number) for _, number in rows.values()],
+        },
+        index=pd.Index(list(rows), name="trained"),
+    )

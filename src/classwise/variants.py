@@ -1,0 +1,111 @@
+"""What a section varies beside its defences and seeds: classes left out, the trade-off of a class, backgrounds.
+
+A variant is a mapping of fields of Spec. Which ones there are depends on the scale and on the dataset that is asked for.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from classwise.errors import UserError, unknown
+from classwise.scales import MNIST
+
+Variant = Mapping[str, Any]
+Variants = Callable[[str, str], Sequence[Variant]]
+
+_NUMBERS = tuple("0123456789")
+# In the order of their labels.
+CLASSES: dict[str, tuple[str, ...]] = {
+    "digits": _NUMBERS,
+    "mnist": _NUMBERS,
+    "cifar10": ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+}
+# A vulnerable class and the one it is most often taken for: Tian 2021 chooses 3 and 5 for CIFAR-10 (section 6.1); for the others
+# as adversarially trained networks of this project show them.
+PAIRS: dict[str, tuple[str, str]] = {"digits": ("8", "1"), "mnist": ("9", "4"), "cifar10": ("cat", "dog")}
+
+
+def plain(scale: str, dataset: str) -> Sequence[Variant]:
+    """Return the one variant that changes nothing."""
+    return ({},)
+
+
+def undressed(dataset: str) -> str:
+    """Return the name of a dataset without its backgrounds: "digits" for "digits-coloured"."""
+    return dataset.split("-")[0]
+
+
+def classes(dataset: str) -> tuple[str, ...]:
+    """Return the names of a dataset's classes; a UserError names the datasets that are known here."""
+    if undressed(dataset) not in CLASSES:
+        raise unknown("dataset whose classes can be left out", dataset, CLASSES)
+    return CLASSES[undressed(dataset)]
+
+
+def kept(names: tuple[str, ...], some: Sequence[str]) -> tuple[str, ...]:
+    """Return those of the classes that are trained on, all where `some` is empty; a UserError where they make no problem."""
+    for name in some:
+        if name not in names:
+            raise unknown("class", name, names)
+    if len(set(some)) == 1:
+        raise UserError(f"1 class left of {', '.join(names)}: a classifier needs at least two")
+    return tuple(name for name in names if name in some or not some)
+
+
+def pair(dataset: str) -> tuple[str, str]:
+    """Return a vulnerable class and the one it is taken for (`PAIRS`)."""
+    classes(dataset)
+    return PAIRS[undressed(dataset)]
+
+
+def without(scale: str, dataset: str) -> Sequence[Variant]:
+    """Return a variant for each class: all others (Tian 2021, Figure 4b)."""
+    names = classes(dataset)
+    return tuple({"classes": tuple(name for name in names if name != left_out)} for left_out in names)
+
+
+def trade_offs(*values: str) -> Variants:
+    """Return variants of "trades-per-class" in which the class that the vulnerable one is taken for has another beta (eq. 5)."""
+
+    def varied(scale: str, dataset: str) -> Sequence[Variant]:
+        number = classes(dataset).index(pair(dataset)[1])
+        return tuple({"options": {"betas": f"{number}:{value}"}} for value in values)
+
+    return varied
+
+
+def _drawings(scale: str, dataset: str) -> Variant:
+    """Return the fields of runs on drawings: of MNIST where the dataset is none."""
+    return {"dataset": undressed(dataset)} if undressed(dataset) in ("digits", "mnist") else {"dataset": "mnist", **MNIST[scale]}
+
+
+def drawings(scale: str, dataset: str) -> Sequence[Variant]:
+    """Return drawings as they are."""
+    return (_drawings(scale, dataset),)
+
+
+def coloured(*dresses: str, **fields: Any) -> Variants:
+    """Return variants on drawings before backgrounds of their class's colour, for each of `dresses` (images.DATASETS)."""
+
+    def varied(scale: str, dataset: str) -> Sequence[Variant]:
+        base = _drawings(scale, dataset)
+        return tuple({**base, "dataset": f"{base['dataset']}-{dress}", **fields} for dress in dresses)
+
+    return varied
+
+
+def scenes(scale: str, dataset: str) -> Sequence[Variant]:
+    """Return a dataset of objects before uneven backgrounds: photographs as they are, drawings before clutter."""
+    base = undressed(dataset)
+    return ({"dataset": f"{base}-cluttered"} if base in ("digits", "mnist") else {},)
+
+
+def both(*variants: Variants) -> Variants:
+    """Return all combinations of the variants."""
+
+    def varied(scale: str, dataset: str) -> Sequence[Variant]:
+        found: list[dict[str, Any]] = [{}]
+        for each in variants:
+            found = [{**one, **other} for one in found for other in each(scale, dataset)]
+        return tuple(found)
+
+    return varied

@@ -1,0 +1,100 @@
+import altair as alt
+import numpy as np
+import pandas as pd
+import pytest
+import vl_convert
+import xarray as xr
+
+from classwise import charts, figures
+
+CLASSES = ["a", "b", "c"]
+
+
+@pytest.fixture(autouse=True)
+def csv():
+    charts.setup()
+
+
+def drawn(chart):
+    """Return the picture that Vega makes of a chart."""
+    return vl_convert.vegalite_to_svg(chart.to_dict())
+
+
+def square(values):
+    return xr.DataArray(values, dims=("label", "predicted"), coords={"label": CLASSES, "predicted": CLASSES})
+
+
+def test_matrices_show_numbers_and_leave_zeros_blank():
+    first, second = square([[0, 37, 1], [2, 0, 0], [0, 3, 0]]), square([[0, 23, 0], [2, 0, 0], [0, 0, 0]])
+    svg = drawn(figures.matrices({"taken for": first, "home": second}))
+    assert svg.count(">23<") == 1
+    assert svg.count(">0<") == 1, "of the scale of colours"
+    assert ">home<" in svg
+    data = figures.matrices({"taken for": first, "home": second}).data
+    assert set(data[(data["what"] == "home") & (data["value"] == 23)]["of"]) == {37}
+
+
+def test_shares_keep_the_order_of_their_rows():
+    index = pd.Index(["z", "a 0.5"], name="a name. with a dot")
+    table = pd.DataFrame({"share": [40.0, 50.0], "low": [30.0, 45.0], "high": [55.0, 60.0], "images": [9, 9]}, index=index)
+    svg = drawn(figures.shares(table, "share, %"))
+    assert svg.index(">z<") < svg.index(">a 0.5<")
+    assert "null" not in svg
+    both = pd.concat([table.assign(of="one"), table.assign(of="other")])
+    assert ">other<" in drawn(figures.shares(both, "share, %", colour="of"))
+
+
+def test_the_two_classes_of_a_trade_off_stand_out():
+    rates = xr.DataArray(
+        [[10.0, 20.0], [30.0, 40.0], [50.0, 60.0]],
+        dims=("label", "betas"),
+        coords={"label": CLASSES, "betas": ["0.5", "6"]},
+        name="accuracy",
+    )
+    interval = xr.concat([rates - 5, rates + 5], "bound").assign_coords(bound=["low", "high"])
+    chart = figures.trade_offs(rates, interval, ("b", "a"))
+    svg = drawn(chart)
+    assert ">beta of class a<" in svg
+    assert ">b<" in svg
+    assert ">c<" not in svg
+
+
+def counted():
+    """Two networks' counts under two attacks and transforms for two classes."""
+    coords = {"attack": ["clean", "pgd"], "transform": ["none", "white-background"], "label": CLASSES[:2], "predicted": CLASSES}
+    numbers = np.arange(24).reshape(2, 2, 2, 3)
+    return xr.DataArray(numbers, dims=tuple(coords), coords=coords, name="count")
+
+
+def test_table_4_has_its_six_lines_each_compared_with_the_first_of_its_block():
+    plain, adjusted = counted(), counted() + 100
+    lines, first = figures.table4(plain, adjusted, "b")
+    titles = list(lines.line.values)
+    assert len(titles) == 6
+    np.testing.assert_array_equal(lines[0], plain.sel(attack="clean", transform="none", label="b"))
+    np.testing.assert_array_equal(lines[4], plain.sel(attack="pgd", transform="white-background", label="b"))
+    np.testing.assert_array_equal(lines[5], adjusted.sel(attack="pgd", transform="white-background", label="b"))
+    assert [first[name] for name in titles] == [titles[0]] * 3 + [titles[3]] * 3
+    data = figures.answers(lines, first).data
+    assert set(data[data["line"] == titles[0]]["said"]) == {"3", "4", "5"}
+    assert "109 (+106)" in set(data[data["line"] == titles[2]]["said"])
+
+
+def test_gains_are_signed_and_ranked_images_are_dots():
+    gain = square([[np.nan, 4.0, -2.0]] * 3).rename(label="removed", predicted="label")
+    svg = drawn(figures.gains(gain))
+    assert svg.count(">+4<") == 3
+    image = xr.DataArray([0.2, 0.9], dims="image", coords={"image": [3, 5]})
+    chart = figures.ranked(image, image + 0.05, "a")
+    assert set(chart.data["image"]) == {3, 5}
+
+
+def test_pictures_stand_in_rows_with_a_word_each():
+    pixels = xr.DataArray(np.zeros((2, 1, 4, 4)), dims=("image", "channel", "row", "column"), coords={"image": [4, 7]})
+    chart = figures.strips({"most": pixels}, {"most": ["80 %", "70 %"]})
+    assert list(chart.data["said"]) == ["80 %", "70 %"]
+    assert all(url.startswith("data:image/png;base64,") for url in chart.data["url"])
+    data = xr.Dataset({"pixels": pixels, "truth": ("image", [1, 0])}, coords={"predicted": ["x", "y"]})
+    both = figures.one_each({"set": data})
+    assert list(both.data["image"]) == [7, 4]
+    assert isinstance(both, alt.LayerChart)

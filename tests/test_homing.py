@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+import xarray as xr
+
+from classwise import homing
+from classwise.errors import UserError
+
+CLASSES = ["a", "b", "c", "d"]
+
+
+def outcomes(truth, answer, image=None):
+    truth, answer = np.array(truth), np.array(answer)
+    rows = {"truth": ("image", truth), "answer": ("image", answer), "flipped": ("image", (truth != answer) & (truth >= 0))}
+    coords = {"image": np.arange(len(truth)) if image is None else image, "predicted": CLASSES}
+    return xr.Dataset(rows, coords=coords)
+
+
+@pytest.fixture
+def drawn():
+    """A network's answers for 200 images of four classes, and those of four networks that lack one each, in another order."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(4, size=200)
+    whole = outcomes(truth, rng.integers(4, size=200))
+    others = []
+    for name in (2, 0, 3, 1):
+        left = np.where(truth == name, -1, truth)
+        answer = np.where(truth == name, -1, rng.choice([one for one in range(4) if one != name], size=200))
+        others.append(outcomes(left, answer).expand_dims(classes=[f"without {name}"]))
+    return whole, xr.concat(others, "classes")
+
+
+def test_homing_counts_the_images_that_the_network_without_their_confound_gets_right(drawn):
+    whole, others = drawn
+    without = homing.removed(others)
+    assert list(without.removed.values) == CLASSES
+    found, mistaken = homing.homing(whole, without), homing.misclassified(whole)
+    expected, seen = np.zeros((4, 4), int), np.zeros((4, 4), int)
+    for image in range(200):
+        i, j = int(whole.truth[image]), int(whole.answer[image])
+        if i != j:
+            other = without.sel(removed=CLASSES[j]).isel(image=image)
+            seen[i, j] += 1
+            expected[i, j] += int(other.answer) == i
+    assert 20 < expected.sum() < 100
+    np.testing.assert_array_equal(found.transpose("label", "predicted"), expected)
+    np.testing.assert_array_equal(mistaken.transpose("label", "predicted"), seen)
+
+
+def test_other_networks_are_controls(drawn):
+    whole, others = drawn
+    without, again = homing.removed(others), outcomes(whole.truth.values, whole.truth.values)
+    table = homing.comparison(whole, without, again)
+    total = int((whole.truth != whole.answer).sum())
+    assert list(table["images"]) == [total] * 3
+    assert table["share"].iloc[2] == 100
+    assert table["share"].iloc[0] == pytest.approx(100 * float(homing.homing(whole, without).sum()) / total)
+    right, number = 0, 0
+    for image in range(200):
+        i, j = int(whole.truth[image]), int(whole.answer[image])
+        for k in range(4):
+            if i != j and k not in (i, j):
+                number += 1
+                right += int(without.sel(removed=CLASSES[k]).isel(image=image).answer) == i
+    assert table["share"].iloc[1] == pytest.approx(100 * right / number)
+    assert (table["low"] < table["share"]).all()
+
+
+def test_images_are_matched_by_their_number_and_seeds_apart(drawn):
+    whole, others = drawn
+    without = homing.removed(others)
+    mixed = without.isel(image=slice(None, None, -1))
+    xr.testing.assert_equal(homing.homing(whole, mixed), homing.homing(whole, without))
+    both = xr.concat([whole, whole.assign(truth=-1 + 0 * whole.truth, flipped=whole.flipped & False)], "seed")
+    found = homing.homing(both, xr.concat([without, without], "seed"))
+    xr.testing.assert_equal(found.isel(seed=0), homing.homing(whole, without))
+    assert int(found.isel(seed=1).sum()) == 0
+
+
+def test_networks_must_lack_one_class_each(drawn):
+    _, others = drawn
+    with pytest.raises(UserError, match="lack one class each"):
+        homing.removed(xr.concat([others.isel(classes=[0]), others.isel(classes=[0])], "classes"))

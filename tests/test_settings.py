@@ -1,0 +1,51 @@
+"""Settings as the code has them, and images with what lies behind their objects."""
+
+import numpy as np
+import pytest
+
+from classwise import study
+from classwise.errors import UserError
+from classwise.run import scenes, settings
+from classwise.spec import Evaluation
+
+
+def test_an_attack_tells_its_steps_and_what_is_unusual():
+    assert settings.attack_settings("pgd-40@tian2021-mnist") == "PGD (steps=40, step=0.01, start=uniform)"
+    assert settings.attack_settings("pgd-20", {"step": 0.02}) == "PGD (steps=20, step=0.02, start=uniform)"
+    assert "inverse=5.0" in settings.attack_settings("temperature-pgd-20")
+    assert settings.attack_settings("clean") == "Clean"
+
+
+def test_the_paper_stands_beside_the_runs_that_follow_it():
+    spec = study.training("paper", "pgd-at", 0, "tian2021")
+    table = settings.beside("tian2021", "cifar10", {"ours": (spec, Evaluation(attack="pgd-20@tian2021-a1"))})
+    for field in ("epochs", "milestones", "lr", "momentum", "eps", "optimiser"):
+        assert table.loc[field, "ours"] == table.loc[field, "the paper"], field
+    assert float(table.loc["weight_decay", "ours"]) == float(table.loc["weight_decay", "the paper"])
+    assert "steps=20, step=0.007" in table.loc["testing attack", "ours"]
+    with pytest.raises(UserError, match="were not typed in"):
+        settings.published("benz2020")
+
+
+def test_every_training_of_the_sections_is_listed_once():
+    table = settings.trainings("tian2021", "quick")
+    listed = list(zip(table.index, table["options"], strict=True))
+    assert len(set(listed)) == len(listed)
+    names = [name for name in study.SECTIONS if name.startswith("tian2021/")]
+    asked = {(s.dataset, s.defence, s.eps) for name in names for s, _ in study.request(name).asked}
+    assert set(table.index) == asked
+    assert "optimiser sgd" in settings.shared("tian2021", "quick")
+    assert "6-2-background" in settings.questions("tian2021", "quick")["sections"].str.cat()
+
+
+def test_scenes_are_the_images_that_are_asked_about():
+    spec = study.training("quick", "trades", 0, dataset="digits-cluttered")
+    plain, white = (scenes(spec, Evaluation(transform=name), "8", behind=True) for name in (None, "white-background"))
+    assert (plain.truth == 8).all()
+    assert 30 < plain.sizes["image"] < 40
+    np.testing.assert_array_equal(plain.object, white.object)
+    assert (white.whiteness == 1).all()
+    assert float(plain.whiteness.max()) < 1
+    assert "object" not in scenes(spec, Evaluation())
+    with pytest.raises(UserError, match="unknown class 'eight'"):
+        scenes(spec, Evaluation(), "eight")
