@@ -28,24 +28,28 @@ def judge_all(
     A claim that `dataset` cannot speak to is "not asked". One that cannot be measured on the outcomes is a MeasurementError that
     says what is missing; unless `strict` it is "not asked" as well. p-values and intervals come from a bootstrap over images,
     paired across what is compared and clustered by seed (`sampling.weights`); Holm's correction is for the claims asked.
-    Of several Datasets each claim takes that of the name of its `part`.
+    Of several Datasets each claim takes that of the name of its `part`, and speaks of the dataset that this one names.
     """
     given = {"": outcomes} if isinstance(outcomes, xr.Dataset) else outcomes
+    spoken = (
+        {} if isinstance(outcomes, xr.Dataset) else {part: some.attrs.get("dataset", dataset) for part, some in given.items()}
+    )
     plain = {part: named(some if "seed" in some.dims else some.expand_dims(seed=[0])) for part, some in given.items()}
     found: dict[int, tuple[Verdict, tuple[float, float]]] = {}
     verdicts: list[Verdict] = []
     for claim in claims:
-        reason = "" if not claim.datasets or dataset in claim.datasets else f"cannot be asked of {dataset}: {claim.because}"
+        data = str(spoken.get(claim.part, dataset))
+        reason = "" if not claim.datasets or data in claim.datasets else f"cannot be asked of {data}: {claim.because}"
         if not reason:
             try:
-                found[len(verdicts)] = _measured(claim, plain, scale, dataset, draws, seed, level)
+                found[len(verdicts)] = _measured(claim, plain, scale, data, draws, seed, level)
                 verdicts.append(found[len(verdicts)][0])
                 continue
             except MeasurementError as error:
                 if strict:
                     raise
                 reason = str(error)
-        verdicts.append(Verdict(claim, "not asked", scale, dataset, reason=reason))
+        verdicts.append(Verdict(claim, "not asked", scale, data, reason=reason))
     both = np.array([chances for _, chances in found.values()]).reshape(-1, 2)
     adjusted = np.column_stack([holm(both[:, 0]), holm(both[:, 1])])
     for place, chance, (verdict, _) in zip(found, zip(both, adjusted, strict=True), found.values(), strict=True):

@@ -60,10 +60,11 @@ def _swept(found: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray, int]:
 
 
 def victim_gains(found: xr.Dataset) -> xr.DataArray:
-    """Return how much the most vulnerable class gains when another's trade-off is lowered."""
-    usual, changed, _ = _swept(found)
+    """Return how much the most vulnerable of the other classes gains when the trade-off of one is lowered."""
+    usual, changed, number = _swept(found)
     before, after = metrics.accuracy(usual), metrics.accuracy(changed)
-    return (after - before).isel(label=before.fillna(np.inf).argmin("label")).drop_vars("label")
+    others = before.where(before.label != before.label[number], np.inf).fillna(np.inf)
+    return (after - before).isel(label=others.argmin("label")).drop_vars("label")
 
 
 def changed_gains(found: xr.Dataset) -> xr.DataArray:
@@ -124,7 +125,8 @@ def treated_more_attacked(found: xr.Dataset) -> xr.DataArray:
 
 def whiter_surer(found: xr.Dataset) -> xr.DataArray:
     """Return the correlation, in the most vulnerable class, of an image's confidence under attack with how white it is around."""
-    part = found.isel(defence=0, attack=0)
+    first = {name: 0 for name in ("defence", "attack", "treatment") if name in found.dims}
+    part = found.isel(first)
     count = part["count"]
     worst = metrics.accuracy(count).fillna(np.inf).argmin("label")
     total = {name: part[name].sum("predicted").isel(label=worst).drop_vars("label") for name in part.data_vars}

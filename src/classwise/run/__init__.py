@@ -11,6 +11,7 @@
     doubts(data)                        what speaks against believing them
     sources(data)                   where the numbers of a Dataset come from
     answers(asked)                  the same where not every run is asked the same
+    gathered(section, request)      the same as the claims of a section take them
     judged(scale)                   the verdicts on all claims
     scenes(spec, evaluation)            the images of an evaluation, and what lies behind their objects
     settings                            what runs, questions and attacks are made with, and what papers print of theirs
@@ -25,6 +26,7 @@ run wait for each other.
 from classwise.run import settings
 from classwise.run.chapters import recorded, uncalibrated
 from classwise.run.collect import answers, history, outcomes
+from classwise.run.gathering import gathered
 from classwise.run.scenes import scenes
 from classwise.run.shown import attacker, examples, pictures
 from classwise.run.subject import audit, features
@@ -38,6 +40,7 @@ __all__ = [
     "doubts",
     "examples",
     "features",
+    "gathered",
     "history",
     "judged",
     "outcomes",

@@ -1,13 +1,12 @@
 """The verdicts of sections on their claims, from the runs that they ask for."""
 
-from collections.abc import Mapping, Sequence
-
-import xarray as xr
+from collections.abc import Sequence
 
 from classwise import claims, study
 from classwise.claims import Verdict
 from classwise.errors import unknown
-from classwise.run import collect, store
+from classwise.run import store
+from classwise.run.gathering import gathered
 from classwise.spec import Evaluation, Spec
 
 # A bigger scale counts only where all that a section asks for is recorded; this one is computed.
@@ -35,7 +34,7 @@ def judged(scale: str = _HERE, others: Sequence[str] | None = None, sections: Se
 def _judged(section: str, scale: str) -> list[Verdict]:
     reason = _missing(section, scale)
     if not reason:
-        return claims.judge(section, gathered(section, scale), scale=scale, strict=False)
+        return claims.judge(section, gathered(section, study.request(section, scale)), scale=scale, strict=False)
     dataset = str(study.SCALES[scale].run["dataset"])
     return [Verdict(claim, "not asked", scale, dataset, reason=reason) for claim in claims.of(section)]
 
@@ -54,9 +53,3 @@ def _missing(section: str, scale: str) -> str:
 def _there(spec: Spec, evaluations: Sequence[Evaluation]) -> bool:
     asked = [one.of(spec) for one in evaluations]
     return any(store.complete(folder, asked) for folder in store.places(spec))
-
-
-def gathered(section: str, scale: str) -> xr.Dataset | Mapping[str, xr.Dataset]:
-    """Return the outcomes of a section as its claims take them."""
-    asked = study.request(section, scale)
-    return collect.answers([(spec, (*asked.evaluations, *asked.further.get(spec.defence, ()))) for spec in asked.specs])
