@@ -709,9 +709,9 @@ def test_other_luck_leaves_the_images_and_changes_the_weights():
     assert spec.id == replace(again, redraw=0).id != again.id
 
 
-def test_an_evaluation_changes_the_images_before_they_are_attacked():
+def test_a_background_is_painted_before_the_attack():
     spec = Spec(dataset="digits-cluttered", eps="0.2", width=2)
-    plain, white = (questions.problem(spec, Evaluation(transform=name))[0] for name in (None, "white-background"))
+    plain, white = (questions.problem(spec, Evaluation(transform=name))[0] for name in ("none", "white-background"))
     assert torch.equal(plain.index, white.index)
     assert (white.pixels >= plain.pixels).all()
     assert (white.pixels > plain.pixels).float().mean() > 0.2

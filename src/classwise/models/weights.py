@@ -83,7 +83,8 @@ def adopt(model: Classifier, state: State) -> str:
         pairs["the same order of kinds and shapes"] = dict(zip(wanted, file, strict=False))
     rule = next((rule for rule, pair in pairs.items() if len(pair) == len(wanted) and _fits(own, file, pair)), None)
     if rule is None:
-        raise UserError(_differences(own, file, named, state))
+        closest = max(list(pairs.values())[:2], key=lambda pair: sum(other in file for other in pair.values()))
+        raise UserError(_differences(own, file, closest, state))
     weights = {name: file[other] for name, other in pairs[rule].items()}
     model.load_state_dict(own | weights | _shaped(statistics, plain, model))
     said += [] if len(file) == len(left) else ["without parts that no image passes"]
