@@ -14,7 +14,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # From bottom to top: a module may import those that stand before it, in its own half or among the shared ones.
 SHARED = ["errors", "options", "places"]
 TORCH_HALF = ["images", "models", "balls", "attacks", "folding", "outcomes", "defences", "training"]
-LABEL_HALF = ["spec", "results", "metrics", "intervals", "benches", "scales", "study", "charts", "panels", "explore"]
+LABEL_HALF = ["spec", "results", "metrics", "answers", "intervals", "published", "claims", "benches", "scales", "study"]
+LABEL_HALF += ["charts", "panels", "explore", "ledger"]
 ABOVE = ["run", "notebooks", "book", "__main__"]
 
 

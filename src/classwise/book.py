@@ -16,7 +16,7 @@ from altair.utils._importers import vl_version_for_vl_convert
 from altair.vegalite.v6 import display
 from rich.console import Console
 
-from classwise import benches, notebooks, results, study
+from classwise import benches, notebooks, published, results, study
 from classwise.errors import UserError, unknown
 from classwise.places import build_folder, checkout
 from classwise.run import pool, store
@@ -102,12 +102,14 @@ def _fingerprint(name: str, scale: str) -> str:
     """Return what a page depends on: its notebook, the code, the scale, and the results it shows."""
     source = notebooks.find(name).read_bytes()
     created: list[bytes] = []
-    if name in study.SECTIONS:
-        for spec, evaluations in study.request(name, scale).asked:
+    for section in study.SECTIONS:
+        if name not in (section, "claims"):
+            continue
+        for spec, evaluations in study.request(section, scale).asked:
             for evaluation in (None, *evaluations):
                 data = store.find(spec, evaluation and evaluation.of(spec))
                 created.append(f"{spec.id} {data.attrs['created'] if data is not None else ''}".encode())
-    files = [*_code(), *(benches.files() if name == "performance" else [])]
+    files = [*_code(), *published.files(), *(benches.files() if name == "performance" else [])]
     return _digest([source, scale.encode(), *(path.read_bytes() for path in files), *created])
 
 

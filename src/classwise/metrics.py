@@ -143,6 +143,11 @@ def cv(count: xr.DataArray) -> xr.DataArray:
     return accuracy(count).var("label", skipna=False).rename("cv")
 
 
+def robust_classes(count: xr.DataArray) -> xr.DataArray:
+    """Return which classes are more robust than the network is overall; the others are vulnerable (Tian 2021, Definition 3.3)."""
+    return (accuracy(count) > overall(count)).rename("robust")
+
+
 def cv_unbiased(count: xr.DataArray) -> xr.DataArray:
     """Return the class-wise variance less what the sampling of images adds to it on average; it may fall below 0."""
     total = images(count)

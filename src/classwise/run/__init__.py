@@ -8,6 +8,8 @@
     summary(specs, evaluations, data)   what was run, asked and found where
     doubts(data)                        what speaks against believing them
     sources(data)                   where the numbers of a Dataset come from
+    answers(asked)                  the same where not every run is asked the same
+    judged(scale)                   the verdicts on all claims
     recorded(section)               which results of a section come from bigger machines
     uncalibrated(names)             what a calibrated defence is to be compared with
 
@@ -17,6 +19,20 @@ run wait for each other.
 """
 
 from classwise.run.chapters import recorded, uncalibrated
-from classwise.run.collect import attacker, doubts, examples, history, outcomes, pictures, sources, summary
+from classwise.run.collect import answers, attacker, doubts, examples, history, outcomes, pictures, sources, summary
+from classwise.run.verdicts import judged
 
-__all__ = ["attacker", "doubts", "examples", "history", "outcomes", "pictures", "recorded", "sources", "summary", "uncalibrated"]
+__all__ = [
+    "answers",
+    "attacker",
+    "doubts",
+    "examples",
+    "history",
+    "judged",
+    "outcomes",
+    "pictures",
+    "recorded",
+    "sources",
+    "summary",
+    "uncalibrated",
+]

@@ -111,15 +111,24 @@ def outcomes(specs: Sequence[Spec], evaluations: Sequence[Evaluation], *, worker
     A varied radius of the evaluations is the dimension `eval_eps`. An image that a run was not asked about (of another fold,
     say) has truth -1.
     """
-    names, asked = _varied(specs), _varied(evaluations)
+    return answers([(spec, evaluations) for spec in specs], workers=workers)
+
+
+def answers(asked: Sequence[tuple[Spec, Sequence[Evaluation]]], *, workers: int | None = None) -> xr.Dataset:
+    """Return outcomes like `outcomes`, where not every run is asked the same; an image that one was not asked about has truth -1.
+
+    Attributes besides those of the runs: dataset and scale, what they speak of.
+    """
+    specs = list(dict.fromkeys(spec for spec, _ in asked))
+    evaluations = list(dict.fromkeys(one for _, some in asked for one in some))
+    names, varied = _varied(specs), _varied(evaluations)
     rows = []
-    for spec in dict.fromkeys(specs):
-        for evaluation in dict.fromkeys(evaluations):
-            data = _get(spec, evaluation.of(spec), workers, specs, evaluations)
-            question = _key(evaluation, asked).items()
-            key = {f"eval_{name}" if name in (*names, "eps", "seed") else name: value for name, value in question}
-            rows.append((_key(spec, names) | key, data))
-    return _combine(rows).assign_attrs(_sources(rows))
+    for spec, evaluation in dict.fromkeys((spec, one) for spec, some in asked for one in some):
+        data = _get(spec, evaluation.of(spec), workers, specs, evaluations)
+        question = _key(evaluation, varied).items()
+        key = {f"eval_{name}" if name in (*names, "eps", "seed") else name: value for name, value in question}
+        rows.append((_key(spec, names) | key, data))
+    return _combine(rows).assign_attrs(_sources(rows) | _subject(specs))
 
 
 def _get(
@@ -149,6 +158,12 @@ def _sources(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, str
     recorded = sum(bool(data.attrs.get("recorded")) for _, data in rows)
     attrs["recorded"] = "" if not recorded else "all" if recorded == len(rows) else f"{recorded} of {len(rows)}"
     return attrs | {"created": created[0] if created[0] == created[-1] else f"{created[0]} to {created[-1]}"}
+
+
+def _subject(specs: Sequence[Spec]) -> dict[str, str]:
+    """Return which dataset and scale runs speak of; other options of a defence, or classes left out, are of the same scale."""
+    scales = [scale_of(replace(spec, options={}, classes=())) or "own settings" for spec in specs]
+    return {"dataset": ", ".join(dict.fromkeys(spec.dataset for spec in specs)), "scale": ", ".join(dict.fromkeys(scales))}
 
 
 def _concerns(rows: Sequence[tuple[dict[str, Any], xr.Dataset]]) -> dict[str, list[str]]:

@@ -1,0 +1,165 @@
+"""From outcomes to verdicts."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+from statsmodels.stats.multitest import multipletests
+
+from classwise.claims import sampling
+from classwise.claims.claim import Claim, MeasurementError, Verdict
+
+# What an attack is called in claims where it is made on another network.
+TRANSFER = "transfer"
+
+
+def judge_all(
+    claims: Sequence[Claim],
+    outcomes: xr.Dataset | Mapping[str, xr.Dataset],
+    *,
+    scale: str,
+    dataset: str,
+    strict: bool = True,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> list[Verdict]:
+    """Return a verdict on each of the claims, which are those of one section.
+
+    A claim that `dataset` cannot speak to is "not asked". One that cannot be measured on the outcomes is a MeasurementError that
+    says what is missing; unless `strict` it is "not asked" as well. p-values and intervals come from a bootstrap over images,
+    paired across what is compared and clustered by seed (`sampling.weights`); Holm's correction is for the claims asked.
+    Of several Datasets each claim takes that of the name of its `part`.
+    """
+    given = {"": outcomes} if isinstance(outcomes, xr.Dataset) else outcomes
+    plain = {part: named(some if "seed" in some.dims else some.expand_dims(seed=[0])) for part, some in given.items()}
+    found: dict[int, tuple[Verdict, tuple[float, float]]] = {}
+    verdicts: list[Verdict] = []
+    for claim in claims:
+        reason = "" if not claim.datasets or dataset in claim.datasets else f"cannot be asked of {dataset}: {claim.because}"
+        if not reason:
+            try:
+                found[len(verdicts)] = _measured(claim, plain, scale, dataset, draws, seed, level)
+                verdicts.append(found[len(verdicts)][0])
+                continue
+            except MeasurementError as error:
+                if strict:
+                    raise
+                reason = str(error)
+        verdicts.append(Verdict(claim, "not asked", scale, dataset, reason=reason))
+    both = np.array([chances for _, chances in found.values()]).reshape(-1, 2)
+    adjusted = np.column_stack([holm(both[:, 0]), holm(both[:, 1])])
+    for place, chance, (verdict, _) in zip(found, zip(both, adjusted, strict=True), found.values(), strict=True):
+        verdicts[place] = _decided(verdict, *chance, alpha=1 - level)
+    return verdicts
+
+
+def holm(chances: np.ndarray) -> np.ndarray:
+    """Return p-values with Holm's correction."""
+    return multipletests(chances, method="holm")[1] if len(chances) > 1 else chances
+
+
+def _decided(verdict: Verdict, chance: np.ndarray, adjusted: np.ndarray, alpha: float) -> Verdict:
+    """Return the verdict that the p-values for the claim and for its opposite come to."""
+    side = int(np.argmin(chance))
+    word = ("holds", "fails")[side] if adjusted[side] < alpha else "open"
+    return Verdict(**{**vars(verdict), "verdict": word, "p": float(chance[side]), "adjusted": float(adjusted[side])})
+
+
+def named(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes in the vocabulary of claims: attacks by their general names, a transfer attack as an attack.
+
+    "pgd-20@tian2021" becomes "pgd-20". Where there is a dimension substitute, what is made on a substitute becomes "transfer".
+    Where there is a dimension readout, those asked for their cosines answer with them (HE as published), the others with logits.
+    """
+    if "readout" in outcomes.dims:
+        cosines = outcomes.sel(readout="cosines", drop=True)
+        plain = outcomes.sel(readout="logits", drop=True)
+        outcomes = cosines.where((cosines.truth >= 0).any("image"), plain)
+    if "substitute" in outcomes.dims:
+        own = outcomes.sel(substitute="None", drop=True)
+        made = [
+            other.assign_coords(attack=[TRANSFER])
+            for name in outcomes.substitute.values
+            for other in (outcomes.sel(substitute=name, attack=[attack], drop=True) for attack in outcomes.attack.values)
+            if name != "None" and bool((other.truth >= 0).any())
+        ]
+        outcomes = xr.concat([own, *made], "attack", coords="minimal", compat="override", join="outer")
+    return outcomes.assign_coords(attack=[str(name).split("@")[0] for name in outcomes.attack.values])
+
+
+def chosen(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
+    """Return the outcomes that a claim speaks of, on the images that all its runs and attacks were asked about."""
+    for dim in claim.dims:
+        if dim not in outcomes.dims and dim not in outcomes.coords and dim not in outcomes:
+            raise MeasurementError(f"claim {claim.name!r} needs {dim!r} in the outcomes; there are: {_listed(outcomes.dims)}")
+    part = outcomes
+    for dim, needs in (("defence", claim.defences), ("attack", claim.attacks)):
+        names = [str(name) for name in part[dim].values]
+        part = part.sel({dim: [_one_of(need, names, dim, claim) for need in needs] or names})
+    there = part.truth >= 0
+    put = there.any("image")
+    both = (there | ~put).all([dim for dim in ("defence", "attack") if dim in there.dims])
+    if not bool((there & both).any()):
+        raise MeasurementError(f"claim {claim.name!r}: no image was put to all of its runs and attacks")
+    return part.assign(truth=part.truth.where(both, -1))
+
+
+def _listed(names: object) -> str:
+    return ", ".join(sorted(map(str, names)))  # type: ignore[call-overload]
+
+
+def _one_of(need: str, names: Sequence[str], dim: str, claim: Claim) -> str:
+    for name in need.split("|"):
+        if name in names:
+            return name
+    wanted = " or ".join(map(repr, need.split("|")))
+    found = f"which is not among the outcomes; there are: {_listed(names)}"
+    raise MeasurementError(f"claim {claim.name!r} needs the {dim} {wanted}, {found}")
+
+
+def _measured(
+    claim: Claim, given: Mapping[str, xr.Dataset], scale: str, dataset: str, draws: int, seed: int, level: float
+) -> tuple[Verdict, tuple[float, float]]:
+    """Return an undecided verdict, and the p-values for the claim and for its opposite."""
+    if claim.part not in given and "" not in given:
+        raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.part!r}; there are: {_listed(given)}")
+    part = chosen(claim, given.get(claim.part, given.get("", xr.Dataset())))
+    values = {name: value(part) for name, value in claim.values.items()}
+    effect = _number(claim, sampling.sums(part, values))
+    again = np.concatenate([np.atleast_1d(claim.measure(some).values) for some in sampling.drawn(part, values, draws, seed)])
+    low, high, truth = basic(effect, again, level, log=claim.log)
+    inside = claim.bears_out(xr.DataArray(truth)).values
+    lost = np.isnan(truth)
+    chances = tuple(float((1 + wrong.sum()) / (1 + len(truth))) for wrong in (~inside, inside | lost))
+    there = sampling.asked(part)
+    if claim.unit == "correlation":
+        low, high = max(low, -1.0), min(high, 1.0)
+    seeds, images = (int(there.any(dim).sum()) for dim in ("image", "seed"))
+    verdict = Verdict(claim, "open", scale, dataset, effect, low, high, seeds=seeds, images=images)
+    return verdict, (chances[0], chances[1])
+
+
+def _number(claim: Claim, found: xr.Dataset) -> float:
+    value = claim.measure(found)
+    if value.ndim:
+        kept = f"its measure keeps the dimensions {_listed(value.dims)}"
+        raise MeasurementError(f"claim {claim.name!r}: {kept}, expected one number")
+    if not np.isfinite(float(value)) or (claim.log and float(value) <= 0):
+        why = "some class has no images, or a ratio no base"
+        raise MeasurementError(f"claim {claim.name!r} comes to {float(value)} on these outcomes: {why}")
+    return float(value)
+
+
+def basic(effect: float, again: np.ndarray, level: float, *, log: bool = False) -> tuple[float, float, np.ndarray]:
+    """Return the low and high end of the basic bootstrap interval, and the values that it is the middle of.
+
+    Each draw's distance from the effect is taken off the effect: so what sampling adds to a gap is taken off, not put on twice
+    (Davison and Hinkley 1997, 5.2). Draws that give no number count against both sides.
+    """
+    good = again[np.isfinite(again) & ((again > 0) | (not log))]
+    lost = len(again) - len(good)
+    truth = np.exp(2 * np.log(effect) - np.log(good)) if log else 2 * effect - good
+    tail = (1 - level) / 2
+    low, high = np.quantile(truth, [tail, 1 - tail]) if len(truth) else (np.nan, np.nan)
+    return float(low), float(high), np.concatenate([truth, np.full(lost, np.nan)])

@@ -1,0 +1,107 @@
+"""Sums over images of outcomes, and over images drawn anew: the bootstrap that claims are judged by.
+
+A draw gives each image of each seed a weight, the same for all runs and attacks that are compared: so they are paired.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import xarray as xr
+from scipy import sparse
+
+# So many weights are held at a time: 80 MB.
+_AT_ONCE = 20_000_000
+
+
+def asked(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return which images of which seed any of the runs was asked about: dimensions seed, image."""
+    there = outcomes.truth >= 0
+    found: xr.DataArray = there.any([dim for dim in there.dims if dim not in ("seed", "image")])
+    return found.transpose("seed", "image")
+
+
+def weights(outcomes: xr.Dataset, draws: int, seed: int = 0) -> np.ndarray:
+    """Return how often each image of each seed is drawn, (places, draws): places are the true entries of `asked`, row by row.
+
+    Seeds are drawn with replacement, and so are the images of each class, as many as there are. Where the seeds test on images of
+    their own (folds), images are drawn within their seed; where they share them, the same draw of images serves all seeds, for
+    what is odd about an image is so in each of them (Owen 2007, the pigeonhole bootstrap). Seeds and images both being drawn, the
+    spread is too wide where seeds hardly differ, and too narrow where three to five seeds differ more than their images do.
+    """
+    rng, there = np.random.default_rng(seed), asked(outcomes).values
+    seeds, count = len(there), there.sum()
+    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values
+    often = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=draws).T
+    row, column = np.nonzero(there)
+    weight = np.empty((count, draws), dtype=np.float32)
+    if (there.sum(0) > 1).any():
+        chosen = np.zeros((there.shape[1], draws), dtype=np.float32)
+        for label in np.unique(truth[there.any(0)]):
+            _draw(chosen, np.flatnonzero((truth == label) & there.any(0)), np.ones(draws, dtype=int), rng)
+        weight[:] = chosen[column] * often[row]
+        return weight
+    for place in range(seeds):
+        for label in np.unique(truth[there[place]]):
+            _draw(weight, np.flatnonzero((row == place) & (truth[column] == label)), often[place], rng)
+    return weight
+
+
+def _draw(weight: np.ndarray, members: np.ndarray, times: np.ndarray, rng: np.random.Generator) -> None:
+    """Draw the members with replacement, `times` as many as they are, and note how often each was."""
+    size = len(members)
+    weight[members] = rng.multinomial(times * size, np.full(size, 1 / size)).T
+
+
+def sums(outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], weight: np.ndarray | None = None) -> xr.Dataset:
+    """Return count(..., label, predicted) and the sum of each of `values` in the same cells, with `draw` first if weighted.
+
+    count: of the images of `label` answered as `predicted`. Images that are not there (truth -1) do not count.
+    """
+    there = asked(outcomes).values
+    rest = [dim for dim in outcomes.truth.dims if dim not in ("seed", "image")]
+    classes = outcomes.sizes["predicted"]
+    flat = {name: _flat(outcomes[name], outcomes, rest)[..., there] for name in ("truth", "answer")}
+    cells = np.where(flat["truth"] >= 0, flat["truth"].astype(int) * classes + flat["answer"], -1)
+    ones = np.ones((there.sum(), 1), dtype=np.float32) if weight is None else weight
+    found = {"count": _summed(cells, None, classes, ones)}
+    for name, value in values.items():
+        found[name] = _summed(cells, _flat(value, outcomes, rest)[..., there], classes, ones)
+    shape = [outcomes.sizes[dim] for dim in rest]
+    coords = {**{dim: outcomes[dim] for dim in rest if dim in outcomes.coords}, **_labels(outcomes)}
+    dims = ("draw", *rest, "label", "predicted")
+    data = {name: (dims, array.reshape(-1, *shape, classes, classes)) for name, array in found.items()}
+    whole = xr.Dataset(data, coords)
+    return whole.isel(draw=0) if weight is None else whole
+
+
+def _flat(array: xr.DataArray, outcomes: xr.Dataset, rest: list[str]) -> np.ndarray:
+    """Return an array as (settings, seed, image)."""
+    like = outcomes.truth.transpose(*rest, "seed", "image")
+    values = array.broadcast_like(like).transpose(*rest, "seed", "image").values
+    return values.reshape(-1, *values.shape[-2:])
+
+
+def _labels(outcomes: xr.Dataset) -> dict[str, tuple[str, np.ndarray]]:
+    """Return the coordinates of classes, those along `predicted` also along `label`."""
+    own = [name for name, array in outcomes.coords.items() if array.dims == ("predicted",) and name != "predicted"]
+    names = outcomes.predicted.values
+    coords = {"predicted": ("predicted", names), "label": ("label", names)}
+    return coords | {str(name): ("label", outcomes[name].values) for name in own}
+
+
+def _summed(cells: np.ndarray, value: np.ndarray | None, classes: int, weight: np.ndarray) -> np.ndarray:
+    """Return weighted sums in cells as (draws, settings, classes * classes)."""
+    total = np.zeros((weight.shape[1], len(cells), classes * classes), dtype=np.float32 if value is None else np.float64)
+    for setting, cell in enumerate(cells):
+        place = np.flatnonzero(cell >= 0)
+        data = np.ones(len(place), dtype=np.float32) if value is None else value[setting][place].astype(np.float64)
+        table = sparse.csr_array((data, (cell[place], place)), shape=(classes * classes, cells.shape[1]))
+        total[:, setting] = (table @ weight).T
+    return total
+
+
+def drawn(outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], draws: int, seed: int = 0) -> Iterator[xr.Dataset]:
+    """Yield the sums of drawn images, some draws at a time."""
+    size = max(1, min(draws, _AT_ONCE // max(1, int(asked(outcomes).sum()))))
+    for part, first in enumerate(range(0, draws, size)):
+        yield sums(outcomes, values, weights(outcomes, min(size, draws - first), seed + part))

@@ -1,0 +1,97 @@
+"""The ledger: charts that carry every claim, tables in words, verdicts gathered from the runs of sections."""
+
+import json
+
+import pytest
+
+from classwise import charts, claims, explore, ledger, run, study
+from classwise.claims import CLAIMS, Verdict
+from classwise.errors import UserError
+from classwise.run import verdicts as gathering
+from classwise.spec import Evaluation
+
+
+def found(verdict, claim=CLAIMS[0], effect=10.0, low=8.0, high=13.0, **rest):
+    return Verdict(claim, verdict, "quick", "digits", effect, low, high, 0.001, 0.002, 5, 100, **rest)
+
+
+SILENT = Verdict(CLAIMS[1], "not asked", "quick", "digits", reason="cannot be asked of digits: a | reason")
+SOME = [found("holds"), found("open", CLAIMS[3], -1, -3, 2), SILENT, found("fails", CLAIMS[4])]
+
+
+def test_a_row_tells_all_and_keeps_its_marks_on_its_own_axis():
+    table = ledger.rows(SOME, ["tian2021/4-1-class-bias"])
+    assert list(table["verdict"]) == ["holds", "open", "not asked", "fails"]
+    assert list(table["link"]) == ["tian2021/4-1-class-bias.html"] * 3 + [""]
+    assert table["why"].iloc[2] == "cannot be asked of digits: a | reason"
+    at = table[[name for name in table if name.startswith("at ")]]
+    assert ((at >= 0) & (at <= 640) | at.isna()).all(axis=None)
+    first = table.iloc[0]
+    assert first["at theirs"] < first["at low"] < first["at effect"] < first["at high"] <= first["at to"]
+    # The range is above 6, where the paper's own value of 6 lies.
+    assert first["at from"] == first["at theirs"]
+
+
+def test_the_ledger_filters_opens_and_links():
+    charts.setup()
+    spec = ledger.page(SOME, ["tian2021/4-1-class-bias"], live=False).to_dict()
+    bound = {param["name"]: param["bind"]["options"] for param in spec["params"] if "bind" in param}
+    assert bound["ledger_verdict"] == ["all", "holds", "open", "not asked", "fails"]
+    assert set(bound) == {"ledger_paper", "ledger_section", "ledger_scale", "ledger_verdict"}
+    (picked,) = [param for param in spec["params"] if param["name"] == "picked"]
+    assert picked["value"] == [{"row": 0}]
+    whole = json.dumps(spec)
+    assert '"href": {"field": "link"' in whole
+    assert all(f"datum.{name} == ledger_{name}" in whole for name in ("paper", "section", "scale", "verdict"))
+
+
+def test_the_ledger_is_a_widget_in_a_live_kernel():
+    box = ledger.page(SOME, live=True)
+    assert [one.description for one in box.children[0].children] == ["paper", "section", "scale", "verdict"]
+    assert explore.Choice("x", ["all"], "all", "x").slider is None
+
+
+def test_what_was_asked_stands_beside_what_is_theirs():
+    spec = ledger.beside(SOME).to_dict()
+    assert len(spec["vconcat"]) == 3
+    assert spec["vconcat"][0]["title"]["text"][-1] == "holds (digits, quick, 5 seeds)"
+
+
+def test_tables_in_words():
+    told = ledger.words(SOME).splitlines()
+    assert len(told) == 2 + len(SOME)
+    assert "not asked: cannot be asked of digits: a \\| reason" in told[4]
+    assert "| 10.0 [8.00, 13.0] |" in told[2]
+    assert "| tian2021/4-1-class-bias | quick | 1 |" in ledger.silent(SOME)
+    assert ledger.tally(SOME).loc[("tian2021", "4-1-class-bias", "quick")].to_dict() == {
+        "holds": 1,
+        "fails": 0,
+        "open": 1,
+        "not asked": 1,
+    }
+    assert ledger.notes().count("misprint") == 2
+
+
+def test_outcomes_say_what_they_speak_of(data, small):
+    asked = [(small, [Evaluation()])]
+    outcomes = run.answers(asked)
+    assert (outcomes.attrs["dataset"], outcomes.attrs["scale"]) == ("digits", "own settings")
+
+
+def test_a_section_is_judged_at_its_scale_and_told_where_it_cannot_be(data, small, monkeypatch):
+    asked = study.Request((small,), (Evaluation(attack="clean"), Evaluation(attack="pgd-20", options={"steps": 2})))
+    monkeypatch.setattr(gathering.study, "request", lambda section, scale, **rest: asked)
+    section = "tian2021/4-1-class-bias"
+    short = gathering.judged("short", [], sections=[section])
+    assert {one.reason for one in short} == {"0 of 1 runs are there"}
+    quick = gathering.judged("quick", [], sections=[section])
+    assert [one.claim.name for one in quick] == [one.name for one in claims.of(section)]
+    assert quick[0].verdict in ("holds", "fails", "open")
+    assert "needs the defence 'standard'" in quick[-1].reason
+    monkeypatch.setattr(gathering.study, "SECTIONS", {})
+    assert {one.reason for one in gathering.judged(sections=[section])} == {"the section has no chapter yet"}
+
+
+def test_a_scale_that_does_not_exist_is_named():
+    with pytest.raises(UserError, match=r"unknown scale 'shrt' .did you mean 'short'"):
+        run.judged("quick", ["shrt"])
