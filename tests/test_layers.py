@@ -15,7 +15,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 SHARED = ["errors", "options", "places"]
 TORCH_HALF = ["images", "models", "balls", "attacks", "folding", "outcomes", "defences", "training"]
 LABEL_HALF = ["spec", "results", "metrics", "answers", "intervals", "published", "claims", "benches", "scales", "study"]
-LABEL_HALF += ["charts", "panels", "explore", "ledger"]
+LABEL_HALF += ["charts", "panels", "grids", "tallies", "explore", "following", "ledger"]
 ABOVE = ["run", "notebooks", "book", "__main__"]
 
 

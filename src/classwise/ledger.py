@@ -93,7 +93,7 @@ def beside(verdicts: Sequence[Verdict]) -> Any:
 
 
 def page(verdicts: Sequence[Verdict], pages: Collection[str] = (), live: bool | None = None) -> Any:
-    """Return the ledger: all claims as a list, with filters; a click opens a card: ours beside theirs, and the way to the section."""
+    """Return the ledger: all claims as a list, with filters; a click opens a card: ours beside theirs, the way to the section."""
     table = rows(verdicts, pages)
     choices = [
         Choice(f"ledger_{name}", [_ALL, *dict.fromkeys(table[name])], _ALL, name)

@@ -1,4 +1,4 @@
-"""Results: three kinds of Dataset, in one vocabulary; counts and outcomes are stored, rates are derived.
+"""Results: four kinds of Dataset, in one vocabulary; counts and outcomes are stored, rates are derived.
 
 history: what each epoch of a training saw.
 
@@ -39,6 +39,14 @@ examples: a few images with their attacked forms.
         answer   (image, form) int16
         logits   (image, form, predicted) float32
 
+course: what a model answers for a few images after each step of an attack.
+
+    Dimensions:  (image, step, predicted)
+    Coordinates: image, predicted as above · step int from 0, the start of the attack, to its last
+    Data variables:
+        truth    (image) int16
+        logits   (image, step, predicted) float32
+
 Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created; outcomes
 also carry checks (JSON): what makes them believable or not, as `outcomes.soundness` tells it; `concerns` reads it.
 """
@@ -77,6 +85,10 @@ SCHEMAS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
         "truth": (("image",), "i2"),
         "answer": (("image", "form"), "i2"),
         "logits": (("image", "form", "predicted"), "f4"),
+    },
+    "course 1": {
+        "truth": (("image",), "i2"),
+        "logits": (("image", "step", "predicted"), "f4"),
     },
 }
 # Variables that a Dataset of a schema may lack.
@@ -208,7 +220,7 @@ def mock(
     """Return a small Dataset of a schema with random content, for tests.
 
     Each class has `per_class` images in every split. `accuracies`: the chance of a right answer by attack name, by default
-    .95 clean and .5 under "pgd-10"; outcomes and examples take the last of them.
+    .95 clean and .5 under "pgd-10"; outcomes and examples take the last of them. A course has as many steps as `epochs`.
     """
     rng, size = np.random.default_rng(seed), len(classes)
     chances = dict(accuracies or {"clean": 0.95, "pgd-10": 0.5})
@@ -235,6 +247,9 @@ def mock(
         coords["image"] = np.arange(len(truth))
         values |= {"truth": truth, "answer": answers(list(chances.values())[-1])}
         values["flipped"] = values["truth"] != values["answer"]
+    elif schema == "course 1":
+        coords |= {"image": np.arange(len(truth)), "step": np.arange(epochs + 1)}
+        values["truth"] = truth
     else:
         coords |= {"image": np.arange(len(truth)), "form": ["clean", "attacked"]}
         values |= {"truth": truth, "answer": np.stack([truth, answers(list(chances.values())[-1])], 1)}

@@ -1,7 +1,7 @@
 """Which runs and evaluations each section of each paper needs, at each scale."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from classwise.errors import UserError, unknown
@@ -17,7 +17,8 @@ class Section:
 
     run: fields of Spec that differ from those of the scale. repeats: how many of the seeds of the scale it takes, the first ones;
     None for all. further: evaluations that only the defences named are asked, of a checkpoint that others have not, say.
-    pictures: whether its page shows attacked images, by the last evaluation, of the runs of the first seed.
+    pictures: whether its page shows attacked images, by the last evaluation, of the runs of the first seed. courses: whether it
+    follows them step by step, under each attack that climbs.
     """
 
     title: str
@@ -27,6 +28,7 @@ class Section:
     repeats: int | None = None
     further: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
     pictures: bool = False
+    courses: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Request:
 _UNDER_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
 
 _BIASED = ("standard", "pgd-at", "trades")
+_COMPARED = ("pgd-at", "trades", "mart", "pgd-he")
 
 # From weak to strong; the slow ones cut down to a budget of seconds.
 _ATTACKS = (
@@ -65,9 +68,39 @@ _REWEIGHTED = ("cost-sensitive", "class-balanced", "ldam", "ldam-drw")
 _AVERAGED = ("at-ema", "at-fawa", "trades-ema")
 _OF_THE_AVERAGE = tuple(Evaluation(attack=name, checkpoint="average") for name in ("clean", "pgd-20", "strong"))
 
+# Tian 2021, table 1: what is too slow for all images is asked of 20 of each class, with fewer steps.
+_ROWS = (
+    Evaluation(attack="fgsm"),
+    Evaluation(attack="margin-20"),
+    Evaluation(attack="pgd-20", substitute="standard"),
+    Evaluation(attack="cw", options={"goal": "inside", "rounds": 2, "steps": 100}, per_class=20),
+    Evaluation(attack="n-attack", options={"steps": 30, "population": 50}, per_class=20),
+)
+
+# Tian 2021, table 3: the whole grid, in exact and in short arithmetic; and the same read from the cosines of HE.
+_GRID = Evaluation(attack="temperature-pgd-20").grid(inverse=(2, 5, 10, 50), form=("stable", "published"))
+_OF_COSINES = tuple(replace(one, readout="cosines") for one in (Evaluation(attack="pgd-20"), *_GRID))
+
 SECTIONS: dict[str, Section] = {
     "tian2021/4-1-class-bias": Section("Class-biased learning", _BIASED, _UNDER_PGD, pictures=True),
     "tian2021/4-2-class-relations": Section("The relations among classes", _BIASED, _UNDER_PGD, pictures=True),
+    "tian2021/4-3-attacks-and-defences": Section(
+        "The class-wise robustness under different attacks and defences",
+        ("standard", *_COMPARED),
+        _UNDER_PGD,
+        repeats=2,
+        further=dict.fromkeys(_COMPARED, _ROWS),
+        pictures=True,
+    ),
+    "tian2021/5-temperature-pgd": Section(
+        "Improving the attack: Temperature-PGD",
+        _COMPARED,
+        _UNDER_PGD,
+        repeats=3,
+        further={**dict.fromkeys(_COMPARED, _GRID), "pgd-he": (*_GRID, *_OF_COSINES)},
+        pictures=True,
+        courses=True,
+    ),
     "performance": Section("How strong and how fast the attacks are", ("pgd-at",), _ATTACKS),
     "defences": Section(
         "The defences, class by class",
@@ -139,8 +172,8 @@ def questions(section: str, scale: str) -> tuple[Evaluation, ...]:
 
 
 def _asked(section: str, scale: str, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
-    size, paper = SCALES[scale], _paper(section)
-    return tuple(dict.fromkeys(Evaluation(**size.question(vars(one), paper)) for one in evaluations))
+    size, (paper, _, name) = SCALES[scale], section.rpartition("/")
+    return tuple(dict.fromkeys(Evaluation(**size.question(vars(one), paper, name)) for one in evaluations))
 
 
 def scale_of(spec: Spec) -> str | None:

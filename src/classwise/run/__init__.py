@@ -4,6 +4,7 @@
     outcomes(specs, evaluations)    one Dataset of what is answered for each image
     examples(spec, evaluation)      a few images with their attacked forms
     pictures(specs, evaluation)     the same of every defence, where they can be had
+    courses(asked)                  what networks answer for a few images at each step of an attack
     attacker(spec, evaluation)      a function that attacks chosen images now
     summary(specs, evaluations, data)   what was run, asked and found where
     doubts(data)                        what speaks against believing them
@@ -19,12 +20,15 @@ run wait for each other.
 """
 
 from classwise.run.chapters import recorded, uncalibrated
-from classwise.run.collect import answers, attacker, doubts, examples, history, outcomes, pictures, sources, summary
+from classwise.run.collect import answers, doubts, history, outcomes, sources, summary
+from classwise.run.shown import attacker, examples, pictures
+from classwise.run.stepwise import courses
 from classwise.run.verdicts import judged
 
 __all__ = [
     "answers",
     "attacker",
+    "courses",
     "doubts",
     "examples",
     "history",

@@ -4,7 +4,7 @@ Torch is imported only where something is computed: reading what is there takes 
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -99,7 +99,8 @@ def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
     Runs that are not there are trained first; where a combination was not asked for, its counts are zero.
     """
     names = _varied(specs)
-    found = [(spec, _get(spec, None, workers, specs, [])) for spec in dict.fromkeys(specs)]
+    asked: list[tuple[Spec, Sequence[Evaluation]]] = [(spec, ()) for spec in specs]
+    found = [(spec, _get(spec, None, workers, asked)) for spec in dict.fromkeys(specs)]
     rows = [(_key(spec, names), data) for spec, data in found]
     whole = _combine(rows)
     return whole.assign_attrs(_sources(rows))
@@ -124,7 +125,7 @@ def answers(asked: Sequence[tuple[Spec, Sequence[Evaluation]]], *, workers: int 
     names, varied = _varied(specs), _varied(evaluations)
     rows = []
     for spec, evaluation in dict.fromkeys((spec, one) for spec, some in asked for one in some):
-        data = _get(spec, evaluation.of(spec), workers, specs, evaluations)
+        data = _get(spec, evaluation.of(spec), workers, asked)
         question = _key(evaluation, varied).items()
         key = {f"eval_{name}" if name in (*names, "eps", "seed") else name: value for name, value in question}
         rows.append((_key(spec, names) | key, data))
@@ -135,15 +136,14 @@ def _get(
     spec: Spec,
     evaluation: Evaluation | None,
     workers: int | None,
-    specs: Sequence[Spec],
-    evaluations: Sequence[Evaluation],
+    asked: Sequence[tuple[Spec, Sequence[Evaluation]]],
 ) -> xr.Dataset:
     """Return a stored result; where it is not there, compute all that is missing of what was asked for, then return it."""
     data = store.find(spec, evaluation)
     if data is None:
         from classwise.run import pool
 
-        pool.ensure([(one, evaluations) for one in specs], workers=workers)
+        pool.ensure(asked, workers=workers)
         data = store.find(spec, evaluation)
     assert data is not None, f"{spec.name} was computed but is not in {data_folder()}"
     return data
@@ -202,61 +202,6 @@ def _ahead(answers: list[tuple[str, xr.Dataset]]) -> list[str]:
     stood = ~xr.concat([flipped for _, flipped in white], "white", join="inner").any("white")
     pairs = [(name, xr.align(flipped, stood, join="inner")) for name, flipped in black]
     return [name for name, (broken, left) in pairs if len(left) and float((broken & left).mean()) > results.MASKED]
-
-
-# So many images of each class are attacked to be shown.
-PICTURES = 4
-
-
-def examples(spec: Spec, evaluation: Evaluation, per_class: int = PICTURES) -> xr.Dataset:
-    """Return a few images of each class with their attacked forms (schema "examples 1"), computed once and kept."""
-    found = kept_examples(spec, evaluation, per_class)
-    if found is not None:
-        return found
-    asked = replace(evaluation.of(spec), per_class=per_class)
-    from classwise.run import compute, pool, questions
-
-    pool.ensure([(spec, [])])
-    with store.lock(store.place(spec)):
-        found = kept_examples(spec, evaluation, per_class)
-        if found is None:
-            attrs = store.provenance(spec, *compute.where(), asked)
-            found = questions.attacker(spec, asked)().assign_attrs(attrs)
-            results.save(found, store.EXAMPLES, store.examples_file(store.place(spec), asked))
-    return found
-
-
-def pictures(specs: Sequence[Spec], evaluation: Evaluation) -> dict[str, xr.Dataset]:
-    """Return examples by the name of the defence, of the runs of the first seed; without recorded runs that came without any."""
-    first = [spec for spec in specs if spec.seed == specs[0].seed]
-    there = [spec for spec in first if kept_examples(spec, evaluation) is not None or not store.bare(spec)]
-    return {spec.defence: examples(spec, evaluation) for spec in there}
-
-
-def kept_examples(spec: Spec, evaluation: Evaluation, per_class: int = PICTURES) -> xr.Dataset | None:
-    """Return stored examples; a damaged file of data/runs/ is set aside, since it is made again in a moment."""
-    asked = replace(evaluation.of(spec), per_class=per_class)
-    for folder in store.places(spec):
-        path = store.examples_file(folder, asked)
-        try:
-            if path.exists():
-                return store.read(path, store.EXAMPLES, spec, asked)
-        except results.Damaged:
-            if folder != store.place(spec):
-                raise
-            path.replace(path.with_suffix(".damaged"))
-    return None
-
-
-def attacker(spec: Spec, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
-    """Return a function that attacks images of an evaluation now and returns them as examples.
-
-    Called with `label` it takes the images of that class only, with `count` the first so many, with `eps` another radius.
-    """
-    from classwise.run import pool, questions
-
-    pool.ensure([(spec, [])])
-    return questions.attacker(spec, evaluation)
 
 
 def summary(specs: Sequence[Spec], evaluations: Sequence[Evaluation], data: xr.Dataset) -> str:

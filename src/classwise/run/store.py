@@ -19,7 +19,7 @@ from classwise.places import checkout, data_folder
 from classwise.results import Damaged
 from classwise.spec import Evaluation, Spec
 
-HISTORY, OUTCOMES, EXAMPLES = "history 1", "outcomes 1", "examples 1"
+HISTORY, OUTCOMES, EXAMPLES, COURSE = "history 1", "outcomes 1", "examples 1", "course 1"
 WEIGHTS, CHECKPOINT = "weights.safetensors", "checkpoint.pt"
 
 
@@ -72,6 +72,10 @@ def outcomes_file(folder: Path, evaluation: Evaluation) -> Path:
 
 def examples_file(folder: Path, evaluation: Evaluation) -> Path:
     return folder / "examples" / f"{evaluation.name}.nc"
+
+
+def course_file(folder: Path, evaluation: Evaluation) -> Path:
+    return folder / "courses" / f"{evaluation.name}.nc"
 
 
 def read(path: Path, schema: str, spec: Spec, evaluation: Evaluation | None = None) -> xr.Dataset:
