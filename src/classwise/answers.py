@@ -2,6 +2,7 @@
 
 import numpy as np
 import xarray as xr
+from scipy import stats
 
 
 def confidence(outcomes: xr.Dataset) -> xr.DataArray:
@@ -27,6 +28,18 @@ def cvc(outcomes: xr.Dataset) -> xr.DataArray:
     return spread.where(outcomes.truth == of_class).mean("image").rename("cvc")
 
 
+def cvc_bounds(outcomes: xr.Dataset, level: float = 0.95) -> xr.DataArray:
+    """Return low, value and high of `cvc`, all seeds together, along a new dimension `bound`: a mean with its normal interval."""
+    spread, numbers = confidence_variance(outcomes), np.arange(outcomes.sizes["predicted"])
+    of_class = xr.DataArray(numbers, dims="label", coords={"label": outcomes.predicted.values})
+    own = spread.where(outcomes.truth == of_class)
+    over = [dim for dim in ("seed", "image") if dim in own.dims]
+    mean, reach = own.mean(over), stats.norm.ppf(0.5 + level / 2) * own.std(over, ddof=1) / np.sqrt(own.count(over))
+    parts = [(mean - reach).clip(0), mean, mean + reach]
+    bounds: xr.DataArray = xr.concat(parts, "bound").assign_coords(bound=["low", "value", "high"])
+    return bounds.rename("cvc")
+
+
 def true_confidence(outcomes: xr.Dataset) -> xr.DataArray:
     """Return the confidence in the true class, in percent, for each image."""
     truth = outcomes.truth.where(outcomes.truth >= 0, 0).astype(int)
@@ -47,3 +60,44 @@ def homes(outcomes: xr.Dataset, over: str = "without", full: str = "") -> xr.Dat
             other = outcomes.sel({over: name}, drop=True)
             home = home | (whole.flipped & (whole.answer == place) & ~other.flipped & (other.truth >= 0))
     return home.rename("homes")
+
+
+# How HE is read where its cosines answer without their scale.
+COSINES = "cosines"
+
+
+def network(defence: str, readout: str) -> str:
+    """Return what a network is called, one that is read from its cosines by a name of its own: "pgd-he, cosines"."""
+    return f"{defence}, {COSINES}" if readout == COSINES else defence
+
+
+def inverse(value: object) -> str:
+    """Return how 1 / T is written, "5"; PGD, which has none, is Temperature-PGD at "1"."""
+    return "1" if value in (None, "") else f"{float(str(value)):g}"
+
+
+def tempered(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes under pgd-20 and temperature-pgd-20 with the dimensions defence, seed, form, inverse, image and predicted.
+
+    PGD stands at inverse "1", in each form: there its direction is that of Temperature-PGD. A defence that was also read from its
+    cosines is one more along `defence`, by the name that `network` gives. form: "stable" and "published", where both were asked.
+    """
+    kinds = [str(name).partition("@")[0] for name in outcomes.attack.values]
+    plain, hot = (outcomes.isel(attack=kinds.index(name), drop=True) for name in ("pgd-20", "temperature-pgd-20"))
+    heats = [value for value in outcomes.inverse.values if value != ""]
+    forms = [str(value) for value in outcomes.form.values if value != ""]
+    first = plain.sel(inverse="", form="", drop=True)
+    parts = [first.expand_dims(form=forms), *(hot.sel(inverse=value, form=forms, drop=True) for value in heats)]
+    whole = xr.concat(parts, xr.DataArray([inverse(""), *map(inverse, heats)], dims="inverse", name="inverse"))
+    if "readout" not in whole.dims:
+        return whole
+    read = {str(name): whole.sel(readout=name, drop=True) for name in whole.readout.values}
+    there = (read[COSINES].truth >= 0).any([dim for dim in read[COSINES].truth.dims if dim != "defence"])
+    other = read[COSINES].isel(defence=there.values)
+    other = other.assign_coords(defence=[network(str(name), COSINES) for name in other.defence.values])
+    return xr.concat([read["logits"], other], "defence")
+
+
+def common(outcomes: xr.Dataset, over: str = "attack") -> xr.Dataset:
+    """Return outcomes of those images alone that all along `over` were asked about; the others are not there (truth -1)."""
+    return outcomes.assign(truth=outcomes.truth.where((outcomes.truth >= 0).all(over), -1))

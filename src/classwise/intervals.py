@@ -80,6 +80,17 @@ def vulnerable(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
     return (wilson(count, level, together=True).sel(bound="high", drop=True) < overall(count)).rename("vulnerable")
 
 
+def standing(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
+    """Return how each class stands to the network: 1 surely robust, -1 surely vulnerable, 0 not to be told (Tian 2021, 3.3).
+
+    Surely: the whole Wilson interval of the class, at the `level` for all classes together, lies above, or below, the overall
+    accuracy; NaN for a class without images.
+    """
+    bounds, total = wilson(count, level, together=True), overall(count)
+    above, below = bounds.sel(bound="low", drop=True) > total, bounds.sel(bound="high", drop=True) < total
+    return (above.astype(float) - below.astype(float)).where(images(count) > 0).rename("standing")
+
+
 def resample(count: xr.DataArray, over: Sequence[str] = (), draws: int = 2000, seed: int = 0) -> xr.DataArray:
     """Return counts of resampled images along a new dimension `draw`.
 

@@ -47,6 +47,14 @@ features: where a network puts each class, in its penultimate layer, clean.
         mean     (label, feature) float32   over the images of the class
         variance (label, feature) float32   likewise
 
+course: what a model answers for a few images after each step of an attack.
+
+    Dimensions:  (image, step, predicted)
+    Coordinates: image, predicted as above · step int from 0, the start of the attack, to its last
+    Data variables:
+        truth    (image) int16
+        logits   (image, step, predicted) float32
+
 Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created; outcomes
 also carry checks (JSON): what makes them believable or not, as `outcomes.soundness` tells it; `concerns` reads it.
 """
@@ -87,6 +95,10 @@ SCHEMAS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
         "logits": (("image", "form", "predicted"), "f4"),
     },
     "features 1": {"mean": (("label", "feature"), "f4"), "variance": (("label", "feature"), "f4")},
+    "course 1": {
+        "truth": (("image",), "i2"),
+        "logits": (("image", "step", "predicted"), "f4"),
+    },
 }
 # Variables that a Dataset of a schema may lack.
 OPTIONAL: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
@@ -217,7 +229,7 @@ def mock(
     """Return a small Dataset of a schema with random content, for tests.
 
     Each class has `per_class` images in every split. `accuracies`: the chance of a right answer by attack name, by default
-    .95 clean and .5 under "pgd-10"; outcomes and examples take the last of them.
+    .95 clean and .5 under "pgd-10"; outcomes and examples take the last of them. A course has as many steps as `epochs`.
     """
     rng, size = np.random.default_rng(seed), len(classes)
     chances = dict(accuracies or {"clean": 0.95, "pgd-10": 0.5})
@@ -246,6 +258,9 @@ def mock(
         values["flipped"] = values["truth"] != values["answer"]
     elif schema == "features 1":
         coords = {"label": list(classes), "feature": np.arange(8)}
+    elif schema == "course 1":
+        coords |= {"image": np.arange(len(truth)), "step": np.arange(epochs + 1)}
+        values["truth"] = truth
     else:
         coords |= {"image": np.arange(len(truth)), "form": ["clean", "attacked"]}
         values |= {"truth": truth, "answer": np.stack([truth, answers(list(chances.values())[-1])], 1)}

@@ -15,12 +15,14 @@ class Recipe:
     """How one paper trains and attacks: what differs from the other papers.
 
     run: fields of Spec. defences: by the name of a defence, the fields in which it differs. attacks: by the name of an attack in
-    SECTIONS, the fields of Evaluation that make it the paper's own.
+    SECTIONS, the fields of Evaluation that make it the paper's own. sections: by the name of a section's notebook, the attacks in
+    which it differs from the others.
     """
 
     run: Fields = field(default_factory=dict)
     defences: Mapping[str, Fields] = field(default_factory=dict)
     attacks: Mapping[str, Fields] = field(default_factory=dict)
+    sections: Mapping[str, Mapping[str, Fields]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,11 @@ class Scale:
         recipe = self.recipe(paper)
         return {**self.run, **recipe.run, **recipe.defences.get(defence, {})}
 
-    def question(self, fields: Fields, paper: str = "") -> dict[str, Any]:
+    def question(self, fields: Fields, paper: str = "", section: str = "") -> dict[str, Any]:
         """Return the fields of an Evaluation as this scale asks it; what is cut down replaces options of the same name."""
-        changed = {**self.attacks.get(fields["attack"], {}), **self.recipe(paper).attacks.get(fields["attack"], {})}
+        recipe = self.recipe(paper)
+        tables = (self.attacks, recipe.attacks, recipe.sections.get(section, {}))
+        changed = {name: value for table in tables for name, value in table.get(fields["attack"], {}).items()}
         return {**fields, **changed}
 
 
@@ -58,13 +62,19 @@ class Scale:
 _FEW = {"per_class": 20, "batch": 50}
 # And so many to ensembles.
 _SOME = {"per_class": 100, "batch": 250}
+# Long searches, which sections cut down to seconds on digits.
+_SEARCHES = {
+    "cw": {**_FEW, "options": {"goal": "inside"}},
+    "n-attack": {**_FEW, "options": {"steps": 100, "population": 100}},
+}
 
 _RESNET = {"dataset": "cifar10", "model": "resnet18", "width": 64, "augment": "crop-flip"}
 _STEPS = {"schedule": "step@trades", "epochs": 100, "nesterov": False, "weight_decay": 2e-4}
 _HE = {"schedule": "step", "milestones": (75,), "epochs": 77, "attack": "pgd-10@trades"}
 
 # Tian 2021, A.1: .031, 100 epochs, tenths from 75 and 90 on; other defences as their authors' code has them (ResNet-18 where it
-# names one). Tested by steps of .007 in sections 4.1 and 4.2; 2,000 images for the attacks that search long.
+# names one). Tested by steps of .007 in sections 4.1 and 4.2, of .003 in 4.3 and 5 (A.2); 2,000 images for long searches.
+_SHORT_STEPS = {"pgd-20": {"attack": "pgd-20@tian2021"}}
 _TIAN = Recipe(
     run={**_STEPS, "eps": "0.031", "probe": "pgd-10@tian2021"},
     defences={
@@ -84,6 +94,7 @@ _TIAN = Recipe(
         "n-attack": {"attack": "n-attack@tian2021", "options": {}, "per_class": 200, "batch": 50},
         "cw": {"attack": "cw@tian2021", "options": {}, "per_class": 200, "batch": 50},
     },
+    sections={"4-3-attacks-and-defences": _SHORT_STEPS, "5-temperature-pgd": _SHORT_STEPS},
 )
 
 # Wei 2023: PreActResNet-18, 8/255, 200 epochs, tenths at 100 and 150, inner attacks by steps of 2/255 in train mode, mirrored
@@ -149,7 +160,7 @@ SCALES: dict[str, Scale] = {
         },
         seeds=(0, 1, 2),
         budget=3600,
-        attacks={"cw": _FEW, "n-attack": _FEW, "strong": _SOME, "autoattack": _SOME},
+        attacks={**_SEARCHES, "strong": _SOME, "autoattack": _SOME},
         says=NARROW,
     ),
     # As the papers say; where one is silent, as its code does.

@@ -19,9 +19,9 @@ class Section:
 
     run: fields of Spec that differ from those of the scale. repeats: how many of the seeds of the scale it takes, the first ones;
     None for all. further: evaluations that only the defences named are asked, of a checkpoint that others have not, say.
-    pictures: whether its page shows attacked images, by the last evaluation, of the runs of the first seed.
-    variants: what is varied beside defences and seeds; it comes last, whatever a reader asks for. parts: by a name, runs of other
-    kinds or asked other questions, that the section sets beside these.
+    pictures: whether its page shows attacked images, by the last evaluation, of the runs of the first seed. courses: whether it
+    follows them step by step, under each attack that climbs. variants: what is varied beside defences and seeds; it comes last,
+    whatever a reader asks for. parts: by a name, runs of other kinds or asked other questions, set beside these.
     """
 
     title: str
@@ -33,6 +33,7 @@ class Section:
     pictures: bool = False
     variants: Variants = variants.plain
     parts: "Mapping[str, Section]" = field(default_factory=dict)
+    courses: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Request:
 _UNDER_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
 
 _BIASED = ("standard", "pgd-at", "trades")
+_COMPARED = ("pgd-at", "trades", "mart", "pgd-he")
 
 # From weak to strong; the slow ones cut down to a budget of seconds.
 _ATTACKS = (
@@ -94,9 +96,39 @@ _FARTHER = Evaluation(attack="pgd-40@tian2021-mnist").grid(step=(0.01, 0.0125, 0
 _ONCE = {"measure": 100}
 
 
+# Tian 2021, table 1: what is too slow for all images is asked of 20 of each class, with fewer steps.
+_ROWS = (
+    Evaluation(attack="fgsm"),
+    Evaluation(attack="margin-20"),
+    Evaluation(attack="pgd-20", substitute="standard"),
+    Evaluation(attack="cw", options={"goal": "inside", "rounds": 2, "steps": 100}, per_class=20),
+    Evaluation(attack="n-attack", options={"steps": 30, "population": 50}, per_class=20),
+)
+
+# Tian 2021, table 3: the whole grid, in exact and in short arithmetic; and the same read from the cosines of HE.
+_GRID = Evaluation(attack="temperature-pgd-20").grid(inverse=(2, 5, 10, 50), form=("stable", "published"))
+_OF_COSINES = tuple(replace(one, readout="cosines") for one in (Evaluation(attack="pgd-20"), *_GRID))
+
 SECTIONS: dict[str, Section] = {
     "tian2021/4-1-class-bias": Section("Class-biased learning", _BIASED, _UNDER_PGD, pictures=True),
     "tian2021/4-2-class-relations": Section("The relations among classes", _BIASED, _UNDER_PGD, pictures=True),
+    "tian2021/4-3-attacks-and-defences": Section(
+        "The class-wise robustness under different attacks and defences",
+        ("standard", *_COMPARED),
+        _UNDER_PGD,
+        repeats=2,
+        further=dict.fromkeys(_COMPARED, _ROWS),
+        pictures=True,
+    ),
+    "tian2021/5-temperature-pgd": Section(
+        "Improving the attack: Temperature-PGD",
+        _COMPARED,
+        _UNDER_PGD,
+        repeats=3,
+        further={**dict.fromkeys(_COMPARED, _GRID), "pgd-he": (*_GRID, *_OF_COSINES)},
+        pictures=True,
+        courses=True,
+    ),
     "performance": Section("How strong and how fast the attacks are", ("pgd-at",), _ATTACKS),
     "defences": Section(
         "The defences, class by class",
@@ -185,27 +217,27 @@ def request(
     if defences is not None:
         asked = replace(asked, defences=tuple(defences))
     fields = {name: value for name, value in changed.items() if value is not None}
-    return _requested(asked, scale, _paper(section), seeds, eval_eps, fields)
+    return _requested(asked, scale, section, seeds, eval_eps, fields)
 
 
 def _requested(
-    asked: Section, scale: str, paper: str, seeds: Sequence[int] | None, eval_eps: str | float | None, fields: Mapping[str, Any]
+    asked: Section, scale: str, section: str, seeds: Sequence[int] | None, eval_eps: str | float | None, fields: Mapping[str, Any]
 ) -> Request:
     """Return what a section or a part of it asks for; `fields` of Spec reach the parts, other defences do not."""
     size = SCALES[scale]
     dataset = str(fields.get("dataset") or asked.run.get("dataset") or size.run["dataset"])
     specs = tuple(
-        training(scale, defence, seed, paper, **{**asked.run, **fields, **variant})
+        training(scale, defence, seed, _paper(section), **{**asked.run, **fields, **variant})
         for defence in asked.defences
         for variant in asked.variants(scale, dataset)
         for seed in (size.seeds[: asked.repeats] if seeds is None else seeds)
     )
-    evaluations = _asked(scale, paper, asked.evaluations)
-    further = {defence: _asked(scale, paper, some) for defence, some in asked.further.items()}
+    evaluations = _asked(scale, section, asked.evaluations)
+    further = {defence: _asked(scale, section, some) for defence, some in asked.further.items()}
     if eval_eps is not None:
         evaluations = _at(eval_eps, evaluations)
         further = {defence: _at(eval_eps, some) for defence, some in further.items()}
-    parts = {name: _requested(part, scale, paper, seeds, eval_eps, fields) for name, part in asked.parts.items()}
+    parts = {name: _requested(part, scale, section, seeds, eval_eps, fields) for name, part in asked.parts.items()}
     return Request(specs, evaluations, further, parts)
 
 
@@ -226,12 +258,12 @@ def training(scale: str, defence: str, seed: int, paper: str = "", **changed: An
 
 def questions(section: str, scale: str) -> tuple[Evaluation, ...]:
     """Return what a section asks of each of its runs at a scale, those of its parts apart."""
-    return _asked(scale, _paper(section), SECTIONS[section].evaluations)
+    return _asked(scale, section, SECTIONS[section].evaluations)
 
 
-def _asked(scale: str, paper: str, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
-    size = SCALES[scale]
-    return tuple(dict.fromkeys(Evaluation(**size.question(vars(one), paper)) for one in evaluations))
+def _asked(scale: str, section: str, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
+    size, (paper, _, name) = SCALES[scale], section.rpartition("/")
+    return tuple(dict.fromkeys(Evaluation(**size.question(vars(one), paper, name)) for one in evaluations))
 
 
 def scale_of(spec: Spec) -> str | None:

@@ -18,10 +18,10 @@ import xarray as xr
 from classwise.claims import tian2021, tian2021_5, tian2021_6
 from classwise.claims.claim import VERDICTS, Claim, MeasurementError, Verdict
 from classwise.claims.joining import joined
-from classwise.claims.judging import judge_all
+from classwise.claims.judging import judge_all, named
 from classwise.errors import UserError, unknown
 
-__all__ = ["CLAIMS", "VERDICTS", "Claim", "MeasurementError", "Verdict", "joined", "judge", "of", "table"]
+__all__ = ["CLAIMS", "VERDICTS", "Claim", "MeasurementError", "Verdict", "joined", "judge", "named", "of", "table"]
 
 CLAIMS: tuple[Claim, ...] = (
     *tian2021.BIAS,

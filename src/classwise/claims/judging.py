@@ -76,11 +76,12 @@ def named(outcomes: xr.Dataset) -> xr.Dataset:
 
     "pgd-20@tian2021" becomes "pgd-20". Where there is a dimension substitute, what is made on a substitute becomes "transfer".
     Where there is a dimension readout, those asked for their cosines answer with them (HE as published), the others with logits.
+    Where there is a dimension form (of temperature-pgd-20), the stable one speaks: what the paper's equations say, uncut.
     """
+    if "form" in outcomes.dims:
+        outcomes = _either(outcomes, "form", "stable", "")
     if "readout" in outcomes.dims:
-        cosines = outcomes.sel(readout="cosines", drop=True)
-        plain = outcomes.sel(readout="logits", drop=True)
-        outcomes = cosines.where((cosines.truth >= 0).any("image"), plain)
+        outcomes = _either(outcomes, "readout", "cosines", "logits")
     if "substitute" in outcomes.dims:
         own = outcomes.sel(substitute="None", drop=True)
         made = [
@@ -91,6 +92,12 @@ def named(outcomes: xr.Dataset) -> xr.Dataset:
         ]
         outcomes = xr.concat([own, *made], "attack", coords="minimal", compat="override", join="outer")
     return outcomes.assign_coords(attack=[str(name).split("@")[0] for name in outcomes.attack.values])
+
+
+def _either(outcomes: xr.Dataset, dim: str, first: str, other: str) -> xr.Dataset:
+    """Return outcomes with one setting along `dim` where any image was asked about in it, else with the other."""
+    one, rest = (outcomes.sel({dim: name}, drop=True) for name in (first, other))
+    return one.where((one.truth >= 0).any("image"), rest)
 
 
 def chosen(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:

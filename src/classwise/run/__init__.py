@@ -4,6 +4,7 @@
     outcomes(specs, evaluations)    one Dataset of what is answered for each image
     examples(spec, evaluation)      a few images with their attacked forms
     pictures(specs, evaluation)     the same of every defence, where they can be had
+    courses(asked)                  what networks answer for a few images at each step of an attack
     attacker(spec, evaluation)      a function that attacks chosen images now
     audit(weights, ...)             somebody's network, to be asked in place of a spec
     features(subject)               where a network puts each class, for a spec or an audit
@@ -29,6 +30,7 @@ from classwise.run.collect import answers, history, outcomes
 from classwise.run.gathering import gathered
 from classwise.run.scenes import scenes
 from classwise.run.shown import attacker, examples, pictures
+from classwise.run.stepwise import courses
 from classwise.run.subject import audit, features
 from classwise.run.telling import doubts, sources, summary
 from classwise.run.verdicts import judged
@@ -37,6 +39,7 @@ __all__ = [
     "answers",
     "attacker",
     "audit",
+    "courses",
     "doubts",
     "examples",
     "features",

@@ -10,6 +10,7 @@ from typing import Any
 from classwise import study
 from classwise.errors import UserError, unknown
 from classwise.places import checkout
+from classwise.run import stepwise
 from classwise.spec import Evaluation, Spec
 
 _KEYS = ("why", "scale", "paper", "defences", "seeds", "ask", "run", "section")
@@ -17,12 +18,16 @@ _KEYS = ("why", "scale", "paper", "defences", "seeds", "ask", "run", "section")
 
 @dataclass(frozen=True)
 class Item:
-    """One run to record, all that is asked of it, and why; pictures: by what some images are attacked, to be shown."""
+    """One run to record, all that is asked of it, and why.
+
+    pictures, courses: by what some images are attacked, to be shown, and to be followed step by step.
+    """
 
     spec: Spec
     evaluations: tuple[Evaluation, ...]
     why: str
     pictures: tuple[Evaluation, ...] = ()
+    courses: tuple[Evaluation, ...] = ()
 
     @property
     def title(self) -> str:
@@ -60,8 +65,12 @@ def read(path: Path) -> list[Item]:
             raise UserError(f"{path}, entry {number} ({_titled(entry)}): {error}") from None
         for item in items:
             old = merged.get(item.spec, Item(item.spec, (), item.why))
-            asked = tuple(dict.fromkeys((*old.evaluations, *item.evaluations)))
-            merged[item.spec] = replace(old, evaluations=asked, pictures=tuple(dict.fromkeys((*old.pictures, *item.pictures))))
+            merged[item.spec] = replace(
+                old,
+                evaluations=tuple(dict.fromkeys((*old.evaluations, *item.evaluations))),
+                pictures=tuple(dict.fromkeys((*old.pictures, *item.pictures))),
+                courses=tuple(dict.fromkeys((*old.courses, *item.courses))),
+            )
     return list(merged.values())
 
 
@@ -99,7 +108,7 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
             whole = {**changed, "defence": defence, "seed": seed}
             spec = Spec(**whole) if scale is None else study.training(scale, defence, seed, paper, **changed)
             own = [one.of(spec) for one in (*asked, *_of_sections(spec, scale))]
-            found.append(Item(spec, tuple(dict.fromkeys(own)), entry["why"], _pictured(spec, scale)))
+            found.append(Item(spec, tuple(dict.fromkeys(own)), entry["why"], _pictured(spec, scale), _followed(spec, scale)))
     return found
 
 
@@ -153,6 +162,15 @@ def _pictured(spec: Spec, scale: str | None) -> tuple[Evaluation, ...]:
         return ()
     requests = [study.request(name, scale, seeds=[spec.seed]) for name, section in study.SECTIONS.items() if section.pictures]
     return tuple(dict.fromkeys(one.evaluations[-1] for one in requests if spec in one.specs))
+
+
+def _followed(spec: Spec, scale: str | None) -> tuple[Evaluation, ...]:
+    """Return by what the pages of the sections follow images of a run step by step."""
+    if scale is None or spec.seed != study.SCALES[scale].seeds[0]:
+        return ()
+    requests = [study.request(name, scale, seeds=[spec.seed]) for name, section in study.SECTIONS.items() if section.courses]
+    asked = (one for request in requests for run, own in request.asked if run == spec for one in own)
+    return tuple(dict.fromkeys(stepwise.followed(asked)))
 
 
 def check(items: Sequence[Item], path: Path) -> None:

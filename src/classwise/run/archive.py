@@ -24,7 +24,9 @@ FORMAT, MANIFEST = "classwise recorded 1", "manifest.json"
 # Weights in float16 are near those that were measured, not the same: no question is put to them under the name of a recorded run.
 HALF = "weights-half.safetensors"
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._+-]*")
-_FILE = re.compile(r"spec\.json|history\.nc|(?:outcomes|examples)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|" + re.escape(HALF))
+# What comes along to be shown: folders of a run, and the schema of their files.
+SHOWN = {"examples": store.EXAMPLES, "courses": store.COURSE}
+_FILE = re.compile(r"spec\.json|history\.nc|(?:outcomes|examples|courses)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|" + re.escape(HALF))
 _LARGEST = 1 << 30
 
 
@@ -73,7 +75,8 @@ def pack(
             continue
         content = {"spec.json": f"{spec.json()}\n".encode(), "history.nc": (own / "history.nc").read_bytes()}
         content |= {f"outcomes/{one.name}.nc": store.outcomes_file(own, one).read_bytes() for one in evaluations}
-        content |= {f"examples/{file.name}": file.read_bytes() for file in sorted((own / "examples").glob("*.nc"))}
+        for kind in SHOWN:
+            content |= {f"{kind}/{file.name}": file.read_bytes() for file in sorted((own / kind).glob("*.nc"))}
         if weights and store.weights(spec) is not None:
             content[HALF] = _half(store.weights_file(own))
         sums = {name: _sum(value) for name, value in sorted(content.items())}
@@ -81,7 +84,7 @@ def pack(
         files |= {f"{where(spec)}/{name}": value for name, value in content.items()}
     if not told:
         return None
-    head = {"format": FORMAT, "recipe": RECIPE, "schemas": [store.HISTORY, store.OUTCOMES, store.EXAMPLES], "runs": told}
+    head = {"format": FORMAT, "recipe": RECIPE, "schemas": [store.HISTORY, store.OUTCOMES, *SHOWN.values()], "runs": told}
     head |= {"version": classwise.__version__, "commit": store.commit()}
     path = folder / f"recorded-{max(map(_number, _archives(folder)), default=0) + 1}.tar"
     results.write(path, _tar({MANIFEST: json.dumps(head, indent=1, sort_keys=True).encode(), **dict(sorted(files.items()))}))
@@ -186,9 +189,10 @@ def _read(path: Path, run: str, entry: Mapping[str, Any], folder: Path) -> None:
             if asked.name != name or asked.of(spec) != asked:
                 raise Damaged(f"{name}.nc answers {asked.name}")
             store.read(folder / "outcomes" / f"{name}.nc", store.OUTCOMES, spec, asked)
-        for file in sorted((folder / "examples").glob("*.nc")):
-            asked = Evaluation.from_json(results.load(file, store.EXAMPLES).attrs["evaluation"])
-            store.read(store.examples_file(folder, asked), store.EXAMPLES, spec, asked)
+        for kind, schema in SHOWN.items():
+            for file in sorted((folder / kind).glob("*.nc")):
+                asked = Evaluation.from_json(results.load(file, schema).attrs["evaluation"])
+                store.read(folder / kind / f"{asked.name}.nc", schema, spec, asked)
     except (ValueError, TypeError, KeyError, OSError) as error:
         said = str(error).replace(f"{folder}/", "").split("; delete it")[0]
         raise UserError(f"{path} is refused: {run}: {said}; nothing is written") from None

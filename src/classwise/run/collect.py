@@ -99,7 +99,8 @@ def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
     Runs that are not there are trained first; where a combination was not asked for, its counts are zero.
     """
     names = _varied(specs)
-    found = [(spec, _get(spec, None, workers, specs, [])) for spec in dict.fromkeys(specs)]
+    asked: list[tuple[Subject, Sequence[Evaluation]]] = [(spec, ()) for spec in specs]
+    found = [(spec, _get(spec, None, workers, asked)) for spec in dict.fromkeys(specs)]
     rows = [(_key(spec, names), data) for spec, data in found]
     whole = _combine(rows)
     return whole.assign_attrs(telling.told(rows))
@@ -126,7 +127,7 @@ def answers(asked: Sequence[tuple[Subject, Sequence[Evaluation]]], *, workers: i
     names, varied = _varied(specs), _varied(evaluations)
     rows = []
     for spec, evaluation in dict.fromkeys((spec, one) for spec, some in asked for one in some):
-        data = _get(spec, evaluation.of(spec), workers, specs, evaluations)
+        data = _get(spec, evaluation.of(spec), workers, asked)
         question = _key(evaluation, varied).items()
         key = {f"eval_{name}" if name in (*names, "eps", "seed") else name: value for name, value in question}
         rows.append((_key(spec, names) | key, data))
@@ -137,23 +138,22 @@ def _get(
     spec: Subject,
     evaluation: Evaluation | None,
     workers: int | None,
-    specs: Sequence[Subject],
-    evaluations: Sequence[Evaluation],
+    asked: Sequence[tuple[Subject, Sequence[Evaluation]]],
 ) -> xr.Dataset:
     """Return a stored result; where it is not there, compute all that is missing of what was asked for, then return it."""
     data = store.find(spec, evaluation)
     if data is None:
-        ensure(specs, evaluations, workers)
+        ensure(asked, workers)
         data = store.find(spec, evaluation)
     assert data is not None, f"{spec.name} was computed but is not in {data_folder()}"
     return data
 
 
-def ensure(specs: Sequence[Subject], evaluations: Sequence[Evaluation], workers: int | None = None) -> None:
+def ensure(asked: Sequence[tuple[Subject, Sequence[Evaluation]]], workers: int | None = None) -> None:
     """Compute what is missing of runs and of audits."""
     from classwise.run import auditing, pool
 
-    pool.ensure([(one, evaluations) for one in specs if isinstance(one, Spec)], workers=workers)
-    for one in specs:
+    pool.ensure([(one, evaluations) for one, evaluations in asked if isinstance(one, Spec)], workers=workers)
+    for one, evaluations in asked:
         if isinstance(one, Audit):
             auditing.ensure(one, evaluations)

@@ -39,6 +39,15 @@ def outcomes_dataset(found: Outcomes, classes: tuple[str, ...], attrs: dict[str,
     return check(xr.Dataset(values, coords, {"schema": "outcomes 1", **attrs}), "outcomes 1")
 
 
+def course_dataset(logits: Sequence[Tensor], truth: Tensor, index: Tensor, classes: tuple[str, ...]) -> xr.Dataset:
+    """Return the logits (images, classes) after each step of an attack, the first at its start."""
+    values = {
+        "truth": (("image",), truth.cpu().numpy().astype(np.int16)),
+        "logits": (("image", "step", "predicted"), np.stack([one.cpu().numpy() for one in logits], 1).astype(np.float32)),
+    }
+    return xr.Dataset(values, {"image": index.cpu().numpy(), "step": np.arange(len(logits)), "predicted": list(classes)})
+
+
 def examples_dataset(
     clean: Tensor, attacked: Tensor, answers: tuple[Tensor, Tensor], found: Outcomes, classes: tuple[str, ...]
 ) -> xr.Dataset:

@@ -1,11 +1,11 @@
 """Working off a queue within a budget: what is missing is trained and asked, in order, and stopped in time."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from classwise.places import data_folder
-from classwise.run import archive, compute, machine, questions, shown, store
+from classwise.run import archive, compute, machine, questions, shown, stepwise, store
 from classwise.run.agenda import Item
 from classwise.run.budget import Budget, OutOfTime, Pace, epoch_of, image_of
 from classwise.spec import Evaluation, Spec
@@ -42,6 +42,8 @@ class Work:
             self.ask(item.spec, evaluation)
         for evaluation in item.pictures:
             self.picture(item.spec, evaluation)
+        for evaluation in item.courses:
+            self.follow(item.spec, evaluation)
 
     def train(self, spec: Spec) -> bool:
         """Train a run from its checkpoint on; return whether it is finished."""
@@ -81,6 +83,15 @@ class Work:
         name = f"{spec.name} (seed {spec.seed}) under {evaluation.name}"
         first = (image_of(spec, evaluation.of(spec)), shown.PICTURES * 10, "pictures")
         return self._steps(name, "pictured", first, lambda done, total: first, lambda _: shown.examples(spec, evaluation))
+
+    def follow(self, spec: Spec, evaluation: Evaluation) -> bool:
+        """Follow an attack on a few images of a trained run step by step, to be shown."""
+        asked = replace(evaluation.of(spec), per_class=shown.PICTURES)
+        if stepwise.kept_course(spec, asked) is not None:
+            return True
+        name = f"{spec.name} (seed {spec.seed}) under {evaluation.name}"
+        first = (image_of(spec, evaluation.of(spec)), shown.PICTURES * 10, "steps")
+        return self._steps(name, "followed", first, lambda done, total: first, lambda _: stepwise.course(spec, evaluation))
 
     def _steps(
         self,

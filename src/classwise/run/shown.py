@@ -22,7 +22,7 @@ def examples(spec: Subject, evaluation: Evaluation, per_class: int = PICTURES) -
     asked = replace(evaluation.of(spec), per_class=per_class)
     from classwise.run import machine, questions
 
-    collect.ensure([spec], [])
+    collect.ensure([(spec, [])])
     with store.lock(store.place(spec)):
         found = kept_examples(spec, evaluation, per_class)
         if found is None:
@@ -61,5 +61,5 @@ def attacker(spec: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]
     """
     from classwise.run import questions
 
-    collect.ensure([spec], [])
+    collect.ensure([(spec, [])])
     return questions.attacker(spec, evaluation)

@@ -20,7 +20,7 @@ from classwise.places import checkout, data_folder
 from classwise.results import Damaged
 from classwise.spec import Evaluation, Spec
 
-HISTORY, OUTCOMES, EXAMPLES, FEATURES = "history 1", "outcomes 1", "examples 1", "features 1"
+HISTORY, OUTCOMES, EXAMPLES, FEATURES, COURSE = "history 1", "outcomes 1", "examples 1", "features 1", "course 1"
 WEIGHTS, CHECKPOINT = "weights.safetensors", "checkpoint.pt"
 
 
@@ -79,6 +79,10 @@ def examples_file(folder: Path, evaluation: Evaluation) -> Path:
 
 def features_file(folder: Path, evaluation: Evaluation) -> Path:
     return folder / "features" / f"{evaluation.name}.nc"
+
+
+def course_file(folder: Path, evaluation: Evaluation) -> Path:
+    return folder / "courses" / f"{evaluation.name}.nc"
 
 
 def read(path: Path, schema: str, spec: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:

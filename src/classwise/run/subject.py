@@ -97,7 +97,7 @@ def _example() -> Path:
     """Return the weights of the example."""
     spec = study.training(*EXAMPLE)
     if store.weights(spec) is None:
-        collect.ensure([spec], [])
+        collect.ensure([(spec, [])])
     path = store.weights(spec)
     if path is None:
         raise UserError(f"the weights of {spec.name} are not here, only its results; name the weights of your network")
@@ -128,7 +128,7 @@ def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Datas
     path = store.features_file(store.place(subject), asked)
     if path.exists():
         return store.read(path, store.FEATURES, subject, asked)
-    collect.ensure([subject], [])
+    collect.ensure([(subject, [])])
     from classwise.run import questions
 
     with store.lock(store.place(subject)):

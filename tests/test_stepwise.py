@@ -1,0 +1,150 @@
+"""Attacks followed step by step: what is kept is what the attack did, and it comes along with recorded runs."""
+
+import shutil
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from classwise import answers, attacks, charts, following, run, study
+from classwise.balls import Linf
+from classwise.errors import UserError
+from classwise.run import agenda, archive, climbing, pool, questions, recording, stepwise, store
+from classwise.run.agenda import Item
+from classwise.run.budget import Budget
+from classwise.run.weights import model_of
+from classwise.spec import Evaluation
+
+PGD = Evaluation(attack="pgd-20", options={"steps": 4}, per_class=2)
+HOT = Evaluation(attack="temperature-pgd-20", options={"steps": 4, "inverse": 5, "form": "stable"}, per_class=2)
+
+
+@pytest.fixture
+def trained(data, small):
+    pool.ensure([(small, [])], workers=1)
+    return small
+
+
+def test_every_step_of_a_course_is_a_shorter_attack_of_the_same_steps(trained):
+    asked = replace(PGD, options={"steps": 4, "step": 0.05})
+    course = climbing.climb(trained, asked.of(trained))
+    images, _, ball = questions.problem(trained, asked)
+    x, y = images.batch(slice(None))
+    model = model_of(trained)
+    for steps in (1, 3, 4):
+        attack = attacks.build("pgd-20", {"steps": steps, "step": 0.05})
+        found = attack(model, x, y, ball, torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            logits = model(found).numpy()
+        np.testing.assert_allclose(course.logits.sel(step=steps).values, logits, atol=1e-5)
+    start = Linf(0.2)
+    moved = start.project(start.sample(x, torch.Generator().manual_seed(0)), x)
+    with torch.no_grad():
+        np.testing.assert_allclose(course.logits.sel(step=0).values, model(moved).numpy(), atol=1e-5)
+    assert (course.truth.values == y.numpy()).all()
+    assert not model.training
+
+
+def test_a_course_is_computed_once_and_a_damaged_one_again(trained, data):
+    first = stepwise.course(trained, PGD, per_class=2)
+    (file,) = (store.place(trained) / "courses").iterdir()
+    written = file.stat().st_mtime_ns
+    assert stepwise.course(trained, PGD, per_class=2).identical(store.read(file, store.COURSE, trained, PGD.of(trained)))
+    assert file.stat().st_mtime_ns == written
+    file.write_bytes(file.read_bytes()[:100])
+    np.testing.assert_array_equal(stepwise.course(trained, PGD, per_class=2).logits, first.logits)
+
+
+def test_an_attack_without_common_steps_is_refused(trained):
+    with pytest.raises(UserError, match="no steps that all images take"):
+        climbing.climb(trained, Evaluation(attack="apgd-ce", per_class=1).of(trained))
+    with pytest.raises(UserError, match="no steps that all images take"):
+        climbing.climb(trained, Evaluation(attack="pgd-20", options={"success": "any"}, per_class=1).of(trained))
+
+
+def test_what_is_followed_climbs_on_the_network_itself_in_whole_arithmetic():
+    request = study.request("tian2021/5-temperature-pgd")
+    for spec, evaluations in request.asked:
+        found = stepwise.followed(evaluations)
+        assert [answers.inverse(one.options.get("inverse")) for one in found] == ["1", "2", "5", "10", "50"] * (
+            1 + (spec.defence == "pgd-he")
+        )
+    rows = study.request("tian2021/4-3-attacks-and-defences").asked[-1][1]
+    assert [one.attack for one in stepwise.followed(rows)] == ["pgd-20"]
+
+
+def test_courses_stand_side_by_side_by_network_and_temperature(trained):
+    found = run.courses([(trained, (Evaluation(), PGD, HOT))], per_class=2)
+    assert found.logits.dims == ("network", "inverse", "image", "step", "predicted")
+    assert list(found.network.values) == ["pgd-at"]
+    assert list(found.inverse.values) == ["1", "5"]
+    assert dict(found.sizes) | {"image": 20, "step": 5, "predicted": 10} == dict(found.sizes)
+    own = stepwise.course(trained, HOT, per_class=2)
+    np.testing.assert_array_equal(found.logits.sel(network="pgd-at", inverse="5"), own.logits)
+
+
+def test_courses_come_along_with_a_recorded_run(trained, data, tmp_path):
+    item = Item(trained, (PGD.of(trained),), "a test", courses=(PGD.of(trained),))
+    recording.record([item], tmp_path / "out", Budget(60, time.monotonic()), say=lambda line: None)
+    asked = [(trained, (PGD,))]
+    seen = run.courses(asked)
+    shutil.rmtree(data / "runs")
+    assert archive.unpack(tmp_path / "out" / "recorded-1.tar")[0]
+    assert store.bare(trained)
+    xr.testing.assert_identical(run.courses(asked), seen)
+    assert run.courses([(trained, (replace(PGD, eps="0.05"),))]) is None
+    assert "no failed attack to follow" in following.explore(None, {}).data
+
+
+def test_the_queue_follows_what_the_page_follows():
+    items = {item.spec: item for item in agenda.read(agenda.default())}
+    for spec, evaluations in study.request("tian2021/5-temperature-pgd", "short").asked:
+        wanted = set(stepwise.followed(evaluations)) if spec.seed == 0 else set()
+        assert set(items[spec].courses) == wanted
+
+
+def course(truth, ends, inverse):
+    """Return courses of two steps of one network: logits of three classes that end as given, by temperature."""
+    logits = np.zeros((1, len(inverse), len(truth), 2, 3), dtype="f4")
+    logits[0, :, :, 1] = ends
+    coords = {"network": ["a"], "inverse": inverse, "image": np.arange(len(truth)) + 10, "step": [0, 1], "predicted": list("xyz")}
+    values = {
+        "truth": ("image", np.array(truth, dtype="i2")),
+        "logits": (("network", "inverse", "image", "step", "predicted"), logits),
+    }
+    return xr.Dataset(values, coords)
+
+
+ENDS = [
+    [[3, 0, 0], [0, 3, 0], [1, 0, 0], [2, 0, 0]],  # PGD: the second image, of class x, is lost
+    [[3, 0, 0], [0, 3, 0], [3, 0, 0], [0, 2, 0]],  # 1 / T = 5: so is the fourth
+]
+
+
+def test_failed_attacks_come_in_the_order_of_what_a_temperature_breaks():
+    whole = course([0, 0, 0, 0], ENDS, ["1", "5"])
+    assert list(following.standing(whole).values) == [True, False, True, True]
+    assert list(following.nearest(whole).image.values) == [13, 12, 10]
+    assert list(following.nearest(whole, most=1).image.values) == [13]
+
+
+def test_confidences_are_shares_and_missing_networks_have_none():
+    whole = course([0, 0, 0, 0], ENDS, ["1", "5"])
+    gap = whole.assign(logits=whole.logits * np.nan).assign_coords(network=["b"])
+    table = following.confidences(xr.concat([whole, gap], "network", data_vars=["logits"], compat="override", coords="minimal"))
+    assert set(table["network"]) == {"a"}
+    assert np.allclose(table[["x", "y", "z"]].sum(axis=1), 100, atol=0.2)
+    last = table.query("image == 'x, no. 10' and step == 1 and inverse == '1'")
+    assert last["x"].item() == pytest.approx(100 * np.exp(3) / (np.exp(3) + 2), abs=0.1)
+
+
+def test_the_explorer_offers_each_image_and_is_drawn():
+    charts.setup()
+    chart = following.explore(course([0, 0, 0, 0], ENDS, ["1", "5"]), {}, live=False)
+    params = {one["name"]: one for one in chart.to_dict()["params"] if "bind" in one}
+    assert params["followed_image"]["bind"]["options"] == ["x, no. 13", "x, no. 12", "x, no. 10"]
+    assert params["followed_step"]["value"] == 1
+    assert following.explore(course([1, 1, 1, 1], [[[3, 0, 0]] * 4] * 2, ["1", "5"]), {}).data.startswith("There is no failed")
