@@ -126,9 +126,19 @@ ENDS = [
 
 def test_failed_attacks_come_in_the_order_of_what_a_temperature_breaks():
     whole = course([0, 0, 0, 0], ENDS, ["1", "5"])
-    assert list(following.standing(whole).values) == [True, False, True, True]
+    assert following.standing(whole).transpose("network", "image").values.tolist() == [[True, False, True, True]]
     assert list(following.nearest(whole).image.values) == [13, 12, 10]
     assert list(following.nearest(whole, most=1).image.values) == [13]
+
+
+def test_an_image_counts_where_one_network_withstands_pgd():
+    other = course([0, 0, 0, 0], [[[0, 3, 0]] * 4, [[3, 0, 0]] * 4], ["1", "5"]).assign_coords(network=["b"])
+    both = xr.concat(
+        [other, course([0, 0, 0, 0], ENDS, ["1", "5"])], "network", data_vars=["logits"], coords="minimal", compat="override"
+    )
+    assert list(following.nearest(both).image.values) == [13, 12, 10]
+    params = {one["name"]: one for one in following.explore(both, {}, live=False).to_dict()["params"] if "bind" in one}
+    assert (params["followed_network"]["value"], params["followed_inverse"]["value"]) == ("a", "5")
 
 
 def test_confidences_are_shares_and_missing_networks_have_none():
@@ -147,4 +157,5 @@ def test_the_explorer_offers_each_image_and_is_drawn():
     params = {one["name"]: one for one in chart.to_dict()["params"] if "bind" in one}
     assert params["followed_image"]["bind"]["options"] == ["x, no. 13", "x, no. 12", "x, no. 10"]
     assert params["followed_step"]["value"] == 1
+    assert (params["followed_network"]["value"], params["followed_inverse"]["value"]) == ("a", "5")
     assert following.explore(course([1, 1, 1, 1], [[[3, 0, 0]] * 4] * 2, ["1", "5"]), {}).data.startswith("There is no failed")

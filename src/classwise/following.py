@@ -12,33 +12,48 @@ from classwise import answers
 from classwise.charts import frame
 from classwise.explore import Choice, explorer, picture
 
-# PGD, and the attack that is shown beside it.
-_PLAIN, _HOT = "1", "5"
+# Where PGD stands among the temperatures.
+_PLAIN = "1"
 # A page carries so many images.
 _MOST = 8
 _SIDE = 120
 
 
+def _wrong(courses: xr.Dataset) -> xr.DataArray:
+    """Return which images each network gets wrong after the last step, under each temperature."""
+    last = courses.logits.isel(step=-1, drop=True)
+    found: xr.DataArray = (last.fillna(0).argmax("predicted") != courses.truth) & last.notnull().all("predicted")
+    return found
+
+
 def standing(courses: xr.Dataset) -> xr.DataArray:
-    """Return which images PGD failed to break, in every network: Tian et al. look at one of those."""
-    last = courses.logits.sel(inverse=_PLAIN, drop=True).isel(step=-1, drop=True)
-    right = (last.fillna(0).argmax("predicted") == courses.truth) | last.isnull().any("predicted")
-    found: xr.DataArray = right.all("network").rename("standing")
+    """Return which images PGD failed to break in which network: Tian et al. look at one of those."""
+    last = courses.logits.isel(step=-1, drop=True).sel(inverse=_PLAIN, drop=True)
+    found: xr.DataArray = (~_wrong(courses).sel(inverse=_PLAIN, drop=True) & last.notnull().all("predicted")).rename("standing")
     return found
 
 
 def nearest(courses: xr.Dataset, most: int = _MOST) -> xr.Dataset:
-    """Return the courses of images that PGD failed to break: first those that a temperature breaks in the most networks.
+    """Return the courses of images that PGD failed to break: first those that a temperature breaks then, in the most networks.
 
     Among equals those come first whose true class has the lowest confidence left, in the network where it has least.
     """
-    last = courses.logits.isel(step=-1, drop=True)
-    wrong = (last.fillna(0).argmax("predicted") != courses.truth) & last.notnull().all("predicted")
-    broken = wrong.any("inverse").sum("network")
-    sure = answers.true_confidence(courses.isel(step=-1).sel(inverse=_PLAIN)).min("network")
-    kept = np.flatnonzero(standing(courses).values)
-    order = sorted(kept, key=lambda place: (-int(broken[place]), float(sure[place])))
+    stood = standing(courses)
+    gained = (_wrong(courses).any("inverse") & stood).sum("network")
+    sure = answers.true_confidence(courses.isel(step=-1).sel(inverse=_PLAIN)).where(stood).min("network")
+    kept = np.flatnonzero(stood.any("network").values)
+    order = sorted(kept, key=lambda place: (-int(gained[place]), float(sure[place])))
     return courses.isel(image=order[:most])
+
+
+def _telling(near: xr.Dataset) -> tuple[str, str]:
+    """Return a network in which PGD fails on the first image, and a temperature that breaks it there if any does."""
+    first = near.isel(image=[0])
+    stood = standing(first).squeeze("image", drop=True)
+    gained = (_wrong(first).squeeze("image", drop=True) & stood).transpose("network", "inverse").values
+    places = np.argwhere(gained) if gained.any() else [(int(np.argmax(stood.values)), 1)]
+    network, heat = places[0]
+    return str(near.network.values[network]), str(near.inverse.values[heat])
 
 
 def _called(courses: xr.Dataset) -> list[str]:
@@ -73,8 +88,8 @@ def explore(courses: xr.Dataset | None, examples: dict[str, xr.Dataset], live: b
     steps, heats = [int(step) for step in near.step.values], [str(name) for name in near.inverse.values if name != _PLAIN]
     choices = [
         Choice("followed_image", images, images[0], "image"),
-        Choice("followed_network", networks, networks[0], "network"),
-        Choice("followed_inverse", heats, _HOT if _HOT in heats else heats[0], "1 / T"),
+        Choice("followed_network", networks, _telling(near)[0], "network"),
+        Choice("followed_inverse", heats, _telling(near)[1], "1 / T"),
         Choice("followed_step", steps, steps[-1], "step"),
     ]
     base = (

@@ -59,8 +59,10 @@ def standings(count: xr.DataArray, standing: xr.DataArray, row: str = "attack", 
     )
     shade = alt.Scale(range=_SHADES, domain=[-reach, reach], interpolate="lab")
     cells = base.mark_rect(stroke="#8888", strokeWidth=0.5).encode(color=alt.Color("off:Q", scale=shade, title="points from all"))
-    frames = base.transform_filter("datum.sure != 0").mark_rect(fillOpacity=0, stroke="#111", strokeWidth=1.8)
     dark = f"abs(datum.off) > {0.6 * reach}"
+    wide, high = alt.RelativeBandSize(band=0.86), alt.RelativeBandSize(band=0.82)
+    frames = base.transform_filter("datum.sure != 0").mark_rect(fillOpacity=0, strokeWidth=1.6, width=wide, height=high)
+    frames = frames.encode(stroke=alt.condition(dark, alt.value("white"), alt.value("#111")))
     words = base.mark_text(fontSize=10).encode(
         text=alt.Text("value:Q", format=".0f"), color=alt.condition(dark, alt.value("white"), alt.value("#222"))
     )
