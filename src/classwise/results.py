@@ -243,12 +243,7 @@ def mock(
     coords: dict[str, object] = {"predicted": list(classes)}
     values: dict[str, np.ndarray] = {}
     if schema == "history 1":
-        coords |= {
-            "epoch": np.arange(1, epochs + 1),
-            "split": list(SPLITS),
-            "attack": list(chances),
-            "label": list(classes),
-        }
+        coords |= {"epoch": np.arange(1, epochs + 1), "split": list(SPLITS), "attack": list(chances), "label": list(classes)}
         values["count"] = np.zeros((epochs, len(SPLITS), len(chances), size, size))
         for place in np.ndindex(epochs, len(SPLITS), len(chances)):
             np.add.at(values["count"][place], (truth, answers(list(chances.values())[place[2]])), 1)
