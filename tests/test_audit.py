@@ -186,7 +186,7 @@ def test_a_long_audit_says_how_long_and_what_is_shorter(asked, monkeypatch):
     said = io.StringIO()
     auditing.ensure(asked, asked.evaluations, Console(file=said, width=400))
     assert "minutes to go, measured on a batch of each attack (8 of 60 images)" in said.getvalue()
-    assert "--limit 15 takes about a quarter of that, --attack pgd-20" in said.getvalue()
+    assert "--limit 15 takes about 25 % of that, --attack pgd-20" in said.getvalue()
     assert "pgd-10 at 0.1: " in said.getvalue()
 
 
@@ -356,7 +356,7 @@ def _nan(state):
         (_foreign, {}, "the weights know 7 classes, the dataset has 10"),
         (_nan, {}, "logits of mine are not finite"),
         (lambda state: state.pop("head.bias"), {}, "do not fit: missing: head.bias"),
-        (None, {"--model": "resnet18"}, "mine and resnet18 of width 4 do not fit: "),
+        (None, {"--model": "resnet18"}, "mine and resnet18 of width 16 do not fit: "),
         (None, {"--width": 8}, "nearest: small-cnn of width 4 for 10 classes"),
         (None, {"--model": "resnet81"}, "unknown model 'resnet81' (did you mean 'resnet18'?)"),
         (None, {"--dataset": "digit"}, "unknown dataset 'digit' (did you mean 'digits'?)"),
@@ -487,3 +487,35 @@ def look(page, scheme, width):
     expect(explorer.locator(".mark-symbol.role-mark path[aria-label*='label: 5;']")).to_have_count(7)
     choose(gallery, gallery_class="5")
     expect(gallery.locator("image[aria-label*='label: 5;']")).to_have_count(12)
+
+
+def test_a_folder_is_audited_from_any_folder(data, network, tmp_path, monkeypatch):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for name in "0123456789":
+        (tmp_path / "signs" / name).mkdir(parents=True)
+        Image.fromarray(rng.integers(0, 255, (8, 8), dtype=np.uint8)).save(tmp_path / "signs" / name / "one.png")
+    (tmp_path / "signs" / "0" / "bad.png").write_bytes(b"no image")
+    monkeypatch.chdir(tmp_path)
+    given = {"--weights": network, "--model": "small-cnn", "--dataset": "folder:signs", "--eps": "0.1", "--attack": "pgd-10"}
+    words = [word for pair in given.items() for word in pair]
+    assert command(monkeypatch, "audit", *words) == 2
+    assert command(monkeypatch, "audit", *words, "--skip-bad") == 0
+    (report,) = data.glob("audits/*/report.html")
+    assert "10 images" in report.read_text()
+
+
+def test_a_module_that_changed_is_imported_anew(data, tmp_path):
+    module = tmp_path / "mymod.py"
+    code = "import torch\nclass Net(torch.nn.Linear):\n    def forward(self, x):\n"
+    code += "        return {} * super().forward(x.flatten(1))\ndef build():\n    return Net(64, 10)\n"
+    weights = tmp_path / "mine.pt"
+    torch.save(torch.nn.Linear(64, 10).state_dict(), weights)
+    answers = []
+    for scale in ("1", "3"):
+        module.write_text(code.replace("{}", scale))
+        audit = run.audit(str(weights), model="mymod:build", home=str(tmp_path), attack="pgd-10")
+        x = torch.full((1, 1, 8, 8), 0.5)
+        answers.append(adopted.network(audit)(x))
+    assert torch.allclose(3 * answers[0], answers[1])

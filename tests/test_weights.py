@@ -337,3 +337,18 @@ def test_without_network_and_files_the_weights_are_told_where_to_go(tmp_path, mo
         models.pretrained("densenet121")
     with pytest.raises(UserError, match="did you mean 'inception-v3'"):
         models.pretrained("inception_v3")
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+@pytest.mark.parametrize("sorted_names", [False, True])
+def test_the_width_is_read_off_the_weights(name, sorted_names):
+    design = models.MODELS[name]
+    narrow = max(design.step, design.width // 4 // design.step * design.step)
+    with torch.device("meta"):
+        body, head = models.make(name, (3, 32, 32), 7, narrow)
+    state = {f"body.{key}": value for key, value in body.state_dict().items()}
+    state |= {f"head.{key}": value for key, value in head.state_dict().items()}
+    if sorted_names:  # as safetensors has them
+        state = dict(sorted(state.items()))
+    assert models.last_layer(state)[0] == 7
+    assert models.width(name, state, (3, 32, 32)) == narrow

@@ -129,11 +129,12 @@ def audit_network(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out files that are no images.")] = False,
 ) -> None:
     """Audit a trained network class by class: one report to open anywhere, and its results beside it."""
-    from classwise import audits, book, notebooks, run
+    from classwise import audits, book, images, notebooks, run
     from classwise.run import auditing, store
 
-    given = {"model": model, "dataset": dataset, "eps": eps, "attack": attack, "norm": norm, "limit": limit, "width": width}
-    given |= {"normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad}
+    # The page is made in another folder.
+    given = {"model": model, "dataset": images.absolute(dataset), "eps": eps, "attack": attack, "norm": norm, "limit": limit}
+    given |= {"width": width, "normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad}
     given |= {"home": str(Path.cwd()), "out": str(out.resolve()) if out else None}
     audit = run.audit(str(weights.resolve()), **given)  # type: ignore[arg-type]
     critical = [name.strip() for name in classes.split(",") if name.strip()]
@@ -172,7 +173,7 @@ def record_runs(
 
 @app.command("import")
 def import_archives(archives: Annotated[list[Path], typer.Argument(help="As `classwise record` packs them.")]) -> None:
-    """Check archives of recorded runs and file them under data/recorded/; what is there is left alone."""
+    """Check archives of recorded runs and file them under data/recorded/; the same ones are left alone."""
     from classwise.run import archive
 
     for path in archives:

@@ -266,13 +266,16 @@ def table(measures: Mapping[str, xr.DataArray], digits: int = 1) -> pd.DataFrame
     """Return measures with the dimension bound ("low", "value", "high") as a table: "71.4 [69.0, 73.5]"."""
 
     def words(array: xr.DataArray) -> pd.Series:
+        if array.isnull().all():  # one image a class has no variance, say
+            return pd.Series(dtype=object)
         rows = frame(array).pivot(index=[d for d in array.dims if d != "bound"], columns="bound", values="value")
         return rows.apply(lambda row: f"{row['value']:.{digits}f} [{row['low']:.{digits}f}, {row['high']:.{digits}f}]", axis=1)
 
     whole = pd.DataFrame({name: words(array) for name, array in measures.items()})
     first = next(iter(measures.values()))
     order = [[str(one) for one in first[dim].values] for dim in first.dims if dim != "bound"]
-    return whole.reindex(pd.MultiIndex.from_product(order, names=whole.index.names) if len(order) > 1 else order[0])
+    whole = whole.reindex(pd.MultiIndex.from_product(order, names=whole.index.names) if len(order) > 1 else order[0])
+    return whole.fillna("unknown")
 
 
 def extremes(accuracy: xr.DataArray) -> pd.DataFrame:

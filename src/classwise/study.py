@@ -81,7 +81,7 @@ _TEMPERED = (Evaluation(), Evaluation(attack="temperature-pgd-20"))
 # Where a control paints the background, and the image as it is.
 _REPAINTED = tuple(
     replace(one, transform=transform)
-    for transform in ("none", "white-background", "flat-background", "white-scattered")
+    for transform in ("none", "white-background", "flat-background", "half-white-background")
     for one in _TEMPERED
 )
 

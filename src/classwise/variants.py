@@ -19,8 +19,8 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "mnist": _NUMBERS,
     "cifar10": ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
 }
-# A vulnerable class and the one it is most often taken for: Tian 2021 chooses 3 and 5 for CIFAR-10 (section 6.1); for the others
-# as adversarially trained networks of this project show them.
+# A vulnerable class and the one it is most often taken for: Tian 2021 chooses 3 and 5 for CIFAR-10 (section 6.1); for digits
+# as adversarially trained networks of this project show them, for MNIST as one would guess.
 PAIRS: dict[str, tuple[str, str]] = {"digits": ("8", "1"), "mnist": ("9", "4"), "cifar10": ("cat", "dog")}
 
 

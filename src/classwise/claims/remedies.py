@@ -59,12 +59,20 @@ def _swept(found: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray, int]:
     return count.sel(betas="", drop=True), count.sel(betas=lowest, drop=True), number
 
 
+def _vulnerable(found: xr.Dataset, rates: xr.DataArray) -> xr.DataArray:
+    """Return the number of the most vulnerable class: that which the coordinate `vulnerable` names, else that of lowest rate."""
+    if "vulnerable" in found.coords:
+        named: xr.DataArray = (rates.label == found["vulnerable"]).argmax("label")
+        return named
+    return rates.fillna(np.inf).argmin("label")
+
+
 def victim_gains(found: xr.Dataset) -> xr.DataArray:
     """Return how much the most vulnerable of the other classes gains when the trade-off of one is lowered."""
     usual, changed, number = _swept(found)
     before, after = metrics.accuracy(usual), metrics.accuracy(changed)
-    others = before.where(before.label != before.label[number], np.inf).fillna(np.inf)
-    return (after - before).isel(label=others.argmin("label")).drop_vars("label")
+    others = before.where(before.label != before.label[number])
+    return (after - before).isel(label=_vulnerable(found, others)).drop_vars("label")
 
 
 def changed_gains(found: xr.Dataset) -> xr.DataArray:
@@ -113,7 +121,7 @@ def treated(found: xr.Dataset, attack: int = 1, treatment: int = 1, before: int 
     Most vulnerable: of the images as they are, under the second attack.
     """
     rates = metrics.accuracy(found["count"].isel(defence=0))
-    worst = rates.isel(attack=1, treatment=0).fillna(np.inf).argmin("label")
+    worst = _vulnerable(found, rates.isel(attack=1, treatment=0))
     gain = rates.isel(attack=attack, treatment=treatment, drop=True) - rates.isel(attack=attack, treatment=before, drop=True)
     return gain.isel(label=worst).drop_vars("label")
 
@@ -128,7 +136,7 @@ def whiter_surer(found: xr.Dataset) -> xr.DataArray:
     first = {name: 0 for name in ("defence", "attack", "treatment") if name in found.dims}
     part = found.isel(first)
     count = part["count"]
-    worst = metrics.accuracy(count).fillna(np.inf).argmin("label")
+    worst = _vulnerable(found, metrics.accuracy(count))
     total = {name: part[name].sum("predicted").isel(label=worst).drop_vars("label") for name in part.data_vars}
     n, x, y = total["count"], total["white"], total["sure"]
     both = total["white_sure"] - x * y / n

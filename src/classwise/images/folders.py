@@ -140,9 +140,11 @@ def _wordnet(root: Path, what: str, split: str, advice: str) -> Tree:
     if not part.is_dir():
         raise UserError(f"{what} needs {part}; {advice}")
     table = root / "val" / "val_annotations.txt"
-    found = _annotated(root, part, table) if table.exists() and split == "test" else trees.tree(part)
+    # Where val/ was sorted into folders by class, its table often stays behind.
+    mixed = table.exists() and (root / "val" / "images").is_dir()
+    found = _annotated(root, part, table) if mixed and split == "test" else trees.tree(part)
     other = root / ("train" if split == "test" else "val")
-    if other.is_dir() and not table.exists():
+    if other.is_dir() and not mixed:
         _check_classes(found, other)
     return replace(found, classes=_named(root, found.classes))
 

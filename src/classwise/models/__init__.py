@@ -3,7 +3,7 @@
 from classwise.models.classifier import MODELS, Classifier, build, make
 from classwise.models.design import LARGE, Design, large
 from classwise.models.layers import HEADS, LAYERS, BatchInstanceNorm, CosineHead
-from classwise.models.nearest import guess
+from classwise.models.nearest import guess, last_layer, width
 from classwise.models.pretrained import PRETRAINED, preset, pretrained
 from classwise.models.small import small_cnn
 from classwise.models.weights import adopt, read
@@ -22,9 +22,11 @@ __all__ = [
     "build",
     "guess",
     "large",
+    "last_layer",
     "make",
     "preset",
     "pretrained",
     "read",
     "small_cnn",
+    "width",
 ]

@@ -24,7 +24,7 @@ def guess(state: Mapping[str, Tensor], count: int = 3) -> list[str]:
     """
     shapes = Counter(tuple(value.shape) for value in state.values() if value.ndim > 0)
     convs = [shape for shape in shapes if len(shape) == 4]
-    channels, (classes, features) = min((shape[1] for shape in convs), default=3), _head(state)
+    channels, (classes, features) = min((shape[1] for shape in convs), default=3), last_layer(state)
     published = {case: _made(*case, channels, classes, MODELS[case[0]].width) for case in _tried()}
     sizes = {case: abs(other.total() - shapes.total()) for case, (other, _) in published.items()}
     found: dict[tuple[str, int], float] = {}
@@ -42,12 +42,24 @@ def guess(state: Mapping[str, Tensor], count: int = 3) -> list[str]:
     return [f"{name} of width {nearest[name]} for {classes} classes" for name in names]
 
 
+def width(name: str, state: Mapping[str, Tensor], shape: tuple[int, int, int]) -> int:
+    """Return the width of a model of MODELS that a state dict holds, for images (channels, height, width).
+
+    It is read off the features of the last layer, which grow in proportion; of the small models, off the first convolution.
+    """
+    design, (classes, features) = MODELS[name], last_layer(state)
+    if name in _COUNTING:
+        return next((len(value) for value in state.values() if value.ndim == 4), design.width)
+    published = _made(name, max(shape[1:]), shape[0], classes, design.width)[1]
+    return max(round(features * design.width / published), 1)
+
+
 def _tried() -> list[tuple[str, int]]:
     cases = [(name, side) for name in _COUNTING for side in _SIDES if side >= MODELS[name].least]
     return cases + [(name, side) for name in MODELS if name not in _COUNTING for side in (32, LARGE)]
 
 
-def _head(state: Mapping[str, Tensor]) -> tuple[int, int]:
+def last_layer(state: Mapping[str, Tensor]) -> tuple[int, int]:
     """Return the classes and features of the last layer: of the matrix named like one, else of the last in the file."""
     matrices = {name: value.shape for name, value in state.items() if value.ndim == 2}
     if not matrices:

@@ -24,7 +24,7 @@ def network(audit: Audit) -> nn.Module:
     given = models.read(Path(audit.weights))
     if digest(Path(audit.weights)) != audit.sha256:
         raise UserError(f"{audit.weights} has changed since the audit began; begin it anew")
-    shown = images.load(audit.dataset, "test", audit.seed)
+    shown = images.load(audit.dataset, "test")
     model = _theirs(audit, given) if ":" in audit.model else _ours(audit, given, shown)
     model = model.eval().to(device())
     _try(model, shown.take(torch.arange(min(8, len(shown)))).to(device()), audit)
@@ -35,28 +35,24 @@ def _ours(audit: Audit, given: Mapping[str, Tensor], shown: Images) -> nn.Module
     """Return one of our models with the given weights."""
     if audit.model not in models.MODELS:
         raise unknown("model", audit.model, [*models.MODELS, "my_module:function"])
-    scaled = images.load(audit.dataset, "train", audit.seed) if audit.normalise == "dataset" else shown
-    model = models.build(audit.model, scaled, audit.width or _width(given), audit.seed)
+    scaled = images.load(audit.dataset, "train") if audit.normalise == "dataset" else shown
+    width = audit.width or models.width(audit.model, given, shown.shape)
+    model = models.build(audit.model, scaled, width, audit.seed)
     if audit.normalise != "dataset":
         mean, std = pixels(audit.normalise) or ([0.0] * shown.shape[0], [1.0] * shown.shape[0])
         if len(mean) != shown.shape[0]:
             raise UserError(f"normalise has {len(mean)} channels, the images of {audit.dataset} have {shown.shape[0]}")
         model.mean.copy_(torch.tensor(mean).view(-1, 1, 1))
         model.std.copy_(torch.tensor(std).view(-1, 1, 1))
-    _fit(model, given, f"{audit.network} and {audit.model} of width {audit.width or _width(given)}", len(shown.classes))
+    _fit(model, given, f"{audit.network} and {audit.model} of width {width}", len(shown.classes))
     return model
-
-
-def _width(given: Mapping[str, Tensor]) -> int:
-    """Return how many channels the first convolution of the weights has: the width of all our models."""
-    return next((len(value) for value in given.values() if value.ndim == 4), 16)
 
 
 def _fit(model: models.Classifier, given: Mapping[str, Tensor], what: str, classes: int) -> None:
     """Load weights into one of our models, by whatever rule they fit; a UserError says what differs."""
-    heads = [len(value) for name, value in given.items() if value.ndim == 2]
-    if heads and min(heads) != classes:
-        raise UserError(f"{what} do not fit: the weights know {min(heads)} classes, the dataset has {classes}")
+    known, _ = models.last_layer(given)
+    if known != classes:
+        raise UserError(f"{what} do not fit: the weights know {known} classes, the dataset has {classes}")
     try:
         models.adopt(model, given)
     except UserError as error:
@@ -111,6 +107,7 @@ def _theirs(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
         raise UserError(f"{file} has changed since the audit began; begin it anew")
     try:
         with _importing(audit.home):
+            sys.modules.pop(name, None)  # the file may have changed since, or be another's of the same name
             built = getattr(importlib.import_module(name), function)()
     except Exception as error:  # whatever their code raises
         raise UserError(f"--model {audit.model} cannot be built: {type(error).__name__}: {_first(error)}") from error

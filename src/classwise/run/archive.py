@@ -245,6 +245,14 @@ def _file(staged: Path, folder: Path) -> None:
         for file in sorted(file for file in staged.rglob("*") if file.is_file()):
             results.write(folder / file.relative_to(staged), file.read_bytes())
         return
-    if folder.exists():
-        shutil.move(folder, staged.with_name(f"{staged.name}.old"))
-    os.replace(staged, folder)
+    if not folder.exists():
+        os.replace(staged, folder)
+        return
+    aside = folder.with_name(f"{folder.name}.replaced")
+    os.replace(folder, aside)
+    try:
+        os.replace(staged, folder)
+    except OSError:
+        os.replace(aside, folder)
+        raise
+    shutil.rmtree(aside)

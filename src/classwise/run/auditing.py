@@ -13,6 +13,7 @@ from classwise.images import Images
 from classwise.run import compute, questions, shown, store, subject
 from classwise.spec import Evaluation
 
+_QUICK = "pgd-20"
 # An audit that will take longer than this says how to make it shorter.
 LONG = 60.0
 
@@ -83,9 +84,12 @@ def _foretell(audit: Audit, missing: Sequence[Evaluation], console: Console) -> 
             for _ in steps:
                 pass
     if left > LONG:
+        fewer = max(total // 4, len(images_of(audit).classes))
+        shorter = [f"--limit {fewer} takes about {100 * fewer / total:.0f} % of that"] if fewer < total else []
+        shorter += [] if audit.attack == _QUICK else [f"--attack {_QUICK} is quicker and weaker"]
+        said = f"; shorter: {', '.join(shorter)}" if shorter else ""
         console.print(
-            f"about {left / 60:.0f} minutes to go, measured on a batch of each attack ({audit.batch} of {total} images); "
-            f"shorter: --limit {max(total // 4, 1)} takes about a quarter of that, --attack pgd-20 is quicker and weaker. "
+            f"about {left / 60:.0f} minutes to go, measured on a batch of each attack ({audit.batch} of {total} images){said}. "
             "Ctrl-C stops; the same command goes on where it was.",
             highlight=False,
             soft_wrap=True,

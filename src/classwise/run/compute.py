@@ -119,7 +119,9 @@ def checkpoints(spec: Spec) -> list[str]:
 
 def split(spec: Subject, name: str, *, extra: bool = False) -> Images:
     """Return one split of a spec's dataset on the device, cut down to its classes; `extra` adds its pseudo-labelled images."""
-    whole = images.load(spec.dataset, name, spec.seed, machine.device())
+    # The seed of an audit draws images; it must not cut a dataset in another place than the training did.
+    cut = 0 if isinstance(spec, Audit) else spec.seed
+    whole = images.load(spec.dataset, name, cut, machine.device())
     if extra and isinstance(spec, Spec) and spec.extra is not None:
         whole = whole.and_also(images.extra(spec.extra, whole))
     return whole.only(spec.classes) if spec.classes else whole

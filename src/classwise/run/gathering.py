@@ -8,7 +8,7 @@ import xarray as xr
 from classwise import claims, homing
 from classwise.run.collect import answers, outcomes
 from classwise.run.scenes import scenes
-from classwise.study import Request
+from classwise.study import Request, pair
 
 Parts = Mapping[str, xr.Dataset]
 
@@ -29,10 +29,11 @@ def _training(request: Request) -> Parts:
     whole, parts = _answered(request), {name: _answered(part) for name, part in request.parts.items()}
     lacking = homing.removed(parts["without"])
     single = {str(name): lacking.sel(removed=name, drop=True) for name in lacking.removed.values}
+    victim = pair(request.specs[0].dataset)[0]
     swept = {str(name): parts["adjusted"].sel(betas=name, drop=True) for name in parts["adjusted"].betas.values}
     return {
         "without": claims.joined("without", {"": whole, "nothing": parts["again"], **single}),
-        "betas": claims.joined("betas", {"": parts["trades"], **swept}),
+        "betas": claims.joined("betas", {"": parts["trades"], **swept}).assign_coords(vulnerable=victim),
     }
 
 
@@ -49,7 +50,8 @@ def _background(request: Request) -> Parts:
     treated = claims.joined("treatment", flat)
     around = [scenes(spec, seen.evaluations[0].of(spec), behind=True).whiteness for spec in seen.specs]
     white = xr.concat(around, "image").drop_duplicates("image").reindex(image=treated.image)
-    return {"coloured": coloured, "treated": treated.assign(white=white)}
+    victim = pair(seen.specs[0].dataset)[0]
+    return {"coloured": coloured, "treated": treated.assign(white=white).assign_coords(vulnerable=victim)}
 
 
 _GATHERED: dict[str, Callable[[Request], Parts]] = {

@@ -155,9 +155,10 @@ def attacker(spec: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]
             chosen = chosen.take(chosen.labels == chosen.classes.index(label))
         chosen, seen = chosen.take(torch.arange(len(chosen))[:count]), list[Tensor]()
         with one_thread(), torch.no_grad():
-            found = outcomes.evaluate(model, chosen, method, ball, made_on=source, seed=asked.seed, see=seen.append)
+            how: dict[str, Any] = {"made_on": source, "seed": asked.seed, "batch": asked.batch}
+            found = outcomes.evaluate(model, chosen, method, ball, see=seen.append, **how)
             clean, _ = chosen.batch(slice(None))
-            logits = model(clean).float()
+            logits = torch.cat([model(part).float() for part, _ in chosen.batches(asked.batch)])
         return convert.examples_dataset(clean, torch.cat(seen), (logits, found.logits), found, chosen.classes)
 
     return attack

@@ -72,12 +72,15 @@ def _named(dataset: str, *, skip_bad: bool) -> str:
     """Return the name of a dataset as it is audited: a folder means the same from anywhere, and all of it is asked about."""
     from classwise import images
 
-    if not dataset.startswith("folder:"):
+    kind = dataset.partition("?")[0].partition(":")[0]
+    if kind not in images.FAMILIES:
         if skip_bad:
             raise UserError(f"--skip-bad is for images of your own, folder:PATH; {dataset} has no bad ones")
         return dataset
     name, _, asked = images.absolute(dataset).partition("?")
-    return f"{name}?{'&'.join(filter(None, (asked, 'whole=1', 'skip-bad=1' if skip_bad else '')))}"
+    options = [asked, "whole=1" if kind == "folder" else "", "skip-bad=1" if skip_bad else ""]
+    given = "&".join(filter(None, options))
+    return f"{name}?{given}" if given else name
 
 
 def _resolved(asked: Audit, limit: int | None, batch: int | None) -> Audit:
