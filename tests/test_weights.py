@@ -352,3 +352,9 @@ def test_the_width_is_read_off_the_weights(name, sorted_names):
         state = dict(sorted(state.items()))
     assert models.last_layer(state)[0] == 7
     assert models.width(name, state, (3, 32, 32)) == narrow
+
+
+def test_safetensors_are_read_whatever_they_are_called(tmp_path):
+    state = {"weight": torch.arange(6.0).view(2, 3)}
+    safetensors.torch.save_file(state, tmp_path / "mine.pt")
+    assert torch.equal(models.read(tmp_path / "mine.pt")["weight"], state["weight"])

@@ -37,7 +37,7 @@ def read(path: Path | str) -> dict[str, Tensor]:
     if not path.is_file():
         raise UserError(f"there is no file of weights {str(path)!r}; name a .safetensors file or a state dict of torch")
     try:
-        if path.suffix == ".safetensors":
+        if path.suffix == ".safetensors" or _is_safetensors(path):
             return safetensors.torch.load_file(path)
         with warnings.catch_warnings():  # what torch thinks of a file is said below
             warnings.simplefilter("ignore")
@@ -57,6 +57,13 @@ def read(path: Path | str) -> dict[str, Tensor]:
             break
         found = inner
     raise UserError(f"{path} holds no tensors by name; save model.state_dict(), alone or as 'state_dict' of a checkpoint")
+
+
+def _is_safetensors(path: Path) -> bool:
+    """Return whether a file begins as safetensors do, whatever it is called: a size, and that much JSON."""
+    with path.open("rb") as file:
+        size, brace = file.read(8), file.read(1)
+    return brace == b"{" and 8 + int.from_bytes(size, "little") <= path.stat().st_size
 
 
 def adopt(model: Classifier, state: State) -> str:

@@ -86,8 +86,10 @@ def pack(
         return None
     head = {"format": FORMAT, "recipe": RECIPE, "schemas": [store.HISTORY, store.OUTCOMES, *SHOWN.values()], "runs": told}
     head |= {"version": classwise.__version__, "commit": store.commit()}
-    path = folder / f"recorded-{max(map(_number, _archives(folder)), default=0) + 1}.tar"
-    results.write(path, _tar({MANIFEST: json.dumps(head, indent=1, sort_keys=True).encode(), **dict(sorted(files.items()))}))
+    packed = _tar({MANIFEST: json.dumps(head, indent=1, sort_keys=True).encode(), **dict(sorted(files.items()))})
+    with store.lock(data_folder() / "runs"):  # another call may pack as well
+        path = folder / f"recorded-{max(map(_number, _archives(folder)), default=0) + 1}.tar"
+        results.write(path, packed)
     return path
 
 
