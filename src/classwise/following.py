@@ -118,8 +118,13 @@ _TIPS: list[Any] = ["attack:N", "label:N", "step:Q", alt.Tooltip("share:Q", form
 
 def _bars(base: alt.Chart, labels: list[str]) -> Any:
     now = base.transform_filter("datum.step == followed_step").encode(
-        x=alt.X("label:N", sort=labels, title="class (framed: the true one)", axis=alt.Axis(labelAngle=0)),
-        xOffset=alt.XOffset("attack:N"),
+        x=alt.X(
+            "label:N",
+            scale=alt.Scale(domain=labels),
+            title="class (framed: the true one)",
+            axis=alt.Axis(labelAngle=0),
+        ),
+        xOffset=alt.XOffset("attack:N", scale=alt.Scale(domain=["PGD", "Temperature-PGD"])),
         y=alt.Y("share:Q", title="confidence, %", scale=alt.Scale(domainMin=0)),
         tooltip=_TIPS,
     )

@@ -141,7 +141,7 @@ def _wordnet(root: Path, what: str, split: str, advice: str) -> Tree:
         raise UserError(f"{what} needs {part}; {advice}")
     table = root / "val" / "val_annotations.txt"
     # Where val/ was sorted into folders by class, its table often stays behind.
-    mixed = table.exists() and (root / "val" / "images").is_dir()
+    mixed = table.exists() and {folder.name for folder in trees.subfolders(root / "val")} <= {"images"}
     found = _annotated(root, part, table) if mixed and split == "test" else trees.tree(part)
     other = root / ("train" if split == "test" else "val")
     if other.is_dir() and not mixed:

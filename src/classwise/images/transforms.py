@@ -33,9 +33,9 @@ def _levels(prefix: str, change: Callable[..., Images]) -> dict[str, Transform]:
 # results and so has another name.
 TRANSFORMS: dict[str, Transform] = {
     "none": lambda images, seed: images,
-    **{name: partial(_behind, name=name) for name in backgrounds.REPLACED},
     **_levels("", _corrupted),
     **_levels("cifar10-c-", _published),
+    **{name: partial(_behind, name=name) for name in backgrounds.REPLACED},
 }
 
 

@@ -192,6 +192,9 @@ def record(
     try:
         if todo:
             machine.warm()
+            begun = budget.clock() - budget.began
+            if begun > 0.5 * budget.seconds:
+                say(f"starting up took {begun:.0f} of {budget.seconds:.0f} s: little can begin; a larger budget goes further")
         for item in todo:
             if budget.left <= 0:
                 break
