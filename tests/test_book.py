@@ -145,7 +145,7 @@ def test_formulas_are_set(visit):
 
 
 @both
-@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize("name", DRAWN)
 def test_the_text_of_charts_stands_out_from_the_page(visit, name, scheme):
     with visit(name, scheme) as page:
         all_drawn(page, name)

@@ -40,7 +40,7 @@ def test_every_training_of_the_sections_is_listed_once():
 
 def test_scenes_are_the_images_that_are_asked_about():
     spec = study.training("quick", "trades", 0, dataset="digits-cluttered")
-    plain, white = (scenes(spec, Evaluation(transform=name), "8", behind=True) for name in (None, "white-background"))
+    plain, white = (scenes(spec, Evaluation(transform=name), "8", behind=True) for name in ("none", "white-background"))
     assert (plain.truth == 8).all()
     assert 30 < plain.sizes["image"] < 40
     np.testing.assert_array_equal(plain.object, white.object)
