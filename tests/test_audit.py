@@ -337,7 +337,8 @@ class Malicious:
 def test_a_pickle_that_would_run_code_runs_none(data, tmp_path, wrap, ending, save):
     path = tmp_path / f"bad{ending}"
     save(wrap(Malicious(tmp_path / "proof")), path)
-    with pytest.raises(UserError, match=r"cannot be read as weights|could execute code"):
+    says = "cannot be read as weights" if ending == ".safetensors" else "could execute code"
+    with pytest.raises(UserError, match=says):
         adopted.network(run.audit(str(path)))
     assert not (tmp_path / "proof").exists()
 

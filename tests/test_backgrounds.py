@@ -1,7 +1,6 @@
 """Backgrounds: which pixels change, and which must not."""
 
 import os
-from importlib.util import find_spec
 from itertools import combinations
 
 import pytest
@@ -9,10 +8,6 @@ import torch
 
 from classwise import backgrounds, images
 from classwise.errors import UserError
-
-needs_opencv = pytest.mark.skipif(
-    find_spec("cv2") is None, reason="opencv, which cuts objects out of photographs, is not installed"
-)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +120,6 @@ def test_drawings_without_dark_ink_are_refused():
             backgrounds.objects(images.load(name, "test", 0).pixels)
 
 
-@needs_opencv
 def test_a_known_object_is_cut_out_of_a_photograph(scenes):
     pixels, discs = scenes
     found = backgrounds.objects(pixels)
@@ -138,7 +132,6 @@ def test_a_known_object_is_cut_out_of_a_photograph(scenes):
     assert torch.equal(backgrounds.objects(pixels), found)
 
 
-@needs_opencv
 def test_the_background_of_a_photograph_is_painted_white(scenes):
     pixels, _ = scenes
     painted = backgrounds.painted(pixels, 255)
@@ -147,7 +140,6 @@ def test_the_background_of_a_photograph_is_painted_white(scenes):
     assert backgrounds.whiteness(pixels).max() < 0.4
 
 
-@needs_opencv
 @pytest.mark.skipif("CLASSWISE_IMAGES" not in os.environ, reason="CLASSWISE_IMAGES names no folder of real images")
 def test_the_white_cat_of_the_paper_has_a_white_background():
     test = images.load("cifar10", "test")
