@@ -8,6 +8,12 @@ from classwise.spec import Spec
 torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def _same_numbers() -> None:
+    """What a test draws without a generator of its own is the same in every run, alone or among others."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def data(tmp_path, monkeypatch):
     """A data folder of the test's own."""

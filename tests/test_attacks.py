@@ -165,11 +165,16 @@ def test_the_margin_is_the_lead_of_the_best_other_class():
 def test_a_linear_classifier_is_broken_exactly_within_its_distance():
     """For a linear model the least Linf distance to another class is margin / |difference of weights|_1."""
     model = nn.Sequential(nn.Flatten(), nn.Linear(9, 2))
+    # Images near the middle and slopes that are not small: no distance reaches the edge of the box.
     x = torch.full((40, 1, 3, 3), 0.5) + 0.05 * torch.randn(40, 1, 3, 3, generator=seeded(3))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.randn(2, 9, generator=seeded(4)))
+        model[1].bias.zero_()
     weight = model[1].weight[0] - model[1].weight[1]
     with torch.no_grad():
         gap = model(x)[:, 0] - model(x)[:, 1]
     y, distance = (gap < 0).long(), gap.abs() / weight.abs().sum()
+    assert ((x - distance.amax() > 0) & (x + distance.amax() < 1)).all()
     for factor, broken in ((0.99, False), (1.01, True)):
         attacked = PGD(steps=20)(model, x, y, Linf(distance.detach() * factor), seeded())
         assert (right(model, attacked, y) != broken).all()
