@@ -3,6 +3,7 @@ PORT ?= 8000
 PY := .venv/bin/python
 UV := .venv/bin/uv
 READY := .venv/.ready
+AT_ONCE ?= -n logical --maxprocesses 8 --dist worksteal
 TORCH := $(if $(TORCH_BACKEND),--torch-backend $(TORCH_BACKEND))
 
 .DEFAULT_GOAL := help
@@ -17,8 +18,8 @@ $(READY): requirements.lock pyproject.toml tests/benchmarks/peers.txt
 	@echo "setting up .venv"
 	@test -x $(PY) || python3 -m venv .venv || { echo "python3 cannot make a virtual environment; on Debian: apt install python3-venv"; exit 2; }
 	@$(PY) -m pip install --quiet --disable-pip-version-check uv
-	@if [ -n "$(TORCH)" ]; then $(UV) pip install --python $(PY) $(TORCH) -c requirements.lock -e '.[book,test]'; \
-	 else $(UV) pip install --quiet --python $(PY) -r requirements.lock && $(UV) pip install --python $(PY) --quiet --no-deps -e .; fi
+	@if [ -n "$(TORCH)" ]; then $(UV) pip install --python $(PY) --compile-bytecode $(TORCH) -c requirements.lock -e '.[book,test]'; \
+	 else $(UV) pip install --quiet --compile-bytecode --python $(PY) -r requirements.lock && $(UV) pip install --python $(PY) --quiet --no-deps -e .; fi
 	@$(UV) pip install --python $(PY) --quiet --no-deps -r tests/benchmarks/peers.txt
 	@touch $@
 
@@ -26,7 +27,7 @@ book: $(READY) ## compute what is missing and render the book (SCALE=quick)
 	@$(PY) -m classwise book --scale $(SCALE)
 
 test: $(READY) ## ruff, mypy, and all tests, the built book in a browser among them
-	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && $(PY) -m pytest
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && $(PY) -m pytest $(AT_ONCE)
 
 notebook: $(READY) ## one notebook with other parameters: NB=tian2021/4-1-class-bias P="eps=0.1 seeds=[0,1]"
 	@test -n "$(NB)" || { echo 'say which: make notebook NB=tian2021/4-1-class-bias P="seeds=[0]"; the names are those under notebooks/'; exit 2; }

@@ -1,11 +1,15 @@
 """What the tests share."""
 
+import hypothesis
 import pytest
 import torch
 
 from classwise.spec import Spec
 
 torch.set_num_threads(1)
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)

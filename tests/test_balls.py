@@ -18,7 +18,7 @@ radii = st.one_of(
 
 @pytest.mark.parametrize("kind", BALLS.values(), ids=BALLS)
 @given(radius=radii, seed=st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_projected_image_lies_in_the_ball_and_stays_where_it_is(kind, radius, seed):
     ball, centre = kind(radius), image(seed)
     far = centre + 3 * (image(seed + 1) - 0.5)

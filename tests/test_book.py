@@ -7,6 +7,7 @@ import re
 import pytest
 import yaml
 from browser import LATE, STANDS_OUT, attributes, choose, holding, installed, launched, number, opened
+from filelock import FileLock
 from playwright.sync_api import Locator, Page, expect
 from rich.console import Console
 
@@ -43,8 +44,11 @@ def program() -> str:
 
 @pytest.fixture(scope="session")
 def book(program):
-    """The folder of the built book."""
-    return bookmaker.build("quick", Console(stderr=True)).parent
+    """The folder of the built book, built by one process where the tests run in several."""
+    folder = build_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".tests.lock"):
+        return bookmaker.build("quick", Console(stderr=True)).parent
 
 
 @pytest.fixture(scope="module")
