@@ -14,6 +14,7 @@ from torchvision import datasets
 
 from classwise import images
 from classwise.errors import UserError
+from classwise.images import arrays
 
 REAL = pytest.mark.skipif("CLASSWISE_IMAGES" not in os.environ, reason="CLASSWISE_IMAGES names no folder of real images")
 # Of each dataset: the class of torchvision, the shape of an image, how many classes.
@@ -142,9 +143,32 @@ def test_classes_have_names(alone, monkeypatch, dataset):
         assert list(images.superclasses(dataset)) == list(names)
 
 
+@pytest.mark.parametrize("dataset", ["cifar10", "svhn", "mnist"])
+def test_what_was_decoded_is_kept_as_long_as_the_files_are_the_same(alone, monkeypatch, dataset):
+    name = FORMS[dataset][0]
+    WRITERS[name](alone, name, monkeypatch)
+    first, made = {part: images.load(dataset, part) for part in COUNTS}, []
+    monkeypatch.setattr(arrays, "_decoded", lambda *_, **__: made.append(1) or pytest.fail("decoded again"))
+    for part, images_of in first.items():
+        again = images.load(dataset, part)
+        assert torch.equal(again.pixels, images_of.pixels)
+        assert torch.equal(again.labels, images_of.labels)
+        assert again.classes == images_of.classes
+    assert not made
+    file = next(
+        path
+        for path in alone.rglob("*")
+        if path.is_file() and ".classwise" not in path.parts and "test" in path.name.replace("t10k", "test")
+    )
+    file.write_bytes(file.read_bytes() + b"0")
+    with pytest.raises(BaseException, match="decoded again"):
+        images.load(dataset, "test")
+
+
 @pytest.mark.parametrize("dataset", FORMS)
 def test_files_that_are_not_there_are_asked_for(alone, dataset):
-    with pytest.raises(UserError, match=r" is not in .* and cannot be downloaded .*; put .* there, or set CLASSWISE_IMAGES"):
+    says = r" is not in .* and cannot be downloaded \(OSError: no network\); put .* there, or set CLASSWISE_IMAGES"
+    with pytest.raises(UserError, match=says):
         images.load(dataset, "test")
 
 
@@ -194,13 +218,15 @@ def test_superclasses_cover_every_class_once():
     [
         ("cifar-10", "did you mean 'cifar10'.*folder:PATH"),
         ("folder", "names no folder; write folder:PATH"),
+        ("cifar10?whole=1", "cifar10 takes no path or options, folder, tiny-imagenet, imagenet do; write 'cifar10'"),
+        ("mnist:here", "mnist takes no path or options"),
         ("folders:x", "unknown dataset 'folders:x'"),
         ("folder:x?sise=3", "unknown option of folder 'sise' .did you mean 'size'"),
         ("folder:x?skip-bad=yes", "skip-bad='yes' must be 0 or 1"),
         ("folder:x?size=big", "size='big' is no size of images; write size=64, or size=48x64"),
         ("folder:x?channels=2", "channels=2 cannot be had"),
         ("imagenet?size=0", "size='0' must be a whole number above 0"),
-        ("folder:x", "there is no folder .*x; expected one with train/ and test/"),
+        ("folder:x", "there is no folder x, neither in .* nor in .*; expected one with train/ and test/"),
         ("tiny-imagenet", "Tiny-ImageNet needs .*tiny-imagenet-200/val; unpack tiny-imagenet-200.zip"),
         ("imagenet", "ImageNet needs .*imagenet/val; put the folders"),
     ],

@@ -1,6 +1,8 @@
 """Datasets that are published as arrays: scikit-learn's digits, and those that torchvision downloads, checks and decodes."""
 
-from functools import cache
+import hashlib
+from collections.abc import Iterator
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import torch
 from torch import Tensor
 
 from classwise.errors import UserError
+from classwise.images.kept import Making, kept
 from classwise.images.labelled import Images
 from classwise.images.splitting import fold, held_out
 from classwise.places import images_folder
@@ -15,6 +18,18 @@ from classwise.places import images_folder
 _DIGITS = tuple(str(digit) for digit in range(10))
 # In the order of the labels; torchvision takes them from a file that it does not check.
 _STL10 = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
+
+# The files of each dataset that torchvision reads, in its folder of images.
+_FILES = {
+    "MNIST": ("MNIST/raw/*-ubyte",),
+    "FashionMNIST": ("FashionMNIST/raw/*-ubyte",),
+    "SVHN": ("train_32x32.mat", "test_32x32.mat"),
+    "CIFAR10": ("cifar-10-batches-py/*",),
+    "CIFAR100": ("cifar-100-python/*",),
+    "STL10": ("stl10_binary/*",),
+}
+# How many images are written to the disk at a time.
+_CHUNK = 10_000
 
 
 @cache
@@ -50,6 +65,14 @@ def _published(name: str) -> list[tuple[str, str | None]]:
     return [(f"{cls.base_folder}/{file}", md5) for file, md5 in (*cls.train_list, *cls.test_list) if "unlabeled" not in file]
 
 
+def _cause(error: BaseException) -> str:
+    """Return the first line of what began a chain of errors: torchvision's own says no more than which file it is."""
+    while (deeper := error.__cause__ or error.__context__) is not None:
+        error = deeper
+    said = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
 def _trouble(name: str, root: Path, files: str, error: Exception) -> UserError:
     """Return what is wrong with a dataset that torchvision could neither read nor download."""
     from torchvision.datasets.utils import check_integrity
@@ -58,41 +81,61 @@ def _trouble(name: str, root: Path, files: str, error: Exception) -> UserError:
     there = [file for file, _ in published if (root / file).exists()]
     if not there:
         return UserError(
-            f"{name} is not in {root} and cannot be downloaded ({type(error).__name__}); put {files} there, "
+            f"{name} is not in {root} and cannot be downloaded ({_cause(error)}); put {files} there, "
             "or set CLASSWISE_IMAGES to the folder that has it"
         )
     missing = [f"{file} is missing" for file, _ in published if file not in there]
     other = [file for file, md5 in published if file in there and md5 and not check_integrity(str(root / file), md5)]
     changed = [f"{file} has another md5 than published" for file in other]
-    what = ", ".join([*missing, *changed]) or f"a file cannot be read ({error})"
+    what = ", ".join([*missing, *changed]) or "a file cannot be read"
     return UserError(
-        f"{name} in {root} is incomplete or damaged and cannot be downloaded anew ({type(error).__name__}): {what}; "
+        f"{name} in {root} is incomplete or damaged and cannot be downloaded anew ({_cause(error)}): {what}; "
         f"put {files} there again"
     )
+
+
+def _key(name: str, root: Path) -> str:
+    """Return what changes when any file of a dataset does; "" where there is none. torchvision takes seconds to import."""
+    told = [(file.relative_to(root), file.stat()) for pattern in _FILES[name] for file in sorted(root.glob(pattern))]
+    said = "".join(f"{file} {one.st_size} {one.st_mtime_ns}\n" for file, one in told)
+    return hashlib.sha256(said.encode()).hexdigest()[:12] if told else ""
+
+
+def _decoded(name: str, part: str, root: Path, files: str, *, named: bool) -> Making:
+    """Return a part of a dataset as torchvision downloads, checks and decodes it, with its labels and classes."""
+    from torchvision import datasets
+
+    try:
+        whole = getattr(datasets, name)(root, download=True, **({"split": part} if named else {"train": part == "train"}))
+    except Exception as error:  # of the network, of the disk, of a file that is cut short
+        raise _trouble(name, root, files, error) from error
+    pixels = np.asarray(whole.data)
+    if pixels.ndim == 3:
+        pixels = pixels[:, None]
+    elif name.startswith("CIFAR"):
+        pixels = pixels.transpose(0, 3, 1, 2)
+    labels = np.asarray(whole.labels if named else whole.targets).astype(np.int64).tolist()
+    classes = [str(one).split(" - ")[0] for one in getattr(whole, "classes", ())]
+
+    def parts(_: Making) -> Iterator[np.ndarray]:
+        yield from (pixels[start : start + _CHUNK] for start in range(0, len(pixels), _CHUNK))
+
+    return Making(pixels.shape, parts, {"labels": labels, "classes": classes})
 
 
 def _torchvision(name: str, split: str, seed: int, files: str, classes: tuple[str, ...] = (), *, named: bool = False) -> Images:
     """Return a split of a dataset that torchvision downloads and checks; `valid` is drawn from `train`, by class and seed.
 
     files: what it lies in, for the error. classes: the names of its classes where torchvision tells none. named: whether it takes
-    the name of a split rather than `train`.
+    the name of a split rather than `train`. What was checked and decoded once is kept as long as the files are the same.
     """
-    from torchvision import datasets
-
-    root = images_folder()
-    part = {"split": "test" if split == "test" else "train"} if named else {"train": split != "test"}
-    try:
-        whole = getattr(datasets, name)(root, download=True, **part)
-    except Exception as error:  # of the network, of the disk, of a file that is cut short
-        raise _trouble(name, root, files, error) from error
-    pixels = torch.as_tensor(np.ascontiguousarray(whole.data))
-    if pixels.ndim == 3:
-        pixels = pixels[:, None]
-    elif name.startswith("CIFAR"):
-        pixels = pixels.permute(0, 3, 1, 2)
-    labels = torch.as_tensor(np.asarray(whole.labels if named else whole.targets).astype(np.int64))
-    told = classes or tuple(str(one).split(" - ")[0] for one in whole.classes)
-    found = Images(pixels.contiguous(), labels, torch.arange(len(labels)), told)
+    root, part = images_folder(), "test" if split == "test" else "train"
+    make = partial(_decoded, name, part, root, files, named=named)
+    if not _key(name, root):
+        make()  # downloads
+    pixels, _, told = kept(root, f"{name}.{part}", _key(name, root), make)
+    labels = torch.tensor(told["labels"])
+    found = Images(torch.from_numpy(pixels), labels, torch.arange(len(labels)), classes or tuple(told["classes"]))
     if split == "test":
         return found
     valid = held_out(labels, seed)

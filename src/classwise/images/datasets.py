@@ -13,6 +13,7 @@ from classwise.errors import UserError, unknown
 from classwise.images import arrays, folders
 from classwise.images.labelled import SPLITS, Images
 from classwise.options import suits
+from classwise.places import own_images
 
 Reader = Callable[[str, int], Images]
 # Datasets whose name may go on with a path and options: folder:signs?size=64, tiny-imagenet:tiny20, imagenet?size=128.
@@ -54,6 +55,8 @@ def reader(dataset: str) -> Reader:
         return DATASETS[dataset]
     name, _, asked = dataset.partition("?")
     kind, _, path = name.partition(":")
+    if kind in DATASETS and kind not in FAMILIES:
+        raise UserError(f"dataset {dataset!r}: {kind} takes no path or options, {', '.join(FAMILIES)} do; write {kind!r}")
     if kind not in FAMILIES:
         raise unknown("dataset", dataset, [*DATASETS, "folder:PATH"])
     if kind == "folder" and not path:
@@ -81,10 +84,11 @@ def _value(option: str, value: str, hint: Any) -> object:
 
 
 def absolute(dataset: str) -> str:
-    """Return a dataset's name with the path in it, if any, made absolute, so that it means the same from any folder."""
+    """Return a dataset's name with the path in it, if there is one, made absolute, so that it means the same from any folder."""
     name, mark, asked = dataset.partition("?")
     kind, colon, path = name.partition(":")
-    return f"{kind}:{folders.place(path).resolve()}{mark}{asked}" if colon and kind in FAMILIES else dataset
+    there = colon and kind in FAMILIES and own_images(path).is_dir()
+    return f"{kind}:{own_images(path).resolve()}{mark}{asked}" if there else dataset
 
 
 def load(dataset: str, split: str, seed: int = 0, device: torch.device | str = "cpu") -> Images:

@@ -11,19 +11,12 @@ from classwise.images import trees
 from classwise.images.labelled import Images
 from classwise.images.splitting import fold, held_out
 from classwise.images.trees import Size, Tree
-from classwise.places import images_folder
+from classwise.places import images_folder, own_images
 
 # Files that name classes which are numbers of WordNet, as Tiny-ImageNet and ImageNet bring them.
 _NAMES = ("classes.txt", "words.txt", "LOC_synset_mapping.txt")
 # The subfolders of each split, the first that is there.
 _PARTS = {"train": ("train",), "valid": ("valid",), "test": ("test", "val")}
-
-
-def place(path: str) -> Path:
-    """Return the folder that a dataset's name gives: in CLASSWISE_IMAGES, else from the current folder."""
-    given = Path(path).expanduser()
-    inside = images_folder() / given
-    return next((found for found in (inside, given) if found.is_dir()), inside)
 
 
 def _shape(size: str | None, channels: int | None) -> Size:
@@ -91,11 +84,11 @@ def folder(
     square, "48x64" stretches to height x width; None where all images agree. channels: 1 or 3; None for grey if all images are.
     Transparency is left out; sixteen bits become eight. skip_bad: leave out files that cannot be read.
     """
-    root, form = place(path), _shape(size, channels)
+    root, form = own_images(path), _shape(size, channels)
     if not root.is_dir():
-        raise UserError(
-            f"there is no folder {root}; expected one with train/ and test/, or with a folder of images for each class"
-        )
+        where = "" if Path(path).is_absolute() else f", neither in {Path.cwd()} nor in {images_folder()}"
+        expected = "expected one with train/ and test/, or with a folder of images for each class"
+        raise UserError(f"there is no folder {path}{where}; {expected}")
     parts = {name: _part(root, name) for name in _PARTS}
     if parts["train"] is None and parts["test"] is None:
         pixels, index = trees.pixels(found := trees.tree(root), form, skip_bad=skip_bad)
@@ -169,7 +162,7 @@ def tiny_imagenet(split: str, seed: int, *, path: str = "tiny-imagenet-200", ski
     classes only. Classes are named by its words.txt or classes.txt. The seed decides which 2 % of the training images validate.
     """
     advice = "unpack tiny-imagenet-200.zip (cs231n.stanford.edu) into CLASSWISE_IMAGES, or write tiny-imagenet:FOLDER"
-    root = place(path)
+    root = own_images(path)
     return _cut(lambda name: _wordnet(root, "Tiny-ImageNet", name, advice), Size(64, 64, 64, 3), split, seed, skip_bad=skip_bad)
 
 
@@ -181,6 +174,6 @@ def imagenet(split: str, seed: int, *, path: str = "imagenet", size: int = 224, 
     sizes of fast adversarial training (Wong 2020). Decoded once and mapped from the disk; training images are copied to memory.
     """
     advice = "put the folders of the ILSVRC 2012 archives there, one for each class, or write imagenet:FOLDER"
-    root = place(path)
+    root = own_images(path)
     form = Size(size, size, round(size * 256 / 224), 3)
     return _cut(lambda name: _wordnet(root, "ImageNet", name, advice), form, split, seed, skip_bad=skip_bad)

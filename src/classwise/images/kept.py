@@ -2,8 +2,9 @@
 
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from filelock import FileLock
@@ -13,14 +14,23 @@ LARGE = 1 << 30
 FOLDER = ".classwise"
 
 
+# An array, the places of images in it that could not be read with what was wrong, and what else is told of it.
+Kept = tuple[np.ndarray, dict[int, str], Mapping[str, Any]]
+
+
 class Making:
-    """How an array of decoded images is made: its shape, and its rows part by part.
+    """How an array of decoded images is made: its shape, its rows part by part, and plain values that are `told` beside it.
 
     `bad` collects the places of images that could not be read, each with what was wrong, while `parts` yields.
     """
 
-    def __init__(self, shape: tuple[int, ...], parts: Callable[["Making"], Iterator[np.ndarray]]) -> None:
-        self.shape = shape
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        parts: Callable[["Making"], Iterator[np.ndarray]],
+        told: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.shape, self.told = shape, dict(told or {})
         self.bad: dict[int, str] = {}
         self._parts = parts
 
@@ -30,8 +40,8 @@ class Making:
         yield from self._parts(self)
 
 
-def kept(home: Path, name: str, key: str, make: Callable[[], Making]) -> tuple[np.ndarray, dict[int, str]]:
-    """Return a uint8 array of decoded images (n, channels, height, width) and which of them could not be read, and why.
+def kept(home: Path, name: str, key: str, make: Callable[[], Making]) -> Kept:
+    """Return a uint8 array of decoded images (n, channels, height, width), which could not be read and why, and what is told.
 
     It lies in `home`/.classwise as `name`.`key`.npy, and is made where it does not. One of another key is stale and is removed;
     one that is cut short or has another checksum is made again. Where nothing can be written it is made in memory. Arrays of more
@@ -60,7 +70,7 @@ def _told(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _read(path: Path) -> tuple[np.ndarray, dict[int, str]] | None:
+def _read(path: Path) -> Kept | None:
     try:
         told = json.loads(_told(path).read_text())
         large = path.stat().st_size > LARGE
@@ -68,7 +78,7 @@ def _read(path: Path) -> tuple[np.ndarray, dict[int, str]] | None:
         pixels = np.load(path, mmap_mode="c" if large else None, allow_pickle=False)
         if pixels.dtype != np.uint8 or (not large and zlib.crc32(pixels) != told["crc32"]):
             return None
-        return pixels, {int(place): str(reason) for place, reason in told["bad"].items()}
+        return pixels, {int(place): str(reason) for place, reason in told["bad"].items()}, told.get("told", {})
     except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError):
         return None
 
@@ -86,15 +96,15 @@ def _write(path: Path, making: Making) -> None:
                 file.write(content)
         _told(path).unlink(missing_ok=True)
         partial.replace(path)
-        partial.write_text(json.dumps({"crc32": crc, "bad": making.bad}))
+        partial.write_text(json.dumps({"crc32": crc, "bad": making.bad, "told": making.told}))
         partial.replace(_told(path))
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _in_memory(making: Making) -> tuple[np.ndarray, dict[int, str]]:
+def _in_memory(making: Making) -> Kept:
     pixels, done = np.empty(making.shape, np.uint8), 0
     for rows in making.parts():
         pixels[done : done + len(rows)] = rows
         done += len(rows)
-    return pixels, making.bad
+    return pixels, making.bad, making.told

@@ -98,7 +98,7 @@ def pixels(of: Tree, size: Size, *, skip_bad: bool = False) -> tuple[Tensor, Ten
     A UserError names and counts files that cannot be read, unless `skip_bad` leaves them out.
     """
     # Beside the tree rather than in it, where others would take the folder for a class.
-    array, bad = kept(of.root.parent, f"{of.root.name}.{size.name}", _key(of), partial(_making, of, size))
+    array, bad, _ = kept(of.root.parent, f"{of.root.name}.{size.name}", _key(of), partial(_making, of, size))
     places = torch.arange(len(array))
     if not bad:
         return torch.from_numpy(array), places
@@ -106,7 +106,9 @@ def pixels(of: Tree, size: Size, *, skip_bad: bool = False) -> tuple[Tensor, Ten
         first = "; ".join(f"{of.files[place].relative_to(of.root)} ({reason})" for place, reason in list(bad.items())[:3])
         more = ", ..." if len(bad) > 3 else ""
         counted = f"{len(bad)} of {len(array)} image files in {of.root} cannot be read"
-        raise UserError(f"{counted}: {first}{more}; mend them, or skip them with ?skip-bad=1 after the dataset's name")
+        raise UserError(
+            f"{counted}: {first}{more}; mend them, or skip them: ?skip-bad=1 after the dataset's name, --skip-bad of an audit"
+        )
     good = torch.ones(len(array), dtype=torch.bool)
     good[list(bad)] = False
     return torch.from_numpy(array)[good], places[good]
