@@ -167,6 +167,47 @@ def test_a_class_that_is_never_right_is_not_surely_so():
     assert high == pytest.approx(intervals.wilson(count).sel(label="1", bound="high").item())
 
 
+def right_of(right, total):
+    """Counts of three classes: so many right of so many, the others taken for the next class."""
+    table = np.zeros((3, 3), int)
+    table[range(3), range(3)], table[range(3), [1, 2, 0]] = right, np.subtract(total, right)
+    return xr.DataArray(table, dims=("label", "predicted"), coords={"label": list("abc"), "predicted": list("abc")})
+
+
+def test_a_share_of_images_has_one_interval_whoever_asks():
+    count = right_of([3, 8, 9], 10)
+    expected = [100 * end for end in proportion_confint(20, 30, method="wilson")]
+    assert intervals.bootstrap(count, metrics.overall).values[[0, 2]] == pytest.approx(expected)
+    assert intervals.totals({"one": count}, "network").loc["one", ["low", "high"]].tolist() == pytest.approx(expected)
+    one = intervals.bootstrap(count.expand_dims(seed=[0]), metrics.overall, over=["seed"])
+    assert one.values[[0, 2]] == pytest.approx(expected)
+    assert [float(end) for end in intervals.proportion(20, 30)] == pytest.approx(expected)
+    assert [float(end) for end in intervals.proportion(0, 0)] == [0, 100]
+
+
+@pytest.mark.parametrize("right", [[0, 0, 0], [20, 20, 20], [0, 20, 20]])
+@pytest.mark.parametrize("name", ["overall", "worst", "mcd", "cv"])
+def test_where_nothing_varies_nothing_is_certain(right, name):
+    low, value, high = intervals.bootstrap(right_of(right, 20), metrics.MEASURES[name], draws=400).values
+    assert low <= value <= high
+    assert high - low > 5
+    fewer = intervals.bootstrap(right_of([one // 4 for one in right], 5), metrics.MEASURES[name], draws=400).values
+    assert fewer[2] - fewer[0] > high - low
+    bottom, top = {"cv": (0, 2500)}.get(name, (0, 100))
+    assert bottom <= low
+    assert high <= top
+
+
+def test_where_something_varies_the_interval_is_that_of_the_bootstrap():
+    count, varies = right_of([5, 12, 20], 20), xr.concat([right_of([5, 12, 20], 20), right_of([20] * 3, 20)], "attack")
+    drawn = metrics.mcd(intervals.resample(count))
+    value = float(metrics.mcd(count))
+    expected = [max(value - drawn.quantile(end).item() + value, 0) for end in (0.975, 0.025)]
+    assert intervals.bootstrap(count, metrics.mcd).values[[0, 2]] == pytest.approx(np.clip(expected, 0, 100))
+    both = intervals.bootstrap(varies, metrics.mcd)
+    assert float(both.isel(attack=1).sel(bound="high")) > 0
+
+
 def test_mcnemar_is_the_sign_test_on_the_images_that_differ():
     one = results.mock("outcomes 1", per_class=4)
     other = one.copy(deep=True)

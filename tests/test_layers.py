@@ -15,7 +15,19 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 SHARED = ["errors", "options", "places"]
 TORCH_HALF = ["backgrounds", "images", "models", "balls", "attacks", "folding", "outcomes", "representation", "defences"]
 TORCH_HALF += ["training"]
-LABEL_HALF = ["spec", "audits", "results", "metrics", "answers", "intervals", "homing", "published", "claims", "benches"]
+LABEL_HALF = [
+    "spec",
+    "audits",
+    "results",
+    "metrics",
+    "answers",
+    "resampling",
+    "intervals",
+    "homing",
+    "published",
+    "claims",
+    "benches",
+]
 LABEL_HALF += ["scales", "variants", "study", "charts", "panels", "grids", "tallies", "explore", "following", "figures"]
 LABEL_HALF += ["ledger", "radii", "report"]
 ABOVE = ["run", "notebooks", "book", "__main__"]

@@ -6,9 +6,9 @@ under the same attack.
 
 import pandas as pd
 import xarray as xr
-from statsmodels.stats.proportion import proportion_confint
 
 from classwise.errors import UserError
+from classwise.intervals import proportion
 from classwise.metrics import accuracy, counts
 
 
@@ -85,12 +85,12 @@ def comparison(whole: xr.Dataset, without: xr.Dataset, again: xr.Dataset) -> pd.
         "without another class": (right / other * total if other else float("nan"), total),
         "same classes, other luck": (float(freed(whole, again).sum()), float(asked(whole, again).sum())),
     }
-    bounds = [proportion_confint(good, max(number, 1), method="wilson") for good, number in rows.values()]
+    bounds = [proportion(good, number) for good, number in rows.values()]
     return pd.DataFrame(
         {
             "share": [100 * good / number if number else float("nan") for good, number in rows.values()],
-            "low": [100 * low for low, _ in bounds],
-            "high": [100 * high for _, high in bounds],
+            "low": [float(low) for low, _ in bounds],
+            "high": [float(high) for _, high in bounds],
             "images": [int(number) for _, number in rows.values()],
         },
         index=pd.Index(list(rows), name="trained"),

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import ArrayLike
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from classwise.errors import UserError
 from classwise.metrics import (
     Measure,
     accuracy,
@@ -25,6 +25,7 @@ from classwise.metrics import (
     within,
     worst,
 )
+from classwise.resampling import deal, resample
 
 # Where a measure cannot lie outside, its interval does not either.
 _RANGES = {
@@ -42,11 +43,22 @@ def wilson(count: xr.DataArray, level: float = 0.95, *, together: bool = False) 
 
     `together` makes the intervals hold for all classes at once with the stated level (Bonferroni). Wilson 1927.
     """
-    alpha = (1 - level) / (count.sizes["label"] if together else 1)
     right, total = correct(count), images(count)
-    low, high = proportion_confint(right.values, np.maximum(total.values, 1), alpha=alpha, method="wilson")
-    both = xr.concat([right.copy(data=100 * np.asarray(low)), right.copy(data=100 * np.asarray(high))], dim="bound")
-    return both.assign_coords(bound=["low", "high"]).where(total > 0).rename("interval")
+    return _bounds(right, total, 1 - (1 - level) / (count.sizes["label"] if together else 1))
+
+
+def _bounds(right: xr.DataArray, total: xr.DataArray, level: float) -> xr.DataArray:
+    ends = [right.copy(data=end) for end in proportion(right.values, total.values, level)]
+    return xr.concat(ends, dim="bound").assign_coords(bound=["low", "high"]).where(total > 0).rename("interval")
+
+
+def proportion(right: ArrayLike, total: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of Wilson's interval of `right` among `total`, in percent: 0 and 100 where there is nothing to count."""
+    low, high = proportion_confint(np.asarray(right), np.maximum(total, 1), alpha=1 - level, method="wilson")
+    there = np.asarray(total) > 0
+    # All right is up to 100 and none down to 0, whatever the rounding.
+    low = np.where(there & (np.asarray(right) > 0), 100 * np.asarray(low), 0.0)
+    return low, np.where(there & (np.asarray(right) < total), 100 * np.asarray(high), 100.0)
 
 
 def shares(count: Mapping[str, xr.DataArray], along: str) -> pd.DataFrame:
@@ -59,9 +71,8 @@ def shares(count: Mapping[str, xr.DataArray], along: str) -> pd.DataFrame:
         for name in counted[along].values:
             one = counted.sel({along: name})
             right, total = int(correct(one).sum()), int(images(one).sum())
-            low, high = proportion_confint(right, max(total, 1), method="wilson")
             share = 100 * right / total if total else float("nan")
-            rows.append((str(name), group, share, 100 * low, 100 * high, total))
+            rows.append((str(name), group, share, *map(float, proportion(right, total)), total))
     columns = [along, "images of", "share", "low", "high", "images"]
     return pd.DataFrame(rows, columns=columns).set_index(along)
 
@@ -91,32 +102,6 @@ def standing(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
     return (above.astype(float) - below.astype(float)).where(images(count) > 0).rename("standing")
 
 
-def resample(count: xr.DataArray, over: Sequence[str] = (), draws: int = 2000, seed: int = 0) -> xr.DataArray:
-    """Return counts of resampled images along a new dimension `draw`.
-
-    The images of each class are drawn with replacement, as many as there are: for counts, a multinomial draw from each row.
-    `over` names dimensions (such as "seed") whose members are first drawn with replacement and then summed: images clustered
-    in them are drawn cluster by cluster.
-    """
-    rng = np.random.default_rng(seed)
-    for dim in over:
-        if dim not in count.dims:
-            raise UserError(f"cannot resample over {dim!r}: the counts have the dimensions {', '.join(map(str, count.dims))}")
-    rest = [dim for dim in count.dims if dim not in (*over, "label", "predicted")]
-    ordered = count.transpose(*rest, *over, "label", "predicted")
-    values = ordered.values.reshape(*[count.sizes[dim] for dim in rest], -1, *ordered.shape[-2:]).astype(np.int64)
-    clusters = values.shape[-3]
-    chosen = rng.integers(clusters, size=(draws, clusters)) if clusters > 1 else np.zeros((draws, 1), dtype=int)
-    total = values.sum(-1)
-    full = total[..., None] > 0
-    chance = np.divide(values, total[..., None], out=np.full(values.shape, 1 / values.shape[-1]), where=full)
-    drawn = np.empty((draws, *values.shape[:-3], *values.shape[-2:]), dtype=np.int64)
-    for draw, members in enumerate(chosen):
-        drawn[draw] = rng.multinomial(total[..., members, :], chance[..., members, :, :]).sum(-3)
-    coords = {dim: count[dim] for dim in (*rest, "label", "predicted") if dim in count.coords}
-    return xr.DataArray(drawn, dims=("draw", *rest, "label", "predicted"), coords=coords, name="count")
-
-
 def bootstrap(
     count: xr.DataArray,
     measure: Measure,
@@ -131,37 +116,53 @@ def bootstrap(
     basic (reverse percentile) interval is taken: the smallest class and the spread of classes are biased by sampling, and a
     percentile interval would add that bias a second time (Davison and Hinkley 1997, 5.2). Where the seeds do not differ,
     resampling both seeds and images is cautious: the interval is wider than it need be.
+
+    A proportion has Wilson's interval: "overall" of a single cluster that one alone; over several clusters, and for the worst
+    class, the wider end of either. Where no draw differs from any other, since every class is always right or never, the interval
+    reaches as far as the measure would if one more image of each class had been answered right and one wrong.
     """
     pooled = count.sum(list(over))
     value = measure(pooled)
-    # What the estimator aims at in the world of the bootstrap: the resampled counts come from the observed rates.
-    aim = cv(pooled) if measure is cv_unbiased else value
-    drawn = measure(resample(count, over, draws, seed))
-    tail = (1 - level) / 2
-    off = (drawn - aim).quantile([tail, 1 - tail], dim="draw").drop_vars("quantile")
-    low, high = value - off.isel(quantile=1), value - off.isel(quantile=0)
-    if measure is worst:
-        # A class that is never (or always) right does not vary when it is resampled; its Wilson interval does.
-        bounds = wilson(pooled, level).isel(label=accuracy(pooled).fillna(0).argmin("label")).drop_vars("label")
-        low = xr.ufuncs.minimum(low, bounds.sel(bound="low", drop=True))
-        high = xr.ufuncs.maximum(high, bounds.sel(bound="high", drop=True))
     bottom, top = _RANGES.get(str(value.name), (-np.inf, np.inf))
+    one = all(count.sizes[dim] == 1 for dim in over if dim in count.dims)
+    ends = None if measure is overall and one else _basic(count, measure, value, over, level, draws, seed)
+    sure = _sure(measure, pooled, level)
+    low, high = (_wider(name, ends, sure) for name in ("low", "high"))
     parts = [low.clip(bottom, top), value, high.clip(bottom, top)]
     return xr.concat(parts, dim="bound").assign_coords(bound=["low", "value", "high"]).rename(value.name)
 
 
-def deal(count: xr.DataArray, draws: int, seed: int) -> xr.DataArray:
-    """Return misclassified confusions whose rows are shuffled off the diagonal, along a new dimension `draw`.
+def _basic(
+    count: xr.DataArray, measure: Measure, value: xr.DataArray, over: Sequence[str], level: float, draws: int, seed: int
+) -> xr.DataArray:
+    """Return the ends of the basic interval, of a looser one where nothing varies."""
+    # What the estimator aims at in the world of the bootstrap: the resampled counts come from the observed rates.
+    aim = cv(count.sum(list(over))) if measure is cv_unbiased else value
+    drawn, tails = measure(resample(count, over, draws, seed)), [(1 - level) / 2, (1 + level) / 2]
+    ends = (value - (drawn - aim).quantile(tails[::-1], dim="draw")).drop_vars("quantile").rename(quantile="bound")
+    ends = ends.assign_coords(bound=["low", "high"])
+    still = (drawn == drawn.isel(draw=0)).all("draw")
+    if not bool(still.any()):
+        return ends
+    loose = measure(resample(count, over, draws, seed, loose=True)).quantile(tails, dim="draw").drop_vars("quantile")
+    loose = loose.rename(quantile="bound").assign_coords(bound=["low", "high"])
+    reached = xr.concat([xr.ufuncs.minimum(loose.isel(bound=0), value), xr.ufuncs.maximum(loose.isel(bound=1), value)], "bound")
+    return ends.where(~still, reached)
 
-    Each class keeps how often it is mistaken and how unequally; only the partners are made random.
-    """
-    mixed = misclassified(count).transpose("label", "predicted")
-    size, rng = mixed.sizes["label"], np.random.default_rng(seed)
-    off = ~np.eye(size, dtype=bool)
-    rows = mixed.values[off].reshape(size, size - 1)
-    dealt = np.zeros((draws, size, size))
-    dealt[:, off] = rng.permuted(np.broadcast_to(rows, (draws, size, size - 1)), axis=2).reshape(draws, -1)
-    return xr.DataArray(dealt, dims=("draw", "label", "predicted"), coords=mixed.coords)
+
+def _sure(measure: Measure, pooled: xr.DataArray, level: float) -> xr.DataArray | None:
+    """Return Wilson's interval where a measure is a proportion: of all images, or of those of the worst class."""
+    if measure is overall:
+        return _bounds(correct(pooled).sum("label"), images(pooled).sum("label"), level)
+    if measure is worst:
+        return wilson(pooled, level).isel(label=accuracy(pooled).fillna(0).argmin("label")).drop_vars("label")
+    return None
+
+
+def _wider(name: str, *ends: xr.DataArray | None) -> xr.DataArray:
+    """Return the lowest "low", or the highest "high", of intervals."""
+    there = xr.concat([one.sel(bound=name, drop=True) for one in ends if one is not None], "of")
+    return there.min("of") if name == "low" else there.max("of")
 
 
 def symmetry_test(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> float:

@@ -10,9 +10,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 import xarray as xr
-from statsmodels.stats.proportion import proportion_confint
 
-from classwise import charts, explore, metrics
+from classwise import charts, explore, intervals, metrics
 from classwise.explore import Choice, Show
 
 
@@ -44,8 +43,8 @@ def rows(count: xr.DataArray) -> pd.DataFrame:
     table = count.rename("count").to_dataframe()[["eps", "count"]].reset_index()
     table["images"] = table.groupby(["radius", "label"])["count"].transform("sum")
     table = table[(table["images"] > 0) & ((table["count"] > 0) | (table["label"] == table["predicted"]))]
-    low, high = proportion_confint(table["count"], table["images"], method="wilson")
-    return table.assign(share=100 * table["count"] / table["images"], low=100 * low, high=100 * high)
+    low, high = intervals.proportion(table["count"], table["images"])
+    return table.assign(share=100 * table["count"] / table["images"], low=low, high=high)
 
 
 def _axis(count: xr.DataArray) -> alt.X:
