@@ -253,7 +253,7 @@ def test_a_run_that_fails_stops_no_other(data, small, tmp_path):
     failed = recording.record(items, tmp_path / "out", Budget(300, time.monotonic()), say=lines.append)
     assert len(failed) == 1
     assert "became nan" in failed[0]
-    assert archive.contents(tmp_path / "out") == [(archive.where(small), frozenset(one.name for one in item(small).evaluations))]
+    assert archive.contents(tmp_path / "out") == [(store.where(small), frozenset(one.name for one in item(small).evaluations))]
 
 
 # Archives.
@@ -290,9 +290,9 @@ def snapshot(folder):
 
 def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_nothing(data, small, packed):
     new, same = archive.unpack(packed)
-    assert (new, same) == ([archive.where(small)], [])
+    assert (new, same) == ([store.where(small)], [])
     before = snapshot(data)
-    assert archive.unpack(packed) == ([], [archive.where(small)])
+    assert archive.unpack(packed) == ([], [store.where(small)])
     assert snapshot(data) == before
     assert pool.missing([(small, ASKED)]) == []
     assert not list((data / "recorded").glob(".import-*"))
@@ -355,7 +355,7 @@ def refused(data, path, says):
 
 
 def test_a_damaged_archive_is_refused_by_name(data, small, packed, tmp_path):
-    name = f"{archive.where(small)}/history.nc"
+    name = f"{store.where(small)}/history.nc"
     flipped = changed(packed, tmp_path / "flipped.tar", lambda files: files | {name: files[name][:-1] + b"?"})
     refused(data, flipped, "flipped.tar is damaged: the sum of .*history.nc")
     cut = tmp_path / "cut.tar"
@@ -368,14 +368,14 @@ def test_a_damaged_archive_is_refused_by_name(data, small, packed, tmp_path):
 
 
 def test_what_is_no_result_is_refused_even_with_right_sums(data, small, packed, tmp_path):
-    name = f"{archive.where(small)}/history.nc"
+    name = f"{store.where(small)}/history.nc"
     foreign = changed(packed, tmp_path / "foreign.tar", lambda files: summed(files | {name: b"nothing"}))
     refused(data, foreign, "foreign.tar is refused: .*truncated or not a netCDF file")
     outcome = next(one for one in _names(packed) if "pgd-10" in one)
     other = next(one for one in _names(packed) if "clean" in one)
     swapped = changed(packed, tmp_path / "swapped.tar", lambda files: summed(files | {outcome: files[other]}))
     refused(data, swapped, "swapped.tar is refused: .* answers clean-")
-    spec = f"{archive.where(small)}/spec.json"
+    spec = f"{store.where(small)}/spec.json"
     text = replace(small, seed=3).json().encode()
     another = changed(packed, tmp_path / "another.tar", lambda files: summed(files | {spec: text}))
     refused(data, another, "another.tar is refused: .*its spec is that of")
@@ -409,7 +409,7 @@ def test_names_that_lead_elsewhere_are_refused(data, packed, tmp_path, name):
 
 
 def test_links_are_not_followed(data, small, packed, tmp_path):
-    path, name = tmp_path / "linked.tar", f"{archive.where(small)}/history.nc"
+    path, name = tmp_path / "linked.tar", f"{store.where(small)}/history.nc"
     buffer = io.BytesIO()
     with tarfile.open(packed) as old, tarfile.open(fileobj=buffer, mode="w") as tar:
         for member in old:
@@ -440,8 +440,8 @@ def test_another_training_of_a_recorded_run_replaces_it_only_whole(data, small, 
     shutil.rmtree(data / "runs")
     archive.unpack(first)
     refused(data, less, "not all that is recorded there; remove that folder")
-    assert archive.unpack(whole) == ([archive.where(small)], [])
-    assert archive.unpack(whole) == ([], [archive.where(small)])
+    assert archive.unpack(whole) == ([store.where(small)], [])
+    assert archive.unpack(whole) == ([], [store.where(small)])
 
 
 def test_more_answers_of_the_same_network_are_added(data, small, tmp_path):
@@ -450,8 +450,8 @@ def test_more_answers_of_the_same_network_are_added(data, small, tmp_path):
     more = archive.pack([(small, item(small).evaluations)], tmp_path / "b")
     shutil.rmtree(data / "runs")
     archive.unpack(less)
-    assert archive.unpack(more) == ([archive.where(small)], [])
-    assert archive.unpack(less) == ([], [archive.where(small)])
+    assert archive.unpack(more) == ([store.where(small)], [])
+    assert archive.unpack(less) == ([], [store.where(small)])
     assert store.complete(store.recorded(small), item(small).evaluations)
 
 
@@ -484,7 +484,7 @@ def test_calls_cut_short_and_killed_record_what_an_unbroken_run_finds(data, file
     items = agenda.read(file)
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "there"))
     filed = [name for path in archives for name in archive.unpack(path)[0]]
-    assert sorted(filed) == sorted(archive.where(one.spec) for one in items)
+    assert sorted(filed) == sorted(store.where(one.spec) for one in items)
     recorded = {one.title: [store.find(one.spec, asked) for asked in (None, *one.evaluations)] for one in items}
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "whole"))
     pool.ensure([(one.spec, one.evaluations) for one in items], workers=1)

@@ -30,11 +30,6 @@ _FILE = re.compile(r"spec\.json|history\.nc|(?:outcomes|examples|courses)/[A-Za-
 _LARGEST = 1 << 30
 
 
-def where(spec: Spec) -> str:
-    """Return the name of a run in an archive: its folder under data/recorded/."""
-    return store.where(spec)
-
-
 def _sum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
@@ -80,8 +75,8 @@ def pack(
         if weights and store.weights(spec) is not None:
             content[HALF] = _half(store.weights_file(own))
         sums = {name: _sum(value) for name, value in sorted(content.items())}
-        told[where(spec)] = {"id": spec.id, "evaluations": sorted(one.name for one in evaluations), "files": sums}
-        files |= {f"{where(spec)}/{name}": value for name, value in content.items()}
+        told[store.where(spec)] = {"id": spec.id, "evaluations": sorted(one.name for one in evaluations), "files": sums}
+        files |= {f"{store.where(spec)}/{name}": value for name, value in content.items()}
     if not told:
         return None
     head = {"format": FORMAT, "recipe": RECIPE, "schemas": [store.HISTORY, store.OUTCOMES, *SHOWN.values()], "runs": told}
@@ -179,8 +174,8 @@ def _read(path: Path, run: str, entry: Mapping[str, Any], folder: Path) -> None:
     try:
         text = (folder / "spec.json").read_text()
         spec = Spec.from_json(text)
-        if where(spec) != run or json.loads(text).get("recipe") != RECIPE:
-            raise Damaged(f"its spec is that of {where(spec)}, recipe {json.loads(text).get('recipe')}")
+        if store.where(spec) != run or json.loads(text).get("recipe") != RECIPE:
+            raise Damaged(f"its spec is that of {store.where(spec)}, recipe {json.loads(text).get('recipe')}")
         store.read(folder / "history.nc", store.HISTORY, spec)
         names = sorted(file.stem for file in (folder / "outcomes").glob("*.nc"))
         if names != sorted(entry["evaluations"]):

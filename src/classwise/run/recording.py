@@ -213,7 +213,7 @@ def record(
 def _kept(item: Item, have: Iterable[tuple[str, frozenset[str]]]) -> bool:
     """Return whether a run is recorded, or packed, with all its evaluations."""
     names = {one.name for one in item.evaluations}
-    where = archive.where(item.spec)
+    where = store.where(item.spec)
     packed = any(run == where and names <= evaluations for run, evaluations in have)
     return packed or store.complete(store.recorded(item.spec), item.evaluations)
 
