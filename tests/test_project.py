@@ -9,7 +9,9 @@ import tomllib
 import pytest
 import yaml
 
+from classwise import metrics
 from classwise.places import checkout
+from classwise.run import agenda
 
 ROOT = checkout()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -81,3 +83,33 @@ def test_the_readme_shows_a_small_picture_and_the_two_commands():
 def test_the_readme_links_to_what_exists():
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()):
         assert (ROOT / target).exists(), target
+
+
+def block(kind, holding):
+    """Return the block of code of the README that holds some words."""
+    (found,) = (
+        text for text in re.findall(rf"```{kind}\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL) if holding in text
+    )
+    return found
+
+
+def test_the_queue_that_the_readme_shows_is_one(tmp_path):
+    (tmp_path / "queue.toml").write_text(block("toml", "[[entry]]"))
+    items = agenda.read(tmp_path / "queue.toml")
+    assert [(item.spec.defence, item.spec.epochs, item.spec.dataset) for item in items] == [
+        ("pgd-at", 60, "cifar10"),
+        ("trades", 60, "cifar10"),
+    ]
+    assert {one.options.get("inverse") for one in items[0].evaluations if one.attack == "temperature-pgd-20"} >= {2, 50}
+    agenda.check(items[:1], tmp_path / "queue.toml")
+
+
+def test_the_question_about_fog_that_the_readme_shows_is_answered(data):
+    names = {}
+    exec(block("python", "fog-3"), names)
+    found = names["found"]
+    assert set(found["transform"].values) == {"none", "fog-3"}
+    assert set(found.split.values) == {"test", "valid"}
+    rates = metrics.overall(metrics.counts(found)).squeeze()
+    clear, foggy = (float(rates.sel(transform=name, split="test")) for name in ("none", "fog-3"))
+    assert clear > foggy

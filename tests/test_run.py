@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -717,3 +718,56 @@ def test_a_background_is_painted_before_the_attack():
     assert (white.pixels > plain.pixels).float().mean() > 0.2
     with pytest.raises(UserError, match=r"unknown transform 'white-back' .did you mean 'white-background'"):
         compute.check_evaluation(Evaluation(transform="white-back"), spec)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A run of a folder of images of one's own."""
+    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
+    rng = np.random.default_rng(0)
+    for name in "ab":
+        (tmp_path / "signs" / name).mkdir(parents=True)
+        for number in range(5):
+            Image.fromarray(rng.integers(0, 256, (8, 8), dtype=np.uint8)).save(tmp_path / "signs" / name / f"{number}.png")
+    return Spec(dataset="folder:signs", eps="0.1", width=2, epochs=2, batch=4, defence="standard", probe="fgsm")
+
+
+def test_results_of_a_folder_are_refused_when_its_images_are_others(data, folder, tmp_path):
+    run.outcomes([folder], [Evaluation()])
+    assert len(store.find(folder).attrs["images"]) == 16
+    shutil.copytree(tmp_path / "signs", tmp_path / "again")
+    shutil.rmtree(tmp_path / "signs")
+    shutil.copytree(tmp_path / "again", tmp_path / "signs", copy_function=shutil.copyfile)
+    run.outcomes([folder], [Evaluation()])  # copied files are the same
+    shutil.copy(tmp_path / "signs" / "a" / "0.png", tmp_path / "signs" / "a" / "6.png")
+    for ask in (lambda: run.history([folder]), lambda: run.outcomes([folder], [Evaluation()]), lambda: compute.train(folder)):
+        with pytest.raises(UserError, match=rf"folder:signs holds other images now .*delete {store.place(folder)} to compute"):
+            ask()
+    with pytest.raises(UserError, match="holds other images now"):
+        run.outcomes([folder], [Evaluation(attack="fgsm")])
+    shutil.rmtree(tmp_path / "signs")
+    assert run.history([folder]).sizes["epoch"] == 2  # results can be shown where the images are not
+    assert "images" not in store.provenance(Spec(dataset="digits", eps="0.1"), "cpu", 1)
+
+
+def test_a_training_never_goes_on_with_other_images(data, folder, tmp_path, monkeypatch):
+    own = compute._checkpoint
+    monkeypatch.setattr(compute, "_checkpoint", lambda *given: (own(*given), (_ for _ in ()).throw(KeyboardInterrupt))[1])
+    with pytest.raises(KeyboardInterrupt):
+        compute.train(folder)
+    (tmp_path / "signs" / "a" / "0.png").write_bytes((tmp_path / "signs" / "b" / "0.png").read_bytes() + b" ")
+    with pytest.raises(Damaged, match="cannot be resumed from: folder:signs holds other images now; delete it to train"):
+        compute.train(folder)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"model": "vgg16"}, "vgg16 needs images of 32x32 pixels or more, got 8x8; these models fit: small-cnn"),
+        ({"model": "densenet121", "width": 7}, "densenet121 cannot be 7 channels wide"),
+    ],
+)
+def test_a_model_that_does_not_fit_the_images_is_named_before_anything_runs(data, changed, says):
+    with pytest.raises(UserError, match=says):
+        run.history([Spec(dataset="digits", eps="0.1", **changed)])
+    assert not (data / "runs").exists()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from math import isfinite
+from pathlib import PurePath
 from typing import Any
 
 from classwise.errors import UserError, unknown
@@ -18,8 +20,8 @@ GRID = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1), Fraction(3,
 _CHEAP = {"attack": "apgd-ce", "options": {"steps": 20}}
 # And a look without gradients, to see whether they mislead.
 _BLIND = {"attack": "square", "options": {"queries": 100}}
-# Where things lie on this machine: they decide nothing, and no result carries them.
-_HERE: dict[str, Any] = {"weights": "", "home": "", "out": ""}
+# Where things lie on this machine, and what follows from the rest: they decide nothing, and no result carries them.
+_HERE: dict[str, Any] = {"weights": "", "home": "", "out": "", "reach": None}
 
 
 def multiple(eps: str, times: Fraction) -> str:
@@ -41,8 +43,10 @@ def pixels(text: str) -> tuple[list[float], list[float]] | None:
     except ValueError:
         form = "none, dataset, or mean/std of each channel like 0.49,0.48,0.45/0.25,0.24,0.26"
         raise UserError(f"normalise={text!r} is not understood; write {form}") from None
-    if len(mean) != len(std) or not all(one > 0 for one in std):
+    if len(mean) != len(std) or not all(one > 0 and isfinite(one) for one in std):
         raise UserError(f"normalise={text!r} needs as many standard deviations as means, all above 0")
+    if not all(abs(one) <= 1 for one in mean):
+        raise UserError(f"normalise={text!r} is not of pixels in [0, 1]; divide means and deviations of 0 to 255 by 255")
     return mean, std
 
 
@@ -57,7 +61,7 @@ class Audit(Plain):
     standard deviation, or both as `pixels` reads them; weights that carry their own mean and std are taken at their word.
     attack, eps, norm: the question. per_class: how many images of each class, None for all. batch: images at once.
     weights, home, out: the file, the folder that "module" is imported from and the one that results are put into; "" for what a
-    caller need not know.
+    caller need not know. reach: the L2 radius that covers every image; None where that is not known.
     """
 
     network: str
@@ -77,6 +81,7 @@ class Audit(Plain):
     weights: str = ""
     home: str = ""
     out: str = ""
+    reach: float | None = None
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
@@ -108,6 +113,15 @@ class Audit(Plain):
         return f"{self.network}-{self.id}"
 
     @property
+    def title(self) -> str:
+        """What the dataset is called in a sentence: a folder by its own name, without what an audit adds to it."""
+        name, _, asked = self.dataset.partition("?")
+        kind, colon, path = name.partition(":")
+        kept = "&".join(one for one in asked.split("&") if one and one not in ("whole=1", "skip-bad=1"))
+        short = f"{kind}:{PurePath(path).name}" if colon else name
+        return f"{short}?{kept}" if kept else short
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """No choice of classes: a network is asked about all that it knows."""
         return ()
@@ -120,9 +134,9 @@ class Audit(Plain):
 
     @property
     def curve(self) -> tuple[Evaluation, ...]:
-        """A cheap attack at radii from a quarter of the audit's own to twice as much, short of the whole range of a pixel."""
-        radii = [multiple(self.eps, times) for times in GRID]
-        return tuple(self.asks(**_CHEAP, eps=one) for one in radii if self.norm == "l2" or Fraction(one) < 1)
+        """A cheap attack at radii from a quarter of the audit's own to twice as much, short of one that covers every image."""
+        radii, most = [multiple(self.eps, times) for times in GRID], 1.0 if self.norm == "linf" else self.reach
+        return tuple(self.asks(**_CHEAP, eps=one) for one in radii if most is None or Fraction(one) < most)
 
     @property
     def cheap(self) -> Evaluation:

@@ -10,7 +10,6 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import xarray as xr
-from statsmodels.stats.proportion import proportion_confint
 
 from classwise import charts, intervals, metrics
 from classwise.audits import Audit, critical
@@ -21,6 +20,11 @@ _NEAR = 0.1
 _REORDERED = 5.0
 # The attacks after which little is left to find.
 _THOROUGH = ("strong", "autoattack")
+# What a radius means to somebody who has never met one.
+_SAID = {
+    "linf": "L∞: no pixel is changed by more than that, where black is 0 and white is 1",
+    "l2": "L2: the square root of the sum of all squared changes of pixels, where black is 0 and white is 1",
+}
 # So many classes fit a chart.
 MOST = 20
 
@@ -49,8 +53,8 @@ def shown(count: xr.DataArray, marked: Sequence[str] | None = None, most: int = 
 
 
 def _rate(right: int, total: int) -> str:
-    low, high = proportion_confint(right, max(total, 1), method="wilson")
-    return f"{100 * right / max(total, 1):.0f} % (95 %: {100 * low:.0f} to {100 * high:.0f})"
+    low, high = intervals.proportion(right, total)
+    return f"{100 * right / max(total, 1):.0f} % (95 %: {low:.0f} to {high:.0f})"
 
 
 def _overall(count: xr.DataArray) -> tuple[int, int]:
@@ -71,26 +75,37 @@ def summary(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = No
     """Return the findings of an audit as a list in Markdown: overall, the critical classes, the worst ones, the spread."""
     clean, robust = count.sel(attack="clean"), count.sel(attack=audit.attack)
     total = int(robust.sum())
-    where = f"{audit.attack} at radius {audit.eps} ({'L∞' if audit.norm == 'linf' else 'L2'})"
+    where = f"{audit.attack} at radius {audit.eps} ({_SAID[audit.norm]})"
     lines = [
-        f"**{audit.network}** answers **{_rate(*_overall(clean))}** of {total:,} images of {audit.dataset} right, and "
+        f"**{audit.network}** answers **{_rate(*_overall(clean))}** of {total:,} images of {audit.title} right, and "
         f"**{_rate(*_overall(robust))}** under attack: {where}."
     ]
     chosen = critical(marked or [], [str(name) for name in count.label.values])
     lines += [f"**Critical: {label}.** Withstands the attack on {_of_class(robust, label)}." for label in chosen]
-    worst = notable(robust, most=3)
-    said = "; ".join(f"**{label}** {_of_class(robust, label)}" for label in worst)
-    lines.append(f"**Weakest classes.** {said}.")
+    lines.append(_weakest(robust))
     low, value, high = intervals.bootstrap(robust, metrics.mcd, draws=draws(robust)).values
     best = metrics.accuracy(robust).idxmax("label").item()
-    lines.append(
-        f"**Spread.** Between the best class ({best}) and the worst lie {value:.0f} points under attack (95 %: {low:.0f} to "
-        f"{high:.0f}); without an attack {float(metrics.mcd(clean)):.0f}."
-    )
+    sure, before = f"(95 %: {low:.0f} to {high:.0f})", f"without an attack {float(metrics.mcd(clean)):.0f}"
+    between = f"Between the best class ({best}) and the worst" if value > 0 else "Between any two classes"
+    lines.append(f"**Spread.** {between} lie {value:.0f} points under attack {sure}; {before}.")
     beware = warnings(clean)
     if audit.attack not in _THOROUGH:
         beware.append(f"{audit.attack} is a quick look: `--attack strong` may break more images than it does.")
     return "\n".join(f"- {line}" for line in lines + [f"**Beware.** {one}" for one in beware])
+
+
+def _weakest(robust: xr.DataArray) -> str:
+    """Return which classes withstand an attack least: at most three and half of them, and none that does as well as the best."""
+    rates = metrics.accuracy(robust)
+    names = [label for label in notable(robust, most=3) if float(rates.sel(label=label)) < float(rates.max())]
+    if not names:
+        fewest = metrics.images(robust).idxmin("label").item()
+        own = robust.sel(label=fewest)
+        return (
+            f"**Weakest classes.** None: each withstands the attack on {_rate(int(own.sel(predicted=fewest)), int(own.sum()))}."
+        )
+    said = "; ".join(f"**{label}** {_of_class(robust, label)}" for label in names[: max(robust.sizes["label"] // 2, 1)])
+    return f"**Weakest classes.** {said}."
 
 
 def draws(count: xr.DataArray) -> int:
@@ -107,7 +122,8 @@ def sample(audit: Audit, count: xr.DataArray) -> str:
     drawn = "a sample, evenly drawn" if audit.per_class is not None else "all there are"
     return (
         f"It was asked about {how} images of each class ({drawn}, seed {audit.seed}): an accuracy of 50 % measured on {least} "
-        f"images is known to about ± {half:.0f} points, and the intervals on this page say so."
+        f"images is known to about ± {half:.0f} points, and the intervals on this page say so: each holds the figure of "
+        "endlessly many such images 95 times in 100."
     )
 
 
@@ -146,8 +162,8 @@ def table(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = None
 
 def _interval(own: xr.DataArray, label: str) -> str:
     right, total = int(own.sel(predicted=label)), int(own.sum())
-    low, high = proportion_confint(right, max(total, 1), method="wilson")
-    return f"{100 * right / max(total, 1):.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+    low, high = intervals.proportion(right, total)
+    return f"{100 * right / max(total, 1):.1f} [{low:.1f}, {high:.1f}]"
 
 
 def likeness(cosine: xr.DataArray, chosen: Sequence[str]) -> Any:

@@ -61,6 +61,11 @@ def make(name: str, shape: Shape, classes: int, width: int | None = None) -> tup
     width: the channels of its first stage, None for the published number; all others follow in proportion. A UserError names an
     unknown model, a width that is not a multiple of its step, and images that are too small for it.
     """
+    return suits(name, shape, width).make(shape, classes, MODELS[name].width if width is None else width)
+
+
+def suits(name: str, shape: Shape, width: int | None = None) -> Design:
+    """Return the design of a model that can be so wide and takes images of a shape; UserErrors as `make` raises them."""
     if name not in MODELS:
         raise unknown("model", name, MODELS)
     design, side = MODELS[name], min(shape[1:])
@@ -72,7 +77,7 @@ def make(name: str, shape: Shape, classes: int, width: int | None = None) -> tup
         fit = ", ".join(other for other, one in MODELS.items() if side >= one.least)
         least = f"{design.least}x{design.least}"
         raise UserError(f"{name} needs images of {least} pixels or more, got {shape[1]}x{shape[2]}; these models fit: {fit}")
-    return design.make(shape, classes, width)
+    return design
 
 
 def build(

@@ -91,7 +91,7 @@ def adopt(model: Classifier, state: State) -> str:
     rule = next((rule for rule, pair in pairs.items() if len(pair) == len(wanted) and _fits(own, file, pair)), None)
     if rule is None:
         closest = max(list(pairs.values())[:2], key=lambda pair: sum(other in file for other in pair.values()))
-        raise UserError(_differences(own, file, closest, state))
+        raise UserError(f"the weights do not fit the model: {differences(own, file, closest, state)}")
     weights = {name: file[other] for name, other in pairs[rule].items()}
     model.load_state_dict(own | weights | _shaped(statistics, plain, model))
     said += [] if len(file) == len(left) else ["without parts that no image passes"]
@@ -170,14 +170,27 @@ def _first(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _differences(own: State, file: State, pair: dict[str, str], state: State) -> str:
-    """Say how weights differ from those of a model, in the names of the file."""
+def differences(own: State, file: State, pair: Mapping[str, str] | None = None, state: State | None = None) -> str:
+    """Say how weights differ from those of a model, in the names of the file, and which of our models come nearest.
+
+    own: the tensors of the model. pair: what the file calls each of them, None for the same. state: the whole file, to judge by.
+    """
+    pair = {name: name for name in own} if pair is None else pair
     lacking = [other for other in pair.values() if other not in file]
     extra = [name for name in file if name not in pair.values()]
     both = [(name, other) for name, other in pair.items() if other in file and own[name].shape != file[other].shape]
     shapes = [f"{other} is {tuple(file[other].shape)}, not {tuple(own[name].shape)}" for name, other in both]
     table = {"missing": lacking, "unexpected": extra, "other shapes": shapes}
     said = [f"{what}: {_first(names)}" for what, names in table.items() if names]
-    near = guess(state)
+    near = guess(file if state is None else state)
     advice = f"; nearest: {near[0]}" if near else ""
-    return f"the weights do not fit the model: {'; '.join(said)}{advice}"
+    return f"{'; '.join(said)}{advice}"
+
+
+def unwrapped(own: State, state: State) -> dict[str, Tensor]:
+    """Return weights by the names of a model, without one of PREFIXES before all of them where that makes them fit."""
+    for prefix in PREFIXES:
+        shorter = {name.removeprefix(prefix): value for name, value in state.items()}
+        if all(name.startswith(prefix) for name in state) and _shapes(shorter) == _shapes(own):
+            return shorter
+    return dict(state)

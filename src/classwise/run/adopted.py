@@ -5,6 +5,7 @@ import importlib
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,40 +13,92 @@ import torch
 from torch import Tensor, nn
 
 from classwise import images, models
-from classwise.attacks.attack import judging
+from classwise.attacks.attack import judging, probabilities
 from classwise.audits import Audit, pixels
-from classwise.errors import UserError, unknown
+from classwise.errors import UserError
 from classwise.images import Images
+from classwise.places import contents, images_folder
 from classwise.run.machine import device
+
+
+def shown(audit: Audit) -> Images:
+    """Return the test images of an audit's dataset, on the device; a UserError where they changed since the audit began."""
+    whole = _read(audit.dataset, str(device()), f"{images_folder()} {contents(audit.dataset, times=True)}")
+    if audit.images and images_digest(drawn(audit, whole)) != audit.images:
+        raise UserError(f"the images of {audit.title} have changed since the audit began; begin it anew")
+    return whole
+
+
+# An audit puts many questions to one network about the same images: both are read once, and again when files have changed.
+@lru_cache(maxsize=1)
+def _read(dataset: str, where: str, state: str) -> Images:
+    # The seed of an audit draws images; it must not cut a dataset in another place than the training did.
+    return images.load(dataset, "test", 0, where)
+
+
+def drawn(audit: Audit, whole: Images) -> Images:
+    """Return the images that an audit asks about."""
+    return whole if audit.per_class is None else whole.per_class(audit.per_class, audit.seed)
+
+
+def images_digest(some: Images) -> str:
+    """Return what tells the images of one audit from those of another, whatever their folder is called."""
+    found = hashlib.sha256("\n".join(some.classes).encode())
+    for part in (some.labels, some.index, some.pixels):
+        found.update(part.cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
 
 
 def network(audit: Audit) -> nn.Module:
     """Return the network of an audit in eval mode, on the device; a UserError where it cannot answer a few of the images."""
-    given = models.read(Path(audit.weights))
-    if digest(Path(audit.weights)) != audit.sha256:
+    if not Path(audit.weights).is_file() or digest(Path(audit.weights)) != audit.sha256:
         raise UserError(f"{audit.weights} has changed since the audit began; begin it anew")
-    shown = images.load(audit.dataset, "test")
-    model = _theirs(audit, given) if ":" in audit.model else _ours(audit, given, shown)
-    model = model.eval().to(device())
-    _try(model, shown.take(torch.arange(min(8, len(shown)))).to(device()), audit)
+    if audit.code and digest(file := module_file(audit.model, audit.home)) != audit.code:
+        raise UserError(f"{file} has changed since the audit began; begin it anew")
+    return _built(audit, str(device()))
+
+
+@lru_cache(maxsize=1)
+def _built(audit: Audit, where: str) -> nn.Module:
+    given, whole = models.read(Path(audit.weights)), shown(audit)
+    few = whole.take(torch.arange(min(8, len(whole))))
+    model = _theirs(audit, given) if ":" in audit.model else _ours(audit, given, few.to("cpu"))
+    model = model.eval().to(where)
+    _try(model, few, audit)
     return model
 
 
-def _ours(audit: Audit, given: Mapping[str, Tensor], shown: Images) -> nn.Module:
-    """Return one of our models with the given weights."""
-    if audit.model not in models.MODELS:
-        raise unknown("model", audit.model, [*models.MODELS, "my_module:function"])
-    scaled = images.load(audit.dataset, "train") if audit.normalise == "dataset" else shown
-    width = audit.width or models.width(audit.model, given, shown.shape)
+def check(audit: Audit, whole: Images) -> None:
+    """Raise UserError where one of our models cannot take the images of an audit, as wide and normalised as it is told to be."""
+    if ":" in audit.model:
+        return
+    models.suits(audit.model, whole.shape, audit.width)
+    mean, _ = pixels(audit.normalise) or ([0.0] * whole.shape[0], ())
+    if len(mean) != whole.shape[0]:
+        raise UserError(f"normalise has {len(mean)} channels, the images of {audit.title} have {whole.shape[0]}")
+
+
+def _ours(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Module:
+    """Return one of our models with the given weights, for images like a `few`."""
+    check(audit, few)
+    scaled = _training(audit) if audit.normalise == "dataset" else few
+    width = audit.width or models.width(audit.model, given, few.shape)
     model = models.build(audit.model, scaled, width, audit.seed)
     if audit.normalise != "dataset":
-        mean, std = pixels(audit.normalise) or ([0.0] * shown.shape[0], [1.0] * shown.shape[0])
-        if len(mean) != shown.shape[0]:
-            raise UserError(f"normalise has {len(mean)} channels, the images of {audit.dataset} have {shown.shape[0]}")
+        mean, std = pixels(audit.normalise) or ([0.0] * few.shape[0], [1.0] * few.shape[0])
         model.mean.copy_(torch.tensor(mean).view(-1, 1, 1))
         model.std.copy_(torch.tensor(std).view(-1, 1, 1))
-    _fit(model, given, f"{audit.network} and {audit.model} of width {width}", len(shown.classes))
+    _fit(model, given, f"{audit.network} and {audit.model} of width {width}", len(few.classes))
     return model
+
+
+def _training(audit: Audit) -> Images:
+    """Return the images whose statistics normalise=dataset means."""
+    try:
+        return images.load(audit.dataset, "train")
+    except UserError as error:
+        advice = "write the mean and std of the images it was trained on: --normalise 0.49,0.48,0.45/0.25,0.24,0.26"
+        raise UserError(f"normalise=dataset needs the training images of {audit.title}, which are not here; {advice}") from error
 
 
 def _fit(model: models.Classifier, given: Mapping[str, Tensor], what: str, classes: int) -> None:
@@ -59,22 +112,6 @@ def _fit(model: models.Classifier, given: Mapping[str, Tensor], what: str, class
         raise UserError(f"{what} do not fit: {str(error).removeprefix('the weights do not fit the model: ')}") from None
 
 
-def _load(model: nn.Module, given: Mapping[str, Tensor], what: str) -> None:
-    own = model.state_dict()
-    differs = [f"{name} is missing" for name in own if name not in given]
-    differs += [f"{name} is unknown" for name in given if name not in own]
-    differs += [
-        f"{name} is {tuple(given[name].shape)}, expected {tuple(own[name].shape)}"
-        for name in own
-        if name in given and given[name].shape != own[name].shape
-    ]
-    if differs:
-        more = f" and {len(differs) - 3} more" if len(differs) > 3 else ""
-        advice = "name the model, its width and its dataset as they were trained"
-        raise UserError(f"{what} do not fit: {'; '.join(differs[:3])}{more}; {advice}")
-    model.load_state_dict(dict(given))
-
-
 def module_file(model: str, home: str) -> Path:
     """Return the file of the user's module; a UserError says where it was looked for."""
     name = model.partition(":")[0]
@@ -83,6 +120,8 @@ def module_file(model: str, home: str) -> Path:
             found = find_spec(name)
         except (ImportError, ValueError):
             found = None
+        except (Exception, SystemExit) as error:  # of a package that the module is in
+            raise UserError(f"--model {model} cannot be imported: {_said(error)}") from error
     if found is None or found.origin is None:
         raise UserError(f"--model {model}: there is no module {name} in {home or Path.cwd()}; it is imported from there")
     return Path(found.origin)
@@ -102,18 +141,23 @@ def _importing(home: str) -> Iterator[None]:
 
 def _theirs(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
     """Return what the function of the user's module builds, with the given weights: the only code of theirs that runs."""
-    file, (name, _, function) = module_file(audit.model, audit.home), audit.model.partition(":")
-    if audit.code and digest(file) != audit.code:
-        raise UserError(f"{file} has changed since the audit began; begin it anew")
+    name, _, function = audit.model.partition(":")
     try:
         with _importing(audit.home):
             sys.modules.pop(name, None)  # the file may have changed since, or be another's of the same name
             built = getattr(importlib.import_module(name), function)()
-    except Exception as error:  # whatever their code raises
-        raise UserError(f"--model {audit.model} cannot be built: {type(error).__name__}: {_first(error)}") from error
+    except (Exception, SystemExit) as error:  # whatever their code raises; it may not end this program
+        raise UserError(f"--model {audit.model} cannot be built: {_said(error)}; mend it, or name another function") from error
     if not isinstance(built, nn.Module):
         raise UserError(f"--model {audit.model} must return a torch.nn.Module, got {type(built).__name__}")
-    _load(built, given, f"{audit.network} and what {audit.model} builds")
+    own = built.state_dict()
+    fitting = models.unwrapped(own, given)
+    try:
+        built.load_state_dict(fitting)
+    except RuntimeError as error:
+        said = models.differences(own, given) or _said(error)
+        advice = f"name a function that builds the network as {audit.network} was trained"
+        raise UserError(f"{audit.network} and what {audit.model} builds do not fit: {said}; {advice}") from error
     return built
 
 
@@ -123,8 +167,9 @@ def digest(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def _first(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0]
+def _said(error: BaseException) -> str:
+    """Return the kind of an error and its first line."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}".removesuffix(": ")
 
 
 def _try(model: nn.Module, few: Images, audit: Audit) -> None:
@@ -133,13 +178,17 @@ def _try(model: nn.Module, few: Images, audit: Audit) -> None:
     with judging(model), torch.no_grad():
         try:
             logits = model(few.batch(slice(None))[0])
-        except Exception as error:  # whatever a forward pass raises
+        except (Exception, SystemExit) as error:  # whatever a forward pass raises
             problem = f"{audit.model} with the weights {audit.network} cannot take images of {size}"
-            raise UserError(f"{problem}: {_first(error)}; was it trained on images of another size?") from error
+            raise UserError(
+                f"{problem} ({_said(error)}); was it trained on images of another size or number of channels?"
+            ) from error
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(few):
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise UserError(f"{audit.model} must answer each image with a logit for each class, (n, {classes}), got {shape}")
     if logits.shape[1] != classes:
-        raise UserError(f"{audit.model} answers with {logits.shape[1]} classes, {audit.dataset} has {classes}")
+        raise UserError(f"{audit.model} answers with {logits.shape[1]} classes, {audit.title} has {classes}")
     if not logits.isfinite().all():
         raise UserError(f"the logits of {audit.network} are not finite (nan or infinite); check its weights")
+    if probabilities(logits):
+        raise UserError(f"{audit.model} answers with probabilities, attacks need logits; leave the softmax out")

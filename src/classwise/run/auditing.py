@@ -10,7 +10,7 @@ from classwise import attacks, images, models
 from classwise.audits import Audit, critical
 from classwise.errors import unknown
 from classwise.images import Images
-from classwise.run import compute, questions, shown, store, subject
+from classwise.run import adopted, compute, questions, shown, store, subject
 from classwise.spec import Evaluation
 
 _QUICK = "pgd-20"
@@ -26,7 +26,9 @@ def check(audit: Audit, marked: Sequence[str] = ()) -> None:
     attacks.build(audit.attack)
     for evaluation in (*audit.evaluations, *audit.curve[:1]):
         compute.check_evaluation(evaluation, audit)
-    critical(marked, images_of(audit).classes)
+    whole = images_of(audit)
+    adopted.check(audit, whole)
+    critical(marked, whole.classes)
 
 
 def images_of(audit: Audit) -> Images:
@@ -49,6 +51,7 @@ def ensure(audit: Audit, evaluations: Sequence[Evaluation], console: Console | N
     if not missing:
         return 0
     console = console or Console(stderr=True)
+    adopted.network(audit)  # refused before a folder is made, and read before anything is timed
     _foretell(audit, missing, console)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[step]}"))
     with Progress(

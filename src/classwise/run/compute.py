@@ -13,8 +13,9 @@ from classwise import attacks, defences, folding, images, models, results, train
 from classwise.audits import Audit, Subject
 from classwise.errors import UserError, unknown
 from classwise.images import Images
+from classwise.places import contents
 from classwise.results import Damaged
-from classwise.run import convert, machine, store
+from classwise.run import adopted, convert, machine, store
 from classwise.run.record import Recorder
 from classwise.spec import READOUTS, Evaluation, Spec
 
@@ -38,6 +39,7 @@ def check(spec: Spec) -> None:
             raise unknown(name, getattr(spec, name), table)
     if spec.head is not None and spec.head not in models.HEADS:
         raise unknown("head", spec.head, models.HEADS)
+    _fits(spec)
     named(spec)
     if spec.warm_start is not None and store.by_id(spec.warm_start) is None:
         raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
@@ -62,14 +64,25 @@ def check(spec: Spec) -> None:
         raise UserError(f"defence {spec.defence!r} attacks nothing: attack_options={dict(spec.attack_options)} have no use")
 
 
+def _fits(spec: Spec) -> None:
+    """Raise UserError where a model cannot be so wide, or takes no images so small; images are read only if that may be."""
+    side = models.MODELS[spec.model].least
+    try:
+        shape = split(spec, "test").shape if side > 1 else (1, side, side)
+    except UserError:  # whoever computes the run will hear where to put them
+        return
+    models.suits(spec.model, shape, spec.width)
+
+
 def _reach(spec: Subject, eps: str, norm: str, name: str) -> float:
     """Return the radius that covers every image; a UserError says that `eps` does. An Linf radius was checked at the door."""
     radius = convert.number(eps)
     if norm == "linf" or radius < 1:
         return 1.0
-    reach = math.sqrt(math.prod(images.load(spec.dataset, "test", spec.seed).shape))
+    reach = math.sqrt(math.prod(split(spec, "test").shape))
     if radius >= reach:
-        raise UserError(f"{name}={eps} covers every image of {spec.dataset}: none are {reach:.3g} apart; write a smaller radius")
+        of = spec.title if isinstance(spec, Audit) else spec.dataset
+        raise UserError(f"{name}={eps} covers every image of {of}: none are {reach:.3g} apart; write a smaller radius")
     return reach
 
 
@@ -79,7 +92,7 @@ def check_evaluation(evaluation: Evaluation, spec: Subject) -> None:
     if attack.names_classes:
         attack.check(len(named(spec)))
     asked = evaluation.of(spec)
-    _reach(spec, str(asked.eps), str(asked.norm), "eval_eps")
+    _reach(spec, str(asked.eps), str(asked.norm), "eps" if isinstance(spec, Audit) else "eval_eps")
     if isinstance(spec, Audit):
         return
     tables: dict[str, Collection[str]] = {"split": images.SPLITS, "precision": folding.PRECISIONS, "readout": READOUTS}
@@ -118,11 +131,14 @@ def checkpoints(spec: Spec) -> list[str]:
 
 
 def split(spec: Subject, name: str, *, extra: bool = False) -> Images:
-    """Return one split of a spec's dataset on the device, cut down to its classes; `extra` adds its pseudo-labelled images."""
-    # The seed of an audit draws images; it must not cut a dataset in another place than the training did.
-    cut = 0 if isinstance(spec, Audit) else spec.seed
-    whole = images.load(spec.dataset, name, cut, machine.device())
-    if extra and isinstance(spec, Spec) and spec.extra is not None:
+    """Return one split of a spec's dataset on the device, cut down to its classes; `extra` adds its pseudo-labelled images.
+
+    An audit asks about test images only.
+    """
+    if isinstance(spec, Audit):
+        return adopted.shown(spec)
+    whole = images.load(spec.dataset, name, spec.seed, machine.device())
+    if extra and spec.extra is not None:
         whole = whole.and_also(images.extra(spec.extra, whole))
     return whole.only(spec.classes) if spec.classes else whole
 
@@ -214,6 +230,8 @@ def _start(
         saved: dict[str, Any] = torch.load(checkpoint, map_location=machine.device(), weights_only=True)
         if Spec.from_json(saved["spec"]).canonical() != spec.canonical():
             raise ValueError("it belongs to another run")
+        if saved.get("images", "") != contents(spec.dataset):
+            raise ValueError(f"{spec.dataset} holds other images now")
         state.load_state_dict(saved["state"])
         recorder.load_state_dict(saved["recorded"])
     except Exception as error:  # torch.load raises a dozen kinds for a file that is cut short or foreign
@@ -255,5 +273,6 @@ def _warm(model: models.Classifier, spec: Spec) -> None:
 
 def _checkpoint(path: Path, spec: Spec, state: training.State, recorder: Recorder) -> None:
     buffer = BytesIO()
-    torch.save({"spec": spec.json(), "state": state.state_dict(), "recorded": recorder.state_dict()}, buffer)
+    told = {"spec": spec.json(), "images": contents(spec.dataset)}
+    torch.save({**told, "state": state.state_dict(), "recorded": recorder.state_dict()}, buffer)
     results.write(path, buffer.getvalue())

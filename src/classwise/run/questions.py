@@ -20,6 +20,7 @@ from classwise.balls import BALLS, Ball
 from classwise.errors import unknown
 from classwise.images import Images, transform
 from classwise.outcomes import Outcomes
+from classwise.places import contents
 from classwise.results import Damaged
 from classwise.run import convert, store
 from classwise.run.compute import Report, check, check_evaluation, quietly, split, train
@@ -50,7 +51,7 @@ def step_by_step(spec: Subject, evaluation: Evaluation, *, mend: bool = False) -
         asked, attack, ball = problem(spec, evaluation)
         model, file = model_of(spec, evaluation), store.outcomes_file(folder, evaluation)
         source = None if made_on is None else model_of(made_on)
-        asks = {"spec": spec.json(), "evaluation": evaluation.json(), "stamp": _stamp(model, source)}
+        asks = {"spec": spec.json(), "evaluation": evaluation.json(), "stamp": _stamp(model, source) + contents(spec.dataset)}
         kept = _kept(file.with_suffix(PART), asks, mend=mend)
         how = {"made_on": source, "seed": evaluation.seed, "precision": evaluation.precision, "batch": evaluation.batch}
         try:

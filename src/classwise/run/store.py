@@ -16,7 +16,8 @@ from filelock import FileLock
 import classwise
 from classwise import results
 from classwise.audits import Audit, Subject
-from classwise.places import checkout, data_folder
+from classwise.errors import UserError
+from classwise.places import checkout, contents, data_folder
 from classwise.results import Damaged
 from classwise.spec import Evaluation, Spec
 
@@ -86,7 +87,10 @@ def course_file(folder: Path, evaluation: Evaluation) -> Path:
 
 
 def read(path: Path, schema: str, spec: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
-    """Return a stored result; Damaged where it answers another question than the one asked."""
+    """Return a stored result; Damaged where it answers another question than the one asked.
+
+    A UserError says that a folder of one's own holds other images now than those that it was computed on.
+    """
     data = results.load(path, schema)
     stored: list[tuple[str, Subject | Evaluation]] = [("spec", spec)]
     if evaluation is not None:
@@ -101,6 +105,13 @@ def read(path: Path, schema: str, spec: Subject, evaluation: Evaluation | None =
                 f"{path} holds another {name} than its name says: {json.dumps(found.canonical())} instead of "
                 f"{json.dumps(asked.canonical())}; delete it and ask again"
             )
+    now = contents(spec.dataset) if data.attrs.get("images") else ""
+    if now and now != data.attrs["images"]:
+        folder = path.parent if schema == HISTORY else path.parent.parent
+        raise UserError(
+            f"{spec.dataset} holds other images now than when {spec.name} was computed on it ({data.attrs['created']}); "
+            f"delete {folder} to compute it anew, or call the new folder by another name"
+        )
     return data
 
 
@@ -171,6 +182,8 @@ def provenance(spec: Subject, device: str, threads: int, evaluation: Evaluation 
     }
     if isinstance(spec, Audit):
         attrs["weights"] = spec.sha256
+    elif images := contents(spec.dataset):
+        attrs["images"] = images
     return attrs | ({"evaluation": evaluation.json()} if evaluation is not None else {})
 
 

@@ -1,6 +1,6 @@
 """An audit at the door: what the user names becomes an Audit; torch is imported only when it is asked for."""
 
-import hashlib
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,10 +90,11 @@ def _resolved(asked: Audit, limit: int | None, batch: int | None) -> Audit:
     auditing.check(asked)
     whole = auditing.images_of(asked)
     per_class = None if limit is None else _per_class(limit, whole)
-    some = whole if per_class is None else whole.per_class(per_class, asked.seed)
+    asked = replace(asked, per_class=per_class, reach=math.prod(whole.shape) ** 0.5)
+    some = adopted.drawn(asked, whole)
     size = batch if batch is not None else min(max(len(some) // 8, 8), 50)
     code = adopted.digest(adopted.module_file(asked.model, asked.home)) if ":" in asked.model else ""
-    return replace(asked, images=_digest(some), per_class=per_class, batch=size, code=code)
+    return replace(asked, images=adopted.images_digest(some), batch=size, code=code)
 
 
 def _example() -> Path:
@@ -113,14 +114,6 @@ def _per_class(limit: int, whole: "Images") -> int:
     return limit // len(whole.classes)
 
 
-def _digest(images: "Images") -> str:
-    """Return what tells the images of one audit from those of another, whatever their folder is called."""
-    digest = hashlib.sha256("\n".join(images.classes).encode())
-    for part in (images.labels, images.index, images.pixels):
-        digest.update(part.cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()[:16]
-
-
 def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
     """Return where a network puts each class in its penultimate layer (schema "features 1"), computed once and kept.
 
@@ -132,8 +125,9 @@ def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Datas
     if path.exists():
         return store.read(path, store.FEATURES, subject, asked)
     collect.ensure([(subject, [])])
-    from classwise.run import questions
+    from classwise.run import questions, weights
 
+    weights.model_of(subject, asked)  # what cannot be had leaves no folder
     with store.lock(store.place(subject)):
         data = questions.features(subject, asked)
         results.save(data, store.FEATURES, path)
