@@ -341,7 +341,10 @@ def test_no_class_is_called_weak_where_all_do_alike():
     audit = Audit(network="mine", sha256="", dataset="signs", eps="8/255")
     count = xr.concat([counted(np.eye(4, dtype=int) * 20)] * 2, "attack").assign_coords(attack=["clean", "strong"])
     lines = report.summary(audit, count).splitlines()
-    assert lines[1] == "- **Weakest classes.** None: each withstands the attack on 100 % (95 %: 84 to 100)."
+    assert (
+        lines[1]
+        == "- **Weakest classes.** None is weaker than the others: each withstands the attack on 100 % (95 %: 84 to 100)."
+    )
     assert "lie 0 points under attack (95 %: 0 to 0)" not in lines[2]
 
 

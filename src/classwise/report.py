@@ -101,9 +101,8 @@ def _weakest(robust: xr.DataArray) -> str:
     if not names:
         fewest = metrics.images(robust).idxmin("label").item()
         own = robust.sel(label=fewest)
-        return (
-            f"**Weakest classes.** None: each withstands the attack on {_rate(int(own.sel(predicted=fewest)), int(own.sum()))}."
-        )
+        rate = _rate(int(own.sel(predicted=fewest)), int(own.sum()))
+        return f"**Weakest classes.** None is weaker than the others: each withstands the attack on {rate}."
     said = "; ".join(f"**{label}** {_of_class(robust, label)}" for label in names[: max(robust.sizes["label"] // 2, 1)])
     return f"**Weakest classes.** {said}."
 
