@@ -15,21 +15,9 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 SHARED = ["errors", "options", "places"]
 TORCH_HALF = ["backgrounds", "images", "models", "balls", "attacks", "folding", "outcomes", "representation", "defences"]
 TORCH_HALF += ["training"]
-LABEL_HALF = [
-    "spec",
-    "audits",
-    "results",
-    "metrics",
-    "answers",
-    "resampling",
-    "intervals",
-    "homing",
-    "published",
-    "claims",
-    "benches",
-]
-LABEL_HALF += ["scales", "variants", "study", "charts", "panels", "grids", "tallies", "explore", "following", "figures"]
-LABEL_HALF += ["ledger", "radii", "report"]
+LABEL_HALF = ["spec", "audits", "results", "metrics", "answers", "sampling", "pooling", "pairing", "chance", "intervals"]
+LABEL_HALF += ["homing", "published", "claims", "benches", "scales", "variants", "study", "charts", "panels", "grids"]
+LABEL_HALF += ["tallies", "explore", "following", "figures", "ledger", "radii", "report"]
 ABOVE = ["run", "notebooks", "book", "__main__"]
 
 

@@ -62,6 +62,7 @@ def _placed(one: Verdict) -> Mapping[str, float]:
     ends = [value for value in (*seen.values(), claim.low, claim.high) if np.isfinite(value)]
     reach = max(max(ends) - min(ends), 1e-6)
     first, last = min(ends) - 0.08 * reach, max(ends) + 0.08 * reach
+    seen |= {end: float(np.clip(value, first, last)) for end, value in seen.items() if end in ("low", "high")}
     seen |= {"from": float(np.clip(claim.low, first, last)), "to": float(np.clip(claim.high, first, last))}
     return seen | {f"at {name}": 20 + (_WIDTH - 40) * (value - first) / (last - first) for name, value in seen.items()}
 

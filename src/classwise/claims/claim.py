@@ -80,8 +80,9 @@ class Verdict:
     """What the runs say of a claim.
 
     verdict: "holds", "fails", "open" (they do not tell) or "not asked" (`reason` says why). effect: the measure on all images,
-    between low and high, its interval. p: the chance of such a measure were the claim (or its opposite, to which it leans) not
-    so; adjusted: for all claims of the section that were asked (Holm). seeds, images: how many it rests on.
+    between low and high, the interval that the verdict is read from: the claim holds where all of it lies within the range, and
+    fails where none does. p: the chance of such a measure were the claim (or its opposite, to which it leans) not so, one-sided;
+    adjusted: for all claims of the section that were asked (Holm). seeds, images: how many it rests on.
     """
 
     claim: Claim

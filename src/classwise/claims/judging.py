@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from classwise.claims import sampling
+from classwise import sampling
 from classwise.claims.claim import Claim, MeasurementError, Verdict
 
 # What an attack is called in claims where it is made on another network.
@@ -27,7 +27,9 @@ def judge_all(
 
     A claim that `dataset` cannot speak to is "not asked". One that cannot be measured on the outcomes is a MeasurementError that
     says what is missing; unless `strict` it is "not asked" as well. p-values and intervals come from a bootstrap over images,
-    paired across what is compared and clustered by seed (`sampling.weights`); Holm's correction is for the claims asked.
+    paired across what is compared and clustered by seed (`sampling.weights`); Holm's correction is for the claims asked. A
+    claim holds where its adjusted p is below 1 - `level`, and fails where that of its opposite is. The interval is the one that
+    this comes to: so wide that it lies within the range just where the claim holds, and outside just where it fails.
     Of several Datasets each claim takes that of the name of its `part`, and speaks of the dataset that this one names.
     """
     given = {"": outcomes} if isinstance(outcomes, xr.Dataset) else outcomes
@@ -35,14 +37,14 @@ def judge_all(
         {} if isinstance(outcomes, xr.Dataset) else {part: some.attrs.get("dataset", dataset) for part, some in given.items()}
     )
     plain = {part: named(some if "seed" in some.dims else some.expand_dims(seed=[0])) for part, some in given.items()}
-    found: dict[int, tuple[Verdict, tuple[float, float]]] = {}
+    found: dict[int, tuple[Verdict, np.ndarray]] = {}
     verdicts: list[Verdict] = []
     for claim in claims:
         data = str(spoken.get(claim.part, dataset))
         reason = "" if not claim.datasets or data in claim.datasets else f"cannot be asked of {data}: {claim.because}"
         if not reason:
             try:
-                found[len(verdicts)] = _measured(claim, plain, scale, data, draws, seed, level)
+                found[len(verdicts)] = _measured(claim, plain, scale, data, draws, seed)
                 verdicts.append(found[len(verdicts)][0])
                 continue
             except MeasurementError as error:
@@ -50,11 +52,28 @@ def judge_all(
                     raise
                 reason = str(error)
         verdicts.append(Verdict(claim, "not asked", scale, data, reason=reason))
-    both = np.array([chances for _, chances in found.values()]).reshape(-1, 2)
+    both = np.array([chances(one.claim, truth) for one, truth in found.values()]).reshape(-1, 2)
     adjusted = np.column_stack([holm(both[:, 0]), holm(both[:, 1])])
-    for place, chance, (verdict, _) in zip(found, zip(both, adjusted, strict=True), found.values(), strict=True):
-        verdicts[place] = _decided(verdict, *chance, alpha=1 - level)
+    for place, chance, corrected, (verdict, truth) in zip(found, both, adjusted, found.values(), strict=True):
+        verdicts[place] = _decided(verdict, truth, chance, corrected, alpha=1 - level)
     return verdicts
+
+
+def chances(claim: Claim, truth: np.ndarray) -> tuple[float, float]:
+    """Return the p-values for a claim and for its opposite, from draws of the true value; NaN counts against both.
+
+    For the claim: the larger of the chances that the truth lies below the range and above it, each one-sided (two one-sided
+    tests, Schuirmann 1987). For its opposite: the smaller of the chances that it does not lie below, or not above.
+    """
+    lost = np.isnan(truth)
+    low, high = truth <= claim.low, truth >= claim.high
+    p_low, p_high = (_share(side | lost) if np.isfinite(end) else 0.0 for side, end in ((low, claim.low), (high, claim.high)))
+    below, above = (_share(~side | lost) if np.isfinite(end) else 1.0 for side, end in ((low, claim.low), (high, claim.high)))
+    return max(p_low, p_high), min(below, above)
+
+
+def _share(hit: np.ndarray) -> float:
+    return float((1 + hit.sum()) / (1 + len(hit)))
 
 
 def holm(chances: np.ndarray) -> np.ndarray:
@@ -64,11 +83,26 @@ def holm(chances: np.ndarray) -> np.ndarray:
     return multipletests(chances, method="holm")[1] if len(chances) > 1 else chances
 
 
-def _decided(verdict: Verdict, chance: np.ndarray, adjusted: np.ndarray, alpha: float) -> Verdict:
-    """Return the verdict that the p-values for the claim and for its opposite come to."""
+def _decided(verdict: Verdict, truth: np.ndarray, chance: np.ndarray, adjusted: np.ndarray, alpha: float) -> Verdict:
+    """Return the verdict that the p-values for the claim and for its opposite come to, with the interval that goes with it."""
     side = int(np.argmin(chance))
     word = ("holds", "fails")[side] if adjusted[side] < alpha else "open"
-    return Verdict(**{**vars(verdict), "verdict": word, "p": float(chance[side]), "adjusted": float(adjusted[side])})
+    # Holm's correction has made p so many times as large; the chance left at each end of the interval is as many times smaller.
+    low, high = ends(truth, alpha * chance[side] / adjusted[side])
+    if verdict.claim.unit == "correlation":
+        low, high = max(low, -1.0), min(high, 1.0)
+    p = {"p": float(chance[side]), "adjusted": float(adjusted[side])}
+    return Verdict(**{**vars(verdict), "verdict": word, "low": low, "high": high, **p})
+
+
+def ends(truth: np.ndarray, alpha: float) -> tuple[float, float]:
+    """Return the interval that leaves out just those values whose one-sided p, from draws of the truth, is below `alpha`.
+
+    NaN among the draws counts against both ends; where there are too few draws for such a p, an end is infinite.
+    """
+    good = np.sort(truth[~np.isnan(truth)])
+    place = int(np.ceil(alpha * (1 + len(truth)) - 1 - 1e-9)) - (len(truth) - len(good))
+    return (float(good[place - 1]), float(good[-place])) if place >= 1 else (-np.inf, np.inf)
 
 
 def named(outcomes: xr.Dataset) -> xr.Dataset:
@@ -131,25 +165,19 @@ def _one_of(need: str, names: Sequence[str], dim: str, claim: Claim) -> str:
 
 
 def _measured(
-    claim: Claim, given: Mapping[str, xr.Dataset], scale: str, dataset: str, draws: int, seed: int, level: float
-) -> tuple[Verdict, tuple[float, float]]:
-    """Return an undecided verdict, and the p-values for the claim and for its opposite."""
+    claim: Claim, given: Mapping[str, xr.Dataset], scale: str, dataset: str, draws: int, seed: int
+) -> tuple[Verdict, np.ndarray]:
+    """Return the measure of a claim, not judged yet, and draws of its true value."""
     if claim.part not in given and "" not in given:
         raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.part!r}; there are: {_listed(given)}")
     part = chosen(claim, given.get(claim.part, given.get("", xr.Dataset())))
     values = {name: value(part) for name, value in claim.values.items()}
     effect = _number(claim, sampling.sums(part, values))
     again = np.concatenate([np.atleast_1d(claim.measure(some).values) for some in sampling.drawn(part, values, draws, seed)])
-    low, high, truth = basic(effect, again, level, log=claim.log)
-    inside = claim.bears_out(xr.DataArray(truth)).values
-    lost = np.isnan(truth)
-    chances = tuple(float((1 + wrong.sum()) / (1 + len(truth))) for wrong in (~inside, inside | lost))
     there = sampling.asked(part)
-    if claim.unit == "correlation":
-        low, high = max(low, -1.0), min(high, 1.0)
     seeds, images = (int(there.any(dim).sum()) for dim in ("image", "seed"))
-    verdict = Verdict(claim, "open", scale, dataset, effect, low, high, seeds=seeds, images=images)
-    return verdict, (chances[0], chances[1])
+    verdict = Verdict(claim, "open", scale, dataset, effect, seeds=seeds, images=images)
+    return verdict, turned(effect, again, log=claim.log)
 
 
 def _number(claim: Claim, found: xr.Dataset) -> float:
@@ -163,15 +191,12 @@ def _number(claim: Claim, found: xr.Dataset) -> float:
     return float(value)
 
 
-def basic(effect: float, again: np.ndarray, level: float, *, log: bool = False) -> tuple[float, float, np.ndarray]:
-    """Return the low and high end of the basic bootstrap interval, and the values that it is the middle of.
+def turned(effect: float, again: np.ndarray, *, log: bool = False) -> np.ndarray:
+    """Return the draws of the true value that the basic bootstrap interval has its ends from; NaN for those without a number.
 
     Each draw's distance from the effect is taken off the effect: so what sampling adds to a gap is taken off, not put on twice
-    (Davison and Hinkley 1997, 5.2). Draws that give no number count against both sides.
+    (Davison and Hinkley 1997, 5.2).
     """
-    good = again[np.isfinite(again) & ((again > 0) | (not log))]
-    lost = len(again) - len(good)
-    truth = np.exp(2 * np.log(effect) - np.log(good)) if log else 2 * effect - good
-    tail = (1 - level) / 2
-    low, high = np.quantile(truth, [tail, 1 - tail]) if len(truth) else (np.nan, np.nan)
-    return float(low), float(high), np.concatenate([truth, np.full(lost, np.nan)])
+    good = np.isfinite(again) & ((again > 0) | (not log))
+    kept = np.where(good, again, effect)
+    return np.where(good, np.exp(2 * np.log(effect) - np.log(kept)) if log else 2 * effect - kept, np.nan)

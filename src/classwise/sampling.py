@@ -3,14 +3,67 @@
 A draw gives each image of each seed a weight, the same for all runs and attacks that are compared: so they are paired.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
 from scipy import sparse
 
+from classwise.errors import UserError
+
 # So many weights are held at a time: 80 MB.
 _AT_ONCE = 20_000_000
+
+
+def resample(
+    count: xr.DataArray,
+    over: Sequence[str] = (),
+    draws: int = 2000,
+    seed: int = 0,
+    *,
+    alike: bool = False,
+    loose: bool = False,
+) -> xr.DataArray:
+    """Return counts of resampled images along a new dimension `draw`.
+
+    The images of each class are drawn with replacement, as many as there are: for counts, a multinomial draw from each row.
+    `over` names dimensions (such as "seed") whose members are first drawn with replacement and then summed: images clustered
+    in them are drawn cluster by cluster. alike: the members were asked about the same images, of which counts do not tell who
+    answered what; as if all had answered them alike, so many images are drawn as one of them was asked, which is cautious.
+    `loose` draws as if one more image of each class had been answered right and one wrong (Laplace's rule of succession), so
+    that a class which is always right, or never, varies too.
+    """
+    rng = np.random.default_rng(seed)
+    for dim in over:
+        if dim not in count.dims:
+            raise UserError(f"cannot resample over {dim!r}: the counts have the dimensions {', '.join(map(str, count.dims))}")
+    rest = [dim for dim in count.dims if dim not in (*over, "label", "predicted")]
+    ordered = count.transpose(*rest, *over, "label", "predicted")
+    values = ordered.values.reshape(*[count.sizes[dim] for dim in rest], -1, *ordered.shape[-2:])
+    more = _one_more(ordered) if loose else np.zeros(ordered.shape[-2:])
+    clusters = values.shape[-3]
+    chosen = rng.integers(clusters, size=(draws, clusters)) if clusters > 1 else np.zeros((draws, 1), dtype=int)
+    drawn = np.empty((draws, *values.shape[:-3], *values.shape[-2:]), dtype=np.int64)
+    for draw, members in enumerate(chosen):
+        some = values[..., members, :, :]
+        drawn[draw] = _redrawn(some.mean(-3, keepdims=True) if alike else some, more, rng).sum(-3)
+    coords = {dim: count[dim] for dim in (*rest, "label", "predicted") if dim in count.coords}
+    return xr.DataArray(drawn, dims=("draw", *rest, "label", "predicted"), coords=coords, name="count")
+
+
+def _redrawn(values: np.ndarray, more: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return as many draws from each row, with `more` in it, as it sums to, rounded."""
+    total = values.sum(-1, keepdims=True)
+    seen = values + more * (total > 0)
+    chance = np.divide(seen, seen.sum(-1, keepdims=True), out=np.full(values.shape, 1 / values.shape[-1]), where=total > 0)
+    return rng.multinomial(np.rint(total[..., 0]).astype(np.int64), chance)
+
+
+def _one_more(count: xr.DataArray) -> np.ndarray:
+    """Return one right answer for each class, and one wrong one that is shared by the other classes."""
+    same = (count.label == count.predicted).transpose("label", "predicted").values
+    shared: np.ndarray = np.where(same, 1.0, 1.0 / max((~same).sum(1, keepdims=True).max(), 1))
+    return shared
 
 
 def asked(outcomes: xr.Dataset) -> xr.DataArray:
