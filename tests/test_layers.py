@@ -12,11 +12,11 @@ import classwise
 PACKAGE = Path(classwise.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # From bottom to top: a module may import those that stand before it, in its own half or among the shared ones.
-SHARED = ["errors", "options", "places"]
+SHARED = ["errors", "options", "places", "superclasses"]
 TORCH_HALF = ["backgrounds", "images", "models", "balls", "attacks", "folding", "outcomes", "representation", "defences"]
 TORCH_HALF += ["training"]
-LABEL_HALF = ["spec", "audits", "results", "metrics", "answers", "sampling", "pooling", "pairing", "chance", "intervals"]
-LABEL_HALF += ["homing", "published", "claims", "benches", "scales", "variants", "study", "charts", "panels", "grids"]
+LABEL_HALF = ["spec", "audits", "results", "metrics", "sampling", "pooling", "answers", "pairing", "chance", "intervals"]
+LABEL_HALF += ["homing", "published", "claims", "benches", "scales", "variants", "sections", "study", "charts", "panels", "grids"]
 LABEL_HALF += ["tallies", "explore", "following", "figures", "ledger", "radii", "report"]
 ABOVE = ["run", "notebooks", "book", "__main__"]
 

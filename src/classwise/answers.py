@@ -4,6 +4,8 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
+from classwise import pooling
+
 
 def confidence(outcomes: xr.Dataset) -> xr.DataArray:
     """Return the softmax of the logits, in 0 to 1: dimensions image and predicted. Classes without a logit have none."""
@@ -29,15 +31,28 @@ def cvc(outcomes: xr.Dataset) -> xr.DataArray:
 
 
 def cvc_bounds(outcomes: xr.Dataset, level: float = 0.95) -> xr.DataArray:
-    """Return low, value and high of `cvc`, all seeds together, along a new dimension `bound`: a mean with its normal interval."""
+    """Return low, value and high of `cvc`, all seeds together, along a new dimension `bound`: a mean with its normal interval.
+
+    Seeds that differ, or that share their images, widen it (`pooling.effect`).
+    """
     spread, numbers = confidence_variance(outcomes), np.arange(outcomes.sizes["predicted"])
     of_class = xr.DataArray(numbers, dims="label", coords={"label": outcomes.predicted.values})
     own = spread.where(outcomes.truth == of_class)
     over = [dim for dim in ("seed", "image") if dim in own.dims]
-    mean, reach = own.mean(over), stats.norm.ppf(0.5 + level / 2) * own.std(over, ddof=1) / np.sqrt(own.count(over))
+    error = own.std(over, ddof=1) * np.sqrt(pooling.effect(spread, outcomes) / own.count(over))
+    mean, reach = own.mean(over), stats.norm.ppf(0.5 + level / 2) * error
     parts = [(mean - reach).clip(0), mean, mean + reach]
     bounds: xr.DataArray = xr.concat(parts, "bound").assign_coords(bound=["low", "value", "high"])
     return bounds.rename("cvc")
+
+
+def margin(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return by how much the logit of the true class exceeds that of its strongest rival, for each image: below 0, it is lost."""
+    number = xr.DataArray(np.arange(outcomes.sizes["predicted"]), dims="predicted", coords={"predicted": outcomes.predicted})
+    true = outcomes.truth == number
+    own, rival = outcomes.logits.where(true).max("predicted"), outcomes.logits.where(~true).max("predicted")
+    found: xr.DataArray = (own - rival).where(outcomes.truth >= 0)
+    return found.rename("margin")
 
 
 def true_confidence(outcomes: xr.Dataset) -> xr.DataArray:

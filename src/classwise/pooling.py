@@ -26,9 +26,14 @@ def design(outcomes: xr.Dataset) -> xr.DataArray:
     both count (the two-way clustering of Cameron, Gelbach and Miller 2011, with the residual as in an analysis of variance).
     Summed over the classes, three to five seeds still tell how far seeds differ. Kish 1965 for the design effect itself.
     """
+    return effect((outcomes.answer == outcomes.truth).astype("f8"), outcomes)
+
+
+def effect(value: xr.DataArray, outcomes: xr.Dataset) -> xr.DataArray:
+    """Return the design effect of pooling the seeds of a quantity of each image, as `design` does for right answers."""
     if "seed" not in outcomes.dims:
-        return xr.ones_like(counts(outcomes).sum(["label", "predicted"]), dtype=float).rename("design")
-    parts = [_variances(outcomes, number) for number in range(outcomes.sizes["predicted"])]
+        return xr.ones_like(value.isel(image=0, drop=True), dtype=float).rename("design")
+    parts = [_variances(value, outcomes.truth == number) for number in range(outcomes.sizes["predicted"])]
     plain, images, whole, often = (xr.concat(list(some), "class").sum("class") for some in zip(*parts, strict=True))
     ratio = images.where(images > whole, whole) / plain.where(plain > 0, 1)
     # Nothing varies where all classes are always right, or never: then as if all seeds gave one answer.
@@ -36,19 +41,19 @@ def design(outcomes: xr.Dataset) -> xr.DataArray:
     return found.rename("design")
 
 
-def _variances(outcomes: xr.Dataset, number: int) -> tuple[xr.DataArray, ...]:
-    """Return of one class the variance of its pooled accuracy were all images independent, were only the images clustered, and
-    were the seeds so, too; and how often an image was asked."""
-    there = (outcomes.truth == number).astype("f8")
-    right = there * (outcomes.answer == number)
+def _variances(value: xr.DataArray, asked: xr.DataArray) -> tuple[xr.DataArray, ...]:
+    """Return the variance of the pooled mean of a class were all images independent, were only the images clustered, and were the
+    seeds so, too; and how often an image was asked."""
+    there = asked.astype("f8")
+    found = value.where(asked, 0)
     total = there.sum(["seed", "image"])
     total = total.where(total > 0, 1)
-    off = right - there * right.sum(["seed", "image"]) / total
+    off = found - there * found.sum(["seed", "image"]) / total
     times, seeds = there.sum("seed"), (there.sum("image") > 0).sum("seed")
     plain = (off**2).sum(["seed", "image"])
     images = (off.sum("seed") ** 2).sum("image")
     between = (off.sum("image") ** 2).sum("seed") * (seeds / (seeds - 1).clip(min=1)).where(seeds > 1, 0)
-    inner = (there * (right - right.sum("seed") / times.clip(min=1)) ** 2).sum("seed")
+    inner = (there * (found - found.sum("seed") / times.clip(min=1)) ** 2).sum("seed")
     several = inner * times / (times - 1).clip(min=1)
     residual = several.where(times > 1, off.sum("seed") ** 2).sum("image")
     often = total / (times > 0).sum("image").clip(min=1)
@@ -64,5 +69,5 @@ def pooled(outcomes: xr.Dataset) -> xr.DataArray:
     count = counts(outcomes)
     if "seed" not in count.dims:
         return count
-    effect, whole = design(outcomes), count.sum("seed")
-    return (whole if bool((effect == 1).all()) else whole / effect).rename("count")
+    worth, whole = design(outcomes), count.sum("seed")
+    return (whole if bool((worth == 1).all()) else whole / worth).rename("count")

@@ -40,6 +40,7 @@ class Scale:
     attacks: Mapping[str, Fields] = field(default_factory=dict)
     papers: Mapping[str, Recipe] = field(default_factory=dict)
     says: str = ""
+    widely: bool = False
 
     def recipe(self, paper: str = "") -> Recipe:
         """Return the recipe of a paper at this scale: an empty one where the scale trains all papers alike."""
@@ -141,6 +142,29 @@ MNIST: dict[str, Fields] = {
     },
 }
 
+# Tian 2021, Figure 1: the other datasets, where they are to be had. A.1: SVHN and STL-10 from .01; ImageNet by the recipe of Wong
+# et al., whose three stages of growing images one schedule on images of 224 stands for.
+_SLOWER = Recipe({"lr": 0.01})
+FURTHER: dict[str, dict[str, Recipe]] = {
+    "quick": {},
+    "short": {"mnist": Recipe(MNIST["short"]), "svhn": _SLOWER, "stl10": _SLOWER, "cifar100": Recipe()},
+    "paper": {
+        "mnist": Recipe(
+            MNIST["paper"],
+            defences={"trades": {"attack": "pgd-40@tian2021-mnist"}},
+            attacks={"pgd-20": {"attack": "pgd-40@tian2021-mnist"}},
+        ),
+        "svhn": _SLOWER,
+        "stl10": _SLOWER,
+        "cifar100": Recipe(),
+        "imagenet": Recipe(
+            {"model": "resnet50", "eps": "0.007", "epochs": 15, "schedule": "one-cycle"},
+            defences={"pgd-at": {"attack": "fgsm-rs"}},
+            attacks={"pgd-20": {"attack": "pgd-50@tian2021-imagenet"}},
+        ),
+    },
+}
+
 SCALES: dict[str, Scale] = {
     # scikit-learn's digits on a CPU: five stratified folds, a few seconds a run.
     "quick": Scale(
@@ -178,5 +202,6 @@ SCALES: dict[str, Scale] = {
             "benz2020": Recipe({**_TIAN.run, "eps": "8/255"}, _TIAN.defences),
         },
         says=NARROW,
+        widely=True,
     ),
 }

@@ -1,55 +1,17 @@
 """Which runs and evaluations each section of each paper needs, at each scale."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from classwise import variants
 from classwise.errors import UserError, unknown
-from classwise.scales import SCALES
+from classwise.scales import FURTHER, SCALES
+from classwise.sections import Request, Section, paper_of, questions_of, requested, training
 from classwise.spec import Evaluation, Spec
-from classwise.variants import Variants, pair
+from classwise.variants import pair
 
 __all__ = ["SCALES", "SECTIONS", "Request", "Section", "pair", "questions", "request", "scale_of", "training"]
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section of a paper: its title, the defences it trains and the evaluations it asks of each.
-
-    run: fields of Spec that differ from those of the scale. repeats: how many of the seeds of the scale it takes, the first ones;
-    None for all. further: evaluations that only the defences named are asked, of a checkpoint that others have not, say.
-    pictures: whether its page shows attacked images, by the last evaluation, of the runs of the first seed. courses: whether it
-    follows them step by step, under each attack that climbs. variants: what is varied beside defences and seeds; it comes last,
-    whatever a reader asks for. parts: by a name, runs of other kinds or asked other questions, set beside these.
-    """
-
-    title: str
-    defences: tuple[str, ...]
-    evaluations: tuple[Evaluation, ...]
-    run: Mapping[str, Any] = field(default_factory=dict)
-    repeats: int | None = None
-    further: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
-    pictures: bool = False
-    variants: Variants = variants.plain
-    parts: "Mapping[str, Section]" = field(default_factory=dict)
-    courses: bool = False
-
-
-@dataclass(frozen=True)
-class Request:
-    """Runs, and the questions to put to each of them; the same for each part of the section."""
-
-    specs: tuple[Spec, ...]
-    evaluations: tuple[Evaluation, ...]
-    further: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
-    parts: "Mapping[str, Request]" = field(default_factory=dict)
-
-    @property
-    def asked(self) -> list[tuple[Spec, tuple[Evaluation, ...]]]:
-        """Each run with the questions put to it, those for its defence alone last; then the runs of the parts."""
-        own = [(spec, (*self.evaluations, *self.further.get(spec.defence, ()))) for spec in self.specs]
-        return own + [one for part in self.parts.values() for one in part.asked]
 
 
 _UNDER_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
@@ -110,8 +72,8 @@ _GRID = Evaluation(attack="temperature-pgd-20").grid(inverse=(2, 5, 10, 50), for
 _OF_COSINES = tuple(replace(one, readout="cosines") for one in (Evaluation(attack="pgd-20"), *_GRID))
 
 SECTIONS: dict[str, Section] = {
-    "tian2021/4-1-class-bias": Section("Class-biased learning", _BIASED, _UNDER_PGD, pictures=True),
-    "tian2021/4-2-class-relations": Section("The relations among classes", _BIASED, _UNDER_PGD, pictures=True),
+    "tian2021/4-1-class-bias": Section("Class-biased learning", _BIASED, _UNDER_PGD, pictures=True, widely=True),
+    "tian2021/4-2-class-relations": Section("The relations among classes", _BIASED, _UNDER_PGD, pictures=True, widely=True),
     "tian2021/4-3-attacks-and-defences": Section(
         "The class-wise robustness under different attacks and defences",
         ("standard", *_COMPARED),
@@ -195,75 +157,44 @@ def request(
     *,
     seeds: Sequence[int] | None = None,
     defences: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
     eval_eps: str | float | None = None,
     **changed: Any,
 ) -> Request:
     """Return what a section asks for at a scale; None leaves what the scale or the section says.
 
-    seeds, defences: other repetitions and defences. eval_eps: the radius of the evaluations, by default that of the training.
+    seeds, defences: other repetitions and defences. datasets: others than the one of the scale, the first as the section's own,
+    each of the rest as a part by its name. eval_eps: the radius of the evaluations, by default that of the training.
     `changed`: other fields of Spec, such as dataset or eps. A slip is a UserError that names the nearest valid name.
     """
     if section not in SECTIONS:
         raise unknown("section", section, SECTIONS)
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
-    for name, given in (("seeds", seeds), ("defences", defences)):
+    for name, given in (("seeds", seeds), ("defences", defences), ("datasets", datasets)):
         if given is not None and (isinstance(given, str) or not given):
             raise UserError(f"{name} must be a list with at least one member, got {given!r}")
     for name in changed:
         if name not in Spec.__dataclass_fields__:
-            raise unknown("parameter", name, [*Spec.__dataclass_fields__, "seeds", "defences", "eval_eps"])
+            raise unknown("parameter", name, [*Spec.__dataclass_fields__, "seeds", "defences", "datasets", "eval_eps"])
     asked = SECTIONS[section]
     if defences is not None:
         asked = replace(asked, defences=tuple(defences))
     fields = {name: value for name, value in changed.items() if value is not None}
-    return _requested(asked, scale, section, seeds, eval_eps, fields)
-
-
-def _requested(
-    asked: Section, scale: str, section: str, seeds: Sequence[int] | None, eval_eps: str | float | None, fields: Mapping[str, Any]
-) -> Request:
-    """Return what a section or a part of it asks for; `fields` of Spec reach the parts, other defences do not."""
-    size = SCALES[scale]
-    dataset = str(fields.get("dataset") or asked.run.get("dataset") or size.run["dataset"])
-    specs = tuple(
-        training(scale, defence, seed, _paper(section), **{**asked.run, **fields, **variant})
-        for defence in asked.defences
-        for variant in asked.variants(scale, dataset)
-        for seed in (size.seeds[: asked.repeats] if seeds is None else seeds)
-    )
-    evaluations = _asked(scale, section, asked.evaluations)
-    further = {defence: _asked(scale, section, some) for defence, some in asked.further.items()}
-    if eval_eps is not None:
-        evaluations = _at(eval_eps, evaluations)
-        further = {defence: _at(eval_eps, some) for defence, some in further.items()}
-    parts = {name: _requested(part, scale, section, seeds, eval_eps, fields) for name, part in asked.parts.items()}
-    return Request(specs, evaluations, further, parts)
-
-
-def _at(eps: str | float, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
-    """Return evaluations at another radius."""
-    return tuple(Evaluation(**{**vars(one), "eps": eps}) for one in evaluations)
-
-
-def _paper(section: str) -> str:
-    """Return the folder of a section: the paper it belongs to, "" for none."""
-    return section.rpartition("/")[0]
-
-
-def training(scale: str, defence: str, seed: int, paper: str = "", **changed: Any) -> Spec:
-    """Return how a scale trains a defence; `paper` decides at scale "paper" whose recipe that is."""
-    return Spec(**{**SCALES[scale].fields(defence, paper), **changed, "defence": defence, "seed": seed})
+    if datasets is not None and "dataset" in fields:
+        raise UserError(f"dataset={fields['dataset']!r} and datasets={list(datasets)} say two things: give one of them")
+    names = list(datasets or [])
+    if not names and asked.widely and SCALES[scale].widely and "dataset" not in fields:
+        names = [str(SCALES[scale].run["dataset"]), *FURTHER[scale]]
+    if names:
+        parts = {name: replace(asked, parts={}, run={**asked.run, "dataset": name}) for name in names}
+        asked = replace(parts[names[0]], parts={**asked.parts, **{name: parts[name] for name in names[1:]}})
+    return requested(asked, scale, section, seeds, eval_eps, fields)
 
 
 def questions(section: str, scale: str) -> tuple[Evaluation, ...]:
     """Return what a section asks of each of its runs at a scale, those of its parts apart."""
-    return _asked(scale, section, SECTIONS[section].evaluations)
-
-
-def _asked(scale: str, section: str, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
-    size, (paper, _, name) = SCALES[scale], section.rpartition("/")
-    return tuple(dict.fromkeys(Evaluation(**size.question(vars(one), paper, name)) for one in evaluations))
+    return questions_of(scale, section, SECTIONS[section].evaluations)
 
 
 def scale_of(spec: Spec) -> str | None:
@@ -274,7 +205,7 @@ def scale_of(spec: Spec) -> str | None:
                 return name
         for section, asked in SECTIONS.items():
             for fields in _varied(asked, name, str(size.run["dataset"])):
-                if fields and spec == training(name, spec.defence, spec.seed, _paper(section), **fields):
+                if fields and spec == training(name, spec.defence, spec.seed, paper_of(section), **fields):
                     return name
     return None
 
@@ -285,3 +216,5 @@ def _varied(asked: Section, scale: str, dataset: str) -> Iterator[Mapping[str, A
         yield {**asked.run, **variant}
     for part in asked.parts.values():
         yield from _varied(part, scale, dataset)
+    for name, recipe in FURTHER[scale].items() if asked.widely else ():
+        yield from ({"dataset": name, **recipe.run, **recipe.defences.get(defence, {})} for defence in asked.defences)

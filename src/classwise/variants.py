@@ -8,6 +8,7 @@ from typing import Any
 
 from classwise.errors import UserError, unknown
 from classwise.scales import MNIST
+from classwise.superclasses import SUPERCLASSES
 
 Variant = Mapping[str, Any]
 Variants = Callable[[str, str], Sequence[Variant]]
@@ -15,9 +16,8 @@ Variants = Callable[[str, str], Sequence[Variant]]
 _NUMBERS = tuple("0123456789")
 # In the order of their labels.
 CLASSES: dict[str, tuple[str, ...]] = {
-    "digits": _NUMBERS,
-    "mnist": _NUMBERS,
-    "cifar10": ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+    **dict.fromkeys(("digits", "mnist", "svhn"), _NUMBERS),
+    **{dataset: tuple(groups) for dataset, groups in SUPERCLASSES.items()},
 }
 # A vulnerable class and the one it is most often taken for: Tian 2021 chooses 3 and 5 for CIFAR-10 (section 6.1); for digits
 # as adversarially trained networks of this project show them, for MNIST as one would guess.
@@ -53,7 +53,8 @@ def kept(names: tuple[str, ...], some: Sequence[str]) -> tuple[str, ...]:
 
 def pair(dataset: str) -> tuple[str, str]:
     """Return a vulnerable class and the one it is taken for (`PAIRS`)."""
-    classes(dataset)
+    if undressed(dataset) not in PAIRS:
+        raise unknown("dataset whose vulnerable class is known", dataset, PAIRS)
     return PAIRS[undressed(dataset)]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.claims import tian2021, tian2021_5, tian2021_6
+from classwise.claims import tian2021, tian2021_5, tian2021_6, tian2021_43
 from classwise.claims.claim import VERDICTS, Claim, MeasurementError, Verdict
 from classwise.claims.joining import joined
 from classwise.claims.judging import judge_all, named
@@ -26,7 +26,7 @@ __all__ = ["CLAIMS", "VERDICTS", "Claim", "MeasurementError", "Verdict", "joined
 CLAIMS: tuple[Claim, ...] = (
     *tian2021.BIAS,
     *tian2021.RELATIONS,
-    *tian2021.ATTACKS,
+    *tian2021_43.ATTACKS,
     *tian2021_5.HEAT,
     *tian2021_6.TRAINING,
     *tian2021_6.BACKGROUND,

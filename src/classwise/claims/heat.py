@@ -34,6 +34,11 @@ def least_lost_to_heat(found: xr.Dataset) -> xr.DataArray:
     return (metrics.overall(plain) - metrics.overall(hot)).min("defence", skipna=False)
 
 
+def lost_to_heat(found: xr.Dataset) -> xr.DataArray:
+    """Return how many more images Temperature-PGD breaks than PGD in the first defence."""
+    return least_lost_to_heat(found.isel(defence=[0]))
+
+
 def lost_to_heat_by_vulnerable(found: xr.Dataset) -> xr.DataArray:
     """Return how much more the vulnerable classes lose to Temperature-PGD than the robust ones, the mean over the defences."""
     return mean_over(lost_more(*_heated(found)), "defence")
@@ -80,3 +85,9 @@ def smoother_than_others(found: xr.Dataset) -> xr.DataArray:
     """Return the mean variance of confidence of the last defence over the smallest of the others."""
     spread = mean_over(_cvc(found), "label")
     return spread.isel(defence=-1, drop=True) / spread.isel(defence=slice(-1)).min("defence", skipna=False)
+
+
+def steeper_than_others(found: xr.Dataset) -> xr.DataArray:
+    """Return the mean variance of confidence of the first defence over the greatest of the others."""
+    spread = mean_over(_cvc(found), "label")
+    return spread.isel(defence=0, drop=True) / spread.isel(defence=slice(1, None)).max("defence", skipna=False)

@@ -7,7 +7,7 @@ Points are points of a percentage.
 import numpy as np
 import xarray as xr
 
-from classwise import metrics, published
+from classwise import metrics, published, superclasses
 from classwise.metrics import Measure as OfCounts
 
 
@@ -70,6 +70,11 @@ def confusion_of(found: xr.Dataset, first: str, second: str) -> xr.DataArray:
     return mixed.where(either(mixed, first, second)).mean(["label", "predicted"], skipna=True)
 
 
+def whole(found: xr.Dataset) -> xr.DataArray:
+    """Return the share of all images that is answered right."""
+    return one(found, metrics.overall)
+
+
 def animals(names: xr.DataArray) -> xr.DataArray:
     """Return whether each class belongs to the animals of Tian 2021, Table 2."""
     kind = {name for dataset in ("cifar10", "stl10") for name in published.superclasses(dataset)["animals"]}
@@ -77,9 +82,10 @@ def animals(names: xr.DataArray) -> xr.DataArray:
 
 
 def within_superclasses(found: xr.Dataset) -> xr.DataArray:
-    """Return how many times as often a class is taken for one of its own superclass as for one of the other, pair by pair."""
+    """Return how many times as often a class is taken for one of its own superclass as for one of another, pair by pair."""
     mixed = metrics.misclassified(found["count"].isel(defence=0, attack=0))
-    same = animals(mixed.label) == animals(mixed.predicted)
+    group = mixed.label.copy(data=superclasses.numbers(list(map(str, mixed.label.values))))
+    same = group == group.rename(label="predicted").assign_coords(predicted=mixed.predicted)
     both, off = ["label", "predicted"], mixed.label != mixed.predicted
     return mixed.where(same & off).mean(both) / mixed.where(~same).mean(both)
 
@@ -104,6 +110,28 @@ def same_best(found: xr.Dataset) -> xr.DataArray:
     """Return by how much one and the same class is the best of every defence and attack: below 0, none is."""
     _, above = _alone(metrics.accuracy(found["count"]))
     return above.min(["defence", "attack"], skipna=False).max("label", skipna=False)
+
+
+def lies_below(found: xr.Dataset, name: str) -> xr.DataArray:
+    """Return by how much a class lies below all others in the setting (defence and attack) in which it does so least."""
+    below, _ = _alone(metrics.accuracy(found["count"]))
+    return below.sel(label=name, drop=True).min(["defence", "attack"], skipna=False)
+
+
+def lies_above(found: xr.Dataset, name: str) -> xr.DataArray:
+    """Return by how much a class lies above all others in the setting (defence and attack) in which it does so least."""
+    _, above = _alone(metrics.accuracy(found["count"]))
+    return above.sel(label=name, drop=True).min(["defence", "attack"], skipna=False)
+
+
+def close_where_weak(found: xr.Dataset) -> xr.DataArray:
+    """Return the correlation over classes of the mean margin under the first attack with the accuracy under the second.
+
+    The mean over the defences; `margin` is that of the logits of each image.
+    """
+    count = found["count"]
+    mean = found["margin"].isel(attack=0).sum("predicted") / metrics.images(count.isel(attack=0))
+    return mean_over(xr.corr(mean, metrics.accuracy(count.isel(attack=1)), dim="label"), "defence")
 
 
 def agreement(found: xr.Dataset) -> xr.DataArray:

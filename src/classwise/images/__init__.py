@@ -7,8 +7,8 @@ from classwise.images.datasets import DATASETS, FAMILIES, absolute, load, people
 from classwise.images.extra import extra, extra_folders
 from classwise.images.folders import folder, imagenet, tiny_imagenet
 from classwise.images.labelled import SPLITS, Images
-from classwise.images.superclasses import SUPERCLASSES, superclasses
 from classwise.images.transforms import TRANSFORMS, transform
+from classwise.superclasses import SUPERCLASSES, superclasses
 
 __all__ = [
     "AUGMENTATIONS",

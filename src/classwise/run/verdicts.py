@@ -34,7 +34,12 @@ def judged(scale: str = _HERE, others: Sequence[str] | None = None, sections: Se
 def _judged(section: str, scale: str) -> list[Verdict]:
     reason = _missing(section, scale)
     if not reason:
-        return claims.judge(section, gathered(section, study.request(section, scale)), scale=scale, strict=False)
+        asked = study.request(section, scale)
+        # What a section asks of further datasets is judged of each of them.
+        kinds = {"": asked, **(asked.parts if study.SECTIONS[section].widely else {})}
+        return [
+            one for part in kinds.values() for one in claims.judge(section, gathered(section, part), scale=scale, strict=False)
+        ]
     dataset = str(study.SCALES[scale].run["dataset"])
     return [Verdict(claim, "not asked", scale, dataset, reason=reason) for claim in claims.of(section)]
 

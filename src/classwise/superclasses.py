@@ -1,6 +1,6 @@
 """Superclasses: which classes of a dataset are alike in meaning."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from classwise.errors import UserError
 
@@ -53,3 +53,25 @@ def superclasses(dataset: str) -> dict[str, str]:
     if dataset not in SUPERCLASSES:
         raise UserError(f"{dataset!r} has no superclasses; those that do: {', '.join(SUPERCLASSES)}")
     return dict(SUPERCLASSES[dataset])
+
+
+def numbers(names: Sequence[str]) -> list[int]:
+    """Return the number of each class's superclass, from the names of the classes alone; a UserError where they have none.
+
+    Each dataset's names are its own, but for those that CIFAR-10 and STL-10 share, which mean the same.
+    """
+    for groups in SUPERCLASSES.values():
+        if set(names) <= set(groups):
+            order = list(dict.fromkeys(groups.values()))
+            return [order.index(groups[name]) for name in names]
+    raise UserError(f"classes {', '.join(names)} have no superclasses; those of these datasets do: {', '.join(SUPERCLASSES)}")
+
+
+def table(dataset: str | None = None) -> str:
+    """Return Table 2 of Tian 2021 in Markdown: the classes of each superclass; of another dataset that has any, its own below."""
+    lines = ["| dataset | superclass | classes |", "|---|---|---|"]
+    for name in dict.fromkeys(["cifar10", "stl10", *([dataset] if dataset in SUPERCLASSES else [])]):
+        groups = SUPERCLASSES[str(name)]
+        members = {group: ", ".join(one for one in groups if groups[one] == group) for group in groups.values()}
+        lines += [f"| {name} | {group} | {names} |" for group, names in members.items()]
+    return "\n".join(lines)
