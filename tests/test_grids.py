@@ -7,8 +7,9 @@ import vl_convert
 import xarray as xr
 from scipy import stats
 
-from classwise import answers, attacks, charts, claims, grids, intervals, metrics, published, study, tallies
+from classwise import answers, attacks, charts, claims, grids, intervals, metrics, published, study, superclasses, tallies
 from classwise.balls import Linf
+from classwise.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -234,3 +235,35 @@ def test_the_papers_steps_are_those_of_its_section():
     short = {one.attack: one for one in study.request("tian2021/4-3-attacks-and-defences", "short").further["mart"]}
     assert short["n-attack"].options["population"] == 100
     assert dict(short["cw"].options) == {"goal": "inside"}
+
+
+def test_courses_name_the_best_and_the_worst_class_of_each_dataset():
+    rates = xr.DataArray(
+        [[10.0, 20, 30], [90, 50, 20]],
+        dims=("epoch", "label"),
+        coords={"epoch": [1, 5], "label": ["cat", "dog", "frog"]},
+    )
+    many = xr.DataArray(np.linspace(0, 100, 80).reshape(2, 40), dims=("epoch", "label"))
+    many = many.assign_coords(epoch=[1, 2], label=[f"class {number}" for number in range(40)])
+    spec = grids.courses({"mnist": rates, "cifar100": many}).to_dict()
+    first, second = spec["concat"]
+    assert first["title"]["subtitle"] == "70 points between cat and frog at the end"
+    assert [one["title"]["text"] for one in spec["concat"]] == ["mnist", "cifar100"]
+    assert "scheme" in str(first["layer"][1]["encoding"]["color"])
+    assert second["layer"][1]["encoding"]["color"] == {"value": "#8aa"}
+
+
+def test_mistakes_within_superclasses_are_counted_where_there_are_any():
+    theirs = tallies.superclassed("digits", {})
+    assert list(theirs.iloc[:, 0]) == ["86", "87"]
+    names = list(superclasses.superclasses("stl10"))
+    same = np.array(superclasses.numbers(names))
+    table = np.where(same[:, None] == same, 5, 0) + 50 * np.eye(10, dtype=int)
+    count = xr.DataArray(table, dims=("label", "predicted"), coords={"label": names, "predicted": names})
+    mine = tallies.superclassed("stl10", {"pgd-at": count})
+    assert mine.iloc[0, 0] == "100"
+    assert mine.loc["stl10, pgd-at", "p"] == "< .001"
+    assert "animals | bird, cat, deer, dog, horse, monkey" in superclasses.table("stl10")
+    assert superclasses.table("cifar100").count("cifar100") == 20
+    with pytest.raises(UserError, match="classes 0, 1 have no superclasses; those of these datasets do: cifar10"):
+        superclasses.numbers(["0", "1"])

@@ -84,6 +84,25 @@ def test_changes_are_the_differences_to_table_1_but_for_two_misprints():
     assert set(noted["row"]) == {"HE (1/T=5)"}
 
 
+def test_every_noted_cell_is_among_the_slips_and_every_slip_says_why():
+    slips = published.slips()
+    assert set(slips["paper"]) <= set(published.PAPERS)
+    assert slips.notna().all().all()
+    for paper in published.PAPERS:
+        for note in published.rows(paper).query("note != ''").itertuples():
+            of_table = slips[(slips["paper"] == paper) & slips["where"].str.contains(f"Table {note.table}")]
+            assert of_table["printed"].str.contains(f"{abs(note.value):g}", regex=False).any(), note
+
+
+def test_what_the_slips_say_of_cw_and_n_attack_can_be_counted():
+    rates = published.load("tian2021", 1).accuracy
+    odd = (10 * rates % 5).round(6) > 0
+    cw = odd.sel(attack="cw", defence=["pgd-at", "trades", "mart"]).to_series()
+    assert list(cw.index[cw]) == [("pgd-at", "cat")]
+    assert bool(odd.sel(attack="cw", defence="pgd-he").any())
+    assert bool(odd.sel(attack="n-attack").any("label").all())
+
+
 def test_table_4_counts_a_thousand_cats_and_its_changes():
     found = published.load("tian2021", 4)
     assert (found["count"].sum("predicted") == 1000).all()

@@ -25,7 +25,7 @@ Show = Callable[..., object]
 
 # The Wilson interval at 95 %, written for Vega.
 _WILSON = (
-    "({z2} + 2 * datum.count {sign} 1.96 * sqrt({z2} + 4 * datum.count * (1 - datum.count / datum.images)))"
+    "({z2} + 2 * datum.count {sign} {z} * sqrt({z2} + 4 * datum.count * (1 - datum.count / datum.images)))"
     " / (2 * (datum.images + {z2})) * 100"
 )
 
@@ -101,16 +101,17 @@ def _tidy(count: xr.DataArray) -> pd.DataFrame:
     return table[(table["images"] > 0) & ((table["count"] > 0) | (table["label"] == table["predicted"]))]
 
 
-def per_class(history: xr.Dataset, show: Show | None = None, live: bool | None = None) -> Any:
+def per_class(history: xr.Dataset, show: Show | None = None, live: bool | None = None, design: float = 1.0) -> Any:
     """Return the explorer of a class: its accuracy over the epochs against all others, and what it is taken for.
 
     `history` is of schema "history 1" with the dimensions defence and seed (seeds are pooled). Choose the class, the defence,
-    clean or attacked images, the split and the epoch. `show` is described at `explorer`.
+    clean or attacked images, the split and the epoch. `show` is described at `explorer`. design: by what the intervals' variance
+    exceeds that of independent images, where seeds share theirs (`intervals.design`).
     """
-    count = history["count"]
+    count, z = history["count"], 1.96 * design**0.5
     table = _tidy(count.sel(epoch=metrics.measured(count.sel(split="test", drop=True)).epoch))
     labels = [str(name) for name in count.label.values]
-    ends = {name: _WILSON.format(z2=1.96**2, sign=sign) for name, sign in (("low", "-"), ("high", "+"))}
+    ends = {name: _WILSON.format(z=z, z2=z**2, sign=sign) for name, sign in (("low", "-"), ("high", "+"))}
     seen = [int(epoch) for epoch in np.unique(table["epoch"])]
     defences = [str(name) for name in count.defence.values]
     weakest = metrics.accuracy(metrics.forms(count.isel(defence=-1, epoch=-1).sel(split="test").sum("seed")))

@@ -161,3 +161,31 @@ def variances(bounds: xr.DataArray, row: str = "defence") -> Any:
     panel = alt.layer(bars, ends).properties(width=23 * len(labels), height=130)
     facet = alt.Facet(f"{row}:N", sort=_names(bounds, row), title=None)
     return panel.facet(facet=facet, columns=2).resolve_scale(y="independent")
+
+
+def courses(rates: Mapping[str, xr.DataArray]) -> Any:
+    """Return the accuracy of each class over the epochs, a panel for each dataset by its name: Tian 2021, Figure 1.
+
+    The arrays have the dimensions epoch and label. The band reaches from the best class to the worst; these two are named at the
+    end of their lines, and the title tells how far apart they end. Point at a line for its class.
+    """
+    panels = []
+    for name, rate in rates.items():
+        table, last = frame(rate), rate.isel(epoch=-1)
+        ends = {kind: str(last[getattr(last, kind)("label")].label.values) for kind in ("argmax", "argmin")}
+        gap = float(last.max() - last.min())
+        base = alt.Chart(table).encode(x=alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1)))
+        y = alt.Y("value:Q", title="robust accuracy, %", scale=alt.Scale(domain=[0, 100]))
+        band = base.mark_area(opacity=0.15, color="#888").encode(
+            y=alt.Y("min(value):Q", title="robust accuracy, %"), y2="max(value):Q"
+        )
+        tips = ["label:N", "epoch:Q", alt.Tooltip("value:Q", format=".1f")]
+        labels = _names(rate, "label")
+        hue = by_class(labels, legend=None) if len(labels) <= 20 else alt.value("#8aa")
+        lines = base.mark_line(strokeWidth=1.5).encode(y=y, detail="label:N", color=hue, tooltip=tips)
+        final = last.sel(label=list(ends.values())).to_dataframe("value").reset_index()
+        words = alt.Chart(final).mark_text(align="left", dx=4, fontSize=11).encode(x="epoch:Q", y=y, text="label:N")
+        told = f"{gap:.0f} points between {ends['argmax']} and {ends['argmin']} at the end"
+        title = alt.Title(name, subtitle=told, anchor="start")
+        panels.append(alt.layer(band, lines, words).properties(width=270, height=200, title=title))
+    return alt.concat(*panels, columns=2).resolve_scale(color="independent")

@@ -201,9 +201,6 @@ def silent(verdicts: Sequence[Verdict]) -> str:
 
 
 def notes() -> str:
-    """Return in Markdown the numbers of the papers' tables that carry a note: what is misprinted, as far as it can be told."""
-    whole = pd.concat([published.rows(paper) for paper in published.PAPERS])
-    kept = whole[whole["note"] != ""]
-    lines = ["| paper | table | row | column | value | note |", "|---|---|---|---|---|---|"]
-    names = ["paper", "table", "row", "column", "value", "note"]
-    return "\n".join([*lines, *("| " + " | ".join(map(str, line)) + " |" for line in kept[names].values)])
+    """Return in Markdown what the papers misprint or leave unclear, and how it is read here."""
+    lines = ["| paper | where | printed | read as | why |", "|---|---|---|---|---|"]
+    return "\n".join([*lines, *("| " + " | ".join(map(str, line)) + " |" for line in published.slips().values)])

@@ -77,6 +77,11 @@ def files() -> list[Path]:
     return [folder / f"{paper}.csv" for paper in PAPERS]
 
 
+def slips() -> pd.DataFrame:
+    """Return what the papers misprint or leave unclear, a row each: paper, where, printed, read as, why."""
+    return pd.read_csv(files()[0].with_name("slips.csv"), dtype=str)
+
+
 @cache
 def _read(paper: str) -> pd.DataFrame:
     path = next(path for path in files() if path.stem == paper)

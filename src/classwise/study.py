@@ -11,7 +11,7 @@ from classwise.sections import Request, Section, paper_of, questions_of, request
 from classwise.spec import Evaluation, Spec
 from classwise.variants import pair
 
-__all__ = ["SCALES", "SECTIONS", "Request", "Section", "pair", "questions", "request", "scale_of", "training"]
+__all__ = ["FURTHER", "SCALES", "SECTIONS", "Request", "Section", "pair", "questions", "request", "scale_of", "training"]
 
 
 _UNDER_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))

@@ -1,21 +1,23 @@
 """Tables and sentences of attacks beside defences: ours beside the papers', who loses what, how alike the settings are."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy import stats
 
-from classwise import answers, metrics
+from classwise import answers, chance, metrics, published, superclasses
 
+Labelled = TypeVar("Labelled", xr.DataArray, xr.Dataset)
 _SIGNS = {"robust": 1, "vulnerable": -1, "not to be told": 0}
 
 
-def stacked(parts: Mapping[str, xr.DataArray], dim: str) -> xr.DataArray:
-    """Return arrays of the same kind along a new dimension, by their names."""
+def stacked(parts: Mapping[str, Labelled], dim: str) -> Labelled:
+    """Return arrays, or outcomes, of the same kind along a new dimension, by their names."""
     names = xr.DataArray(list(parts), dims=dim, name=dim)
-    found: xr.DataArray = xr.concat(list(parts.values()), names, coords="minimal", compat="override")
+    found: Labelled = xr.concat(list(parts.values()), names, coords="minimal", compat="override")
     return found
 
 
@@ -99,6 +101,31 @@ def readings(tempered: xr.Dataset) -> pd.DataFrame:
             rows[name, heat] = {f"{word}, %": f"{float(one.sel(inverse=heat)):.1f}" for word, one in left.items()}
             rows[name, heat]["cosines otherwise than PGD on scaled, images"] = f"{int(differ.sel(inverse=heat))}"
     return pd.DataFrame(rows).T.rename_axis(["network", "1 / T"]) if rows else pd.DataFrame()
+
+
+def superclassed(dataset: str, counts: Mapping[str, xr.DataArray]) -> pd.DataFrame:
+    """Return how many of the mistakes stay within superclasses, against chance, in percent: a row for each of `counts`.
+
+    counts: of networks on a dataset that has superclasses. Below them what can be told from the paper's own Table 4 (TRADES on
+    1,000 cats, plain and attacked): there chance is that a mistake falls on any other class alike (an exact binomial test).
+    """
+    rows: dict[str, tuple[float, float, float]] = {}
+    if dataset in superclasses.SUPERCLASSES:
+        for name, count in counts.items():
+            labels = list(map(str, count.label.values))
+            group = count.label.copy(data=superclasses.numbers(labels))
+            rows[f"{dataset}, {name}"] = chance.within_test(count, group)
+    lines = published.load("tian2021", 4)["count"].sel(treatment="as they are", drop=True)
+    kinds = superclasses.superclasses("cifar10")
+    for attack in map(str, lines.attack.values):
+        others = lines.sel(attack=attack, predicted=[name for name in kinds if name != "cat"])
+        near = [kinds[str(name)] == kinds["cat"] for name in others.predicted.values]
+        inside, whole = int(others.values[near].sum()), int(others.sum())
+        p = stats.binomtest(inside, whole, float(np.mean(near)), alternative="greater").pvalue
+        rows[f"theirs: cats of cifar10, {attack}"] = (100 * inside / whole, 100 * float(np.mean(near)), float(p))
+    table = pd.DataFrame(rows, index=["within, % of the mistakes", "by chance, %", "p"]).T
+    told = table.iloc[:, :2].map("{:.0f}".format)
+    return told.assign(p=["< .001" if value < 0.001 else f"{value:.3f}" for value in table["p"]])
 
 
 def as_published(count: xr.DataArray) -> xr.DataArray:
