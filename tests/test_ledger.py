@@ -43,6 +43,9 @@ def test_the_ledger_filters_opens_and_links():
     assert picked["select"]["fields"] == ["row"]
     whole = json.dumps(spec)
     assert '"href": {"field": "link"' in whole
+    # Vega-Lite lets a mark be clicked beside a selection only if it has a tooltip.
+    (link,) = [layer["encoding"] for layer in spec["layer"] if "href" in layer["encoding"]]
+    assert link["tooltip"] == {"value": "open its section"}
     assert all(f"datum.{name} == ledger_{name}" in whole for name in ("paper", "section", "scale", "verdict"))
 
 

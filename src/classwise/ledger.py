@@ -168,7 +168,8 @@ def _card(one: Any) -> list[Any]:
         .encode(x=at("theirs")),
         lines.transform_filter("datum.link != ''")
         .mark_text(**{**text, "color": "#9ecae1", "align": "right", "x": _WIDTH - 20, "cursor": "pointer"}, dy=top + 129)
-        .encode(text=alt.value("open its section"), href="link:N"),
+        # Beside a selection only marks with a tooltip can be clicked.
+        .encode(text=alt.value("open its section"), href="link:N", tooltip=alt.value("open its section")),
     ]
 
 
