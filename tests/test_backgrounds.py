@@ -35,7 +35,7 @@ def scenes():
     return torch.stack(pixels).clamp(0, 255).to(torch.uint8), torch.stack(discs)
 
 
-@pytest.mark.parametrize(("name", "same"), [("digits-coloured", lambda one: one // 2), ("digits-distant", lambda one: one % 5)])
+@pytest.mark.parametrize(("name", "same"), [("digits-neighbours", lambda one: one // 2), ("digits-apart", lambda one: one % 5)])
 def test_each_class_has_the_colour_of_its_pair_in_every_split(name, same):
     corner = {}
     for split in images.SPLITS:
@@ -57,11 +57,26 @@ def test_each_class_has_the_colour_of_its_pair_in_every_split(name, same):
             assert max(abs(a - b) for a, b in zip(corner[one], corner[other], strict=True)) == 255
 
 
+@pytest.mark.parametrize("colour", range(5))
+def test_ink_is_as_far_from_every_ground(digits, colour):
+    worn = backgrounds.coloured(digits.pixels, torch.full_like(digits.labels, colour)).int()
+    full, none = (digits.pixels == value for value in (255, 0))
+    ground = torch.tensor(backgrounds.COLOURS[colour]).view(3, 1, 1)
+    away = (worn - ground).abs()
+    assert (away[none.expand_as(away)] == 0).all()
+    # In two channels of three, wholly, and in the third not at all.
+    assert (away.sum(1, keepdim=True)[full] == 2 * 255).all()
+    assert (away.amin(1) == 0).all()
+    assert torch.equal(away.amax(1, keepdim=True), digits.pixels.int())
+
+
 def test_the_ink_of_a_coloured_drawing_can_be_read_again(digits):
-    colour = backgrounds.neighbours(digits.labels)
-    worn = backgrounds.coloured(digits.pixels, colour)
-    assert torch.equal(worn.amin(1, keepdim=True), digits.pixels)
-    assert torch.equal(backgrounds.swapped(worn), backgrounds.coloured(digits.pixels, (colour + 1) % 5))
+    for colour in (backgrounds.neighbours(digits.labels), backgrounds.apart(digits.labels)):
+        worn = backgrounds.coloured(digits.pixels, colour)
+        ink, seen = backgrounds.stripped(worn)
+        assert torch.equal(ink, digits.pixels)
+        assert torch.equal(seen, colour)
+        assert torch.equal(backgrounds.swapped(worn), backgrounds.coloured(digits.pixels, (colour + 1) % 5))
 
 
 def test_clutter_belongs_to_an_image_and_never_reaches_the_ink(digits, cluttered):

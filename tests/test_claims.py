@@ -251,8 +251,13 @@ def test_kinds_of_runs_are_joined_side_by_side():
     again = claims.joined("without", {"": full, "0": own})
     plain = both.truth.sel(betas="5:0.5").values
     assert (again.truth.sel(without="0").values == np.where(plain < 0, -1, (plain + 1) % 10)).all()
+    with pytest.raises(claims.MeasurementError, match="claim 'changed-class-loses' needs 'vulnerable' in the outcomes"):
+        claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], draws=50)
+    both = both.assign_coords(vulnerable=("predicted", both.predicted.values == "3"))
     (found,) = claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], draws=50)
     assert found.images == 120
+    with pytest.raises(claims.MeasurementError, match="no trade-off above 6"):
+        claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["victim-loses"], draws=50)
     with pytest.raises(claims.MeasurementError, match="claim 'homing' needs the outcomes 'without'; there are: betas"):
         claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["homing"], draws=50)
 
@@ -287,19 +292,20 @@ def test_no_class_is_the_worst_of_all_settings():
 def test_homing_counts_what_comes_home_beyond_the_control():
     names = ["x", "y", "z"]
     truth, full = [0, 0, 0, 0, 1, 2], [1, 1, 1, 2, 1, 0]
-    answer = {"": full, "nothing": [0, 1, 1, 2, 1, 0], "y": [0, 0, 1, 1, 0, 0], "z": [0, 0, 0, 0, 1, 2], "x": [1] * 6}
-    parts = [
-        xr.Dataset(
-            {"truth": ("image", truth), "answer": ("image", given), "flipped": ("image", np.array(given) != truth)},
-            {"image": range(6), "predicted": names},
-        )
-        for given in answer.values()
-    ]
+    answer = {"": full, "again 1": [0, 1, 1, 2, 1, 0], "y": [0, 0, 1, 1, 0, 0], "z": [0, 1, 0, 0, 1, 2], "x": [1] * 6}
+    parts = []
+    for name, given in answer.items():
+        there = np.array([name != names[one] for one in truth])
+        data = {"truth": np.where(there, truth, -1), "answer": given, "flipped": there & (np.array(given) != truth)}
+        parts.append(xr.Dataset({key: ("image", one) for key, one in data.items()}, {"image": range(6), "predicted": names}))
     data = xr.concat(parts, "without").assign_coords(without=list(answer)).expand_dims(defence=["d"], attack=["pgd-20"])
     asked = next(one for one in claims.CLAIMS if one.name == "homing")
     (found,) = decide(data, asked, draws=50)
-    # Of five mistakes, two of three come home from y and the one from z; none from x. One comes home by itself.
-    assert found.effect == pytest.approx(100 * (3 - 1) / 5)
+    # Of five mistakes, two of three come home from y and the one from z; none from x. One comes home by itself, and two without a
+    # third class: the first and the last of those taken for y, by the network without z.
+    assert found.effect == pytest.approx(100 * (3 - 2) / 5)
+    with pytest.raises(claims.MeasurementError, match="claim 'homing' comes to nan"):
+        decide(data.sel(without=["", "again 1", "y", "x"]), asked, draws=50)
     values = {name: value(data.expand_dims(seed=[0])) for name, value in asked.values.items()}
     total = sampling.sums(data.expand_dims(seed=[0]), values)
     assert float(remedies.homing_of(total, "x", "y")) == pytest.approx(100 * 2 / 3)
@@ -326,6 +332,9 @@ def test_a_published_value_is_the_measure_of_the_published_table():
     assert reported["he-loses-most"] == pytest.approx(10, abs=0.2)
     assert reported["white-helps"] == pytest.approx(14.1)
     assert reported["both-help-more"] == pytest.approx(43.5 - 40.3)
+    assert reported["both-help"] == pytest.approx(43.5 - 26.2)
+    assert reported["natural-insensitive"] == pytest.approx(3.2)
+    assert reported["cifar10-50-to-60"] == pytest.approx(54.6, abs=0.05)
 
 
 # The whole table.
@@ -336,7 +345,12 @@ def mock(asked):
     labels = DIGITS if asked.name == "six-and-eight" or not asked.datasets else list(published.CIFAR10)
     first = [need.split("|")[0] for need in asked.attacks] or ["pgd-20"]
     defences = [need.split("|")[0] for need in asked.defences] or ["pgd-at"]
-    along = {"without": ["", "nothing", *labels], "betas": ["", "5:0.5"], "treatment": ["as they are", "white", "both"]}
+    along = {
+        "without": ["", "again 1", *labels],
+        "betas": ["", "5:0.5", "5:18"],
+        "treatment": ["as they are", "white", "both"],
+        "dress": ["neighbours", "apart"],
+    }
     extra = {dim: along[dim] for dim in asked.dims if dim in along} | (
         {"inverse": ["", "2", "50"]} if "inverse" in asked.dims else {}
     )
@@ -358,7 +372,8 @@ def mock(asked):
         {name: ("run", [key[place] for key in keys]) for place, name in enumerate(names)}
     )
     whole = whole.set_index(run=names).unstack("run", fill_value=results.MISSING)
-    whole = whole.assign_coords(background=("predicted", np.arange(10) % 5))
+    first, second = (("predicted", np.arange(10) == number) for number in (3, 5))
+    whole = whole.assign_coords(background=("predicted", np.arange(10) % 5), vulnerable=first, partner=second)
     return whole.assign(white=("image", np.linspace(0, 1, whole.sizes["image"]))).assign_attrs(scale="quick")
 
 

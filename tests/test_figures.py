@@ -44,6 +44,17 @@ def test_shares_keep_the_order_of_their_rows():
     assert ">other<" in drawn(figures.shares(both, "share, %", colour="of"))
 
 
+def test_what_is_taken_for_its_neighbour_is_counted_class_by_class():
+    group = xr.DataArray([0, 0, 1], dims="label", coords={"label": CLASSES})
+    chart = figures.toward({"one": square([[6, 3, 1], [1, 8, 1], [4, 0, 0]]), "other": square([[9, 1, 0]] * 3)}, group)
+    table = chart.data.set_index(["of", "row"])
+    assert list(table["share"]) == [30, 10, 0, 10, 90, 0]
+    assert list(table["images"]) == [10, 10, 4, 10, 10, 10]
+    assert (table["low"] <= table["share"]).all()
+    assert (table["share"] <= table["high"]).all()
+    assert ">other<" in drawn(chart)
+
+
 def test_the_two_classes_of_a_trade_off_stand_out():
     rates = xr.DataArray(
         [[10.0, 20.0], [30.0, 40.0], [50.0, 60.0]],
@@ -54,9 +65,21 @@ def test_the_two_classes_of_a_trade_off_stand_out():
     interval = xr.concat([rates - 5, rates + 5], "bound").assign_coords(bound=["low", "high"])
     chart = figures.trade_offs(rates, interval, ("b", "a"))
     svg = drawn(chart)
-    assert ">beta of class a<" in svg
-    assert ">b<" in svg
-    assert ">c<" not in svg
+    assert ">beta of class a (of all others 6)<" in svg
+    assert ">class b, most vulnerable<" in svg
+    assert ">class a, changed<" in svg
+    # The others are named at their lines alone.
+    assert svg.count(">c<") == 1
+    assert ">b<" not in svg
+    # On a scale of logarithms .5 is as far from 3 as 3 from 18.
+    values = [*rates.betas.values, "3", "18"]
+    wide = rates.reindex(betas=values, fill_value=30.0)
+    spec = figures.trade_offs(
+        wide, xr.concat([wide - 5, wide + 5], "bound").assign_coords(bound=["low", "high"]), ("b", "a")
+    ).to_dict()
+    axis = spec["layer"][0]["encoding"]["x"]
+    assert axis["scale"]["type"] == "log"
+    assert axis["axis"]["values"] == [0.5, 3, 6, 18]
 
 
 def counted():

@@ -80,3 +80,42 @@ def test_networks_must_lack_one_class_each(drawn):
     _, others = drawn
     with pytest.raises(UserError, match="lack one class each"):
         homing.removed(xr.concat([others.isel(classes=[0]), others.isel(classes=[0])], "classes"))
+
+
+def test_the_pair_is_the_class_of_lowest_rate_on_valid_and_what_it_is_mixed_up_with_either_way():
+    valid = np.array([[9, 1, 0, 0], [0, 5, 0, 5], [2, 3, 4, 1], [0, 2, 1, 7]])
+    shape = ("seed", "epoch", "split", "attack", "label", "predicted")
+    count = xr.DataArray(
+        np.zeros((2, 2, 2, 2, 4, 4), dtype=int),
+        dims=shape,
+        coords={
+            "seed": [0, 1],
+            "epoch": [1, 9],
+            "split": ["valid", "test"],
+            "attack": ["clean", "pgd-10"],
+            "label": CLASSES,
+            "predicted": CLASSES,
+        },
+    )
+    count.loc[{"seed": 1, "epoch": 9, "split": "valid", "attack": "pgd-10"}] = valid
+    # What is tested, measured earlier, or shown unattacked, tells otherwise, and does not count.
+    for other in ({"split": "test"}, {"epoch": 1}, {"attack": "clean"}):
+        count.loc[{"seed": 1, "epoch": 9, "split": "valid", "attack": "pgd-10"} | other] = valid[::-1, ::-1]
+    history = xr.Dataset({"count": count})
+    # c is right least often; it is taken for b most, and b is taken for d, but a and c are mixed up less than b and c.
+    assert homing.pair_of(history) == ("c", "b")
+    count.loc[{"seed": 1, "epoch": 9, "split": "valid", "attack": "pgd-10", "label": "d", "predicted": "c"}] = 5
+    assert homing.pair_of(history) == ("c", "d")
+    count.loc[{"seed": 0, "epoch": 9, "split": "valid", "attack": "pgd-10"}] = 10 * valid[::-1, ::-1]
+    assert homing.pair_of(history, [1]) == ("c", "d")
+    assert homing.pair_of(history) != ("c", "d")
+
+
+def test_training_drawn_anew_twice_counts_as_the_mean_of_both(drawn):
+    whole, others = drawn
+    without = homing.removed(others)
+    right, wrong = (outcomes(whole.truth.values, answer) for answer in (whole.truth.values, (whole.truth.values + 1) % 4))
+    both = xr.concat([right, wrong], "redraw")
+    table = homing.comparison(whole, without, both)
+    assert table["share"].iloc[2] == 50
+    assert table["images"].iloc[2] == table["images"].iloc[0]

@@ -1,7 +1,7 @@
 import nbformat
 import pytest
 
-from classwise import defences, notebooks, study
+from classwise import defences, images, notebooks, study, variants
 from classwise.defences import DEFENCES
 from classwise.errors import UserError
 from classwise.run import compute
@@ -118,21 +118,39 @@ def test_a_section_leaves_each_class_out_and_keeps_one_with_other_luck():
     (whole,) = request.specs
     without = request.parts["without"].specs
     assert [set("0123456789") - set(spec.classes) for spec in without] == [{name} for name in "0123456789"]
-    (again,) = request.parts["again"].specs
-    assert (again.seed, again.redraw, again.classes, again.eps) == (whole.seed, 1, (), "0.1")
-    assert again.luck != whole.luck == whole.seed
+    again = request.parts["again"].specs
+    assert [(one.seed, one.redraw, one.classes, one.eps) for one in again] == [(3, 1, (), "0.1"), (3, 2, (), "0.1")]
+    assert len({whole.luck, *(one.luck for one in again)}) == 3
     swept = request.parts["adjusted"].specs
-    assert [spec.options["betas"] for spec in swept] == ["1:0.5", "1:2"]
+    assert [spec.options["betas"] for spec in swept] == ["1:0.5", "1:2", "1:18"]
     assert study.request("tian2021/6-1-training-adjustment", "short").parts["adjusted"].specs[0].options["betas"] == "5:0.5"
+
+
+def test_two_folds_are_compared_with_two_more_draws_of_each():
+    request = study.request("tian2021/6-1-training-adjustment")
+    assert [spec.seed for spec in request.specs] == [0, 1]
+    assert len(request.parts["without"].specs) == 20
+    assert {(spec.seed, spec.redraw) for spec in request.parts["again"].specs} == {(0, 1), (0, 2), (1, 1), (1, 2)}
+
+
+def test_no_image_that_chooses_the_two_classes_is_tested():
+    request, seeds = study.request("tian2021/6-1-training-adjustment"), variants.CHOOSING["digits"]
+    background = study.request("tian2021/6-2-background").parts["scenes"]
+    tested = {spec.seed for spec in (*request.specs, *request.parts["adjusted"].specs, *background.specs)}
+    held = {seed: {int(one) for one in images.load("digits", "test", seed).index} for seed in tested}
+    assert set(seeds) <= {spec.seed for spec in request.parts["choosing"].specs}
+    for seed in seeds:
+        valid = {int(one) for one in images.load("digits", "valid", seed).index}
+        assert not any(valid & some for some in held.values())
 
 
 def test_backgrounds_follow_the_dataset_and_the_scale():
     quick = study.request("tian2021/6-2-background")
-    assert {spec.dataset for spec in quick.specs} == {"digits-coloured", "digits-distant"}
+    assert {spec.dataset for spec in quick.specs} == {"digits-neighbours", "digits-apart"}
     assert {spec.eps for spec in quick.parts["published"].specs} == {"0.5"}
     assert {spec.dataset for spec in quick.parts["scenes"].specs} == {"digits-cluttered"}
     short = study.request("tian2021/6-2-background", "short")
-    assert {(spec.dataset, spec.eps) for spec in short.specs} == {("mnist-coloured", "0.3"), ("mnist-distant", "0.3")}
+    assert {(spec.dataset, spec.eps) for spec in short.specs} == {("mnist-neighbours", "0.3"), ("mnist-apart", "0.3")}
     assert {spec.dataset for spec in short.parts["scenes"].specs} == {"cifar10"}
     assert set(short.parts["scenes"].specs) <= set(study.request("tian2021/4-1-class-bias", "short").specs)
 

@@ -13,8 +13,11 @@ from torch import Tensor
 from classwise.errors import UserError
 
 # Red, yellow, green, blue, magenta: corners of the cube of colours, so that any two are 1 apart in some channel and none can be
-# made another within a radius below .5; each lacks a channel, in which the ink can be read again.
+# made another within a radius below .5. The ink is white before the darker three and black before yellow and magenta, so that
+# before each of them it is 1 away in exactly two channels: white ink before yellow stands out in blue alone, and networks
+# trained against an attack never learnt to tell the pairs on yellow and magenta apart.
 COLOURS = ((255, 0, 0), (255, 255, 0), (0, 255, 0), (0, 0, 255), (255, 0, 255))
+_BLACK_INK = (False, True, False, False, True)
 WHITE = 255
 
 # Of a cluttered background, how dark it may get, as a share; so many are drawn, image i has the i-th.
@@ -28,28 +31,35 @@ def neighbours(labels: Tensor) -> Tensor:
     return labels // 2 % len(COLOURS)
 
 
-def distant(labels: Tensor) -> Tensor:
+def apart(labels: Tensor) -> Tensor:
     """Return the number of the colour of each label where 0 and 5, 1 and 6, ... share one: the control for `neighbours`."""
     return labels % len(COLOURS)
 
 
-def coloured(pixels: Tensor, colour: Tensor) -> Tensor:
-    """Return drawings with three channels, white ink on backgrounds of COLOURS[colour]; `colour` (n,) holds numbers.
+def coloured(ink: Tensor, colour: Tensor) -> Tensor:
+    """Return drawings with three channels, white or black ink on backgrounds of COLOURS[colour]; `colour` (n,) holds numbers.
 
-    A drawing with three channels is coloured anew: its ink is what all channels have.
+    ink: pixels with one channel, how much ink there is.
     """
-    ink = pixels.amin(1, keepdim=True).float() / 255
-    behind = torch.tensor(COLOURS, dtype=torch.float32, device=pixels.device)[colour].view(-1, 3, 1, 1)
-    return (255 * ink + (1 - ink) * behind).round().to(torch.uint8)
+    behind = torch.tensor(COLOURS, dtype=torch.float32, device=ink.device)[colour].view(-1, 3, 1, 1)
+    black = torch.tensor(_BLACK_INK, device=ink.device)[colour].view(-1, 1, 1, 1)
+    share, front = ink.float() / 255, torch.where(black, 0.0, 255.0)
+    return (front * share + (1 - share) * behind).round().to(torch.uint8)
+
+
+def stripped(pixels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the ink of coloured drawings, (n, 1, height, width), and the number of the colour behind each."""
+    inks = [255 - pixels.amax(1, keepdim=True) if black else pixels.amin(1, keepdim=True) for black in _BLACK_INK]
+    # Drawn again before its own colour, a drawing is as it was.
+    again = (coloured(ink, torch.full((len(pixels),), number, device=pixels.device)) for number, ink in enumerate(inks))
+    colour = torch.stack([(one.int() - pixels.int()).abs().flatten(1).sum(1) for one in again]).argmin(0)
+    return torch.stack(inks)[colour, torch.arange(len(pixels), device=pixels.device)], colour
 
 
 def swapped(pixels: Tensor) -> Tensor:
     """Return coloured drawings, each on the next of COLOURS: the shape of one class before the background of another."""
-    corner = torch.tensor(COLOURS, device=pixels.device)
-    # The background is what most pixels of an image show, and black ink on it is none: its median in each channel.
-    seen = pixels.flatten(2).float().median(2).values
-    colour = (seen[:, None] - corner).abs().sum(2).argmin(1)
-    return coloured(pixels, (colour + 1) % len(COLOURS))
+    ink, colour = stripped(pixels)
+    return coloured(ink, (colour + 1) % len(COLOURS))
 
 
 def cluttered(pixels: Tensor, index: Tensor) -> Tensor:
@@ -141,10 +151,11 @@ def _grab(image: np.ndarray) -> np.ndarray:
     return np.isin(mask, (cv2.GC_FGD, cv2.GC_PR_FGD))
 
 
-# Datasets are dressed by these: pixels, labels and index in, pixels out. "coloured": 0 and 1 share a background, 2 and 3, ...
+# Datasets are dressed by these: pixels, labels and index in, pixels out. A dress whose pixels change gets another name, since
+# runs are known by it.
 DRESSES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "coloured": lambda pixels, labels, index: coloured(pixels, neighbours(labels)),
-    "distant": lambda pixels, labels, index: coloured(pixels, distant(labels)),
+    "neighbours": lambda pixels, labels, index: coloured(pixels, neighbours(labels)),
+    "apart": lambda pixels, labels, index: coloured(pixels, apart(labels)),
     "cluttered": lambda pixels, labels, index: cluttered(pixels, index),
 }
 

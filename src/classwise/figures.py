@@ -6,12 +6,15 @@ from typing import Any
 import altair as alt
 import pandas as pd
 import xarray as xr
+from statsmodels.stats.proportion import proportion_confint
 
-from classwise.charts import frame, palette
+from classwise.charts import frame
 from classwise.explore import picture
 
 _HEAT = ["#fffaf3", "#fdbb84", "#d7301f", "#7f0000"]
 _CHANGE = ["#7f0000", "#d7301f", "#fdbb84", "#fffaf3", "#c7e0ee", "#4292c6", "#08306b"]
+# The two classes of a pair: the most vulnerable one, and the one whose training is changed.
+_TWO = ["#d7301f", "#4292c6"]
 _PLAIN: dict[str, Any] = {"labelAngle": 0, "ticks": False, "domain": False}
 
 
@@ -92,25 +95,70 @@ def shares(table: pd.DataFrame, title: str, colour: str | None = None) -> Any:
     return alt.layer(lines, dots).properties(width=360, height=alt.Step(30 if colour is None else 14))
 
 
-def trade_offs(accuracy: xr.DataArray, interval: xr.DataArray, pair: Sequence[str], along: str = "betas") -> Any:
-    """Return the accuracy of each class over the values of a setting, with the interval of the two classes of `pair`.
+def toward(count: Mapping[str, xr.DataArray], group: xr.DataArray) -> Any:
+    """Return how often each class is taken for others of its group, as dots with Wilson intervals, a colour for each of `count`.
 
-    `accuracy` has the dimensions label and `along`, whose coordinate reads as written; the other classes are thin lines.
-    Tian 2021, Figure 4(c).
+    count: by what it is of, counts with just the dimensions label and predicted. group (label) numbers the group of each class.
+    """
+    rows = []
+    for title, one in count.items():
+        numbers = group.sel(label=one.label)
+        other = xr.DataArray(numbers.values, dims="predicted", coords={"predicted": one.label.values})
+        drawn = one.where((numbers == other) & (one.label != one.predicted), 0).sum("predicted")
+        total = one.sum("predicted")
+        low, high = proportion_confint(drawn.values, total.values.clip(1), method="wilson")
+        table = {"share": 100 * drawn / total, "low": 100 * low, "high": 100 * high, "images": total, "of": title}
+        rows.append(pd.DataFrame(table, index=pd.Index(_names(one, "label"), name="class")))
+    return shares(pd.concat(rows), "taken for the neighbour, %", colour="of")
+
+
+def trade_offs(accuracy: xr.DataArray, interval: xr.DataArray, pair: Sequence[str], along: str = "betas") -> Any:
+    """Return the accuracy of each class over the values of a setting, with the interval of the two classes of `pair` as bands.
+
+    `accuracy` has the dimensions label and `along`, whose coordinate reads as written ("0.5") and is drawn on a scale of
+    logarithms; the other classes are thin lines. Tian 2021, Figure 4(c).
     """
     table = frame(accuracy).merge(frame(interval).pivot(index=["label", along], columns="bound", values="value").reset_index())
-    labels, values = _names(accuracy, "label"), _names(accuracy, along)
-    x = alt.X(f"{along}:N", sort=values, title=f"beta of class {pair[1]}", axis=alt.Axis(labelAngle=0))
+    values, names = sorted(float(one) for one in accuracy[along].values), {pair[0]: "most vulnerable", pair[1]: "changed"}
+    table = table.assign(setting=table[along].astype(float), name=[f"class {one}" for one in table["label"]])
+    table["name"] = [
+        f"{name}, {names[one]}" if one in names else name for name, one in zip(table["name"], table["label"], strict=True)
+    ]
+    x = alt.X(
+        "setting:Q",
+        scale=alt.Scale(type="log", domain=[values[0], values[-1] * 1.02]),
+        title=f"beta of class {pair[1]} (of all others 6)",
+        axis=alt.Axis(values=values, format="~g", grid=False),
+    )
     y = alt.Y("value:Q", title="robust accuracy, %", scale=alt.Scale(zero=False))
-    tips: list[Any] = ["label:N", f"{along}:N", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("low", "value", "high"))]
+    tips: list[Any] = ["name:N", f"{along}:N", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("low", "value", "high"))]
     base = alt.Chart(table).encode(x=x, tooltip=tips)
     chosen = alt.FieldOneOfPredicate(field="label", oneOf=list(pair))
-    others = base.transform_filter(~chosen).mark_line(strokeWidth=1, color="#999", opacity=0.5).encode(y=y, detail="label:N")
-    both = base.transform_filter(chosen)
-    colour = alt.Color("label:N", scale=palette(labels), title="class", legend=alt.Legend(values=list(pair)))
-    bars = both.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2="high:Q", color=colour)
-    lines = both.mark_line(strokeWidth=3, point=alt.OverlayMarkDef(size=70)).encode(y=y, color=colour)
-    return alt.layer(others, bars, lines).properties(width=360, height=280)
+    others = base.transform_filter(~chosen).mark_line(strokeWidth=1, color="#999", opacity=0.6).encode(y=y, detail="label:N")
+    order = [f"class {one}, {said}" for one, said in names.items()]
+    colour = alt.Color(
+        "name:N",
+        scale=alt.Scale(domain=order, range=_TWO),
+        sort=order,
+        title=None,
+        legend=alt.Legend(orient="top", labelLimit=260, symbolOpacity=1),
+    )
+    both = base.transform_filter(chosen).encode(color=colour)
+    bands = both.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title="robust accuracy, %"), y2="high:Q")
+    lines = both.mark_line(strokeWidth=3, point=alt.OverlayMarkDef(size=70)).encode(y=y)
+    # The other classes are named where their lines end.
+    ends = _spread(table[(table["setting"] == values[-1]) & ~table["label"].isin(list(pair))], 0.04)
+    words = alt.Chart(ends).mark_text(align="left", dx=6, color="#999", fontSize=10).encode(x=x, y="at:Q", text="label:N")
+    return alt.layer(others, bands, lines, words).properties(width=380, height=300)
+
+
+def _spread(table: pd.DataFrame, share: float) -> pd.DataFrame:
+    """Return rows by rising value with a place `at` for the word of each, at least so great a `share` of 100 above the last."""
+    rows, place, places = table.sort_values("value"), -float("inf"), []
+    for value in rows["value"]:
+        place = max(value, place + 100 * share)
+        places.append(place)
+    return rows.assign(at=places)
 
 
 def answers(count: xr.DataArray, first: Mapping[str, str], row: str = "line") -> Any:

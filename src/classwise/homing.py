@@ -4,6 +4,8 @@ Outcomes are compared image by image: those of a network of all classes with tho
 under the same attack.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
 import xarray as xr
 
@@ -60,6 +62,22 @@ def asked(whole: xr.Dataset, other: xr.Dataset) -> xr.DataArray:
     return _mistaken(whole, (other.truth >= 0).sel(image=whole.image)).rename("asked")
 
 
+def pair_of(history: xr.Dataset, seeds: Sequence[int] = ()) -> tuple[str, str]:
+    """Return the most vulnerable class and its partner, the class it is mixed up with most, counted in both directions.
+
+    On the validation images, after the last epoch, under the attack that measures them; of several seeds the images are pooled.
+    history: as `run.history` has it, of one defence. seeds: which of them count, those that are there; all where none is.
+    """
+    count = history["count"].isel(epoch=-1).sel(split="valid")
+    chosen = [seed for seed in count.seed.values if seed in seeds] or list(count.seed.values)
+    probe = next(name for name in count.attack.values if name != "clean")
+    pooled = count.sel(attack=probe, seed=chosen).sum([dim for dim in count.dims if dim not in ("label", "predicted", "attack")])
+    victim = accuracy(pooled).idxmin("label").item()
+    mixed = pooled.where(pooled.label != pooled.predicted, 0)
+    both = mixed + mixed.rename(label="predicted", predicted="label")
+    return str(victim), str(both.sel(label=victim).idxmax("predicted").item())
+
+
 def gains(whole: xr.Dataset, without: xr.Dataset) -> xr.DataArray:
     """Return how many points each class (label) gains in robust accuracy by training without another (removed); seeds pooled."""
     before, after = (accuracy(counts(one).sum("seed")) for one in (whole, without))
@@ -71,7 +89,8 @@ def comparison(whole: xr.Dataset, without: xr.Dataset, again: xr.Dataset) -> pd.
     """Return the share of the broken images that is answered rightly by each kind of other network, in percent.
 
     Rows: without the class they were taken for; without another class, neither that nor their own, the mean over these; with the
-    same classes and other luck. Columns: share, low and high (Wilson, 95 %: for the mean, as of so many images), images.
+    same classes and other luck, the mean over the members of `redraw`, if any. Columns: share, low and high (Wilson, 95 %: for a
+    mean, as of so many images), images.
     """
     names, total = whole.predicted.values, float(misclassified(whole).sum())
     other = right = 0.0
@@ -83,7 +102,7 @@ def comparison(whole: xr.Dataset, without: xr.Dataset, again: xr.Dataset) -> pd.
     rows = {
         "without the class they were taken for": (float(homing(whole, without).sum()), total),
         "without another class": (right / other * total if other else float("nan"), total),
-        "same classes, other luck": (float(freed(whole, again).sum()), float(asked(whole, again).sum())),
+        "same classes, other luck": tuple(float(of(whole, again).sum()) / again.sizes.get("redraw", 1) for of in (freed, asked)),
     }
     bounds = [proportion(good, number) for good, number in rows.values()]
     return pd.DataFrame(

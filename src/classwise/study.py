@@ -9,9 +9,21 @@ from classwise.errors import UserError, unknown
 from classwise.scales import FURTHER, SCALES
 from classwise.sections import Request, Section, paper_of, questions_of, requested, training
 from classwise.spec import Evaluation, Spec
-from classwise.variants import pair
+from classwise.variants import choosing, pair
 
-__all__ = ["FURTHER", "SCALES", "SECTIONS", "Request", "Section", "pair", "questions", "request", "scale_of", "training"]
+__all__ = [
+    "FURTHER",
+    "SCALES",
+    "SECTIONS",
+    "Request",
+    "Section",
+    "choosing",
+    "pair",
+    "questions",
+    "request",
+    "scale_of",
+    "training",
+]
 
 
 _UNDER_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
@@ -103,18 +115,19 @@ SECTIONS: dict[str, Section] = {
         "Adjusting the training",
         ("pgd-at",),
         _UNDER_PGD,
-        repeats=1,
+        repeats=2,
         parts={
-            "without": Section("each class left out", ("pgd-at",), _UNDER_PGD, _ONCE, 1, variants=variants.without),
-            "again": Section("the same classes, other luck", ("pgd-at",), _UNDER_PGD, {**_ONCE, "redraw": 1}, 1),
+            "without": Section("each class left out", ("pgd-at",), _UNDER_PGD, _ONCE, 2, variants=variants.without),
+            "again": Section("the same classes, other luck", ("pgd-at",), _UNDER_PGD, _ONCE, 2, variants=variants.redraws(1, 2)),
             "trades": Section("one trade-off for all", ("trades",), _TEMPERED, repeats=2),
+            "choosing": Section("what chooses the two classes", ("trades",), ()),
             "adjusted": Section(
                 "another trade-off for one class",
                 ("trades-per-class",),
                 _TEMPERED,
                 _ONCE,
                 2,
-                variants=variants.trade_offs("0.5", "2"),
+                variants=variants.trade_offs("0.5", "2", "18"),
             ),
         },
     ),
@@ -123,19 +136,19 @@ SECTIONS: dict[str, Section] = {
         ("pgd-at",),
         _SWAPPED,
         repeats=2,
-        variants=variants.coloured("coloured", "distant"),
+        variants=variants.coloured("neighbours", "apart"),
         parts={
             "plain": Section("drawings on black", ("standard", "pgd-at"), _UNDER_PGD40, repeats=2, variants=variants.drawings),
             "standard": Section(
-                "standard training before colours", ("standard",), _SWAPPED, _ONCE, 2, variants=variants.coloured("coloured")
+                "standard training before colours", ("standard",), _SWAPPED, _ONCE, 2, variants=variants.coloured("neighbours")
             ),
             "published": Section(
                 "the published radius",
                 ("pgd-at",),
                 (Evaluation(), *_FARTHER, Evaluation(transform="nearly-grey")),
                 _ONCE,
-                1,
-                variants=variants.coloured("coloured", eps="0.5"),
+                2,
+                variants=variants.coloured("neighbours", "apart", eps="0.5"),
             ),
             "scenes": Section("uneven backgrounds", ("trades",), _REPAINTED, repeats=2, variants=variants.scenes),
             "adjusted": Section(

@@ -6,9 +6,11 @@ import numpy as np
 import xarray as xr
 
 from classwise import metrics
+from classwise.claims.claim import MeasurementError
 from classwise.claims.measures import either
 
-# Section 6.1: along `without`, "" is the full network, "nothing" the same trained again, any other name the class left out.
+# Section 6.1: along `without`, "" is the full network, the name of a class the network without it. Classes carry the coordinates
+# `vulnerable` and `partner`, true for the most vulnerable one and for the one it is mixed up with most.
 
 
 def _mistaken(found: xr.Dataset, name: str) -> xr.DataArray:
@@ -26,11 +28,32 @@ def _left_out(found: xr.Dataset) -> xr.DataArray:
 
 
 def homing(found: xr.Dataset) -> xr.DataArray:
-    """Return the share of mistakes that come home when their class is left out, less what training again brings home."""
-    left = _left_out(found)
-    total = _mistaken(found, "count").where(left, 0).sum(["label", "predicted"])
-    more = _mistaken(found, "home") - _mistaken(found, "again")
-    return 100 * more.where(left, 0).sum(["label", "predicted"]) / total
+    """Return the share of mistakes that come home when their class is left out, less what the stronger control brings home.
+
+    The controls: all classes trained again (`again`), and another class left out (`another`).
+    """
+    left, both = _left_out(found), ["label", "predicted"]
+    names = ("count", "home", "again", "another")
+    total, home, again, another = (_mistaken(found, name).where(left, 0).sum(both, skipna=False) for name in names)
+    share: xr.DataArray = 100 * (home - xr.ufuncs.maximum(again, another)) / total
+    return share
+
+
+def one_to_one(found: xr.Dataset) -> xr.DataArray:
+    """Return how many more of a hundred images come home to a class of the pair from the other one than from any third class.
+
+    Of the two classes, the one for which it is less.
+    """
+    images = metrics.images(found["count"].isel(defence=0, attack=0).sel(without="", drop=True))
+    share = 100 * _mistaken(found, "home") / images
+    classes = [int(found.coords[name].argmax("label")) for name in ("vulnerable", "partner")]
+    margins = []
+    for own, other in (classes, classes[::-1]):
+        row = share.isel(label=own, drop=True)
+        third = row.where(~row.predicted.isin(row.predicted.values[classes]))
+        margins.append(row.isel(predicted=other, drop=True) - third.max("predicted"))
+    less: xr.DataArray = xr.ufuncs.minimum(*margins)
+    return less
 
 
 def homing_of(found: xr.Dataset, label: str, predicted: str) -> xr.DataArray:
@@ -47,32 +70,32 @@ def pairs_home(found: xr.Dataset, pairs: Sequence[tuple[str, str]]) -> xr.DataAr
     return 100 * home.where(within).sum(both) / home.sum(both) - 100 * 2 * len(pairs) / (size * (size - 1))
 
 
-# The trade-off of one class lowered: along `betas`, "" is the usual one, "5:0.5" that of class 5 changed.
+# The trade-off of one class changed: along `betas`, "" is the usual one, "5:0.5" that of class 5 changed.
+
+# What TRADES weighs its robust term with, and section 6.1 all other classes.
+_USUAL = 6.0
 
 
-def _swept(found: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray, int]:
-    """Return the counts at the usual trade-off and at the lowest one of a class, and which class that is."""
+def _swept(found: xr.Dataset, *, up: bool = False) -> tuple[xr.DataArray, xr.DataArray, int]:
+    """Return the counts at the usual trade-off and at the lowest (highest) one of a class, and which class that is."""
     count = found["count"].isel(defence=0, attack=0)
     changed = {name: name.split(":") for name in (str(one) for one in count["betas"].values) if name}
-    lowest = min(changed, key=lambda name: float(changed[name][1]))
-    number = int(changed[lowest][0])
-    return count.sel(betas="", drop=True), count.sel(betas=lowest, drop=True), number
+    values = {name: float(value) for name, (_, value) in changed.items() if (float(value) > _USUAL) == up}
+    if not values:
+        raise MeasurementError(f"these outcomes have no trade-off {'above' if up else 'below'} {_USUAL:g}")
+    last = (max if up else min)(values, key=lambda name: values[name])
+    return count.sel(betas="", drop=True), count.sel(betas=last, drop=True), int(changed[last][0])
 
 
-def _vulnerable(found: xr.Dataset, rates: xr.DataArray) -> xr.DataArray:
-    """Return the number of the most vulnerable class: that which the coordinate `vulnerable` names, else that of lowest rate."""
-    if "vulnerable" in found.coords:
-        named: xr.DataArray = (rates.label == found["vulnerable"]).argmax("label")
-        return named
-    return rates.fillna(np.inf).argmin("label")
+def _vulnerable(found: xr.Dataset) -> int:
+    """Return the number of the most vulnerable class, which was not chosen on these images."""
+    return int(found.coords["vulnerable"].argmax("label"))
 
 
-def victim_gains(found: xr.Dataset) -> xr.DataArray:
-    """Return how much the most vulnerable of the other classes gains when the trade-off of one is lowered."""
-    usual, changed, number = _swept(found)
-    before, after = metrics.accuracy(usual), metrics.accuracy(changed)
-    others = before.where(before.label != before.label[number])
-    return (after - before).isel(label=_vulnerable(found, others)).drop_vars("label")
+def victim_gains(found: xr.Dataset, *, up: bool = False) -> xr.DataArray:
+    """Return how much the most vulnerable class gains when the trade-off of another is lowered (`up`: raised)."""
+    usual, changed, _ = _swept(found, up=up)
+    return (metrics.accuracy(changed) - metrics.accuracy(usual)).isel(label=_vulnerable(found), drop=True)
 
 
 def changed_gains(found: xr.Dataset) -> xr.DataArray:
@@ -87,57 +110,82 @@ def evener(found: xr.Dataset) -> xr.DataArray:
     return metrics.cv(changed) - metrics.cv(usual)
 
 
-# Section 6.2: classes carry the coordinate `background`; along `treatment`, the first is images as they are, then white ones.
+# Section 6.2: classes carry the coordinate `background`; along `dress`, drawings before that of their class come first, then the
+# control, in which other classes share one, or none do. Along `treatment`: images as they are, white around, both remedies.
 
 
-def _along_background(count: xr.DataArray) -> xr.DataArray:
-    """Return the share of mistakes that go to a class with the same background, less what an even spread would send there."""
+def _mates(count: xr.DataArray) -> xr.DataArray:
+    """Return which cells take an image for another class of the same background."""
+    other = xr.DataArray(count.background.values, dims="predicted", coords={"predicted": count.predicted.values})
+    same: xr.DataArray = (count.background == other) & (count.label != count.predicted)
+    return same
+
+
+def _pulled(count: xr.DataArray) -> xr.DataArray:
+    """Return how many of a hundred images of a class are taken for one of the same background, the mean over the classes."""
     mixed = metrics.misclassified(count)
-    mate = xr.DataArray(count.background.values, dims="predicted", coords={"predicted": count.predicted.values})
-    same = (count.background == mate) & (mixed.label != mixed.predicted)
-    both = ["label", "predicted"]
-    share: xr.DataArray = 100 * mixed.where(same, 0).sum(both) / mixed.sum(both)
-    even: xr.DataArray = 100 * same.sum() / (mixed.sizes["label"] * (mixed.sizes["label"] - 1))
-    return share - even
+    return mixed.where(_mates(count), 0).sum("predicted", skipna=False).mean("label", skipna=False)
 
 
 def follows_background(found: xr.Dataset) -> xr.DataArray:
-    """Return how much more of the mistakes than by chance stay with classes of the same background."""
-    return _along_background(found["count"].isel(defence=0, attack=0))
+    """Return how much more of the mistakes go to classes of the same background than to those where other classes share one."""
+    count = found["count"].isel(defence=0, attack=0)
+    mixed, both = metrics.misclassified(count), ["label", "predicted"]
+    share = 100 * mixed.where(_mates(count), 0).sum(both) / mixed.sum(both)
+    return share.isel(dress=0, drop=True) - share.isel(dress=1, drop=True)
+
+
+def all_follow(found: xr.Dataset) -> xr.DataArray:
+    """Return how many more of a hundred images go to a class of the same background than to any other, in the class of fewest."""
+    count = found["count"].isel(defence=0, attack=0, dress=0)
+    mixed, mates = metrics.misclassified(count), _mates(count)
+    third = mixed.where(~mates & (mixed.label != mixed.predicted)).max("predicted")
+    return (mixed.where(mates).max("predicted") - third).min("label", skipna=False)
 
 
 def follows_more_attacked(found: xr.Dataset) -> xr.DataArray:
-    """Return how many more of a hundred images the second attack than the first takes to a class of the same background."""
-    count = found["count"].isel(defence=0)
-    mate = xr.DataArray(count.background.values, dims="predicted", coords={"predicted": count.predicted.values})
-    mixed = metrics.misclassified(count)
-    pulled = mixed.where(count.background == mate, 0).sum("predicted").mean("label", skipna=False)
-    return pulled.isel(attack=1, drop=True) - pulled.isel(attack=0, drop=True)
+    """Return how many more of a hundred images the background draws to its classes under the second attack than the first.
 
-
-def treated(found: xr.Dataset, attack: int = 1, treatment: int = 1, before: int = 0) -> xr.DataArray:
-    """Return how many points the most vulnerable class gains by a treatment of its images.
-
-    Most vulnerable: of the images as they are, under the second attack.
+    What it draws: how many more are taken for one another than where other classes share it.
     """
-    rates = metrics.accuracy(found["count"].isel(defence=0))
-    worst = _vulnerable(found, rates.isel(attack=1, treatment=0))
-    gain = rates.isel(attack=attack, treatment=treatment, drop=True) - rates.isel(attack=attack, treatment=before, drop=True)
-    return gain.isel(label=worst).drop_vars("label")
+    drawn = _pulled(found["count"].isel(defence=0))
+    drawn = drawn.isel(dress=0, drop=True) - drawn.isel(dress=1, drop=True)
+    return drawn.isel(attack=1, drop=True) - drawn.isel(attack=0, drop=True)
 
 
-def treated_more_attacked(found: xr.Dataset) -> xr.DataArray:
-    """Return how many points more the most vulnerable class gains by the treatment under attack than without."""
-    return treated(found, attack=1) - abs(treated(found, attack=0))
+def dressed(found: xr.Dataset) -> xr.DataArray:
+    """Return how many points of accuracy the first dress has more than the second."""
+    rate = metrics.overall(found["count"].isel(defence=0, attack=0))
+    return rate.isel(dress=0, drop=True) - rate.isel(dress=1, drop=True)
+
+
+def plainly(found: xr.Dataset) -> xr.DataArray:
+    """Return the accuracy of the first defence under the last attack, images as they are."""
+    count = found["count"].isel(defence=0, attack=-1)
+    return metrics.overall(count.isel(treatment=0, drop=True) if "treatment" in count.dims else count)
+
+
+def treated(found: xr.Dataset, attack: int = -1, treatment: int = 1, before: int = 0) -> xr.DataArray:
+    """Return how many points the most vulnerable class gains by a treatment of its images."""
+    rates = metrics.accuracy(found["count"].isel(defence=0, attack=attack)).isel(label=_vulnerable(found), drop=True)
+    return rates.isel(treatment=treatment, drop=True) - rates.isel(treatment=before, drop=True)
+
+
+def changed_more_attacked(found: xr.Dataset) -> xr.DataArray:
+    """Return how many more of a hundred images of the most vulnerable class get another answer by the treatment under attack."""
+    part = found.isel(defence=0, treatment=1, label=_vulnerable(found), drop=True)
+    share = 100 * part["changed"].sum("predicted") / part["count"].sum("predicted")
+    return share.isel(attack=1, drop=True) - share.isel(attack=0, drop=True)
 
 
 def whiter_surer(found: xr.Dataset) -> xr.DataArray:
-    """Return the correlation, in the most vulnerable class, of an image's confidence under attack with how white it is around."""
+    """Return the rank correlation, in the most vulnerable class, of the confidence under attack with the whiteness around.
+
+    Spearman's, of ranks within each network (`traits.sure_and_white`): images that are drawn anew keep theirs.
+    """
     first = {name: 0 for name in ("defence", "attack", "treatment") if name in found.dims}
-    part = found.isel(first)
-    count = part["count"]
-    worst = _vulnerable(found, metrics.accuracy(count))
-    total = {name: part[name].sum("predicted").isel(label=worst).drop_vars("label") for name in part.data_vars}
-    n, x, y = total["count"], total["white"], total["sure"]
+    part = found.isel(first, drop=True).isel(label=_vulnerable(found), drop=True)
+    total = {name: part[name].sum("predicted") for name in part.data_vars}
+    n, x, y = total["known"], total["white"], total["sure"]
     both = total["white_sure"] - x * y / n
     return both / np.sqrt((total["white_white"] - x**2 / n) * (total["sure_sure"] - y**2 / n))

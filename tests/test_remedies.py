@@ -1,0 +1,118 @@
+"""What the claims of section 6 measure, on counts and outcomes whose answer is known."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+from classwise.claims import remedies, sampling, traits
+from classwise.claims.claim import MeasurementError
+
+CLASSES = ["a", "b", "c", "d"]
+GROUNDS = np.array([0, 0, 1, 1])
+
+
+def counted(values, *dims, **names):
+    """Return counts of four classes, a and b before one ground, c and d before another; c is vulnerable, a its partner."""
+    coords = {"label": CLASSES, "predicted": CLASSES, "background": ("label", GROUNDS), **names}
+    coords |= {name: ("label", np.array(CLASSES) == one) for name, one in (("vulnerable", "c"), ("partner", "a"))}
+    array = xr.DataArray(np.array(values, dtype=float), dims=(*dims, "label", "predicted"), coords=coords)
+    return xr.Dataset({"count": array.expand_dims([dim for dim in ("defence", "attack") if dim not in dims])})
+
+
+# Of ten images of each class: how many go to the mate, and how many to the class two further on.
+def rows(mate, other):
+    mates, table = (1, 0, 3, 2), np.diag([10.0 - mate - other] * 4)
+    for label in range(4):
+        table[label, mates[label]] += mate
+        table[label, (label + 2) % 4] += other
+    return table
+
+
+@pytest.mark.parametrize(("own", "control", "effect"), [((4, 1), (1, 4), 60), ((1, 4), (1, 4), 0), ((0, 5), (5, 0), -100)])
+def test_mistakes_follow_the_background_or_do_not(own, control, effect):
+    found = counted([rows(*own), rows(*control)], "dress", dress=["neighbours", "apart"])
+    assert float(remedies.follows_background(found)) == pytest.approx(effect)
+
+
+def test_one_class_that_does_not_follow_is_enough():
+    table = rows(4, 1)
+    found = counted([table, table], "dress", dress=["neighbours", "apart"])
+    assert float(remedies.all_follow(found)) == pytest.approx(30)
+    table[2] = [6, 0, 2, 2]
+    found = counted([table, table], "dress", dress=["neighbours", "apart"])
+    assert float(remedies.all_follow(found)) == pytest.approx(20 - 60)
+
+
+def test_what_the_ground_draws_under_attack_is_beyond_what_it_draws_without():
+    both = [[rows(2, 0), rows(5, 1)], [rows(1, 0), rows(1, 4)]]
+    found = counted(both, "dress", "attack", dress=["neighbours", "apart"], attack=["clean", "pgd-40"])
+    assert float(remedies.follows_more_attacked(found)) == pytest.approx((50 - 10) - (20 - 10))
+    # A network that mixes up the pairs without any attack, and is led elsewhere by one, fails.
+    found = counted([[rows(5, 0), rows(1, 6)], both[1]], "dress", "attack", dress=["neighbours", "apart"], attack=["clean", "x"])
+    assert float(remedies.follows_more_attacked(found)) == pytest.approx(-40)
+
+
+def test_the_trade_off_is_lowered_or_raised_from_the_usual_one():
+    betas = {"": 5, "0:0.5": 7, "0:2": 6, "0:18": 3}
+    tables = [np.diag([one] * 4) + (10 - one) * np.roll(np.eye(4), 1, 1) for one in betas.values()]
+    found = counted(tables, "betas", betas=list(betas))
+    assert float(remedies.victim_gains(found)) == pytest.approx(20)
+    assert float(remedies.victim_gains(found, up=True)) == pytest.approx(-20)
+    with pytest.raises(MeasurementError, match="no trade-off above 6"):
+        remedies.victim_gains(found.sel(betas=["", "0:2"]), up=True)
+
+
+def test_the_pair_comes_home_from_one_another_or_not():
+    found = counted([rows(1, 3)], "without", without=[""])
+    home = found["count"].copy(data=np.broadcast_to([[0, 0, 2, 1], [0] * 4, [3, 1, 0, 0], [0] * 4], found["count"].shape))
+    # c has 3 from a and 1 from b; a has 2 from c and 1 from d: the lesser margin is one image of ten.
+    assert float(remedies.one_to_one(found.assign(home=home))) == pytest.approx(10)
+
+
+@pytest.fixture
+def treated():
+    """Two networks' answers for images of one class before and after a treatment, not attacked and attacked."""
+    rng = np.random.default_rng(0)
+    dims, shape = ("defence", "seed", "attack", "treatment", "image"), (1, 2, 2, 2, 60)
+    truth = np.broadcast_to(np.where((np.arange(60) % 2 == np.arange(2)[:, None]), 2, -1)[:, None, None], shape)
+    logits = rng.normal(size=(*shape, 4))
+    data = {"truth": (dims, truth), "answer": (dims, logits.argmax(-1)), "logits": ((*dims, "predicted"), logits)}
+    data["flipped"] = (dims, (logits.argmax(-1) != 2) & (truth >= 0))
+    marks = {name: ("predicted", np.arange(4) == number) for name, number in (("vulnerable", 2), ("partner", 0))}
+    whole = xr.Dataset(data, {"predicted": CLASSES, "seed": [0, 1], **marks})
+    return whole.assign(white=("image", np.where(np.arange(60) == 7, np.nan, rng.random(60))))
+
+
+def test_changed_answers_are_counted_image_by_image(treated):
+    found = sampling.sums(treated, {"changed": traits.changed(treated)})
+    expected = []
+    for attack in (0, 1):
+        changed = [
+            treated.answer.values[0, seed, attack, 0, image] != treated.answer.values[0, seed, attack, 1, image]
+            for seed in (0, 1)
+            for image in range(60)
+            if treated.truth.values[0, seed, attack, 0, image] == 2
+        ]
+        assert len(changed) == 60
+        expected.append(100 * np.mean(changed))
+    assert 0 < expected[0] < 100
+    assert float(remedies.changed_more_attacked(found)) == pytest.approx(expected[1] - expected[0])
+
+
+def test_lightness_and_confidence_are_correlated_by_rank_within_each_network(treated):
+    hot = treated.isel(attack=[1])
+    ranks = traits.sure_and_white(hot)
+    values = {"known": ranks.known, "sure": ranks.sure, "white": ranks.white}
+    values |= {"sure_sure": ranks.sure**2, "white_white": ranks.white**2, "white_sure": ranks.sure * ranks.white}
+    sure, white = [], []
+    for seed in (0, 1):
+        there = [image for image in range(60) if hot.truth.values[0, seed, 0, 0, image] == 2 and image != 7]
+        power = np.exp(hot.logits.values[0, seed, 0, 0, there])
+        for into, value in ((sure, power[:, 2] / power.sum(1)), (white, hot.white.values[there])):
+            into.append((stats.rankdata(value) - 0.5) / len(there))
+    expected = np.corrcoef(np.concatenate(sure), np.concatenate(white))[0, 1]
+    assert float(remedies.whiter_surer(sampling.sums(hot, values))) == pytest.approx(expected)
+    # Ranks do not feel by how much.
+    bent = hot.assign(white=hot.white**5)
+    assert np.allclose(traits.sure_and_white(bent).white, ranks.white)
