@@ -32,7 +32,7 @@ def plain(scale: str, dataset: str) -> Sequence[Variant]:
 
 
 def undressed(dataset: str) -> str:
-    """Return the name of a dataset without its backgrounds: "digits" for "digits-coloured"."""
+    """Return the name of a dataset without its backgrounds: "digits" for "digits-apart"."""
     return dataset.split("-")[0]
 
 
