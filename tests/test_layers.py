@@ -68,10 +68,10 @@ def test_reading_results_does_not_import_torch(name):
 
 
 def test_the_torch_half_and_run_do_without_the_packages_of_the_book():
-    barred = ["altair", "papermill", "jupyter_book", "ipywidgets", "nbconvert", "IPython", "dask"]
+    barred = ["altair", "papermill", "jupyter_book", "ipywidgets", "nbconvert", "IPython", "dask", "distributed"]
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({barred}));"
-        "import classwise.training, classwise.run.pool, classwise.study, classwise.intervals"
+        "import classwise.training, classwise.run.pool, classwise.run.recording, classwise.study, classwise.intervals"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -18,9 +18,10 @@ import safetensors.torch
 
 from classwise import explore, run, study
 from classwise.errors import UserError
-from classwise.run import agenda, archive, budget, compute, machine, pool, questions, recording, store
+from classwise.run import agenda, archive, budget, compute, machine, planning, pool, questions, recording, store
 from classwise.run.agenda import Item
-from classwise.run.budget import Budget, OutOfTime, Pace
+from classwise.run.budget import Budget, OutOfTime
+from classwise.run.pace import Pace, epoch_of, image_of
 from classwise.spec import Evaluation
 
 ASKED = (Evaluation(attack="clean"), Evaluation(attack="pgd-10", options={"steps": 2}))
@@ -179,18 +180,18 @@ def test_what_takes_longer_than_ever_is_ended():
 
 def test_times_are_kept_for_the_next_call(tmp_path, small):
     file = tmp_path / "pace.json"
-    pace, key = Pace(file, "a device"), budget.epoch_of(small, measured=False)
+    pace, key = Pace(file, "a device"), epoch_of(small, measured=False)
     assert pace.expect(key) is None
     for took in (9.0, 1.0, 3.0, 2.0):
         pace.see(key, took)
-    pace.see(budget.epoch_of(replace(small, defence="standard", attack=None), measured=False), 0.1)
+    pace.see(epoch_of(replace(small, defence="standard", attack=None), measured=False), 0.1)
     pace.write()
     again = Pace(file, "a device")
     assert again.expect(key) == 3.0
-    assert again.expect(budget.epoch_of(replace(small, seed=1), measured=False)) == 3.0
-    assert again.expect(budget.epoch_of(replace(small, defence="trades"), measured=False)) == 3.0
-    assert again.expect(budget.epoch_of(replace(small, width=8), measured=False)) is None
-    assert again.expect(budget.epoch_of(small, measured=True)) is None
+    assert again.expect(epoch_of(replace(small, seed=1), measured=False)) == 3.0
+    assert again.expect(epoch_of(replace(small, defence="trades"), measured=False)) == 3.0
+    assert again.expect(epoch_of(replace(small, width=8), measured=False)) is None
+    assert again.expect(epoch_of(small, measured=True)) is None
     assert Pace(file, "another device").expect(key) is None
     assert again.hopes(key) == 1.0
     file.write_text("{broken")
@@ -239,7 +240,7 @@ def test_what_no_budget_of_this_size_can_hold_is_said(data, small, tmp_path):
     pace = Pace(file, machine.where()[0])
     for _ in range(Pace.KEPT):
         for one in item(small).evaluations:
-            pace.see(budget.image_of(small, one), 1.0)
+            pace.see(image_of(small, one), 1.0)
     pace.write()
     recording.record([item(small)], tmp_path / "out", Budget(60, clock(), clock), say=lines.append)
     assert "if the budget is larger: it takes about 500 s" in lines[-1]
@@ -294,7 +295,7 @@ def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_no
     before = snapshot(data)
     assert archive.unpack(packed) == ([], [store.where(small)])
     assert snapshot(data) == before
-    assert pool.missing([(small, ASKED)]) == []
+    assert planning.missing([(small, ASKED)]) == []
     assert not list((data / "recorded").glob(".import-*"))
     assert sorted(path.name for path in store.recorded(small).iterdir()) == ["history.nc", "outcomes", "spec.json"]
 

@@ -16,7 +16,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Class-wise a
 console = Console(stderr=True)
 
 Scale = Annotated[str, typer.Option(help="How big the runs are.")]
-Workers = Annotated[int | None, typer.Option(help="Runs at once; by default one for each CPU core.", min=1)]
+Workers = Annotated[int | None, typer.Option(help="Runs at once; by default one for each GPU, or CPU core.", min=1)]
+Scheduler = Annotated[str | None, typer.Option(help="Of dask.distributed, like tcp://host:8786: its workers compute.")]
 
 
 @app.command("run")
@@ -24,14 +25,22 @@ def run_sections(
     sections: Annotated[list[str] | None, typer.Argument(help="Like tian2021/4-1-class-bias; all when none is named.")] = None,
     scale: Scale = "quick",
     workers: Workers = None,
+    scheduler: Scheduler = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would take.")] = False,
 ) -> None:
     """Compute the runs and evaluations that sections need; what is there already is left alone."""
     from classwise import study
+
+    named = [(section, study.request(section, scale).asked) for section in sections or study.SECTIONS]
+    if dry_run:
+        from classwise.run import foretelling
+
+        return foretelling.foretell(named, Console(width=None if sys.stdout.isatty() else 160), workers=workers)
     from classwise.run import pool
 
-    asked = [pair for section in sections or study.SECTIONS for pair in study.request(section, scale).asked]
-    touched = pool.ensure(asked, workers=workers, mend=True, console=console)
-    console.print(f"{touched} runs computed" if touched else "everything is there")
+    asked = [pair for _, own in named for pair in own]
+    touched = pool.ensure(asked, workers=workers, scheduler=scheduler, mend=True, console=console)
+    return console.print(f"{touched} runs computed" if touched else "everything is there")
 
 
 @app.command("list")
@@ -185,11 +194,11 @@ def import_archives(archives: Annotated[list[Path], typer.Argument(help="As `cla
 
 
 @app.command("book")
-def build_book(scale: Scale = "quick", workers: Workers = None) -> None:
+def build_book(scale: Scale = "quick", workers: Workers = None, scheduler: Scheduler = None) -> None:
     """Compute what is missing, execute the notebooks that changed, and render the book to build/html/."""
     from classwise import book
 
-    page = book.build(scale, console, workers)
+    page = book.build(scale, console, workers, scheduler)
     print(f"the book is at {page}\nopen that file, or serve it: make serve")
 
 

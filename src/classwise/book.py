@@ -209,7 +209,7 @@ def render(console: Console) -> bool:
     return True
 
 
-def build(scale: str, console: Console, workers: int | None = None) -> Path:
+def build(scale: str, console: Console, workers: int | None = None, scheduler: str | None = None) -> Path:
     """Compute what is missing, execute what changed, render the book, and return its first page."""
     if scale not in study.SCALES:
         raise unknown("scale", scale, study.SCALES)
@@ -217,7 +217,7 @@ def build(scale: str, console: Console, workers: int | None = None) -> Path:
         if section not in notebooks.names():
             raise UserError(f"section {section} has no notebook; there are: {', '.join(notebooks.names())}")
     asked = [pair for section in study.SECTIONS for pair in study.request(section, scale).asked]
-    pool.ensure(asked, workers=workers, mend=True, console=console)
+    pool.ensure(asked, workers=workers, scheduler=scheduler, mend=True, console=console)
     auditing.carry_out(run.audit(), console)
     executed = execute_all(scale, console)
     rendered = render(console)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from classwise.errors import UserError, unknown
@@ -10,6 +11,12 @@ Part = TypeVar("Part")
 
 # A float may be written as an int; everything else is taken literally.
 _ACCEPTED: dict[type, tuple[type, ...]] = {float: (float, int)}
+
+
+@cache
+def hinted(part: type) -> Mapping[str, Any]:
+    """Return the types that the annotations of a class name."""
+    return get_type_hints(part)
 
 
 def suits(value: object, hint: Any) -> bool:
@@ -31,7 +38,7 @@ def configure(part: Part, options: Mapping[str, object], what: str) -> Part:
 
     `what` names the part in the errors: an unknown name or a value of another type is a UserError.
     """
-    hints = get_type_hints(type(part))
+    hints = hinted(type(part))  # type: ignore[arg-type]
     names = [field.name for field in fields(part)]  # type: ignore[arg-type]
     for name, value in options.items():
         if name not in names:

@@ -10,10 +10,10 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise, product
-from typing import Any, Protocol, Self, get_type_hints
+from typing import Any, Protocol, Self
 
 from classwise.errors import UserError, unknown
-from classwise.options import suits
+from classwise.options import hinted, suits
 
 # Raised when the mathematics of training changes, so that no stale run is taken for a new one.
 RECIPE = 1
@@ -44,7 +44,7 @@ def radius(eps: str | int | float, norm: str = "linf", name: str = "eps") -> str
 
 def check_types(item: Any, what: str) -> None:
     """Raise UserError where a field of a dataclass is not of the type its annotation says."""
-    hints = get_type_hints(type(item))
+    hints = hinted(type(item))  # type: ignore[arg-type]
     for each in fields(item):
         value, hint = getattr(item, each.name), hints[each.name]
         if each.name in ("options", "attack_options"):
@@ -100,10 +100,16 @@ def _named(cls: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:
 class Plain:
     """What Spec, Evaluation and Audit share: canonical JSON without the fields that stand at their default, and its hash."""
 
+    __slots__ = ("_id",)  # beside the fields, which `vars` returns: an id is asked for again and again
+    _id: str
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self)
+
     def canonical(self) -> dict[str, Any]:
         """Return the fields that differ from their default, radii as exact fractions."""
-        values = _tidy(asdict(self))  # type: ignore[call-overload]
-        changed = {each.name: values[each.name] for each in fields(self) if values[each.name] != _fixed(each)}  # type: ignore[arg-type]
+        values = {each.name: (_tidy(getattr(self, each.name)), _fixed(each)) for each in fields(self)}  # type: ignore[arg-type]
+        changed = {name: value for name, (value, fixed) in values.items() if value != fixed}
         if "classes" in changed:
             changed["classes"] = sorted(changed["classes"])
         if changed.get("eps") is not None:
@@ -113,8 +119,10 @@ class Plain:
     @property
     def id(self) -> str:
         """Ten hexadecimal digits: equal for equal content, whatever fields are added later."""
-        text = json.dumps({"recipe": RECIPE, **self.canonical()}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:10]
+        if not hasattr(self, "_id"):
+            text = json.dumps({"recipe": RECIPE, **self.canonical()}, sort_keys=True)
+            object.__setattr__(self, "_id", hashlib.sha256(text.encode()).hexdigest()[:10])
+        return self._id
 
     def json(self) -> str:
         """Return all fields and the recipe number as JSON text that `from_json` reads back."""

@@ -1,19 +1,15 @@
-"""Time: what is left of a budget, and how long things took before."""
+"""Time: what is left of a budget."""
 
-import json
 import re
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
-from classwise import results
 from classwise.errors import UserError
-from classwise.spec import Evaluation, Spec
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -86,62 +82,3 @@ class Budget:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
-
-
-def epoch_of(spec: Spec, *, measured: bool) -> tuple[str, str]:
-    """Return what an epoch of a run is called in Pace: all that decides how long it takes, and the defence."""
-    alike = replace(spec, seed=0, defence="standard", options={}, attack_options={}, warm_start=None)
-    defence = " ".join([spec.defence, *(f"{name}={value}" for name, value in {**spec.options, **spec.attack_options}.items())])
-    kind = "measured epoch" if measured else "epoch"
-    return f"{kind}: {spec.dataset}, {spec.model} {spec.width}, {alike.id}", defence
-
-
-def image_of(spec: Spec, evaluation: Evaluation) -> tuple[str, str]:
-    """Return what attacking an image is called in Pace: the attack on the network, and the defence."""
-    alike = replace(evaluation.of(spec), checkpoint="last", readout="logits", seed=0, per_class=None, substitute=None)
-    return f"image: {spec.dataset}, {spec.model} {spec.width}, {alike.name}", spec.defence
-
-
-class Pace:
-    """Seconds that things took on this device, kept in a small file so that the next call knows."""
-
-    KEPT = 3
-
-    def __init__(self, path: Path, device: str) -> None:
-        self.path, self.device = path, device
-        self.told: dict[str, dict[str, dict[str, list[float]]]] = {}
-        # Where nothing is known, or the file is broken, it is written anew.
-        with suppress(OSError, ValueError, AttributeError, TypeError):
-            self.told = {
-                machine: {
-                    what: {who: [float(one) for one in times] for who, times in known.items()} for what, known in all_.items()
-                }
-                for machine, all_ in json.loads(path.read_text()).items()
-            }
-
-    def expect(self, key: tuple[str, str]) -> float | None:
-        """Return the longest of the last few times, of the same defence or else of others that attack; None for never."""
-        what, who = key
-        known = self.told.get(self.device, {}).get(what, {})
-        if known.get(who):
-            return max(known[who])
-        # A standard network trains many times faster, and breaks at once.
-        others = [time for name, times in known.items() if not name.startswith("standard") for time in times]
-        return max(others, default=None)
-
-    def hopes(self, key: tuple[str, str]) -> float | None:
-        """Return the shortest of the last times, None until there are enough of them: a stalled machine is no measure."""
-        what, who = key
-        times = self.told.get(self.device, {}).get(what, {}).get(who, [])
-        return min(times) if len(times) == self.KEPT else None
-
-    def see(self, key: tuple[str, str], took: float) -> None:
-        """Take a time down."""
-        what, who = key
-        times = self.told.setdefault(self.device, {}).setdefault(what, {}).setdefault(who, [])
-        times.append(round(took, 6))
-        del times[: -self.KEPT]
-
-    def write(self) -> None:
-        """Keep what is known."""
-        results.write(self.path, json.dumps(self.told, indent=1, sort_keys=True).encode())

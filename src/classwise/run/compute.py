@@ -15,7 +15,7 @@ from classwise.errors import UserError, unknown
 from classwise.images import Images
 from classwise.places import contents
 from classwise.results import Damaged
-from classwise.run import adopted, convert, machine, store
+from classwise.run import adopted, convert, machine, sizes, store
 from classwise.run.record import Recorder
 from classwise.spec import READOUTS, Evaluation, Spec
 
@@ -27,8 +27,8 @@ def quietly(phase: str, done: int, total: int) -> None:
     """Report nothing."""
 
 
-def check(spec: Spec) -> None:
-    """Raise UserError where a spec names something that does not exist."""
+def check(spec: Spec, planned: Collection[str] = ()) -> None:
+    """Raise UserError where a spec names something that does not exist; `planned` are the ids of runs that will be there."""
     images.reader(spec.dataset)
     tables: dict[str, Collection[str]] = {"model": models.MODELS, "defence": defences.DEFENCES}
     tables |= {"schedule": training.SCHEDULES, "optimiser": training.OPTIMISERS, "decay": training.DECAYS}
@@ -41,7 +41,7 @@ def check(spec: Spec) -> None:
         raise unknown("head", spec.head, models.HEADS)
     _fits(spec)
     named(spec)
-    if spec.warm_start is not None and store.by_id(spec.warm_start) is None:
+    if spec.warm_start is not None and spec.warm_start not in planned and store.by_id(spec.warm_start) is None:
         raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
     if spec.select is not None:
         attacks.build(spec.select)
@@ -65,12 +65,10 @@ def check(spec: Spec) -> None:
 
 
 def _fits(spec: Spec) -> None:
-    """Raise UserError where a model cannot be so wide, or takes no images so small; images are read only if that may be."""
-    side = models.MODELS[spec.model].least
-    try:
-        shape = split(spec, "test").shape if side > 1 else (1, side, side)
-    except UserError:  # whoever computes the run will hear where to put them
-        return
+    """Raise UserError where a model cannot be so wide, or takes no images so small."""
+    size, side = sizes.of(spec), models.MODELS[spec.model].least
+    # Of images that are not here whoever computes the run will hear where to put them.
+    shape = (1, side, side) if size is None else (size.channels, size.height, size.width)
     models.suits(spec.model, shape, spec.width)
 
 
@@ -100,13 +98,9 @@ def check_evaluation(evaluation: Evaluation, spec: Subject) -> None:
         if getattr(evaluation, name) not in table:
             raise unknown(name, getattr(evaluation, name), table)
     transform = images.transform(evaluation.transform)
-    if evaluation.transform != "none":
-        try:
-            few = split(spec, evaluation.split).per_class(1, seed=0)
-        except UserError:  # whoever computes the run will hear where to put them
-            pass
-        else:
-            transform(few, 0)  # whether it suits images of this form
+    size = None if evaluation.transform == "none" or evaluation.transform.startswith("cifar10-c-") else sizes.of(spec)
+    if size is not None:  # else whoever computes the run will hear where to put its images
+        transform(_drawn(size, named(spec)), 0)  # whether it suits images of this form
     if evaluation.substitute is not None:
         defences.build(evaluation.substitute)
         if attacks.build(evaluation.attack, evaluation.options).stops_early:
@@ -116,6 +110,13 @@ def check_evaluation(evaluation: Evaluation, spec: Subject) -> None:
         raise UserError(f"{unknown(f'checkpoint of {spec.name}', evaluation.checkpoint, checkpoints(spec))}; {reason}")
     if evaluation.readout == "cosines" and head(spec) != "cosine":
         raise UserError(f"{spec.name} has no cosines to read: its head is {head(spec)!r}; use readout='logits'")
+
+
+def _drawn(size: sizes.Size, classes: tuple[str, ...]) -> Images:
+    """Return one image of a size: a dark square on light ground."""
+    pixels = torch.full((1, size.channels, size.height, size.width), 255, dtype=torch.uint8)
+    pixels[..., size.height // 4 : size.height // 2, size.width // 4 : size.width // 2] = 0
+    return Images(pixels, torch.zeros(1).long(), torch.zeros(1).long(), classes)
 
 
 def head(spec: Spec) -> str:

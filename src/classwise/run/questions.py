@@ -4,6 +4,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -41,11 +42,11 @@ def evaluate(spec: Subject, evaluation: Evaluation, report: Report = quietly, *,
 def step_by_step(spec: Subject, evaluation: Evaluation, *, mend: bool = False) -> Generator[tuple[int, int], None, None]:
     """Do the same batch by batch, and yield how many images are done, of how many; closed early, it goes on where it was."""
     folder, evaluation = store.place(spec), evaluation.of(spec)
-    # Before the lock is taken: two runs that are each other's substitute must not wait for one another.
+    # Before the lock is taken: it is that of this question alone, so that several are put to a run at once.
     made_on = _substitute(spec, evaluation)
     if made_on is not None and store.find(spec, evaluation, mend=mend) is None:
         train(made_on, mend=mend)
-    with store.lock(folder):
+    with store.lock(folder, evaluation) as lock:
         if store.find(spec, evaluation, mend=mend) is not None:
             return
         asked, attack, ball = problem(spec, evaluation)
@@ -67,6 +68,9 @@ def step_by_step(spec: Subject, evaluation: Evaluation, *, mend: bool = False) -
         members = list(getattr(attack, "members", dict)())
         results.save(convert.outcomes_dataset(found, asked.classes, attrs, members), store.OUTCOMES, file)
         file.with_suffix(PART).unlink(missing_ok=True)
+        # Whoever waited for it finds the answer; only where no file can be removed that is open, the lock stays.
+        with suppress(OSError):
+            Path(lock.lock_file).unlink()
 
 
 def _substitute(spec: Subject, evaluation: Evaluation) -> Spec | None:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from classwise.places import data_folder
-from classwise.run import archive, compute, machine, questions, shown, stepwise, store
+from classwise.run import archive, compute, machine, pace, questions, shown, stepwise, store
 from classwise.run.agenda import Item
-from classwise.run.budget import Budget, OutOfTime, Pace, epoch_of, image_of
+from classwise.run.budget import Budget, OutOfTime
+from classwise.run.pace import Pace, epoch_of, image_of
 from classwise.spec import Evaluation, Spec
 
 # What a step takes is noted down under such a key, for each of its epochs or images.
@@ -187,7 +187,7 @@ def record(
     from the batches they had done. Each thing done is said in a line; the last line says what the next call would begin with.
     """
     have = archive.contents(out)
-    work = Work(budget, Pace(data_folder() / "runs" / "pace.json", machine.where()[0]), say)
+    work = Work(budget, Pace(pace.file(), machine.where()[0]), say)
     todo = [item for item in items if not _kept(item, have)]
     try:
         if todo:

@@ -64,10 +64,11 @@ def complete(folder: Path, evaluations: Iterable[Evaluation]) -> bool:
     return (folder / "history.nc").exists() and all(outcomes_file(folder, one).exists() for one in evaluations)
 
 
-def lock(folder: Path) -> FileLock:
-    """Return the lock of a run: held by one process at a time, free again when its holder dies."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return FileLock(folder / ".lock")
+def lock(folder: Path, evaluation: Evaluation | None = None) -> FileLock:
+    """Return the lock of a run, or of one question put to it: held by one process at a time, free again when its holder dies."""
+    path = folder / ".lock" if evaluation is None else outcomes_file(folder, evaluation).with_suffix(".lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(path)
 
 
 def outcomes_file(folder: Path, evaluation: Evaluation) -> Path:

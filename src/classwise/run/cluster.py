@@ -1,0 +1,176 @@
+"""Pieces on the workers of dask.distributed: processes of this machine, or whatever listens to a scheduler.
+
+The only module that imports dask; `run.pool` imports it when it is needed.
+"""
+
+import logging
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+import torch
+from distributed import Client, Future, KilledWorker, Nanny, Scheduler, SpecCluster, as_completed, get_worker
+from distributed.utils import get_mp_context
+from rich.console import Console
+
+from classwise.errors import UserError
+from classwise.run import door, machine, work
+from classwise.run.board import Board
+from classwise.run.door import Door
+from classwise.run.planning import Piece, Plan
+from classwise.run.work import Took
+from classwise.spec import Evaluation, Spec
+
+# What workers say of their progress is an event of this topic; no more often than in so many seconds.
+TOPIC, EVERY = "classwise", 0.2
+# So long a scheduler may take to answer.
+PATIENCE = 10.0
+
+_LOCAL = {
+    # A worker takes its next piece when it is free: the longest that waits then.
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.worker.profile.enabled": False,
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.nanny.pre-spawn-environ": {},
+}
+# Libraries that would start a thread for each core in every worker.
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+Ended = Callable[[Piece, Took | Exception], None]
+
+
+class Stopped(Exception):
+    """Nobody wants the piece any longer."""
+
+
+def gpus() -> list[str]:
+    """Return how CUDA_VISIBLE_DEVICES names each GPU that may be used; none on a CPU, and where one was chosen by its number."""
+    here = machine.device()
+    if here.type != "cuda" or here.index is not None:
+        return []
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return given.split(",") if given else [str(number) for number in range(torch.cuda.device_count())]
+
+
+@contextmanager
+def here(workers: int) -> Iterator[Client]:
+    """Start so many workers on this machine, one for each GPU in turn, and end them with the block, or with this process."""
+    cards, environment = gpus(), dict(os.environ)
+    own = environment | dict.fromkeys(_THREADS, "1")
+    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    local = {"host": "127.0.0.1", "dashboard": False}
+    settings: dict[str, Any] = {"nthreads": 1, "memory_limit": None, "silence_logs": logging.CRITICAL}
+    with dask.config.set(_LOCAL | {"distributed.worker.multiprocessing-method": method}):
+        if method == "forkserver":
+            # Forked from a server that has imported torch once; the first call lets dask name its own packages.
+            get_mp_context().set_forkserver_preload([__name__, "torch._dynamo"])
+        pins = [{"CUDA_VISIBLE_DEVICES": cards[number % len(cards)]} if cards else {} for number in range(workers)]
+        nannies = {number: {"cls": Nanny, "options": local | settings | {"env": own | pin}} for number, pin in enumerate(pins)}
+        scheduler = {"cls": Scheduler, "options": local | {"dashboard_address": "127.0.0.1:0", "port": 0}}
+        try:
+            with (
+                SpecCluster(nannies, scheduler, asynchronous=False, silence_logs=logging.CRITICAL) as cluster,
+                Client(cluster, asynchronous=False, set_as_default=False) as client,
+            ):
+                yield client
+        finally:
+            os.environ.pop("PYTHONHASHSEED", None)  # dask sets it for its workers
+            os.environ.update(environment)
+
+
+@contextmanager
+def there(address: str, console: Console) -> Iterator[tuple[Client, Door]]:
+    """Connect to a scheduler whose workers may work for us; a UserError says what is wrong with the first that may not."""
+    try:
+        client = Client(address, asynchronous=False, set_as_default=False, timeout=PATIENCE)
+    except (OSError, ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        advice = "start one with `dask scheduler` and name it like tcp://host:8786"
+        raise UserError(f"no scheduler answers at {address} ({reason}); {advice}") from None
+    with client:
+        if not client.scheduler_info(n_workers=-1)["workers"]:
+            console.print(f"the scheduler has no workers yet; waiting for the first: dask worker {address} --nthreads 1")
+            client.wait_for_workers(1)
+        asked = door.door()
+        _admit(client, asked)
+        yield client, asked
+
+
+def _admit(client: Client, asked: Door) -> None:
+    for address, about in client.scheduler_info(n_workers=-1)["workers"].items():
+        if about["nthreads"] != 1:
+            raise UserError(f"the worker {address} has {about['nthreads']} threads; start it with --nthreads 1")
+    for address, said in client.run(door.trouble, asked, on_error="return").items():
+        if isinstance(said, Exception):
+            raise UserError(f"the worker {address} cannot import this classwise ({said}); install it there, as it is here")
+        if said is not None:
+            raise UserError(f"the worker {address} {said}")
+
+
+def compute(client: Client, plan: Plan, board: Board, ended: Ended, asked: Door | None = None, *, mend: bool) -> None:
+    """Let the workers do all pieces of a plan; `ended` is told how each ended."""
+    suffix = ("-mend" if mend else "") + (f"-{asked.token}" if asked is not None else "")
+    names = {f"{piece.name}{suffix}": piece for piece in plan.pieces}
+
+    def heard(event: tuple[float, Any]) -> None:
+        key, part, done, total = event[1]
+        if key in names:
+            board.show(names[key].name, part, done, total)
+
+    client.subscribe_topic(TOPIC, heard)
+    futures: dict[str, Future[Took]] = {}
+    for key, piece in names.items():
+        what = (key, piece.spec.json(), [one.json() for one in piece.evaluations], asked, mend)
+        after = [futures[name] for name in piece.after]
+        futures[piece.name] = client.submit(_do, *what, after, key=key, priority=plan.urgency[piece.name])
+    try:
+        for future in as_completed(futures.values(), loop=client.loop, raise_errors=False):
+            ended(names[future.key], _outcome(future))
+    except BaseException:
+        # Those that run notice when they report next.
+        client.cancel(list(futures.values()), asynchronous=False)
+        raise
+    finally:
+        client.unsubscribe_topic(TOPIC)
+
+
+def _outcome(future: Future[Took]) -> Took | Exception:
+    """Return what a piece says of its times, or the error that it ended with."""
+    if future.status == "finished":
+        took: Took = future.result()
+        return took
+    if future.status != "error":
+        return RuntimeError("the scheduler went away, or somebody else cancelled it; run it again, what is finished is kept")
+    failure = future.exception()
+    if isinstance(failure, KilledWorker):
+        return RuntimeError(
+            "its worker was killed again and again, most likely for memory; take fewer workers or a smaller batch and run it "
+            "again, what is finished is kept"
+        )
+    return failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
+
+
+def _do(key: str, spec: str, evaluations: Sequence[str], asked: Door | None, mend: bool, after: Sequence[Took]) -> Took:
+    """Do a piece, on a worker; `after` is only waited for."""
+    said = None if asked is None else door.trouble(asked)
+    if said is not None:
+        raise UserError(f"the worker {said}")
+    worker, told = get_worker(), 0.0
+
+    def report(part: str, done: int, total: int) -> None:
+        nonlocal told
+        task = worker.state.tasks.get(key)
+        if task is None or task.state == "cancelled":
+            raise Stopped
+        if done == total or time.monotonic() - told > EVERY:
+            told = time.monotonic()
+            worker.log_event(TOPIC, (key, part, done, total))
+
+    # Within a worker xarray would ask the scheduler for a lock to write a file with.
+    with dask.config.set(scheduler="synchronous"):
+        return work.do(Spec.from_json(spec), [Evaluation.from_json(one) for one in evaluations], report, mend=mend)

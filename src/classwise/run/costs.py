@@ -1,0 +1,152 @@
+"""How long runs will take on a device: by what the same network did there before, else by the arithmetic."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from statistics import median
+from typing import TYPE_CHECKING
+
+from classwise import results
+from classwise.places import data_folder
+from classwise.results import Damaged
+from classwise.run import pace, sizes, store
+from classwise.run.pace import Pace, rate_of
+from classwise.spec import Evaluation, Spec
+
+if TYPE_CHECKING:
+    from classwise.run.arithmetic import Work
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What we state of a device that nothing was measured on.
+
+    bfloat16, float32: operations a second that small images leave of what is advertised (batches of 128 of 32 x 32 pixels).
+    call: seconds that a pass of a batch takes at least, however small the network.
+    """
+
+    bfloat16: float
+    float32: float
+    call: float
+
+
+# For a GPU that is not named here the first stands; for a CPU, one thread of it.
+GPUS: dict[str, Stated] = {
+    "NVIDIA H200": Stated(6e13, 3e13, 6e-4),
+    "NVIDIA H100": Stated(5e13, 2.5e13, 6e-4),
+    "NVIDIA A100": Stated(3e13, 1.5e13, 8e-4),
+}
+PLANNED = "NVIDIA H200"
+THREAD = Stated(8e10, 4e10, 4e-4)
+
+# So many histories of a network are looked into where nothing else is known of it.
+_LOOKED = 20
+
+
+def stated(device: str, *, gpu: bool) -> Stated:
+    """Return what we state of a device by its name."""
+    if not gpu:
+        return THREAD
+    return next((rated for name, rated in GPUS.items() if device.startswith(name)), GPUS[PLANNED])
+
+
+class Costs:
+    """Seconds that trainings and questions take on one device, each computed alone (on one thread of a CPU).
+
+    device: its name, as results carry it. measured, reckoned: the ids of runs whose seconds came from one or the other;
+    unknown: of those of which nobody knows how many images there are.
+    """
+
+    def __init__(self, device: str, *, gpu: bool, known: Pace | None = None) -> None:
+        self.device, self.rated = device, stated(device, gpu=gpu)
+        self.known = Pace(pace.file(), device) if known is None else known
+        self.measured: set[str] = set()
+        self.reckoned: set[str] = set()
+        self.unknown: set[str] = set()
+        self._rates: dict[tuple[str, ...], float | None] = {}
+        self._seconds: dict[str, tuple[float, bool] | None] = {}
+        self._likes: dict[str, str] = {}
+
+    def training(self, spec: Spec) -> float:
+        """Return the seconds of a training."""
+        from classwise.run import arithmetic  # torch
+
+        return self._noted(spec, "", "train", lambda: arithmetic.training(spec))
+
+    def question(self, spec: Spec, evaluation: Evaluation) -> float:
+        """Return the seconds of a question put to a run."""
+        from classwise.run import arithmetic
+
+        return self._noted(spec, evaluation.id, "ask", lambda: arithmetic.question(spec, evaluation))
+
+    def _noted(self, spec: Spec, asked: str, kind: str, work: "Callable[[], Work | None]") -> float:
+        """Return the seconds of some work, reckoned once for all runs that differ in what costs nothing."""
+        if spec.id not in self._likes:
+            self._likes[spec.id] = _alike(spec)
+        key = f"{asked} {self._likes[spec.id]}"
+        if key not in self._seconds:
+            done = work()
+            self._seconds[key] = None if done is None else self._of(spec, kind, done)
+        found = self._seconds[key]
+        told = self.unknown if found is None else self.measured if found[1] else self.reckoned
+        told.add(spec.id)
+        return 0.0 if found is None else found[0]
+
+    def _of(self, spec: Spec, kind: str, work: "Work") -> tuple[float, bool]:
+        rate = self.rate(spec, kind)
+        if rate is not None:
+            return work.operations / rate, True
+        whole = self.rated.bfloat16 if spec.precision == "bfloat16" and kind == "train" else self.rated.float32
+        return max(work.operations / whole, work.passes * self.rated.call), False
+
+    def rate(self, spec: Spec, kind: str) -> float | None:
+        """Return the operations a second of the network of a run, as they were measured on this device; None where never."""
+        key = rate_of(spec, kind)
+        if key not in self._rates:
+            seen = self.known.usual(key, self.device)
+            if seen is None:
+                seen = self.rate(spec, "train") if kind == "ask" else self._read(spec)
+            self._rates[key] = seen
+        return self._rates[key]
+
+    def _read(self, spec: Spec) -> float | None:
+        """Return the same as the seconds of epochs say that the histories of such runs hold."""
+        from classwise.run import arithmetic
+
+        found = []
+        for other, seconds in islice(_histories(spec, self.device), _LOOKED):
+            size = sizes.of(other)
+            if size is not None and seconds > 0:
+                found.append(arithmetic.epoch(other, size).operations / seconds)
+        return median(found) if found else None
+
+    def saw(self, spec: Spec, evaluation: Evaluation | None, share: float, seconds: float, device: str) -> None:
+        """Take down that a share of a training or of a question took so many seconds on a device."""
+        from classwise.run import arithmetic
+
+        work = arithmetic.training(spec) if evaluation is None else arithmetic.question(spec, evaluation)
+        if work is not None and share > 0 and seconds > 0 and work.operations > 0:
+            kind = "train" if evaluation is None else "ask"
+            self.known.see(rate_of(spec, kind), share * work.operations / seconds, device)
+
+
+# Fields of Spec that change nothing of how long it takes.
+_FREE = ("seed", "redraw", "eps", "lr", "momentum", "weight_decay", "nesterov", "milestones", "decay", "schedule", "warm_start")
+
+
+def _alike(spec: Spec) -> str:
+    return " ".join(str(value) for name, value in vars(spec).items() if name not in _FREE)
+
+
+def _histories(spec: Spec, device: str) -> Iterable[tuple[Spec, float]]:
+    """Yield the specs of runs of the same network on the device, with the seconds of one of their epochs, newest first."""
+    below = "/".join(store.where(spec).split("/")[:2])
+    files = [path for kind in ("runs", "recorded") for path in (data_folder() / kind / below).glob("*/history.nc")]
+    for path in islice(sorted(files, key=lambda path: path.stat().st_mtime, reverse=True), 10 * _LOOKED):
+        try:
+            data = results.load(path, store.HISTORY)
+            other = Spec.from_json(data.attrs["spec"])
+        except (Damaged, KeyError, ValueError, TypeError):  # who reads it for its numbers will hear
+            continue
+        if data.attrs.get("device") == device and (other.width, other.precision) == (spec.width, spec.precision):
+            yield other, float(data.seconds.median())

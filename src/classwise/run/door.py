@@ -1,0 +1,47 @@
+"""Who may work for whom: a worker elsewhere must run the same code and see the same data folder."""
+
+import secrets
+from dataclasses import dataclass
+
+import classwise
+from classwise import results
+from classwise.places import data_folder
+from classwise.run import store
+
+
+@dataclass(frozen=True)
+class Door:
+    """What a worker must have in common with the one who asks: the version, the commit, and a word in the data folder."""
+
+    version: str
+    commit: str
+    token: str
+
+
+def door() -> Door:
+    """Return what is so here; the word is written into data/runs/.token where there is none yet."""
+    folder = data_folder() / "runs"
+    path = folder / ".token"
+    with store.lock(folder):
+        if not path.exists():
+            results.write(path, secrets.token_hex(8).encode())
+    return Door(classwise.__version__, store.commit(), path.read_text())
+
+
+def trouble(asked: Door) -> str | None:
+    """Return what keeps this process from working for the one who asks, and what to do; None for nothing."""
+    if (asked.version, asked.commit) != (classwise.__version__, store.commit()):
+        theirs, ours = (_code(*code) for code in ((classwise.__version__, store.commit()), (asked.version, asked.commit)))
+        return f"runs {theirs}, this is {ours}: bring both to the same commit and start the workers anew"
+    path = data_folder() / "runs" / ".token"
+    try:
+        same = path.read_text() == asked.token
+    except OSError:
+        same = False
+    if not same:
+        return f"sees another data folder ({data_folder()}): start it with CLASSWISE_DATA set to the folder that all share"
+    return None
+
+
+def _code(version: str, commit: str) -> str:
+    return f"classwise {version}" + (f" at commit {commit}" if commit else "")

@@ -1,0 +1,74 @@
+"""What a plan costs, before anything runs: runs, what is there, time and disk."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from classwise.run import arithmetic, machine, planning, pool
+from classwise.run.costs import PLANNED, Costs
+from classwise.run.planning import Asked
+
+# On so many GPUs the whole is foretold.
+GPUS = (1, 8, 64)
+
+
+def foretell(sections: Sequence[tuple[str, Sequence[Asked]]], out: Console, *, workers: int | None = None) -> None:
+    """Print what computing the sections would take: a line for each, then all together, every run counted once.
+
+    workers: how many of this machine. Nothing is computed, and no images are read that are not here.
+    """
+    asked = [one for _, own in sections for one in own]
+    pool.check(asked)
+    here, elsewhere = pool.costs_here(), Costs(PLANNED, gpu=True)
+    on_gpu = machine.device().type == "cuda"
+    kind = here.device if on_gpu else "one CPU thread"
+    table = Table("section", "runs", "missing", "questions", f"hours of {kind}", "GPU hours", "GB", box=None)
+    for name, own in sections:
+        table.add_row(name, *_row(own, here, elsewhere))
+    table.add_row("all, each run once", *_row(asked, here, elsewhere), style="bold")
+    out.print(table)
+    jobs = planning.missing(asked)
+    if not jobs:
+        out.print("everything is there")
+        return
+    count = workers or pool.workers_here()
+    lines = [(f"{count} worker{'s' * (count > 1)} of this machine", planning.planned(jobs, here).makespan(count))]
+    plan = planning.planned(jobs, elsewhere)
+    lines += [(f"{gpus} {elsewhere.device}", plan.makespan(gpus)) for gpus in GPUS]
+    for who, seconds in lines:
+        out.print(f"on {who}: {spoken(seconds)}", highlight=False)
+    for costs in (here, elsewhere):
+        out.print(_basis(costs), highlight=False, soft_wrap=True)
+
+
+def _row(asked: Sequence[Asked], here: Costs, elsewhere: Costs) -> list[str]:
+    """Return the cells of a line: runs and those with something missing, questions left, hours and GB."""
+    runs, jobs = len(planning.collected(asked)), planning.missing(asked)
+    plans = [planning.planned(jobs, costs) for costs in (here, elsewhere)]
+    left = sum(len(job.evaluations) for job in jobs)
+    space = sum(arithmetic.space(job.spec, job.evaluations, train=job.train) for job in jobs)
+    hours = [f"{sum(piece.cost for piece in plan.pieces) / 3600:,.2f}" for plan in plans]
+    return [str(runs), str(len(jobs)), str(left), *hours, f"{space / 1e9:.2f}"]
+
+
+def _basis(costs: Costs) -> str:
+    """Return in one sentence where the times on a device come from."""
+    parts = []
+    if costs.measured:
+        parts.append(f"measured there on the same network for {len(costs.measured)} runs")
+    if costs.reckoned:
+        rated = costs.rated
+        stated = f"{rated.float32 / 1e12:g} TFLOP/s in float32, {rated.bfloat16 / 1e12:g} in bfloat16"
+        parts.append(f"reckoned from the arithmetic for {len(costs.reckoned)}, with {stated} and {1000 * rated.call:g} ms a pass")
+    if costs.unknown:
+        parts.append(f"left out for {len(costs.unknown)}, whose images are not here to be counted")
+    return f"times on {costs.device}: {'; '.join(parts)}"
+
+
+def spoken(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} seconds"

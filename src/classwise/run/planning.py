@@ -1,0 +1,226 @@
+"""What is to be computed: what is missing of runs, cut into pieces that workers can do one beside another."""
+
+import hashlib
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from classwise.run import store
+from classwise.run.costs import Costs
+from classwise.spec import Evaluation, Spec
+
+# A run, and the questions to put to it.
+Asked = tuple[Spec, Sequence[Evaluation]]
+
+# Questions to one run that take less than so many seconds together are put by one worker.
+TOGETHER = 30.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, whatever of it is missing: the training, some questions, or both.
+
+    after: runs that are trained first: what it begins with, and what its transfer attacks are made on.
+    """
+
+    spec: Spec
+    train: bool
+    evaluations: tuple[Evaluation, ...] = ()
+    after: tuple[Spec, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return f"{self.spec.defence} on {self.spec.dataset}, seed {self.spec.seed}"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one worker does at a stretch: the training of a run, or some of the questions put to it.
+
+    job: the number of the job it belongs to. name: the same for the same work, whoever asks. after: the names of the pieces that
+    must be done before. seconds: of each part, by its name: "train", or that of an evaluation.
+    """
+
+    job: int
+    spec: Spec
+    evaluations: tuple[Evaluation, ...]
+    name: str
+    after: tuple[str, ...]
+    seconds: Mapping[str, float]
+
+    @property
+    def cost(self) -> float:
+        return sum(self.seconds.values())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Jobs, their pieces, and how early each piece is begun."""
+
+    jobs: Sequence[Job]
+    pieces: Sequence[Piece]
+    urgency: Mapping[str, float]
+
+    @property
+    def width(self) -> int:
+        """How many workers could have something to do at once."""
+        questions = Counter(piece.job for piece in self.pieces if piece.evaluations)
+        return max([len(self.jobs), *questions.values()])
+
+    def makespan(self, workers: int) -> float:
+        """Return the seconds that so many equal workers take, each free one taking the most urgent piece that is ready."""
+        return _makespan(self.pieces, self.urgency, workers)
+
+
+def planned(jobs: Sequence[Job], costs: Costs) -> Plan:
+    """Return the plan of jobs."""
+    parts = pieces(jobs, costs)
+    return Plan(jobs, parts, urgency(parts))
+
+
+def missing(asked: Iterable[Asked], *, mend: bool = False) -> list[Job]:
+    """Return a job for each distinct spec that is not trained or not evaluated yet, in the order of first appearance.
+
+    Runs that others build on come along. Whether a result is there, its file says; `mend` reads it, and sets a damaged one aside.
+    """
+    wanted = collected(asked)
+    # Of these the weights are needed, not only the results.
+    known = {spec.id: spec for spec in wanted}
+    needed = {source: None for spec, own in wanted.items() for source in _sources(spec, own, known)}
+    for spec in needed:
+        wanted.setdefault(spec, {})
+    jobs = (_missing(spec, tuple(own), known, spec in needed, mend=mend) for spec, own in wanted.items())
+    return [job for job in jobs if job is not None]
+
+
+def collected(asked: Iterable[Asked]) -> dict[Spec, dict[Evaluation, None]]:
+    """Return each distinct run with the distinct questions put to it, at the run's own radius where they state none."""
+    wanted: dict[Spec, dict[Evaluation, None]] = {}
+    resolved: dict[tuple[int, str, str], Evaluation] = {}
+    kept = []  # while `resolved` knows them by their place in memory
+    for spec, evaluations in asked:
+        own = wanted.setdefault(spec, {})
+        kept.append(evaluations)
+        for one in evaluations:
+            key = (id(one), spec.eps, spec.norm)
+            if key not in resolved:
+                resolved[key] = one.of(spec)
+            own[resolved[key]] = None
+    return wanted
+
+
+def _sources(spec: Spec, evaluations: Iterable[Evaluation], known: Mapping[str, Spec]) -> Iterator[Spec]:
+    """Yield the runs that one builds on; one that it begins with only where it is asked for too."""
+    if spec.warm_start is not None and spec.warm_start in known:
+        yield known[spec.warm_start]
+    for name in dict.fromkeys(one.substitute for one in evaluations if one.substitute is not None):
+        yield spec.substitute(name)
+
+
+def _missing(
+    spec: Spec, evaluations: tuple[Evaluation, ...], known: Mapping[str, Spec], needed: bool, *, mend: bool
+) -> Job | None:
+    folders = [folder for folder in store.places(spec) if folder.exists()]
+    trained = any(_there(folder, spec, None, mend=mend) for folder in folders)
+    left = tuple(one for one in evaluations if not any(_there(folder, spec, one, mend=mend) for folder in folders))
+    if trained and not left and not needed:
+        return None
+    weighed = trained and store.weights(spec) is not None
+    if trained and not weighed and (left or needed):
+        # It is trained anew, and then all its questions are put to the new network.
+        left = tuple(one for one in evaluations if not _there(store.place(spec), spec, one, mend=mend))
+    if weighed and not left:
+        return None
+    return Job(spec, not weighed, left, tuple(dict.fromkeys(_sources(spec, left, known))))
+
+
+def _there(folder: Path, spec: Spec, evaluation: Evaluation | None, *, mend: bool) -> bool:
+    """Return whether a run's history is there, or its outcomes under an evaluation."""
+    path = folder / "history.nc" if evaluation is None else store.outcomes_file(folder, evaluation)
+    return path.exists() and (not mend or store.find(spec, evaluation, mend=True) is not None)
+
+
+def pieces(jobs: Sequence[Job], costs: Costs) -> list[Piece]:
+    """Return the pieces of jobs, each after those that it must wait for; dear questions alone, cheap ones of a run together."""
+    trained = {job.spec: _training(number, job, costs) for number, job in enumerate(jobs) if job.train}
+    found: dict[str, Piece] = {}
+
+    def add(spec: Spec) -> tuple[str, ...]:
+        """Add a training, after the one that it begins with; return its name, if it is missing at all."""
+        if spec not in trained:
+            return ()
+        piece = trained[spec]
+        if piece.name not in found:
+            begins = [one for one in jobs[piece.job].after if one.id == spec.warm_start]
+            after = tuple(name for one in begins for name in add(one))
+            found[piece.name] = replace(piece, after=after)
+        return (piece.name,)
+
+    for number, job in enumerate(jobs):
+        own = add(job.spec)
+        for group in _groups(job, costs):
+            evaluations = tuple(one for _, one in group)
+            sources = dict.fromkeys(job.spec.substitute(one.substitute) for one in evaluations if one.substitute is not None)
+            after = (*own, *(name for spec in sources for name in add(spec)))
+            seconds = {one.name: took for took, one in group}
+            digest = hashlib.sha256(" ".join(sorted(seconds)).encode()).hexdigest()[:10]
+            name = f"ask-{job.spec.id}-{digest}"
+            found[name] = Piece(number, job.spec, evaluations, name, after, seconds)
+    return list(found.values())
+
+
+def _training(number: int, job: Job, costs: Costs) -> Piece:
+    return Piece(number, job.spec, (), f"train-{job.spec.id}", (), {"train": costs.training(job.spec)})
+
+
+def _groups(job: Job, costs: Costs) -> Iterator[list[tuple[float, Evaluation]]]:
+    """Yield the questions to a run, with their seconds, in groups of about TOGETHER: the dear ones first, and alone."""
+    group: list[tuple[float, Evaluation]] = []
+    whole = 0.0
+    priced = [(costs.question(job.spec, one), one) for one in job.evaluations]
+    for seconds, one in sorted(priced, key=lambda pair: -pair[0]):
+        if group and whole + seconds > TOGETHER:
+            yield group
+            group, whole = [], 0.0
+        group.append((seconds, one))
+        whole += seconds
+    if group:
+        yield group
+
+
+def urgency(parts: Sequence[Piece]) -> dict[str, float]:
+    """Return for each piece how early it is begun: questions before trainings, so that what was begun is finished; longest first.
+
+    A training counts with the questions that wait for it, those of other runs among them.
+    """
+    longest = sum(piece.cost for piece in parts)
+    behind = {piece.name: piece.cost for piece in parts}
+    for piece in reversed(parts):  # each stands after those that it waits for
+        for name in piece.after:
+            behind[name] += behind[piece.name]
+    return {piece.name: behind[piece.name] + (longest if piece.evaluations else 0.0) for piece in parts}
+
+
+def _makespan(parts: Sequence[Piece], first: Mapping[str, float], workers: int) -> float:
+    waiting = {piece.name: len(piece.after) for piece in parts}
+    behind: dict[str, list[str]] = {}
+    for piece in parts:
+        for name in piece.after:
+            behind.setdefault(name, []).append(piece.name)
+    cost = {piece.name: piece.cost for piece in parts}
+    ready = [(-first[name], name) for name, count in waiting.items() if not count]
+    heapq.heapify(ready)
+    running: list[tuple[float, str]] = []
+    now = 0.0
+    while ready or running:
+        while ready and len(running) < workers:
+            name = heapq.heappop(ready)[1]
+            heapq.heappush(running, (now + cost[name], name))
+        now, done = heapq.heappop(running)
+        for name in behind.get(done, ()):
+            waiting[name] -= 1
+            if not waiting[name]:
+                heapq.heappush(ready, (-first[name], name))
+    return now

@@ -1,0 +1,97 @@
+"""How well runs spread over workers, and how fast many are planned: `python -m tests.benchmarks.spread`.
+
+Twelve quick runs with one worker and with two, in turn; the scheduler's share of each run; a plan of 10,000 runs. A busy machine
+tells nothing about the first: it says how many processes were ready to run while it measured.
+"""
+
+import io
+import os
+import resource
+import statistics
+import tempfile
+import time
+from dataclasses import replace
+from unittest import mock
+
+import typer
+from rich.console import Console
+
+from classwise import study
+from classwise.run import planning, pool
+from classwise.run.board import Board
+from classwise.run.costs import Costs
+from classwise.run.planning import Asked
+from classwise.spec import Evaluation, Spec
+
+
+def quick(count: int, **changed: object) -> list[Asked]:
+    """Return so many runs of the book's smallest scale, each with the questions of its first section."""
+    request = study.request("tian2021/4-1-class-bias")
+    base = next(spec for spec in request.specs if spec.defence == "pgd-at")
+    return [(replace(base, seed=seed, **changed), request.evaluations) for seed in range(count)]
+
+
+def seconds(asked: list[Asked], workers: int) -> float:
+    """Return how long runs take from nothing, with so many workers."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder):
+        began = time.perf_counter()
+        pool.ensure(asked, workers=workers, console=Console(file=io.StringIO()))
+        return time.perf_counter() - began
+
+
+def nothing(key: str, spec: str, evaluations: list[str], asked: object, mend: bool, after: list[object]) -> dict[str, object]:
+    """Do no work, on a worker."""
+    return {"device": "none", "parts": {}}
+
+
+def overhead(runs: int, workers: int) -> tuple[float, float]:
+    """Return the seconds that a run takes whose training and question do nothing, and those of starting up."""
+    from classwise.run import cluster
+
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder):
+        plan = planning.planned(planning.missing(quick(runs)), Costs("none", gpu=False))
+        began = time.perf_counter()
+        with cluster.here(workers) as client, mock.patch.object(cluster, "_do", nothing):
+            client.run(nothing, "", "", [], None, False, [])
+            ready = time.perf_counter()
+            with Board(plan.jobs, plan.pieces, Console(file=io.StringIO())) as board:
+                cluster.compute(client, plan, board, lambda piece, end: board.finish(piece.name, None), mend=False)
+            done = time.perf_counter()
+    return (done - ready) / runs, ready - began
+
+
+def planned(runs: int) -> tuple[float, float]:
+    """Return the processor's seconds that a plan of so many runs takes, and by how many MB it lets this process grow."""
+    asked: list[Asked] = []
+    few = [pair for name in study.SECTIONS for pair in study.request(name, "paper").asked]
+    distinct: set[Spec] = set()
+    while len(distinct) < runs:
+        spec, evaluations = few[len(asked) % len(few)]
+        asked.append((replace(spec, seed=len(asked) // len(few)), tuple(Evaluation(**vars(one)) for one in evaluations)))
+        distinct.add(asked[-1][0])
+    del distinct
+    pool.check(asked[: len(few)])
+    planning.planned(planning.missing(asked[: len(few)]), pool.costs_here())  # torchvision's networks are imported
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    asked = [(Spec(**vars(spec)), evaluations) for spec, evaluations in asked]  # whose ids nobody has asked for yet
+    pool.check(asked)
+    plan = planning.planned(planning.missing(asked), pool.costs_here())
+    plan.makespan(64)
+    return time.process_time() - began, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000
+
+
+def main(rounds: int = 3, runs: int = 12, many: int = 10_000) -> None:
+    """Measure and print."""
+    took, grown = planned(many)
+    print(f"{many} runs planned in {took:.1f} s of one processor, with {grown:.0f} MB more than before")
+    each, start = overhead(200, 2)
+    print(f"a run on two workers waits {1000 * each:.0f} ms for the scheduler; two workers start in {start:.1f} s")
+    asked = quick(runs)
+    pairs = [(seconds(asked, 1), seconds(asked, 2)) for _ in range(rounds)]
+    ratio = statistics.median(one / two for one, two in pairs)
+    busy = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    print(f"{runs} quick runs: {pairs} s with one worker and with two, {ratio:.2f} times as fast; {busy}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,328 @@
+"""Runs on the workers of dask.distributed: those of this machine, and those of a scheduler in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from types import SimpleNamespace
+
+import dask
+import psutil
+import pytest
+import safetensors.torch
+import torch
+from distributed import KilledWorker
+from filelock import Timeout
+
+from classwise.errors import UserError
+from classwise.run import cluster, door, pool, store
+from classwise.run.board import Board
+from classwise.run.door import Door
+from classwise.run.pool import Failed
+from classwise.spec import Evaluation
+
+PGD = Evaluation(attack="pgd-10", options={"steps": 2})
+ASKED = (Evaluation(), PGD)
+
+
+# A worker that loads this dies of the run of seed 7.
+DEADLY = """
+import os
+from classwise.run import compute
+
+real = compute.train
+
+def train(spec, *rest, **more):
+    if spec.seed == 7:
+        os.kill(os.getpid(), 9)
+    return real(spec, *rest, **more)
+
+compute.train = train
+"""
+
+
+def until(true, seconds=300):
+    """Wait for something to become true; fail where it does not."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def dask_command(*words, **environment):
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(
+        [sys.executable, "-m", "dask", *words], env={**os.environ, "OMP_NUM_THREADS": "1", **environment}, **quiet
+    )
+
+
+@pytest.fixture(scope="module")
+def farm(tmp_path_factory):
+    """A scheduler and two workers, a process each, and the folder that they share."""
+    folder = tmp_path_factory.mktemp("farm")
+    file = folder / "scheduler.json"
+    data = {"CLASSWISE_DATA": str(folder / "data")}
+    common = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file))
+    processes = [dask_command("scheduler", "--port", "0", *common)]
+    try:
+        until(file.exists)
+        processes += [dask_command("worker", "--nthreads", "1", "--no-nanny", "--name", name, *common, **data) for name in "ab"]
+        address = json.loads(file.read_text())["address"]
+        with cluster.Client(address, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=300)
+        yield SimpleNamespace(address=address, data=folder / "data", workers=processes[1:])
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def shared(farm, monkeypatch):
+    monkeypatch.setenv("CLASSWISE_DATA", str(farm.data))
+    return farm
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """What boards are told, each with its piece, part and count."""
+    told, real = [], Board.show
+
+    def show(self, name, part, done, total):
+        told.append((id(self), name, part, done))
+        real(self, name, part, done, total)
+
+    monkeypatch.setattr(Board, "show", show)
+    return told
+
+
+def found(spec, asked=ASKED):
+    """Return all that is stored of a run but for when, where and how fast it was computed."""
+    kept = [store.find(spec, one) for one in (None, *(one.of(spec) for one in asked))]
+    assert all(data is not None for data in kept)
+    return [data.drop_vars("seconds", errors="ignore").drop_attrs() for data in kept]
+
+
+def weights(spec):
+    return safetensors.torch.load_file(store.place(spec) / store.WEIGHTS)
+
+
+def same(specs, monkeypatch, folder, asked=ASKED):
+    """Compare what is there with what one process computes elsewhere."""
+    ours = [(found(spec, asked), weights(spec)) for spec in specs]
+    monkeypatch.setenv("CLASSWISE_DATA", str(folder))
+    pool.ensure([(spec, asked) for spec in specs], workers=1)
+    for spec, (results, kept) in zip(specs, ours, strict=True):
+        assert all(one.identical(other) for one, other in zip(results, found(spec, asked), strict=True))
+        assert all(torch.equal(value, kept[name]) for name, value in weights(spec).items())
+
+
+# Elsewhere: a scheduler, two workers, one folder.
+
+
+def test_two_clients_that_ask_at_once_share_every_run(shared, small, seen, tmp_path, monkeypatch):
+    specs = [replace(small, seed=seed, epochs=6) for seed in (0, 1, 2)]
+    transfer = replace(PGD, substitute="standard")
+    asked = [(spec, (*ASKED, transfer)) for spec in specs]
+    touched = []
+    clients = [threading.Thread(target=lambda: touched.append(pool.ensure(asked, scheduler=shared.address))) for _ in "ab"]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    assert touched == [6, 6]  # three runs, and what their transfer attacks are made on
+    for spec in specs:
+        for one in (spec, spec.substitute("standard")):
+            for board in {who for who, *_ in seen}:
+                begun = [event for event in seen if event == (board, f"train-{one.id}", "train", 0)]
+                assert len(begun) <= 1
+    assert pool.ensure(asked, scheduler=shared.address) == 0
+    same(specs, monkeypatch, tmp_path / "serial", (*ASKED, transfer))
+
+
+def test_a_failing_run_is_named_and_the_others_finish(shared, small):
+    broken = replace(small, lr=1e30, defence="standard", attack=None, attack_options={})
+    fine = replace(small, epochs=1, lr=0.01, warm_start=broken.id)
+    others = [replace(small, seed=seed, lr=0.05) for seed in (0, 1)]
+    with pytest.raises(Failed) as told:
+        pool.ensure([(broken, [PGD]), (fine, []), *[(spec, [PGD]) for spec in others]], scheduler=shared.address)
+    lines = str(told.value).splitlines()
+    assert lines[0] == "2 of 4 runs failed:"
+    assert "became nan in epoch 1" in lines[1]
+    assert "standard on digits, seed 0, which it builds on, failed" in lines[2]
+    assert all(len(found(spec, [PGD])) == 2 for spec in others)
+
+
+def test_who_sees_another_folder_or_runs_other_code_is_refused(shared, small, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setenv("CLASSWISE_DATA", str(tmp_path / "another"))
+        says = r"the worker tcp://.* sees another data folder \(.*data\): start it with CLASSWISE_DATA set to the folder"
+        with pytest.raises(UserError, match=says):
+            pool.ensure([(small, [])], scheduler=shared.address)
+    monkeypatch.setattr(door, "door", lambda: Door("9.9", "abc", "word"))
+    with pytest.raises(UserError, match=r"runs classwise 0.* this is classwise 9.9 at commit abc: bring both to the same commit"):
+        pool.ensure([(small, [])], scheduler=shared.address)
+
+
+def test_a_worker_that_is_killed_has_its_run_resumed_by_another(shared, small, seen, tmp_path, monkeypatch):
+    specs = [replace(small, seed=seed, epochs=40, width=6) for seed in (0, 1)]
+    checkpoints = [store.place(spec) / store.CHECKPOINT for spec in specs]
+    reached = {}
+
+    def kill():
+        until(lambda: all(path.exists() for path in checkpoints))
+        shared.workers[0].kill()
+        shared.workers[0].wait()
+        # What the dead one was at has a checkpoint that nobody holds, or another has it already.
+        reached.update({spec: len(seen) for spec in specs})
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    assert pool.ensure([(spec, [PGD]) for spec in specs], scheduler=shared.address) == 2
+    killer.join()
+    assert shared.workers[0].returncode == -signal.SIGKILL
+    begun = {spec: [done for _, name, _, done in seen[reached[spec] :] if name == f"train-{spec.id}"] for spec in specs}
+    assert all(not epochs or epochs[0] > 0 for epochs in begun.values())
+    twice = [spec for spec in specs if [name for _, name, part, done in seen if done == 0].count(f"train-{spec.id}") > 1]
+    assert twice == []
+    same(specs, monkeypatch, tmp_path / "serial", [PGD])
+
+
+# What can be wrong with a scheduler.
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "udp://127.0.0.1:1"])
+def test_a_scheduler_that_does_not_answer_is_said_in_one_sentence(data, small, monkeypatch, address):
+    monkeypatch.setattr(cluster, "PATIENCE", 2.0)
+    with pytest.raises(UserError, match=f"no scheduler answers at {address}") as told:
+        pool.ensure([(small, [])], scheduler=address)
+    assert "\n" not in str(told.value)
+    assert "start one with `dask scheduler`" in str(told.value)
+
+
+def test_workers_of_several_threads_and_without_this_package_are_refused(data):
+    def client(threads, said):
+        info = {"workers": {"tcp://host:1": {"nthreads": threads}}}
+        return SimpleNamespace(scheduler_info=lambda n_workers: info, run=lambda *_, **__: {"tcp://host:1": said})
+
+    cluster._admit(client(1, None), door.door())
+    with pytest.raises(UserError, match="tcp://host:1 has 4 threads; start it with --nthreads 1"):
+        cluster._admit(client(4, None), door.door())
+    with pytest.raises(UserError, match=r"cannot import this classwise .No module named 'classwise'.; install it there"):
+        cluster._admit(client(1, ModuleNotFoundError("No module named 'classwise'")), door.door())
+
+
+def test_the_word_in_the_data_folder_is_written_once(data):
+    first = door.door()
+    assert door.door() == first
+    assert door.trouble(first) is None
+    assert "another data folder" in door.trouble(replace(first, token="other"))
+    (data / "runs" / ".token").unlink()
+    assert "another data folder" in door.trouble(first)
+
+
+def test_without_dask_runs_are_computed_one_by_one(data, small):
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['dask', 'distributed']))\n"
+        "from classwise.errors import UserError; from classwise.run import pool; from classwise.spec import Spec\n"
+        "asked = [(Spec.from_json(text), []) for text in sys.argv[1:]]\n"
+        "for more in ({'workers': 2}, {'scheduler': 'tcp://127.0.0.1:1'}):\n"
+        "    try: pool.ensure(asked, **more)\n"
+        "    except UserError as error: print(error)\n"
+        "print(pool.ensure(asked))"
+    )
+    specs = [replace(small, seed=seed, epochs=1) for seed in (0, 1)]
+    words = [sys.executable, "-c", code, *(spec.json() for spec in specs)]
+    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("several runs at once need dask, which is not here: install it") for line in lines[:2])
+    assert lines[2] == "2"
+    assert all(store.find(spec) is not None for spec in specs)
+
+
+# Here.
+
+
+def test_nothing_listens_beyond_this_machine_and_the_environment_is_left_alone(monkeypatch):
+    monkeypatch.setenv("PYTHONHASHSEED", "3")
+    before = dict(os.environ)
+    with cluster.here(1) as client:
+        assert client.run(lambda: os.environ["OMP_NUM_THREADS"]) == dict.fromkeys(client.scheduler_info()["workers"], "1")
+        listening = []
+        for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+            with suppress(psutil.Error):
+                listening += [one.laddr.ip for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]
+    assert set(listening) == {"127.0.0.1"}
+    assert dict(os.environ) == before
+
+
+def test_each_gpu_has_a_worker_of_its_own(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("CLASSWISE_DEVICE", raising=False)
+    assert cluster.gpus() == ["0", "1", "2"]
+    assert pool.workers_here() == 3
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-abc")
+    assert cluster.gpus() == ["5", "GPU-abc"]
+    monkeypatch.setenv("CLASSWISE_DEVICE", "cuda:1")
+    assert cluster.gpus() == []
+    assert pool.workers_here() == 1
+    monkeypatch.setenv("CLASSWISE_DEVICE", "cpu")
+    assert cluster.gpus() == []
+    monkeypatch.setattr(cluster, "gpus", lambda: ["5", "7"])
+    with cluster.here(2) as client:
+        assert sorted(client.run(lambda: os.environ["CUDA_VISIBLE_DEVICES"]).values()) == ["5", "7"]
+
+
+def test_a_run_that_kills_its_worker_again_and_again_is_named(data, small, tmp_path):
+    script = tmp_path / "deadly.py"
+    script.write_text(DEADLY)
+    specs = [replace(small, seed=seed) for seed in (7, 1)]
+    says = r"(?s)1 of 2 runs failed:.*seed 7: its worker was killed again and again.*smaller batch"
+    harsh = {"distributed.worker.preload": [str(script)], "distributed.scheduler.allowed-failures": 1}
+    with dask.config.set(harsh), pytest.raises(Failed, match=says):
+        pool.ensure([(spec, []) for spec in specs], workers=2)
+    assert store.find(specs[1]) is not None
+
+
+def test_what_nobody_can_tell_is_said_to_be_so():
+    def future(status, failure=None):
+        return SimpleNamespace(status=status, exception=lambda: failure)
+
+    assert "killed again and again" in str(cluster._outcome(future("error", KilledWorker("key", None, 3))))
+    assert "the scheduler went away" in str(cluster._outcome(future("cancelled")))
+    assert str(cluster._outcome(future("error", ValueError("a reason")))) == "a reason"
+    assert isinstance(cluster._outcome(future("error", KeyboardInterrupt())), RuntimeError)
+
+
+def test_ctrl_c_leaves_all_to_be_resumed_and_no_worker_behind(data, monkeypatch):
+    command = [sys.executable, "-m", "classwise", "run", "tian2021/4-1-class-bias", "--workers", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        until(lambda: len(list(data.glob("runs/*/*/*/checkpoint.pt"))) == 2)
+        workers = psutil.Process(process.pid).children(recursive=True)
+    finally:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+    said = process.communicate(timeout=300)[1]
+    assert process.returncode == 130, said
+    assert "stopped; what is finished is kept, and the rest resumes where it was" in said
+    assert "Traceback" not in said
+    psutil.wait_procs(workers, timeout=300)
+    assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in workers)
+    left = list(data.glob("runs/*/*/*/checkpoint.pt"))
+    assert left
+    assert all(free(store.lock(path.parent)) for path in left)
+
+
+def free(lock):
+    try:
+        with lock.acquire(timeout=0):
+            return True
+    except Timeout:
+        return False

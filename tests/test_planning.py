@@ -1,0 +1,356 @@
+"""Plans: what is missing, in pieces that wait for one another, what they cost, and who begins when."""
+
+import io
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+
+from classwise import attacks, images, models, study
+from classwise.attacks import ATTACKS
+from classwise.balls import Linf
+from classwise.errors import UserError
+from classwise.run import arithmetic, foretelling, machine, pace, planning, pool, sizes, store
+from classwise.run.board import Board
+from classwise.run.costs import PLANNED, Costs, stated
+from classwise.run.pace import Pace, rate_of
+from classwise.run.planning import Job
+from classwise.spec import Evaluation, Spec
+
+PGD = Evaluation(attack="pgd-10", options={"steps": 2})
+CLEAN = Evaluation()
+
+
+@pytest.fixture
+def costs(data):
+    return Costs("a device", gpu=False)
+
+
+def plan(asked, costs):
+    return planning.planned(planning.missing(asked), costs)
+
+
+def made(spec, *evaluations, folder=None):
+    """Put files where results would lie: whether one is there, its name says."""
+    folder = folder or store.place(spec)
+    for path in (folder / "history.nc", *(store.outcomes_file(folder, one.of(spec)) for one in evaluations)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    return folder
+
+
+# What is missing.
+
+
+def test_what_is_asked_twice_or_there_already_is_not_computed(data, small):
+    other = replace(small, seed=1)
+    jobs = planning.missing([(small, [CLEAN]), (other, []), (replace(small), [PGD, CLEAN, replace(PGD, eps="0.2")])])
+    assert jobs == [Job(small, True, (CLEAN.of(small), PGD.of(small))), Job(other, True)]
+    (made(small, PGD) / store.WEIGHTS).write_bytes(b"")
+    assert planning.missing([(small, [CLEAN, PGD])]) == [Job(small, False, (CLEAN.of(small),))]
+    made(small, CLEAN)
+    assert planning.missing([(small, [CLEAN, PGD])]) == []
+
+
+def test_a_recorded_run_is_trained_anew_only_where_something_is_missing(data, small):
+    made(small, PGD, folder=store.recorded(small))
+    assert planning.missing([(small, [PGD])]) == []
+    assert planning.missing([(small, [PGD, CLEAN])]) == [Job(small, True, (PGD.of(small), CLEAN.of(small)))]
+
+
+def test_runs_that_others_build_on_come_along_and_first(data, small, costs):
+    source, fine = small.substitute("standard"), replace(small, epochs=1, warm_start=small.id)
+    transfer = replace(PGD, substitute="standard")
+    asked = [(fine, [CLEAN]), (small, [transfer])]
+    jobs = planning.missing(asked)
+    assert [job.spec for job in jobs] == [fine, small, source]
+    parts = {piece.name: piece for piece in planning.pieces(jobs, costs)}
+    names = list(parts)
+    assert parts[f"train-{fine.id}"].after == (f"train-{small.id}",)
+    (question,) = (piece for piece in parts.values() if piece.evaluations and piece.spec == small)
+    assert set(question.after) == {f"train-{small.id}", f"train-{source.id}"}
+    assert all(names.index(before) < names.index(name) for name, piece in parts.items() for before in piece.after)
+    # The results of a source are no use without its weights.
+    made(source)
+    assert Job(source, True) in planning.missing(asked)
+    (store.place(source) / store.WEIGHTS).write_bytes(b"")
+    assert source not in [job.spec for job in planning.missing(asked)]
+
+
+def test_pieces_are_named_by_their_work_alone(data, small, costs):
+    first = plan([(small, [CLEAN, PGD]), (replace(small, seed=1), [])], costs)
+    again = plan([(replace(small, seed=1), []), (small, [PGD, CLEAN])], Costs("another", gpu=True))
+    assert {piece.name for piece in first.pieces} == {piece.name for piece in again.pieces}
+    assert len({piece.name for piece in first.pieces}) == 3
+
+
+def test_dear_questions_are_put_alone_and_cheap_ones_together(data, small, costs, monkeypatch):
+    seconds = {"clean": 1.0, "pgd-10": 2.0, "square": 100.0, "cw": 31.0}
+    monkeypatch.setattr(Costs, "question", lambda self, spec, one: seconds[one.attack])
+    asked = [Evaluation(attack=name) for name in seconds]
+    groups = [[one.attack for one in piece.evaluations] for piece in plan([(small, asked)], costs).pieces if piece.evaluations]
+    assert groups == [["square"], ["cw"], ["pgd-10", "clean"]]
+
+
+# Who begins when.
+
+
+def test_questions_come_first_then_the_longest_training(data, small, costs):
+    long, short = replace(small, epochs=50), replace(small, epochs=2)
+    whole = plan([(short, [CLEAN]), (long, [PGD])], costs)
+    order = sorted(whole.urgency, key=lambda name: -whole.urgency[name])
+    assert [name.split("-")[0] for name in order] == ["ask", "ask", "train", "train"]
+    assert order[2] == f"train-{long.id}"
+
+
+def test_the_makespan_is_that_of_a_list_by_hand(data, small, costs, monkeypatch):
+    monkeypatch.setattr(Costs, "training", lambda self, spec: float(spec.epochs))
+    monkeypatch.setattr(Costs, "question", lambda self, spec, one: 40.0)
+    whole = plan([(replace(small, epochs=length, seed=seed), []) for seed, length in enumerate((7, 5, 4, 4, 4))], costs)
+    # Longest first on two: 7 4 | 5 4 4; 24 / 2 would be 12 without pieces that cannot be cut.
+    assert [whole.makespan(workers) for workers in (1, 2, 5, 64)] == [24, 13, 7, 7]
+    # Both questions wait for their training, then run beside one another.
+    asked = plan([(replace(small, epochs=10), [CLEAN, PGD])], costs)
+    assert [asked.makespan(workers) for workers in (1, 2, 3)] == [90, 50, 50]
+    assert asked.width == 2
+
+
+# What it costs.
+
+
+class Counted(nn.Module):
+    """A network that nothing can fool, and that counts the rows it is asked about, forward and backward."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 10)
+        self.layer.weight.data *= 1e-3
+        self.forward_rows = self.backward_rows = 0
+
+    def forward(self, x):
+        self.forward_rows += len(x)
+        if x.requires_grad or torch.is_grad_enabled():
+            rows = len(x)
+
+            def back(_):
+                self.backward_rows += rows
+
+            x = x.flatten(1)
+            if x.requires_grad:
+                x.register_hook(back)
+        logits = self.layer(x.flatten(1))
+        return logits + torch.nn.functional.one_hot(torch.zeros(len(x), dtype=torch.long), 10) * 20
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("fgsm", {}),
+        ("pgd-10", {}),
+        ("pgd-10", {"success": "any", "restarts": 3}),
+        ("temperature-pgd-20", {"steps": 6}),
+        ("targeted-pgd-20", {"steps": 4}),
+        ("targeted-10", {}),
+        ("apgd-ce", {"steps": 20}),
+        ("apgd-t", {"steps": 10}),
+        ("fab-t", {"steps": 10}),
+        ("square", {"queries": 100}),
+        ("n-attack", {"steps": 10, "population": 20}),
+        ("strong", {"steps": 10}),
+        ("autoattack", {"steps": 10, "queries": 60}),
+    ],
+)
+def test_the_arithmetic_of_an_attack_is_what_it_asks_of_a_network(name, options):
+    model, attack = Counted(), attacks.build(name, options)
+    x, y = torch.rand(3, 1, 8, 8), torch.zeros(3, dtype=torch.long)
+    attack.search(model, x, y, Linf(0.1), torch.Generator().manual_seed(0))
+    reckoned = arithmetic.passes(attack, 10)
+    # With so few steps, what is asked at their beginning and end shows.
+    assert model.forward_rows / 3 == pytest.approx(reckoned.forward, rel=0.3, abs=4)
+    assert model.backward_rows / 3 == pytest.approx(reckoned.backward, rel=0.15, abs=2)
+
+
+def test_every_attack_has_a_cost():
+    assert {name for name, attack in ATTACKS.items() if arithmetic.passes(attack, 10).rows == 0} == {"clean"}
+    assert all(math.isfinite(arithmetic.passes(attack, 10).rows) for attack in ATTACKS.values())
+
+
+def test_operations_are_counted_as_by_hand(small):
+    """One 3x3 convolution by hand beside a counted network of the same kind: doubling the width quadruples the middle."""
+    size = sizes.of(small)
+    forward, weights = arithmetic._of(small, size)
+    model = models.build("small-cnn", images.load("digits", "test"), 4)
+    assert weights == sum(value.numel() * value.element_size() for value in model.state_dict().values())
+    first = next(part for part in model.modules() if isinstance(part, nn.Conv2d))
+    assert forward > 2 * 64 * first.weight.numel()
+    resnet, _ = arithmetic._of(Spec(dataset="cifar10", eps="0.1", model="resnet18", width=64), sizes.SIZES["cifar10"])
+    assert resnet == pytest.approx(1.11e9, rel=0.02)  # 0.56 billion multiplications and additions, as is well known
+
+
+def test_a_training_costs_its_epochs_its_steps_and_its_measuring(small):
+    once = replace(small, epochs=10, measure=100)
+    work = {name: arithmetic.training(spec).operations for name, spec in {
+        "once": once,
+        "often": replace(once, measure=1),
+        "twice": replace(once, epochs=20),
+        "steps": replace(once, attack_options={"steps": 4}),
+        "trades": replace(once, defence="trades"),
+        "fewer": replace(once, classes=("3", "8")),
+    }.items()}  # fmt: skip
+    assert work["once"] < work["fewer"] * 10
+    assert work["fewer"] < work["once"] < min(work["often"], work["twice"])
+    assert work["twice"] < 2 * work["once"]
+    assert work["steps"] > 1.3 * work["once"] < work["trades"]
+
+
+def test_sizes_are_those_of_the_images(monkeypatch):
+    for name in ("digits", "digits-coloured", "digits-cluttered"):
+        parts = [images.load(name, split) for split in images.SPLITS]
+        known = sizes.size(name)
+        assert [len(part) for part in parts] == [known.train, known.valid, known.test]
+        assert parts[0].shape == (known.channels, known.height, known.width)
+    assert sizes.of(Spec(dataset="digits", eps="0.1", classes=("1", "2"))).train == round(1077 / 5)
+    monkeypatch.setenv("CLASSWISE_IMAGES", "nowhere")
+    assert sizes.size("folder:nothing") is None
+
+
+def test_what_was_measured_counts_before_what_is_reckoned(data, small, costs):
+    reckoned = costs.training(small)
+    assert costs.reckoned == {small.id}
+    assert not costs.measured
+    work = arithmetic.training(small)
+    assert reckoned == pytest.approx(max(work.operations / costs.rated.float32, work.passes * costs.rated.call))
+    costs.saw(small, None, 0.5, 3.0, "a device")
+    costs.known.write()
+    again = Costs("a device", gpu=False)
+    assert again.training(replace(small, seed=7)) == pytest.approx(6.0)
+    assert again.measured == {replace(small, seed=7).id}
+    twice = replace(small, epochs=2 * small.epochs)
+    assert again.training(twice) == pytest.approx(6.0 * arithmetic.training(twice).operations / work.operations, rel=1e-3)
+    assert Costs("another", gpu=False).training(small) == pytest.approx(reckoned)
+    again.training(replace(small, width=8))
+    assert replace(small, width=8).id in again.reckoned
+
+
+def test_histories_say_how_long_epochs_took(data, small):
+    pool.ensure([(small, [])], workers=1)
+    pace.file().unlink()
+    here = Costs(machine.where()[0], gpu=False)
+    seconds = float(store.find(small).seconds.median())
+    rate = arithmetic.epoch(small, sizes.of(small)).operations / seconds
+    assert here.rate(replace(small, seed=3, epochs=9), "train") == pytest.approx(rate)
+    assert here.rate(small, "ask") == pytest.approx(rate)
+    assert Costs("elsewhere", gpu=False).rate(small, "train") is None
+
+
+def test_what_a_run_took_is_kept_for_the_next_plan(data, small):
+    pool.ensure([(small, [PGD])], workers=1)
+    known = Pace(pace.file(), machine.where()[0])
+    assert known.usual(rate_of(small, "train")) > 0
+    assert known.usual(rate_of(small, "ask")) > 0
+    assert known.usual(rate_of(small, "ask"), "another") is None
+
+
+def test_a_device_nobody_named_is_taken_for_one_that_is():
+    assert stated("NVIDIA H200", gpu=True) == stated("a GPU of tomorrow", gpu=True)
+    assert stated("NVIDIA A100-SXM4-40GB", gpu=True).float32 < stated("NVIDIA H200", gpu=True).float32
+    assert stated("a processor", gpu=False).float32 < stated("NVIDIA A100", gpu=True).float32
+
+
+# What is said.
+
+
+def told(*sections, scale="quick"):
+    out = io.StringIO()
+    foretelling.foretell([(name, study.request(name, scale).asked) for name in sections], Console(file=out, width=200))
+    return out.getvalue()
+
+
+def test_the_whole_study_is_planned_without_images_and_without_computing(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path / "none"))
+
+    def forbidden(*_, **__):
+        raise AssertionError("it reads or trains")
+
+    monkeypatch.setattr("classwise.run.compute.train", forbidden)
+    monkeypatch.setattr("torchvision.datasets.CIFAR10", forbidden)
+    monkeypatch.setattr("torchvision.datasets.MNIST", forbidden)
+    for scale in ("short", "paper"):
+        said = told(*study.SECTIONS, scale=scale)
+        for gpus in (1, 8, 64):
+            assert f"on {gpus} {PLANNED}: " in said
+        assert "reckoned from the arithmetic" in said
+    assert not data.exists()
+
+
+def test_the_plan_counts_what_is_there(data):
+    section = "tian2021/4-1-class-bias"
+    asked = study.request(section).asked
+    said = told(section, "tian2021/4-2-class-relations")
+    rows = {line.split()[0]: line.split()[1:4] for line in said.splitlines() if "tian" in line}
+    assert rows[section] == [str(len(asked)), str(len(asked)), str(2 * len(asked))]
+    spec, evaluations = asked[0]
+    (made(spec, *evaluations[:1]) / store.WEIGHTS).write_bytes(b"")
+    spec, evaluations = asked[1]
+    made(spec, *evaluations)
+    rows = {line.split()[0]: line.split()[1:4] for line in told(section).splitlines() if "tian" in line}
+    assert rows[section] == [str(len(asked)), str(len(asked) - 1), str(2 * len(asked) - 3)]
+    for spec, evaluations in asked:
+        made(spec, *evaluations)
+    assert "everything is there" in told(section)
+
+
+def test_more_workers_take_no_longer(data, costs):
+    whole = plan(study.request("tian2021/4-3-attacks-and-defences").asked, costs)
+    spans = [whole.makespan(workers) for workers in (1, 2, 8, 64)]
+    assert all(fewer >= more for fewer, more in pairwise(spans))
+    assert spans[0] == pytest.approx(sum(piece.cost for piece in whole.pieces))
+
+
+def test_the_command_only_says_it(data):
+    words = [sys.executable, "-m", "classwise", "run", "tian2021/4-1-class-bias", "--dry-run", "--workers", "2"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "on 2 workers of this machine: " in done.stdout
+    assert not data.exists()
+
+
+def test_a_slip_is_found_once_among_many(data, small):
+    asked = [(replace(small, seed=seed), [CLEAN]) for seed in range(50)]
+    pool.check(asked)
+    with pytest.raises(UserError, match="did you mean 'pgd-10'"):
+        pool.check([*asked, (replace(small, seed=60), [replace(PGD, attack="pgd10")])])
+    with pytest.raises(UserError, match="unknown checkpoint"):
+        pool.check([(replace(small, keep_last=2), [Evaluation(checkpoint="last-1")]), (small, [Evaluation(checkpoint="last-1")])])
+    pool.check([(replace(small, warm_start=small.id, epochs=1), []), (small, [])])
+
+
+# The board.
+
+
+def test_a_board_ends_a_job_with_its_last_piece_or_its_first_failure(data, small, costs):
+    other, out = replace(small, seed=1), io.StringIO()
+    whole = plan([(small, [CLEAN]), (other, [CLEAN])], costs)
+    first, ask, second, _ = (piece.name for piece in whole.pieces)
+    board = Board(whole.jobs, whole.pieces, Console(file=out))
+    with board:
+        board.show(first, "train", 1, 3)
+        assert board.bars.tasks[board.whole].completed == pytest.approx(whole.pieces[0].seconds["train"] / 3)
+        board.finish(first, None)
+        assert "[1/2]" not in out.getvalue()
+        board.show("somebody else's", "train", 1, 3)
+        board.finish(ask, None)
+        board.show(first, "train", 2, 3)
+        board.finish(second, RuntimeError("no"))
+        board.show(second, "train", 2, 3)
+    assert board.tasks == {}
+    assert board.bars.finished
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "2 runs to compute"
+    assert lines[1].startswith("[1/2] pgd-at on digits, seed 0: ")
+    assert lines[2] == "[2/2] pgd-at on digits, seed 1: failed"
