@@ -35,7 +35,8 @@ DEADLY = """
 import os
 from classwise.run import compute
 
-real = compute.train
+# It is loaded twice.
+real = compute.real = getattr(compute, "real", compute.train)
 
 def train(spec, *rest, **more):
     if spec.seed == 7:
@@ -261,6 +262,18 @@ def test_nothing_listens_beyond_this_machine_and_the_environment_is_left_alone(m
     assert dict(os.environ) == before
 
 
+def test_a_script_without_a_guard_is_told_so(data, small, tmp_path):
+    script = tmp_path / "bare.py"
+    script.write_text(
+        "import sys; from classwise.run import pool; from classwise.spec import Spec\n"
+        "pool.ensure([(Spec.from_json(text), []) for text in sys.argv[1:]], workers=2)"
+    )
+    words = [sys.executable, str(script), *(replace(small, seed=seed).json() for seed in (0, 1))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert 'put the calls under `if __name__ == "__main__":`' in done.stderr
+
+
 def test_each_gpu_has_a_worker_of_its_own(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
@@ -309,7 +322,7 @@ def test_ctrl_c_leaves_all_to_be_resumed_and_no_worker_behind(data, monkeypatch)
         workers = psutil.Process(process.pid).children(recursive=True)
     finally:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
-    said = process.communicate(timeout=300)[1]
+    said = " ".join(process.communicate(timeout=300)[1].split())
     assert process.returncode == 130, said
     assert "stopped; what is finished is kept, and the rest resumes where it was" in said
     assert "Traceback" not in said

@@ -233,7 +233,10 @@ def main() -> None:
     except OSError as error:
         console.print(f"classwise: {error}; what is finished is kept", style="red", highlight=False, markup=False, soft_wrap=True)
         sys.exit(1)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as stopped:
+        # typer turns Ctrl-C into an exit of its own.
+        if isinstance(stopped, SystemExit) and stopped.code != 130:
+            raise
         console.print("classwise: stopped; what is finished is kept, and the rest resumes where it was", style="red")
         sys.exit(130)
 

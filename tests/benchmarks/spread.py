@@ -21,7 +21,7 @@ from classwise.run import planning, pool
 from classwise.run.board import Board
 from classwise.run.costs import Costs
 from classwise.run.planning import Asked
-from classwise.spec import Evaluation, Spec
+from classwise.spec import Spec
 
 
 def quick(count: int, **changed: object) -> list[Asked]:
@@ -67,7 +67,7 @@ def planned(runs: int) -> tuple[float, float]:
     distinct: set[Spec] = set()
     while len(distinct) < runs:
         spec, evaluations = few[len(asked) % len(few)]
-        asked.append((replace(spec, seed=len(asked) // len(few)), tuple(Evaluation(**vars(one)) for one in evaluations)))
+        asked.append((replace(spec, seed=len(asked) // len(few)), evaluations))
         distinct.add(asked[-1][0])
     del distinct
     pool.check(asked[: len(few)])

@@ -6,6 +6,7 @@ The only module that imports dask; `run.pool` imports it when it is needed.
 import logging
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,18 @@ from typing import Any
 
 import dask
 import torch
-from distributed import Client, Future, KilledWorker, Nanny, Scheduler, SpecCluster, as_completed, get_worker
+from distributed import (
+    Client,
+    Future,
+    KilledWorker,
+    Nanny,
+    Scheduler,
+    SpecCluster,
+    Worker,
+    WorkerPlugin,
+    as_completed,
+    get_worker,
+)
 from distributed.utils import get_mp_context
 from rich.console import Console
 
@@ -40,12 +52,23 @@ _LOCAL = {
 }
 # Libraries that would start a thread for each core in every worker.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# What dask sets in our own environment for its workers to inherit.
+_MARKS = ("PYTHONHASHSEED", "__DASK_PARENT_PID")
 
 Ended = Callable[[Piece, Took | Exception], None]
 
 
 class Stopped(Exception):
     """Nobody wants the piece any longer."""
+
+
+class Deaf(WorkerPlugin):
+    """A worker that leaves Ctrl-C, which a terminal sends to all processes, to the one that started it."""
+
+    name = "classwise-deaf"
+
+    def setup(self, worker: Worker) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def gpus() -> list[str]:
@@ -74,13 +97,25 @@ def here(workers: int) -> Iterator[Client]:
         scheduler = {"cls": Scheduler, "options": local | {"dashboard_address": "127.0.0.1:0", "port": 0}}
         try:
             with (
-                SpecCluster(nannies, scheduler, asynchronous=False, silence_logs=logging.CRITICAL) as cluster,
+                _started(nannies, scheduler) as cluster,
                 Client(cluster, asynchronous=False, set_as_default=False) as client,
             ):
+                client.register_plugin(Deaf())
                 yield client
         finally:
-            os.environ.pop("PYTHONHASHSEED", None)  # dask sets it for its workers
+            for name in _MARKS:
+                os.environ.pop(name, None)
             os.environ.update(environment)
+
+
+def _started(nannies: dict[int, Any], scheduler: dict[str, Any]) -> SpecCluster:
+    try:
+        return SpecCluster(nannies, scheduler, asynchronous=False, silence_logs=logging.CRITICAL)
+    except RuntimeError:
+        raise RuntimeError(
+            "the workers could not start: killed, out of memory, or called from a script without a guard "
+            '(put the calls under `if __name__ == "__main__":`)'
+        ) from None
 
 
 @contextmanager
