@@ -5,6 +5,7 @@ from functools import cache
 
 from classwise import variants
 from classwise.errors import UserError
+from classwise.places import contents
 from classwise.spec import Spec
 
 
@@ -42,11 +43,12 @@ def size(dataset: str) -> Size | None:
         bare = SIZES[base]
         channels = bare.channels if dress == "cluttered" else 3
         return Size(bare.train, bare.valid, bare.test, channels, bare.height, bare.width, bare.classes)
-    return _counted(dataset)
+    return _counted(dataset, contents(dataset))
 
 
 @cache
-def _counted(dataset: str) -> Size | None:
+def _counted(dataset: str, files: str) -> Size | None:
+    """Return the size of a dataset whose images are here, counted once as long as its `files` are the same."""
     from classwise import images  # torch
 
     try:
