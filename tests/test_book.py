@@ -25,7 +25,7 @@ START = {
     "chosen_defence": "trades",
     "chosen_images": "attacked",
     "chosen_split": "test",
-    "chosen_epoch": "24",
+    "chosen_epoch": "16",
 }
 OTHER = {"chosen_class": "7", "chosen_defence": "pgd-at", "chosen_images": "clean", "chosen_split": "train", "chosen_epoch": "4"}
 AGAINST, INK = {"light": "dark", "dark": "light"}, {"light": "#000", "dark": "#fff"}
