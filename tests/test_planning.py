@@ -210,7 +210,7 @@ def test_a_training_costs_its_epochs_its_steps_and_its_measuring(small):
 
 
 def test_sizes_are_those_of_the_images(monkeypatch):
-    for name in ("digits", "digits-coloured", "digits-cluttered"):
+    for name in ("digits", "digits-neighbours", "digits-cluttered"):
         parts = [images.load(name, split) for split in images.SPLITS]
         known = sizes.size(name)
         assert [len(part) for part in parts] == [known.train, known.valid, known.test]

@@ -5,7 +5,8 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from classwise.claims import remedies, sampling, traits
+from classwise import sampling
+from classwise.claims import remedies, traits
 from classwise.claims.claim import MeasurementError
 
 CLASSES = ["a", "b", "c", "d"]
