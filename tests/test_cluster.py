@@ -165,7 +165,7 @@ def test_who_sees_another_folder_or_runs_other_code_is_refused(shared, small, tm
         says = r"the worker tcp://.* sees another data folder \(.*data\): start it with CLASSWISE_DATA set to the folder"
         with pytest.raises(UserError, match=says):
             pool.ensure([(small, [])], scheduler=shared.address)
-    monkeypatch.setattr(door, "door", lambda: Door("9.9", "abc", "word"))
+    monkeypatch.setattr(door, "door", lambda: Door("9.9", "abc", "", "word"))
     with pytest.raises(UserError, match=r"runs classwise 0.* this is classwise 9.9 at commit abc: bring both to the same commit"):
         pool.ensure([(small, [])], scheduler=shared.address)
 

@@ -64,6 +64,19 @@ def test_a_recorded_run_is_trained_anew_only_where_something_is_missing(data, sm
     assert planning.missing([(small, [PGD, CLEAN])]) == [Job(small, True, (PGD.of(small), CLEAN.of(small)))]
 
 
+def test_what_recorded_results_were_built_on_is_not_trained_for_them(data, small):
+    source, fine = small.substitute("standard"), replace(small, epochs=1, warm_start=small.id)
+    transfer = replace(PGD, substitute="standard")
+    asked = [(small, [transfer]), (source, [CLEAN]), (fine, [CLEAN])]
+    for spec, own in asked:
+        made(spec, *own, folder=store.recorded(spec))
+    assert planning.missing(asked) == []
+    found = {job.spec: job for job in planning.missing([*asked, (fine, [PGD])])}
+    # What is trained anew is asked everything anew, the transfer too.
+    assert [found[spec].train for spec in (fine, small, source)] == [True, True, True]
+    assert found[small].evaluations == (transfer.of(small),)
+
+
 def test_runs_that_others_build_on_come_along_and_first(data, small, costs):
     source, fine = small.substitute("standard"), replace(small, epochs=1, warm_start=small.id)
     transfer = replace(PGD, substitute="standard")
@@ -76,6 +89,12 @@ def test_runs_that_others_build_on_come_along_and_first(data, small, costs):
     (question,) = (piece for piece in parts.values() if piece.evaluations and piece.spec == small)
     assert set(question.after) == {f"train-{small.id}", f"train-{source.id}"}
     assert all(names.index(before) < names.index(name) for name, piece in parts.items() for before in piece.after)
+    # The most urgent come first, each after what it waits for.
+    whole = planning.planned(jobs, costs)
+    order = [piece.name for piece in whole.order]
+    assert all(order.index(before) < order.index(piece.name) for piece in whole.order for before in piece.after)
+    trainings = [whole.urgency[piece.name] for piece in whole.order if not piece.evaluations]
+    assert trainings == sorted(trainings, reverse=True)
     # The results of a source are no use without its weights.
     made(source)
     assert Job(source, True) in planning.missing(asked)
@@ -244,17 +263,18 @@ def test_histories_say_how_long_epochs_took(data, small):
     here = Costs(machine.where()[0], gpu=False)
     seconds = float(store.find(small).seconds.median())
     rate = arithmetic.epoch(small, sizes.of(small)).operations / seconds
-    assert here.rate(replace(small, seed=3, epochs=9), "train") == pytest.approx(rate)
-    assert here.rate(small, "ask") == pytest.approx(rate)
-    assert Costs("elsewhere", gpu=False).rate(small, "train") is None
+    assert here.rate(replace(small, seed=3, epochs=9)) == pytest.approx(rate)
+    assert here.rate(small, PGD) == pytest.approx(rate)
+    assert here.rate(small, replace(PGD, precision="bfloat16")) is None
+    assert Costs("elsewhere", gpu=False).rate(small) is None
 
 
 def test_what_a_run_took_is_kept_for_the_next_plan(data, small):
     pool.ensure([(small, [PGD])], workers=1)
     known = Pace(pace.file(), machine.where()[0])
-    assert known.usual(rate_of(small, "train")) > 0
-    assert known.usual(rate_of(small, "ask")) > 0
-    assert known.usual(rate_of(small, "ask"), "another") is None
+    assert known.usual(rate_of(small)) > 0
+    assert known.usual(rate_of(small, PGD)) > 0
+    assert known.usual(rate_of(small, PGD), "another") is None
 
 
 def test_a_device_nobody_named_is_taken_for_one_that_is():

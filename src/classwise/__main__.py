@@ -32,6 +32,8 @@ def run_sections(
     from classwise import study
 
     named = [(section, study.request(section, scale).asked) for section in sections or study.SECTIONS]
+    if dry_run and scheduler is not None:
+        raise UserError("--dry-run plans for this machine and for many GPUs, whatever the scheduler: leave --scheduler out")
     if dry_run:
         from classwise.run import foretelling
 

@@ -165,6 +165,9 @@ FURTHER: dict[str, dict[str, Recipe]] = {
     },
 }
 
+# Asked only where it is named: 150 GB that nobody may hand on, and more images than a GPU holds.
+NAMED = ("imagenet",)
+
 SCALES: dict[str, Scale] = {
     # scikit-learn's digits on a CPU: five stratified folds, a few seconds a run.
     "quick": Scale(

@@ -6,7 +6,7 @@ from typing import Any
 
 from classwise import variants
 from classwise.errors import UserError, unknown
-from classwise.scales import FURTHER, SCALES
+from classwise.scales import FURTHER, NAMED, SCALES
 from classwise.sections import Request, Section, paper_of, questions_of, requested, training
 from classwise.spec import Evaluation, Spec
 from classwise.variants import choosing, pair
@@ -198,7 +198,7 @@ def request(
         raise UserError(f"dataset={fields['dataset']!r} and datasets={list(datasets)} say two things: give one of them")
     names = list(datasets or [])
     if not names and asked.widely and SCALES[scale].widely and "dataset" not in fields:
-        names = [str(SCALES[scale].run["dataset"]), *FURTHER[scale]]
+        names = [str(SCALES[scale].run["dataset"]), *(name for name in FURTHER[scale] if name not in NAMED)]
     if names:
         parts = {name: replace(asked, parts={}, run={**asked.run, "dataset": name}) for name in names}
         asked = replace(parts[names[0]], parts={**asked.parts, **{name: parts[name] for name in names[1:]}})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from classwise.errors import UserError
@@ -132,7 +133,10 @@ def _torchvision(name: str, split: str, seed: int, files: str, classes: tuple[st
     root, part = images_folder(), "test" if split == "test" else "train"
     make = partial(_decoded, name, part, root, files, named=named)
     if not _key(name, root):
-        make()  # downloads
+        root.mkdir(parents=True, exist_ok=True)
+        with FileLock(root / f".{name}.lock"):
+            if not _key(name, root):  # else another process has it by now
+                make()  # downloads
     pixels, _, told = kept(root, f"{name}.{part}", _key(name, root), make)
     labels = torch.tensor(told["labels"])
     found = Images(torch.from_numpy(pixels), labels, torch.arange(len(labels)), classes or tuple(told["classes"]))

@@ -11,8 +11,6 @@ from types import FrameType
 
 from classwise.errors import UserError
 
-_UNITS = {"s": 1, "m": 60, "h": 3600}
-
 
 class OutOfTime(BaseException):
     """The budget is spent. Not an Exception: nothing that mends damaged files may take it for one."""

@@ -85,6 +85,8 @@ def here(workers: int) -> Iterator[Client]:
     """Start so many workers on this machine, one for each GPU in turn, and end them with the block, or with this process."""
     cards, environment = gpus(), dict(os.environ)
     own = environment | dict.fromkeys(_THREADS, "1")
+    # The server that workers are forked from loads the libraries: it must know before.
+    os.environ.update(own)
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     local = {"host": "127.0.0.1", "dashboard": False}
     settings: dict[str, Any] = {"nthreads": 1, "memory_limit": None, "silence_logs": logging.CRITICAL}
@@ -103,7 +105,7 @@ def here(workers: int) -> Iterator[Client]:
                 client.register_plugin(Deaf())
                 yield client
         finally:
-            for name in _MARKS:
+            for name in (*_MARKS, *_THREADS):
                 os.environ.pop(name, None)
             os.environ.update(environment)
 
@@ -150,7 +152,8 @@ def _admit(client: Client, asked: Door) -> None:
 def compute(client: Client, plan: Plan, board: Board, ended: Ended, asked: Door | None = None, *, mend: bool) -> None:
     """Let the workers do all pieces of a plan; `ended` is told how each ended."""
     suffix = ("-mend" if mend else "") + (f"-{asked.token}" if asked is not None else "")
-    names = {f"{piece.name}{suffix}": piece for piece in plan.pieces}
+    # The first few begin as they come, whatever their priority.
+    names = {f"{piece.name}{suffix}": piece for piece in plan.order}
 
     def heard(event: tuple[float, Any]) -> None:
         key, part, done, total = event[1]
@@ -184,8 +187,8 @@ def _outcome(future: Future[Took]) -> Took | Exception:
     failure = future.exception()
     if isinstance(failure, KilledWorker):
         return RuntimeError(
-            "its worker was killed again and again, most likely for memory; take fewer workers or a smaller batch and run it "
-            "again, what is finished is kept"
+            "its worker was killed again and again: for memory (take fewer workers or a smaller batch) or at the end of its "
+            "time; what is finished is kept, run it again"
         )
     return failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
 

@@ -71,41 +71,42 @@ class Costs:
         """Return the seconds of a training."""
         from classwise.run import arithmetic  # torch
 
-        return self._noted(spec, "", "train", lambda: arithmetic.training(spec))
+        return self._noted(spec, None, lambda: arithmetic.training(spec))
 
     def question(self, spec: Spec, evaluation: Evaluation) -> float:
         """Return the seconds of a question put to a run."""
         from classwise.run import arithmetic
 
-        return self._noted(spec, evaluation.id, "ask", lambda: arithmetic.question(spec, evaluation))
+        return self._noted(spec, evaluation, lambda: arithmetic.question(spec, evaluation))
 
-    def _noted(self, spec: Spec, asked: str, kind: str, work: "Callable[[], Work | None]") -> float:
+    def _noted(self, spec: Spec, asked: Evaluation | None, work: "Callable[[], Work | None]") -> float:
         """Return the seconds of some work, reckoned once for all runs that differ in what costs nothing."""
         if spec.id not in self._likes:
             self._likes[spec.id] = _alike(spec)
-        key = f"{asked} {self._likes[spec.id]}"
+        key = f"{'' if asked is None else asked.id} {self._likes[spec.id]}"
         if key not in self._seconds:
             done = work()
-            self._seconds[key] = None if done is None else self._of(spec, kind, done)
+            self._seconds[key] = None if done is None else self._of(spec, asked, done)
         found = self._seconds[key]
         told = self.unknown if found is None else self.measured if found[1] else self.reckoned
         told.add(spec.id)
         return 0.0 if found is None else found[0]
 
-    def _of(self, spec: Spec, kind: str, work: "Work") -> tuple[float, bool]:
-        rate = self.rate(spec, kind)
+    def _of(self, spec: Spec, asked: Evaluation | None, work: "Work") -> tuple[float, bool]:
+        rate = self.rate(spec, asked)
         if rate is not None:
             return work.operations / rate, True
-        whole = self.rated.bfloat16 if spec.precision == "bfloat16" and kind == "train" else self.rated.float32
+        precision = spec.precision if asked is None else asked.precision
+        whole = self.rated.bfloat16 if precision == "bfloat16" else self.rated.float32
         return max(work.operations / whole, work.passes * self.rated.call), False
 
-    def rate(self, spec: Spec, kind: str) -> float | None:
+    def rate(self, spec: Spec, asked: Evaluation | None = None) -> float | None:
         """Return the operations a second of the network of a run, as they were measured on this device; None where never."""
-        key = rate_of(spec, kind)
+        key = rate_of(spec, asked)
         if key not in self._rates:
             seen = self.known.usual(key, self.device)
             if seen is None:
-                seen = self.rate(spec, "train") if kind == "ask" else self._read(spec)
+                seen = self._read(spec) if asked is None else self.rate(spec) if asked.precision == spec.precision else None
             self._rates[key] = seen
         return self._rates[key]
 
@@ -126,8 +127,7 @@ class Costs:
 
         work = arithmetic.training(spec) if evaluation is None else arithmetic.question(spec, evaluation)
         if work is not None and share > 0 and seconds > 0 and work.operations > 0:
-            kind = "train" if evaluation is None else "ask"
-            self.known.see(rate_of(spec, kind), share * work.operations / seconds, device)
+            self.known.see(rate_of(spec, evaluation), share * work.operations / seconds, device)
 
 
 # Fields of Spec that change nothing of how long it takes.

@@ -30,9 +30,14 @@ def image_of(spec: Spec, evaluation: Evaluation) -> tuple[str, str]:
     return f"image: {spec.dataset}, {spec.model} {spec.width}, {alike.name}", spec.defence
 
 
-def rate_of(spec: Spec, kind: str) -> tuple[str, str]:
-    """Return what the arithmetic that a network does in a second is called in Pace; kind: "train" or "ask"."""
-    return f"rate: {spec.dataset}, {spec.model} {spec.width}, {spec.precision}", kind
+def rate_of(spec: Spec, evaluation: Evaluation | None = None) -> tuple[str, str]:
+    """Return what the arithmetic that a network does in a second is called in Pace: in training, or under an attack.
+
+    The arithmetic does not know how many images an attack leaves early; a standard network is broken at once.
+    """
+    precision = spec.precision if evaluation is None else evaluation.precision
+    kind = "train" if evaluation is None else evaluation.attack + (" on standard" if spec.defence == "standard" else "")
+    return f"rate: {spec.dataset}, {spec.model} {spec.width}, {precision}", kind
 
 
 class Pace:

@@ -65,9 +65,14 @@ class Plan:
 
     @property
     def width(self) -> int:
-        """How many workers could have something to do at once."""
+        """How many workers could have something to do at once, at most."""
         questions = Counter(piece.job for piece in self.pieces if piece.evaluations)
-        return max([len(self.jobs), *questions.values()])
+        return sum(max(1, questions[number]) for number in range(len(self.jobs)))
+
+    @property
+    def order(self) -> list[Piece]:
+        """The pieces as they are handed out: trainings, then questions, the most urgent first; each after what it waits for."""
+        return sorted(self.pieces, key=lambda piece: (bool(piece.evaluations), -self.urgency[piece.name]))
 
     def makespan(self, workers: int) -> float:
         """Return the seconds that so many equal workers take, each free one taking the most urgent piece that is ready."""
@@ -86,13 +91,17 @@ def missing(asked: Iterable[Asked], *, mend: bool = False) -> list[Job]:
     Runs that others build on come along. Whether a result is there, its file says; `mend` reads it, and sets a damaged one aside.
     """
     wanted = collected(asked)
-    # Of these the weights are needed, not only the results.
     known = {spec.id: spec for spec in wanted}
-    needed = {source: None for spec, own in wanted.items() for source in _sources(spec, own, known)}
-    for spec in needed:
-        wanted.setdefault(spec, {})
-    jobs = (_missing(spec, tuple(own), known, spec in needed, mend=mend) for spec, own in wanted.items())
-    return [job for job in jobs if job is not None]
+    found = {spec: _missing(spec, tuple(own), known, mend=mend) for spec, own in wanted.items()}
+    waiting = [job for job in found.values() if job is not None]
+    while waiting:
+        for source in waiting.pop().after:
+            # Of these the weights are needed, not only the results.
+            job = _missing(source, tuple(wanted.get(source, ())), known, needed=True, mend=mend)
+            if job is not None and job != found.get(source):
+                found[source] = job
+                waiting.append(job)
+    return [job for job in found.values() if job is not None]
 
 
 def collected(asked: Iterable[Asked]) -> dict[Spec, dict[Evaluation, None]]:
@@ -111,17 +120,18 @@ def collected(asked: Iterable[Asked]) -> dict[Spec, dict[Evaluation, None]]:
     return wanted
 
 
-def _sources(spec: Spec, evaluations: Iterable[Evaluation], known: Mapping[str, Spec]) -> Iterator[Spec]:
-    """Yield the runs that one builds on; one that it begins with only where it is asked for too."""
-    if spec.warm_start is not None and spec.warm_start in known:
+def _sources(spec: Spec, evaluations: Iterable[Evaluation], known: Mapping[str, Spec], *, train: bool) -> Iterator[Spec]:
+    """Yield the runs that one builds on: one that its training begins with (if that is asked for too), and substitutes."""
+    if train and spec.warm_start is not None and spec.warm_start in known:
         yield known[spec.warm_start]
     for name in dict.fromkeys(one.substitute for one in evaluations if one.substitute is not None):
         yield spec.substitute(name)
 
 
 def _missing(
-    spec: Spec, evaluations: tuple[Evaluation, ...], known: Mapping[str, Spec], needed: bool, *, mend: bool
+    spec: Spec, evaluations: tuple[Evaluation, ...], known: Mapping[str, Spec], *, mend: bool, needed: bool = False
 ) -> Job | None:
+    """Return what is missing of a run; `needed`: its weights must be here, whatever results are."""
     folders = [folder for folder in store.places(spec) if folder.exists()]
     trained = any(_there(folder, spec, None, mend=mend) for folder in folders)
     left = tuple(one for one in evaluations if not any(_there(folder, spec, one, mend=mend) for folder in folders))
@@ -133,7 +143,7 @@ def _missing(
         left = tuple(one for one in evaluations if not _there(store.place(spec), spec, one, mend=mend))
     if weighed and not left:
         return None
-    return Job(spec, not weighed, left, tuple(dict.fromkeys(_sources(spec, left, known))))
+    return Job(spec, not weighed, left, tuple(dict.fromkeys(_sources(spec, left, known, train=not weighed))))
 
 
 def _there(folder: Path, spec: Spec, evaluation: Evaluation | None, *, mend: bool) -> bool:

@@ -34,7 +34,7 @@ def check(asked: Iterable[Asked]) -> None:
             seen.add(alike)
             compute.check(spec, known)
         for evaluation in evaluations:
-            one = f"{alike} {evaluation.id} {spec.keep_last}"
+            one = f"{alike} {evaluation.id}"
             if one not in seen:
                 seen.add(one)
                 compute.check_evaluation(evaluation, spec)
@@ -120,11 +120,17 @@ class Ends:
             piece = pieces[name]
             ill = [pieces[other] for other in piece.after if other in self.errors]
             if not ill:
-                found[piece.job] = str(error)
+                found[piece.job] = _said(error)
             for other in ill:
                 if other.job != piece.job:
                     found.setdefault(piece.job, f"{self.plan.jobs[other.job].title}, which it builds on, failed")
         return found
+
+
+def _said(error: Exception) -> str:
+    """Return the text of an error that was written to be read, and the kind of any other too."""
+    written = isinstance(error, UserError | RuntimeError) and str(error)
+    return str(error) if written else f"{type(error).__name__}: {error}"
 
 
 def _compute(plan: Plan, ends: Ends, console: Console, workers: int | None, scheduler: str | None, *, mend: bool) -> None:

@@ -43,8 +43,10 @@ def step_by_step(spec: Subject, evaluation: Evaluation, *, mend: bool = False) -
     """Do the same batch by batch, and yield how many images are done, of how many; closed early, it goes on where it was."""
     folder, evaluation = store.place(spec), evaluation.of(spec)
     # Before the lock is taken: it is that of this question alone, so that several are put to a run at once.
+    if store.find(spec, evaluation, mend=mend) is not None:
+        return
     made_on = _substitute(spec, evaluation)
-    if made_on is not None and store.find(spec, evaluation, mend=mend) is None:
+    if made_on is not None:
         train(made_on, mend=mend)
     with store.lock(folder, evaluation) as lock:
         if store.find(spec, evaluation, mend=mend) is not None:
