@@ -100,8 +100,13 @@ def bars(explorer: Locator, label: str = "") -> Locator:
     return explorer.locator(f".mark-rect.role-mark path[aria-label*='answered as: {label}']")
 
 
+def courses(page: Page) -> Locator:
+    """Return the chart of the classes over the epochs."""
+    return page.locator(".vega-embed").filter(has=page.locator(".label_legend_entries")).first
+
+
 def legend_colour(page: Page, label: str) -> str:
-    entries = page.locator(".vega-embed").first.locator(".label_legend_entries > g")
+    entries = courses(page).locator(".label_legend_entries > g")
     return str(entries.filter(has_text=label).locator(".role-legend-symbol path").get_attribute("stroke"))
 
 
@@ -211,7 +216,7 @@ def test_the_epoch_is_marked_and_shown_as_it_was_last_measured(explorer, history
     expect(rule).not_to_have_count(0)
     across = "transform.baseVal[0].matrix.e"
     last = explorer.locator(".mark-symbol.role-mark path").last
-    assert number(rule.first, across) / number(last, across) == pytest.approx(int(measured) / 24)
+    assert number(rule.first, across) / number(last, across) == pytest.approx(int(measured) / int(START["chosen_epoch"]))
 
 
 def test_the_gallery_shows_four_images_of_the_chosen_class_in_three_forms(gallery):
@@ -239,7 +244,7 @@ def test_another_defence_changes_the_attacked_images_and_not_the_clean_ones(gall
 
 
 def test_a_click_in_the_legend_fades_the_other_classes(bias):
-    chart = bias.locator(".vega-embed").first
+    chart = courses(bias)
     lines = chart.locator(".mark-line.role-mark path")
     expect(lines).to_have_count(60)
     chart.locator(".role-legend-label text").filter(has_text="3").click()

@@ -81,7 +81,7 @@ def test_slips_are_named(test_split, call, says):
         call(test_split)
 
 
-def test_a_class_without_images_for_a_split_is_named(monkeypatch):
+def test_a_class_without_images_for_a_split_is_named(monkeypatch, tmp_path):
     """Two images of class 8: validation, a fiftieth of them, gets none."""
     labels = torch.tensor([3] * 60 + [8] * 2)
 
@@ -90,6 +90,7 @@ def test_a_class_without_images_for_a_split_is_named(monkeypatch):
             self.data, self.targets = torch.zeros(62, 4, 4, dtype=torch.uint8), labels
             self.classes = [str(digit) for digit in range(10)]
 
+    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
     monkeypatch.setattr(datasets, "MNIST", Few)
     monkeypatch.setitem(images.DATASETS, "few", lambda split, seed: images.mnist(split, seed).only(["3", "8"]))
     assert images.load("few", "train").labels.bincount().tolist() == [59, 2]

@@ -126,10 +126,10 @@ def test_an_entry_may_take_all_runs_of_a_section(tmp_path):
     path = tmp_path / "queue.toml"
     path.write_text('[[entry]]\nwhy = "homing"\nsection = "tian2021/6-1-training-adjustment"\nscale = "short"\n')
     items = agenda.read(path)
-    asked = study.request("tian2021/6-1-training-adjustment", "short").asked
-    assert [one.spec for one in items] == [spec for spec, _ in asked]
-    for item, (spec, evaluations) in zip(items, asked, strict=True):
-        assert set(item.evaluations) == {one.of(spec) for one in evaluations}
+    asked = planning.collected(study.request("tian2021/6-1-training-adjustment", "short").asked)
+    assert [one.spec for one in items] == list(asked)
+    for item, (_, evaluations) in zip(items, asked.items(), strict=True):
+        assert set(item.evaluations) == set(evaluations)
     path.write_text(path.read_text() + "seeds = [0]\n")
     with pytest.raises(UserError, match="seeds has no meaning beside section"):
         agenda.read(path)

@@ -734,7 +734,7 @@ def test_results_of_a_folder_are_refused_when_its_images_are_others(data, folder
     for ask in (lambda: run.history([folder]), lambda: run.outcomes([folder], [Evaluation()]), lambda: compute.train(folder)):
         with pytest.raises(UserError, match=rf"folder:signs holds other images now .*delete {store.place(folder)} to compute"):
             ask()
-    with pytest.raises(UserError, match="holds other images now"):
+    with pytest.raises(pool.Failed, match="holds other images now"):
         run.outcomes([folder], [Evaluation(attack="fgsm")])
     shutil.rmtree(tmp_path / "signs")
     assert run.history([folder]).sizes["epoch"] == 2  # results can be shown where the images are not

@@ -158,7 +158,7 @@ FURTHER: dict[str, dict[str, Recipe]] = {
         "stl10": _SLOWER,
         "cifar100": Recipe(),
         "imagenet": Recipe(
-            {"model": "resnet50", "eps": "0.007", "epochs": 15, "schedule": "one-cycle"},
+            {"model": "resnet50", "eps": "0.007", "epochs": 15, "schedule": "one-cycle", "milestones": ()},
             defences={"pgd-at": {"attack": "fgsm-rs"}},
             attacks={"pgd-20": {"attack": "pgd-50@tian2021-imagenet"}},
         ),
