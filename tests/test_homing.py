@@ -76,6 +76,24 @@ def test_images_are_matched_by_their_number_and_seeds_apart(drawn):
     assert int(found.isel(seed=1).sum()) == 0
 
 
+def test_images_that_several_seeds_share_are_worth_no_more_for_being_asked_twice(drawn):
+    whole, others = drawn
+    without, again = homing.removed(others), outcomes(whole.truth.values, (whole.truth.values + whole.image.values % 2) % 4)
+    twice = [xr.concat([one, one], "seed").assign_coords(seed=[0, 1]) for one in (whole, without, again)]
+    once, both = homing.comparison(whole, without, again), homing.comparison(*twice)
+    columns = ["share", "low", "high"]
+    np.testing.assert_allclose(both[columns], once[columns])
+    assert (both["images"] == 2 * once["images"]).all()
+    # As many images of two folds are twice as many images.
+    long = [xr.concat([one, one], "image").assign_coords(image=np.arange(400)) for one in (whole, without, again)]
+    parts = [xr.concat([one, one], "seed").assign_coords(seed=[0, 1]) for one in long]
+    folds = xr.DataArray(np.arange(400) // 200 == [[0], [1]], dims=("seed", "image"))
+    parts = [one.assign(truth=one.truth.where(folds, -1), flipped=one.flipped & folds) for one in parts]
+    free = homing.comparison(*parts)
+    assert (free["images"] == both["images"]).all()
+    assert (free["high"] - free["low"] < 0.8 * (both["high"] - both["low"])).all()
+
+
 def test_networks_must_lack_one_class_each(drawn):
     _, others = drawn
     with pytest.raises(UserError, match="lack one class each"):

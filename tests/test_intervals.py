@@ -252,6 +252,11 @@ def test_shares_are_counted_over_groups_of_classes():
     assert table["high"].iloc[0] == pytest.approx(100 * high)
     whole = intervals.totals({"first": count.sel(how="plain")}, "row")
     assert list(whole["share"]) == [65]
+    # Of images that are worth less than they are, the share stays and the interval widens; no fraction is cut off.
+    less = intervals.totals({"first": count.sel(how="plain") / 1.6}, "row")
+    assert less["share"].iloc[0] == pytest.approx(65)
+    low, high = proportion_confint(13 / 1.6, 12.5, method="wilson")
+    assert list(less.loc["first", ["low", "high", "images"]]) == pytest.approx([100 * low, 100 * high, 12])
 
 
 def test_mistakes_within_given_groups_are_told_from_chance():

@@ -12,6 +12,7 @@ import xarray as xr
 from classwise.errors import UserError
 from classwise.intervals import proportion
 from classwise.metrics import accuracy, counts
+from classwise.pooling import effect, shared
 
 
 def removed(without: xr.Dataset, along: str = "classes") -> xr.Dataset:
@@ -90,7 +91,7 @@ def comparison(whole: xr.Dataset, without: xr.Dataset, again: xr.Dataset) -> pd.
 
     Rows: without the class they were taken for; without another class, neither that nor their own, the mean over these; with the
     same classes and other luck, the mean over the members of `redraw`, if any. Columns: share, low and high (Wilson, 95 %: for a
-    mean, as of so many images), images.
+    mean, as of so many images; where seeds share their images, as of so many as they are worth), images.
     """
     names, total = whole.predicted.values, float(misclassified(whole).sum())
     other = right = 0.0
@@ -104,7 +105,8 @@ def comparison(whole: xr.Dataset, without: xr.Dataset, again: xr.Dataset) -> pd.
         "without another class": (right / other * total if other else float("nan"), total),
         "same classes, other luck": tuple(float(of(whole, again).sum()) / again.sizes.get("redraw", 1) for of in (freed, asked)),
     }
-    bounds = [proportion(good, number) for good, number in rows.values()]
+    worth = [float(value) for value in _worth(whole, without, again)]
+    bounds = [proportion(good / less, number / less) for (good, number), less in zip(rows.values(), worth, strict=True)]
     return pd.DataFrame(
         {
             "share": [100 * good / number if number else float("nan") for good, number in rows.values()],
@@ -114,3 +116,22 @@ def comparison(whole: xr.Dataset, without: xr.Dataset, again: xr.Dataset) -> pd.
         },
         index=pd.Index(list(rows), name="trained"),
     )
+
+
+def _worth(whole: xr.Dataset, without: xr.Dataset, again: xr.Dataset) -> list[xr.DataArray]:
+    """Return the design effect of each row of `comparison`: 1 where no image was put to more than one seed."""
+    if not shared(whole):
+        return [xr.DataArray(1.0)] * 3
+    broken = whole.assign(truth=whole.truth.where(whole.flipped, -1))
+    confound = xr.DataArray(whole.predicted.values, dims="name")[whole.answer.clip(0)]
+    home, luck = _right(whole, without), _right(whole, again)
+    own = without.removed == confound
+    means = [home.where(own).mean("removed"), home.where(~own).mean("removed")]
+    means.append(luck.mean("redraw") if "redraw" in luck.dims else luck)
+    return [effect(value.fillna(0), broken) for value in means]
+
+
+def _right(whole: xr.Dataset, other: xr.Dataset) -> xr.DataArray:
+    """Return which images another network answers rightly under attack, as 1 and 0: NaN for those it was not asked about."""
+    there = other.sel(image=whole.image)
+    return (~there.flipped).astype(float).where(there.truth >= 0)

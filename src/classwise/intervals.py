@@ -79,15 +79,16 @@ def proportion(right: ArrayLike, total: ArrayLike, level: float = 0.95) -> tuple
 def shares(count: Mapping[str, xr.DataArray], along: str) -> pd.DataFrame:
     """Return the share of images answered rightly in several groups of classes, for each member of `along`: a row for each.
 
-    `count` by what the images are of; the columns are "images of", share, low and high (Wilson, 95 %) in percent, and images.
+    `count` by what the images are of, `pooled` where several seeds were asked; the columns are "images of", share, low and high
+    (Wilson, 95 %) in percent, and images, of pooled counts rounded.
     """
     rows = []
     for group, counted in count.items():
         for name in counted[along].values:
             one = counted.sel({along: name})
-            right, total = int(correct(one).sum()), int(images(one).sum())
+            right, total = float(correct(one).sum()), float(images(one).sum())
             share = 100 * right / total if total else float("nan")
-            rows.append((str(name), group, share, *map(float, proportion(right, total)), total))
+            rows.append((str(name), group, share, *map(float, proportion(right, total)), round(total)))
     columns = [along, "images of", "share", "low", "high", "images"]
     return pd.DataFrame(rows, columns=columns).set_index(along)
 
