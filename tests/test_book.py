@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from rich.console import Console
 
 from classwise import book as bookmaker
-from classwise import metrics, run, study
+from classwise import homing, metrics, run, study, variants
 from classwise.places import build_folder
 from classwise.run import store
 
@@ -262,3 +262,9 @@ def test_a_mark_under_the_pointer_tells_its_class(bias, explorer):
     assert "8" in tooltip.locator(".value").all_inner_texts()
     bias.mouse.move(1, 1)
     expect(tooltip).to_be_hidden()
+
+
+def test_the_pair_of_digits_is_the_one_that_the_rule_names_on_the_runs_of_the_book(book):
+    asked = study.request("tian2021/6-1-training-adjustment").parts["choosing"].specs
+    seen = run.history(asked).isel(defence=0)
+    assert homing.pair_of(seen, variants.CHOOSING["digits"]) == variants.PAIRS["digits"]

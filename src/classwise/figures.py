@@ -98,7 +98,8 @@ def shares(table: pd.DataFrame, title: str, colour: str | None = None) -> Any:
 def toward(count: Mapping[str, xr.DataArray], group: xr.DataArray) -> Any:
     """Return how often each class is taken for others of its group, as dots with Wilson intervals, a colour for each of `count`.
 
-    count: by what it is of, counts with just the dimensions label and predicted. group (label) numbers the group of each class.
+    count: by what it is of, counts (`pooled` of several seeds) with just the dimensions label and predicted. group (label)
+    numbers the group of each class.
     """
     rows = []
     for title, one in count.items():
@@ -107,7 +108,7 @@ def toward(count: Mapping[str, xr.DataArray], group: xr.DataArray) -> Any:
         drawn = one.where((numbers == other) & (one.label != one.predicted), 0).sum("predicted")
         total = one.sum("predicted")
         low, high = proportion_confint(drawn.values, total.values.clip(1), method="wilson")
-        table = {"share": 100 * drawn / total, "low": 100 * low, "high": 100 * high, "images": total, "of": title}
+        table = {"share": 100 * drawn / total, "low": 100 * low, "high": 100 * high, "images": total.round(), "of": title}
         rows.append(pd.DataFrame(table, index=pd.Index(_names(one, "label"), name="class")))
     return shares(pd.concat(rows), "taken for the neighbour, %", colour="of")
 

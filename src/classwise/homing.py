@@ -12,7 +12,7 @@ import xarray as xr
 from classwise.errors import UserError
 from classwise.intervals import proportion
 from classwise.metrics import accuracy, counts
-from classwise.pooling import effect, shared
+from classwise.pooling import effect
 
 
 def removed(without: xr.Dataset, along: str = "classes") -> xr.Dataset:
@@ -91,7 +91,7 @@ def comparison(whole: xr.Dataset, without: xr.Dataset, again: xr.Dataset) -> pd.
 
     Rows: without the class they were taken for; without another class, neither that nor their own, the mean over these; with the
     same classes and other luck, the mean over the members of `redraw`, if any. Columns: share, low and high (Wilson, 95 %: for a
-    mean, as of so many images; where seeds share their images, as of so many as they are worth), images.
+    mean, as of so many images; where seeds share images or differ, as of so many as they are worth), images.
     """
     names, total = whole.predicted.values, float(misclassified(whole).sum())
     other = right = 0.0
@@ -119,9 +119,7 @@ def comparison(whole: xr.Dataset, without: xr.Dataset, again: xr.Dataset) -> pd.
 
 
 def _worth(whole: xr.Dataset, without: xr.Dataset, again: xr.Dataset) -> list[xr.DataArray]:
-    """Return the design effect of each row of `comparison`: 1 where no image was put to more than one seed."""
-    if not shared(whole):
-        return [xr.DataArray(1.0)] * 3
+    """Return the design effect of each row of `comparison`: images are worth less where seeds share them, or differ."""
     broken = whole.assign(truth=whole.truth.where(whole.flipped, -1))
     confound = xr.DataArray(whole.predicted.values, dims="name")[whole.answer.clip(0)]
     home, luck = _right(whole, without), _right(whole, again)
@@ -134,4 +132,5 @@ def _worth(whole: xr.Dataset, without: xr.Dataset, again: xr.Dataset) -> list[xr
 def _right(whole: xr.Dataset, other: xr.Dataset) -> xr.DataArray:
     """Return which images another network answers rightly under attack, as 1 and 0: NaN for those it was not asked about."""
     there = other.sel(image=whole.image)
-    return (~there.flipped).astype(float).where(there.truth >= 0)
+    right: xr.DataArray = (~there.flipped).astype(float).where(there.truth >= 0)
+    return right
