@@ -58,7 +58,6 @@ def test_everything_the_package_imports_is_required():
         "vl_convert": "vl-convert-python",
         "IPython": "ipykernel",
         "nbformat": "nbconvert",
-        "dask": "distributed",
     }
     for module in imported - set(sys.stdlib_module_names) - {"classwise"}:
         assert known.get(module, module).replace("_", "-") in {name(one) for one in [*PROJECT["dependencies"], *EXTRAS]}, module
