@@ -149,7 +149,7 @@ def trade_offs(accuracy: xr.DataArray, interval: xr.DataArray, pair: Sequence[st
     lines = both.mark_line(strokeWidth=3, point=alt.OverlayMarkDef(size=70)).encode(y=y)
     # The other classes are named where their lines end.
     ends = _spread(table[(table["setting"] == values[-1]) & ~table["label"].isin(list(pair))], 0.04)
-    words = alt.Chart(ends).mark_text(align="left", dx=6, color="#999", fontSize=10).encode(x=x, y="at:Q", text="label:N")
+    words = alt.Chart(ends).mark_text(align="left", dx=6, fontSize=10).encode(x=x, y="at:Q", text="label:N")
     return alt.layer(others, bands, lines, words).properties(width=380, height=300)
 
 
