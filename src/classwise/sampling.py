@@ -78,13 +78,16 @@ def weights(outcomes: xr.Dataset, draws: int, seed: int = 0) -> np.ndarray:
 
     Seeds are drawn with replacement, and so are the images of each class, as many as there are. Where the seeds test on images of
     their own (folds), images are drawn within their seed; where they share them, the same draw of images serves all seeds, for
-    what is odd about an image is so in each of them (Owen 2007, the pigeonhole bootstrap). Seeds and images both being drawn, the
-    spread is too wide where seeds hardly differ, and too narrow where three to five seeds differ more than their images do.
+    what is odd about an image is so in each of them (Owen 2007, the pigeonhole bootstrap). Of several seeds one fewer is drawn,
+    each standing for so much more: drawing all would show only (seeds - 1) / seeds of the variance between them (Rao and Wu
+    1988). Seeds and images both being drawn, the spread is too wide where seeds hardly differ; what two or three seeds cannot
+    tell is how far from all others they both happen to lie on one side.
     """
     rng, there = np.random.default_rng(seed), asked(outcomes).values
     seeds, count = len(there), there.sum()
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values
-    often = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=draws).T
+    fewer = max(seeds - 1, 1)
+    often, stands_for = rng.multinomial(fewer, np.full(seeds, 1 / seeds), size=draws).T, seeds / fewer
     row, column = np.nonzero(there)
     weight = np.empty((count, draws), dtype=np.float32)
     if (there.sum(0) > 1).any():
@@ -92,11 +95,11 @@ def weights(outcomes: xr.Dataset, draws: int, seed: int = 0) -> np.ndarray:
         for label in np.unique(truth[there.any(0)]):
             _draw(chosen, np.flatnonzero((truth == label) & there.any(0)), np.ones(draws, dtype=int), rng)
         weight[:] = chosen[column] * often[row]
-        return weight
+        return weight * np.float32(stands_for)
     for place in range(seeds):
         for label in np.unique(truth[there[place]]):
             _draw(weight, np.flatnonzero((row == place) & (truth[column] == label)), often[place], rng)
-    return weight
+    return weight * np.float32(stands_for)
 
 
 def _draw(weight: np.ndarray, members: np.ndarray, times: np.ndarray, rng: np.random.Generator) -> None:
@@ -158,3 +161,34 @@ def drawn(outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], draws: int, 
     size = max(1, min(draws, _AT_ONCE // max(1, int(asked(outcomes).sum()))))
     for part, first in enumerate(range(0, draws, size)):
         yield sums(outcomes, values, weights(outcomes, min(size, draws - first), seed + part))
+
+
+def loosened(outcomes: xr.Dataset, seed: int = 0) -> xr.Dataset:
+    """Return outcomes with two more images of each class for each setting: copies but in that one setting, right and wrong in it.
+
+    As if one more image of each class had been answered right and one wrong there (Laplace's rule of succession), so that what
+    never varies among the images at hand varies too; whatever else is known of an image is that of the one it was copied from.
+    """
+    rng, count, classes = np.random.default_rng(seed), outcomes.sizes["image"], outcomes.sizes["predicted"]
+    there = outcomes.truth >= 0
+    rest = [dim for dim in there.dims if dim not in ("seed", "image")]
+    truth = outcomes.truth.max([dim for dim in there.dims if dim != "image"]).values
+    settings = [*np.ndindex(*(outcomes.sizes[dim] for dim in rest))]
+    asked_in = there.any("seed").transpose(*rest, "image").values
+    places: list[int] = []
+    changes: list[tuple[int, tuple[int, ...], bool]] = []
+    for label in np.unique(truth[truth >= 0]):
+        for setting in settings:
+            members = np.flatnonzero((truth == label) & asked_in[setting])
+            for right in (True, False) if len(members) else ():
+                changes.append((count + len(places), setting, right))
+                places.append(int(rng.choice(members)))
+    whole = outcomes.isel(image=[*range(count), *places]).assign_coords(image=np.arange(count + len(places)))
+    whole = whole.assign({name: whole[name].transpose(*rest, "seed", "image").copy() for name in ("truth", "answer", "flipped")})
+    wrong = rng.integers(1, max(classes, 2), size=len(places))
+    for (image, setting, right), off in zip(changes, wrong, strict=True):
+        place = (*setting, slice(None), image)
+        true = whole.truth.values[place]
+        whole.answer.values[place] = np.where(true < 0, -1, true if right else (true + off) % classes)
+        whole.flipped.values[place] = (true >= 0) & (not right)
+    return whole.assign({name: whole[name].transpose(*outcomes[name].dims) for name in ("truth", "answer", "flipped")})

@@ -29,7 +29,8 @@ def judge_all(
     says what is missing; unless `strict` it is "not asked" as well. p-values and intervals come from a bootstrap over images,
     paired across what is compared and clustered by seed (`sampling.weights`); Holm's correction is for the claims asked. A
     claim holds where its adjusted p is below 1 - `level`, and fails where that of its opposite is. The interval is the one that
-    this comes to: so wide that it lies within the range just where the claim holds, and outside just where it fails.
+    this comes to: so wide that it lies within the range just where the claim holds, and outside just where it fails. An effect
+    that no draw changes is not thereby sure: it is drawn again with images that were answered otherwise (`sampling.loosened`).
     Of several Datasets each claim takes that of the name of its `part`, and speaks of the dataset that this one names.
     """
     given = {"": outcomes} if isinstance(outcomes, xr.Dataset) else outcomes
@@ -171,13 +172,39 @@ def _measured(
     if claim.part not in given and "" not in given:
         raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.part!r}; there are: {_listed(given)}")
     part = chosen(claim, given.get(claim.part, given.get("", xr.Dataset())))
-    values = {name: value(part) for name, value in claim.values.items()}
-    effect = _number(claim, sampling.sums(part, values))
-    again = np.concatenate([np.atleast_1d(claim.measure(some).values) for some in sampling.drawn(part, values, draws, seed)])
+    effect = _number(claim, sampling.sums(part, _values(claim, part)))
+    again = _again(claim, part, draws, seed)
+    truth = _loose(claim, part, draws, seed) if _still(again) else turned(effect, again, log=claim.log)
     there = sampling.asked(part)
     seeds, images = (int(there.any(dim).sum()) for dim in ("image", "seed"))
     verdict = Verdict(claim, "open", scale, dataset, effect, seeds=seeds, images=images)
-    return verdict, turned(effect, again, log=claim.log)
+    return verdict, truth
+
+
+def _values(claim: Claim, part: xr.Dataset) -> dict[str, xr.DataArray]:
+    return {name: value(part) for name, value in claim.values.items()}
+
+
+def _again(claim: Claim, part: xr.Dataset, draws: int, seed: int) -> np.ndarray:
+    """Return the measure of images drawn anew, of each draw."""
+    drawn = sampling.drawn(part, _values(claim, part), draws, seed)
+    return np.concatenate([np.atleast_1d(claim.measure(some).values) for some in drawn])
+
+
+def _still(again: np.ndarray) -> bool:
+    """Return whether all draws come to the same number, but for rounding."""
+    good = again[np.isfinite(again)]
+    return not len(good) or bool(np.ptp(good) <= 1e-9 * max(1.0, abs(float(good[0]))))
+
+
+def _loose(claim: Claim, part: xr.Dataset, draws: int, seed: int) -> np.ndarray:
+    """Return draws of the true value of an effect that never varied, NaN where it does not vary now either.
+
+    They are the draws themselves: taken off the effect, as `turned` does, what is always right would have to be more than that.
+    """
+    again = _again(claim, sampling.loosened(part, seed), draws, seed)
+    good = np.isfinite(again) & ((again > 0) | (not claim.log))
+    return np.full(draws, np.nan) if _still(again) else np.where(good, again, np.nan)
 
 
 def _number(claim: Claim, found: xr.Dataset) -> float:

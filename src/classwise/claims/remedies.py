@@ -56,6 +56,22 @@ def one_to_one(found: xr.Dataset) -> xr.DataArray:
     return less
 
 
+def partner_home(found: xr.Dataset) -> xr.DataArray:
+    """Return what share of the homes of a class of the pair come from the other one, less that one's share of its mistakes.
+
+    In percent; of the two classes, the one for which it is less.
+    """
+    home, mistaken = _mistaken(found, "home"), _mistaken(found, "count").where(_left_out(found), 0)
+    classes = [int(found.coords[name].argmax("label")) for name in ("vulnerable", "partner")]
+    shares = []
+    for own, other in (classes, classes[::-1]):
+        rows = [array.isel(label=own, drop=True) for array in (home, mistaken)]
+        of_homes, of_mistakes = (row.isel(predicted=other, drop=True) / row.sum("predicted") for row in rows)
+        shares.append(100 * (of_homes - of_mistakes))
+    less: xr.DataArray = xr.ufuncs.minimum(*shares)
+    return less
+
+
 def homing_of(found: xr.Dataset, label: str, predicted: str) -> xr.DataArray:
     """Return the share of the images of a class taken for another that come home when that one is left out."""
     place = {"label": label, "predicted": predicted}
@@ -63,11 +79,15 @@ def homing_of(found: xr.Dataset, label: str, predicted: str) -> xr.DataArray:
 
 
 def pairs_home(found: xr.Dataset, pairs: Sequence[tuple[str, str]]) -> xr.DataArray:
-    """Return what share of the images that come home do so within the named pairs, in percent, less the share of such pairs."""
-    home = _mistaken(found, "home")
+    """Return what share of the homes lies within the named pairs, less the share of the mistakes that does, in percent.
+
+    Only mistakes count that could have come home: those taken for a class that was left out of some network.
+    """
+    home, left = _mistaken(found, "home"), _left_out(found)
+    mistaken = _mistaken(found, "count").where(left, 0)
     within = sum((either(home, *some) for some in pairs), start=xr.zeros_like(home.label == home.predicted))
-    both, size = ["label", "predicted"], home.sizes["label"]
-    return 100 * home.where(within).sum(both) / home.sum(both) - 100 * 2 * len(pairs) / (size * (size - 1))
+    both = ["label", "predicted"]
+    return 100 * home.where(within).sum(both) / home.sum(both) - 100 * mistaken.where(within).sum(both) / mistaken.sum(both)
 
 
 # The trade-off of one class changed: along `betas`, "" is the usual one, "5:0.5" that of class 5 changed.
@@ -172,10 +192,9 @@ def treated(found: xr.Dataset, attack: int = -1, treatment: int = 1, before: int
 
 
 def changed_more_attacked(found: xr.Dataset) -> xr.DataArray:
-    """Return how many more of a hundred images of the most vulnerable class get another answer by the treatment under attack."""
-    part = found.isel(defence=0, treatment=1, label=_vulnerable(found), drop=True)
-    share = 100 * part["changed"].sum("predicted") / part["count"].sum("predicted")
-    return share.isel(attack=1, drop=True) - share.isel(attack=0, drop=True)
+    """Return how many points more the most vulnerable class changes by the treatment under attack, be it up or down."""
+    without, under = (abs(treated(found, attack=attack)) for attack in (0, 1))
+    return under - without
 
 
 def whiter_surer(found: xr.Dataset) -> xr.DataArray:

@@ -23,6 +23,10 @@ def from_table_4(attack: str, first: str, second: str) -> float:
     return float(right.sel(treatment=second) - right.sel(treatment=first)) / 10
 
 
+def _change_in_table_4(attack: str) -> float:
+    return abs(from_table_4(attack, "as they are", "white"))
+
+
 def _training(name: str, where: str, says: str, measure: Measure, **rest: Any) -> Claim:
     return Claim(name, "tian2021/6-1-training-adjustment", where, says, measure, **rest)
 
@@ -72,9 +76,16 @@ TRAINING = (
         **(_HOMES | {"dims": ("without", "vulnerable", "partner")}),
     ),
     _training(
+        "one-to-one-beyond-mistakes",
+        "6.1, Figure 4a, b",
+        "They do so more than by being mistaken for one another: their share of the homes exceeds that of the mistakes.",
+        remedies.partner_home,
+        **(_HOMES | {"dims": ("without", "vulnerable", "partner")}),
+    ),
+    _training(
         "groups-home",
         "6.1",
-        "Images come home between cat and dog, automobile and truck, airplane and ship more often than between other pairs.",
+        "Mistakes between cat and dog, automobile and truck, airplane and ship come home more often than those of other pairs.",
         partial(remedies.pairs_home, pairs=(("cat", "dog"), ("automobile", "truck"), ("airplane", "ship"))),
         datasets=("cifar10",),
         because=NO_SUCH,
@@ -186,7 +197,7 @@ BACKGROUND = (
     _background(
         "more-than-natural",
         "6.2, Figure 5b, c",
-        "There, the ground draws far more images to its classes under attack than without.",
+        "There, the ground draws more images to its classes under attack than without.",
         remedies.follows_more_attacked,
         attacks=("clean", "pgd-40|pgd-20"),
         **_PUBLISHED,
@@ -214,10 +225,10 @@ BACKGROUND = (
     _background(
         "mostly-attacked",
         "6.2, Table 4, lines 1, 2, 4, 5",
-        "The white background changes more answers to attacked images than to images as they are.",
+        "A white background changes how many attacked images are answered right more than how many are as they are.",
         remedies.changed_more_attacked,
+        reported=lambda: _change_in_table_4("temperature-pgd-20") - _change_in_table_4("clean"),
         attacks=("clean", _HOT),
-        values={"changed": traits.changed},
         **_TREATED,
     ),
     _background(

@@ -41,14 +41,7 @@ def without_another(outcomes: xr.Dataset) -> xr.DataArray:
     return share
 
 
-# Section 6.2: along `treatment`, the first is images as they are; `white` is how white each is around.
-
-
-def changed(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return which images a treatment makes the network answer otherwise than as they are."""
-    first = outcomes.answer.isel(treatment=0, drop=True)
-    other: xr.DataArray = (outcomes.answer != first) & (outcomes.truth >= 0)
-    return other
+# Section 6.2: `white` is how white each image is around.
 
 
 def _ranks(value: xr.DataArray, truth: xr.DataArray) -> xr.DataArray:
