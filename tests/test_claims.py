@@ -295,6 +295,28 @@ def test_names_of_attacks_and_readouts_are_made_plain():
         assert (read.answer.sel(defence=name).values == source.answer.sel(defence=name).values).all()
 
 
+def test_a_claim_says_in_which_readout_a_network_answers():
+    logits = outcomes({("pgd-he", "pgd-20"): 0.6, ("pgd-at", "pgd-20"): 0.5}, images=5)
+    cosines = outcomes({("pgd-he", "pgd-20"): 0.9, ("pgd-at", "pgd-20"): 0.5}, images=5)
+    cosines = cosines.assign(truth=cosines.truth.where(cosines.defence == "pgd-he", -1))
+    both = xr.concat([logits, cosines], "readout").assign_coords(readout=["logits", "cosines"])
+    asked = [claim(name=name, defences=("pgd-at", "pgd-he"), readout=name) for name in ("cosines", "logits")]
+    published, scaled = decide(both, *asked)
+    assert published.effect > scaled.effect + 20
+    assert scaled.effect == decide(logits, asked[0])[0].effect
+
+
+def test_the_variance_and_the_accuracy_are_those_of_the_attacks_that_are_named():
+    count = rates([[90, 80, 70, 60], [60, 70, 50, 80]])["count"]
+    names = ["clean", "pgd-20"]
+    own = np.array([[4, 3, 2, 1], [1, 2, 3, 4.0]])  # as the accuracies of the first attack; otherwise
+    variance = count.copy(data=count.values * (own / metrics.images(count).values[0])[None, ..., None])
+    found = xr.Dataset({"count": count, "variance": variance}).assign_coords(attack=names)
+    both = np.corrcoef(own[0], [60, 70, 50, 80])[0, 1]
+    assert float(heat.smooth_where_weak(found)) == pytest.approx(both)
+    assert float(heat.smooth_where_weak(found.isel(attack=[0]))) == pytest.approx(1)
+
+
 def test_kinds_of_runs_are_joined_side_by_side():
     full = outcomes({("trades", "pgd-20"): 0.5}, images=6)
     other = outcomes({("trades-per-class", "pgd-20"): 0.6}, images=6, seed=1).isel(image=slice(30))
@@ -465,6 +487,107 @@ def test_every_claim_is_measured(asked):
     # Forty draws are too few for the ends of some, which then are open.
     assert np.isfinite([found.low, found.high]).all() or found.verdict == "open"
     assert found.low <= found.high
+
+
+def told(tables, sharp=1.0, labels=DIGITS, along=("defence", "attack")):
+    """Return outcomes of one seed from a table of answers for each setting, the logit of the answer as high as `sharp` says."""
+    settings = list(tables)
+    axes = [list(dict.fromkeys(key[place] for key in settings)) for place in range(len(along))]
+    truth = np.repeat(np.arange(len(labels)), np.sum(next(iter(tables.values())), 1))
+    answer = np.empty((*map(len, axes), len(truth)), dtype="i2")
+    for key, table in tables.items():
+        place = tuple(axis.index(name) for axis, name in zip(axes, key, strict=True))
+        answer[place] = np.concatenate([np.repeat(np.arange(len(labels)), row) for row in np.asarray(table)])
+    whole = np.broadcast_to(truth, answer.shape)
+    height = np.broadcast_to(np.asarray(sharp, dtype=float), (*map(len, axes), len(labels)))[..., truth]
+    height = height * np.random.default_rng(0).uniform(0.9, 1.1, height.shape)
+    logits = (answer[..., None] == np.arange(len(labels))) * height[..., None]
+    dims = (*along, "image")
+    data = {"truth": (dims, whole), "answer": (dims, answer), "flipped": (dims, answer != whole)}
+    data["logits"] = ((*dims, "predicted"), logits)
+    marks = {name: ("predicted", np.arange(len(labels)) == place) for name, place in (("vulnerable", 3), ("partner", 5))}
+    return xr.Dataset(data, dict(zip(along, axes, strict=True)) | {"predicted": labels, **marks}, {"scale": "quick"})
+
+
+def table_of(right, pairs=(), more=40, size=100):
+    """Return so many right answers of each class, and the rest evenly, but `more` from the first to the second of each pair."""
+    right = np.broadcast_to(right, 10)
+    table = np.zeros((10, 10), dtype=int)
+    for label in range(10):
+        for one in range(size - right[label]):
+            table[label, (label + 1 + one % 9) % 10] += 1
+        table[label, label] += right[label]
+    for first, second in pairs:
+        table[first, first] -= more
+        table[first, second] += more
+    return table
+
+
+def under(*defences, attacks=("pgd-20",), table=None):
+    return {(one, attack): table_of(60) if table is None else table for one in defences for attack in attacks}
+
+
+EVEN, STEEP = table_of(80), table_of(np.arange(30, 100, 7))
+BOTH_WAYS = [(3, 5), (5, 3), (1, 9), (9, 1), (0, 8), (8, 0)]
+ONE_WAY = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)]
+ACROSS = [(animal, 0) for animal in range(2, 8)] + [(vehicle, 3) for vehicle in (0, 1, 8, 9)]
+FOUR = ("pgd-at", "trades", "mart", "pgd-he")
+RISING, FALLING = np.linspace(1, 5, 10), np.linspace(5, 1, 10)
+STEEPS = under(*FOUR, table=STEEP)
+OF_KIND = np.array([5, 5, 1, 1, 0.5, 1, 1, 1, 5, 5])
+DEERS = np.array([5, 5, 3, 1, 0.5, 3, 3, 3, 5, 5])
+
+
+def changed_to(last, up=18):
+    return {("trades", "pgd-20", ""): STEEP, ("trades", "pgd-20", f"5:{up}"): last}
+
+
+def of_defences(*sharp):
+    return np.array(sharp, dtype=float)[:, None, None]
+
+
+# For claims whose value the paper does not tell: what must hold, and what must fail.
+EXTREMES = {
+    "wider-than-standard": [
+        told({("standard", "clean"): one, ("standard", "pgd-20"): one, ("pgd-at", "clean"): other, ("pgd-at", "pgd-20"): other})
+        for one, other in ((EVEN, STEEP), (STEEP, EVEN))
+    ],
+    "symmetry": [told(under("pgd-at", table=table_of(90, some))) for some in (BOTH_WAYS, ONE_WAY)],
+    "six-and-eight": [told(under("pgd-at", table=table_of(70, [(6, 8), (8, 6)], more))) for more in (40, -3)],
+    "cat-and-dog": [told(under("pgd-at", table=table_of(70, BOTH_WAYS[:2], more))) for more in (40, -3)],
+    "same-superclass": [told(under("pgd-at", table=table_of(90, some))) for some in (BOTH_WAYS, ACROSS)],
+    "few-across": [told(under("pgd-at", table=table_of(90, some))) for some in (BOTH_WAYS, ACROSS)],
+    "smooth-where-weak": [told(STEEPS, some) for some in (RISING, FALLING)],
+    "smooth-where-weak-clean": [
+        told(under(*FOUR, attacks=("clean",)) | STEEPS, np.array([some, 6 - some])) for some in (RISING, FALLING)
+    ],
+    "animals-smoother": [told(STEEPS, some) for some in (OF_KIND, 6 - OF_KIND)],
+    "deer-and-cat-smoothest": [told(STEEPS, some) for some in (DEERS, 6 - DEERS)],
+    "deer-smoothest": [told(STEEPS, some) for some in (DEERS, 6 - DEERS)],
+    "he-smoothest": [told(STEEPS, of_defences(*some)) for some in ((5, 5, 5, 1), (5, 5, 5, 5))],
+    "he-smoothest-scaled": [told(STEEPS, of_defences(*some)) for some in ((5, 5, 5, 1), (1, 5, 5, 5))],
+    "plain-steepest": [told(STEEPS, of_defences(*some)) for some in ((5, 3, 3, 3), (3, 5, 3, 3))],
+    "victim-loses": [
+        told(changed_to(table_of(some)), along=("defence", "attack", "betas"))
+        for some in (np.arange(10, 80, 7), 6 + np.arange(30, 100, 7))
+    ],
+    "evener": [
+        told(changed_to(table_of(some), up=0.5), along=("defence", "attack", "betas"))
+        for some in (60, np.array([5, 10, 20, 30, 60, 70, 80, 90, 95, 100]))
+    ],
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_a_claim_holds_where_it_must_and_fails_where_it_must(name):
+    asked = next(one for one in claims.CLAIMS if one.name == name)
+    for data, verdict in zip(EXTREMES[name], ("holds", "fails"), strict=True):
+        data = data.assign_coords(predicted=list(published.CIFAR10)) if "cifar10" in asked.datasets else data
+        data["answer"], data["truth"] = data.answer.astype("i2"), data.truth.astype("i2")
+        dataset = asked.datasets[0] if asked.datasets else "digits"
+        (found,) = claims.judge(asked.section, data, dataset=dataset, only=[name], draws=200)
+        assert found.verdict == verdict, found
+        assert found.low <= found.high, found
 
 
 def test_claims_are_named_once_and_say_why_not():

@@ -273,14 +273,3 @@ def test_mistakes_within_given_groups_are_told_from_chance():
     assert intervals.within_test(across, group)[2] > 0.9
     table = intervals.within_table({"pairs": count, "even": across}, group)
     assert list(table.index) == ["pairs", "even"]
-
-
-def test_rank_correlation_is_spearmans_with_an_interval():
-    rng = np.random.default_rng(0)
-    x = xr.DataArray(rng.normal(size=60), dims="image", coords={"image": np.arange(60)})
-    y = xr.DataArray((x + rng.normal(size=60)).values, dims="image", coords={"image": np.arange(60)})
-    value, low, high = intervals.rank_correlation(x, y[::-1])
-    assert value == pytest.approx(stats.spearmanr(x, y).statistic)
-    assert low < value < high < 1
-    assert low > 0.2
-    assert np.isnan(intervals.rank_correlation(x[:2], y)[0])

@@ -674,7 +674,7 @@ def test_a_section_says_which_of_its_results_are_recorded(data, small):
     history = results.load(store.place(small) / "history.nc", store.HISTORY)
     results.save(history.assign_attrs(device="a GPU", commit="abc"), store.HISTORY, store.recorded(spec) / "history.nc")
     assert "none yet" in run.recorded(section)
-    for one in study.questions(section, "short"):
+    for one in study.request(section, "short").evaluations:
         path = store.outcomes_file(store.recorded(spec), one.of(spec))
         results.save(results.mock("outcomes 1"), store.OUTCOMES, path)
     assert "scale short: 1 of 9 runs (a GPU, commit abc, 2" in run.recorded(section)

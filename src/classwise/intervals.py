@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike
-from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from classwise import metrics, sampling
@@ -28,7 +27,6 @@ __all__ = [
     "mcnemar",
     "paired",
     "pooled",
-    "rank_correlation",
     "resample",
     "shared",
     "shares",
@@ -191,23 +189,3 @@ def _wider(name: str, *ends: xr.DataArray | None) -> xr.DataArray:
     """Return the lowest "low", or the highest "high", of intervals."""
     there = xr.concat([one.sel(bound=name, drop=True) for one in ends if one is not None], "of")
     return there.min("of") if name == "low" else there.max("of")
-
-
-def rank_correlation(one: xr.DataArray, other: xr.DataArray, draws: int = 2000, seed: int = 0) -> tuple[float, float, float]:
-    """Return Spearman's rank correlation of two values of the same images with the ends of its 95 % bootstrap interval.
-
-    Both have just the dimension image; images that only one of them has, and NaN, are left out. NaN for fewer than three.
-    """
-    first, second = xr.align(one, other)
-    there = (first.notnull() & second.notnull()).values
-    pairs = np.column_stack([first.values[there], second.values[there]])
-    if len(pairs) < 3 or (pairs == pairs[0]).all(0).any():
-        return float("nan"), float("nan"), float("nan")
-    rng = np.random.default_rng(seed)
-    some = rng.integers(len(pairs), size=(draws, len(pairs)))
-    ranks = stats.rankdata(pairs[some], axis=1)
-    ranks = ranks - ranks.mean(1, keepdims=True)
-    with np.errstate(invalid="ignore"):
-        drawn = (ranks[..., 0] * ranks[..., 1]).sum(1) / np.sqrt((ranks**2).sum(1).prod(1))
-    low, high = np.nanquantile(drawn, [0.025, 0.975])
-    return float(stats.spearmanr(pairs[:, 0], pairs[:, 1]).statistic), float(low), float(high)

@@ -224,11 +224,6 @@ def similarity(mean: xr.DataArray) -> xr.DataArray:
     return unit.dot(unit.rename(label="other"), dim="feature").rename("similarity")
 
 
-def nearest(cosine: xr.DataArray) -> xr.DataArray:
-    """Return the inter-class similarity of each class: the largest cosine with another one (Entropy 2022, section 2)."""
-    return cosine.where(cosine.label != cosine.other).max("other").rename("nearest")
-
-
 MEASURES: Mapping[str, Measure] = {
     "overall": overall,
     "worst": worst,

@@ -7,7 +7,7 @@ from typing import Any
 from classwise import variants
 from classwise.errors import UserError, unknown
 from classwise.scales import FURTHER, NAMED, SCALES
-from classwise.sections import Request, Section, paper_of, questions_of, requested, training
+from classwise.sections import Request, Section, paper_of, requested, training
 from classwise.spec import Evaluation, Spec
 from classwise.variants import choosing, pair
 
@@ -19,7 +19,6 @@ __all__ = [
     "Section",
     "choosing",
     "pair",
-    "questions",
     "request",
     "scale_of",
     "training",
@@ -203,11 +202,6 @@ def request(
         parts = {name: replace(asked, parts={}, run={**asked.run, "dataset": name}) for name in names}
         asked = replace(parts[names[0]], parts={**asked.parts, **{name: parts[name] for name in names[1:]}})
     return requested(asked, scale, section, seeds, eval_eps, fields)
-
-
-def questions(section: str, scale: str) -> tuple[Evaluation, ...]:
-    """Return what a section asks of each of its runs at a scale, those of its parts apart."""
-    return questions_of(scale, section, SECTIONS[section].evaluations)
 
 
 def scale_of(spec: Spec) -> str | None:

@@ -30,7 +30,8 @@ class Claim:
     computes it from the published tables; None where it gives none. reported_on: the dataset it was reported on.
     defences, attacks: which ones the measure needs, "one|other" where one of them will do; of these alone the images are taken
     that all of them were asked about. dims: further dimensions it needs. values: further quantities of each image, whose sums the
-    measure takes. part: of several Datasets of outcomes, the one it speaks of. datasets: which can speak to it, () for any;
+    measure takes. part: of several Datasets of outcomes, the one it speaks of. readout: how a network answers that was
+    asked for more than one. datasets: which can speak to it, () for any;
     because: why the others cannot. log: the measure is a ratio, and its interval that of its logarithm.
     """
 
@@ -49,6 +50,7 @@ class Claim:
     dims: tuple[str, ...] = ()
     values: Mapping[str, Value] = field(default_factory=dict)
     part: str = ""
+    readout: str = "cosines"
     datasets: tuple[str, ...] = ()
     because: str = ""
     log: bool = False

@@ -61,8 +61,11 @@ def _cvc(found: xr.Dataset) -> xr.DataArray:
 
 
 def smooth_where_weak(found: xr.Dataset) -> xr.DataArray:
-    """Return the correlation over classes of the variance of confidence with robust accuracy, the mean over the defences."""
-    count = found["count"].isel(attack=0)
+    """Return the correlation over classes of the variance of confidence with robust accuracy, the mean over the defences.
+
+    The variance is that under the first attack, the accuracy that under the last.
+    """
+    count = found["count"].isel(attack=-1)
     rates = metrics.accuracy(count.sum("inverse") if "inverse" in count.dims else count)
     return mean_over(xr.corr(_cvc(found), rates, dim="label"), "defence")
 

@@ -37,7 +37,9 @@ def judge_all(
     spoken = (
         {} if isinstance(outcomes, xr.Dataset) else {part: some.attrs.get("dataset", dataset) for part, some in given.items()}
     )
-    plain = {part: named(some if "seed" in some.dims else some.expand_dims(seed=[0])) for part, some in given.items()}
+    seeded = {part: some if "seed" in some.dims else some.expand_dims(seed=[0]) for part, some in given.items()}
+    readouts = {claim.readout for claim in claims}
+    plain = {readout: {part: named(some, readout) for part, some in seeded.items()} for readout in readouts}
     found: dict[int, tuple[Verdict, np.ndarray]] = {}
     verdicts: list[Verdict] = []
     for claim in claims:
@@ -45,7 +47,7 @@ def judge_all(
         reason = "" if not claim.datasets or data in claim.datasets else f"cannot be asked of {data}: {claim.because}"
         if not reason:
             try:
-                found[len(verdicts)] = _measured(claim, plain, scale, data, draws, seed)
+                found[len(verdicts)] = _measured(claim, plain[claim.readout], scale, data, draws, seed)
                 verdicts.append(found[len(verdicts)][0])
                 continue
             except MeasurementError as error:
@@ -91,7 +93,7 @@ def _decided(verdict: Verdict, truth: np.ndarray, chance: np.ndarray, adjusted: 
     # Holm's correction has made p so many times as large; the chance left at each end of the interval is as many times smaller.
     low, high = ends(truth, alpha * chance[side] / adjusted[side])
     if verdict.claim.unit == "correlation":
-        low, high = max(low, -1.0), min(high, 1.0)
+        low, high = (float(np.clip(end, -1, 1)) for end in (low, high))
     p = {"p": float(chance[side]), "adjusted": float(adjusted[side])}
     return Verdict(**{**vars(verdict), "verdict": word, "low": low, "high": high, **p})
 
@@ -106,17 +108,18 @@ def ends(truth: np.ndarray, alpha: float) -> tuple[float, float]:
     return (float(good[place - 1]), float(good[-place])) if place >= 1 else (-np.inf, np.inf)
 
 
-def named(outcomes: xr.Dataset) -> xr.Dataset:
+def named(outcomes: xr.Dataset, readout: str = "cosines") -> xr.Dataset:
     """Return outcomes in the vocabulary of claims: attacks by their general names, a transfer attack as an attack.
 
     "pgd-20@tian2021" becomes "pgd-20". Where there is a dimension substitute, what is made on a substitute becomes "transfer".
-    Where there is a dimension readout, those asked for their cosines answer with them (HE as published), the others with logits.
+    Where there is a dimension readout, those asked in this `readout` answer in it, the others in the other one: HE as published
+    with its cosines, all others with their logits.
     Where there is a dimension form (of temperature-pgd-20), the stable one speaks: what the paper's equations say, uncut.
     """
     if "form" in outcomes.dims:
         outcomes = _either(outcomes, "form", "stable", "")
     if "readout" in outcomes.dims:
-        outcomes = _either(outcomes, "readout", "cosines", "logits")
+        outcomes = _either(outcomes, "readout", readout, "logits" if readout == "cosines" else "cosines")
     if "substitute" in outcomes.dims:
         own = outcomes.sel(substitute="None", drop=True)
         made = [
