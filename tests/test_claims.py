@@ -126,6 +126,14 @@ def test_ten_right_of_ten_are_not_surely_all(right):
     assert 0 <= near.low <= near.high <= 100
 
 
+def test_draws_all_below_the_effect_do_not_make_it_sure():
+    """The least of several is lower in each draw: turned round, all would lie above 0, though no draw itself does."""
+    again = -np.random.default_rng(0).uniform(3, 19, 400)
+    assert min(judging.chances(claim(), judging.turned(2.8, again))) > 0.2
+    low, high = judging.ends(judging.turned(2.8, again), 0.05)
+    assert low < 0 < 2.8 < high
+
+
 def test_a_measure_that_cannot_vary_is_open():
     (found,) = decide(outcomes(TWO, images=5), claim(lambda found: 1 + 0 * more(found)))
     assert (found.verdict, found.low, found.high) == ("open", -np.inf, np.inf)

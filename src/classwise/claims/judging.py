@@ -11,6 +11,9 @@ from classwise.claims.claim import Claim, MeasurementError, Verdict
 # What an attack is called in claims where it is made on another network.
 TRANSFER = "transfer"
 
+# Where a smaller share of the draws than this lies on one side of the effect, they tell a bias and no interval.
+_LOPSIDED = 0.05
+
 
 def judge_all(
     claims: Sequence[Claim],
@@ -225,8 +228,11 @@ def turned(effect: float, again: np.ndarray, *, log: bool = False) -> np.ndarray
     """Return the draws of the true value that the basic bootstrap interval has its ends from; NaN for those without a number.
 
     Each draw's distance from the effect is taken off the effect: so what sampling adds to a gap is taken off, not put on twice
-    (Davison and Hinkley 1997, 5.2).
+    (Davison and Hinkley 1997, 5.2). Where nearly all draws lie on one side of the effect, that is more than the bootstrap can
+    tell, and the draws themselves stand beside the turned ones.
     """
     good = np.isfinite(again) & ((again > 0) | (not log))
     kept = np.where(good, again, effect)
-    return np.where(good, np.exp(2 * np.log(effect) - np.log(kept)) if log else 2 * effect - kept, np.nan)
+    truth = np.where(good, np.exp(2 * np.log(effect) - np.log(kept)) if log else 2 * effect - kept, np.nan)
+    lopsided = min(np.mean(kept <= effect), np.mean(kept >= effect)) < _LOPSIDED
+    return np.concatenate([truth, np.where(good, kept, np.nan)]) if lopsided else truth
