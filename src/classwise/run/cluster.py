@@ -6,6 +6,7 @@ The only module that imports dask; `run.pool` imports it when it is needed.
 import logging
 import multiprocessing
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -123,11 +124,13 @@ def _started(nannies: dict[int, Any], scheduler: dict[str, Any]) -> SpecCluster:
 @contextmanager
 def there(address: str, console: Console) -> Iterator[tuple[Client, Door]]:
     """Connect to a scheduler whose workers may work for us; a UserError says what is wrong with the first that may not."""
+    advice = "start one with `dask scheduler` and name it like tcp://host:8786"
+    if not re.search(r":\d+$", address):
+        raise UserError(f"no scheduler answers at {address} (it names no port); {advice}")
     try:
         client = Client(address, asynchronous=False, set_as_default=False, timeout=PATIENCE)
     except (OSError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        advice = "start one with `dask scheduler` and name it like tcp://host:8786"
         raise UserError(f"no scheduler answers at {address} ({reason}); {advice}") from None
     with client:
         if not client.scheduler_info(n_workers=-1)["workers"]:

@@ -23,11 +23,12 @@ def foretell(sections: Sequence[tuple[str, Sequence[Asked]]], out: Console, *, w
     here, elsewhere = pool.costs_here(), Costs(PLANNED, gpu=True)
     on_gpu = machine.device().type == "cuda"
     kind = here.device if on_gpu else "one CPU thread"
-    table = Table("section", "runs", "missing", "questions", f"hours of {kind}", "GPU hours", "GB", box=None)
+    table = Table("section", "runs", "to compute", "questions", f"hours of {kind}", "GPU hours", "GB", box=None)
     for name, own in sections:
         table.add_row(name, *_row(own, here, elsewhere))
     table.add_row("all, each run once", *_row(asked, here, elsewhere), style="bold")
     out.print(table)
+    out.print("to compute: what is missing of these runs, and of others that they build on", highlight=False)
     jobs = planning.missing(asked)
     if not jobs:
         out.print("everything is there")
