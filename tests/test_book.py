@@ -105,6 +105,12 @@ def courses(page: Page) -> Locator:
     return page.locator(".vega-embed").filter(has=page.locator(".label_legend_entries")).first
 
 
+@every_page
+def test_tables_in_words_are_tables(book, name):
+    html = (book / f"{name}.html").read_text()
+    assert "<p>| " not in html
+
+
 def legend_colour(page: Page, label: str) -> str:
     entries = courses(page).locator(".label_legend_entries > g")
     return str(entries.filter(has_text=label).locator(".role-legend-symbol path").get_attribute("stroke"))
