@@ -17,7 +17,7 @@ import pytest
 import safetensors.torch
 import torch
 from distributed import KilledWorker
-from filelock import Timeout
+from locks import free
 
 from classwise.errors import UserError
 from classwise.run import cluster, door, pool, store
@@ -331,11 +331,3 @@ def test_ctrl_c_leaves_all_to_be_resumed_and_no_worker_behind(data, monkeypatch)
     left = list(data.glob("runs/*/*/*/checkpoint.pt"))
     assert left
     assert all(free(store.lock(path.parent)) for path in left)
-
-
-def free(lock):
-    try:
-        with lock.acquire(timeout=0):
-            return True
-    except Timeout:
-        return False

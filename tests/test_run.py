@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from filelock import Timeout
+from locks import free
 from PIL import Image
 
 from classwise import metrics, results, run, study
@@ -154,14 +154,6 @@ def test_workers_end_with_the_process_that_asked_for_them(data, small):
         process.wait()
     # Whoever holds the lock of a run lives: it is free again once its worker has gone.
     until(lambda: all(free(store.lock(path.parent)) for path in checkpoints))
-
-
-def free(lock):
-    try:
-        with lock.acquire(timeout=0):
-            return True
-    except Timeout:
-        return False
 
 
 def until(true, seconds=300):
