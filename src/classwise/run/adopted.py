@@ -6,8 +6,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib.util import find_spec
+from importlib.abc import SourceLoader
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from types import ModuleType
 
 import torch
 from torch import Tensor, nn
@@ -139,13 +141,23 @@ def _importing(home: str) -> Iterator[None]:
         sys.path.remove(place)
 
 
+def _imported(name: str) -> ModuleType:
+    """Return the user's module, read anew: what was imported or compiled before may be of another file or an older text."""
+    sys.modules.pop(name, None)
+    spec = find_spec(name)
+    if spec is None or not isinstance(spec.loader, SourceLoader):
+        return importlib.import_module(name)
+    module = sys.modules[name] = module_from_spec(spec)
+    exec(spec.loader.source_to_code(spec.loader.get_data(str(spec.origin)), str(spec.origin)), module.__dict__)
+    return module
+
+
 def _theirs(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
     """Return what the function of the user's module builds, with the given weights: the only code of theirs that runs."""
     name, _, function = audit.model.partition(":")
     try:
         with _importing(audit.home):
-            sys.modules.pop(name, None)  # the file may have changed since, or be another's of the same name
-            built = getattr(importlib.import_module(name), function)()
+            built = getattr(_imported(name), function)()
     except (Exception, SystemExit) as error:  # whatever their code raises; it may not end this program
         raise UserError(f"--model {audit.model} cannot be built: {_said(error)}; mend it, or name another function") from error
     if not isinstance(built, nn.Module):
