@@ -71,7 +71,7 @@ def farm(tmp_path_factory):
     common = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file))
     processes = [dask_command("scheduler", "--port", "0", *common)]
     try:
-        until(file.exists)
+        until(lambda: file.exists() and file.read_text().endswith("}"))  # the scheduler writes it piece by piece
         processes += [dask_command("worker", "--nthreads", "1", "--no-nanny", "--name", name, *common, **data) for name in "ab"]
         address = json.loads(file.read_text())["address"]
         with cluster.Client(address, set_as_default=False) as client:
