@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from distributed import KilledWorker
 from locks import free
 
 from classwise.errors import UserError
-from classwise.run import cluster, door, pool, store
+from classwise.run import cluster, compute, door, pool, store
 from classwise.run.board import Board
 from classwise.run.door import Door
 from classwise.run.pool import Failed
@@ -33,6 +34,7 @@ ASKED = (Evaluation(), PGD)
 # A worker that loads this dies of the run of seed 7.
 DEADLY = """
 import os
+import runpy
 from classwise.run import compute
 
 # It is loaded twice.
@@ -301,6 +303,23 @@ def test_a_run_that_kills_its_worker_again_and_again_is_named(data, small, tmp_p
     harsh = {"distributed.worker.preload": [str(script)], "distributed.scheduler.allowed-failures": 1}
     with dask.config.set(harsh), pytest.raises(Failed, match=says):
         pool.ensure([(spec, []) for spec in specs], workers=2)
+    assert store.find(specs[1]) is not None
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_of_an_error_that_nobody_foresaw_the_traceback_is_kept(data, small, tmp_path, workers, monkeypatch):
+    script = tmp_path / "wrong.py"
+    script.write_text(DEADLY.replace("os.kill(os.getpid(), 9)", 'raise KeyError("deep within")'))
+    if workers == 1:
+        monkeypatch.setattr(compute, "real", compute.train, raising=False)
+        monkeypatch.setattr(compute, "train", runpy.run_path(str(script))["train"])
+    specs = [replace(small, seed=seed) for seed in (7, 1)]
+    says = r"(?s)1 of 2 runs failed:.*seed 7: KeyError: 'deep within'\ntracebacks: .*failures.txt"
+    with dask.config.set({"distributed.worker.preload": [str(script)]}), pytest.raises(Failed, match=says):
+        pool.ensure([(spec, []) for spec in specs], workers=workers)
+    told = (data / "runs" / "failures.txt").read_text()
+    assert "wrong.py" in told
+    assert "in train" in told
     assert store.find(specs[1]) is not None
 
 

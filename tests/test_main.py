@@ -3,9 +3,11 @@
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from classwise import results, study
 from classwise.__main__ import main
 from classwise.errors import unknown
 from classwise.run import archive, compute, questions, store
@@ -60,7 +62,30 @@ def test_list_and_show_say_what_is_there(trained, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert shown.count(" to ") == 14
     assert "worst" in shown
+    assert command(monkeypatch, "show", trained.id[:4]) == 0
+    assert trained.id in capsys.readouterr().out
     assert command(monkeypatch, "show", "0123456789") == 2
+    assert "no run '0123456789'; `classwise list` prints the ids of all 1" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_name(data, monkeypatch, capsys):
+    asked = study.training("quick", "pgd-at", 0)
+    specs = [asked, replace(asked, seed=1), replace(asked, classes=("1", "2")), replace(asked, eps="0.15")]
+    for spec in specs:
+        history = results.mock().assign_attrs(store.provenance(spec, "a device", 1))
+        results.save(history, store.HISTORY, store.place(spec) / "history.nc")
+    assert command(monkeypatch, "list") == 0
+    lines = {
+        line.split()[0]: " ".join(line.split()) for line in capsys.readouterr().out.splitlines() if line.strip()[0:1].isalnum()
+    }
+    plain, seeded, fewer, nearer = (lines[spec.id] for spec in specs)
+    assert "pgd-at 0 quick tian2021/4-1" in plain
+    assert "pgd-at 1 quick" in seeded
+    assert "pgd-at 0 classes=1+2 " in fewer
+    assert "pgd-at 0 eps=0.15 " in nearer
+    assert "quick" not in nearer
+    assert command(monkeypatch, "show", "") == 2
+    assert f"several runs begin with '': {min(spec.id for spec in specs)}" in " ".join(capsys.readouterr().err.split())
 
 
 def test_list_names_a_damaged_run_and_goes_on(trained, monkeypatch, capsys):

@@ -173,7 +173,6 @@ def test_nothing_is_begun_that_would_not_end():
 def test_what_takes_longer_than_ever_is_ended():
     with pytest.raises(OutOfTime), Budget(0.3, time.monotonic()).ringing():
         time.sleep(300)
-        pytest.fail("nothing ended it")
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from classwise.errors import UserError, unknown
+from classwise.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Class-wise adversarial robustness, recomputed.")
 console = Console(stderr=True)
@@ -47,55 +46,30 @@ def run_sections(
 
 @app.command("list")
 def list_runs() -> None:
-    """List the runs that are there: what, how big, from which commit, with which evaluations."""
-    from classwise import results
-    from classwise.places import data_folder
-    from classwise.run import store
+    """List the runs that are there: what, who asked for them, how big, from which commit, with which evaluations."""
+    from classwise.run import listing
 
-    table = Table("id", "run", "where", "epochs", "evaluations", "kB", "device", "commit", "created", box=None)
-    for folder in store.stored():
-        try:
-            data = results.load(folder / "history.nc", store.HISTORY)
-        except UserError as error:
-            console.print(str(error), style="red", highlight=False)
-            continue
-        asked = ", ".join(sorted(path.stem.rsplit("-", 1)[0] for path in folder.glob("outcomes/*.nc")))
-        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) // 1000
-        run = f"{folder.parent.parent.name}/{folder.parent.name}/{folder.name.rsplit('-', 1)[0]}"
-        where = folder.relative_to(data_folder()).parts[0]
-        about = [data.attrs[name] for name in ("device", "commit", "created")]
-        table.add_row(data.attrs["id"], run, where, str(data.sizes["epoch"]), asked, str(size), *about)
-    Console(width=None if sys.stdout.isatty() else 220).print(table)
+    table = listing.runs(lambda problem: console.print(problem, style="red", highlight=False))
+    Console(width=None if sys.stdout.isatty() else 240).print(table)
 
 
 @app.command("show")
-def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="As `classwise list` prints it.")]) -> None:
+def show_run(
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="As `classwise list` prints it, or its beginning.")],
+) -> None:
     """Show one run: its spec, and per class what it answers under each evaluation."""
-    from classwise import intervals, metrics, results
-    from classwise.run import store
+    from classwise import results
+    from classwise.run import listing, store
     from classwise.spec import Spec
 
-    folders = {folder.name.rsplit("-", 1)[1]: folder for folder in store.stored()}
-    if run_id not in folders:
-        raise (unknown("run", run_id, folders) if folders else UserError("there are no runs yet; `classwise run` computes them"))
-    history = results.load(folders[run_id] / "history.nc", store.HISTORY)
+    folder = listing.folder_of(run_id)
+    spec = Spec.from_json(results.load(folder / "history.nc", store.HISTORY).attrs["spec"])
     out = Console(width=None if sys.stdout.isatty() else 160)
-    out.print(f"{folders[run_id]}\n{Spec.from_json(history.attrs['spec'])}", highlight=False, soft_wrap=True)
-    for path in sorted((folders[run_id] / "outcomes").glob("*.nc")):
-        data = results.load(path, store.OUTCOMES)
-        count = metrics.counts(data)
-        rates, bounds = metrics.accuracy(count), intervals.wilson(count)
-        table = Table("class", "images", "accuracy, %", "95 % interval", title=path.stem, title_justify="left", box=None)
-        for label in count.label.values:
-            low, high = (float(bounds.sel(label=label, bound=bound)) for bound in ("low", "high"))
-            total = int(metrics.images(count).sel(label=label))
-            table.add_row(str(label), str(total), f"{float(rates.sel(label=label)):.1f}", f"{low:.1f} to {high:.1f}")
-        for name in ("overall", "worst", "mcd", "cv"):
-            low, value, high = intervals.bootstrap(count, metrics.MEASURES[name]).values
-            table.add_row(name, "", f"{value:.1f}", f"{low:.1f} to {high:.1f}")
+    out.print(f"{folder}\n{spec}", highlight=False, soft_wrap=True)
+    for table, doubts in listing.answers(folder):
         out.print(table)
-        for sentence, figure in results.concerns(data).items():
-            out.print(f"to doubt: {sentence} ({figure})", style="yellow", highlight=False)
+        for doubt in doubts:
+            out.print(doubt, style="yellow", highlight=False)
 
 
 @app.command("render")

@@ -193,7 +193,9 @@ def _outcome(future: Future[Took]) -> Took | Exception:
             "its worker was killed again and again: for memory (take fewer workers or a smaller batch) or at the end of its "
             "time; what is finished is kept, run it again"
         )
-    return failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
+    if not isinstance(failure, Exception):
+        return RuntimeError(repr(failure))
+    return failure.with_traceback(future.traceback())
 
 
 def _do(key: str, spec: str, evaluations: Sequence[str], asked: Door | None, mend: bool, after: Sequence[Took]) -> Took:

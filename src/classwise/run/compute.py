@@ -179,8 +179,10 @@ def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
     with store.lock(folder):
         if store.find(spec, mend=mend) is not None and _weighed(spec, mend=mend):
             return
+        # Of the images before they are read: they may change while it trains.
+        told = {"spec": spec.json(), "images": contents(spec.dataset)}
         data = {name: split(spec, name, extra=name == "train") for name in images.SPLITS}
-        plan, state, recorder = _start(folder / store.CHECKPOINT, spec, data, mend=mend)
+        plan, state, recorder = _start(folder / store.CHECKPOINT, spec, data, told, mend=mend)
         kept = state.epoch
         report("train", kept, spec.epochs)
         try:
@@ -188,7 +190,7 @@ def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
                 recorder.add(epoch)
                 if recorder.due(epoch.number) or state.stopped:
                     recorder.measure(epoch.number, state.model, data)
-                _checkpoint(folder / store.CHECKPOINT, spec, state, recorder)
+                _checkpoint(folder / store.CHECKPOINT, told, state, recorder)
                 kept = epoch.number
                 report("train", kept, spec.epochs)
         except training.Diverged as error:
@@ -198,7 +200,8 @@ def train(spec: Spec, report: Report = quietly, *, mend: bool = False) -> None:
             content = safetensors.torch.save(convert.plain(state.checkpoint(name)))
             results.write(store.weights_file(folder, name), content)
         results.write(folder / "spec.json", spec.json().encode())
-        attrs = store.provenance(spec, *machine.where()) | ({"stopped": state.stopped} if state.stopped else {})
+        attrs = store.provenance(spec, *machine.where(), images=told["images"])
+        attrs |= {"stopped": state.stopped} if state.stopped else {}
         results.save(recorder.dataset(attrs), store.HISTORY, folder / "history.nc")
         (folder / store.CHECKPOINT).unlink(missing_ok=True)
 
@@ -217,7 +220,7 @@ def _weighed(spec: Spec, *, mend: bool) -> bool:
 
 
 def _start(
-    checkpoint: Path, spec: Spec, data: Mapping[str, Images], *, mend: bool
+    checkpoint: Path, spec: Spec, data: Mapping[str, Images], told: Mapping[str, str], *, mend: bool
 ) -> tuple[training.Plan, training.State, Recorder]:
     """Return what a training begins with, or goes on with where it has a checkpoint.
 
@@ -231,7 +234,7 @@ def _start(
         saved: dict[str, Any] = torch.load(checkpoint, map_location=machine.device(), weights_only=True)
         if Spec.from_json(saved["spec"]).canonical() != spec.canonical():
             raise ValueError("it belongs to another run")
-        if saved.get("images", "") != contents(spec.dataset):
+        if saved.get("images", "") != told["images"]:
             raise ValueError(f"{spec.dataset} holds other images now")
         state.load_state_dict(saved["state"])
         recorder.load_state_dict(saved["recorded"])
@@ -272,8 +275,7 @@ def _warm(model: models.Classifier, spec: Spec) -> None:
         raise UserError(f"warm_start={spec.warm_start!r} is a run of another network than {spec.name}: {path}") from error
 
 
-def _checkpoint(path: Path, spec: Spec, state: training.State, recorder: Recorder) -> None:
+def _checkpoint(path: Path, told: Mapping[str, str], state: training.State, recorder: Recorder) -> None:
     buffer = BytesIO()
-    told = {"spec": spec.json(), "images": contents(spec.dataset)}
     torch.save({**told, "state": state.state_dict(), "recorded": recorder.state_dict()}, buffer)
     results.write(path, buffer.getvalue())

@@ -1,23 +1,31 @@
 """Many runs: what is missing is computed, several at once where there are workers; one failing run stops no other."""
 
 import os
+import traceback
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 
 from rich.console import Console
 
+from classwise import results
 from classwise.errors import UserError
+from classwise.places import data_folder
 from classwise.run import compute, machine, pace, planning, work
 from classwise.run.board import Board
 from classwise.run.costs import Costs
 from classwise.run.pace import Pace
 from classwise.run.planning import Asked, Piece, Plan
 from classwise.run.work import Took
+from classwise.training import Diverged
 
 
 class Failed(RuntimeError):
     """Some runs could not be computed; the others are there."""
 
+
+# Where the errors of the last command that had any came from, below data/runs/.
+TRACEBACKS = "failures.txt"
 
 # What decides whether a run can be computed at all: runs that differ in other fields are looked at once.
 _PLAIN = ("seed", "redraw", "lr", "momentum", "weight_decay", "epochs", "batch", "measure", "nesterov", "milestones")
@@ -69,7 +77,8 @@ def ensure(
     failures = ends.failures()
     if failures:
         lines = "\n".join(f"  {jobs[number].title}: {said}" for number, said in sorted(failures.items()))
-        raise Failed(f"{len(failures)} of {len(jobs)} runs failed:\n{lines}")
+        where = ends.tracebacks(data_folder() / "runs" / TRACEBACKS)
+        raise Failed(f"{len(failures)} of {len(jobs)} runs failed:\n{lines}" + (f"\ntracebacks: {where}" if where else ""))
     return len(jobs)
 
 
@@ -125,6 +134,15 @@ class Ends:
                 if other.job != piece.job:
                     found.setdefault(piece.job, f"{self.plan.jobs[other.job].title}, which it builds on, failed")
         return found
+
+    def tracebacks(self, file: Path) -> Path | None:
+        """Write where the errors came from that nobody foresaw, and return the file; None where there are none."""
+        unforeseen = {name: error for name, error in self.errors.items() if not isinstance(error, UserError | Diverged)}
+        known = {name: traceback.format_exception(error) for name, error in unforeseen.items() if error.__traceback__}
+        if not known:
+            return None
+        results.write(file, "\n".join(f"{name}\n{''.join(lines)}" for name, lines in known.items()).encode())
+        return file
 
 
 def _said(error: Exception) -> str:

@@ -51,10 +51,11 @@ def step_by_step(spec: Subject, evaluation: Evaluation, *, mend: bool = False) -
     with store.lock(folder, evaluation) as lock:
         if store.find(spec, evaluation, mend=mend) is not None:
             return
+        seen = contents(spec.dataset)  # before they are read: they may change meanwhile
         asked, attack, ball = problem(spec, evaluation)
         model, file = model_of(spec, evaluation), store.outcomes_file(folder, evaluation)
         source = None if made_on is None else model_of(made_on)
-        asks = {"spec": spec.json(), "evaluation": evaluation.json(), "stamp": _stamp(model, source) + contents(spec.dataset)}
+        asks = {"spec": spec.json(), "evaluation": evaluation.json(), "stamp": _stamp(model, source) + seen}
         kept = _kept(file.with_suffix(PART), asks, mend=mend)
         how = {"made_on": source, "seed": evaluation.seed, "precision": evaluation.precision, "batch": evaluation.batch}
         try:
@@ -66,7 +67,7 @@ def step_by_step(spec: Subject, evaluation: Evaluation, *, mend: bool = False) -
             raise
         found = Outcomes.joined(kept)
         checks = json.dumps(outcomes.soundness(model, asked, attack, found, source))
-        attrs = store.provenance(spec, *where(), evaluation) | {"checks": checks}
+        attrs = store.provenance(spec, *where(), evaluation, images=seen) | {"checks": checks}
         members = list(getattr(attack, "members", dict)())
         results.save(convert.outcomes_dataset(found, asked.classes, attrs, members), store.OUTCOMES, file)
         file.with_suffix(PART).unlink(missing_ok=True)

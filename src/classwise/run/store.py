@@ -169,8 +169,10 @@ def commit() -> str:
     return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
 
 
-def provenance(spec: Subject, device: str, threads: int, evaluation: Evaluation | None = None) -> dict[str, str]:
-    """Return the attributes that every result carries."""
+def provenance(
+    spec: Subject, device: str, threads: int, evaluation: Evaluation | None = None, *, images: str | None = None
+) -> dict[str, str]:
+    """Return the attributes that every result carries; `images`, the contents of its dataset when they were read, or as now."""
     attrs = {
         "spec": spec.json(),
         "id": spec.id,
@@ -183,8 +185,8 @@ def provenance(spec: Subject, device: str, threads: int, evaluation: Evaluation 
     }
     if isinstance(spec, Audit):
         attrs["weights"] = spec.sha256
-    elif images := contents(spec.dataset):
-        attrs["images"] = images
+    elif seen := contents(spec.dataset) if images is None else images:
+        attrs["images"] = seen
     return attrs | ({"evaluation": evaluation.json()} if evaluation is not None else {})
 
 
