@@ -99,6 +99,17 @@ def test_resampling_keeps_the_number_of_images_and_repeats():
     )
 
 
+@pytest.mark.parametrize("seeds", [2, 4])
+def test_counts_of_several_seeds_show_all_of_their_variance(seeds):
+    """Seeds that lie 20 points to either side of their mean, with so many images that these hardly matter."""
+    right = np.where(np.arange(seeds) % 2, 9000, 5000)
+    table = np.eye(10)[None] * right[:, None, None] + np.roll(np.eye(10), 1, 1)[None] * (10000 - right)[:, None, None]
+    coords = {"seed": range(seeds), "label": NAMES, "predicted": NAMES}
+    count = xr.DataArray(table.astype(int), dims=tuple(coords), coords=coords)
+    again = metrics.overall(intervals.resample(count, ["seed"], draws=3000))
+    assert float(again.std("draw")) == pytest.approx(20 * np.sqrt(1 / (seeds - 1)), rel=0.04)
+
+
 def test_resampling_over_an_unknown_dimension_is_named():
     with pytest.raises(UserError, match="cannot resample over 'sed'"):
         intervals.resample(results.mock()["count"], over=["sed"])
