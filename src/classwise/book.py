@@ -101,19 +101,12 @@ def style() -> str:
 
 def _fingerprint(name: str, scale: str) -> str:
     """Return what a page depends on: its notebook, the code, the scale, and the results it shows."""
-    source = notebooks.find(name).read_bytes()
-    created: list[bytes] = []
-    for section in study.SECTIONS:
-        if name not in (section, "claims"):
-            continue
-        for spec, evaluations in study.request(section, scale).asked:
-            for evaluation in (None, *evaluations):
-                data = store.find(spec, evaluation and evaluation.of(spec))
-                created.append(f"{spec.id} {data.attrs['created'] if data is not None else ''}".encode())
-    if name == "audit":
-        created.append(run.audit().id.encode())
-    files = [*_code(), *published.files(), *(benches.files() if name == "performance" else [])]
-    return _digest([source, scale.encode(), *(path.read_bytes() for path in files), *created])
+    sections = [section for section in study.SECTIONS if name in (section, "claims")]
+    asked = [pair for section in sections for pair in study.request(section, scale).asked]
+    audit = [run.audit().id.encode()] if name == "audit" else []
+    files = [notebooks.find(name), *_code(), *published.files(), *(benches.files() if name == "performance" else [])]
+    files += [path for spec, evaluations in asked for path in store.files(spec, evaluations) if path.exists()]
+    return _digest([scale.encode(), *audit, *(str(path).encode() + path.read_bytes() for path in files)])
 
 
 def _marked(mark: Path) -> str | None:

@@ -28,8 +28,9 @@ def resample(
 
     The images of each class are drawn with replacement, as many as there are: for counts, a multinomial draw from each row.
     `over` names dimensions (such as "seed") whose members are first drawn with replacement and then summed: images clustered
-    in them are drawn cluster by cluster, one fewer than there are, as `weights` does and says why. alike: the members were asked about the same images, of which counts do not tell who
-    answered what; as if all had answered them alike, so many images are drawn as one of them was asked, which is cautious.
+    in them are drawn cluster by cluster, one fewer than there are, as `weights` does and says why. alike: the members were
+    asked about the same images, of which counts do not tell who answered what; as if all had answered them alike, so many
+    images are drawn as one of them was asked, which is cautious.
     `loose` draws as if one more image of each class had been answered right and one wrong (Laplace's rule of succession), so
     that a class which is always right, or never, varies too.
     """

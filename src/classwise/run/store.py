@@ -59,6 +59,13 @@ def recorded(spec: Spec) -> Path:
     return data_folder() / "recorded" / where(spec)
 
 
+def files(spec: Spec, evaluations: Iterable[Evaluation]) -> list[Path]:
+    """Return where a run's history and its outcomes under some evaluations lie, or would lie; nothing is read."""
+    return [folder / "history.nc" for folder in places(spec)] + [
+        outcomes_file(folder, one.of(spec)) for folder in places(spec) for one in evaluations
+    ]
+
+
 def complete(folder: Path, evaluations: Iterable[Evaluation]) -> bool:
     """Return whether a run's folder has its history and the outcomes of all evaluations; nothing is read."""
     return (folder / "history.nc").exists() and all(outcomes_file(folder, one).exists() for one in evaluations)
