@@ -53,3 +53,18 @@ def test_an_image_comes_home_only_from_the_class_it_was_taken_for():
     ]
     data = xr.concat(parts, "without").assign_coords(without=list(flipped))
     assert answers.homes(data).values.tolist() == [True, False, False, False]
+
+
+def test_the_ranks_of_an_image_are_its_surest_classes_over_the_seeds_that_were_asked(some):
+    both = xr.concat([some, some.assign(logits=some.logits[:, ::-1])], "seed")
+    both["truth"] = both.truth.where((both.seed == 0) | (both.image > 2), -1).where(both.image != 1, -1)
+    found = answers.ranks(both, 3)
+    sure = 100 * np.stack([softmax(one.logits.values, 1) for one in (both.isel(seed=0), both.isel(seed=1))])
+    sure[1, :3] = np.nan
+    mean = np.nanmean(sure, 0)
+    for image in (0, 2, 5):
+        order = np.argsort(-mean[image])[:3]
+        assert list(found["name"].sel(image=image).values) == [str(some.predicted.values[one]) for one in order]
+        assert found.confidence.sel(image=image).values == pytest.approx(mean[image][order], rel=1e-5)
+    assert list(found["name"].sel(image=1).values) == ["", "", ""]
+    assert found.confidence.sel(image=1).isnull().all()

@@ -62,6 +62,20 @@ def true_confidence(outcomes: xr.Dataset) -> xr.DataArray:
     return sure.where(outcomes.truth >= 0).rename("confidence")
 
 
+def ranks(outcomes: xr.Dataset, count: int = 2) -> xr.Dataset:
+    """Return the classes that each image is most surely taken for, the surest first, along a new dimension `rank` from 1.
+
+    name: of the class. confidence: in percent, the mean over the seeds that were asked. NaN and "" where none was.
+    """
+    sure = 100 * confidence(outcomes).where(outcomes.truth >= 0)
+    sure = (sure.mean("seed") if "seed" in sure.dims else sure).transpose(..., "predicted")
+    order = np.argsort(-sure.values, axis=-1, kind="stable")[..., :count]
+    dims, there = (*sure.dims[:-1], "rank"), np.isfinite(sure.max("predicted").values)[..., None]
+    coords = {dim: sure[dim] for dim in dims[:-1] if dim in sure.coords} | {"rank": range(1, count + 1)}
+    names = np.where(there, sure.predicted.values.astype(str)[order], "")
+    return xr.Dataset({"name": (dims, names), "confidence": (dims, np.take_along_axis(sure.values, order, -1))}, coords)
+
+
 def homes(outcomes: xr.Dataset, over: str = "without", full: str = "") -> xr.DataArray:
     """Return which images are mistaken by the full network and answered right once the class they were taken for is left out.
 

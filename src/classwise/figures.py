@@ -8,6 +8,7 @@ import pandas as pd
 import xarray as xr
 from statsmodels.stats.proportion import proportion_confint
 
+from classwise.answers import ranks
 from classwise.charts import frame
 from classwise.explore import picture
 
@@ -229,7 +230,8 @@ def ranked(confidence: xr.DataArray, whiteness: xr.DataArray, label: str) -> Any
 
 
 def strips(rows: Mapping[str, xr.DataArray], said: Mapping[str, Sequence[str]], side: int = 72) -> Any:
-    """Return pictures in rows with a word below each: `rows` by title, pixels (image, channel, row, column) from 0 to 1."""
+    """Return pictures in rows with a line or a few below each: `rows` by title, pixels (image, channel, row, column), 0 to 1."""
+    lines = max(text.count("\n") + 1 for texts in said.values() for text in texts)
     table = pd.DataFrame(
         {"row": title, "place": place, "url": picture(pixels.values), "said": said[title][place], "image": int(pixels.image)}
         for title, images in rows.items()
@@ -242,11 +244,23 @@ def strips(rows: Mapping[str, xr.DataArray], said: Mapping[str, Sequence[str]], 
             y=alt.Y("row:N", sort=list(rows), title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=180)),
             tooltip=["row:N", "said:N", "image:Q"],
         )
-        .properties(width=(int(table["place"].max()) + 1) * (side + 8), height=len(rows) * (side + 26))
+        .properties(width=(int(table["place"].max()) + 1) * (side + 8), height=len(rows) * (side + 12 + 14 * lines))
     )
-    pictures = base.mark_image(width=side, height=side, smooth=False).encode(url="url:N")
-    words = base.mark_text(dy=side / 2 + 8, fontSize=11).encode(text="said:N")
+    lift = 7 * (lines - 1)
+    pictures = base.mark_image(width=side, height=side, smooth=False, yOffset=-lift).encode(url="url:N")
+    words = base.mark_text(dy=side / 2 + 8 - lift, fontSize=11, lineBreak="\n").encode(text="said:N")
     return alt.layer(pictures, words, view=alt.ViewBackground(stroke=None))
+
+
+def first_ranks(outcomes: xr.Dataset, images: Sequence[int]) -> list[str]:
+    """Return for each of some images a line under each attack: the two classes it is most surely taken for, with how surely."""
+    found = ranks(outcomes.sel(image=list(images))).transpose("image", "attack", "rank")
+    attacks = [str(name) if name == "clean" else "attacked" for name in found.attack.values]
+    each = [
+        [", ".join(f"{name} {sure:.0f} %" for name, sure in zip(*pair, strict=True)) for pair in zip(*both, strict=True)]
+        for both in zip(found["name"].values, found.confidence.values, strict=True)
+    ]
+    return ["\n".join(f"{attack}: {line}" for attack, line in zip(attacks, lines, strict=True)) for lines in each]
 
 
 def one_each(scenes: Mapping[str, xr.Dataset]) -> Any:

@@ -62,10 +62,12 @@ also carry checks (JSON): what makes them believable or not, as `outcomes.soundn
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import xarray as xr
 
@@ -166,20 +168,38 @@ def save(data: xr.Dataset, schema: str, path: Path) -> None:
     write(path, bytes(content))
 
 
+_ADVICE = "delete it and ask again, or run `make book`, which recomputes it"
+
+
 def load(path: Path, schema: str) -> xr.Dataset:
     """Return a stored Dataset, whole in memory; Damaged names the file and says what to do where it cannot be read."""
-    advice = "delete it and ask again, or run `make book`, which recomputes it"
-    try:
-        with xr.open_dataset(path, engine="h5netcdf") as stored:
-            data = stored.load()
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # h5py and xarray raise a dozen kinds for a file that is cut short or foreign
-        raise Damaged(f"{path} is truncated or not a netCDF file ({type(error).__name__}); {advice}") from error
+    with _readable(path), xr.open_dataset(path, engine="h5netcdf") as stored:
+        data = stored.load()
     try:
         return check(data, schema, str(path))
     except Damaged as error:
-        raise Damaged(f"{error}; {advice}") from None
+        raise Damaged(f"{error}; {_ADVICE}") from None
+
+
+def attributes(path: Path) -> dict[str, str]:
+    """Return the attributes of a stored Dataset once all its variables were read, but not decoded, which takes ten times as long.
+
+    Damaged names the file and says what to do where it cannot be read.
+    """
+    with _readable(path), h5py.File(path) as stored:
+        for variable in stored.values():
+            variable[()]
+        return {name: str(value) for name, value in stored.attrs.items()}
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # h5py and xarray raise a dozen kinds for a file that is cut short or foreign
+        raise Damaged(f"{path} is truncated or not a netCDF file ({type(error).__name__}); {_ADVICE}") from error
 
 
 # From these shares on, what is told of an evaluation is a reason to doubt it.

@@ -148,8 +148,7 @@ def _missing(
 
 def _there(folder: Path, spec: Spec, evaluation: Evaluation | None, *, mend: bool) -> bool:
     """Return whether a run's history is there, or its outcomes under an evaluation."""
-    path = folder / "history.nc" if evaluation is None else store.outcomes_file(folder, evaluation)
-    return path.exists() and (not mend or store.find(spec, evaluation, mend=True) is not None)
+    return store.file(folder, evaluation).exists() and (not mend or store.sound(folder, spec, evaluation))
 
 
 def pieces(jobs: Sequence[Job], costs: Costs) -> list[Piece]:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -61,9 +61,8 @@ def recorded(spec: Spec) -> Path:
 
 def files(spec: Spec, evaluations: Iterable[Evaluation]) -> list[Path]:
     """Return where a run's history and its outcomes under some evaluations lie, or would lie; nothing is read."""
-    return [folder / "history.nc" for folder in places(spec)] + [
-        outcomes_file(folder, one.of(spec)) for folder in places(spec) for one in evaluations
-    ]
+    asked = [None, *(one.of(spec) for one in evaluations)]
+    return [file(folder, one) for folder in places(spec) for one in asked]
 
 
 def complete(folder: Path, evaluations: Iterable[Evaluation]) -> bool:
@@ -76,6 +75,11 @@ def lock(folder: Path, evaluation: Evaluation | None = None) -> FileLock:
     path = folder / ".lock" if evaluation is None else outcomes_file(folder, evaluation).with_suffix(".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(path)
+
+
+def file(folder: Path, evaluation: Evaluation | None = None) -> Path:
+    """Return where the history of a run lies, or its outcomes under an evaluation."""
+    return folder / "history.nc" if evaluation is None else outcomes_file(folder, evaluation)
 
 
 def outcomes_file(folder: Path, evaluation: Evaluation) -> Path:
@@ -100,12 +104,20 @@ def read(path: Path, schema: str, spec: Subject, evaluation: Evaluation | None =
     A UserError says that a folder of one's own holds other images now than those that it was computed on.
     """
     data = results.load(path, schema)
+    _answering(data.attrs, path, schema, spec, evaluation)
+    return data
+
+
+def _answering(attrs: Mapping[str, str], path: Path, schema: str, spec: Subject, evaluation: Evaluation | None) -> None:
+    """Raise Damaged, or a UserError, where a stored result with these attributes is not what was asked for."""
+    if attrs.get("schema") != schema:
+        raise Damaged(f"{path} is of schema {attrs.get('schema')!r}, expected {schema!r}; delete it and ask again")
     stored: list[tuple[str, Subject | Evaluation]] = [("spec", spec)]
     if evaluation is not None:
         stored.append(("evaluation", evaluation))
     for name, asked in stored:
         try:
-            found = type(asked).from_json(data.attrs.get(name, ""))
+            found = type(asked).from_json(attrs.get(name, ""))
         except (ValueError, TypeError) as error:
             raise Damaged(f"{path} carries no readable {name}; delete it and ask again") from error
         if found.canonical() != asked.canonical():
@@ -113,14 +125,13 @@ def read(path: Path, schema: str, spec: Subject, evaluation: Evaluation | None =
                 f"{path} holds another {name} than its name says: {json.dumps(found.canonical())} instead of "
                 f"{json.dumps(asked.canonical())}; delete it and ask again"
             )
-    now = contents(spec.dataset) if data.attrs.get("images") else ""
-    if now and now != data.attrs["images"]:
+    now = contents(spec.dataset) if attrs.get("images") else ""
+    if now and now != attrs["images"]:
         folder = path.parent if schema == HISTORY else path.parent.parent
         raise UserError(
-            f"{spec.dataset} holds other images now than when {spec.name} was computed on it ({data.attrs['created']}); "
+            f"{spec.dataset} holds other images now than when {spec.name} was computed on it ({attrs['created']}); "
             f"delete {folder} to compute it anew, or call the new folder by another name"
         )
-    return data
 
 
 def find(spec: Subject, evaluation: Evaluation | None = None, *, mend: bool = False) -> xr.Dataset | None:
@@ -129,7 +140,7 @@ def find(spec: Subject, evaluation: Evaluation | None = None, *, mend: bool = Fa
     `mend` sets a damaged file of data/runs/ aside (as .damaged) and returns None; without it Damaged is raised.
     """
     for folder in places(spec):
-        path = folder / "history.nc" if evaluation is None else outcomes_file(folder, evaluation)
+        path = file(folder, evaluation)
         if not path.exists():
             continue
         try:
@@ -140,6 +151,25 @@ def find(spec: Subject, evaluation: Evaluation | None = None, *, mend: bool = Fa
                 raise
             path.replace(path.with_suffix(".damaged"))
     return None
+
+
+def sound(folder: Path, spec: Spec, evaluation: Evaluation | None = None) -> bool:
+    """Return whether a folder of a run has its history, or its outcomes under an evaluation; a damaged file is set aside.
+
+    It is read whole, but not decoded. Damaged is raised for one that was recorded elsewhere, which cannot be computed anew here.
+    """
+    path = file(folder, evaluation)
+    if not path.exists():
+        return False
+    schema = HISTORY if evaluation is None else OUTCOMES
+    try:
+        _answering(results.attributes(path), path, schema, spec, evaluation)
+    except Damaged:
+        if folder != place(spec):
+            raise
+        path.replace(path.with_suffix(".damaged"))
+        return False
+    return True
 
 
 def weights_file(folder: Path, checkpoint: str = "last") -> Path:
