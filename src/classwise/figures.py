@@ -253,14 +253,13 @@ def strips(rows: Mapping[str, xr.DataArray], said: Mapping[str, Sequence[str]], 
 
 
 def first_ranks(outcomes: xr.Dataset, images: Sequence[int]) -> list[str]:
-    """Return for each of some images a line under each attack: the two classes it is most surely taken for, with how surely."""
+    """Return for each of some images, attack by attack, the two classes it is most surely taken for, a line for each of them."""
     found = ranks(outcomes.sel(image=list(images))).transpose("image", "attack", "rank")
-    attacks = [str(name) if name == "clean" else "attacked" for name in found.attack.values]
-    each = [
-        [", ".join(f"{name} {sure:.0f} %" for name, sure in zip(*pair, strict=True)) for pair in zip(*both, strict=True)]
-        for both in zip(found["name"].values, found.confidence.values, strict=True)
-    ]
-    return ["\n".join(f"{attack}: {line}" for attack, line in zip(attacks, lines, strict=True)) for lines in each]
+    attacks = ["clean" if name == "clean" else "attacked" for name in _names(found, "attack")]
+    starts = [start for attack in attacks for start in (f"{attack}:", "then")]
+    names, sure = (found[part].values.reshape(len(images), -1) for part in ("name", "confidence"))
+    each = (zip(starts, *pair, strict=True) for pair in zip(names, sure, strict=True))
+    return ["\n".join(f"{start} {name} {share:.0f} %" for start, name, share in lines) for lines in each]
 
 
 def one_each(scenes: Mapping[str, xr.Dataset]) -> Any:
