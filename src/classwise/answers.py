@@ -2,7 +2,6 @@
 
 import numpy as np
 import xarray as xr
-from scipy import stats
 
 from classwise import pooling
 
@@ -35,6 +34,8 @@ def cvc_bounds(outcomes: xr.Dataset, level: float = 0.95) -> xr.DataArray:
 
     Seeds that differ, or that share their images, widen it (`pooling.effect`).
     """
+    from scipy import stats  # slow to import
+
     spread, numbers = confidence_variance(outcomes), np.arange(outcomes.sizes["predicted"])
     of_class = xr.DataArray(numbers, dims="label", coords={"label": outcomes.predicted.values})
     own = spread.where(outcomes.truth == of_class)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy import stats
 
 from classwise.metrics import confusion, groups, misclassified, symmetry, within
 
@@ -61,6 +60,8 @@ def alike_and_mistaken(cosine: xr.DataArray, count: xr.DataArray, draws: int = 2
     renaming the classes of one matrix at random (Mantel 1967), since pairs that share a class are not independent. NaN where
     there are fewer than four classes or no mistakes.
     """
+    from scipy import stats  # slow to import
+
     mixed = misclassified(count).transpose("label", "predicted").fillna(0).values
     near = cosine.sel(label=count.label, other=count.predicted.values).transpose("label", "other").values
     upper = np.triu_indices(len(mixed), 1)

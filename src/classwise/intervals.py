@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike
-from statsmodels.stats.proportion import proportion_confint
 
 from classwise import metrics, sampling
 from classwise.chance import alike_and_mistaken, groups_test, symmetry_test, within_table, within_test
@@ -67,6 +66,8 @@ def _bounds(right: xr.DataArray, total: xr.DataArray, level: float) -> xr.DataAr
 
 def proportion(right: ArrayLike, total: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of Wilson's interval of `right` among `total`, in percent: 0 and 100 where there is nothing to count."""
+    from statsmodels.stats.proportion import proportion_confint  # slow to import
+
     low, high = proportion_confint(np.asarray(right), np.maximum(total, 1), alpha=1 - level, method="wilson")
     there = np.asarray(total) > 0
     # All right is up to 100 and none down to 0, whatever the rounding.

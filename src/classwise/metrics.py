@@ -6,10 +6,8 @@ has no rate: it is NaN, and so are the measures over all classes.
 
 from collections.abc import Callable, Mapping
 
-import networkx as nx
 import numpy as np
 import xarray as xr
-from scipy.optimize import linear_sum_assignment
 
 from classwise.errors import unknown
 
@@ -187,6 +185,8 @@ def groups(count: xr.DataArray) -> xr.DataArray:
     `count` has just the dimensions label and predicted. The groups are those of greedy modularity on the graph whose edges weigh
     the flips between two classes, both ways; a class without any flip is a group of its own.
     """
+    import networkx as nx  # slow to import
+
     mixed = misclassified(count).transpose("label", "predicted").fillna(0).values
     if not mixed.any():
         return xr.DataArray(np.arange(len(mixed)), dims="label", coords={"label": count.label}, name="group")
@@ -211,6 +211,8 @@ def relabelled(count: xr.DataArray) -> float:
 
     It is the best of all one-to-one orders; far above `overall` only where a network counts its classes in an order of its own.
     """
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
     table = count.transpose("label", "predicted").values
     return float(100 * table[linear_sum_assignment(table, maximize=True)].sum() / max(table.sum(), 1))
 

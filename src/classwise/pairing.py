@@ -5,8 +5,6 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 
 def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:
@@ -26,6 +24,8 @@ def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:
 
 def signs(differences: np.ndarray) -> float:
     """Return the exact two-sided p-value of a sum of whole numbers, were each as likely to have the other sign (Fisher 1935)."""
+    from scipy import stats  # slow to import
+
     sizes, often = np.unique(np.abs(differences[differences != 0]), return_counts=True)
     # How likely each sum is, from that of the images which differ by 1, by 2, ...
     chance = np.ones(1)
@@ -45,6 +45,8 @@ def paired(outcomes: xr.Dataset, first: str | Mapping[str, str], along: str = "d
     answers right. p: of `mcnemar`, with Holm's correction for the number of rows; it speaks of these trainings, not of what
     another seed would give.
     """
+    from statsmodels.stats.multitest import multipletests  # slow to import
+
     there = [str(name) for name in outcomes[along].values]
     against = {name: first for name in there if name != first} if isinstance(first, str) else first
     rows = []

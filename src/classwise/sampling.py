@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
-from scipy import sparse
 
 from classwise.errors import UserError
 
@@ -148,6 +147,8 @@ def _labels(outcomes: xr.Dataset) -> dict[str, tuple[str, np.ndarray]]:
 
 def _summed(cells: np.ndarray, value: np.ndarray | None, classes: int, weight: np.ndarray) -> np.ndarray:
     """Return weighted sums in cells as (draws, settings, classes * classes)."""
+    from scipy import sparse  # slow to import
+
     total = np.zeros((weight.shape[1], len(cells), classes * classes), dtype=np.float32 if value is None else np.float64)
     for setting, cell in enumerate(cells):
         place = np.flatnonzero(cell >= 0)

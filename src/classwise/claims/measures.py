@@ -6,7 +6,6 @@ Points are points of a percentage.
 
 import numpy as np
 import xarray as xr
-from scipy import special
 
 from classwise import metrics, published, superclasses
 from classwise.metrics import Measure as OfCounts
@@ -28,6 +27,8 @@ _SHOWN = 12
 
 def gap(found: xr.Dataset) -> xr.DataArray:
     """Return how far the best class is from the worst; of more than twelve classes, the mean over all sets of twelve of them."""
+    from scipy import special  # slow to import
+
     rates = one(found, metrics.accuracy)
     size, axis = rates.sizes["label"], rates.get_axis_num("label")
     like = rates.isel(label=0, drop=True)

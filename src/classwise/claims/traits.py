@@ -2,7 +2,6 @@
 
 import numpy as np
 import xarray as xr
-from scipy import stats
 
 from classwise import answers
 
@@ -46,6 +45,8 @@ def without_another(outcomes: xr.Dataset) -> xr.DataArray:
 
 def _ranks(value: xr.DataArray, truth: xr.DataArray) -> xr.DataArray:
     """Return the rank of each image among those of its class in the same network, from 0 to 1; NaN where it has no value."""
+    from scipy import stats  # slow to import
+
     wide = value.broadcast_like(truth).transpose(*truth.dims)
     found = xr.full_like(wide, np.nan, dtype=float)
     for label in np.unique(truth.values[truth.values >= 0]):
