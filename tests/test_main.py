@@ -116,7 +116,10 @@ def test_unknown_names_without_a_neighbour_only_list_what_there_is():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["record", "--out", "OUT", "--budget", "soon"], "a budget is a time like 9m"),
+        (
+            ["record", "--out", "OUT", "--budget", "2d"],
+            "a budget is a time like 9m, 30s or 1h30m, in hours (h), minutes (m) and seconds (s, or no letter), got '2d'",
+        ),
         (["record", "--out", "OUT", "--queue", "none.toml"], "there is no queue none.toml"),
         (["import", "none.tar"], "there is no archive none.tar"),
     ],

@@ -137,7 +137,7 @@ def audit_network(
 @app.command("record")
 def record_runs(
     out: Annotated[Path, typer.Option(help="The folder that archives are put into.")],
-    budget: Annotated[str, typer.Option(help="The time to work in, like 9m or 30s.")] = "9m",
+    budget: Annotated[str, typer.Option(help="Time to work in, of hours (h), minutes (m), seconds (s): 1h30m, 9m, 30s.")] = "9m",
     queue: Annotated[Path | None, typer.Option(help="What to work off; by default data/recorded/queue.toml.")] = None,
     weights: Annotated[bool, typer.Option("--weights", help="Pack the last weights too, in float16.")] = False,
 ) -> None:

@@ -17,12 +17,13 @@ class OutOfTime(BaseException):
 
 
 def seconds(text: str) -> float:
-    """Return a duration written as "9m", "30s", "1h30m" or "540" in seconds."""
+    """Return a duration written in hours, minutes and seconds, as "1h30m", "9m", "30s", "1.5h" or "540", in seconds."""
     whole = re.fullmatch(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?", text.strip())
     parts = [float(part) for part in whole.groups(default="0")] if whole else [0.0]
     found = sum(part * unit for part, unit in zip(parts, (3600, 60, 1), strict=False))
     if found <= 0:
-        raise UserError(f"a budget is a time like 9m, 30s or 1h30m, got {text!r}")
+        units = "hours (h), minutes (m) and seconds (s, or no letter)"
+        raise UserError(f"a budget is a time like 9m, 30s or 1h30m, in {units}, got {text!r}")
     return found
 
 
