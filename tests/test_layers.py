@@ -61,7 +61,7 @@ def test_no_arrow_runs_back(path):
         assert imported(path) - {name} <= set(allowed(name))
 
 
-@pytest.mark.parametrize("name", [*LABEL_HALF, "run"])
+@pytest.mark.parametrize("name", [*LABEL_HALF, "run", "notebooks", "book"])
 def test_reading_results_does_not_import_torch(name):
     code = f"import sys, classwise.{name}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -53,6 +53,65 @@ def test_a_slip_is_one_sentence_and_exit_code_2_and_nothing_runs(data, monkeypat
     assert not (data / "runs").exists()
 
 
+# What takes seconds to import, and what only pages, pictures and tests of claims need.
+PAGES = ["altair", "papermill", "nbformat", "nbconvert", "IPython", "ipywidgets", "jupyter_book", "matplotlib"]
+SCIENCE = ["sklearn", "statsmodels", "scipy.stats", "networkx", "torchvision", "distributed"]
+IMPORTED = """
+import sys
+from classwise.__main__ import main
+try:
+    main()
+except SystemExit as stopped:
+    print(stopped.code or 0, *sys.modules)
+"""
+
+
+def imported(*words):
+    """Return the exit code of a command in a process of its own, and the modules that it imported."""
+    done = subprocess.run([sys.executable, "-c", IMPORTED, *words], capture_output=True, text=True, check=True)
+    code, *modules = done.stdout.splitlines()[-1].split()
+    return int(code), set(modules)
+
+
+@pytest.mark.parametrize(
+    ("words", "barred"),
+    [
+        ("run --scale quik", ["torch"]),
+        ("book --scale quik", ["torch"]),
+        ("render tian2021/4-1-class-bais", ["torch"]),
+        ("render tian2021/4-1-class-bias -p sed=[1]", ["torch"]),
+        ("render tian2021/4-1-class-bias -p eps=8", ["torch"]),
+        ("render tian2021/4-1-class-bias -p dataset=digit", []),
+        ("show abc", ["torch"]),
+        ("record --out OUT --budget soon", ["torch"]),
+        ("import none.tar", ["torch"]),
+        ("audit --weights none.pt --model small-cnn --dataset digits --eps 0.1", ["torch"]),
+        ("audit --weights FILE --model small-cnn --dataset digits --eps 8", ["torch"]),
+        ("audit --weights FILE --model small-cnn --dataset digits --eps 0.1 --norm linff", ["torch"]),
+        ("audit --weights FILE --model small-cnn --dataset digits --eps 0.1 --classes stop_sign", ["torch"]),
+        ("audit --weights FILE --model nowhere:build --dataset digits --eps 0.1", ["torch"]),
+        ("audit --weights FILE --model resnet81 --dataset digits --eps 0.1", []),
+        ("audit --weights FILE --model small-cnn --dataset digit --eps 0.1", []),
+        ("audit --weights FILE --model small-cnn --dataset digits --eps 0.1 --attack strng", []),
+    ],
+)
+def test_a_slip_is_told_before_what_it_does_not_need_is_imported(data, tmp_path, words, barred):
+    (tmp_path / "FILE").write_bytes(b"")
+    code, modules = imported(*(str(tmp_path / word) if word in ("FILE", "OUT") else word for word in words.split()))
+    assert code == 2
+    assert modules.isdisjoint([*PAGES, *SCIENCE, *barred])
+
+
+def test_list_and_show_import_neither_torch_nor_what_makes_pages(trained):
+    code, modules = imported("list")
+    assert code == 0
+    assert modules.isdisjoint(["torch", *PAGES, *SCIENCE])
+    code, modules = imported("show", trained.id)
+    assert code == 0
+    assert "statsmodels" in modules  # its intervals: what is imported is seen here
+    assert modules.isdisjoint(["torch", *PAGES, "sklearn", "torchvision", "distributed"])
+
+
 def test_list_and_show_say_what_is_there(trained, monkeypatch, capsys):
     assert command(monkeypatch, "list") == 0
     listed = capsys.readouterr().out

@@ -80,7 +80,6 @@ def render_notebook(
     """Execute one notebook with other parameters into build/notebooks/; the page of the book stays as it is."""
     from classwise import book, notebooks, study
     from classwise.places import build_folder
-    from classwise.run import pool
 
     source = notebooks.find(notebook)
     given = notebooks.parse(" ".join(parameters or []))
@@ -88,6 +87,8 @@ def render_notebook(
     name = str(source.relative_to(notebooks.folder()).with_suffix(""))
     if name in study.SECTIONS:
         request = study.request(name, **given)
+        from classwise.run import pool  # torch
+
         pool.ensure(request.asked, mend=True, console=console)
     target = build_folder() / "notebooks" / f"{name}.ipynb"
     console.print(f"executing {name}")
@@ -114,20 +115,25 @@ def audit_network(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out files that are no images.")] = False,
 ) -> None:
     """Audit a trained network class by class: one report to open anywhere, and its results beside it."""
-    from classwise import audits, book, images, notebooks, run
-    from classwise.run import auditing, store
+    from classwise import audits, book, notebooks, run, variants
+    from classwise.run import store
 
-    # The page is made in another folder.
-    given = {"model": model, "dataset": images.absolute(dataset), "eps": eps, "attack": attack, "norm": norm, "limit": limit}
+    critical = [name.strip() for name in classes.split(",") if name.strip()]
+    # Where the classes are known without the images, a slip is told at once.
+    audits.critical(critical, variants.CLASSES.get(variants.undressed(dataset), critical))
+    given = {"model": model, "dataset": dataset, "eps": eps, "attack": attack, "norm": norm, "limit": limit}
     given |= {"width": width, "normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad}
     given |= {"home": str(Path.cwd()), "out": str(out.resolve()) if out else None}
     audit = run.audit(str(weights.resolve()), **given)  # type: ignore[arg-type]
-    critical = [name.strip() for name in classes.split(",") if name.strip()]
+    from classwise import images  # torch
+    from classwise.run import auditing
+
     audits.critical(critical, auditing.images_of(audit).classes)
     auditing.carry_out(audit, console)
     folder = store.place(audit)
     page, target = folder / "report.html", folder / "report.ipynb"
     console.print("writing the report")
+    given["dataset"] = images.absolute(dataset)  # the page is made in another folder
     parameters = {"weights": str(weights.resolve()), "classes": critical or None, **given}
     notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
     notebooks.standalone(target, page, book.scripts(), book.style(), f"{audit.network}: an audit", code=False)

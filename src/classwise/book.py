@@ -11,15 +11,13 @@ from importlib.metadata import distribution
 from multiprocessing import get_context
 from pathlib import Path
 
-import vl_convert
-from altair.utils._importers import vl_version_for_vl_convert
-from altair.vegalite.v6 import display
+import vl_convert  # of the extra [book]: without it nothing is computed that could not be shown
 from rich.console import Console
 
 from classwise import benches, notebooks, published, results, run, study
 from classwise.errors import UserError, unknown
 from classwise.places import build_folder, checkout
-from classwise.run import auditing, pool, store
+from classwise.run import store
 
 # Altair's page template loads nothing from the network where VEGA_DEBUG already names its versions. Charts are drawn as SVG, on a
 # transparent ground, and again when the theme of the page changes, with the reader's choices kept. The theme is "auto"
@@ -79,6 +77,9 @@ def _code() -> list[Path]:
 
 def scripts() -> list[Path]:
     """Return the scripts every page needs, made once: the Vega bundle with its glue, and MathJax."""
+    from altair.utils._importers import vl_version_for_vl_convert  # slow to import, unlike vl_convert
+    from altair.vegalite.v6 import display
+
     vega = build_folder() / "scripts" / "vega.js"
     math = build_folder() / "scripts" / "mathjax.js"
     glue = _GLUE % (display.VEGA_VERSION, display.VEGALITE_VERSION, display.VEGAEMBED_VERSION)
@@ -210,6 +211,8 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
         if section not in notebooks.names():
             raise UserError(f"section {section} has no notebook; there are: {', '.join(notebooks.names())}")
     asked = [pair for section in study.SECTIONS for pair in study.request(section, scale).asked]
+    from classwise.run import auditing, pool  # torch
+
     pool.ensure(asked, workers=workers, scheduler=scheduler, mend=True, console=console)
     auditing.carry_out(run.audit(), console)
     executed = execute_all(scale, console)

@@ -8,9 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import nbformat
-import papermill
-
 from classwise import results
 from classwise.errors import UserError, unknown
 from classwise.options import suits
@@ -68,9 +65,10 @@ def _value(text: str) -> Any:
 
 def parameters(path: Path) -> dict[str, str]:
     """Return the parameters of a notebook with their annotations, like {"eps": "Optional[float]"}; "" where there is none."""
-    cells = [cell for cell in nbformat.read(path, as_version=4).cells if "parameters" in cell.metadata.get("tags", [])]
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]  # nbformat takes a second to import
+    sources = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
     found: dict[str, str] = {}
-    for node in (node for cell in cells for node in ast.parse(cell.source).body):
+    for node in (node for source in sources for node in ast.parse(source).body):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             found[node.target.id] = ast.unparse(node.annotation)
         elif isinstance(node, ast.Assign):
@@ -112,6 +110,8 @@ def _fits(value: Any, wanted: ast.expr) -> bool:
 
 def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path) -> None:
     """Run a notebook and write it with its outputs to `target`; if it raises, to `failed`, and raise NotebookFailed."""
+    import papermill  # slow to import
+
     part = target.with_suffix(".part.ipynb")
     part.parent.mkdir(parents=True, exist_ok=True)
     # Nobody is at the controls: charts must be static even where a Jupyter server started us.
@@ -135,7 +135,9 @@ def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path) 
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, papermill.PapermillExecutionError):
+    from papermill import PapermillExecutionError
+
+    if isinstance(error, PapermillExecutionError):
         return f"{error.ename}: {error.evalue}".splitlines()[0]
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
@@ -151,6 +153,7 @@ def standalone(
 
     title: of the window, "" for the name of the file. code: whether the page shows it, and what is written to standard error.
     """
+    import nbformat  # slow to import
     from nbconvert import HTMLExporter
 
     shown = nbformat.read(notebook, as_version=4)

@@ -1,15 +1,9 @@
 """Somebody's weights as a network that answers: read without unpickling, fitted to one of our models or to a module of theirs."""
 
 import hashlib
-import importlib
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
-from importlib.abc import SourceLoader
-from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from types import ModuleType
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +15,7 @@ from classwise.errors import UserError
 from classwise.images import Images
 from classwise.places import contents, images_folder
 from classwise.run.machine import device
+from classwise.run.theirs import digest, imported, importing, module_file, reason
 
 
 def shown(audit: Audit) -> Images:
@@ -114,52 +109,14 @@ def _fit(model: models.Classifier, given: Mapping[str, Tensor], what: str, class
         raise UserError(f"{what} do not fit: {str(error).removeprefix('the weights do not fit the model: ')}") from None
 
 
-def module_file(model: str, home: str) -> Path:
-    """Return the file of the user's module; a UserError says where it was looked for."""
-    name = model.partition(":")[0]
-    with _importing(home):
-        try:
-            found = find_spec(name)
-        except (ImportError, ValueError):
-            found = None
-        except (Exception, SystemExit) as error:  # of a package that the module is in
-            raise UserError(f"--model {model} cannot be imported: {_said(error)}") from error
-    if found is None or found.origin is None:
-        raise UserError(f"--model {model}: there is no module {name} in {home or Path.cwd()}; it is imported from there")
-    return Path(found.origin)
-
-
-@contextmanager
-def _importing(home: str) -> Iterator[None]:
-    """Let modules be found in a folder until the block ends."""
-    place = home or str(Path.cwd())
-    sys.path.insert(0, place)
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        sys.path.remove(place)
-
-
-def _imported(name: str) -> ModuleType:
-    """Return the user's module, read anew: what was imported or compiled before may be of another file or an older text."""
-    sys.modules.pop(name, None)
-    spec = find_spec(name)
-    if spec is None or not isinstance(spec.loader, SourceLoader):
-        return importlib.import_module(name)
-    module = sys.modules[name] = module_from_spec(spec)
-    exec(spec.loader.source_to_code(spec.loader.get_data(str(spec.origin)), str(spec.origin)), module.__dict__)
-    return module
-
-
 def _theirs(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
     """Return what the function of the user's module builds, with the given weights: the only code of theirs that runs."""
     name, _, function = audit.model.partition(":")
     try:
-        with _importing(audit.home):
-            built = getattr(_imported(name), function)()
+        with importing(audit.home):
+            built = getattr(imported(name), function)()
     except (Exception, SystemExit) as error:  # whatever their code raises; it may not end this program
-        raise UserError(f"--model {audit.model} cannot be built: {_said(error)}; mend it, or name another function") from error
+        raise UserError(f"--model {audit.model} cannot be built: {reason(error)}; mend it, or name another function") from error
     if not isinstance(built, nn.Module):
         raise UserError(f"--model {audit.model} must return a torch.nn.Module, got {type(built).__name__}")
     own = built.state_dict()
@@ -167,21 +124,10 @@ def _theirs(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
     try:
         built.load_state_dict(fitting)
     except RuntimeError as error:
-        said = models.differences(own, given) or _said(error)
+        said = models.differences(own, given) or reason(error)
         advice = f"name a function that builds the network as {audit.network} was trained"
         raise UserError(f"{audit.network} and what {audit.model} builds do not fit: {said}; {advice}") from error
     return built
-
-
-def digest(file: Path) -> str:
-    """Return the sha256 of a file."""
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _said(error: BaseException) -> str:
-    """Return the kind of an error and its first line."""
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}".removesuffix(": ")
 
 
 def _try(model: nn.Module, few: Images, audit: Audit) -> None:
@@ -193,7 +139,7 @@ def _try(model: nn.Module, few: Images, audit: Audit) -> None:
         except (Exception, SystemExit) as error:  # whatever a forward pass raises
             problem = f"{audit.model} with the weights {audit.network} cannot take images of {size}"
             raise UserError(
-                f"{problem} ({_said(error)}); was it trained on images of another size or number of channels?"
+                f"{problem} ({reason(error)}); was it trained on images of another size or number of channels?"
             ) from error
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(few):
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__

@@ -10,7 +10,7 @@ import xarray as xr
 from classwise import results, study
 from classwise.audits import Audit, Subject
 from classwise.errors import UserError
-from classwise.run import collect, store
+from classwise.run import collect, store, theirs
 from classwise.spec import Evaluation
 
 if TYPE_CHECKING:
@@ -45,15 +45,13 @@ def audit(
     the images, 8 to 50. home, out: folders, None for the current one and for data/audits/. The rest is described at `Audit`. A
     slip is a UserError; nothing is computed yet.
     """
-    from classwise.run import adopted
-
     path = _example() if weights is None else Path(weights).expanduser().resolve()
     if not path.is_file():
         raise UserError(f"there is no file {path}; give the weights of a network, as .safetensors or a state dict in .pt")
     asked = Audit(
         network=path.parent.name if path.stem in _BLAND else path.stem,
-        sha256=adopted.digest(path),
-        dataset=_named(dataset, skip_bad=skip_bad),
+        sha256=theirs.digest(path),
+        dataset=dataset,
         eps=str(eps),
         norm=norm,
         model=model,
@@ -65,7 +63,9 @@ def audit(
         home=str(Path(home).resolve()) if home else "",
         out=str(Path(out).resolve()) if out else "",
     )
-    return _resolved(asked, limit, batch)
+    if ":" in model:
+        asked = replace(asked, code=theirs.digest(theirs.module_file(model, asked.home)))
+    return _resolved(asked, limit, batch, skip_bad=skip_bad)
 
 
 def _named(dataset: str, *, skip_bad: bool) -> str:
@@ -83,18 +83,18 @@ def _named(dataset: str, *, skip_bad: bool) -> str:
     return f"{name}?{given}" if given else name
 
 
-def _resolved(asked: Audit, limit: int | None, batch: int | None) -> Audit:
-    """Return an audit with what only its images and the user's module can tell, after checking its names."""
+def _resolved(asked: Audit, limit: int | None, batch: int | None, *, skip_bad: bool) -> Audit:
+    """Return an audit with what only its images can tell, after checking its names."""
     from classwise.run import adopted, auditing
 
+    asked = replace(asked, dataset=_named(asked.dataset, skip_bad=skip_bad))
     auditing.check(asked)
     whole = auditing.images_of(asked)
     per_class = None if limit is None else _per_class(limit, whole)
     asked = replace(asked, per_class=per_class, reach=math.prod(whole.shape) ** 0.5)
     some = adopted.drawn(asked, whole)
     size = batch if batch is not None else min(max(len(some) // 8, 8), 50)
-    code = adopted.digest(adopted.module_file(asked.model, asked.home)) if ":" in asked.model else ""
-    return replace(asked, images=adopted.images_digest(some), batch=size, code=code)
+    return replace(asked, images=adopted.images_digest(some), batch=size)
 
 
 def _example() -> Path:
