@@ -13,6 +13,7 @@ import safetensors.torch
 import torch
 import xarray as xr
 from browser import choose, holding, installed, launched, opened
+from PIL import Image
 from playwright.sync_api import expect
 from rich.console import Console
 from torch import nn
@@ -457,6 +458,35 @@ def test_a_slip_is_one_sentence(data, network, tmp_path, monkeypatch, capsys, ch
     assert says in error
     assert len(error.strip().splitlines()) == 1
     assert not (data / "audits").exists()
+
+
+def test_a_run_of_some_classes_says_which_and_is_audited_on_a_folder_of_them(data, tmp_path):
+    spec = Spec(dataset="digits", classes=("8", "1"), eps="0.1", width=4, epochs=1, attack="pgd-10", attack_options={"steps": 1})
+    compute.train(spec)
+    weights = store.weights(spec)
+    refused = run.audit(str(weights), attack="pgd-10", eps="0.1", limit=20)
+    with pytest.raises(UserError, match="the weights know 2 classes, the dataset has 10; they are of run") as said:
+        adopted.network(refused)
+    assert f"run {spec.id}, which was trained on the classes 8, 1 of digits only" in str(said.value)
+    assert "--dataset folder:PATH" in str(said.value)
+    assert f"classwise show {spec.id}" in str(said.value)
+    some = images.load("digits", "test").only(spec.classes)
+    for number, (pixels, label) in enumerate(zip(some.pixels[:, 0].numpy(), some.labels.tolist(), strict=True)):
+        path = tmp_path / "pair" / some.classes[label] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(path)
+    with torch.no_grad():
+        network = adopted.network(run.audit(str(weights), dataset=f"folder:{tmp_path / 'pair'}", attack="pgd-10", eps="0.1"))
+        assert network(some.pixels[:5] / 255).shape == (5, 2)
+
+
+@pytest.mark.parametrize("text", [None, "[]", '"run"', "{}", '{"name": "other"}', "no JSON"])
+def test_weights_beside_no_spec_of_ours_are_told_by_their_classes_alone(data, network, text):
+    changed(network, network, _foreign)
+    if text is not None:
+        network.with_name("spec.json").write_text(text)
+    with pytest.raises(UserError, match=r"the weights know 7 classes, the dataset has 10$"):
+        adopted.network(run.audit(str(network), attack="pgd-10", eps="0.1", limit=20))
 
 
 @pytest.fixture

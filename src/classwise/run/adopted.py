@@ -16,6 +16,7 @@ from classwise.images import Images
 from classwise.places import contents, images_folder
 from classwise.run.machine import device
 from classwise.run.theirs import digest, imported, importing, module_file, reason
+from classwise.spec import Spec
 
 
 def shown(audit: Audit) -> Images:
@@ -85,7 +86,7 @@ def _ours(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Module:
         mean, std = pixels(audit.normalise) or ([0.0] * few.shape[0], [1.0] * few.shape[0])
         model.mean.copy_(torch.tensor(mean).view(-1, 1, 1))
         model.std.copy_(torch.tensor(std).view(-1, 1, 1))
-    _fit(model, given, f"{audit.network} and {audit.model} of width {width}", len(few.classes))
+    _fit(model, given, audit, f"{audit.network} and {audit.model} of width {width}", len(few.classes))
     return model
 
 
@@ -98,15 +99,29 @@ def _training(audit: Audit) -> Images:
         raise UserError(f"normalise=dataset needs the training images of {audit.title}, which are not here; {advice}") from error
 
 
-def _fit(model: models.Classifier, given: Mapping[str, Tensor], what: str, classes: int) -> None:
+def _fit(model: models.Classifier, given: Mapping[str, Tensor], audit: Audit, what: str, classes: int) -> None:
     """Load weights into one of our models, by whatever rule they fit; a UserError says what differs."""
     known, _ = models.last_layer(given)
     if known != classes:
-        raise UserError(f"{what} do not fit: the weights know {known} classes, the dataset has {classes}")
+        counts = f"the weights know {known} classes, the dataset has {classes}"
+        raise UserError(f"{what} do not fit: {counts}{_of_some(Path(audit.weights))}")
     try:
         models.adopt(model, given)
     except UserError as error:
         raise UserError(f"{what} do not fit: {str(error).removeprefix('the weights do not fit the model: ')}") from None
+
+
+def _of_some(weights: Path) -> str:
+    """Return what is to be said of weights that lie in the folder of a run of ours, trained on some classes; else ""."""
+    try:
+        spec = Spec.from_json((weights.parent / "spec.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError, AttributeError):  # none, or of another program
+        return ""
+    if not spec.classes:
+        return ""
+    only = f"they are of run {spec.id}, which was trained on the classes {', '.join(spec.classes)} of {spec.dataset} only"
+    advice = "name a folder with images of these alone, --dataset folder:PATH"
+    return f"; {only}: {advice}, or read its own answers by `classwise show {spec.id}`"
 
 
 def _theirs(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
