@@ -127,6 +127,16 @@ def test_ten_right_of_ten_are_not_surely_all(right):
     assert 0 <= near.low <= near.high <= 100
 
 
+@pytest.mark.parametrize(("images", "verdict"), [(50, "open"), (400, "holds")])
+def test_a_mistake_that_nobody_made_is_surely_rare_only_of_many_images(images, verdict):
+    """None of 400 is less than 1 % (of so many 0.75 % may be missed, one time in twenty), none of 50 may well be more."""
+    data = outcomes({("a", "pgd-20"): 1}, images=images, seeds=1)
+    for first, second in (("2", "7"), ("0", "9"), ("4", "5")):
+        rare = partial(measures.confusion_of, first=first, second=second)
+        (found,) = decide(data, claim(rare, low=-np.inf, high=1), draws=400)
+        assert (found.verdict, found.effect) == (verdict, 0)
+
+
 def test_draws_all_below_the_effect_do_not_make_it_sure():
     """The least of several is lower in each draw: turned round, all would lie above 0, though no draw itself does."""
     again = -np.random.default_rng(0).uniform(3, 19, 400)
@@ -152,6 +162,10 @@ def test_more_images_are_like_those_at_hand_but_in_one_setting():
     right = (extra.answer == extra.truth).where(extra.truth >= 0).max("seed").isel(attack=0)
     assert (right.sel(defence="a").values.reshape(10, 2, 2)[:, 0] == [1, 0]).all()
     assert (right.sel(defence="b").values.reshape(10, 2, 2)[:, 1] == [1, 0]).all()
+    each = sampling.loosened(data, each=True).isel(image=slice(data.sizes["image"], None))
+    assert each.sizes["image"] == 10 * 2 * 10
+    given = each.answer.max("seed").isel(attack=0, defence=0).values.reshape(10, 2, 10)[:, 0]
+    assert (given == (np.arange(10)[:, None] + np.arange(10)) % 10).all()
 
 
 def test_one_seed_is_said_to_be_one_run():

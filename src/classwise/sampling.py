@@ -165,11 +165,12 @@ def drawn(outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], draws: int, 
         yield sums(outcomes, values, weights(outcomes, min(size, draws - first), seed + part))
 
 
-def loosened(outcomes: xr.Dataset, seed: int = 0) -> xr.Dataset:
+def loosened(outcomes: xr.Dataset, seed: int = 0, *, each: bool = False) -> xr.Dataset:
     """Return outcomes with two more images of each class for each setting: copies but in that one setting, right and wrong in it.
 
     As if one more image of each class had been answered right and one wrong there (Laplace's rule of succession), so that what
     never varies among the images at hand varies too; whatever else is known of an image is that of the one it was copied from.
+    What a wrong one is taken for is drawn; with `each`, there is one for each other class, so that no mistake is left out.
     """
     rng, count, classes = np.random.default_rng(seed), outcomes.sizes["image"], outcomes.sizes["predicted"]
     there = outcomes.truth >= 0
@@ -178,19 +179,20 @@ def loosened(outcomes: xr.Dataset, seed: int = 0) -> xr.Dataset:
     settings = [*np.ndindex(*(outcomes.sizes[dim] for dim in rest))]
     asked_in = there.any("seed").transpose(*rest, "image").values
     places: list[int] = []
-    changes: list[tuple[int, tuple[int, ...], bool]] = []
+    changes: list[tuple[int, tuple[int, ...], int]] = []
     for label in np.unique(truth[truth >= 0]):
         for setting in settings:
             members = np.flatnonzero((truth == label) & asked_in[setting])
-            for right in (True, False) if len(members) else ():
-                changes.append((count + len(places), setting, right))
+            # How far on from the true class the answer is, 0 where it is right; what -1 stands for is drawn below.
+            for off in (range(classes) if each else (0, -1)) if len(members) else ():
+                changes.append((count + len(places), setting, off))
                 places.append(int(rng.choice(members)))
     whole = outcomes.isel(image=[*range(count), *places]).assign_coords(image=np.arange(count + len(places)))
     whole = whole.assign({name: whole[name].transpose(*rest, "seed", "image").copy() for name in ("truth", "answer", "flipped")})
     wrong = rng.integers(1, max(classes, 2), size=len(places))
-    for (image, setting, right), off in zip(changes, wrong, strict=True):
+    for (image, setting, off), some in zip(changes, wrong, strict=True):
         place = (*setting, slice(None), image)
         true = whole.truth.values[place]
-        whole.answer.values[place] = np.where(true < 0, -1, true if right else (true + off) % classes)
-        whole.flipped.values[place] = (true >= 0) & (not right)
+        whole.answer.values[place] = np.where(true < 0, -1, (true + (some if off < 0 else off)) % classes)
+        whole.flipped.values[place] = (true >= 0) & (off != 0)
     return whole.assign({name: whole[name].transpose(*outcomes[name].dims) for name in ("truth", "answer", "flipped")})

@@ -207,10 +207,14 @@ def _loose(claim: Claim, part: xr.Dataset, draws: int, seed: int) -> np.ndarray:
     """Return draws of the true value of an effect that never varied, NaN where it does not vary now either.
 
     They are the draws themselves: taken off the effect, as `turned` does, what is always right would have to be more than that.
+    What feels one kind of mistake alone may not vary until there is one of each.
     """
-    again = _again(claim, sampling.loosened(part, seed), draws, seed)
-    good = np.isfinite(again) & ((again > 0) | (not claim.log))
-    return np.full(draws, np.nan) if _still(again) else np.where(good, again, np.nan)
+    for each in (False, True):
+        again = _again(claim, sampling.loosened(part, seed, each=each), draws, seed)
+        if not _still(again):
+            good = np.isfinite(again) & ((again > 0) | (not claim.log))
+            return np.where(good, again, np.nan)
+    return np.full(draws, np.nan)
 
 
 def _number(claim: Claim, found: xr.Dataset) -> float:
