@@ -1,4 +1,7 @@
-"""Verdicts: for every claim answers of which its sentence is plainly true, and others of which it is plainly false."""
+"""Verdicts: for every claim answers of which its sentence is plainly true, and others of which it is plainly false.
+
+Answers that a claim does not speak of (to other images, attacks and temperatures) say the opposite of those that it does.
+"""
 
 from itertools import product
 
@@ -71,6 +74,8 @@ def at(value, *classes, rest=0):
 UP = np.arange(30, 100, 7)
 WEAK = CLASS < 5
 FROM_WEAK, FROM_ROBUST = np.where(WEAK, 15, 1), np.where(WEAK, 1, 15)
+# One class loses the most, but those of the other kind lose more by far.
+BUT_ONE_ROBUST, BUT_ONE_WEAK = np.where(CLASS == 7, 30, 12 * WEAK), np.where(CLASS == 2, 30, 12 * ~WEAK)
 FOUR = ("pgd-at", "trades", "mart", "pgd-he")
 FIVE = ("fgsm", "cw", "pgd-20", "transfer", "n-attack")
 BOTH_WAYS = [(3, 5), (5, 3), (1, 9), (9, 1), (0, 8), (8, 0)]
@@ -92,7 +97,10 @@ def beside_standard(standard, robust, *others):
     return told(dict(zip(keys, (standard, robust, *others), strict=True)))
 
 
-DRIFTED = [beside_standard(80 + CLASS, UP, 10 * CLASS, 90)], [beside_standard(UP, 80 + CLASS, 80, 10 * CLASS)]
+DRIFTED = tuple(
+    [beside_standard(one, other, 10 * CLASS, 90), beside_standard(one, other, 90, 10 * CLASS)]
+    for one, other in ((80 + CLASS, UP), (UP, 80 + CLASS))
+)
 
 # Section 4.3: four defences and five attacks.
 
@@ -114,8 +122,19 @@ def beyond(first, second, lost, otherwise):
 
 
 def breaks_the_weak(first, second):
-    return [beyond(first, second, FROM_WEAK, FROM_ROBUST)], [beyond(first, second, FROM_ROBUST, FROM_WEAK)]
+    return (
+        [beyond(first, second, FROM_WEAK, FROM_ROBUST), beyond(first, second, BUT_ONE_ROBUST, FROM_ROBUST)],
+        [beyond(first, second, FROM_ROBUST, FROM_WEAK), beyond(first, second, BUT_ONE_WEAK, FROM_WEAK)],
+    )
 
+
+# Two halves differ more in variance than two single classes do, whose discrepancy is larger.
+HALVES, SINGLES = np.where(WEAK, 40, 90), ends(4, 5)
+SPREAD = beyond("fgsm", "pgd-20", FROM_WEAK, FROM_ROBUST), beyond("fgsm", "pgd-20", FROM_ROBUST, FROM_WEAK)
+TO_SINGLES, TO_HALVES = (
+    told(under(*FOUR, attacks=("fgsm",), table=first) | under(*FOUR, table=second))
+    for first, second in ((HALVES, SINGLES), (SINGLES, HALVES))
+)
 
 # Section 5: how smooth the confidences are, and what the temperature breaks.
 
@@ -142,12 +161,12 @@ def in_both(*sharp, cosines):
     return whole
 
 
-def heated(*lost, he="pgd-he"):
+def heated(*lost, he="pgd-he", usual=UP):
     """Return what each defence loses to Temperature-PGD beyond PGD at inverse temperatures of 2 and 50."""
     found = {}
     for name, some in zip((*FOUR[:3], he), lost, strict=True):
-        found[name, "pgd-20", ""] = UP
-        found |= {(name, "temperature-pgd-20", heat): UP - less for heat, less in zip(("2", "50"), some, strict=True)}
+        found[name, "pgd-20", ""] = usual
+        found |= {(name, "temperature-pgd-20", heat): usual - less for heat, less in zip(("2", "50"), some, strict=True)}
     return told(found, along=(*ALONG, "inverse"), times=3)
 
 
@@ -155,6 +174,11 @@ WEAK_AT_2, WEAK_AT_50 = (FROM_WEAK, 3), (3, FROM_WEAK)
 ROBUST_AT_2, ROBUST_AT_50 = (FROM_ROBUST, 3), (3, FROM_ROBUST)
 # At 50 the weak lose, but less than the robust do at 2.
 NOT_AT_BEST = (FROM_ROBUST, np.where(WEAK, 12, 0))
+WIDER, NARROWER = heated(*[WEAK_AT_2, WEAK_AT_50] * 2), [heated(*[ROBUST_AT_50] * 4), heated(*[WEAK_AT_2] * 3, NOT_AT_BEST)]
+HEATED_TO_SINGLES, HEATED_TO_HALVES = (
+    heated(*[(0, HALVES - SINGLES)] * 4, usual=HALVES),
+    heated(*[(SINGLES - HALVES + 10, 0)] * 4, usual=SINGLES),
+)
 
 # Section 6.1: networks without a class, and with another trade-off for class 5.
 
@@ -249,7 +273,10 @@ EXTREMES = {
     ),
     "dog-and-truck": (
         [attacked(table_of(100, BOTH_WAYS[:4]), table_of(90, [(5, 9), (9, 5)]), times=3)],
-        [attacked(table_of(100, [(5, 9), (9, 5)], 20), 100), attacked(table_of(100, [(5, 9)], 20), 100)],
+        [
+            attacked(table_of(100, [(5, 9), (9, 5)], 20), 100),
+            *(attacked(table_of(100, [one], 20), 100) for one in ((5, 9), (9, 5))),
+        ],
     ),
     "gaps-everywhere": ([everywhere(lambda n: UP)], [everywhere(lambda n: UP, mart_transfer=99)]),
     "same-worst-class": (
@@ -274,14 +301,20 @@ EXTREMES = {
     ),
     "stronger-on-vulnerable": breaks_the_weak("fgsm", "pgd-20"),
     "margin-on-vulnerable": breaks_the_weak("fgsm", "cw"),
-    "stronger-larger-cv": breaks_the_weak("fgsm", "pgd-20"),
-    "stronger-larger-mcd": breaks_the_weak("fgsm", "pgd-20"),
+    "stronger-larger-cv": ([SPREAD[0], TO_HALVES], [SPREAD[1], TO_SINGLES]),
+    "stronger-larger-mcd": ([SPREAD[0], TO_SINGLES], [SPREAD[1], TO_HALVES]),
     "queries-on-vulnerable": breaks_the_weak("transfer", "n-attack"),
     "closer-to-the-boundary": [
         [told(under(*FOUR, attacks=("clean",), table=90) | STEEPS, np.array([some, 6 - some]))] for some in (RISING, FALLING)
     ],
-    "cv-of-standard": DRIFTED,
-    "mcd-of-standard": DRIFTED,
+    "cv-of-standard": (
+        [*DRIFTED[0], beside_standard(SINGLES, HALVES, UP, UP)],
+        [*DRIFTED[1], beside_standard(HALVES, SINGLES, UP, UP)],
+    ),
+    "mcd-of-standard": (
+        [*DRIFTED[0], beside_standard(HALVES, SINGLES, UP, UP)],
+        [*DRIFTED[1], beside_standard(SINGLES, HALVES, UP, UP)],
+    ),
     "smooth-where-weak": ([sharp_in(RISING)], [sharp_in(FALLING)]),
     "smooth-where-weak-clean": [
         [told(under(*FOUR, attacks=("clean",)) | STEEPS, np.array([some, 6 - some]))] for some in (RISING, FALLING)
@@ -304,9 +337,12 @@ EXTREMES = {
         [heated((9, -5), (-5, 9), (9, 5), (5, 9)), heated((0, 9), (9, 0), (9, 0), (0, 9), he="trades-he")],
         [heated((30, 30), (30, 30), (-3, -6), (30, 30)), heated(*[(-4, -5)] * 4)],
     ),
-    "larger-cv": ([heated(*[WEAK_AT_2, WEAK_AT_50] * 2)], [heated(*[ROBUST_AT_50] * 4), heated(*[WEAK_AT_2] * 3, NOT_AT_BEST)]),
-    "larger-mcd": ([heated(*[WEAK_AT_2, WEAK_AT_50] * 2)], [heated(*[ROBUST_AT_50] * 4), heated(*[WEAK_AT_2] * 3, NOT_AT_BEST)]),
-    "hits-vulnerable": ([heated(*[WEAK_AT_2, WEAK_AT_50] * 2)], [heated(*[ROBUST_AT_2] * 4), heated(*[NOT_AT_BEST] * 4)]),
+    "larger-cv": ([WIDER, HEATED_TO_HALVES], [*NARROWER, HEATED_TO_SINGLES]),
+    "larger-mcd": ([WIDER, HEATED_TO_SINGLES], [*NARROWER, HEATED_TO_HALVES]),
+    "hits-vulnerable": (
+        [WIDER, heated(*[(0, BUT_ONE_ROBUST)] * 4)],
+        [heated(*[ROBUST_AT_2] * 4), heated(*[NOT_AT_BEST] * 4), heated(*[(BUT_ONE_WEAK, 0)] * 4)],
+    ),
     "he-loses-most": (
         [heated((2, 1), (20, 9), (20, 9), (3, 12)), heated((-2, -1), (20, 9), (20, 9), (3, 12), he="trades-he")],
         [heated((9, 12), (0, 0), (0, 0), (1, 2))],
@@ -399,12 +435,17 @@ EXTREMES = {
 def of_dataset(data, dataset):
     """Return outcomes whose classes are called as those of the dataset."""
     names = list(SUPERCLASSES.get(dataset, DIGITS))
-    left = (
-        {"without": [names[int(one)] if one in DIGITS else one for one in data["without"].values]}
-        if "without" in data.dims
-        else {}
-    )
-    return data.assign_coords(predicted=names, **left)
+    data = data.assign_coords(predicted=names)
+    if "without" not in data.dims:
+        return data
+    return data.assign_coords(without=[names[int(one)] if one in DIGITS else one for one in data["without"].values])
+
+
+def unequal(data):
+    """Return the same outcomes with the images of every other class twice."""
+    truth = data.truth.max([dim for dim in data.truth.dims if dim != "image"]).values
+    chosen = np.repeat(np.arange(len(truth)), 1 + truth % 2)
+    return data.isel(image=chosen).assign_coords(image=range(len(chosen)))
 
 
 def test_every_claim_must_hold_somewhere_and_fail_somewhere():
@@ -424,7 +465,7 @@ def test_every_claim_must_hold_somewhere_and_fail_somewhere():
 def test_a_claim_holds_where_it_must_and_fails_where_it_must(name, verdict, place):
     asked = next(one for one in claims.CLAIMS if one.name == name)
     dataset = asked.datasets[0] if asked.datasets else "digits"
-    data = of_dataset(EXTREMES[name][verdict == "fails"][place], dataset)
+    data = unequal(of_dataset(EXTREMES[name][verdict == "fails"][place], dataset))
     (found,) = claims.judge(asked.section, data, dataset=dataset, only=[name], draws=200)
     assert found.verdict == verdict, found
     assert found.low <= found.high, found
