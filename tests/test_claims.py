@@ -355,10 +355,11 @@ def test_kinds_of_runs_are_joined_side_by_side():
     assert (again.truth.sel(without="0").values == np.where(plain < 0, -1, (plain + 1) % 10)).all()
     with pytest.raises(claims.MeasurementError, match="claim 'changed-class-loses' needs 'vulnerable' in the outcomes"):
         claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], draws=50)
-    both = both.assign_coords(vulnerable=("predicted", both.predicted.values == "3"))
+    marks = {name: ("predicted", both.predicted.values == one) for name, one in (("vulnerable", "3"), ("partner", "5"))}
+    both = both.assign_coords(marks)
     (found,) = claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], draws=50)
     assert found.images == 120
-    with pytest.raises(claims.MeasurementError, match="no trade-off above 6"):
+    with pytest.raises(claims.MeasurementError, match="no trade-off above 6 of the partner"):
         claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["victim-loses"], draws=50)
     with pytest.raises(claims.MeasurementError, match="claim 'homing' needs the outcomes 'without'; there are: betas"):
         claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["homing"], draws=50)

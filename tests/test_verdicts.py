@@ -213,11 +213,14 @@ CAT, DOG = [(3, 5)], [(5, 3)]
 PAIR = CAT + DOG
 
 
-def swept(lower, higher):
-    """Return answers at the usual trade-off and what classes gain by a lower and by a higher one of class 5."""
+def swept(lower, higher, **others):
+    """Return answers at the usual trade-off and what classes gain by a lower and by a higher one of class 5, or of others."""
     usual = at(25, 3, rest=at(45, 5, rest=60))
-    gains = {"": 0, "5:0.5": lower, "5:2": 0, "5:18": higher, "5:9": 0}
+    gains = {"": 0, "5:0.5": lower, "5:2": 0, "5:18": higher, "5:9": 0} | others
     return told({("trades", "pgd-20", name): usual + gain for name, gain in gains.items()}, along=(*ALONG, "betas"))
+
+
+VICTIM_GAINS, VICTIM_LOSES = (swept(some, -some) for some in (at(20, 3, rest=-20), at(-20, 3, rest=20)))
 
 
 # Section 6.2: drawings before the colours of their classes, and photographs before white.
@@ -319,7 +322,10 @@ EXTREMES = {
     "smooth-where-weak-clean": [
         [told(under(*FOUR, attacks=("clean",)) | STEEPS, np.array([some, 6 - some]))] for some in (RISING, FALLING)
     ],
-    "animals-smoother": ([sharp_in(OF_KIND)], [sharp_in(6 - OF_KIND), sharp_in(OF_KIND, odd=6 - OF_KIND)]),
+    "animals-smoother": (
+        [sharp_in(OF_KIND), sharp_in(at(6, 6, rest=OF_KIND))],
+        [sharp_in(6 - OF_KIND), sharp_in(at(6, 8, rest=6 - OF_KIND)), sharp_in(OF_KIND, odd=6 - OF_KIND)],
+    ),
     "deer-and-cat-smoothest": (
         [sharp_in(DEERS), sharp_in(CATS), sharp_in(DEERS, odd=CATS)],
         [sharp_in(6 - DEERS), sharp_in(DEERS, odd=at(0.5, 4, 2, rest=DEERS + 1))],
@@ -374,14 +380,8 @@ EXTREMES = {
         [homed(of_pairs(BOTH_WAYS, 0.9, 0.3)), homed(of_pairs(BOTH_WAYS, 0.9, 0.3), again=0.9, table=table_of(80, BOTH_WAYS))],
         [homed(of_pairs(BOTH_WAYS, 0.3, 0.9), table=table_of(50, BOTH_WAYS, 30)), homed(of_pairs(ACROSS, 0.9, 0.1))],
     ),
-    "victim-gains": (
-        [swept(at(20, 3, rest=-20), at(-20, 3, rest=20))],
-        [swept(at(-20, 3, rest=20), at(20, 3, rest=-20))],
-    ),
-    "victim-loses": (
-        [swept(at(20, 3, rest=-20), at(-20, 3, rest=20))],
-        [swept(at(-20, 3, rest=20), at(20, 3, rest=-20))],
-    ),
+    "victim-gains": ([VICTIM_GAINS, swept(at(20, 3), 0, **{"6:0.1": at(-20, 3)})], [VICTIM_LOSES]),
+    "victim-loses": ([VICTIM_GAINS, swept(0, at(-20, 3), **{"6:30": at(20, 3)})], [VICTIM_LOSES]),
     "changed-class-loses": (
         [swept(at(-20, 5, rest=20), at(20, 5, rest=-20))],
         [swept(at(20, 5, rest=-20), at(-20, 5, rest=20))],

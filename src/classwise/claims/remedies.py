@@ -96,13 +96,19 @@ def pairs_home(found: xr.Dataset, pairs: Sequence[tuple[str, str]]) -> xr.DataAr
 _USUAL = 6.0
 
 
-def _swept(found: xr.Dataset, *, up: bool = False) -> tuple[xr.DataArray, xr.DataArray, int]:
-    """Return the counts at the usual trade-off and at the lowest (highest) one of a class, and which class that is."""
+def _swept(found: xr.Dataset, *, up: bool = False, of: str = "") -> tuple[xr.DataArray, xr.DataArray, int]:
+    """Return the counts at the usual trade-off and at the lowest (highest) one of a class, and which class that is.
+
+    of: the coordinate that marks this class ("partner"); of any where there is none.
+    """
     count = found["count"].isel(defence=0, attack=0)
     changed = {name: name.split(":") for name in (str(one) for one in count["betas"].values) if name}
+    marked = range(count.sizes["label"]) if not of else [int(found.coords[of].argmax("label"))]
     values = {name: float(value) for name, (_, value) in changed.items() if (float(value) > _USUAL) == up}
+    values = {name: value for name, value in values.items() if int(changed[name][0]) in marked}
     if not values:
-        raise MeasurementError(f"these outcomes have no trade-off {'above' if up else 'below'} {_USUAL:g}")
+        whose = f" of the {of}" if of else ""
+        raise MeasurementError(f"these outcomes have no trade-off {'above' if up else 'below'} {_USUAL:g}{whose}")
     last = (max if up else min)(values, key=lambda name: values[name])
     return count.sel(betas="", drop=True), count.sel(betas=last, drop=True), int(changed[last][0])
 
@@ -113,8 +119,8 @@ def _vulnerable(found: xr.Dataset) -> int:
 
 
 def victim_gains(found: xr.Dataset, *, up: bool = False) -> xr.DataArray:
-    """Return how much the most vulnerable class gains when the trade-off of another is lowered (`up`: raised)."""
-    usual, changed, _ = _swept(found, up=up)
+    """Return how much the most vulnerable class gains when the trade-off of its partner is lowered (`up`: raised)."""
+    usual, changed, _ = _swept(found, up=up, of="partner")
     return (metrics.accuracy(changed) - metrics.accuracy(usual)).isel(label=_vulnerable(found), drop=True)
 
 

@@ -47,6 +47,7 @@ _SWEPT: dict[str, Any] = {
     "attacks": ("temperature-pgd-20|pgd-20",),
     "dims": ("betas", "vulnerable"),
 }
+_OF_PARTNER: dict[str, Any] = _SWEPT | {"dims": ("betas", "vulnerable", "partner")}
 
 TRAINING = (
     _training(
@@ -97,7 +98,7 @@ TRAINING = (
         "A lower trade-off of the partner of the most vulnerable class makes that class more robust.",
         remedies.victim_gains,
         reported=33.6 - 26.2,
-        **_SWEPT,
+        **_OF_PARTNER,
     ),
     _training(
         "victim-loses",
@@ -106,7 +107,7 @@ TRAINING = (
         partial(remedies.victim_gains, up=True),
         low=-float("inf"),
         high=0,
-        **_SWEPT,
+        **_OF_PARTNER,
     ),
     _training(
         "changed-class-loses",
@@ -181,7 +182,7 @@ BACKGROUND = (
     _background(
         "follows-background",
         "6.2, Figure 5c",
-        "Trained and attacked at .5, more mistakes go to the class of the same ground than where other classes share it.",
+        "Trained and attacked at .5, more of the mistakes go to the class of the same ground than where other classes share it.",
         remedies.follows_background,
         attacks=("pgd-40|pgd-20",),
         **_PUBLISHED,
