@@ -111,7 +111,7 @@ RELATIONS = (
     _relation(
         "six-and-eight",
         "4.2, (ii)",
-        "Digits that look alike, such as 6 and 8, are taken for one another more often than other pairs.",
+        "Digits that look alike, such as 6 and 8, are taken for one another more often than other pairs on average.",
         partial(measures.pair, first="6", second="8"),
         reported_on="svhn",
         datasets=("svhn", "mnist", "digits"),
@@ -120,7 +120,7 @@ RELATIONS = (
     _relation(
         "cat-and-dog",
         "4.2, (ii)",
-        "Cat and dog are taken for one another more often than other pairs.",
+        "Cat and dog are taken for one another more often than other pairs on average.",
         partial(measures.pair, first="cat", second="dog"),
         datasets=PAIRED,
         because=NO_SUCH,

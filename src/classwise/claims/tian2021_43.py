@@ -73,7 +73,7 @@ ATTACKS = (
     _attack(
         "stronger-on-vulnerable",
         "4.3, (ii)",
-        "What PGD breaks beyond FGSM are images of vulnerable classes more than of robust ones.",
+        "What PGD breaks beyond FGSM is a larger share of vulnerable classes than of robust ones.",
         measures.lost_by_vulnerable,
         attacks=_WHITE,
         reported=partial(from_table_1, measures.lost_by_vulnerable, _WHITE),
@@ -81,7 +81,7 @@ ATTACKS = (
     _attack(
         "margin-on-vulnerable",
         "4.3, (ii)",
-        "What CW breaks beyond FGSM, too, are images of vulnerable classes more than of robust ones.",
+        "What CW breaks beyond FGSM, too, is a larger share of vulnerable classes than of robust ones.",
         measures.lost_by_vulnerable,
         attacks=_MARGIN,
         reported=partial(from_table_1, measures.lost_by_vulnerable, ("fgsm", "cw")),
@@ -106,7 +106,7 @@ ATTACKS = (
     _attack(
         "queries-on-vulnerable",
         "4.3, (iii)",
-        "What the query-based attack breaks beyond the transferred one are images of vulnerable more than of robust classes.",
+        "What a query-based attack breaks beyond a transferred one is a larger share of vulnerable classes than of robust ones.",
         measures.lost_by_vulnerable,
         attacks=_BLACK,
         reported=partial(from_table_1, measures.lost_by_vulnerable, _BLACK),

@@ -143,7 +143,7 @@ HEAT = (
     _heat(
         "hits-vulnerable",
         "5, results (ii)",
-        "What Temperature-PGD, best on the test images as in the paper, breaks beyond PGD are images of vulnerable classes more.",
+        "What Temperature-PGD (best on the test images, as in the paper) breaks beyond PGD is more of vulnerable classes.",
         heat.lost_to_heat_by_vulnerable,
         reported=partial(from_table_3, heat.lost_to_heat_by_vulnerable),
         **_ATTACKED,
@@ -188,7 +188,7 @@ HEAT = (
     _heat(
         "he-loses-the-vulnerable",
         "5, results (iii)",
-        "What it breaks there (best on the test images) are images of vulnerable classes more than of robust ones.",
+        "What it breaks there (best on the test images) is a larger share of vulnerable classes than of robust ones.",
         heat.lost_to_heat_by_vulnerable,
         reported=partial(from_table_3, heat.lost_to_heat_by_vulnerable, ("pgd-he",)),
         **(_ATTACKED | {"defences": (HE,)}),

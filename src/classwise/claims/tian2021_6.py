@@ -215,7 +215,7 @@ BACKGROUND = (
     _background(
         "natural-insensitive",
         "6.2, Table 4, lines 1, 2",
-        "Answers to images as they are hardly feel the white background: accuracy changes by less than 5 points.",
+        "Unattacked, the vulnerable class hardly feels a white background: its accuracy changes by less than 5 points.",
         remedies.treated,
         low=-5,
         high=5,
@@ -226,7 +226,7 @@ BACKGROUND = (
     _background(
         "mostly-attacked",
         "6.2, Table 4, lines 1, 2, 4, 5",
-        "A white background changes how many attacked images are answered right more than how many are as they are.",
+        "A white background changes the vulnerable class's accuracy under attack more than without one.",
         remedies.changed_more_attacked,
         reported=lambda: _change_in_table_4("temperature-pgd-20") - _change_in_table_4("clean"),
         attacks=("clean", _HOT),
