@@ -110,6 +110,19 @@ def test_counts_of_several_seeds_show_all_of_their_variance(seeds):
     assert float(again.std("draw")) == pytest.approx(20 * np.sqrt(1 / (seeds - 1)), rel=0.04)
 
 
+@pytest.mark.parametrize("name", ["mcd", "cv", "worst", "overall"])
+def test_the_value_lies_within_its_interval_where_sampling_is_most_of_it(name):
+    """Equal classes: what two seeds show of their spread is chance, and the interval takes it off."""
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        right = rng.binomial(36, 0.6, (2, 10))
+        table = right[..., None] * np.eye(10) + (36 - right)[..., None] * np.roll(np.eye(10), 1, 1)
+        coords = {"seed": range(2), "label": NAMES, "predicted": NAMES}
+        count = xr.DataArray(table.astype(int), dims=tuple(coords), coords=coords)
+        low, value, high = intervals.bootstrap(count, metrics.MEASURES[name], ["seed"], draws=200, seed=seed).values
+        assert low <= value <= high
+
+
 def test_resampling_over_an_unknown_dimension_is_named():
     with pytest.raises(UserError, match="cannot resample over 'sed'"):
         intervals.resample(results.mock()["count"], over=["sed"])

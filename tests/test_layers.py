@@ -15,7 +15,19 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 SHARED = ["errors", "options", "places", "superclasses"]
 TORCH_HALF = ["backgrounds", "images", "models", "balls", "attacks", "folding", "outcomes", "representation", "defences"]
 TORCH_HALF += ["training"]
-LABEL_HALF = ["spec", "audits", "results", "metrics", "sampling", "pooling", "answers", "pairing", "chance", "intervals"]
+LABEL_HALF = [
+    "spec",
+    "audits",
+    "results",
+    "checks",
+    "metrics",
+    "sampling",
+    "pooling",
+    "answers",
+    "pairing",
+    "chance",
+    "intervals",
+]
 LABEL_HALF += ["homing", "published", "claims", "benches", "scales", "variants", "sections", "study", "charts", "panels", "grids"]
 LABEL_HALF += ["tallies", "explore", "following", "figures", "ledger", "radii", "report"]
 ABOVE = ["run", "notebooks", "book", "__main__"]

@@ -1,6 +1,7 @@
 """The form of the notebooks, and parameters that are checked before anything runs."""
 
 import ast
+from pathlib import Path
 
 import nbformat
 import papermill
@@ -36,7 +37,7 @@ def test_notebooks_are_stored_without_outputs(notebook):
 
 
 def test_cells_are_short_and_hold_no_functions_and_no_torch(notebook):
-    assert 18 <= len(notebook.cells) <= 34
+    assert 18 <= len(notebook.cells) <= 36
     for cell in code(notebook):
         most = 16 if "parameters" in cell.metadata.get("tags", []) else 6
         assert len(cell.source.splitlines()) <= most, cell.source
@@ -147,3 +148,32 @@ def test_a_standalone_page_needs_no_network(written, tmp_path):
     assert page.index("inlineMath") < page.index("window.mine")
     assert 'src="http' not in page
     assert '<link rel="stylesheet" href="http' not in page
+
+
+def test_a_kernel_that_dies_before_it_answers_is_started_once_more(tmp_path, monkeypatch):
+    calls = []
+
+    def dies(source, target, **how):
+        calls.append(target)
+        if len(calls) == 1:
+            raise RuntimeError("Kernel died before replying to kernel_info")
+        Path(target).write_text("{}")
+
+    monkeypatch.setattr(papermill, "execute_notebook", dies)
+    notebooks.execute(tmp_path / "a.ipynb", tmp_path / "out.ipynb", {}, tmp_path / "failed.ipynb")
+    assert (len(calls), (tmp_path / "out.ipynb").exists()) == (2, True)
+
+
+def test_a_kernel_that_dies_twice_or_later_is_a_failed_notebook(tmp_path, monkeypatch):
+    calls, reasons = [], {"Kernel died before replying to kernel_info": 2, "Kernel died": 1}
+
+    def dies(source, target, **how):
+        calls.append(target)
+        raise RuntimeError(reason)
+
+    monkeypatch.setattr(papermill, "execute_notebook", dies)
+    for reason, times in reasons.items():
+        calls.clear()
+        with pytest.raises(notebooks.NotebookFailed, match=f"a.ipynb failed: RuntimeError: {reason}; see"):
+            notebooks.execute(tmp_path / "a.ipynb", tmp_path / "out.ipynb", {}, tmp_path / "failed.ipynb")
+        assert len(calls) == times

@@ -4,7 +4,7 @@ import os
 import numpy as np
 import pytest
 
-from classwise import results
+from classwise import checks, results
 from classwise.results import SCHEMAS, Damaged
 
 
@@ -97,15 +97,15 @@ GOOD |= {"outside": 0, "asked": 200, "farthest": 0.1, "darkest": 0.0, "brightest
 )
 def test_what_speaks_against_outcomes_is_said(told, says):
     data = results.mock("outcomes 1").assign_attrs(checks=json.dumps(GOOD | told))
-    ((sentence, figure),) = results.concerns(data).items()
+    ((sentence, figure),) = checks.concerns(data).items()
     assert says[0] in sentence
     assert says[1] in figure
 
 
 def test_nothing_is_said_where_nothing_speaks_against_outcomes():
     data = results.mock("outcomes 1")
-    assert results.concerns(data) == {}
-    assert results.concerns(data.assign_attrs(checks=json.dumps(GOOD | {"broken_by": {"apgd-ce": 3, "square": 1}}))) == {}
+    assert checks.concerns(data) == {}
+    assert checks.concerns(data.assign_attrs(checks=json.dumps(GOOD | {"broken_by": {"apgd-ce": 3, "square": 1}}))) == {}
 
 
 def test_queries_and_members_may_be_there_or_not(tmp_path):

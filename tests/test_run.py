@@ -41,12 +41,16 @@ def weights(spec):
     return safetensors.torch.load_file(store.place(spec) / store.WEIGHTS)
 
 
-def in_another_process(spec):
+def in_another_process(spec, wait_after=-1):
+    """Train a run in a process that prints each step, and after the epoch `wait_after` waits to be killed."""
     code = (
-        "import sys; from classwise.run import compute, machine; from classwise.spec import Spec\n"
-        "with machine.one_thread(): compute.train(Spec.from_json(sys.argv[1]), lambda *step: print(*step, flush=True))"
+        "import sys, time; from classwise.run import compute, machine; from classwise.spec import Spec\n"
+        "def told(phase, done, total):\n"
+        "    print(phase, done, total, flush=True)\n"
+        "    time.sleep(600 * (str(done) == sys.argv[2]))\n"
+        "with machine.one_thread(): compute.train(Spec.from_json(sys.argv[1]), told)"
     )
-    return subprocess.Popen([sys.executable, "-c", code, spec.json()], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, "-c", code, spec.json(), str(wait_after)], stdout=subprocess.PIPE, text=True)
 
 
 def test_a_run_leaves_its_files_in_the_vocabulary(data, small):
@@ -107,6 +111,24 @@ def test_recorded_results_are_found_without_weights(data, small):
         questions.model_of(small)
 
 
+@pytest.mark.parametrize("spoil", ["variable", "attribute", "dimension", "bytes"])
+def test_a_damaged_answer_is_set_aside_and_asked_for_anew(data, small, spoil):
+    trained(small)
+    assert pool.ensure([(small, [PGD])]) == 1
+    path = store.outcomes_file(store.place(small), PGD.of(small))
+    whole = results.load(path, store.OUTCOMES)
+    if spoil == "bytes":
+        path.write_bytes(path.read_bytes()[:-2000])
+    else:
+        less = {"variable": whole.drop_vars("logits"), "attribute": whole.drop_attrs().assign_attrs(schema=store.OUTCOMES)}
+        less["dimension"] = whole.assign(logits=whole.logits[:, 0].drop_vars("predicted"))
+        path.write_bytes(bytes(less[spoil].to_netcdf(engine="h5netcdf")))
+    assert pool.ensure([(small, [PGD])], mend=True) == 1
+    assert path.with_suffix(".damaged").exists()
+    assert results.load(path, store.OUTCOMES).drop_attrs().identical(whole.drop_attrs())
+    assert pool.ensure([(small, [PGD])], mend=True) == 0
+
+
 def test_a_question_put_to_a_recorded_run_trains_it_anew(data, small):
     trained(small)
     recorded = data / "recorded" / "digits" / "small-cnn" / small.name
@@ -118,7 +140,7 @@ def test_a_question_put_to_a_recorded_run_trains_it_anew(data, small):
 
 def test_a_killed_training_goes_on_to_the_same_bits(data, small, tmp_path, monkeypatch):
     spec = replace(small, epochs=8, defence="trades")
-    process = in_another_process(spec)
+    process = in_another_process(spec, wait_after=3)
     for line in process.stdout:
         if line.startswith("train 3 "):
             os.kill(process.pid, signal.SIGKILL)

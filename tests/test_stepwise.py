@@ -88,7 +88,7 @@ def test_courses_stand_side_by_side_by_network_and_temperature(trained):
 
 def test_courses_come_along_with_a_recorded_run(trained, data, tmp_path):
     item = Item(trained, (PGD.of(trained),), "a test", courses=(PGD.of(trained),))
-    recording.record([item], tmp_path / "out", Budget(60, time.monotonic()), say=lambda line: None)
+    recording.record([item], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
     asked = [(trained, (PGD,))]
     seen = run.courses(asked)
     shutil.rmtree(data / "runs")

@@ -107,7 +107,7 @@ def _fingerprint(name: str, scale: str) -> str:
     audit = [run.audit().id.encode()] if name == "audit" else []
     files = [notebooks.find(name), *_code(), *published.files(), *(benches.files() if name == "performance" else [])]
     files += [path for spec, evaluations in asked for path in store.files(spec, evaluations) if path.exists()]
-    return _digest([scale.encode(), *audit, *(str(path).encode() + path.read_bytes() for path in files)])
+    return _digest([scale.encode(), *audit, *(path.read_bytes() for path in files)])
 
 
 def _marked(mark: Path) -> str | None:

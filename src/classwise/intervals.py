@@ -156,8 +156,10 @@ def bootstrap(
     sure = _sure(measure, whole, level)
     ends = None if measure is overall and single else _basic(whole, measure, drawn, level, seed)
     low, high = (_wider(name, ends, sure) for name in ("low", "high"))
-    bounds = [low.clip(bottom, top), value, high.clip(bottom, top)]
-    return xr.concat(bounds, dim="bound").assign_coords(bound=["low", "value", "high"]).rename(value.name)
+    # What sampling adds, taken off, may leave the value itself outside.
+    bounds = [xr.ufuncs.minimum(low.clip(bottom, top), value), value, xr.ufuncs.maximum(high.clip(bottom, top), value)]
+    found: xr.DataArray = xr.concat(bounds, dim="bound").assign_coords(bound=["low", "value", "high"])
+    return found.rename(value.name)
 
 
 def _basic(whole: xr.DataArray, measure: Measure, drawn: xr.DataArray, level: float, seed: int) -> xr.DataArray:

@@ -116,16 +116,16 @@ def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path) 
     part.parent.mkdir(parents=True, exist_ok=True)
     # Nobody is at the controls: charts must be static even where a Jupyter server started us.
     os.environ.pop("JPY_SESSION_NAME", None)
+    quiet: dict[str, Any] = {"progress_bar": False, "extra_arguments": ["--IPKernelApp.log_level=50"]}
+    how = {"parameters": dict(given), "kernel_name": "python3", "cwd": str(checkout()), **quiet}
     try:
-        papermill.execute_notebook(
-            str(source),
-            str(part),
-            parameters=dict(given),
-            kernel_name="python3",
-            cwd=str(checkout()),
-            progress_bar=False,
-            extra_arguments=["--IPKernelApp.log_level=50"],
-        )
+        try:
+            papermill.execute_notebook(str(source), str(part), **how)
+        except RuntimeError as error:
+            # A port that was free when it was chosen may be taken when the kernel comes to listen at it.
+            if "Kernel died before" not in str(error):
+                raise
+            papermill.execute_notebook(str(source), str(part), **how)
     except Exception as error:  # a failed cell, a timeout and a dead kernel have no common kind
         failed.parent.mkdir(parents=True, exist_ok=True)
         if part.exists():

@@ -178,7 +178,7 @@ def soundness(
     asked twice. batch_dependent: the same, asked in another batch. probabilities: whether the answers look like probabilities.
     training: the layers that stay in train mode. farthest, darkest, brightest: what the attacked images reach; outside: how many
     lie outside the ball though the attack should keep within. spread: the standard deviation of the logits, to judge the
-    differences by. broken_by: how many images each member of an ensemble broke first. `results.doubts` says in words what of
+    differences by. broken_by: how many images each member of an ensemble broke first. `checks.doubts` says in words what of
     this speaks against the outcomes.
     """
     places = torch.linspace(0, len(images) - 1, min(_LOOKED_AT, len(images)), device=images.pixels.device).round().long()

@@ -27,9 +27,9 @@ def resample(
 
     The images of each class are drawn with replacement, as many as there are: for counts, a multinomial draw from each row.
     `over` names dimensions (such as "seed") whose members are first drawn with replacement and then summed: images clustered
-    in them are drawn cluster by cluster, one fewer than there are, as `weights` does and says why. alike: the members were
-    asked about the same images, of which counts do not tell who answered what; as if all had answered them alike, so many
-    images are drawn as one of them was asked, which is cautious.
+    in them are drawn cluster by cluster, one fewer than there are, each standing for so much more; `weights` says why. alike:
+    the members were asked about the same images, of which counts do not tell who answered what; as if all had answered them
+    alike, so many images are drawn as one of them was asked, which is cautious.
     `loose` draws as if one more image of each class had been answered right and one wrong (Laplace's rule of succession), so
     that a class which is always right, or never, varies too.
     """
@@ -42,13 +42,15 @@ def resample(
     values = ordered.values.reshape(*[count.sizes[dim] for dim in rest], -1, *ordered.shape[-2:])
     more = _one_more(ordered) if loose else np.zeros(ordered.shape[-2:])
     clusters = values.shape[-3]
-    chosen = rng.integers(clusters, size=(draws, max(clusters - 1, 1)))
+    fewer = max(clusters - 1, 1)
+    chosen = rng.integers(clusters, size=(draws, fewer))
     drawn = np.empty((draws, *values.shape[:-3], *values.shape[-2:]), dtype=np.int64)
     for draw, members in enumerate(chosen):
         some = values[..., members, :, :]
         drawn[draw] = _redrawn(some.mean(-3, keepdims=True) if alike else some, more, rng).sum(-3)
     coords = {dim: count[dim] for dim in (*rest, "label", "predicted") if dim in count.coords}
-    return xr.DataArray(drawn, dims=("draw", *rest, "label", "predicted"), coords=coords, name="count")
+    whole = drawn if clusters == fewer else drawn * (clusters / fewer)
+    return xr.DataArray(whole, dims=("draw", *rest, "label", "predicted"), coords=coords, name="count")
 
 
 def _redrawn(values: np.ndarray, more: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -129,7 +129,7 @@ def _theirs(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
     name, _, function = audit.model.partition(":")
     try:
         with importing(audit.home):
-            built = getattr(imported(name), function)()
+            built = getattr(imported(name, audit.home), function)()
     except (Exception, SystemExit) as error:  # whatever their code raises; it may not end this program
         raise UserError(f"--model {audit.model} cannot be built: {reason(error)}; mend it, or name another function") from error
     if not isinstance(built, nn.Module):

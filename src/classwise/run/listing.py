@@ -8,7 +8,7 @@ from pathlib import Path
 import xarray as xr
 from rich.table import Table
 
-from classwise import intervals, metrics, results, study
+from classwise import checks, intervals, metrics, results, study
 from classwise.errors import UserError
 from classwise.places import data_folder
 from classwise.run import store
@@ -37,11 +37,16 @@ def runs(warn: Callable[[str], None]) -> Table:
 
 def _there(warn: Callable[[str], None]) -> Iterator[tuple[Path, Spec, xr.Dataset]]:
     for folder in store.stored():
+        path = folder / "history.nc"
         try:
-            data = results.load(folder / "history.nc", store.HISTORY)
-            yield folder, Spec.from_json(data.attrs["spec"]), data
+            data = results.load(path, store.HISTORY)
         except UserError as error:
             warn(str(error))
+            continue
+        try:
+            yield folder, Spec.from_json(data.attrs["spec"]), data
+        except (ValueError, TypeError) as error:
+            warn(f"{path} carries no readable spec ({error}); delete it and ask again")
 
 
 def _used() -> dict[str, tuple[str, list[str]]]:
@@ -102,4 +107,4 @@ def answers(folder: Path) -> Iterator[tuple[Table, list[str]]]:
         for name in ("overall", "worst", "mcd", "cv"):
             low, value, high = intervals.bootstrap(count, metrics.MEASURES[name]).values
             table.add_row(name, "", f"{value:.1f}", f"{low:.1f} to {high:.1f}")
-        yield table, [f"to doubt: {sentence} ({figure})" for sentence, figure in results.concerns(data).items()]
+        yield table, [f"to doubt: {sentence} ({figure})" for sentence, figure in checks.concerns(data).items()]

@@ -110,11 +110,16 @@ class Ends:
     def __init__(self, plan: Plan, costs: Costs) -> None:
         self.plan, self.costs = plan, costs
         self.errors: dict[str, Exception] = {}
+        self.traces: dict[str, str] = {}
 
     def take(self, board: Board, piece: Piece, end: Took | Exception) -> None:
         """Take down how a piece ended, and what it took."""
         if isinstance(end, Exception):
-            self.errors[piece.name] = end
+            if end.__traceback__ and not isinstance(end, UserError | Diverged):
+                self.traces[piece.name] = "".join(traceback.format_exception(end))
+            # A traceback keeps alive what its functions held, on a GPU too.
+            end.__cause__ = end.__context__ = None
+            self.errors[piece.name] = end.with_traceback(None)
         else:
             named = {one.name: one for one in piece.evaluations}
             for part, (share, seconds) in end["parts"].items():
@@ -137,11 +142,9 @@ class Ends:
 
     def tracebacks(self, file: Path) -> Path | None:
         """Write where the errors came from that nobody foresaw, and return the file; None where there are none."""
-        unforeseen = {name: error for name, error in self.errors.items() if not isinstance(error, UserError | Diverged)}
-        known = {name: traceback.format_exception(error) for name, error in unforeseen.items() if error.__traceback__}
-        if not known:
+        if not self.traces:
             return None
-        results.write(file, "\n".join(f"{name}\n{''.join(lines)}" for name, lines in known.items()).encode())
+        results.write(file, "\n".join(f"{name}\n{text}" for name, text in self.traces.items()).encode())
         return file
 
 

@@ -110,8 +110,6 @@ def read(path: Path, schema: str, spec: Subject, evaluation: Evaluation | None =
 
 def _answering(attrs: Mapping[str, str], path: Path, schema: str, spec: Subject, evaluation: Evaluation | None) -> None:
     """Raise Damaged, or a UserError, where a stored result with these attributes is not what was asked for."""
-    if attrs.get("schema") != schema:
-        raise Damaged(f"{path} is of schema {attrs.get('schema')!r}, expected {schema!r}; delete it and ask again")
     stored: list[tuple[str, Subject | Evaluation]] = [("spec", spec)]
     if evaluation is not None:
         stored.append(("evaluation", evaluation))
@@ -163,7 +161,7 @@ def sound(folder: Path, spec: Spec, evaluation: Evaluation | None = None) -> boo
         return False
     schema = HISTORY if evaluation is None else OUTCOMES
     try:
-        _answering(results.attributes(path), path, schema, spec, evaluation)
+        _answering(results.attributes(path, schema), path, schema, spec, evaluation)
     except Damaged:
         if folder != place(spec):
             raise

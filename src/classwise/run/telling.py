@@ -7,7 +7,7 @@ from typing import Any
 
 import xarray as xr
 
-from classwise import results
+from classwise import checks
 from classwise.audits import Subject
 from classwise.run import store
 from classwise.scales import SCALES
@@ -47,7 +47,7 @@ def concerns(rows: Sequence[Row]) -> dict[str, list[str]]:
     for key, data in rows:
         if data.attrs["schema"] == store.OUTCOMES:
             name = f"{next(iter(key.values()))} under {key['attack']}"
-            for sentence in results.concerns(data) if data.attrs.get("checks") else ["not checked"]:
+            for sentence in checks.concerns(data) if data.attrs.get("checks") else ["not checked"]:
                 say(sentence, name)
             asked = Evaluation.from_json(data.attrs["evaluation"])
             problem = str((data.attrs["spec"], asked.eps, asked.norm, asked.split, asked.checkpoint, asked.transform))
@@ -65,13 +65,13 @@ def _ahead(answers: list[tuple[str, xr.Dataset]]) -> list[str]:
     for name, data in answers:
         asked = Evaluation.from_json(data.attrs["evaluation"])
         if asked.substitute is None and asked.attack != "clean":
-            (black if asked.attack.split("@")[0] in results.BLACK_BOX else white).append((name, data.flipped))
+            (black if asked.attack.split("@")[0] in checks.BLACK_BOX else white).append((name, data.flipped))
     if not white:
         return []
     # Only images that all white-box attacks were asked about.
     stood = ~xr.concat([flipped for _, flipped in white], "white", join="inner").any("white")
     pairs = [(name, xr.align(flipped, stood, join="inner")) for name, flipped in black]
-    return [name for name, (broken, left) in pairs if len(left) and float((broken & left).mean()) > results.MASKED]
+    return [name for name, (broken, left) in pairs if len(left) and float((broken & left).mean()) > checks.MASKED]
 
 
 def summary(specs: Sequence[Spec], evaluations: Sequence[Evaluation], data: xr.Dataset) -> str:

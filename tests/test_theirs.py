@@ -1,0 +1,36 @@
+"""Modules of a user's: found in their folder, and run from their source."""
+
+import sys
+
+import pytest
+
+from classwise.errors import UserError
+from classwise.run import theirs
+
+
+def test_a_module_is_that_of_its_own_folder_whatever_was_imported_under_its_name(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name / "mypack").mkdir(parents=True)
+        (tmp_path / name / "mypack" / "__init__.py").write_text("")
+        (tmp_path / name / "mypack" / "inner.py").write_text(f"WHERE = {name!r}\n")
+        (tmp_path / name / "mypack" / "net.py").write_text("from .inner import WHERE\n")
+    for name in ("a", "b", "a"):
+        home = str(tmp_path / name)
+        assert theirs.module_file("mypack.net:build", home) == tmp_path / name / "mypack" / "net.py"
+        with theirs.importing(home):
+            assert name == theirs.imported("mypack.net", home).WHERE
+
+
+def test_an_installed_module_is_taken_as_it_is_and_one_without_a_file_refused(tmp_path):
+    found = theirs.module_file("torchvision.models.resnet:resnet18", str(tmp_path))
+    assert found.name == "resnet.py"
+    assert theirs.imported("torchvision.models.resnet", str(tmp_path)).__file__ == str(found)
+    with pytest.raises(UserError, match="there is no module sys in"):
+        theirs.module_file("sys:exit", str(tmp_path))
+
+
+def test_a_module_that_breaks_off_is_not_left_half_made(tmp_path):
+    (tmp_path / "halfway.py").write_text("x = 1\n1 / 0\n")
+    with theirs.importing(str(tmp_path)), pytest.raises(ZeroDivisionError):
+        theirs.imported("halfway", str(tmp_path))
+    assert "halfway" not in sys.modules
