@@ -1,15 +1,16 @@
 """The command line, as its user meets it."""
 
 import shutil
+import socket
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 
-from classwise import results, study
+from classwise import results, run, study
 from classwise.__main__ import main
-from classwise.errors import unknown
+from classwise.errors import UserError, unknown
 from classwise.run import archive, compute, questions, store
 from classwise.spec import Evaluation
 
@@ -121,6 +122,7 @@ def test_list_and_show_say_what_is_there(trained, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert shown.count(" to ") == 14
     assert "worst" in shown
+    assert "pgd-10 at eps 0.2 steps=2" in shown
     assert command(monkeypatch, "show", trained.id[:4]) == 0
     assert trained.id in capsys.readouterr().out
     assert command(monkeypatch, "show", "0123456789") == 2
@@ -145,6 +147,24 @@ def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_
     assert "quick" not in nearer
     assert command(monkeypatch, "show", "") == 2
     assert f"several runs begin with '': {min(spec.id for spec in specs)}" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_folder_of_a_run_stands_for_its_weights(trained):
+    how = {"model": "small-cnn", "dataset": "digits", "eps": "0.2", "attack": "pgd-10"}
+    folder = store.place(trained)
+    assert run.audit(str(folder), **how) == run.audit(str(folder / store.WEIGHTS), **how)
+    with pytest.raises(UserError, match="there is no file"):
+        run.audit(str(folder.parent), **how)
+
+
+def test_a_port_that_is_taken_is_named_with_another(tmp_path, monkeypatch, capsys):
+    (tmp_path / "html").mkdir()
+    (tmp_path / "html" / "index.html").write_text("")
+    monkeypatch.setattr("classwise.places.build_folder", lambda: tmp_path)
+    with socket.create_server(("localhost", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert command(monkeypatch, "serve", "--port", str(port)) == 2
+    assert f"port {port} cannot be served on" in capsys.readouterr().err
 
 
 def test_list_names_a_damaged_run_and_goes_on(trained, monkeypatch, capsys):

@@ -115,3 +115,13 @@ def test_queries_and_members_may_be_there_or_not(tmp_path):
     assert results.load(tmp_path / "more.nc", "outcomes 1").member.dtype == np.int8
     with pytest.raises(results.Damaged, match="queries is"):
         results.check(data.assign(queries=data.truth.astype("f8")), "outcomes 1")
+
+
+def test_a_written_file_may_be_read_by_whom_the_user_lets(tmp_path):
+    mask = os.umask(0o022)
+    try:
+        results.write(tmp_path / "a", b"x")
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -282,7 +282,10 @@ def test_files_are_read_and_nothing_in_them_is_executed(tmp_path, capsys):
     (tmp_path / "trap.pt").write_bytes(pickle.dumps({"state_dict": Trap()}))
     torch.save({"a": Trap()}, tmp_path / "zip.pt")
     for name in ("trap.pt", "zip.pt"):
-        with pytest.raises(UserError, match=f"{name} is not read: it holds more than tensors and could execute code; save"):
+        with pytest.raises(
+            UserError,
+            match=f"{name} is not read: it holds more than tensors and could execute code, or is no file of weights at all; save",
+        ):
             models.read(tmp_path / name)
     assert capsys.readouterr().out == ""
     with pytest.raises(UserError, match=r"there is no file of weights '.*none.pt'; name a"):

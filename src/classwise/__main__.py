@@ -195,10 +195,14 @@ def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> N
     folder = build_folder() / "html"
     if not (folder / "index.html").exists():
         raise UserError(f"there is no book in {folder} yet; `make book` builds it")
+    try:
+        server = ThreadingHTTPServer(("localhost", port), partial(SimpleHTTPRequestHandler, directory=str(folder)))
+    except OSError as error:
+        raise UserError(f"port {port} cannot be served on ({error.strerror}); take another: make serve PORT={port + 1}") from None
     address = f"http://localhost:{port}"
     console.print(f"the book is at {address}; Ctrl-C ends this")
     webbrowser.open(address)
-    with ThreadingHTTPServer(("localhost", port), partial(SimpleHTTPRequestHandler, directory=str(folder))) as server:
+    with server:
         server.serve_forever()
 
 

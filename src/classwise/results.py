@@ -60,7 +60,7 @@ also carry checks (JSON): what makes them believable or not, as `outcomes.soundn
 """
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -145,15 +145,15 @@ def _variables(data: xr.Dataset, schema: str) -> dict[str, tuple[tuple[str, ...]
 def write(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: to a temporary name in the same folder, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+    part = path.with_name(f".{secrets.token_hex(8)}.part")  # not of `tempfile`, whose files only their owner may read
     try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
     except BaseException:
-        Path(part).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 

@@ -44,7 +44,8 @@ def read(path: Path | str) -> dict[str, Tensor]:
             found = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         advice = "save the state dict: safetensors.torch.save_file(model.state_dict(), path)"
-        raise UserError(f"{path} is not read: it holds more than tensors and could execute code; {advice}") from error
+        reason = "it holds more than tensors and could execute code, or is no file of weights at all"
+        raise UserError(f"{path} is not read: {reason}; {advice}") from error
     except Exception as error:  # zip, tar, safetensors: each raises its own
         what = f"{path} cannot be read as weights ({type(error).__name__})"
         raise UserError(f"{what}: it is damaged or of another kind; write safetensors or a state dict of torch") from error

@@ -28,7 +28,8 @@ def foretell(sections: Sequence[tuple[str, Sequence[Asked]]], out: Console, *, w
         table.add_row(name, *_row(own, here, elsewhere))
     table.add_row("all, each run once", *_row(asked, here, elsewhere), style="bold")
     out.print(table)
-    out.print("to compute: what is missing of these runs, and of others that they build on", highlight=False)
+    told = "to compute: runs of which something is missing, the training or a question, and others that they build on"
+    out.print(told, highlight=False)
     jobs = planning.missing(asked)
     if not jobs:
         out.print("everything is there")
@@ -57,7 +58,7 @@ def _basis(costs: Costs) -> str:
     """Return in one sentence where the times on a device come from."""
     parts = []
     if costs.measured:
-        parts.append(f"measured there on the same network for {len(costs.measured)} runs")
+        parts.append(f"measured there on the same network for {len(costs.measured)} runs, or parts of them")
     if costs.reckoned:
         rated = costs.rated
         stated = f"{rated.float32 / 1e12:g} TFLOP/s in float32, {rated.bfloat16 / 1e12:g} in bfloat16"

@@ -13,7 +13,7 @@ from classwise.errors import UserError
 from classwise.places import data_folder
 from classwise.run import store
 from classwise.scales import SCALES
-from classwise.spec import Spec
+from classwise.spec import Evaluation, Spec
 
 _COLUMNS = ("id", "run", "seed", "set apart by", "scale", "asked by", "evaluations", "kB", "where", "device", "commit", "created")
 
@@ -21,7 +21,7 @@ _COLUMNS = ("id", "run", "seed", "set apart by", "scale", "asked by", "evaluatio
 def runs(warn: Callable[[str], None]) -> Table:
     """Return a row for each run: what it is, who asked for it, where it comes from; `warn` is told of each damaged one."""
     table = Table(*_COLUMNS, box=None)
-    there = list(_there(warn))
+    there = sorted(_there(warn), key=lambda one: (*one[0].parts[-3:-1], one[1].defence, one[1].seed))
     apart, used = _apart([spec for _, spec, _ in there]), _used()
     for folder, spec, data in there:
         kind, *_, run = folder.relative_to(data_folder()).parts
@@ -74,6 +74,14 @@ def _apart(specs: Sequence[Spec]) -> dict[Spec, str]:
     return found
 
 
+def _question(asked: Evaluation) -> str:
+    """Return what an evaluation asks, in words: the attack with its options, and whatever else is not as usual."""
+    usual = vars(Evaluation(attack=asked.attack, eps=asked.eps, norm=asked.norm))
+    fields = {name: value for name, value in vars(asked).items() if name != "options" and value != usual[name]}
+    said = [*(f"{name}={value}" for name, value in {**asked.options, **fields}.items())]
+    return " ".join([asked.attack, *([f"at eps {asked.eps}"] if asked.attack != "clean" else []), *said])
+
+
 def _short(value: object) -> str:
     if isinstance(value, tuple):
         return "+".join(map(str, value))
@@ -99,7 +107,8 @@ def answers(folder: Path) -> Iterator[tuple[Table, list[str]]]:
         data = results.load(path, store.OUTCOMES)
         count = metrics.counts(data)
         rates, bounds = metrics.accuracy(count), intervals.wilson(count)
-        table = Table("class", "images", "accuracy, %", "95 % interval", title=path.stem, title_justify="left", box=None)
+        title = _question(Evaluation.from_json(data.attrs["evaluation"]))
+        table = Table("class", "images", "accuracy, %", "95 % interval", title=title, title_justify="left", box=None)
         for label in count.label.values:
             low, high = (float(bounds.sel(label=label, bound=bound)) for bound in ("low", "high"))
             total = int(metrics.images(count).sel(label=label))
@@ -107,4 +116,4 @@ def answers(folder: Path) -> Iterator[tuple[Table, list[str]]]:
         for name in ("overall", "worst", "mcd", "cv"):
             low, value, high = intervals.bootstrap(count, metrics.MEASURES[name]).values
             table.add_row(name, "", f"{value:.1f}", f"{low:.1f} to {high:.1f}")
-        yield table, [f"to doubt: {sentence} ({figure})" for sentence, figure in checks.concerns(data).items()]
+        yield table, [f"to doubt of {title}: {sentence} ({figure})" for sentence, figure in checks.concerns(data).items()]

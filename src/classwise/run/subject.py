@@ -46,6 +46,8 @@ def audit(
     slip is a UserError; nothing is computed yet.
     """
     path = _example() if weights is None else Path(weights).expanduser().resolve()
+    if path.is_dir() and (path / store.WEIGHTS).is_file():
+        path = path / store.WEIGHTS  # of a run
     if not path.is_file():
         raise UserError(f"there is no file {path}; give the weights of a network, as .safetensors or a state dict in .pt")
     asked = Audit(

@@ -79,9 +79,11 @@ def summary(specs: Sequence[Spec], evaluations: Sequence[Evaluation], data: xr.D
     first, asked = specs[0], [one.of(specs[0]) for one in evaluations]
     last = asked[-1]
     images = int((data.truth >= 0).any([dim for dim in data.truth.dims if dim != "image"]).sum())
-    runs = f"{len(specs)} run{'s' * (len(specs) > 1)} on {first.dataset}, {first.epochs} epochs, eps {first.eps}"
+    of = " and ".join(dict.fromkeys(spec.dataset for spec in specs))
+    runs = f"{len(specs)} run{'s' * (len(specs) > 1)} on {of}, {first.epochs} epochs, eps {first.eps}"
     probed = f"measured after every {first.measure} epochs by {first.probe}"
-    ended = f"at the end by {', '.join(one.attack for one in asked)} at eps {last.eps} on {images} images ({last.split})"
+    by = ", ".join(dict.fromkeys(one.attack for one in asked))
+    ended = f"at the end by {by} at eps {last.eps} on {images} images ({last.split})"
     found = sources(data)
     scales = list(dict.fromkeys(scale_of(spec) for spec in specs))
     said = [f"scale {name}" + (f" ({SCALES[name].says})" if SCALES[name].says else "") for name in scales if name]
