@@ -56,7 +56,7 @@ course: what a model answers for a few images after each step of an attack.
         logits   (image, step, predicted) float32
 
 Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created; outcomes
-also carry checks (JSON): what makes them believable or not, as `outcomes.soundness` tells it; `concerns` reads it.
+also carry checks (JSON): what makes them believable or not, as `outcomes.soundness` tells it; `checks.concerns` reads it.
 """
 
 import os
