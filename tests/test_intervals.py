@@ -99,6 +99,16 @@ def test_resampling_keeps_the_number_of_images_and_repeats():
     )
 
 
+def test_what_is_drawn_does_not_hang_on_what_stands_beside_it():
+    both = results.mock()["count"].isel(epoch=-1).sel(split="test")
+    alone = both.sel(attack="pgd-10")
+    beside = intervals.resample(both, draws=30).sel(attack="pgd-10", drop=True)
+    xr.testing.assert_identical(beside, intervals.resample(alone.drop_vars("attack"), draws=30))
+    other = intervals.resample(both.assign_coords(attack=["pgd-10", "clean"]), draws=30)
+    assert not (other.sel(attack="pgd-10") == intervals.resample(alone, draws=30)).all()
+    assert not intervals.resample(alone, draws=30, seed=1).equals(intervals.resample(alone, draws=30))
+
+
 @pytest.mark.parametrize("seeds", [2, 4])
 def test_counts_of_several_seeds_show_all_of_their_variance(seeds):
     """Seeds that lie 20 points to either side of their mean, with so many images that these hardly matter."""
@@ -108,6 +118,9 @@ def test_counts_of_several_seeds_show_all_of_their_variance(seeds):
     count = xr.DataArray(table.astype(int), dims=tuple(coords), coords=coords)
     again = metrics.overall(intervals.resample(count, ["seed"], draws=3000))
     assert float(again.std("draw")) == pytest.approx(20 * np.sqrt(1 / (seeds - 1)), rel=0.04)
+    for alike, images in ((False, 10000 * seeds), (True, 10000)):
+        total = intervals.resample(count, ["seed"], draws=20, alike=alike).sum("predicted")
+        assert total.values == pytest.approx(np.full(total.shape, images))
 
 
 @pytest.mark.parametrize("name", ["mcd", "cv", "worst", "overall"])

@@ -3,6 +3,8 @@
 A draw gives each image of each seed a weight, the same for all runs and attacks that are compared: so they are paired.
 """
 
+import math
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -29,11 +31,11 @@ def resample(
     `over` names dimensions (such as "seed") whose members are first drawn with replacement and then summed: images clustered
     in them are drawn cluster by cluster, one fewer than there are, each standing for so much more; `weights` says why. alike:
     the members were asked about the same images, of which counts do not tell who answered what; as if all had answered them
-    alike, so many images are drawn as one of them was asked, which is cautious.
+    alike, so many images are drawn as one of them was asked, which is cautious. What is drawn follows from the counts of a
+    setting and the seed: it does not hang on what stands beside it.
     `loose` draws as if one more image of each class had been answered right and one wrong (Laplace's rule of succession), so
     that a class which is always right, or never, varies too.
     """
-    rng = np.random.default_rng(seed)
     for dim in over:
         if dim not in count.dims:
             raise UserError(f"cannot resample over {dim!r}: the counts have the dimensions {', '.join(map(str, count.dims))}")
@@ -41,15 +43,20 @@ def resample(
     ordered = count.transpose(*rest, *over, "label", "predicted")
     values = ordered.values.reshape(*[count.sizes[dim] for dim in rest], -1, *ordered.shape[-2:])
     more = _one_more(ordered) if loose else np.zeros(ordered.shape[-2:])
-    clusters = values.shape[-3]
+    clusters, classes = values.shape[-3], values.shape[-2:]
     fewer = max(clusters - 1, 1)
-    chosen = rng.integers(clusters, size=(draws, fewer))
-    drawn = np.empty((draws, *values.shape[:-3], *values.shape[-2:]), dtype=np.int64)
-    for draw, members in enumerate(chosen):
-        some = values[..., members, :, :]
-        drawn[draw] = _redrawn(some.mean(-3, keepdims=True) if alike else some, more, rng).sum(-3)
+    drawn = np.empty((draws, *values.shape[:-3], *classes), dtype=np.int64)
+    size = max(1, _AT_ONCE // (10 * fewer * math.prod(classes)))
+    for place in np.ndindex(values.shape[:-3]):
+        own = values[place]
+        rng = np.random.default_rng([seed, zlib.crc32(own.astype(float).tobytes())])
+        chosen = rng.integers(clusters, size=(draws, fewer))
+        for first in range(0, draws, size):
+            some = own[chosen[first : first + size]]
+            some = some.mean(1, keepdims=True) if alike else some
+            drawn[(slice(first, first + size), *place)] = _redrawn(some, more, rng).sum(1)
     coords = {dim: count[dim] for dim in (*rest, "label", "predicted") if dim in count.coords}
-    whole = drawn if clusters == fewer else drawn * (clusters / fewer)
+    whole = drawn if alike or clusters == fewer else drawn * (clusters / fewer)
     return xr.DataArray(whole, dims=("draw", *rest, "label", "predicted"), coords=coords, name="count")
 
 
