@@ -132,3 +132,21 @@ def test_the_first_ranks_of_an_image_are_two_lines_under_each_attack():
     pixels = xr.DataArray(np.zeros((1, 1, 4, 4)), dims=("image", "channel", "row", "column"), coords={"image": [4]})
     svg = drawn(figures.strips({"as it is": pixels}, {"as it is": said}))
     assert all(f">{line}<" in svg for line in said[0].splitlines())
+
+
+def test_the_least_sure_images_stand_as_they_are_above_themselves_painted():
+    shape, images = ("image", "channel", "row", "column"), {"image": [2, 4, 7]}
+    plain, white = (xr.DataArray(np.full((3, 1, 4, 4), shade), dims=shape, coords=images) for shade in (0.2, 1.0))
+    logits = (("attack", "image", "predicted"), np.log(np.tile([0.7, 0.2, 0.1], (1, 3, 1))))
+    data = {"logits": logits, "truth": (("attack", "image"), np.zeros((1, 3), dtype=int))}
+    before = xr.Dataset(data, {"attack": ["clean"], **images, "predicted": ["x", "y", "z"]})
+    after = before.assign_coords(predicted=["y", "x", "z"])
+    sure = xr.DataArray([0.1, 0.9, 0.5], dims="image", coords=images)
+    table = figures.repainted(sure, (plain, before), (white, after), count=2).data
+    assert list(zip(table["row"], table["image"], table["said"], strict=True)) == [
+        ("as it is", 7, "clean: x 70 %\nthen y 20 %"),
+        ("as it is", 2, "clean: x 70 %\nthen y 20 %"),
+        ("painted white", 7, "clean: y 70 %\nthen x 20 %"),
+        ("painted white", 2, "clean: y 70 %\nthen x 20 %"),
+    ]
+    assert table["url"].nunique() == 2

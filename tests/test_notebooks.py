@@ -37,7 +37,7 @@ def test_notebooks_are_stored_without_outputs(notebook):
 
 
 def test_cells_are_short_and_hold_no_functions_and_no_torch(notebook):
-    assert 18 <= len(notebook.cells) <= 38
+    assert 18 <= len(notebook.cells) <= 34
     for cell in code(notebook):
         most = 16 if "parameters" in cell.metadata.get("tags", []) else 6
         assert len(cell.source.splitlines()) <= most, cell.source

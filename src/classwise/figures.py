@@ -262,6 +262,19 @@ def first_ranks(outcomes: xr.Dataset, images: Sequence[int]) -> list[str]:
     return ["\n".join(f"{start} {name} {share:.0f} %" for start, name, share in lines) for lines in each]
 
 
+def repainted(
+    sure: xr.DataArray, before: tuple[xr.DataArray, xr.Dataset], after: tuple[xr.DataArray, xr.Dataset], count: int = 5
+) -> Any:
+    """Return the images that a network is least sure of, as they are and painted, with what it takes them for below.
+
+    sure: of each image. before, after: pixels and outcomes of the images as they are, and painted. Tian 2021, Figure 6.
+    """
+    least = sure.sortby(-sure).image.values[-count:]
+    ways = {"as it is": before, "painted white": after}
+    rows = {title: pixels.sel(image=least) for title, (pixels, _) in ways.items()}
+    return strips(rows, {title: first_ranks(told, least) for title, (_, told) in ways.items()}, side=132)
+
+
 def one_each(scenes: Mapping[str, xr.Dataset]) -> Any:
     """Return the first image of each class of several datasets, a row for each: `scenes` by title, as `run.scenes` has them."""
     rows, said = {}, {}

@@ -1,17 +1,24 @@
 """The images of an evaluation themselves, with what is object in them and what is background."""
 
+from collections.abc import Sequence
+
 import xarray as xr
 
 from classwise.errors import unknown
 from classwise.spec import Evaluation, Spec
 
 
-def scenes(spec: Spec, evaluation: Evaluation, label: str | None = None, *, behind: bool = False) -> xr.Dataset:
-    """Return the images of an evaluation before they are attacked, all or those of a class; no network is needed.
+def scenes(spec: Spec | Sequence[Spec], evaluation: Evaluation, label: str | None = None, *, behind: bool = False) -> xr.Dataset:
+    """Return the images of an evaluation before they are attacked, all or those of a class; of several runs, each image once.
+
+    No network is needed.
 
     pixels (image, channel, row, column) from 0 to 1; truth (image) as in outcomes. `behind` tells objects from what lies behind
     them: object (image, row, column) and whiteness (image), how light the background is, 0 to 1 (`backgrounds.objects`).
     """
+    if not isinstance(spec, Spec):
+        each = [scenes(one, evaluation, label, behind=behind) for one in spec]
+        return xr.concat(each, "image").drop_duplicates("image")
     from classwise import backgrounds  # torch
     from classwise.run import questions
 
