@@ -4,7 +4,7 @@ import hypothesis
 import pytest
 import torch
 
-from classwise.spec import Spec
+from classwise.core.spec import Spec
 
 torch.set_num_threads(1)
 # How long an example takes says how busy the machine is; which are tried must not be a matter of luck.

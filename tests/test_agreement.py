@@ -15,7 +15,7 @@ from benchmarks.agreement import Network, Settings, broken, ours, pairs, theirs
 from classwise import images, models
 from classwise.attacks import PGD
 from classwise.defences import DEFENCES
-from classwise.training import Plan, begin, train
+from classwise.defences.training import TrainConfig, begin, train
 
 EPS, COUNT = 0.15, 200
 # Images that two implementations may differ by: what rounding and other random starts come to.
@@ -31,7 +31,7 @@ def network():
     """A network that withstands some attacks, and two hundred images it never saw."""
     data = images.load("digits", "train")
     model = models.build("small-cnn", data, width=8)
-    plan = Plan(DEFENCES["pgd-at"], PGD(steps=3), "linf", "eval", "one-cycle", 0.1, 6, 64)
+    plan = TrainConfig(DEFENCES["pgd-at"], PGD(steps=3), "linf", "eval", "one-cycle", 0.1, 6, 64)
     for _ in train(begin(model, plan, 10, EPS, "sgd", 0, momentum=0.9, weight_decay=5e-4), data, plan):
         pass
     return Network("digits", EPS, [(model.eval(), *images.load("digits", "test").batch(slice(COUNT)))])

@@ -5,7 +5,9 @@ import pytest
 import xarray as xr
 from scipy.special import softmax
 
-from classwise import answers, results
+from classwise.core import results
+from classwise.papers.tian2021 import homing, temperature
+from classwise.stats import confidence
 
 
 @pytest.fixture
@@ -15,26 +17,26 @@ def some():
 
 def test_confidence_is_the_softmax_and_its_variance_the_definition(some):
     sure = softmax(some.logits.values, axis=1)
-    assert answers.confidence(some).values == pytest.approx(sure, abs=1e-6)
+    assert confidence.confidence(some).values == pytest.approx(sure, abs=1e-6)
     by_hand = [((one - 0.1) ** 2).mean() for one in sure]
-    assert answers.confidence_variance(some).values == pytest.approx(by_hand, rel=1e-4)
+    assert confidence.confidence_variance(some).values == pytest.approx(by_hand, rel=1e-4)
     truth = some.truth.values
     of_class = [np.mean(np.array(by_hand)[truth == label]) for label in range(10)]
-    assert answers.cvc(some).sel(label=list("0123456789")).values == pytest.approx(of_class, rel=1e-4)
+    assert temperature.cvc(some).sel(label=list("0123456789")).values == pytest.approx(of_class, rel=1e-4)
 
 
 def test_an_even_answer_has_no_variance_and_a_sure_one_the_most(some):
     even = some.assign(logits=some.logits * 0)
     sharp = some.assign(logits=some.logits * 1e4)
-    assert float(answers.confidence_variance(even).max()) == pytest.approx(0, abs=1e-9)
-    assert float(answers.confidence_variance(sharp).max()) == pytest.approx(0.09, rel=1e-3)
+    assert float(confidence.confidence_variance(even).max()) == pytest.approx(0, abs=1e-9)
+    assert float(confidence.confidence_variance(sharp).max()) == pytest.approx(0.09, rel=1e-3)
 
 
 def test_the_confidence_in_the_truth_is_that_of_its_class(some):
     sure = softmax(some.logits.values, axis=1)
-    assert answers.true_confidence(some).values == pytest.approx(100 * sure[np.arange(60), some.truth.values], rel=1e-4)
+    assert confidence.true_confidence(some).values == pytest.approx(100 * sure[np.arange(60), some.truth.values], rel=1e-4)
     gone = some.assign(truth=some.truth.where(some.image > 2, -1))
-    assert np.isnan(answers.true_confidence(gone).values[:3]).all()
+    assert np.isnan(confidence.true_confidence(gone).values[:3]).all()
 
 
 def test_an_image_comes_home_only_from_the_class_it_was_taken_for():
@@ -52,13 +54,13 @@ def test_an_image_comes_home_only_from_the_class_it_was_taken_for():
         for flags in flipped.values()
     ]
     data = xr.concat(parts, "without").assign_coords(without=list(flipped))
-    assert answers.homes(data).values.tolist() == [True, False, False, False]
+    assert homing.homing_mask(data).values.tolist() == [True, False, False, False]
 
 
 def test_the_ranks_of_an_image_are_its_surest_classes_over_the_seeds_that_were_asked(some):
     both = xr.concat([some, some.assign(logits=some.logits[:, ::-1])], "seed")
     both["truth"] = both.truth.where((both.seed == 0) | (both.image > 2), -1).where(both.image != 1, -1)
-    found = answers.ranks(both, 3)
+    found = confidence.top_k(both, 3)
     sure = 100 * np.stack([softmax(one.logits.values, 1) for one in (both.isel(seed=0), both.isel(seed=1))])
     sure[1, :3] = np.nan
     mean = np.nanmean(sure, 0)

@@ -9,11 +9,12 @@ from torch import nn
 
 from classwise import attacks, images, models
 from classwise.attacks import ATTACKS, FGSM, PGD, TargetedPGD, TemperaturePGD
-from classwise.attacks.ascent import LOSSES, STARTS, margin, slope
-from classwise.balls import L2, Linf
+from classwise.attacks.balls import L2, Linf
+from classwise.attacks.losses import LOSSES, margin_loss
+from classwise.attacks.pgd import STARTS, input_gradient
+from classwise.core.errors import UserError
 from classwise.defences import DEFENCES
-from classwise.errors import UserError
-from classwise.training import Plan, begin, train
+from classwise.defences.training import TrainConfig, begin, train
 
 BALLS = [Linf(0.15), Linf(torch.linspace(0, 0.3, 60)), L2(0.8)]
 
@@ -34,7 +35,7 @@ def victim():
     """A network that gets most digits right and withstands some attacks, and sixty images it never saw."""
     data = images.load("digits", "train")
     model = models.build("small-cnn", data, width=4)
-    plan = Plan(DEFENCES["pgd-at"], PGD(steps=2), "linf", "eval", "one-cycle", 0.1, 6, 64)
+    plan = TrainConfig(DEFENCES["pgd-at"], PGD(steps=2), "linf", "eval", "one-cycle", 0.1, 6, 64)
     for _ in train(begin(model, plan, 10, 0.15, "sgd", 0, momentum=0.9, weight_decay=5e-4), data, plan):
         pass
     return model.eval(), *images.load("digits", "test").batch(slice(0, 60))
@@ -100,7 +101,7 @@ def test_pgd_breaks_images_from_every_start_with_every_loss(victim, start, loss)
 
 def test_fgsm_is_one_full_step(victim):
     model, x, y = victim
-    gradient = slope(model, x, y, LOSSES["ce"])[1]
+    gradient = input_gradient(model, x, y, LOSSES["ce"])[1]
     expected = (x + 0.15 * gradient.sign()).clamp(0, 1)
     assert torch.allclose(FGSM()(model, x, y, Linf(0.15), seeded()), expected, atol=1e-6)
     one = PGD(steps=1, step=0.15, start="none")
@@ -159,7 +160,7 @@ def test_a_soft_target_of_certainty_is_a_label(victim):
 
 def test_the_margin_is_the_lead_of_the_best_other_class():
     logits = torch.tensor([[1.0, 5.0, 3.0], [1.0, 5.0, 3.0]])
-    assert margin(logits, torch.tensor([1, 0])).tolist() == [-2.0, 4.0]
+    assert margin_loss(logits, torch.tensor([1, 0])).tolist() == [-2.0, 4.0]
 
 
 def test_a_linear_classifier_is_broken_exactly_within_its_distance():
@@ -185,21 +186,21 @@ def test_temperature_one_is_pgd_and_a_small_one_is_the_margin(victim):
     with torch.no_grad():
         logits = model(x)
     for inverse, loss in ((1.0, "ce"), (1e4, "margin")):
-        warm = slope(model, x, y, TemperaturePGD(inverse=inverse).climbed)[1]
-        plain = slope(model, x, y, LOSSES[loss])[1]
+        warm = input_gradient(model, x, y, TemperaturePGD(inverse=inverse).climbed)[1]
+        plain = input_gradient(model, x, y, LOSSES[loss])[1]
         assert torch.equal(warm.sign()[plain.abs() > 1e-6], plain.sign()[plain.abs() > 1e-6])
-    assert torch.allclose(TemperaturePGD(inverse=1e4).climbed(logits, y) / 1e4, margin(logits, y), atol=1e-3)
+    assert torch.allclose(TemperaturePGD(inverse=1e4).climbed(logits, y) / 1e4, margin_loss(logits, y), atol=1e-3)
 
 
 def test_the_published_form_vanishes_in_float32_where_the_stable_one_climbs(victim):
     """Methods: beyond a margin of about 103 T the float32 gradient is exactly zero and the attack stands still."""
     model, x, y = victim
-    sure = right(model, x, y) & (margin(model(x), y) < -1)
+    sure = right(model, x, y) & (margin_loss(model(x), y) < -1)
     x, y = x[sure], y[sure]
     published, stable = (TemperaturePGD(inverse=200.0, form=form, start="none") for form in ("published", "stable"))
     assert torch.equal(published(model, x, y, Linf(0.15), seeded()), x)
     assert (~right(model, stable(model, x, y, Linf(0.15), seeded()), y)).sum() > 5
-    in_double = slope(model.double(), x.double(), y, published.climbed)[1]
+    in_double = input_gradient(model.double(), x.double(), y, published.climbed)[1]
     model.float()
     assert (in_double != 0).any()
 
@@ -258,7 +259,7 @@ def test_train_mode_is_respected_not_changed(victim):
         (lambda: attacks.build("cw", {"gamma": 1.0}), "gamma must lie between 0 and 1"),
         (lambda: attacks.build("n-attack", {"reward": "pape"}), "did you mean 'paper'"),
         (lambda: attacks.build("n-attack", {"sigma": 0}), "sigma must be above 0"),
-        (lambda: margin(torch.zeros(1, 3), torch.ones(1, 3) / 3), "needs labels"),
+        (lambda: margin_loss(torch.zeros(1, 3), torch.ones(1, 3) / 3), "needs labels"),
     ],
 )
 def test_slips_are_named(call, says):

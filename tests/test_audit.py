@@ -18,12 +18,17 @@ from playwright.sync_api import expect
 from rich.console import Console
 from torch import nn
 
-from classwise import audits, charts, images, intervals, metrics, models, radii, report, representation, results, run
+from classwise import images, models, runs
 from classwise.__main__ import main
-from classwise.audits import Audit
-from classwise.errors import UserError
-from classwise.run import adopted, auditing, compute, questions, store
-from classwise.spec import Spec
+from classwise.charts import audit_report, radius_explorer, style
+from classwise.core import results
+from classwise.core.audit import Audit, critical
+from classwise.core.errors import UserError
+from classwise.core.spec import Spec
+from classwise.models.features import by_class, penultimate
+from classwise.runs import audit_evaluation, audits, store
+from classwise.runs.compute import evaluate, foreign_network, train, user_module
+from classwise.stats import intervals, metrics, significance
 
 MODULE = """
 import torch
@@ -64,7 +69,7 @@ def trained(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLASSWISE_DATA", str(folder))
         spec = Spec(dataset="digits", eps="0.1", width=4, epochs=4, attack="pgd-10", attack_options={"steps": 2})
-        compute.train(spec)
+        train.train(spec)
         return store.weights(spec)
 
 
@@ -78,7 +83,7 @@ def network(trained, tmp_path):
 
 @pytest.fixture
 def asked(data, network):
-    return run.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
+    return runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
 
 
 def changed(path, target, change):
@@ -90,7 +95,7 @@ def changed(path, target, change):
 
 def right(audit):
     """Return the clean accuracy."""
-    return float(metrics.overall(report.of(run.outcomes([audit], audit.evaluations[:1])).sel(attack="clean")))
+    return float(metrics.overall(audit_report.of(runs.outcomes([audit], audit.evaluations[:1])).sel(attack="clean")))
 
 
 def command(monkeypatch, *words):
@@ -101,18 +106,18 @@ def command(monkeypatch, *words):
 
 
 def test_an_audit_is_known_by_weights_and_questions_not_by_places(data, network, tmp_path):
-    one = run.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
-    assert run.audit(str(network), attack="pgd-10", eps=0.1, limit=65, out=str(tmp_path), home=str(tmp_path)).id == one.id
+    one = runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
+    assert runs.audit(str(network), attack="pgd-10", eps=0.1, limit=65, out=str(tmp_path), home=str(tmp_path)).id == one.id
     others = [
-        run.audit(str(network), attack="pgd-20", eps="0.1", limit=60),
-        run.audit(str(network), attack="pgd-10", eps="0.2", limit=60),
-        run.audit(str(network), attack="pgd-10", eps="0.1", limit=70),
-        run.audit(str(network), attack="pgd-10", eps="0.1"),
-        run.audit(str(network), attack="pgd-10", eps="0.1", limit=60, seed=1),
+        runs.audit(str(network), attack="pgd-20", eps="0.1", limit=60),
+        runs.audit(str(network), attack="pgd-10", eps="0.2", limit=60),
+        runs.audit(str(network), attack="pgd-10", eps="0.1", limit=70),
+        runs.audit(str(network), attack="pgd-10", eps="0.1"),
+        runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60, seed=1),
         replace(one, images="of another folder"),
     ]
     changed(network, network, lambda state: state["head.bias"].add_(1e-6))
-    others.append(run.audit(str(network), attack="pgd-10", eps="0.1", limit=60))
+    others.append(runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60))
     assert len({one.id, *(other.id for other in others)}) == 1 + len(others)
     assert Audit.from_json(one.json()).id == one.id
     assert str(tmp_path) not in one.json()
@@ -134,12 +139,12 @@ def test_a_folder_is_called_by_its_own_name(dataset, title):
 
 def test_no_radius_of_the_curve_covers_every_image(data, network):
     """Two images of 8 x 8 pixels are at most 8 apart."""
-    audit = run.audit(str(network), attack="pgd-10", eps="5", norm="l2", limit=20)
+    audit = runs.audit(str(network), attack="pgd-10", eps="5", norm="l2", limit=20)
     assert audit.reach == 8
     assert [one.eps for one in audit.curve] == ["1.25", "2.5", "3.75", "5", "7.5"]
     assert Audit.from_json(audit.json()).id == audit.id
     with pytest.raises(UserError, match="eps=8 covers every image of digits: none are 8 apart"):
-        run.audit(str(network), attack="pgd-10", eps="8", norm="l2")
+        runs.audit(str(network), attack="pgd-10", eps="8", norm="l2")
 
 
 def test_images_and_network_are_read_once(data, network, monkeypatch):
@@ -150,12 +155,12 @@ def test_images_and_network_are_read_once(data, network, monkeypatch):
 
     monkeypatch.setattr(images, "load", counting("images", images.load))
     monkeypatch.setattr(models, "read", counting("weights", models.read))
-    adopted._read.cache_clear()
-    audit = run.audit(str(network), attack="pgd-10", eps="0.1", limit=30)
-    auditing.carry_out(audit, Console(file=io.StringIO()))
-    run.attacker(audit, audit.cheap)(label="3", count=1)
+    foreign_network._read.cache_clear()
+    audit = runs.audit(str(network), attack="pgd-10", eps="0.1", limit=30)
+    audits.carry_out(audit, Console(file=io.StringIO()))
+    runs.attacker(audit, audit.cheap)(label="3", count=1)
     assert reads == {"images": 1, "weights": 1}
-    auditing.carry_out(run.audit(str(network), attack="pgd-20", eps="0.1", limit=30), Console(file=io.StringIO()))
+    audits.carry_out(runs.audit(str(network), attack="pgd-20", eps="0.1", limit=30), Console(file=io.StringIO()))
     assert reads == {"images": 1, "weights": 2}
 
 
@@ -176,23 +181,23 @@ def test_the_radii_of_the_curve_are_multiples_written_alike(eps, norm, radii):
 
 
 def test_what_is_kept_is_of_the_schema_says_where_it_comes_from_and_is_asked_once(asked, network):
-    assert auditing.carry_out(asked, Console(file=io.StringIO())) == 9
-    folder = store.place(asked)
+    assert audits.carry_out(asked, Console(file=io.StringIO())) == 9
+    folder = store.run_folder(asked)
     files = sorted(folder.glob("outcomes/*.nc"))
     assert len(files) == 9
     for path in files:
         stored = results.load(path, "outcomes 1")
-        assert stored.attrs["weights"] == adopted.digest(network)
+        assert stored.attrs["weights"] == user_module.digest(network)
         assert all(stored.attrs[name] for name in ("device", "created", "torch", "checks"))
         assert str(network.parent) not in str(stored.attrs)
     assert len(list(folder.glob("features/*.nc"))) == len(list(folder.glob("examples/*.nc"))) == 1
-    assert auditing.carry_out(asked) == 0
-    assert auditing.ensure(asked, asked.evaluations) == 0
+    assert audits.carry_out(asked) == 0
+    assert audit_evaluation.ensure_audit(asked, asked.evaluations) == 0
 
 
 def test_the_answers_are_those_of_the_network_on_so_many_images_of_each_class(asked, network):
-    found = run.outcomes([asked], asked.evaluations)
-    count = report.of(found)
+    found = runs.outcomes([asked], asked.evaluations)
+    count = audit_report.of(found)
     assert set(metrics.images(count.sel(attack="clean")).values) == {6}
     test = images.load("digits", "test")
     model = models.build("small-cnn", test, width=4)
@@ -201,50 +206,52 @@ def test_the_answers_are_those_of_the_network_on_so_many_images_of_each_class(as
     with torch.no_grad():
         answers = model.eval()(test.batch(torch.tensor(places))[0]).argmax(1)
     assert found.answer.sel(attack="clean").values.ravel().tolist() == answers.tolist()
-    whole = run.audit(str(network), attack="pgd-10", eps="0.1")
-    more = report.of(run.outcomes([whole], whole.evaluations[:1]))
+    whole = runs.audit(str(network), attack="pgd-10", eps="0.1")
+    more = audit_report.of(runs.outcomes([whole], whole.evaluations[:1]))
     wide, narrow = (intervals.wilson(one.sel(attack="clean")).mean("label") for one in (count, more))
     assert wide.sel(bound="high") - wide.sel(bound="low") > 2 * (narrow.sel(bound="high") - narrow.sel(bound="low"))
 
 
 def test_an_audit_that_was_killed_goes_on_and_answers_the_same(asked, tmp_path):
     question = asked.evaluations[1]
-    steps = questions.step_by_step(asked, question)
+    steps = evaluate.step_by_step(asked, question)
     assert [next(steps), next(steps), next(steps)] == [(0, 60), (8, 60), (16, 60)]
     steps.close()
-    assert len(list(store.place(asked).glob("outcomes/*.part"))) == 1
-    assert next(questions.step_by_step(asked, question)) == (16, 60)
+    assert len(list(store.run_folder(asked).glob("outcomes/*.part"))) == 1
+    assert next(evaluate.step_by_step(asked, question)) == (16, 60)
     unbroken = replace(asked, out=str(tmp_path / "elsewhere"))
-    xr.testing.assert_identical(run.outcomes([asked], [question]).drop_attrs(), run.outcomes([unbroken], [question]).drop_attrs())
-    assert not list(store.place(asked).glob("outcomes/*.part"))
+    xr.testing.assert_identical(
+        runs.outcomes([asked], [question]).drop_attrs(), runs.outcomes([unbroken], [question]).drop_attrs()
+    )
+    assert not list(store.run_folder(asked).glob("outcomes/*.part"))
 
 
 def test_other_weights_never_go_on_from_what_is_kept(asked, network):
-    steps = questions.step_by_step(asked, asked.evaluations[1])
+    steps = evaluate.step_by_step(asked, asked.evaluations[1])
     next(steps), next(steps)
     steps.close()
     changed(network, network, lambda state: state["head.weight"].neg_())
-    again = run.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
-    assert store.place(again) != store.place(asked)
+    again = runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
+    assert store.run_folder(again) != store.run_folder(asked)
     assert right(again) < 20
     with pytest.raises(UserError, match="has changed since the audit began"):
-        next(questions.step_by_step(asked, asked.evaluations[1]))
+        next(evaluate.step_by_step(asked, asked.evaluations[1]))
 
 
 def test_a_long_audit_says_how_long_and_what_is_shorter(asked, monkeypatch):
-    monkeypatch.setattr(auditing, "LONG", 0.0)
+    monkeypatch.setattr(audit_evaluation, "LONG", 0.0)
     said = io.StringIO()
-    auditing.ensure(asked, asked.evaluations, Console(file=said, width=400))
+    audit_evaluation.ensure_audit(asked, asked.evaluations, Console(file=said, width=400))
     assert "minutes to go, measured on a batch of each attack (8 of 60 images)" in said.getvalue()
     assert "--limit 15 takes about 25 % of that, --attack pgd-20" in said.getvalue()
     assert "pgd-10 at 0.1: " in said.getvalue()
 
 
 def test_robustness_never_rises_with_the_radius(asked):
-    found, curve = run.outcomes([asked], asked.evaluations), run.outcomes([asked], asked.curve)
+    found, curve = runs.outcomes([asked], asked.evaluations), runs.outcomes([asked], asked.curve)
     flipped = np.vstack([found.flipped.sel(attack="clean").values, curve.flipped.values[0, 0]])
     left = 100 * (~np.logical_or.accumulate(flipped)).mean(1)
-    count = radii.counts(found, curve)
+    count = radius_explorer.counts(found, curve)
     assert metrics.overall(count).values == pytest.approx(left)
     assert [str(one) for one in count.eps.values] == ["0", *(one.eps for one in asked.curve)]
     assert (metrics.accuracy(count).diff("radius") <= 0).all()
@@ -252,22 +259,22 @@ def test_robustness_never_rises_with_the_radius(asked):
 
 
 def test_the_class_explorer_draws_each_radius_and_class(asked):
-    count = radii.counts(run.outcomes([asked], asked.evaluations), run.outcomes([asked], asked.curve))
-    chart = radii.per_class(count, ["8", "1"], "0.1", live=False).to_dict()
+    count = radius_explorer.counts(runs.outcomes([asked], asked.evaluations), runs.outcomes([asked], asked.curve))
+    chart = radius_explorer.per_class(count, ["8", "1"], "0.1", live=False).to_dict()
     bound = {param["name"]: param["bind"]["options"] for param in chart["params"] if "bind" in param}
     assert bound["audited_class"] == ["8", "1"]
     assert len(bound["audited_radius"]) == 7
-    table = radii.rows(count)
+    table = radius_explorer.rows(count)
     sums = table.groupby(["radius", "label"])["share"].sum()
     assert sums.to_numpy() == pytest.approx(np.full(70, 100.0))
 
 
 def test_the_live_explorer_attacks_images_of_the_chosen_class_at_the_chosen_radius(asked):
-    charts.setup()
-    count = radii.counts(run.outcomes([asked], asked.evaluations), run.outcomes([asked], asked.curve))
-    calls, attack = [], run.attacker(asked, asked.cheap)
-    now = radii.attacked_now(lambda **chosen: calls.append(chosen) or attack(**chosen), "mine", count=2)
-    live = radii.per_class(count, ["8", "1"], "0.1", show=now, live=True)
+    style.setup()
+    count = radius_explorer.counts(runs.outcomes([asked], asked.evaluations), runs.outcomes([asked], asked.curve))
+    calls, attack = [], runs.attacker(asked, asked.cheap)
+    now = radius_explorer.attacked_now(lambda **chosen: calls.append(chosen) or attack(**chosen), "mine", count=2)
+    live = radius_explorer.per_class(count, ["8", "1"], "0.1", show=now, live=True)
     boxes = {box.description: box for box in live.children[0].children}
     boxes["class"].value, boxes["radius"].value = "1", "0.2"
     assert calls[-1] == {"label": "1", "count": 2, "eps": "0.2"}
@@ -285,10 +292,10 @@ def test_features_are_what_the_last_layer_reads(network, data):
     with torch.no_grad():
         expected = [(model.features(x), "penultimate"), (plain[:3](x), "penultimate"), (bare(x), "logits")]
     for network, (features, layer) in zip((model, plain, bare), expected, strict=True):
-        found, where = representation.penultimate(network, test, batch=64)
+        found, where = penultimate(network, test, batch=64)
         assert where == layer
         torch.testing.assert_close(found, features)
-    mean, variance = representation.by_class(expected[0][0], test.labels, 10)
+    mean, variance = by_class(expected[0][0], test.labels, 10)
     own = expected[0][0][test.labels == 3]
     torch.testing.assert_close(mean[3], own.mean(0))
     torch.testing.assert_close(variance[3], own.var(0, correction=0))
@@ -305,10 +312,10 @@ def test_similarity_is_a_cosine_and_likeness_is_found_where_it_is():
     coords = {"label": names, "predicted": names}
     follows = xr.DataArray((100 * near.values).astype(int), dims=("label", "predicted"), coords=coords)
     unrelated = xr.DataArray(rng.integers(1, 100, (8, 8)), dims=("label", "predicted"), coords=coords)
-    rank, p = intervals.alike_and_mistaken(near, follows)
+    rank, p = significance.mantel_test(near, follows)
     assert rank > 0.8
     assert p < 0.01
-    assert intervals.alike_and_mistaken(near, unrelated)[1] > 0.05
+    assert significance.mantel_test(near, unrelated)[1] > 0.05
 
 
 def counted(rows):
@@ -321,7 +328,7 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first():
     robust = counted([[5, 12, 3], [1, 19, 0], [4, 6, 10]])
     count = xr.concat([clean, robust], "attack").assign_coords(attack=["clean", "pgd-20"])
     audit = Audit(network="mine", sha256="", dataset="signs", eps="8/255", attack="pgd-20", per_class=20)
-    lines = report.summary(audit, count, ["2"]).splitlines()
+    lines = audit_report.summary(audit, count, ["2"]).splitlines()
     assert "**97 % (95 %: 89 to 99)** of 60 images of signs right" in lines[0]
     assert "**57 % (95 %: 44 to 68)** under attack: pgd-20 at radius 8/255" in lines[0]
     assert "Critical: 2" in lines[1]
@@ -330,17 +337,17 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first():
     assert "**0** 25 %" in lines[2]
     assert "**1**" not in lines[2]
     assert "(1) and the worst lie 70 points" in lines[3]
-    assert list(report.table(audit, count, ["2"]).index) == ["2 (critical)", "0", "1"]
-    assert "20 images of each class (a sample" in report.sample(audit, count)
-    assert "± 22 points" in report.sample(audit, count)
+    assert list(audit_report.table(audit, count, ["2"]).index) == ["2 (critical)", "0", "1"]
+    assert "20 images of each class (a sample" in audit_report.sample(audit, count)
+    assert "± 22 points" in audit_report.sample(audit, count)
     with pytest.raises(UserError, match="unknown class 'stop'"):
-        report.summary(audit, count, ["stop"])
+        audit_report.summary(audit, count, ["stop"])
 
 
 def test_no_class_is_called_weak_where_all_do_alike():
     audit = Audit(network="mine", sha256="", dataset="signs", eps="8/255")
     count = xr.concat([counted(np.eye(4, dtype=int) * 20)] * 2, "attack").assign_coords(attack=["clean", "strong"])
-    lines = report.summary(audit, count).splitlines()
+    lines = audit_report.summary(audit, count).splitlines()
     assert (
         lines[1]
         == "- **Weakest classes.** None is weaker than the others: each withstands the attack on 100 % (95 %: 84 to 100)."
@@ -361,17 +368,17 @@ def test_no_class_is_called_weak_where_all_do_alike():
     ],
 )
 def test_a_network_near_chance_or_out_of_order_is_warned_of(rows, says):
-    found = report.warnings(counted(rows.astype(int)))
+    found = audit_report.warnings(counted(rows.astype(int)))
     assert len(found) == (says is not None)
     assert says is None or says in found[0]
 
 
 def test_normalisation_is_that_of_the_file_then_that_of_the_user(data, network, tmp_path):
     own = safetensors.torch.load_file(network)["mean"].ravel()
-    assert torch.equal(adopted.network(run.audit(str(network))).mean.ravel(), own)
+    assert torch.equal(foreign_network.network(runs.audit(str(network))).mean.ravel(), own)
     bare = changed(network, tmp_path / "bare.safetensors", lambda state: [state.pop(name) for name in ("mean", "std")])
     for normalise, mean, std in (("none", 0.0, 1.0), ("0.25/0.5", 0.25, 0.5), ("dataset", float(own), None)):
-        model = adopted.network(run.audit(str(bare), normalise=normalise))
+        model = foreign_network.network(runs.audit(str(bare), normalise=normalise))
         assert float(model.mean) == pytest.approx(mean)
         assert std is None or float(model.std) == std
 
@@ -379,7 +386,7 @@ def test_normalisation_is_that_of_the_file_then_that_of_the_user(data, network, 
 def test_a_state_dict_in_a_checkpoint_is_found(data, network, tmp_path):
     state = safetensors.torch.load_file(network)
     torch.save({"epoch": 3, "state_dict": {f"module.{name}": value for name, value in state.items()}}, tmp_path / "mine.pt")
-    found = adopted.network(run.audit(str(tmp_path / "mine.pt"))).state_dict()
+    found = foreign_network.network(runs.audit(str(tmp_path / "mine.pt"))).state_dict()
     # The counters of batches mean nothing to a network that answers.
     assert all(torch.equal(found[name], value) for name, value in state.items() if not name.endswith("num_batches_tracked"))
 
@@ -400,7 +407,7 @@ def test_a_pickle_that_would_run_code_runs_none(data, tmp_path, wrap, ending, sa
     save(wrap(Malicious(tmp_path / "proof")), path)
     says = "cannot be read as weights" if ending == ".safetensors" else "could execute code"
     with pytest.raises(UserError, match=says):
-        adopted.network(run.audit(str(path)))
+        foreign_network.network(runs.audit(str(path)))
     assert not (tmp_path / "proof").exists()
 
 
@@ -462,11 +469,11 @@ def test_a_slip_is_one_sentence(data, network, tmp_path, monkeypatch, capsys, ch
 
 def test_a_run_of_some_classes_says_which_and_is_audited_on_a_folder_of_them(data, tmp_path):
     spec = Spec(dataset="digits", classes=("8", "1"), eps="0.1", width=4, epochs=1, attack="pgd-10", attack_options={"steps": 1})
-    compute.train(spec)
+    train.train(spec)
     weights = store.weights(spec)
-    refused = run.audit(str(weights), attack="pgd-10", eps="0.1", limit=20)
+    refused = runs.audit(str(weights), attack="pgd-10", eps="0.1", limit=20)
     with pytest.raises(UserError, match="the weights know 2 classes, the dataset has 10; they are of run") as said:
-        adopted.network(refused)
+        foreign_network.network(refused)
     assert f"run {spec.id}, which was trained on the classes 8, 1 of digits only" in str(said.value)
     assert "--dataset folder:PATH" in str(said.value)
     assert f"classwise show {spec.id}" in str(said.value)
@@ -476,7 +483,9 @@ def test_a_run_of_some_classes_says_which_and_is_audited_on_a_folder_of_them(dat
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(path)
     with torch.no_grad():
-        network = adopted.network(run.audit(str(weights), dataset=f"folder:{tmp_path / 'pair'}", attack="pgd-10", eps="0.1"))
+        network = foreign_network.network(
+            runs.audit(str(weights), dataset=f"folder:{tmp_path / 'pair'}", attack="pgd-10", eps="0.1")
+        )
         assert network(some.pixels[:5] / 255).shape == (5, 2)
 
 
@@ -486,7 +495,7 @@ def test_weights_beside_no_spec_of_ours_are_told_by_their_classes_alone(data, ne
     if text is not None:
         network.with_name("spec.json").write_text(text)
     with pytest.raises(UserError, match=r"the weights know 7 classes, the dataset has 10$"):
-        adopted.network(run.audit(str(network), attack="pgd-10", eps="0.1", limit=20))
+        foreign_network.network(runs.audit(str(network), attack="pgd-10", eps="0.1", limit=20))
 
 
 @pytest.fixture
@@ -509,14 +518,14 @@ def theirs(tmp_path, monkeypatch):
 
 def test_a_module_of_the_users_is_asked_and_known_by_its_code(data, theirs):
     how = {"model": theirs(), "eps": "0.1", "attack": "pgd-10", "limit": 20}
-    audit = run.audit("theirs.safetensors", **how)
+    audit = runs.audit("theirs.safetensors", **how)
     assert right(audit) < 60
-    assert run.features(audit).sizes["feature"] == 24
-    assert run.features(audit).attrs["layer"] == "penultimate"
+    assert runs.features(audit).sizes["feature"] == 24
+    assert runs.features(audit).attrs["layer"] == "penultimate"
     Path("my_module.py").write_text(Path("my_module.py").read_text() + "\n")
-    assert run.audit("theirs.safetensors", **how).id != audit.id
+    assert runs.audit("theirs.safetensors", **how).id != audit.id
     with pytest.raises(UserError, match="has changed since the audit began"):
-        adopted.network(audit)
+        foreign_network.network(audit)
 
 
 @pytest.mark.parametrize(
@@ -536,34 +545,34 @@ def test_a_module_of_the_users_is_asked_and_known_by_its_code(data, theirs):
 )
 def test_a_module_that_does_not_fit_is_named(data, theirs, written, function, says):
     model = theirs(**written).replace("build", function)
-    audit = run.audit("theirs.safetensors", model=model, eps="0.1", attack="pgd-10", limit=20)
+    audit = runs.audit("theirs.safetensors", model=model, eps="0.1", attack="pgd-10", limit=20)
     with pytest.raises(UserError, match=says):
-        auditing.ensure(audit, audit.evaluations)
+        audit_evaluation.ensure_audit(audit, audit.evaluations)
     with pytest.raises(UserError, match=says):
-        run.features(audit)
+        runs.features(audit)
     assert not (data / "audits").exists()
 
 
 def test_a_module_may_be_interrupted_and_weights_come_unwrapped(data, theirs):
     model = theirs()
-    audit = run.audit("theirs.safetensors", model=model.replace("build", "stopped"), eps="0.1", attack="pgd-10", limit=20)
+    audit = runs.audit("theirs.safetensors", model=model.replace("build", "stopped"), eps="0.1", attack="pgd-10", limit=20)
     with pytest.raises(KeyboardInterrupt):
-        auditing.ensure(audit, audit.evaluations)
+        audit_evaluation.ensure_audit(audit, audit.evaluations)
     state = safetensors.torch.load_file("theirs.safetensors")
     torch.save({f"module.{name}": value for name, value in state.items()}, "wrapped.pt")
-    found = adopted.network(run.audit("wrapped.pt", model=model, eps="0.1", attack="pgd-10", limit=20))
+    found = foreign_network.network(runs.audit("wrapped.pt", model=model, eps="0.1", attack="pgd-10", limit=20))
     assert torch.equal(found.last.weight, state["last.weight"])
 
 
 def test_a_module_takes_pixels_as_they_are(data, theirs):
     with pytest.raises(UserError, match="takes pixels in \\[0, 1\\] and normalises itself"):
-        run.audit("theirs.safetensors", model=theirs(), eps="0.1", normalise="dataset")
+        runs.audit("theirs.safetensors", model=theirs(), eps="0.1", normalise="dataset")
 
 
 def test_critical_classes_exist():
-    assert audits.critical(["b", "b"], ["a", "b"]) == ["b"]
+    assert critical(["b", "b"], ["a", "b"]) == ["b"]
     with pytest.raises(UserError, match="did you mean 'stop_sign'"):
-        audits.critical(["stop_sing"], ["stop_sign", "yield"])
+        critical(["stop_sing"], ["stop_sign", "yield"])
 
 
 def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypatch, capsys, tmp_path):
@@ -624,14 +633,14 @@ def test_a_folder_is_audited_from_any_folder(data, network, tmp_path, monkeypatc
     text = page.read_text()
     assert "10 images of folder:signs right" in text
     assert "whole=1" not in text
-    audit = run.audit(str(network), dataset="folder:signs", eps="0.1", attack="pgd-10", skip_bad=True)
+    audit = runs.audit(str(network), dataset="folder:signs", eps="0.1", attack="pgd-10", skip_bad=True)
     (tmp_path / "signs" / "0" / "one.png").write_bytes((tmp_path / "signs" / "1" / "one.png").read_bytes())
     with pytest.raises(UserError, match="the images of folder:signs have changed since the audit began; begin it anew"):
-        auditing.ensure(audit, [audit.asks(attack="pgd-20")])
-    fresh = run.audit(str(network), dataset="folder:signs", eps="0.1", attack="pgd-10", skip_bad=True)
+        audit_evaluation.ensure_audit(audit, [audit.asks(attack="pgd-20")])
+    fresh = runs.audit(str(network), dataset="folder:signs", eps="0.1", attack="pgd-10", skip_bad=True)
     assert fresh.id != audit.id
     with pytest.raises(UserError, match="normalise=dataset needs the training images of folder:signs, which are not here; write"):
-        adopted.network(run.audit(str(network), dataset="folder:signs", eps="0.1", skip_bad=True, normalise="dataset"))
+        foreign_network.network(runs.audit(str(network), dataset="folder:signs", eps="0.1", skip_bad=True, normalise="dataset"))
 
 
 def test_a_module_that_changed_is_imported_anew(data, tmp_path):
@@ -644,7 +653,7 @@ def test_a_module_that_changed_is_imported_anew(data, tmp_path):
     for scale in ("1", "3"):
         module.write_text(code.replace("{}", scale))
         os.utime(module, (1e9, 1e9))  # as long and as old as before: compiled bytecode would pass for this text's
-        audit = run.audit(str(weights), model="mymod:build", home=str(tmp_path), attack="pgd-10")
+        audit = runs.audit(str(weights), model="mymod:build", home=str(tmp_path), attack="pgd-10")
         x = torch.full((1, 1, 8, 8), 0.5)
-        answers.append(adopted.network(audit)(x))
+        answers.append(foreign_network.network(audit)(x))
     assert torch.allclose(3 * answers[0], answers[1])

@@ -6,8 +6,9 @@ from itertools import combinations
 import pytest
 import torch
 
-from classwise import backgrounds, images
-from classwise.errors import UserError
+from classwise import images
+from classwise.core.errors import UserError
+from classwise.images import backgrounds
 
 
 @pytest.fixture(scope="module")

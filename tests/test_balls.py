@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from classwise.balls import BALLS, L2, Linf
+from classwise.attacks.balls import BALLS, L2, Linf
 
 
 def image(seed, n=6):

@@ -8,10 +8,12 @@ import torch
 from benchmarks import bench, clock, epochs, peers
 from torch import nn
 
-from classwise import benches, charts, models
+from classwise import models
 from classwise.attacks import PGD
-from classwise.errors import UserError
+from classwise.charts import dots
+from classwise.core.errors import UserError
 from classwise.images import Images
+from classwise.stats import benchmarks
 
 ENTRY = {
     "ratio": 2.0,
@@ -32,37 +34,37 @@ MEASURED = {
 
 @pytest.fixture
 def machine(tmp_path, data, monkeypatch):
-    monkeypatch.setattr(benches, "build_folder", lambda: tmp_path / "build")
+    monkeypatch.setattr(benchmarks, "build_folder", lambda: tmp_path / "build")
     (tmp_path / "build").mkdir()
     (data / "recorded" / "bench").mkdir(parents=True)
     return tmp_path / "build" / "bench.json", data / "recorded" / "bench" / "other.json"
 
 
 def test_nothing_measured_is_a_table_without_rows(machine):
-    assert len(benches.load()) == 0
-    assert "ratio" in benches.load()
+    assert len(benchmarks.load()) == 0
+    assert "ratio" in benchmarks.load()
 
 
 def test_measurements_of_here_and_elsewhere_stand_side_by_side(machine):
     for path, day in zip(machine, ("2026-01-01", "2026-01-02"), strict=True):
         path.write_text(json.dumps({name: entry | {"created": day} for name, entry in MEASURED.items()}))
-    found = benches.load()
+    found = benchmarks.load()
     assert found.groupby("machine").size().to_dict() == {"here": 3, "a machine, 2 threads": 3}
     assert sorted(found[found.name == "pgd20_eval"].peer.unique()) == ["foolbox", "torchattacks"]
-    drawn = json.dumps(charts.ratios(found).to_dict())
+    drawn = json.dumps(dots.ratios(found).to_dict())
     assert "a machine, 2 threads" in drawn
 
 
 def test_what_was_measured_here_and_recorded_is_shown_once(machine):
     for path in machine:
         path.write_text(json.dumps(MEASURED))
-    assert benches.load().machine.unique().tolist() == ["a machine, 2 threads"]
+    assert benchmarks.load().machine.unique().tolist() == ["a machine, 2 threads"]
 
 
 def test_a_file_of_something_else_is_named(machine):
     machine[1].write_text('{"name": 3}')
     with pytest.raises(UserError, match=r"other.json is no file of `make bench` .* delete it"):
-        benches.load()
+        benchmarks.load()
 
 
 def test_the_benchmark_compares_both_sides_and_names_the_fastest_peer():

@@ -11,12 +11,15 @@ from filelock import FileLock
 from playwright.sync_api import Locator, Page, expect
 from rich.console import Console
 
-from classwise import book as bookmaker
-from classwise import homing, metrics, run, study, variants
-from classwise.places import build_folder
-from classwise.run import store
+from classwise import runs
+from classwise.book import build
+from classwise.core import paths
+from classwise.core.paths import build_folder
+from classwise.papers import registry, variants
+from classwise.papers.tian2021 import homing
+from classwise.stats import aggregate
 
-TOC = yaml.safe_load((store.checkout() / "book" / "_toc.yml").read_text())
+TOC = yaml.safe_load((paths.checkout() / "book" / "_toc.yml").read_text())
 NOTEBOOKS = [chapter["file"] for part in TOC["parts"] for chapter in part["chapters"]]
 BIAS, RELATIONS = "tian2021/4-1-class-bias", "tian2021/4-2-class-relations"
 DRAWN = [name for name in NOTEBOOKS if name != "tian2021/A-settings"]  # which is tables
@@ -48,7 +51,7 @@ def book(program):
     folder = build_folder()
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".tests.lock"):
-        return bookmaker.build("quick", Console(stderr=True)).parent
+        return build.build("quick", Console(stderr=True)).parent
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +80,7 @@ def gallery(bias) -> Locator:
 
 @pytest.fixture(scope="module")
 def history(book):
-    return metrics.forms(run.history(study.request(BIAS).specs)["count"].sum("seed").load())
+    return aggregate.clean_and_attacked(runs.history(registry.request(BIAS).specs)["count"].sum("seed").load())
 
 
 def charts(name: str) -> int:
@@ -271,6 +274,6 @@ def test_a_mark_under_the_pointer_tells_its_class(bias, explorer):
 
 
 def test_the_pair_of_digits_is_the_one_that_the_rule_names_on_the_runs_of_the_book(book):
-    asked = study.request("tian2021/6-1-training-adjustment").parts["choosing"].specs
-    seen = run.history(asked).isel(defence=0)
-    assert homing.pair_of(seen, variants.CHOOSING["digits"]) == variants.PAIRS["digits"]
+    asked = registry.request("tian2021/6-1-training-adjustment").parts["choosing"].specs
+    seen = runs.history(asked).isel(defence=0)
+    assert homing.pair_of(seen, variants.SELECTION_SEEDS["digits"]) == variants.VULNERABLE_PAIRS["digits"]

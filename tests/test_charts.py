@@ -4,7 +4,9 @@ import pytest
 import vl_convert
 import xarray as xr
 
-from classwise import charts, intervals, metrics, results
+from classwise.charts import curves, dots, heatmaps, style, tables
+from classwise.core import results
+from classwise.stats import aggregate, bootstrap, intervals, metrics
 
 
 @pytest.fixture
@@ -21,7 +23,7 @@ def history():
 
 @pytest.fixture(autouse=True)
 def _setup():
-    charts.setup()
+    style.setup()
 
 
 def drawn(chart):
@@ -30,47 +32,47 @@ def drawn(chart):
 
 
 def test_epochs_draw_a_line_a_class_and_a_band_in_every_panel(history):
-    svg = drawn(charts.epochs(metrics.accuracy(metrics.forms(history.sel(split="test"))), row="images_are"))
+    svg = drawn(curves.epochs(metrics.accuracy(aggregate.clean_and_attacked(history.sel(split="test"))), row="images_are"))
     assert svg.count('aria-roledescription="line mark"') == 2 * 2 * 10
     assert svg.count('aria-roledescription="area mark"') == 2 * 2
 
 
 def test_classes_draw_an_interval_for_every_class(count):
     pooled = count.sum("seed")
-    svg = drawn(charts.classes(metrics.accuracy(pooled), intervals.wilson(pooled)))
+    svg = drawn(dots.classes(metrics.accuracy(pooled), intervals.wilson(pooled)))
     assert svg.count('aria-roledescription="point"') == 2 * 2 * 10
     assert svg.count('aria-roledescription="rule mark"') == 2 * 2 * 10
 
 
 def test_confusion_draws_every_cell_in_the_given_order(count):
     order = list("9876543210")
-    chart = charts.confusion(metrics.confusion(count.sum("seed").sel(attack="pgd-10")), order=order)
+    chart = heatmaps.confusion(metrics.confusion(count.sum("seed").sel(attack="pgd-10")), order=order)
     assert chart.to_dict()["spec"]["layer"][0]["encoding"]["y"]["sort"] == order
     assert drawn(chart).count('aria-roledescription="rect mark"') == 2 * (100 + 10)
 
 
 def test_mirrored_draws_each_pair_once(count):
-    svg = drawn(charts.mirrored(metrics.confusion(count.sum("seed").sel(attack="pgd-10"))))
+    svg = drawn(dots.mirrored(metrics.confusion(count.sum("seed").sel(attack="pgd-10"))))
     assert svg.count('aria-roledescription="circle"') == 2 * 45
 
 
 def test_pairs_seeds_and_gap_are_drawn(count, history):
-    mistakes = metrics.misclassified(count.sum("seed").sel(attack="pgd-10"))
-    assert drawn(charts.pairs(mistakes, most=5)).count('aria-roledescription="bar"') == 2 * 5
-    assert drawn(charts.seeds(metrics.accuracy(count.sel(attack="pgd-10")))).count('aria-roledescription="circle"') == 2 * 2 * 10
-    spread = intervals.bootstrap(history.sel(split="test", attack="pgd-10"), metrics.mcd, draws=50)
-    assert drawn(charts.gap(spread, title="points")).count('aria-roledescription="line mark"') == 2
+    mistakes = metrics.off_diagonal_confusion(count.sum("seed").sel(attack="pgd-10"))
+    assert drawn(heatmaps.pairs(mistakes, most=5)).count('aria-roledescription="bar"') == 2 * 5
+    assert drawn(curves.seeds(metrics.accuracy(count.sel(attack="pgd-10")))).count('aria-roledescription="circle"') == 2 * 2 * 10
+    spread = bootstrap.bootstrap(history.sel(split="test", attack="pgd-10"), metrics.mcd, draws=50)
+    assert drawn(curves.gap(spread, title="points")).count('aria-roledescription="line mark"') == 2
 
 
 def test_a_class_keeps_its_colour_whatever_is_filtered(count):
     few = metrics.accuracy(count.sel(attack="pgd-10"))
-    scale = charts.by_class(list("0123456789")).to_dict()["scale"]
+    scale = style.by_class(list("0123456789")).to_dict()["scale"]
     assert scale["domain"] == list("0123456789")
-    assert charts.seeds(few).to_dict()["spec"]["layer"][0]["encoding"]["color"]["scale"] == scale
+    assert curves.seeds(few).to_dict()["spec"]["layer"][0]["encoding"]["color"]["scale"] == scale
 
 
 def test_tables_say_the_value_and_its_interval(count):
-    table = charts.table({"mcd": intervals.bootstrap(count, metrics.mcd, over=["seed"], draws=50)})
+    table = tables.table({"mcd": bootstrap.bootstrap(count, metrics.mcd, over=["seed"], draws=50)})
     value = float(metrics.mcd(count.sum("seed")).sel(defence="pgd-at", attack="clean"))
     assert table.loc[("pgd-at", "clean"), "mcd"].startswith(f"{value:.1f} [")
     assert list(table.index.get_level_values(0).unique()) == ["standard", "pgd-at"]
@@ -78,17 +80,17 @@ def test_tables_say_the_value_and_its_interval(count):
 
 def test_extremes_name_the_best_and_the_worst_class(count):
     rates = metrics.accuracy(count.sum("seed"))
-    table = charts.extremes(rates)
+    table = tables.extremes(rates)
     assert table.loc[("standard", "clean"), "worst class"] == rates.sel(defence="standard", attack="clean").idxmin().item()
 
 
 def test_rows_travel_as_csv_with_their_types():
     frame = pd.DataFrame({"label": ["0", "1"], "value": [1.23456789, 2.0], "right": [True, False]})
-    packed = charts.inline_csv(frame)
+    packed = style.inline_csv(frame)
     assert packed["values"] == "label,value,right\n0,1.235,true\n1,2,false\n"
     assert packed["format"]["parse"] == {"label": "string", "value": "number", "right": "boolean"}
 
 
 def test_too_many_rows_are_refused():
     with pytest.raises(alt.MaxRowsError, match="aggregate"):
-        charts.inline_csv(pd.DataFrame({"x": range(charts.MAX_ROWS + 1)}))
+        style.inline_csv(pd.DataFrame({"x": range(style.MAX_ROWS + 1)}))

@@ -9,10 +9,12 @@ import pytest
 import xarray as xr
 from statsmodels.stats.multitest import multipletests
 
-from classwise import claims, metrics, published, results, sampling
-from classwise.claims import heat, judging, measures, remedies
-from classwise.claims.claim import Claim
-from classwise.errors import UserError
+from classwise.core import results
+from classwise.core.errors import UserError
+from classwise.papers import claims, judging, measures, published, registry
+from classwise.papers.claims import Claim
+from classwise.papers.tian2021 import adjustment, temperature
+from classwise.stats import aggregate, bootstrap, combine, metrics
 
 DIGITS = list("0123456789")
 
@@ -96,7 +98,7 @@ def test_of_equal_effects_those_at_the_edge_of_a_range_hold_one_time_in_twenty()
     for _ in range(400):
         truth = rng.normal() + rng.normal(size=300)
         for place, ends in enumerate(((0, np.inf), (0, 30))):
-            won[place] += judging.chances(claim(low=ends[0], high=ends[1]), truth)[0] < 0.05
+            won[place] += judging.p_values(claim(low=ends[0], high=ends[1]), truth)[0] < 0.05
     assert (won < 0.08 * 400).all()
     assert won[0] == won[1]
 
@@ -140,8 +142,8 @@ def test_a_mistake_that_nobody_made_is_surely_rare_only_of_many_images(images, v
 def test_draws_all_below_the_effect_do_not_make_it_sure():
     """The least of several is lower in each draw: turned round, all would lie above 0, though no draw itself does."""
     again = -np.random.default_rng(0).uniform(3, 19, 400)
-    assert min(judging.chances(claim(), judging.turned(2.8, again))) > 0.2
-    low, high = judging.ends(judging.turned(2.8, again), 0.05)
+    assert min(judging.p_values(claim(), judging.reflect_draws(2.8, again))) > 0.2
+    low, high = judging.interval_ends(judging.reflect_draws(2.8, again), 0.05)
     assert low < 0 < 2.8 < high
 
 
@@ -152,7 +154,7 @@ def test_a_measure_that_cannot_vary_is_open():
 
 def test_more_images_are_like_those_at_hand_but_in_one_setting():
     data = outcomes(TWO, images=6, seeds=2)
-    loose = sampling.loosened(data)
+    loose = bootstrap.add_pseudo_counts(data)
     assert loose.sizes["image"] == data.sizes["image"] + 10 * 2 * 2
     xr.testing.assert_equal(loose.isel(image=slice(data.sizes["image"])), data)
     extra = loose.isel(image=slice(data.sizes["image"], None))
@@ -162,7 +164,7 @@ def test_more_images_are_like_those_at_hand_but_in_one_setting():
     right = (extra.answer == extra.truth).where(extra.truth >= 0).max("seed").isel(attack=0)
     assert (right.sel(defence="a").values.reshape(10, 2, 2)[:, 0] == [1, 0]).all()
     assert (right.sel(defence="b").values.reshape(10, 2, 2)[:, 1] == [1, 0]).all()
-    each = sampling.loosened(data, each=True).isel(image=slice(data.sizes["image"], None))
+    each = bootstrap.add_pseudo_counts(data, each=True).isel(image=slice(data.sizes["image"], None))
     assert each.sizes["image"] == 10 * 2 * 10
     given = each.answer.max("seed").isel(attack=0, defence=0).values.reshape(10, 2, 10)[:, 0]
     assert (given == (np.arange(10)[:, None] + np.arange(10)) % 10).all()
@@ -195,7 +197,7 @@ def test_the_seeds_show_all_of_their_variance():
     data = outcomes({("a", "pgd-20"): 0.5}, images=400, seeds=2)
     rate = xr.where(data.truth >= 0, xr.DataArray([0, 40], dims="seed"), np.nan)
     data["answer"] = data.truth.where((data.image % 400 >= 4 * rate) | rate.isnull(), (data.truth + 1) % 10)
-    (found,) = (metrics.overall(some["count"]) for some in sampling.drawn(data, {}, 400))
+    (found,) = (metrics.overall(some["count"]) for some in bootstrap.bootstrap_sums(data, {}, 400))
     assert float(found.squeeze(drop=True).std("draw")) == pytest.approx(20, rel=0.05)
 
 
@@ -216,7 +218,7 @@ def test_seeds_that_differ_widen_the_interval():
 
 def test_images_that_the_seeds_share_are_drawn_once_for_all_of_them():
     data = outcomes(TWO, folds=False, images=5, seeds=3)
-    weight = sampling.weights(data, 50).reshape(3, 50, 50)
+    weight = bootstrap.weights(data, 50).reshape(3, 50, 50)
     seen = weight[:, weight.sum(0) > 0]
     assert weight.sum((0, 1)) == pytest.approx(np.full(50, 150))
     assert all((weight[one] == 0).all(0).any() for one in range(3))
@@ -228,16 +230,16 @@ def test_images_that_the_seeds_share_are_drawn_once_for_all_of_them():
 
 def test_folds_keep_the_number_of_images_of_each_class():
     data = outcomes(TWO, images=7, seeds=4)
-    found = sampling.sums(data, {}, sampling.weights(data, 30))["count"].isel(attack=0, defence=0)
+    found = bootstrap.sums(data, {}, bootstrap.weights(data, 30))["count"].isel(attack=0, defence=0)
     assert found.sum("predicted").values == pytest.approx(28)
 
 
 def test_sums_are_the_counts_and_the_sums_of_values():
     data = outcomes(TWO, images=9, seeds=3)
     value = xr.DataArray(np.arange(data.sizes["image"], dtype=float), dims="image")
-    found = sampling.sums(data, {"number": value})
+    found = bootstrap.sums(data, {"number": value})
     xr.testing.assert_equal(
-        found["count"].astype(int), metrics.counts(data).sum("seed").astype(int).transpose(*found["count"].dims)
+        found["count"].astype(int), aggregate.counts(data).sum("seed").astype(int).transpose(*found["count"].dims)
     )
     assert float(found["number"].isel(defence=0, attack=0).sum()) == value.values.sum()
 
@@ -292,11 +294,11 @@ def test_what_cannot_be_measured_is_an_error_that_says_why(asked, says):
 def test_slips_at_the_door():
     data = outcomes({("pgd-at", "pgd-20"): 0.5}, images=5)
     with pytest.raises(UserError, match=r"unknown section with claims 'tian2021/4-1'.*did you mean 'tian2021/4-1-class-bias'"):
-        claims.judge("tian2021/4-1", data)
+        registry.judge("tian2021/4-1", data)
     with pytest.raises(UserError, match=r"unknown claim of tian2021/4-1-class-bias 'gab' .did you mean 'gap'"):
-        claims.judge("tian2021/4-1-class-bias", data, only=["gab"])
+        registry.judge("tian2021/4-1-class-bias", data, only=["gab"])
     with pytest.raises(UserError, match="do not tell their scale"):
-        claims.judge("tian2021/4-1-class-bias", data.drop_attrs())
+        registry.judge("tian2021/4-1-class-bias", data.drop_attrs())
 
 
 def test_a_ratio_is_judged_on_its_logarithm():
@@ -309,11 +311,11 @@ def test_names_of_attacks_and_readouts_are_made_plain():
     data = outcomes({("pgd-he", "pgd-20@tian2021"): 0.6, ("pgd-at", "pgd-20@tian2021"): 0.5}, images=5)
     other = outcomes({("pgd-he", "pgd-20@tian2021"): 0.9, ("pgd-at", "pgd-20@tian2021"): 0.8}, images=5, seed=5)
     both = xr.concat([data, other], "substitute").assign_coords(substitute=["None", "standard"])
-    found = judging.named(both)
+    found = judging.canonical_names(both)
     assert list(found.attack.values) == ["pgd-20", "transfer"]
     assert (found.flipped.sel(attack="transfer").values == other.flipped.isel(attack=0).values).all()
     cosines = other.assign(truth=other.truth.where(other.defence == "pgd-he", -1))
-    read = judging.named(xr.concat([data, cosines], "readout").assign_coords(readout=["logits", "cosines"]))
+    read = judging.canonical_names(xr.concat([data, cosines], "readout").assign_coords(readout=["logits", "cosines"]))
     for name, source in (("pgd-he", other), ("pgd-at", data)):
         assert (read.answer.sel(defence=name).values == source.answer.sel(defence=name).values).all()
 
@@ -336,33 +338,33 @@ def test_the_variance_and_the_accuracy_are_those_of_the_attacks_that_are_named()
     variance = count.copy(data=count.values * (own / metrics.images(count).values[0])[None, ..., None])
     found = xr.Dataset({"count": count, "variance": variance}).assign_coords(attack=names)
     both = np.corrcoef(own[0], [60, 70, 50, 80])[0, 1]
-    assert float(heat.smooth_where_weak(found)) == pytest.approx(both)
-    assert float(heat.smooth_where_weak(found.isel(attack=[0]))) == pytest.approx(1)
+    assert float(temperature.smooth_where_weak(found)) == pytest.approx(both)
+    assert float(temperature.smooth_where_weak(found.isel(attack=[0]))) == pytest.approx(1)
 
 
 def test_kinds_of_runs_are_joined_side_by_side():
     full = outcomes({("trades", "pgd-20"): 0.5}, images=6)
     other = outcomes({("trades-per-class", "pgd-20"): 0.6}, images=6, seed=1).isel(image=slice(30))
-    both = claims.joined("betas", {"": full, "5:0.5": other})
+    both = combine.combine("betas", {"": full, "5:0.5": other})
     assert dict(both.sizes) == {"betas": 2, "defence": 1, "seed": 2, "attack": 1, "image": 120, "predicted": 10}
     assert both.attrs["scale"] == "quick"
     assert (both.truth.sel(betas="5:0.5", image=slice(30, None)) == -1).all()
     assert both.truth.dtype == both.answer.dtype == "int16"
     # A network without a class numbers the others its own way.
     own = other.assign_coords(predicted=[*DIGITS[1:], "0"])
-    again = claims.joined("without", {"": full, "0": own})
+    again = combine.combine("without", {"": full, "0": own})
     plain = both.truth.sel(betas="5:0.5").values
     assert (again.truth.sel(without="0").values == np.where(plain < 0, -1, (plain + 1) % 10)).all()
     with pytest.raises(claims.MeasurementError, match="claim 'changed-class-loses' needs 'vulnerable' in the outcomes"):
-        claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], draws=50)
+        registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], draws=50)
     marks = {name: ("predicted", both.predicted.values == one) for name, one in (("vulnerable", "3"), ("partner", "5"))}
     both = both.assign_coords(marks)
-    (found,) = claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], draws=50)
+    (found,) = registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], draws=50)
     assert found.images == 120
     with pytest.raises(claims.MeasurementError, match="no trade-off above 6 of the partner"):
-        claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["victim-loses"], draws=50)
+        registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["victim-loses"], draws=50)
     with pytest.raises(claims.MeasurementError, match="claim 'homing' needs the outcomes 'without'; there are: betas"):
-        claims.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["homing"], draws=50)
+        registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["homing"], draws=50)
 
 
 # Measures, on counts whose answer is known.
@@ -423,7 +425,7 @@ def test_homing_counts_what_comes_home_beyond_the_control():
         data = {"truth": np.where(there, truth, -1), "answer": given, "flipped": there & (np.array(given) != truth)}
         parts.append(xr.Dataset({key: ("image", one) for key, one in data.items()}, {"image": range(6), "predicted": names}))
     data = xr.concat(parts, "without").assign_coords(without=list(answer)).expand_dims(defence=["d"], attack=["pgd-20"])
-    asked = next(one for one in claims.CLAIMS if one.name == "homing")
+    asked = next(one for one in registry.CLAIMS if one.name == "homing")
     (found,) = decide(data, asked, draws=50)
     # Of five mistakes, two of three come home from y and the one from z; none from x. One comes home by itself, and two without a
     # third class: the first and the last of those taken for y, by the network without z.
@@ -431,8 +433,8 @@ def test_homing_counts_what_comes_home_beyond_the_control():
     with pytest.raises(claims.MeasurementError, match="claim 'homing' comes to nan"):
         decide(data.sel(without=["", "again 1", "y", "x"]), asked, draws=50)
     values = {name: value(data.expand_dims(seed=[0])) for name, value in asked.values.items()}
-    total = sampling.sums(data.expand_dims(seed=[0]), values)
-    assert float(remedies.homing_of(total, "x", "y")) == pytest.approx(100 * 2 / 3)
+    total = bootstrap.sums(data.expand_dims(seed=[0]), values)
+    assert float(adjustment.homing_of(total, "x", "y")) == pytest.approx(100 * 2 / 3)
 
 
 def test_the_best_temperature_is_that_of_each_defence():
@@ -445,11 +447,11 @@ def test_the_best_temperature_is_that_of_each_defence():
         xr.concat([nothing, hot["count"]], "attack"),
     ]
     count = xr.concat(along, "inverse").assign_coords(inverse=["", "2", "5"], attack=["pgd-20", "temperature-pgd-20"])
-    assert float(heat.least_lost_to_heat(xr.Dataset({"count": count}))) == pytest.approx(5)
+    assert float(temperature.least_lost_to_temperature(xr.Dataset({"count": count}))) == pytest.approx(5)
 
 
 def test_a_published_value_is_the_measure_of_the_published_table():
-    reported = {one.name: one.theirs for one in claims.CLAIMS}
+    reported = {one.name: one.theirs for one in registry.CLAIMS}
     # Table 1: cats have 38.5 and birds 39.0 under CW after TRADES, the closest call.
     assert reported["same-worst-class"] == pytest.approx(0.5)
     assert reported["gaps-everywhere"] == pytest.approx(19.4)
@@ -502,10 +504,10 @@ def mock(asked):
     return whole.assign(white=("image", np.linspace(0, 1, whole.sizes["image"]))).assign_attrs(scale="quick")
 
 
-@pytest.mark.parametrize("asked", claims.CLAIMS, ids=lambda one: one.name)
+@pytest.mark.parametrize("asked", registry.CLAIMS, ids=lambda one: one.name)
 def test_every_claim_is_measured(asked):
     dataset = asked.datasets[0] if asked.datasets else "digits"
-    (found,) = claims.judge(asked.section, mock(asked), dataset=dataset, only=[asked.name], draws=40)
+    (found,) = registry.judge(asked.section, mock(asked), dataset=dataset, only=[asked.name], draws=40)
     assert found.verdict in ("holds", "fails", "open"), found.reason
     assert np.isfinite([found.effect, found.p]).all()
     # Forty draws are too few for the ends of some, which then are open.
@@ -514,9 +516,9 @@ def test_every_claim_is_measured(asked):
 
 
 def test_claims_are_named_once_and_say_why_not():
-    assert len({(one.section, one.name) for one in claims.CLAIMS}) == len(claims.CLAIMS)
-    assert all(bool(one.datasets) == bool(one.because) for one in claims.CLAIMS)
-    assert all(one.says.endswith(".") and one.low < one.high for one in claims.CLAIMS)
+    assert len({(one.section, one.name) for one in registry.CLAIMS}) == len(registry.CLAIMS)
+    assert all(bool(one.datasets) == bool(one.because) for one in registry.CLAIMS)
+    assert all(one.says.endswith(".") and one.low < one.high for one in registry.CLAIMS)
 
 
 def test_the_table_sets_ours_beside_theirs():
@@ -528,7 +530,7 @@ def test_the_table_sets_ours_beside_theirs():
             ("standard", "clean"): 0.98,
         }
     )
-    table = claims.table(claims.judge("tian2021/4-1-class-bias", data))
+    table = claims.verdict_table(registry.judge("tian2021/4-1-class-bias", data))
     assert table["verdict"].iloc[0] == "holds (digits, quick, 2 seeds)"
     assert table["theirs"].iloc[0] == "6.00 (mnist)"
     assert "not asked: cannot be asked of digits" in table["verdict"].iloc[1]

@@ -20,12 +20,14 @@ import torch
 from distributed import KilledWorker
 from locks import free
 
-from classwise.errors import UserError
-from classwise.run import cluster, compute, door, pool, store
-from classwise.run.board import Board
-from classwise.run.door import Door
-from classwise.run.pool import Failed
-from classwise.spec import Evaluation
+from classwise.core.errors import UserError
+from classwise.core.spec import Evaluation
+from classwise.runs import store
+from classwise.runs.compute import train
+from classwise.runs.schedule import cluster, handshake, pool
+from classwise.runs.schedule.handshake import Handshake
+from classwise.runs.schedule.pool import Failed
+from classwise.runs.schedule.progress import RunProgress
 
 PGD = Evaluation(attack="pgd-10", options={"steps": 2})
 ASKED = (Evaluation(), PGD)
@@ -35,7 +37,7 @@ ASKED = (Evaluation(), PGD)
 DEADLY = """
 import os
 import runpy
-from classwise.run import compute
+from classwise.runs.compute import train as compute
 
 # It is loaded twice.
 real = compute.real = getattr(compute, "real", compute.train)
@@ -94,13 +96,13 @@ def shared(farm, monkeypatch):
 @pytest.fixture
 def seen(monkeypatch):
     """What boards are told, each with its piece, part and count."""
-    told, real = [], Board.show
+    told, real = [], RunProgress.show
 
     def show(self, name, part, done, total):
         told.append((id(self), name, part, done))
         real(self, name, part, done, total)
 
-    monkeypatch.setattr(Board, "show", show)
+    monkeypatch.setattr(RunProgress, "show", show)
     return told
 
 
@@ -112,14 +114,14 @@ def found(spec, asked=ASKED):
 
 
 def weights(spec):
-    return safetensors.torch.load_file(store.place(spec) / store.WEIGHTS)
+    return safetensors.torch.load_file(store.run_folder(spec) / store.WEIGHTS)
 
 
 def same(specs, monkeypatch, folder, asked=ASKED):
     """Compare what is there with what one process computes elsewhere."""
     ours = [(found(spec, asked), weights(spec)) for spec in specs]
     monkeypatch.setenv("CLASSWISE_DATA", str(folder))
-    pool.ensure([(spec, asked) for spec in specs], workers=1)
+    pool.ensure_runs([(spec, asked) for spec in specs], workers=1)
     for spec, (results, kept) in zip(specs, ours, strict=True):
         assert all(one.identical(other) for one, other in zip(results, found(spec, asked), strict=True))
         assert all(torch.equal(value, kept[name]) for name, value in weights(spec).items())
@@ -133,7 +135,7 @@ def test_two_clients_that_ask_at_once_share_every_run(shared, small, seen, tmp_p
     transfer = replace(PGD, substitute="standard")
     asked = [(spec, (*ASKED, transfer)) for spec in specs]
     touched = []
-    clients = [threading.Thread(target=lambda: touched.append(pool.ensure(asked, scheduler=shared.address))) for _ in "ab"]
+    clients = [threading.Thread(target=lambda: touched.append(pool.ensure_runs(asked, scheduler=shared.address))) for _ in "ab"]
     for client in clients:
         client.start()
     for client in clients:
@@ -144,7 +146,7 @@ def test_two_clients_that_ask_at_once_share_every_run(shared, small, seen, tmp_p
             for board in {who for who, *_ in seen}:
                 begun = [event for event in seen if event == (board, f"train-{one.id}", "train", 0)]
                 assert len(begun) <= 1
-    assert pool.ensure(asked, scheduler=shared.address) == 0
+    assert pool.ensure_runs(asked, scheduler=shared.address) == 0
     same(specs, monkeypatch, tmp_path / "serial", (*ASKED, transfer))
 
 
@@ -153,7 +155,7 @@ def test_a_failing_run_is_named_and_the_others_finish(shared, small):
     fine = replace(small, epochs=1, lr=0.01, warm_start=broken.id)
     others = [replace(small, seed=seed, lr=0.05) for seed in (0, 1)]
     with pytest.raises(Failed) as told:
-        pool.ensure([(broken, [PGD]), (fine, []), *[(spec, [PGD]) for spec in others]], scheduler=shared.address)
+        pool.ensure_runs([(broken, [PGD]), (fine, []), *[(spec, [PGD]) for spec in others]], scheduler=shared.address)
     lines = str(told.value).splitlines()
     assert lines[0] == "2 of 4 runs failed:"
     assert "became nan in epoch 1" in lines[1]
@@ -166,15 +168,15 @@ def test_who_sees_another_folder_or_runs_other_code_is_refused(shared, small, tm
         patch.setenv("CLASSWISE_DATA", str(tmp_path / "another"))
         says = r"the worker tcp://.* sees another data folder \(.*data\): start it with CLASSWISE_DATA set to the folder"
         with pytest.raises(UserError, match=says):
-            pool.ensure([(small, [])], scheduler=shared.address)
-    monkeypatch.setattr(door, "door", lambda: Door("9.9", "abc", "", "word"))
+            pool.ensure_runs([(small, [])], scheduler=shared.address)
+    monkeypatch.setattr(handshake, "handshake", lambda: Handshake("9.9", "abc", "", "word"))
     with pytest.raises(UserError, match=r"runs classwise 0.* this is classwise 9.9 at commit abc: bring both to the same commit"):
-        pool.ensure([(small, [])], scheduler=shared.address)
+        pool.ensure_runs([(small, [])], scheduler=shared.address)
 
 
 def test_a_worker_that_is_killed_has_its_run_resumed_by_another(shared, small, seen, tmp_path, monkeypatch):
     specs = [replace(small, seed=seed, epochs=40, width=6) for seed in (0, 1)]
-    checkpoints = [store.place(spec) / store.CHECKPOINT for spec in specs]
+    checkpoints = [store.run_folder(spec) / store.CHECKPOINT for spec in specs]
     reached = {}
 
     def kill():
@@ -186,7 +188,7 @@ def test_a_worker_that_is_killed_has_its_run_resumed_by_another(shared, small, s
 
     killer = threading.Thread(target=kill)
     killer.start()
-    assert pool.ensure([(spec, [PGD]) for spec in specs], scheduler=shared.address) == 2
+    assert pool.ensure_runs([(spec, [PGD]) for spec in specs], scheduler=shared.address) == 2
     killer.join()
     assert shared.workers[0].returncode == -signal.SIGKILL
     begun = {spec: [done for _, name, _, done in seen[reached[spec] :] if name == f"train-{spec.id}"] for spec in specs}
@@ -203,7 +205,7 @@ def test_a_worker_that_is_killed_has_its_run_resumed_by_another(shared, small, s
 def test_a_scheduler_that_does_not_answer_is_said_in_one_sentence(data, small, monkeypatch, address):
     monkeypatch.setattr(cluster, "PATIENCE", 2.0)
     with pytest.raises(UserError, match=f"no scheduler answers at {address}") as told:
-        pool.ensure([(small, [])], scheduler=address)
+        pool.ensure_runs([(small, [])], scheduler=address)
     assert "\n" not in str(told.value)
     assert "start one with `dask scheduler`" in str(told.value)
 
@@ -213,31 +215,32 @@ def test_workers_of_several_threads_and_without_this_package_are_refused(data):
         info = {"workers": {"tcp://host:1": {"nthreads": threads}}}
         return SimpleNamespace(scheduler_info=lambda n_workers: info, run=lambda *_, **__: {"tcp://host:1": said})
 
-    cluster._admit(client(1, None), door.door())
+    cluster._admit(client(1, None), handshake.handshake())
     with pytest.raises(UserError, match="tcp://host:1 has 4 threads; start it with --nthreads 1"):
-        cluster._admit(client(4, None), door.door())
+        cluster._admit(client(4, None), handshake.handshake())
     with pytest.raises(UserError, match=r"cannot import this classwise .No module named 'classwise'.; install it there"):
-        cluster._admit(client(1, ModuleNotFoundError("No module named 'classwise'")), door.door())
+        cluster._admit(client(1, ModuleNotFoundError("No module named 'classwise'")), handshake.handshake())
 
 
 def test_the_word_in_the_data_folder_is_written_once(data):
-    first = door.door()
-    assert door.door() == first
-    assert door.trouble(first) is None
-    assert "another data folder" in door.trouble(replace(first, token="other"))
+    first = handshake.handshake()
+    assert handshake.handshake() == first
+    assert handshake.mismatch(first) is None
+    assert "another data folder" in handshake.mismatch(replace(first, token="other"))
     (data / "runs" / ".token").unlink()
-    assert "another data folder" in door.trouble(first)
+    assert "another data folder" in handshake.mismatch(first)
 
 
 def test_without_dask_runs_are_computed_one_by_one(data, small):
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['dask', 'distributed']))\n"
-        "from classwise.errors import UserError; from classwise.run import pool; from classwise.spec import Spec\n"
+        "from classwise.core.errors import UserError; from classwise.core.spec import Spec\n"
+        "from classwise.runs.schedule import pool\n"
         "asked = [(Spec.from_json(text), []) for text in sys.argv[1:]]\n"
         "for more in ({'workers': 2}, {'scheduler': 'tcp://127.0.0.1:1'}):\n"
-        "    try: pool.ensure(asked, **more)\n"
+        "    try: pool.ensure_runs(asked, **more)\n"
         "    except UserError as error: print(error)\n"
-        "print(pool.ensure(asked))"
+        "print(pool.ensure_runs(asked))"
     )
     specs = [replace(small, seed=seed, epochs=1) for seed in (0, 1)]
     words = [sys.executable, "-c", code, *(spec.json() for spec in specs)]
@@ -267,8 +270,8 @@ def test_nothing_listens_beyond_this_machine_and_the_environment_is_left_alone(m
 def test_a_script_without_a_guard_is_told_so(data, small, tmp_path):
     script = tmp_path / "bare.py"
     script.write_text(
-        "import sys; from classwise.run import pool; from classwise.spec import Spec\n"
-        "pool.ensure([(Spec.from_json(text), []) for text in sys.argv[1:]], workers=2)"
+        "import sys; from classwise.runs.schedule import pool; from classwise.core.spec import Spec\n"
+        "pool.ensure_runs([(Spec.from_json(text), []) for text in sys.argv[1:]], workers=2)"
     )
     words = [sys.executable, str(script), *(replace(small, seed=seed).json() for seed in (0, 1))]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -302,7 +305,7 @@ def test_a_run_that_kills_its_worker_again_and_again_is_named(data, small, tmp_p
     says = r"(?s)1 of 2 runs failed:.*seed 7: its worker was killed again and again.*smaller batch"
     harsh = {"distributed.worker.preload": [str(script)], "distributed.scheduler.allowed-failures": 1}
     with dask.config.set(harsh), pytest.raises(Failed, match=says):
-        pool.ensure([(spec, []) for spec in specs], workers=2)
+        pool.ensure_runs([(spec, []) for spec in specs], workers=2)
     assert store.find(specs[1]) is not None
 
 
@@ -311,13 +314,13 @@ def test_of_an_error_that_nobody_foresaw_the_traceback_is_kept(data, small, tmp_
     script = tmp_path / "wrong.py"
     script.write_text(DEADLY.replace("os.kill(os.getpid(), 9)", 'raise KeyError("deep within")'))
     if workers == 1:
-        monkeypatch.setattr(compute, "real", compute.train, raising=False)
-        monkeypatch.setattr(compute, "train", compute.train)  # it is put back after the test
+        monkeypatch.setattr(train, "real", train.train, raising=False)
+        monkeypatch.setattr(train, "train", train.train)  # it is put back after the test
         runpy.run_path(str(script))
     specs = [replace(small, seed=seed) for seed in (7, 1)]
     says = r"(?s)1 of 2 runs failed:.*seed 7: KeyError: 'deep within'\ntracebacks: .*failures.txt"
     with dask.config.set({"distributed.worker.preload": [str(script)]}), pytest.raises(Failed, match=says):
-        pool.ensure([(spec, []) for spec in specs], workers=workers)
+        pool.ensure_runs([(spec, []) for spec in specs], workers=workers)
     told = (data / "runs" / "failures.txt").read_text()
     assert "wrong.py" in told
     assert "in train" in told

@@ -12,9 +12,9 @@ from PIL import Image
 from scipy import ndimage
 
 from classwise import images
-from classwise.errors import UserError
+from classwise.core.errors import UserError
 from classwise.images import CORRUPTIONS, TRANSFORMS, Images, corrupt
-from classwise.images.corruptions import blur, digital, noise, spots, weather
+from classwise.images.corruptions import blur, digital, noise, weather
 
 # Constants by which the published corruption does not grow from each severity to the next, by mean difference.
 UNEVEN = {"glass-blur", "elastic-transform", "frost", "spatter", "saturate"}
@@ -296,7 +296,7 @@ def test_edges_are_thin_and_lie_where_the_step_is():
     step = np.zeros((2, 12, 12))
     step[0, :, 6:] = 200
     step[1] = 100
-    found = spots._edges(step)
+    found = weather._edges(step)
     assert found[0].sum(1).tolist() == [1] * 12
     assert set(np.nonzero(found[0])[1].tolist()) <= {5, 6}
     assert not found[1].any()
@@ -304,7 +304,7 @@ def test_edges_are_thin_and_lie_where_the_step_is():
 
 def test_mud_is_brown_where_it_covers(generator):
     white = torch.ones(16, 3, 32, 32)
-    found = spots.spatter(white, 5, generator)
+    found = weather.spatter(white, 5, generator)
     changed = (found != 1).any(1)
     assert 0 < float(changed.float().mean()) < 0.5
     assert torch.allclose(found.amin((0, 2, 3)), torch.tensor([63, 42, 20]) / 255, atol=0.2)

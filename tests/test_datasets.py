@@ -13,8 +13,8 @@ import torch
 from torchvision import datasets
 
 from classwise import images
-from classwise.errors import UserError
-from classwise.images import arrays
+from classwise.core.errors import UserError
+from classwise.images import standard
 
 REAL = pytest.mark.skipif("CLASSWISE_IMAGES" not in os.environ, reason="CLASSWISE_IMAGES names no folder of real images")
 # Of each dataset: the class of torchvision, the shape of an image, how many classes.
@@ -148,7 +148,7 @@ def test_what_was_decoded_is_kept_as_long_as_the_files_are_the_same(alone, monke
     name = FORMS[dataset][0]
     WRITERS[name](alone, name, monkeypatch)
     first, made = {part: images.load(dataset, part) for part in COUNTS}, []
-    monkeypatch.setattr(arrays, "_decoded", lambda *_, **__: made.append(1) or pytest.fail("decoded again"))
+    monkeypatch.setattr(standard, "_decoded", lambda *_, **__: made.append(1) or pytest.fail("decoded again"))
     for part, images_of in first.items():
         again = images.load(dataset, part)
         assert torch.equal(again.pixels, images_of.pixels)

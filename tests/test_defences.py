@@ -8,13 +8,13 @@ import torch.nn.functional as F
 
 from classwise import defences, images, models
 from classwise.attacks import ATTACKS, PGD, FriendlyPGD
-from classwise.balls import Linf
+from classwise.attacks.balls import Linf
+from classwise.core.errors import UserError
 from classwise.defences import DEFENCES, Defence
 from classwise.defences.adversary import Adversary
-from classwise.defences.averaging import Fawa
-from classwise.defences.calibrations import Cfa, ClassWise
-from classwise.defences.objectives import Adversarial, Cost, Mart, Standard, Trades, likeness
-from classwise.errors import UserError
+from classwise.defences.averaging import FAWA
+from classwise.defences.calibrations import CFA, ClassSettings
+from classwise.defences.objectives import MART, TRADES, Adversarial, LossTerms, Standard, likeness
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def adversary(mode="eval", seed=0, attack=None):
 
 def each(beta=6.0, margin=0.0, images=64, **changed):
     """The settings of a batch whose classes are all alike."""
-    return replace(ClassWise.alike(images, 0.1, beta, torch.device("cpu"), margin), **changed)
+    return replace(ClassSettings.alike(images, 0.1, beta, torch.device("cpu"), margin), **changed)
 
 
 def gradients(model, loss):
@@ -126,7 +126,7 @@ def test_the_attack_on_a_cosine_head_sees_the_scale(batch):
 def test_trades_attacks_the_divergence_from_the_clean_answer(model, batch):
     x, y = batch
     model.eval()
-    cost = Trades()(model, x, y, each(1.0), adversary())
+    cost = TRADES()(model, x, y, each(1.0), adversary())
     with torch.no_grad():
         at_noise = F.kl_div(
             model(x + 0.1 * torch.randn_like(x).sign()).log_softmax(1), model(x).softmax(1), reduction="batchmean"
@@ -136,10 +136,10 @@ def test_trades_attacks_the_divergence_from_the_clean_answer(model, batch):
 
 
 SAME = {
-    "TRADES with beta 0 is standard training": (Trades(), 0.0, Standard(), 0.0),
-    "normalised TRADES with beta 0 is standard training": (Trades(normalised=True), 0.0, Standard(), 0.0),
+    "TRADES with beta 0 is standard training": (TRADES(), 0.0, Standard(), 0.0),
+    "normalised TRADES with beta 0 is standard training": (TRADES(normalised=True), 0.0, Standard(), 0.0),
     "ME-AT with entropy 0 is AT": (Adversarial(entropy=0), 0.0, Adversarial(), 0.0),
-    "ME-TRADES with entropy 0 is TRADES": (Trades(entropy=0), 6.0, Trades(), 6.0),
+    "ME-TRADES with entropy 0 is TRADES": (TRADES(entropy=0), 6.0, TRADES(), 6.0),
     "no smoothing is AT": (Adversarial(smoothing=0), 0.0, Adversarial(), 0.0),
     "a scale of 1 and no margin is AT": (Adversarial(scale=1, margin=0), 0.0, Adversarial(), 0.0),
 }
@@ -159,7 +159,7 @@ def test_golden_identities(said, model, batch):
 def test_normalised_trades_is_official_trades_divided(model, batch):
     x, y = batch
     model.eval()
-    official, normalised = (Trades(normalised=form)(model, x, y, each(6.0), adversary()).loss for form in (False, True))
+    official, normalised = (TRADES(normalised=form)(model, x, y, each(6.0), adversary()).loss for form in (False, True))
     assert torch.allclose(official, 7 * normalised, rtol=1e-5)
 
 
@@ -167,8 +167,8 @@ def test_each_class_may_have_its_own_beta(model, batch):
     x, y = batch
     model.eval()
     beta = torch.where(y == 5, 0.5, 6.0)
-    alike, apart = (Trades()(model, x, y, replace(each(), beta=some), adversary()) for some in (beta * 0 + 6, beta))
-    assert torch.equal(Trades()(model, x, y, each(6.0), adversary()).loss, alike.loss)
+    alike, apart = (TRADES()(model, x, y, replace(each(), beta=some), adversary()) for some in (beta * 0 + 6, beta))
+    assert torch.equal(TRADES()(model, x, y, each(6.0), adversary()).loss, alike.loss)
     assert torch.allclose(alike.robust[y == 5], 12 * apart.robust[y == 5], rtol=1e-5)
     assert torch.equal(alike.loss[y != 5], apart.loss[y != 5])
 
@@ -176,7 +176,7 @@ def test_each_class_may_have_its_own_beta(model, batch):
 def test_a_detached_divergence_has_the_same_loss_and_another_gradient(model, batch):
     x, y = batch
     model.eval()
-    both, one = (Trades(detached=form)(model, x, y, each(6.0), adversary()).loss for form in (False, True))
+    both, one = (TRADES(detached=form)(model, x, y, each(6.0), adversary()).loss for form in (False, True))
     assert torch.equal(both, one)
     assert not torch.allclose(gradients(model, both.mean()), gradients(model, one.mean()), atol=1e-4)
 
@@ -184,7 +184,7 @@ def test_a_detached_divergence_has_the_same_loss_and_another_gradient(model, bat
 def test_weights_multiply_the_terms_and_may_be_relative_to_the_batch():
     natural, robust = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
     settings = each(images=2, weight=torch.tensor([1.0, 3.0]), robust=torch.tensor([2.0, 6.0]))
-    cost = Cost(natural, None, None, robust)
+    cost = LossTerms(natural, None, None, robust)
     assert cost.weighted(settings).loss.tolist() == [1 + 6, 6 + 24]
     assert cost.weighted(settings, relative=True).loss.tolist() == [0.5 + 1.5, 3 + 6]
 
@@ -214,10 +214,10 @@ def seen_in_training(model):
 def test_trades_ends_on_the_clean_statistics_and_mart_on_the_attacked(model, batch):
     x, y = batch
     order, clean = seen_in_training(model), (x - model.mean) / model.std
-    Trades()(model, x, y, each(1.0), adversary())
+    TRADES()(model, x, y, each(1.0), adversary())
     assert len(order) == 2
     assert torch.equal(order[-1], clean)
-    Mart()(model, x, y, each(1.0), adversary())
+    MART()(model, x, y, each(1.0), adversary())
     assert len(order) == 4
     assert torch.equal(order[2], clean)
     assert not torch.equal(order[3], clean)
@@ -269,7 +269,7 @@ def test_friendly_trades_is_judged_by_the_labels(model, batch):
         wrong = model(x).argmax(1) != y
     assert wrong.any()
     watching = Watching(FriendlyPGD(steps=3, start="none"), Linf(0.1), "eval", torch.Generator())
-    Trades()(model, x, y, each(6.0), watching)
+    TRADES()(model, x, y, each(6.0), watching)
     assert torch.equal(watching.made[wrong], x[wrong])
     assert not torch.equal(watching.made[~wrong], x[~wrong])
 
@@ -318,7 +318,7 @@ def test_no_option_belongs_to_two_parts(name):
 
 def test_a_defence_is_one_line_of_parts():
     assert DEFENCES["trades-cfa"] == Defence(
-        Trades(normalised=True), "pgd-10-gaussian", Cfa(lambda1=0.3, lambda2=0.5), Fawa(decay=0.85, threshold=0.2)
+        TRADES(normalised=True), "pgd-10-gaussian", CFA(lambda1=0.3, lambda2=0.5), FAWA(decay=0.85, threshold=0.2)
     )
 
 
@@ -354,7 +354,7 @@ def test_slips_are_named(call, says):
 
 
 def test_a_calibrated_defence_is_compared_with_the_same_without():
-    said = {name: defences.plain(name) for name in defences.DEFENCES}
+    said = {name: defences.baseline_of(name) for name in defences.DEFENCES}
     assert said["at-cfa"] == said["at-fawa"] == said["at-ema"] == said["cost-sensitive"] == said["faal"] == "pgd-at"
     assert said["trades-cfa"] == said["trades-ccr"] == said["trades-ema"] == "trades-normalised"
     assert said["dafa"] == said["wat"] == "trades"

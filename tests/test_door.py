@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from classwise import outcomes
-from classwise.attacks import ATTACKS, FGSM, PGD
-from classwise.balls import L2, Linf
-from classwise.errors import UserError
+from classwise.attacks import ATTACKS, FGSM, PGD, evaluate
+from classwise.attacks.balls import L2, Linf
+from classwise.core.errors import UserError
 from classwise.images import Images
 
 X, Y = torch.rand(12, 3, 4, 4, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 5
@@ -151,6 +150,6 @@ def test_answers_that_are_none_are_no_verdict():
     data = Images(pixels[order].repeat(3, 1, 1, 1).sort(0).values, Y.repeat(3), torch.arange(36), tuple("abcde"))
     data = data.take((data.pixels[:, 0, 0, 0] > 127).long().argsort())
     with pytest.raises(UserError, match=r"answers to \d+ of 36 images are not finite|not finite"):
-        outcomes.evaluate(Sometimes().eval(), data, ATTACKS["clean"], Linf(0.1))
+        evaluate.evaluate(Sometimes().eval(), data, ATTACKS["clean"], Linf(0.1))
     with pytest.raises(UserError, match="no images to evaluate"):
-        outcomes.evaluate(network(), data.take(torch.arange(0)), ATTACKS["clean"], Linf(0.1))
+        evaluate.evaluate(network(), data.take(torch.arange(0)), ATTACKS["clean"], Linf(0.1))

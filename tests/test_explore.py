@@ -8,13 +8,14 @@ import pytest
 import xarray as xr
 from PIL import Image
 
-from classwise import charts, explore, results
-from classwise.spec import Evaluation, Spec
+from classwise.charts import explorer, gallery, style
+from classwise.core import results
+from classwise.core.spec import Evaluation, Spec
 
 
 @pytest.fixture(autouse=True)
 def _setup():
-    charts.setup()
+    style.setup()
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def boxes(live):
 
 
 def test_the_static_explorer_has_a_control_for_every_choice(history):
-    chart = explore.per_class(history, live=False).to_dict()
+    chart = explorer.per_class(history, live=False).to_dict()
     bound = {param["name"]: param["bind"]["input"] for param in chart["params"] if "bind" in param}
     assert bound == {
         "chosen_class": "select",
@@ -41,7 +42,7 @@ def test_the_static_explorer_has_a_control_for_every_choice(history):
 
 def test_the_live_explorer_has_the_same_controls_and_moves_the_chart(history):
     shown = []
-    live = explore.per_class(history, show=lambda **chosen: shown.append(chosen) or "picture", live=True)
+    live = explorer.per_class(history, show=lambda **chosen: shown.append(chosen) or "picture", live=True)
     assert list(boxes(live)) == ["class", "defence", "images", "split", "epoch"]
     view = live.children[1]
     boxes(live)["class"].value = "7"
@@ -53,34 +54,34 @@ def test_the_live_explorer_has_the_same_controls_and_moves_the_chart(history):
 
 def test_the_explorer_opens_on_the_weakest_class(history):
     history["count"].loc[{"defence": "pgd-at", "label": "4", "attack": "pgd-10", "predicted": "4"}] = 0
-    chart = explore.per_class(history, live=False).to_dict()
+    chart = explorer.per_class(history, live=False).to_dict()
     assert {param["name"]: param["value"] for param in chart["params"]}["chosen_class"] == "4"
 
 
 def test_live_is_asked_of_the_kernel(history, monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "a notebook")
-    assert isinstance(explore.per_class(history), ipywidgets.VBox)
+    assert isinstance(explorer.per_class(history), ipywidgets.VBox)
     monkeypatch.delenv("JPY_SESSION_NAME")
-    assert not isinstance(explore.per_class(history), ipywidgets.VBox)
+    assert not isinstance(explorer.per_class(history), ipywidgets.VBox)
 
 
 def test_a_picture_holds_the_pixels():
     pixels = np.linspace(0, 1, 12).reshape(1, 3, 4)
-    address = explore.picture(pixels)
+    address = gallery.picture(pixels)
     image = np.asarray(Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))))
     assert (image == (pixels[0] * 255).round()).all()
-    colour = explore.picture(np.stack([pixels[0], 1 - pixels[0], pixels[0] * 0]))
+    colour = gallery.picture(np.stack([pixels[0], 1 - pixels[0], pixels[0] * 0]))
     assert np.asarray(Image.open(io.BytesIO(base64.b64decode(colour.split(",")[1])))).shape == (3, 4, 3)
 
 
 def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
-    rows = pd.DataFrame(explore.pictures(results.mock("examples 1", per_class=2), "trades"))
+    rows = pd.DataFrame(gallery.pictures(results.mock("examples 1", per_class=2), "trades"))
     assert len(rows) == 10 * 2 * 3
     assert set(rows["form"]) == {"clean", "perturbation", "attacked"}
     assert rows[rows["form"] == "clean"]["said"].str.endswith("%").all()
     given = {name: results.mock("examples 1", per_class=2) for name in ("trades", "standard")}
     for number, bound in ((2, {"gallery_class", "gallery_defence"}), (1, {"gallery_class"})):
-        chart = explore.gallery(dict(list(given.items())[:number]), live=False).to_dict()
+        chart = gallery.gallery(dict(list(given.items())[:number]), live=False).to_dict()
         assert {param["name"] for param in chart["params"] if "bind" in param} == bound
 
 
@@ -94,7 +95,7 @@ def test_attacking_now_takes_the_chosen_network_once(history):
     specs = [
         Spec(dataset="digits", eps="0.1", defence=defence, seed=seed) for defence in ("standard", "trades") for seed in (0, 1)
     ]
-    show = explore.attacked_now(attacker, specs, Evaluation(attack="pgd-20"))
+    show = gallery.attacked_now(attacker, specs, Evaluation(attack="pgd-20"))
     for label in ("3", "8"):
         show(chosen_class=label, chosen_defence="trades", chosen_split="test", chosen_epoch=1)
         show(chosen_class=label, chosen_defence="trades", chosen_split="test", chosen_epoch=2)

@@ -5,14 +5,15 @@ import pytest
 import vl_convert
 import xarray as xr
 
-from classwise import charts, figures
+from classwise.charts import gallery, style
+from classwise.papers.tian2021 import charts
 
 CLASSES = ["a", "b", "c"]
 
 
 @pytest.fixture(autouse=True)
 def csv():
-    charts.setup()
+    style.setup()
 
 
 def drawn(chart):
@@ -26,27 +27,29 @@ def square(values):
 
 def test_matrices_show_numbers_and_leave_zeros_blank():
     first, second = square([[0, 37, 1], [2, 0, 0], [0, 3, 0]]), square([[0, 23, 0], [2, 0, 0], [0, 0, 0]])
-    svg = drawn(figures.matrices({"taken for": first, "home": second}))
+    svg = drawn(charts.matrices({"taken for": first, "home": second}))
     assert svg.count(">23<") == 1
     assert svg.count(">0<") == 1, "of the scale of colours"
     assert ">home<" in svg
-    data = figures.matrices({"taken for": first, "home": second}).data
+    data = charts.matrices({"taken for": first, "home": second}).data
     assert set(data[(data["what"] == "home") & (data["value"] == 23)]["of"]) == {37}
 
 
 def test_shares_keep_the_order_of_their_rows():
     index = pd.Index(["z", "a 0.5"], name="a name. with a dot")
     table = pd.DataFrame({"share": [40.0, 50.0], "low": [30.0, 45.0], "high": [55.0, 60.0], "images": [9, 9]}, index=index)
-    svg = drawn(figures.shares(table, "share, %"))
+    svg = drawn(charts.shares(table, "share, %"))
     assert svg.index(">z<") < svg.index(">a 0.5<")
     assert "null" not in svg
     both = pd.concat([table.assign(of="one"), table.assign(of="other")])
-    assert ">other<" in drawn(figures.shares(both, "share, %", colour="of"))
+    assert ">other<" in drawn(charts.shares(both, "share, %", colour="of"))
 
 
 def test_what_is_taken_for_its_neighbour_is_counted_class_by_class():
     group = xr.DataArray([0, 0, 1], dims="label", coords={"label": CLASSES})
-    chart = figures.toward({"one": square([[6, 3, 1], [1, 8, 1], [4, 0, 0]]), "other": square([[9, 1, 0]] * 3)}, group)
+    chart = charts.confused_with_group(
+        {"one": square([[6, 3, 1], [1, 8, 1], [4, 0, 0]]), "other": square([[9, 1, 0]] * 3)}, group
+    )
     table = chart.data.set_index(["of", "row"])
     assert list(table["share"]) == [30, 10, 0, 10, 90, 0]
     assert list(table["images"]) == [10, 10, 4, 10, 10, 10]
@@ -63,7 +66,7 @@ def test_the_two_classes_of_a_trade_off_stand_out():
         name="accuracy",
     )
     interval = xr.concat([rates - 5, rates + 5], "bound").assign_coords(bound=["low", "high"])
-    chart = figures.trade_offs(rates, interval, ("b", "a"))
+    chart = charts.trade_offs(rates, interval, ("b", "a"))
     svg = drawn(chart)
     assert ">beta of class a (of all others 6)<" in svg
     assert ">class b, most vulnerable<" in svg
@@ -74,7 +77,7 @@ def test_the_two_classes_of_a_trade_off_stand_out():
     # On a scale of logarithms .5 is as far from 3 as 3 from 18.
     values = [*rates.betas.values, "3", "18"]
     wide = rates.reindex(betas=values, fill_value=30.0)
-    spec = figures.trade_offs(
+    spec = charts.trade_offs(
         wide, xr.concat([wide - 5, wide + 5], "bound").assign_coords(bound=["low", "high"]), ("b", "a")
     ).to_dict()
     axis = spec["layer"][0]["encoding"]["x"]
@@ -91,34 +94,34 @@ def counted():
 
 def test_table_4_has_its_six_lines_each_compared_with_the_first_of_its_block():
     plain, adjusted = counted(), counted() + 100
-    lines, first = figures.table4(plain, adjusted, "b")
+    lines, first = charts.table4(plain, adjusted, "b")
     titles = list(lines.line.values)
     assert len(titles) == 6
     np.testing.assert_array_equal(lines[0], plain.sel(attack="clean", transform="none", label="b"))
     np.testing.assert_array_equal(lines[4], plain.sel(attack="pgd", transform="white-background", label="b"))
     np.testing.assert_array_equal(lines[5], adjusted.sel(attack="pgd", transform="white-background", label="b"))
     assert [first[name] for name in titles] == [titles[0]] * 3 + [titles[3]] * 3
-    data = figures.answers(lines, first).data
+    data = charts.prediction_table(lines, first).data
     assert set(data[data["line"] == titles[0]]["said"]) == {"3", "4", "5"}
     assert "109 (+106)" in set(data[data["line"] == titles[2]]["said"])
 
 
 def test_gains_are_signed_and_ranked_images_are_dots():
     gain = square([[np.nan, 4.0, -2.0]] * 3).rename(label="removed", predicted="label")
-    svg = drawn(figures.gains(gain))
+    svg = drawn(charts.gains(gain))
     assert svg.count(">+4<") == 3
     image = xr.DataArray([0.2, 0.9], dims="image", coords={"image": [3, 5]})
-    chart = figures.ranked(image, image + 0.05, "a")
+    chart = charts.ranked(image, image + 0.05, "a")
     assert set(chart.data["image"]) == {3, 5}
 
 
 def test_pictures_stand_in_rows_with_a_word_each():
     pixels = xr.DataArray(np.zeros((2, 1, 4, 4)), dims=("image", "channel", "row", "column"), coords={"image": [4, 7]})
-    chart = figures.strips({"most": pixels}, {"most": ["80 %", "70 %"]})
+    chart = gallery.image_rows({"most": pixels}, {"most": ["80 %", "70 %"]})
     assert list(chart.data["said"]) == ["80 %", "70 %"]
     assert all(url.startswith("data:image/png;base64,") for url in chart.data["url"])
     data = xr.Dataset({"pixels": pixels, "truth": ("image", [1, 0])}, coords={"predicted": ["x", "y"]})
-    both = figures.one_each({"set": data})
+    both = gallery.one_each({"set": data})
     assert list(both.data["image"]) == [7, 4]
     assert isinstance(both, alt.LayerChart)
 
@@ -127,10 +130,10 @@ def test_the_first_ranks_of_an_image_are_two_lines_under_each_attack():
     logits = np.log([[[0.7, 0.2, 0.1]], [[0.1, 0.25, 0.65]]])
     data = {"logits": (("attack", "image", "predicted"), logits), "truth": (("attack", "image"), [[0], [0]])}
     some = xr.Dataset(data, {"attack": ["clean", "temperature-pgd-20"], "image": [4], "predicted": ["x", "y", "z"]})
-    said = figures.first_ranks(some, [4])
+    said = charts.first_ranks(some, [4])
     assert said == ["clean: x 70 %\nthen y 20 %\nattacked: z 65 %\nthen y 25 %"]
     pixels = xr.DataArray(np.zeros((1, 1, 4, 4)), dims=("image", "channel", "row", "column"), coords={"image": [4]})
-    svg = drawn(figures.strips({"as it is": pixels}, {"as it is": said}))
+    svg = drawn(gallery.image_rows({"as it is": pixels}, {"as it is": said}))
     assert all(f">{line}<" in svg for line in said[0].splitlines())
 
 
@@ -142,7 +145,7 @@ def test_the_least_sure_images_stand_as_they_are_above_themselves_painted():
     before = xr.Dataset(data, {"attack": ["clean"], **images, "predicted": ["x", "y", "z"]})
     after = before.assign_coords(predicted=["y", "x", "z"])
     sure = xr.DataArray([0.1, 0.9, 0.5], dims="image", coords=images)
-    table = figures.repainted(sure, (plain, before), (white, after), count=2).data
+    table = charts.repainted(sure, (plain, before), (white, after), count=2).data
     assert list(zip(table["row"], table["image"], table["said"], strict=True)) == [
         ("as it is", 7, "clean: x 70 %\nthen y 20 %"),
         ("as it is", 2, "clean: x 70 %\nthen y 20 %"),

@@ -9,8 +9,9 @@ import torch
 from PIL import Image
 
 from classwise import images
-from classwise.errors import UserError
-from classwise.images import kept, trees
+from classwise.core.errors import UserError
+from classwise.images import cache, decoding
+from classwise.images.cache import FOLDER, ArraySource, _read
 
 
 @pytest.fixture
@@ -38,8 +39,8 @@ def signs(root, counts=(("go", 6), ("stop", 5)), parts=("",), **form):
                 put(root / part / name / f"{number}.png", picture(100 * label + number + 1000 * (part == "valid"), **form))
 
 
-def cache(home):
-    return sorted((home / kept.FOLDER).glob("*.npy"))
+def cached_arrays(home):
+    return sorted((home / FOLDER).glob("*.npy"))
 
 
 def test_a_folder_with_train_and_test_is_read(home):
@@ -179,8 +180,8 @@ def test_a_split_that_is_not_there_is_named(home):
 @pytest.fixture
 def decoded(monkeypatch):
     """Counts the files that are decoded."""
-    seen, own = [], trees._one
-    monkeypatch.setattr(trees, "_one", lambda file, size: (seen.append(file), own(file, size))[1])
+    seen, own = [], decoding._one
+    monkeypatch.setattr(decoding, "_one", lambda file, size: (seen.append(file), own(file, size))[1])
     return seen
 
 
@@ -208,7 +209,7 @@ def test_what_was_kept_of_other_files_is_made_anew(home, decoded, change):
     assert len(found) == {"changed": 11, "added": 12, "removed": 10}[change]
     if change != "removed":
         assert found.pixels[5 + (change == "added")].permute(1, 2, 0).numpy().tolist() == picture(999).tolist()
-    assert len(cache(home / "signs")) == 1
+    assert len(cached_arrays(home / "signs")) == 1
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -216,10 +217,10 @@ def test_what_was_kept_of_other_files_is_made_anew(home, decoded, change):
 def test_a_damaged_cache_is_made_anew(home, decoded, monkeypatch, damage, large):
     """Cut short, one byte changed, or without what is told of it; of mapped arrays only the length is checked."""
     if large:
-        monkeypatch.setattr(kept, "LARGE", 100)
+        monkeypatch.setattr(cache, "LARGE", 100)
     signs(home / "signs", parts=("test",))
     first = images.load("folder:signs", "test").pixels.clone()
-    (file,) = cache(home / "signs")
+    (file,) = cached_arrays(home / "signs")
     content = bytearray(file.read_bytes())
     if damage == "short":
         file.write_bytes(content[:-5])
@@ -234,14 +235,14 @@ def test_a_damaged_cache_is_made_anew(home, decoded, monkeypatch, damage, large)
 
 
 def test_large_arrays_are_mapped_and_never_written_to(home, monkeypatch):
-    monkeypatch.setattr(kept, "LARGE", 100)
+    monkeypatch.setattr(cache, "LARGE", 100)
     signs(home / "signs", parts=("test",))
     found = images.load("folder:signs", "test")
-    (file,) = cache(home / "signs")
+    (file,) = cached_arrays(home / "signs")
     before = file.read_bytes()
     found.pixels[:] = 0
     assert file.read_bytes() == before
-    assert isinstance(kept._read(file)[0], np.memmap)
+    assert isinstance(_read(file)[0], np.memmap)
 
 
 def test_a_folder_that_cannot_be_written_is_read_all_the_same(home, decoded, monkeypatch):
@@ -250,7 +251,7 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(home, decoded, mon
     def refuse(*_, **__):
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(kept, "_write", refuse)
+    monkeypatch.setattr(cache, "_write", refuse)
     assert len(images.load("folder:signs", "test")) == 11
     assert len(images.load("folder:signs", "test")) == 11
     assert len(decoded) == 22
@@ -258,17 +259,17 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(home, decoded, mon
 
 def test_a_kill_while_writing_leaves_nothing_that_is_read(home, decoded, monkeypatch):
     signs(home / "signs", parts=("test",))
-    own = kept.Making.parts
+    own = ArraySource.parts
 
     def killed(self):
         yield from own(self)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(kept.Making, "parts", killed)
+        patch.setattr(ArraySource, "parts", killed)
         with pytest.raises(KeyboardInterrupt):
             images.load("folder:signs", "test")
-    assert not cache(home / "signs")
+    assert not cached_arrays(home / "signs")
     assert len(images.load("folder:signs", "test")) == 11
 
 

@@ -4,10 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from classwise import folding, images, models
-from classwise.attacks.ascent import cross_entropy, slope
-from classwise.errors import UserError
+from classwise import images, models
+from classwise.attacks.losses import cross_entropy
+from classwise.attacks.pgd import input_gradient
+from classwise.core.errors import UserError
 from classwise.images import Images
+from classwise.models import inference
 
 PIXELS = torch.randint(0, 256, (40, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 SOME = Images(PIXELS, torch.arange(40) % 10, torch.arange(40), tuple("0123456789"))
@@ -32,13 +34,13 @@ def test_folding_changes_nothing_but_the_work(name, left):
     # In float32 a pixel next to a kink of a ReLU may fall on its other side.
     (x, y), model = SOME.batch(slice(None)), model.double()
     x = x.double()
-    folded = folding.searchable(model, x)
+    folded = inference.fused_for_search(model, x)
     assert folded is not model
     used = {node.target for node in folded.graph.nodes if node.op == "call_module"}
     assert sum(isinstance(folded.get_submodule(one), nn.BatchNorm2d) for one in used) == left < norms(model)
     with torch.no_grad():
         assert torch.allclose(folded(x), model(x), atol=1e-10)
-    gradients = [slope(one, x, y, cross_entropy)[1] for one in (folded, model)]
+    gradients = [input_gradient(one, x, y, cross_entropy)[1] for one in (folded, model)]
     assert torch.allclose(*gradients, atol=1e-12, rtol=1e-6)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
     assert all(parameter.requires_grad for parameter in model.parameters())
@@ -47,10 +49,10 @@ def test_folding_changes_nothing_but_the_work(name, left):
 def test_bfloat16_is_near_and_its_gradients_are_float32():
     model = settled("resnet18")
     x, y = SOME.batch(slice(None))
-    narrow = folding.searchable(model, x, "bfloat16")
-    logits, gradient = slope(narrow, x, y, cross_entropy)
+    narrow = inference.fused_for_search(model, x, "bfloat16")
+    logits, gradient = input_gradient(narrow, x, y, cross_entropy)
     assert logits.dtype == gradient.dtype == torch.float32
-    exact = slope(model, x, y, cross_entropy)
+    exact = input_gradient(model, x, y, cross_entropy)
     assert 0 < (logits - exact[0]).abs().max() < 0.05 * exact[0].std()
     assert (gradient.sign() == exact[1].sign()).float().mean() > 0.9
     assert all(one.dtype == torch.float32 for one in model.state_dict().values() if one.is_floating_point())
@@ -81,12 +83,12 @@ class Hooked(nn.Module):
 @pytest.mark.parametrize("wrap", [Branching, Hooked])
 def test_a_network_that_cannot_be_traced_is_taken_as_it_is(wrap):
     model = wrap(settled("small-cnn")).eval()
-    assert folding.searchable(model, SOME.batch(slice(0, 8))[0]) is model
+    assert inference.fused_for_search(model, SOME.batch(slice(0, 8))[0]) is model
 
 
 def test_a_network_without_batch_norm_is_taken_as_it_is():
     model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)).eval()
-    assert folding.searchable(model, SOME.batch(slice(0, 8))[0]) is model
+    assert inference.fused_for_search(model, SOME.batch(slice(0, 8))[0]) is model
 
 
 def test_a_convolution_that_two_layers_read_is_not_folded():
@@ -100,15 +102,15 @@ def test_a_convolution_that_two_layers_read_is_not_folded():
             return (self.norm(out) + out).mean((2, 3))
 
     model = Twice().eval()
-    assert folding.searchable(model, SOME.batch(slice(0, 8))[0]) is model
+    assert inference.fused_for_search(model, SOME.batch(slice(0, 8))[0]) is model
 
 
 def test_an_unknown_precision_is_named():
     with pytest.raises(UserError, match="did you mean 'bfloat16'"):
-        folding.searchable(settled("small-cnn"), SOME.batch(slice(0, 8))[0], "float16")
+        inference.fused_for_search(settled("small-cnn"), SOME.batch(slice(0, 8))[0], "float16")
 
 
 def test_digits_are_folded_too():
     data = images.load("digits", "test")
     model = models.build("small-cnn", data, 4).eval()
-    assert folding.searchable(model, data.batch(slice(0, 8))[0]) is not model
+    assert inference.fused_for_search(model, data.batch(slice(0, 8))[0]) is not model

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from classwise import metrics, run, study
-from classwise.run import archive, planning, store
-from classwise.spec import Evaluation, Spec
+from classwise import runs
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers import registry, scales
+from classwise.runs import store
+from classwise.runs.record import archive
+from classwise.runs.schedule import plan
+from classwise.stats import aggregate, metrics
 
 GOLDEN = Path(__file__).with_name("golden")
 IDS = json.loads((GOLDEN / "ids.json").read_text())
@@ -23,9 +27,9 @@ ARCHIVE = GOLDEN / "recorded-ca80f6b.tar"
 def requested() -> dict[str, list[list[str]]]:
     """Return by "scale section" the ids of the runs and of the evaluations that it asks for."""
     result = {}
-    for scale in study.SCALES:
-        for section in study.SECTIONS:
-            pairs = study.request(section, scale).asked
+    for scale in scales.SCALES:
+        for section in registry.SECTIONS:
+            pairs = registry.request(section, scale).asked
             specs = {spec.id for spec, _ in pairs}
             result[f"{scale} {section}"] = [sorted(specs), sorted({one.id for _, some in pairs for one in some})]
     return result
@@ -53,18 +57,18 @@ def test_an_archive_of_an_earlier_version_imports_and_nothing_is_computed_again(
     assert (len(new), same) == (2, [])
     assert [folder.name for folder in store.stored()] == [f"pgd-at-{trained('pgd-at').id}", f"standard-{trained('standard').id}"]
     specs, evaluations = [trained("standard"), trained("pgd-at")], (Evaluation(), Evaluation(attack="pgd-20"))
-    assert planning.missing([(spec, evaluations) for spec in specs]) == []
-    outcomes = run.outcomes(specs, evaluations)
+    assert plan.missing([(spec, evaluations) for spec in specs]) == []
+    outcomes = runs.outcomes(specs, evaluations)
     assert set(outcomes.data_vars) == {"truth", "answer", "flipped", "logits", "distance"}
-    correct = metrics.correct(metrics.counts(outcomes)).sum("label").squeeze("seed")
+    correct = metrics.correct(aggregate.counts(outcomes)).sum("label").squeeze("seed")
     assert correct.transpose("defence", "attack").values.tolist() == [[335, 1], [276, 72]]
     assert set(store.find(specs[0], evaluations[0].of(specs[0])).attrs) == ATTRIBUTES
-    assert set(run.history(specs).dims) == {"defence", "seed", "epoch", "split", "attack", "label", "predicted"}
+    assert set(runs.history(specs).dims) == {"defence", "seed", "epoch", "split", "attack", "label", "predicted"}
 
 
 if __name__ == "__main__":
     for spec, evaluations in (
-        pair for scale in study.SCALES for name in study.SECTIONS for pair in study.request(name, scale).asked
+        pair for scale in scales.SCALES for name in registry.SECTIONS for pair in registry.request(name, scale).asked
     ):
         IDS["specs"].setdefault(spec.id, spec.canonical())
         for evaluation in (one for given in evaluations for one in (given, given.of(spec))):

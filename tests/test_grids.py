@@ -7,14 +7,19 @@ import vl_convert
 import xarray as xr
 from scipy import stats
 
-from classwise import answers, attacks, charts, claims, grids, intervals, metrics, published, study, superclasses, tallies
-from classwise.balls import Linf
-from classwise.errors import UserError
+from classwise import attacks
+from classwise.attacks.balls import Linf
+from classwise.charts import dots, heatmaps, style, tables
+from classwise.core import datasets
+from classwise.core.errors import UserError
+from classwise.papers import judging, published, registry
+from classwise.papers.tian2021 import charts, section_4_3, temperature
+from classwise.stats import aggregate, bootstrap, confidence, intervals, metrics
 
 
 @pytest.fixture(autouse=True)
 def _setup():
-    charts.setup()
+    style.setup()
 
 
 def drawn(chart):
@@ -36,34 +41,34 @@ RATES = counts(
 
 
 def test_a_class_stands_above_or_below_only_where_its_whole_interval_does():
-    found = intervals.standing(RATES)
+    found = intervals.relative_robustness(RATES)
     wilson = intervals.wilson(RATES, together=True)
     total = metrics.overall(RATES)
     assert found.sel(defence="a", attack="fgsm").values.tolist() == [1, -1, 0]
     assert found.sel(defence="b", attack="fgsm").values.tolist() == [0, 0, 0]
     xr.testing.assert_equal((found == 1), (wilson.sel(bound="low", drop=True) > total))
     xr.testing.assert_equal((found == -1), intervals.vulnerable(RATES))
-    assert intervals.standing(RATES * 0).isnull().all()
+    assert intervals.relative_robustness(RATES * 0).isnull().all()
     few = counts({("a", "fgsm"): [90, 50, 70]}, images=10)
-    assert intervals.standing(few).values.tolist() == [[[0, 0, 0]]]
+    assert intervals.relative_robustness(few).values.tolist() == [[[0, 0, 0]]]
 
 
 def test_settings_are_counted_for_each_class():
-    table = tallies.sure(intervals.standing(RATES))
+    table = section_4_3.certain_classes(intervals.relative_robustness(RATES))
     assert table.loc["vulnerable", "1"] == 3
     assert table.loc["robust", "0"] == 2
     assert (table.sum() == 4).all()
 
 
 def test_how_alike_settings_are_is_said():
-    said = tallies.alike(metrics.accuracy(RATES.sel(defence="a")))
+    said = section_4_3.agreement(metrics.accuracy(RATES.sel(defence="a")))
     assert "class 0 in 2; the worst is class 1 in 2" in said
     assert f"{np.corrcoef([90, 50, 70], [80, 20, 60])[0, 1]:.2f} on average" in said
-    assert "one setting only" in tallies.alike(metrics.accuracy(RATES.isel(defence=[0], attack=[0])))
+    assert "one setting only" in section_4_3.agreement(metrics.accuracy(RATES.isel(defence=[0], attack=[0])))
 
 
 def test_who_loses_is_told_by_the_standing_under_the_weaker_attack():
-    table = tallies.who_loses({"step": RATES.sel(defence=["a"])})
+    table = section_4_3.who_loses({"step": RATES.sel(defence=["a"])})
     # Overall 70: class 0 is robust, classes 1 and 2 are not above it.
     assert table.loc["step"].tolist() == ["20.0", "10.0"]
 
@@ -74,10 +79,10 @@ def test_steps_are_counted_on_the_images_that_both_attacks_were_asked_about():
     dims = ("defence", "seed", "attack", "image")
     coords = {"defence": ["a"], "seed": [0], "attack": ["transfer", "n-attack"], "image": [3, 4, 5], "predicted": ["x", "y"]}
     whole = xr.Dataset({"truth": (dims, truth), "answer": (dims, answer), "flipped": (dims, truth != answer)}, coords)
-    found = tallies.steps(whole, [("transfer", "n-attack")])
+    found = section_4_3.attack_steps(whole, [("transfer", "n-attack")])
     assert list(found) == ["transfer to n-attack"]
     assert metrics.images(found["transfer to n-attack"]).values.tolist() == [[[1, 1], [1, 1]]]
-    assert tallies.lost(found).squeeze().values.tolist() == [-100, 0]
+    assert section_4_3.accuracy_lost(found).squeeze().values.tolist() == [-100, 0]
 
 
 def hot(readouts=("logits", "cosines"), seed=0):
@@ -108,7 +113,7 @@ def hot(readouts=("logits", "cosines"), seed=0):
 
 def test_pgd_is_the_temperature_of_one_and_cosines_are_a_network_of_their_own():
     raw = hot()
-    found = answers.tempered(raw)
+    found = temperature.tempered(raw)
     assert list(found.defence.values) == ["pgd-at", "pgd-he", "pgd-he, cosines"]
     assert list(found.inverse.values) == ["1", "2", "5"]
     assert (found.truth >= 0).all()
@@ -118,14 +123,14 @@ def test_pgd_is_the_temperature_of_one_and_cosines_are_a_network_of_their_own():
         np.testing.assert_array_equal(same.squeeze(), first.squeeze())
         other = raw.answer.sel(defence="pgd-at", attack="temperature-pgd-20", readout="logits", inverse=5, form=form)
         np.testing.assert_array_equal(found.answer.sel(defence="pgd-at", form=form, inverse="5").squeeze(), other.squeeze())
-    assert list(answers.tempered(hot(("logits",))).defence.values) == ["pgd-at", "pgd-he"]
+    assert list(temperature.tempered(hot(("logits",))).defence.values) == ["pgd-at", "pgd-he"]
 
 
 def test_claims_hear_the_stable_form_and_the_cosines_of_he():
     raw = hot()
-    named = claims.named(raw)
+    named = judging.canonical_names(raw)
     assert not {"form", "readout"} & set(named.dims)
-    found = answers.tempered(raw).sel(form="stable")
+    found = temperature.tempered(raw).sel(form="stable")
     for name, ours in (("pgd-at", "pgd-at"), ("pgd-he", "pgd-he, cosines")):
         spoken = named.answer.sel(defence=name, attack="temperature-pgd-20", inverse=5)
         np.testing.assert_array_equal(spoken.squeeze(), found.answer.sel(defence=ours, inverse="5").squeeze())
@@ -147,82 +152,82 @@ def test_temperature_one_climbs_as_pgd_does(generator):
 
 
 def test_readings_compare_cosines_with_the_scaled_network():
-    found = answers.tempered(hot()).sel(form="stable", drop=True)
+    found = temperature.tempered(hot()).sel(form="stable", drop=True)
     scaled, bare = (found.answer.sel(defence=name, drop=True) for name in ("pgd-he", "pgd-he, cosines"))
     found.answer.loc[{"defence": "pgd-he, cosines", "inverse": "5"}] = scaled.sel(inverse="1", drop=True)
-    table = tallies.readings(found)
+    table = temperature.readings(found)
     assert table.index.tolist() == [("pgd-he", heat) for heat in ("1", "2", "5")]
     last = table.columns[-1]
     assert table.loc[("pgd-he", "5"), last] == "0"
     assert table.loc[("pgd-he", "1"), last] == str(int((scaled.sel(inverse="1") != bare.sel(inverse="1")).sum()))
-    assert tallies.readings(answers.tempered(hot(("logits",))).sel(form="stable", drop=True)).empty
+    assert temperature.readings(temperature.tempered(hot(("logits",))).sel(form="stable", drop=True)).empty
 
 
 def test_the_variance_of_confidence_has_the_interval_of_a_mean():
-    found = answers.tempered(hot()).sel(form="stable", inverse="1", drop=True)
-    bounds = answers.cvc_bounds(found)
-    own = answers.confidence_variance(found).sel(defence="pgd-at").squeeze("seed").values[0::3]
+    found = temperature.tempered(hot()).sel(form="stable", inverse="1", drop=True)
+    bounds = temperature.cvc_bounds(found)
+    own = confidence.confidence_variance(found).sel(defence="pgd-at").squeeze("seed").values[0::3]
     assert float(bounds.sel(bound="value", defence="pgd-at", label="x")) == pytest.approx(own.mean(), rel=1e-5)
     reach = 1.959964 * stats.sem(own)
     assert float(bounds.sel(bound="high", defence="pgd-at", label="x")) == pytest.approx(own.mean() + reach, rel=1e-4)
-    table = tallies.smoothness(bounds, metrics.counts(found).sum("seed"))
+    table = temperature.smoothness(bounds, aggregate.counts(found).sum("seed"))
     assert list(table.index) == ["pgd-at", "pgd-he", "pgd-he, cosines"]
 
 
 def test_ours_stand_beside_theirs_setting_by_setting():
     theirs = published.load("tian2021", 1)
     ours = published.counts(theirs.accuracy.sel(defence=["trades"]))
-    table = tallies.beside(ours, theirs)
+    table = published.compared_with_published(ours, theirs)
     assert len(table) == 20
     same = table.xs("trades", level="defence")
     for name in ("worst", "best", "MCD", "cat"):
         assert np.allclose(same[f"{name}, ours"].astype(float), same[f"{name}, theirs"].astype(float), atol=0.11), name
     assert (table.xs("mart", level="defence")["all, ours"] == "").all()
-    assert "cat, ours" not in tallies.beside(RATES, theirs)
+    assert "cat, ours" not in published.compared_with_published(RATES, theirs)
     heated = published.load("tian2021", 3)
     heated = heated.assign_coords(inverse=heated.inverse.astype(str))
-    assert len(tallies.beside(RATES.rename(attack="inverse"), heated, over=("defence", "inverse"))) == 5
+    assert len(published.compared_with_published(RATES.rename(attack="inverse"), heated, over=("defence", "inverse"))) == 5
 
 
 def test_he_takes_the_place_that_it_has_in_the_paper():
-    count = metrics.counts(answers.tempered(hot()).sel(form="stable", drop=True))
-    found = tallies.as_published(count)
+    count = aggregate.counts(temperature.tempered(hot()).sel(form="stable", drop=True))
+    found = temperature.as_published(count)
     assert list(found.defence.values) == ["pgd-at", "pgd-he"]
     np.testing.assert_array_equal(found.sel(defence="pgd-he"), count.sel(defence="pgd-he, cosines"))
-    xr.testing.assert_equal(tallies.as_published(RATES), RATES)
+    xr.testing.assert_equal(temperature.as_published(RATES), RATES)
 
 
 def test_standings_have_a_cell_a_class_and_a_frame_where_it_is_sure():
-    sure = intervals.standing(RATES)
-    svg = drawn(grids.standings(RATES, sure))
+    sure = intervals.relative_robustness(RATES)
+    svg = drawn(heatmaps.accuracy_heatmap(RATES, sure))
     assert svg.count('aria-roledescription="rect mark"') == 12 + int((sure != 0).sum())
 
 
 def test_spreads_and_temperatures_have_a_dot_for_every_setting():
-    found = {name: intervals.bootstrap(RATES, metrics.MEASURES[name], draws=50) for name in ("overall", "mcd")}
-    assert drawn(grids.spreads(found)).count('aria-roledescription="point"') == 2 * 4
+    found = {name: bootstrap.bootstrap(RATES, metrics.METRICS[name], draws=50) for name in ("overall", "mcd")}
+    assert drawn(dots.spreads(found)).count('aria-roledescription="point"') == 2 * 4
     heats = {name: one.rename(attack="inverse").assign_coords(inverse=["1", "50"]) for name, one in found.items()}
-    chart = grids.heated(heats)
+    chart = charts.temperature_curves(heats)
     assert drawn(chart).count('aria-roledescription="line mark"') == 2 * 2
     assert chart.to_dict()["concat"][0]["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
 
 
 def test_losses_and_variances_are_drawn_class_by_class():
-    change = tallies.lost({"one": RATES.sel(attack=["fgsm", "pgd-20"])})
-    assert drawn(grids.lost(change, row="step")).count('aria-roledescription="rect mark"') == 6
-    bounds = answers.cvc_bounds(answers.tempered(hot()).sel(form="stable", inverse="1", drop=True))
-    assert drawn(grids.variances(bounds)).count('aria-roledescription="bar"') == 9
+    change = section_4_3.accuracy_lost({"one": RATES.sel(attack=["fgsm", "pgd-20"])})
+    assert drawn(charts.accuracy_change(change, row="step")).count('aria-roledescription="rect mark"') == 6
+    bounds = temperature.cvc_bounds(temperature.tempered(hot()).sel(form="stable", inverse="1", drop=True))
+    assert drawn(charts.variances(bounds)).count('aria-roledescription="bar"') == 9
 
 
 def test_tables_are_stacked_by_name():
-    table = tallies.lines({"a": pd.DataFrame({"p": [1.0]}), "b": pd.DataFrame({"p": [0.0]})}, "network")
+    table = tables.lines({"a": pd.DataFrame({"p": [1.0]}), "b": pd.DataFrame({"p": [0.0]})}, "network")
     assert table.loc["b", "p"].tolist() == [0.0]
     assert table.index.names[0] == "network"
 
 
 def test_the_papers_steps_are_those_of_its_section():
     asked = {
-        name: study.request(f"tian2021/{name}", "paper")
+        name: registry.request(f"tian2021/{name}", "paper")
         for name in ("4-1-class-bias", "4-3-attacks-and-defences", "5-temperature-pgd")
     }
     steps = {name: [one.attack for one in request.evaluations] for name, request in asked.items()}
@@ -232,7 +237,7 @@ def test_the_papers_steps_are_those_of_its_section():
     assert rows["cw@tian2021"].per_class == rows["n-attack@tian2021"].per_class == 200
     assert rows["pgd-20@tian2021"].substitute == "standard"
     assert dict(rows["n-attack@tian2021"].options) == {}
-    short = {one.attack: one for one in study.request("tian2021/4-3-attacks-and-defences", "short").further["mart"]}
+    short = {one.attack: one for one in registry.request("tian2021/4-3-attacks-and-defences", "short").further["mart"]}
     assert short["n-attack"].options["population"] == 100
     assert dict(short["cw"].options) == {"goal": "inside"}
 
@@ -245,7 +250,7 @@ def test_courses_name_the_best_and_the_worst_class_of_each_dataset():
     )
     many = xr.DataArray(np.linspace(0, 100, 80).reshape(2, 40), dims=("epoch", "label"))
     many = many.assign_coords(epoch=[1, 2], label=[f"class {number}" for number in range(40)])
-    spec = grids.courses({"mnist": rates, "cifar100": many}).to_dict()
+    spec = charts.class_curves({"mnist": rates, "cifar100": many}).to_dict()
     first, second = spec["concat"]
     assert first["title"]["subtitle"] == "70 points between cat and frog at the end"
     assert [one["title"]["text"] for one in spec["concat"]] == ["mnist", "cifar100"]
@@ -254,16 +259,16 @@ def test_courses_name_the_best_and_the_worst_class_of_each_dataset():
 
 
 def test_mistakes_within_superclasses_are_counted_where_there_are_any():
-    theirs = tallies.superclassed("digits", {})
+    theirs = charts.superclassed("digits", {})
     assert list(theirs.iloc[:, 0]) == ["86", "87"]
-    names = list(superclasses.superclasses("stl10"))
-    same = np.array(superclasses.numbers(names))
+    names = list(datasets.superclasses("stl10"))
+    same = np.array(datasets.numbers(names))
     table = np.where(same[:, None] == same, 5, 0) + 50 * np.eye(10, dtype=int)
     count = xr.DataArray(table, dims=("label", "predicted"), coords={"label": names, "predicted": names})
-    mine = tallies.superclassed("stl10", {"pgd-at": count})
+    mine = charts.superclassed("stl10", {"pgd-at": count})
     assert mine.iloc[0, 0] == "100"
     assert mine.loc["stl10, pgd-at", "p"] == "< .001"
-    assert "animals | bird, cat, deer, dog, horse, monkey" in superclasses.table("stl10")
-    assert superclasses.table("cifar100").count("cifar100") == 20
+    assert "animals | bird, cat, deer, dog, horse, monkey" in datasets.table("stl10")
+    assert datasets.table("cifar100").count("cifar100") == 20
     with pytest.raises(UserError, match="classes 0, 1 have no superclasses; those of these datasets do: cifar10"):
-        superclasses.numbers(["0", "1"])
+        datasets.numbers(["0", "1"])

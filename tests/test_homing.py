@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from classwise import homing
-from classwise.errors import UserError
+from classwise.core.errors import UserError
+from classwise.papers.tian2021 import homing
 
 CLASSES = ["a", "b", "c", "d"]
 
@@ -31,9 +31,9 @@ def drawn():
 
 def test_homing_counts_the_images_that_the_network_without_their_confound_gets_right(drawn):
     whole, others = drawn
-    without = homing.removed(others)
+    without = homing.left_out_runs(others)
     assert list(without.removed.values) == CLASSES
-    found, mistaken = homing.homing(whole, without), homing.misclassified(whole)
+    found, mistaken = homing.homing(whole, without), homing.misclassification_counts(whole)
     expected, seen = np.zeros((4, 4), int), np.zeros((4, 4), int)
     for image in range(200):
         i, j = int(whole.truth[image]), int(whole.answer[image])
@@ -48,7 +48,7 @@ def test_homing_counts_the_images_that_the_network_without_their_confound_gets_r
 
 def test_other_networks_are_controls(drawn):
     whole, others = drawn
-    without, again = homing.removed(others), outcomes(whole.truth.values, whole.truth.values)
+    without, again = homing.left_out_runs(others), outcomes(whole.truth.values, whole.truth.values)
     table = homing.comparison(whole, without, again)
     total = int((whole.truth != whole.answer).sum())
     assert list(table["images"]) == [total] * 3
@@ -67,7 +67,7 @@ def test_other_networks_are_controls(drawn):
 
 def test_images_are_matched_by_their_number_and_seeds_apart(drawn):
     whole, others = drawn
-    without = homing.removed(others)
+    without = homing.left_out_runs(others)
     mixed = without.isel(image=slice(None, None, -1))
     xr.testing.assert_equal(homing.homing(whole, mixed), homing.homing(whole, without))
     both = xr.concat([whole, whole.assign(truth=-1 + 0 * whole.truth, flipped=whole.flipped & False)], "seed")
@@ -78,7 +78,7 @@ def test_images_are_matched_by_their_number_and_seeds_apart(drawn):
 
 def test_images_that_several_seeds_share_are_worth_no_more_for_being_asked_twice(drawn):
     whole, others = drawn
-    without, again = homing.removed(others), outcomes(whole.truth.values, (whole.truth.values + whole.image.values % 2) % 4)
+    without, again = homing.left_out_runs(others), outcomes(whole.truth.values, (whole.truth.values + whole.image.values % 2) % 4)
     twice = [xr.concat([one, one], "seed").assign_coords(seed=[0, 1]) for one in (whole, without, again)]
     once, both = homing.comparison(whole, without, again), homing.comparison(*twice)
     columns = ["share", "low", "high"]
@@ -97,7 +97,7 @@ def test_images_that_several_seeds_share_are_worth_no_more_for_being_asked_twice
 def test_networks_must_lack_one_class_each(drawn):
     _, others = drawn
     with pytest.raises(UserError, match="lack one class each"):
-        homing.removed(xr.concat([others.isel(classes=[0]), others.isel(classes=[0])], "classes"))
+        homing.left_out_runs(xr.concat([others.isel(classes=[0]), others.isel(classes=[0])], "classes"))
 
 
 def test_the_pair_is_the_class_of_lowest_rate_on_valid_and_what_it_is_mixed_up_with_either_way():
@@ -131,7 +131,7 @@ def test_the_pair_is_the_class_of_lowest_rate_on_valid_and_what_it_is_mixed_up_w
 
 def test_training_drawn_anew_twice_counts_as_the_mean_of_both(drawn):
     whole, others = drawn
-    without = homing.removed(others)
+    without = homing.left_out_runs(others)
     right, wrong = (outcomes(whole.truth.values, answer) for answer in (whole.truth.values, (whole.truth.values + 1) % 4))
     both = xr.concat([right, wrong], "redraw")
     table = homing.comparison(whole, without, both)

@@ -6,7 +6,7 @@ from PIL import Image
 from torchvision import datasets
 
 from classwise import images
-from classwise.errors import UserError
+from classwise.core.errors import UserError
 
 
 @pytest.fixture

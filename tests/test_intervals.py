@@ -4,8 +4,9 @@ import xarray as xr
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from classwise import intervals, metrics, results
-from classwise.errors import UserError
+from classwise.core import results
+from classwise.core.errors import UserError
+from classwise.stats import bootstrap, intervals, metrics, significance
 
 RATES = np.array([0.92, 0.58, 0.84, 0.60, 0.78, 0.81, 0.89, 0.87, 0.36, 0.49])
 NAMES = list("0123456789")
@@ -43,7 +44,7 @@ def test_bootstrap_intervals_hold_the_truth_about_as_often_as_they_say(name, tru
     """With 150 studies at 95 %, fewer than 85 % would be three standard errors too few for an honest interval of 92 %."""
     rng, hits = np.random.default_rng(1), 0
     for study in range(150):
-        low, _, high = intervals.bootstrap(drawn(rng), metrics.MEASURES[name], draws=300, seed=study).values
+        low, _, high = bootstrap.bootstrap(drawn(rng), metrics.METRICS[name], draws=300, seed=study).values
         hits += low <= truth <= high
     assert hits / 150 >= 0.85
 
@@ -56,9 +57,9 @@ def test_the_plain_percentile_interval_would_not(monkeypatch):
         right = rng.binomial(180, 0.5)
         count[place] = 0
         count[place, place], count[place, (place + 1) % 10] = right, 180 - right
-    low, value, _ = intervals.bootstrap(count, metrics.cv).values
+    low, value, _ = bootstrap.bootstrap(count, metrics.cv).values
     assert low < value / 10
-    assert np.quantile(metrics.cv(intervals.resample(count)), 0.025) > low
+    assert np.quantile(metrics.cv(bootstrap.resample(count)), 0.025) > low
 
 
 def test_seeds_are_clusters():
@@ -68,11 +69,11 @@ def test_seeds_are_clusters():
         apart[seed] = 0
         apart[seed].values[np.diag_indices(10)] = 90
     width = {
-        name: np.ptp(intervals.bootstrap(one, metrics.overall, over=["seed"]).values[[0, 2]])
+        name: np.ptp(bootstrap.bootstrap(one, metrics.overall, over=["seed"]).values[[0, 2]])
         for name, one in (("s", same), ("a", apart))
     }
     assert width["a"] > 3 * width["s"]
-    pooled = intervals.bootstrap(same, metrics.overall, over=["seed"]).sel(bound="value")
+    pooled = bootstrap.bootstrap(same, metrics.overall, over=["seed"]).sel(bound="value")
     assert float(pooled) == pytest.approx(float(metrics.overall(same.sum("seed"))))
 
 
@@ -84,10 +85,10 @@ def test_a_class_is_vulnerable_when_its_whole_interval_is_below_the_overall_accu
 
 def test_resampling_keeps_the_number_of_images_and_repeats():
     count = results.mock()["count"].isel(epoch=-1).sel(split="test")
-    again = intervals.resample(count, draws=50)
+    again = bootstrap.resample(count, draws=50)
     assert (again.sum("predicted") == 40).all()
     assert again.dims == ("draw", "attack", "label", "predicted")
-    assert again.equals(intervals.resample(count, draws=50))
+    assert again.equals(bootstrap.resample(count, draws=50))
     assert (
         abs(
             float(
@@ -102,11 +103,11 @@ def test_resampling_keeps_the_number_of_images_and_repeats():
 def test_what_is_drawn_does_not_hang_on_what_stands_beside_it():
     both = results.mock()["count"].isel(epoch=-1).sel(split="test")
     alone = both.sel(attack="pgd-10")
-    beside = intervals.resample(both, draws=30).sel(attack="pgd-10", drop=True)
-    xr.testing.assert_identical(beside, intervals.resample(alone.drop_vars("attack"), draws=30))
-    other = intervals.resample(both.assign_coords(attack=["pgd-10", "clean"]), draws=30)
-    assert not (other.sel(attack="pgd-10") == intervals.resample(alone, draws=30)).all()
-    assert not intervals.resample(alone, draws=30, seed=1).equals(intervals.resample(alone, draws=30))
+    beside = bootstrap.resample(both, draws=30).sel(attack="pgd-10", drop=True)
+    xr.testing.assert_identical(beside, bootstrap.resample(alone.drop_vars("attack"), draws=30))
+    other = bootstrap.resample(both.assign_coords(attack=["pgd-10", "clean"]), draws=30)
+    assert not (other.sel(attack="pgd-10") == bootstrap.resample(alone, draws=30)).all()
+    assert not bootstrap.resample(alone, draws=30, seed=1).equals(bootstrap.resample(alone, draws=30))
 
 
 @pytest.mark.parametrize("seeds", [2, 4])
@@ -116,10 +117,10 @@ def test_counts_of_several_seeds_show_all_of_their_variance(seeds):
     table = np.eye(10)[None] * right[:, None, None] + np.roll(np.eye(10), 1, 1)[None] * (10000 - right)[:, None, None]
     coords = {"seed": range(seeds), "label": NAMES, "predicted": NAMES}
     count = xr.DataArray(table.astype(int), dims=tuple(coords), coords=coords)
-    again = metrics.overall(intervals.resample(count, ["seed"], draws=3000))
+    again = metrics.overall(bootstrap.resample(count, ["seed"], draws=3000))
     assert float(again.std("draw")) == pytest.approx(20 * np.sqrt(1 / (seeds - 1)), rel=0.04)
     for alike, images in ((False, 10000 * seeds), (True, 10000)):
-        total = intervals.resample(count, ["seed"], draws=20, alike=alike).sum("predicted")
+        total = bootstrap.resample(count, ["seed"], draws=20, alike=alike).sum("predicted")
         assert total.values == pytest.approx(np.full(total.shape, images))
 
 
@@ -132,13 +133,13 @@ def test_the_value_lies_within_its_interval_where_sampling_is_most_of_it(name):
         table = right[..., None] * np.eye(10) + (36 - right)[..., None] * np.roll(np.eye(10), 1, 1)
         coords = {"seed": range(2), "label": NAMES, "predicted": NAMES}
         count = xr.DataArray(table.astype(int), dims=tuple(coords), coords=coords)
-        low, value, high = intervals.bootstrap(count, metrics.MEASURES[name], ["seed"], draws=200, seed=seed).values
+        low, value, high = bootstrap.bootstrap(count, metrics.METRICS[name], ["seed"], draws=200, seed=seed).values
         assert low <= value <= high
 
 
 def test_resampling_over_an_unknown_dimension_is_named():
     with pytest.raises(UserError, match="cannot resample over 'sed'"):
-        intervals.resample(results.mock()["count"], over=["sed"])
+        bootstrap.resample(results.mock()["count"], over=["sed"])
 
 
 def test_symmetry_test_tells_structure_from_chance():
@@ -147,9 +148,9 @@ def test_symmetry_test_tells_structure_from_chance():
     symmetrical = xr.DataArray(
         half + half.T + 50 * np.eye(10), dims=("label", "predicted"), coords={"label": NAMES, "predicted": NAMES}
     )
-    assert intervals.symmetry_test(symmetrical, draws=500) < 0.01
+    assert significance.symmetry_test(symmetrical, draws=500) < 0.01
     chance = [
-        intervals.symmetry_test(symmetrical.copy(data=rng.pareto(1.0, (10, 10)) * 4 + 50 * np.eye(10)), draws=200)
+        significance.symmetry_test(symmetrical.copy(data=rng.pareto(1.0, (10, 10)) * 4 + 50 * np.eye(10)), draws=200)
         for _ in range(40)
     ]
     assert np.mean(np.array(chance) < 0.05) <= 0.2
@@ -161,19 +162,21 @@ def test_symmetry_and_groups_of_nothing_are_not_measured():
     empty = drawn(np.random.default_rng(0))
     empty[3] = 0
     for count in (nothing, empty):
-        assert np.isnan(intervals.symmetry_test(count, draws=20))
-        assert np.isnan(intervals.groups_test(count, draws=20)).all()
+        assert np.isnan(significance.symmetry_test(count, draws=20))
+        assert np.isnan(significance.groups_test(count, draws=20)).all()
 
 
 def test_groups_test_tells_structure_from_chance():
     rng = np.random.default_rng(0)
     blocks = np.kron(np.eye(2), np.full((5, 5), 12.0)) + rng.random((10, 10)) + 100 * np.eye(10)
     count = drawn(rng)
-    share, chance, p = intervals.groups_test(count.copy(data=blocks), draws=100)
+    share, chance, p = significance.groups_test(count.copy(data=blocks), draws=100)
     assert share > chance + 20
     assert p < 0.02
     # Nothing but chance: the found groups hold more than half of the mistakes all the same, and the test is not deceived.
-    found = [intervals.groups_test(count.copy(data=rng.pareto(2, (10, 10)) * 5 + 100 * np.eye(10)), draws=40) for _ in range(25)]
+    found = [
+        significance.groups_test(count.copy(data=rng.pareto(2, (10, 10)) * 5 + 100 * np.eye(10)), draws=40) for _ in range(25)
+    ]
     assert np.mean([share for share, _, _ in found]) > 40
     assert np.mean([p < 0.05 for _, _, p in found]) <= 0.16
 
@@ -190,7 +193,7 @@ def test_intervals_over_seeds_hold_the_truth_with_and_without_an_effect_of_the_s
             part.values[np.arange(10), np.arange(10)] = right
             part.values[np.arange(10), (np.arange(10) + 1) % 10] = 36 - right
             parts.append(part)
-        low, _, high = intervals.bootstrap(xr.concat(parts, "seed"), metrics.mcd, over=["seed"], draws=200, seed=study).values
+        low, _, high = bootstrap.bootstrap(xr.concat(parts, "seed"), metrics.mcd, over=["seed"], draws=200, seed=study).values
         hits += low <= 56 <= high
     assert hits / 60 >= least
 
@@ -199,7 +202,7 @@ def test_a_class_that_is_never_right_is_not_surely_so():
     count = drawn(np.random.default_rng(0))
     count[1] = 0
     count[1, 2] = 180
-    low, value, high = intervals.bootstrap(count, metrics.worst).values
+    low, value, high = bootstrap.bootstrap(count, metrics.worst).values
     assert (low, value) == (0, 0)
     assert high == pytest.approx(intervals.wilson(count).sel(label="1", bound="high").item())
 
@@ -214,9 +217,9 @@ def right_of(right, total):
 def test_a_share_of_images_has_one_interval_whoever_asks():
     count = right_of([3, 8, 9], 10)
     expected = [100 * end for end in proportion_confint(20, 30, method="wilson")]
-    assert intervals.bootstrap(count, metrics.overall).values[[0, 2]] == pytest.approx(expected)
-    assert intervals.totals({"one": count}, "network").loc["one", ["low", "high"]].tolist() == pytest.approx(expected)
-    one = intervals.bootstrap(count.expand_dims(seed=[0]), metrics.overall, over=["seed"])
+    assert bootstrap.bootstrap(count, metrics.overall).values[[0, 2]] == pytest.approx(expected)
+    assert intervals.overall_shares({"one": count}, "network").loc["one", ["low", "high"]].tolist() == pytest.approx(expected)
+    one = bootstrap.bootstrap(count.expand_dims(seed=[0]), metrics.overall, over=["seed"])
     assert one.values[[0, 2]] == pytest.approx(expected)
     assert [float(end) for end in intervals.proportion(20, 30)] == pytest.approx(expected)
     assert [float(end) for end in intervals.proportion(0, 0)] == [0, 100]
@@ -225,10 +228,10 @@ def test_a_share_of_images_has_one_interval_whoever_asks():
 @pytest.mark.parametrize("right", [[0, 0, 0], [20, 20, 20], [0, 20, 20]])
 @pytest.mark.parametrize("name", ["overall", "worst", "mcd", "cv"])
 def test_where_nothing_varies_nothing_is_certain(right, name):
-    low, value, high = intervals.bootstrap(right_of(right, 20), metrics.MEASURES[name], draws=400).values
+    low, value, high = bootstrap.bootstrap(right_of(right, 20), metrics.METRICS[name], draws=400).values
     assert low <= value <= high
     assert high - low > 5
-    fewer = intervals.bootstrap(right_of([one // 4 for one in right], 5), metrics.MEASURES[name], draws=400).values
+    fewer = bootstrap.bootstrap(right_of([one // 4 for one in right], 5), metrics.METRICS[name], draws=400).values
     assert fewer[2] - fewer[0] > high - low
     bottom, top = {"cv": (0, 2500)}.get(name, (0, 100))
     assert bottom <= low
@@ -237,11 +240,11 @@ def test_where_nothing_varies_nothing_is_certain(right, name):
 
 def test_where_something_varies_the_interval_is_that_of_the_bootstrap():
     count, varies = right_of([5, 12, 20], 20), xr.concat([right_of([5, 12, 20], 20), right_of([20] * 3, 20)], "attack")
-    drawn = metrics.mcd(intervals.resample(count))
+    drawn = metrics.mcd(bootstrap.resample(count))
     value = float(metrics.mcd(count))
     expected = [max(value - drawn.quantile(end).item() + value, 0) for end in (0.975, 0.025)]
-    assert intervals.bootstrap(count, metrics.mcd).values[[0, 2]] == pytest.approx(np.clip(expected, 0, 100))
-    both = intervals.bootstrap(varies, metrics.mcd)
+    assert bootstrap.bootstrap(count, metrics.mcd).values[[0, 2]] == pytest.approx(np.clip(expected, 0, 100))
+    both = bootstrap.bootstrap(varies, metrics.mcd)
     assert float(both.isel(attack=1).sel(bound="high")) > 0
 
 
@@ -251,10 +254,10 @@ def test_mcnemar_is_the_sign_test_on_the_images_that_differ():
     one["flipped"][:] = False
     other["flipped"][:] = False
     other["flipped"][:6] = True
-    assert intervals.mcnemar(one, other) == pytest.approx(2 * 0.5**6)
-    assert intervals.mcnemar(one, one) == 1
+    assert significance.mcnemar(one, other) == pytest.approx(2 * 0.5**6)
+    assert significance.mcnemar(one, one) == 1
     other["truth"][:6] = -1
-    assert intervals.mcnemar(one, other) == 1
+    assert significance.mcnemar(one, other) == 1
 
 
 def test_paired_compares_with_the_first_on_the_same_images():
@@ -267,12 +270,12 @@ def test_paired_compares_with_the_first_on_the_same_images():
         {"flipped": (("defence", "image"), flipped), "truth": (("defence", "image"), truth)},
         coords={"defence": ["a", "b", "c"], "image": np.arange(41)},
     )
-    found = intervals.paired(data, "a")
+    found = significance.paired(data, "a")
     assert found["points"].to_dict() == {"b": -25.0, "c": 0.0}
     assert found["p"]["b"] == pytest.approx(2 * 2 * 0.5**10)
     assert found["p"]["c"] == 1.0
-    assert len(intervals.paired(data.sel(defence=["a"]), "a")) == 0
-    each = intervals.paired(data, {"c": "b"})
+    assert len(significance.paired(data.sel(defence=["a"]), "a")) == 0
+    each = significance.paired(data, {"c": "b"})
     assert list(each["against"]) == ["b"]
     assert each.loc["c", "points"] == pytest.approx(found.loc["c", "points"] - found.loc["b", "points"])
 
@@ -287,10 +290,10 @@ def test_shares_are_counted_over_groups_of_classes():
     low, high = proportion_confint(8, 10, method="wilson")
     assert table["low"].iloc[0] == pytest.approx(100 * low)
     assert table["high"].iloc[0] == pytest.approx(100 * high)
-    whole = intervals.totals({"first": count.sel(how="plain")}, "row")
+    whole = intervals.overall_shares({"first": count.sel(how="plain")}, "row")
     assert list(whole["share"]) == [65]
     # Of images that are worth less than they are, the share stays and the interval widens; no fraction is cut off.
-    less = intervals.totals({"first": count.sel(how="plain") / 1.6}, "row")
+    less = intervals.overall_shares({"first": count.sel(how="plain") / 1.6}, "row")
     assert less["share"].iloc[0] == pytest.approx(65)
     low, high = proportion_confint(13 / 1.6, 12.5, method="wilson")
     assert list(less.loc["first", ["low", "high", "images"]]) == pytest.approx([100 * low, 100 * high, 12])
@@ -302,11 +305,11 @@ def test_mistakes_within_given_groups_are_told_from_chance():
     group = xr.DataArray(np.arange(6) // 2, dims="label", coords={"label": names})
     paired = np.kron(np.eye(3), [[0, 9], [9, 0]]) + 50 * np.eye(6) + 1 - np.eye(6)
     count = xr.DataArray(paired.astype(int), dims=("label", "predicted"), coords=coords)
-    share, chance, p = intervals.within_test(count, group)
+    share, chance, p = significance.within_test(count, group)
     assert share == pytest.approx(100 * 10 / 14)
     assert chance == pytest.approx(20, abs=3)
     assert p < 0.01
     across = count.assign_coords(coords) * 0 + 1 + 50 * np.eye(6, dtype=int)
-    assert intervals.within_test(across, group)[2] > 0.9
-    table = intervals.within_table({"pairs": count, "even": across}, group)
+    assert significance.within_test(across, group)[2] > 0.9
+    table = significance.within_table({"pairs": count, "even": across}, group)
     assert list(table.index) == ["pairs", "even"]

@@ -1,97 +1,156 @@
-"""Imports run one way: the label half knows no torch, only `run` knows both halves, nothing below imports what is above."""
+"""A folder imports only what stands left of it; reading results needs no torch, computing them none of the book's packages."""
 
 import ast
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
+import networkx
 import pytest
 
 import classwise
 
 PACKAGE = Path(classwise.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
-# From bottom to top: a module may import those that stand before it, in its own half or among the shared ones.
-SHARED = ["errors", "options", "places", "superclasses"]
-TORCH_HALF = ["backgrounds", "images", "models", "balls", "attacks", "folding", "outcomes", "representation", "defences"]
-TORCH_HALF += ["training"]
-LABEL_HALF = [
-    "spec",
-    "audits",
-    "results",
-    "checks",
-    "metrics",
-    "sampling",
-    "pooling",
-    "answers",
-    "pairing",
-    "chance",
-    "intervals",
+
+# What each folder, or module at the top, may import beside itself.
+LABEL_HALF = ["core", "stats", "charts", "papers"]
+TORCH_HALF = ["core", "images", "models", "attacks", "defences"]
+ABOVE = ["runs", "book", "__main__"]
+ALLOWED: dict[str, set[str]] = {"__init__": set()}
+ALLOWED |= {name: set(half[: half.index(name)]) for half in (LABEL_HALF, TORCH_HALF) for name in half}
+ALLOWED |= {name: {*LABEL_HALF, *TORCH_HALF, *ABOVE[: ABOVE.index(name)]} for name in ABOVE}
+
+# Within runs: what a module or folder may import, from left to right; those of one group stand beside each other.
+RUNS = [
+    {"store", "describe"},
+    {"compute"},
+    {"schedule", "audit_evaluation"},
+    {"ensure"},
+    {"load", "artifacts", "listing", "settings"},
+    {"audits", "judge"},
+    {"record"},
 ]
-LABEL_HALF += ["homing", "published", "claims", "benches", "scales", "variants", "sections", "study", "charts", "panels", "grids"]
-LABEL_HALF += ["tallies", "explore", "following", "figures", "ledger", "radii", "report"]
-ABOVE = ["run", "notebooks", "book", "__main__"]
+# Within papers: the engine, then each paper, then what brings them together.
+ENGINE = ["scales", "variants", "sections", "published", "claims", "measures", "judging", "ledger"]
+REGISTRY = ["registry"]
+ALTAIR = {"charts", "papers.ledger"}
 
 
-def part(path: Path) -> str:
-    """Return the module or folder of the package that a file belongs to."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def name_of(path: Path) -> str:
+    """Return the name of a module below the package: "attacks.pgd", "attacks" for its __init__, "__init__" for the package's."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
-def imported(path: Path) -> set[str]:
-    """Return the parts of the package that a file imports, wherever in the file."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+NAMES = {name_of(path): path for path in MODULES}
+
+
+def imports(path: Path, *, lazy: bool = True) -> set[str]:
+    """Return the modules of the package that a file imports; lazy: wherever in the file, else at the top of it only."""
+    result: set[str] = set()
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree) if lazy else tree.body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "classwise":
-            inner = node.module.split(".")[1:]
-            found |= {inner[0]} if inner else {alias.name for alias in node.names}
+            base = node.module.split(".")[1:]
+            for alias in node.names:
+                result.add(".".join([*base, alias.name]) if ".".join([*base, alias.name]) in NAMES else ".".join(base))
         elif isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("classwise.")}
-    return {name for name in found if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").exists()}
+            result |= {alias.name.partition(".")[2] for alias in node.names if alias.name.startswith("classwise.")}
+    return result - {""}
 
 
-def allowed(name: str) -> list[str]:
-    """Return what a part may import beside itself."""
-    if name in SHARED:
-        return SHARED[: SHARED.index(name)]
-    for half in (TORCH_HALF, LABEL_HALF):
-        if name in half:
-            return SHARED + half[: half.index(name)]
-    return SHARED + TORCH_HALF + LABEL_HALF + ABOVE[: ABOVE.index(name)]
+def top(name: str) -> str:
+    return name.split(".")[0]
 
 
-def test_every_module_has_its_place():
-    assert {part(path) for path in MODULES} == {*SHARED, *TORCH_HALF, *LABEL_HALF, *ABOVE, "__init__"}
+def test_every_module_lies_in_a_folder_of_the_table():
+    assert {top(name) for name in NAMES} == set(ALLOWED)
+    assert {path.stem for path in PACKAGE.glob("*.py")} == {"__init__", "__main__"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_no_arrow_runs_back(path):
-    name = part(path)
-    if name == "__init__":
-        assert imported(path) == set()
-    else:
-        assert imported(path) - {name} <= set(allowed(name))
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_imports_only_what_stands_left_of_it(name):
+    assert {top(other) for other in imports(NAMES[name])} - {top(name)} <= ALLOWED[top(name)]
 
 
-@pytest.mark.parametrize("name", [*LABEL_HALF, "run", "notebooks", "book"])
-def test_reading_results_does_not_import_torch(name):
-    code = f"import sys, classwise.{name}; sys.exit('torch' in sys.modules)"
+def test_no_module_imports_itself_by_way_of_others():
+    graph = networkx.DiGraph((name, other) for name, path in NAMES.items() for other in imports(path))
+    # A package imports its modules, which may import the package's other modules: __init__ is no room of its own.
+    graph.remove_nodes_from([name for name in NAMES if NAMES[name].name == "__init__.py"])
+    assert list(networkx.simple_cycles(graph)) == []
+
+
+def place_in(table: list[set[str]], name: str) -> int:
+    return next(number for number, group in enumerate(table) if name in group)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("runs.")])
+def test_within_runs_imports_run_one_way(name):
+    own = place_in(RUNS, name.split(".")[1])
+    for other in imports(NAMES[name]):
+        if other.startswith("runs.") and other.split(".")[1] != name.split(".")[1]:
+            assert place_in(RUNS, other.split(".")[1]) <= own, f"{name} imports {other}"
+
+
+PAPERS = sorted(path.name for path in (PACKAGE / "papers").iterdir() if path.is_dir() and path.name != "__pycache__")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("papers.")])
+def test_within_papers_the_engine_knows_no_paper_and_no_paper_another(name):
+    place = name.split(".")[1]
+    others = {other.split(".")[1] for other in imports(NAMES[name]) if other.startswith("papers.")} - {place}
+    assert place in {*ENGINE, *PAPERS, *REGISTRY}
+    allowed = set(ENGINE[: ENGINE.index(place)]) if place in ENGINE else set(ENGINE)
+    assert others <= (allowed | set(PAPERS) | {"registry"} if place in REGISTRY else allowed)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if top(name) in LABEL_HALF])
+def test_only_charts_draw(name):
+    tree = ast.parse(NAMES[name].read_text())
+    external = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    drawing = top(name) == "charts" or name in ALTAIR or (top(name) == "papers" and name.rpartition(".")[2] in CHARTS)
+    assert drawing or "altair" not in external
+
+
+CHARTS = {"charts", "trace_explorer"}
+
+
+def test_the_halves_are_as_the_readme_says():
+    assert all(left in ALLOWED[right] for half in (LABEL_HALF, TORCH_HALF) for left, right in pairwise(half))
+
+
+READS = [
+    *(name for name in NAMES if top(name) in LABEL_HALF),
+    "runs",
+    "runs.load",
+    "runs.listing",
+    "book.notebooks",
+    "book.build",
+]
+
+
+def test_reading_results_does_not_import_torch():
+    code = f"import sys, {', '.join(f'classwise.{name}' for name in READS)}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_torch_half_and_run_do_without_the_packages_of_the_book():
+def test_computing_does_without_the_packages_of_the_book():
     barred = ["altair", "papermill", "jupyter_book", "ipywidgets", "nbconvert", "IPython", "dask", "distributed"]
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({barred}));"
-        "import classwise.training, classwise.run.pool, classwise.run.recording, classwise.study, classwise.intervals"
+        "import classwise.defences.training, classwise.runs.schedule.pool, classwise.runs.record.recorder;"
+        "import classwise.stats.bootstrap"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_modules_and_functions_stay_small(path):
-    assert len(path.read_text().splitlines()) <= 290
-    for node in ast.walk(ast.parse(path.read_text())):
+@pytest.mark.parametrize("name", NAMES)
+def test_modules_and_functions_stay_small(name):
+    source = NAMES[name].read_text()
+    assert len(source.splitlines()) <= 400
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno - node.lineno + 1 <= 50, f"{node.name} is long"

@@ -4,11 +4,14 @@ import json
 
 import pytest
 
-from classwise import charts, claims, explore, ledger, published, run, study
-from classwise.claims import CLAIMS, Verdict
-from classwise.errors import UserError
-from classwise.run import verdicts as gathering
-from classwise.spec import Evaluation
+from classwise import runs
+from classwise.charts import explorer, style
+from classwise.core.errors import UserError
+from classwise.core.spec import Evaluation
+from classwise.papers import ledger, published, registry, sections
+from classwise.papers.claims import Verdict
+from classwise.papers.registry import CLAIMS
+from classwise.runs import judge
 
 
 def found(verdict, claim=CLAIMS[0], effect=10.0, low=8.0, high=13.0, **rest):
@@ -34,8 +37,8 @@ def test_a_row_tells_all_and_keeps_its_marks_on_its_own_axis():
 
 
 def test_the_ledger_filters_opens_and_links():
-    charts.setup()
-    spec = ledger.page(SOME, ["tian2021/4-1-class-bias"], live=False).to_dict()
+    style.setup()
+    spec = ledger.claims_explorer(SOME, ["tian2021/4-1-class-bias"], live=False).to_dict()
     bound = {param["name"]: param["bind"]["options"] for param in spec["params"] if "bind" in param}
     assert bound["ledger_verdict"] == ["all", "holds", "open", "not asked", "fails"]
     assert set(bound) == {"ledger_paper", "ledger_section", "ledger_scale", "ledger_verdict"}
@@ -50,38 +53,38 @@ def test_the_ledger_filters_opens_and_links():
 
 
 def test_the_ledger_is_a_widget_in_a_live_kernel():
-    box = ledger.page(SOME, live=True)
+    box = ledger.claims_explorer(SOME, live=True)
     assert [one.description for one in box.children[0].children] == ["paper", "section", "scale", "verdict"]
-    assert explore.Choice("x", ["all"], "all", "x").slider is None
+    assert explorer.Choice("x", ["all"], "all", "x").slider is None
 
 
 def test_what_was_asked_stands_beside_what_is_theirs():
-    spec = ledger.beside(SOME).to_dict()
+    spec = ledger.forest(SOME).to_dict()
     assert len(spec["vconcat"]) == 3
     assert spec["vconcat"][0]["title"]["text"][-1] == "holds (digits, quick, 5 seeds)"
     # Theirs is drawn where there is one.
     assert [len(panel["layer"]) for panel in spec["vconcat"]] == [4, 3, 3]
-    assert "none of these claims was asked" in json.dumps(ledger.beside([SILENT]).to_dict())
+    assert "none of these claims was asked" in json.dumps(ledger.forest([SILENT]).to_dict())
 
 
 def test_tables_in_words():
-    told = ledger.words(SOME).splitlines()
+    told = ledger.markdown(SOME).splitlines()
     assert len(told) == 2 + len(SOME)
     assert "not asked: cannot be asked of digits: a \\| reason" in told[4]
     assert "| 10.0 [8.00, 13.0] |" in told[2]
-    assert "| tian2021/4-1-class-bias | quick | 1 |" in ledger.silent(SOME)
-    assert ledger.tally(SOME).loc[("tian2021", "4-1-class-bias", "quick")].to_dict() == {
+    assert "| tian2021/4-1-class-bias | quick | 1 |" in ledger.not_tested(SOME)
+    assert ledger.summary(SOME).loc[("tian2021", "4-1-class-bias", "quick")].to_dict() == {
         "holds": 1,
         "fails": 0,
         "open": 1,
         "not asked": 1,
     }
-    assert len(ledger.notes().splitlines()) == 2 + len(published.slips())
+    assert len(ledger.notes().splitlines()) == 2 + len(published.misprints())
 
 
 def test_outcomes_say_what_they_speak_of(data, small):
     grid = Evaluation(attack="temperature-pgd-20", options={"steps": 2}).grid(inverse=[2, 50])
-    outcomes = run.answers([(small, [Evaluation(), *grid])])
+    outcomes = runs.outcomes_of([(small, [Evaluation(), *grid])])
     assert (outcomes.attrs["dataset"], outcomes.attrs["scale"]) == ("digits", "own settings")
     # An option that one attack has and another has not.
     there = (outcomes.truth >= 0).any("image").squeeze(["defence", "seed"])
@@ -90,19 +93,19 @@ def test_outcomes_say_what_they_speak_of(data, small):
 
 
 def test_a_section_is_judged_at_its_scale_and_told_where_it_cannot_be(data, small, monkeypatch):
-    asked = study.Request((small,), (Evaluation(attack="clean"), Evaluation(attack="pgd-20", options={"steps": 2})))
-    monkeypatch.setattr(gathering.study, "request", lambda section, scale, **rest: asked)
+    asked = sections.Request((small,), (Evaluation(attack="clean"), Evaluation(attack="pgd-20", options={"steps": 2})))
+    monkeypatch.setattr(registry, "request", lambda section, scale, **rest: asked)
     section = "tian2021/4-1-class-bias"
-    short = gathering.judged("short", [], sections=[section])
+    short = judge.verdicts("short", [], sections=[section])
     assert {one.reason for one in short} == {"0 of 1 runs are there"}
-    quick = gathering.judged("quick", [], sections=[section])
-    assert [one.claim.name for one in quick] == [one.name for one in claims.of(section)]
+    quick = judge.verdicts("quick", [], sections=[section])
+    assert [one.claim.name for one in quick] == [one.name for one in registry.claims_of(section)]
     assert quick[0].verdict in ("holds", "fails", "open")
     assert "needs the defence 'standard'" in quick[-1].reason
-    monkeypatch.setattr(gathering.study, "SECTIONS", {})
-    assert {one.reason for one in gathering.judged(sections=[section])} == {"the section has no chapter yet"}
+    monkeypatch.setattr(registry, "SECTIONS", {})
+    assert {one.reason for one in judge.verdicts(sections=[section])} == {"the section has no chapter yet"}
 
 
 def test_a_scale_that_does_not_exist_is_named():
     with pytest.raises(UserError, match=r"unknown scale 'shrt' .did you mean 'short'"):
-        run.judged("quick", ["shrt"])
+        runs.verdicts("quick", ["shrt"])

@@ -8,11 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from classwise import results, run, study
+from classwise import runs
 from classwise.__main__ import main
-from classwise.errors import UserError, unknown
-from classwise.run import archive, compute, questions, store
-from classwise.spec import Evaluation
+from classwise.core import results
+from classwise.core.errors import UserError, unknown
+from classwise.core.spec import Evaluation
+from classwise.papers import sections
+from classwise.runs import store
+from classwise.runs.compute import evaluate, train
+from classwise.runs.record import archive
 
 
 def command(monkeypatch, *words):
@@ -24,8 +28,8 @@ def command(monkeypatch, *words):
 
 @pytest.fixture
 def trained(data, small):
-    compute.train(small)
-    questions.evaluate(small, Evaluation(attack="pgd-10", options={"steps": 2}))
+    train.train(small)
+    evaluate.evaluate_run(small, Evaluation(attack="pgd-10", options={"steps": 2}))
     return small
 
 
@@ -130,11 +134,11 @@ def test_list_and_show_say_what_is_there(trained, monkeypatch, capsys):
 
 
 def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_name(data, monkeypatch, capsys):
-    asked = study.training("quick", "pgd-at", 0)
+    asked = sections.training("quick", "pgd-at", 0)
     specs = [asked, replace(asked, seed=1), replace(asked, classes=("1", "2")), replace(asked, eps="0.15")]
     for spec in specs:
         history = results.mock().assign_attrs(store.provenance(spec, "a device", 1))
-        results.save(history, store.HISTORY, store.place(spec) / "history.nc")
+        results.save(history, store.HISTORY, store.run_folder(spec) / "history.nc")
     assert command(monkeypatch, "list") == 0
     lines = {
         line.split()[0]: " ".join(line.split()) for line in capsys.readouterr().out.splitlines() if line.strip()[0:1].isalnum()
@@ -151,16 +155,16 @@ def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_
 
 def test_the_folder_of_a_run_stands_for_its_weights(trained):
     how = {"model": "small-cnn", "dataset": "digits", "eps": "0.2", "attack": "pgd-10"}
-    folder = store.place(trained)
-    assert run.audit(str(folder), **how) == run.audit(str(folder / store.WEIGHTS), **how)
+    folder = store.run_folder(trained)
+    assert runs.audit(str(folder), **how) == runs.audit(str(folder / store.WEIGHTS), **how)
     with pytest.raises(UserError, match="there is no file"):
-        run.audit(str(folder.parent), **how)
+        runs.audit(str(folder.parent), **how)
 
 
 def test_a_port_that_is_taken_is_named_with_another(tmp_path, monkeypatch, capsys):
     (tmp_path / "html").mkdir()
     (tmp_path / "html" / "index.html").write_text("")
-    monkeypatch.setattr("classwise.places.build_folder", lambda: tmp_path)
+    monkeypatch.setattr("classwise.core.paths.build_folder", lambda: tmp_path)
     with socket.create_server(("localhost", 0)) as taken:
         port = taken.getsockname()[1]
         assert command(monkeypatch, "serve", "--port", str(port)) == 2
@@ -168,15 +172,15 @@ def test_a_port_that_is_taken_is_named_with_another(tmp_path, monkeypatch, capsy
 
 
 def test_list_names_a_damaged_run_and_goes_on(trained, monkeypatch, capsys):
-    (store.place(trained) / "history.nc").write_bytes(b"")
+    (store.run_folder(trained) / "history.nc").write_bytes(b"")
     assert command(monkeypatch, "list") == 0
     assert "truncated" in capsys.readouterr().err
 
 
 def test_list_names_a_run_whose_spec_cannot_be_read_and_goes_on(trained, monkeypatch, capsys):
     other = replace(trained, seed=5)
-    history = results.load(store.place(trained) / "history.nc", store.HISTORY)
-    results.save(history.assign_attrs(spec="no spec"), store.HISTORY, store.place(other) / "history.nc")
+    history = results.load(store.run_folder(trained) / "history.nc", store.HISTORY)
+    results.save(history.assign_attrs(spec="no spec"), store.HISTORY, store.run_folder(other) / "history.nc")
     assert command(monkeypatch, "list") == 0
     told = capsys.readouterr()
     assert "carries no readable spec" in " ".join(told.err.split())
@@ -187,7 +191,7 @@ def test_a_run_that_fails_is_exit_code_1(data, monkeypatch, capsys):
     def fail(*_, **__):
         raise RuntimeError("1 of 1 runs failed")
 
-    monkeypatch.setattr("classwise.run.pool.ensure", fail)
+    monkeypatch.setattr("classwise.runs.schedule.pool.ensure_runs", fail)
     assert command(monkeypatch, "run") == 1
     assert "1 of 1 runs failed" in capsys.readouterr().err
 

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from classwise import metrics, results
-from classwise.errors import UserError
+from classwise.core import results
+from classwise.core.errors import UserError
+from classwise.stats import aggregate, metrics
 
 # Tian et al. 2021, Table 1, Madry under PGD: accuracies of the ten classes, CV and MCD as printed.
 MADRY_PGD = [63.8, 71.6, 39.1, 25.3, 36.7, 38.6, 57.4, 59.5, 63.1, 66.8]
@@ -34,7 +35,7 @@ def test_rates_of_a_small_matrix(three):
     assert float(metrics.worst_k(three, 0.5)) == 55
     assert float(metrics.cv(three)) == pytest.approx(np.var([80, 60, 50]))
     assert metrics.confusion(three).sel(label="c").values.tolist() == [0, 50, 50]
-    assert metrics.misclassified(three).sel(label="b").values.tolist() == [30, 0, 10]
+    assert metrics.off_diagonal_confusion(three).sel(label="b").values.tolist() == [30, 0, 10]
 
 
 def test_cv_and_mcd_are_those_of_the_paper():
@@ -60,14 +61,14 @@ def test_a_class_without_images_has_no_rate_and_neither_have_the_measures():
     count = counted([[5, 5, 0], [0, 0, 0], [0, 0, 10]])
     assert np.isnan(metrics.accuracy(count).values).tolist() == [False, True, False]
     for name in ("worst", "worst_k", "mcd", "cv", "cv_unbiased"):
-        assert np.isnan(metrics.MEASURES[name](count)), name
+        assert np.isnan(metrics.METRICS[name](count)), name
     assert float(metrics.overall(count)) == 75
 
 
 def test_counts_are_pairs_of_truth_and_answer_of_the_images_that_are_there():
     outcomes = results.mock("outcomes 1", per_class=5)
     outcomes["truth"][1] = -1
-    count = metrics.counts(outcomes)
+    count = aggregate.counts(outcomes)
     assert int(count.sum()) == 49
     expected = np.zeros((10, 10), int)
     for truth, answer in zip(outcomes.truth.values, outcomes.answer.values, strict=True):
@@ -78,7 +79,7 @@ def test_counts_are_pairs_of_truth_and_answer_of_the_images_that_are_there():
 
 def test_measures_keep_further_dimensions(three):
     stacked = xr.concat([three, three * 2], dim="seed").expand_dims(attack=["clean"])
-    for name, measure in metrics.MEASURES.items():
+    for name, measure in metrics.METRICS.items():
         assert set(measure(stacked).dims) == {"seed", "attack"}, name
         assert measure(stacked).isel(seed=0, attack=0).item() == pytest.approx(measure(three).item()), name
 
@@ -107,7 +108,7 @@ def test_without_mistakes_every_class_is_a_group_of_its_own():
 
 def test_forms_put_all_attacks_side_by_side_with_clean():
     history = results.mock(accuracies={"clean": 1.0, "pgd-10": 0.5, "other": 0.0})["count"]
-    count = metrics.forms(history)
+    count = aggregate.clean_and_attacked(history)
     assert count.images_are.values.tolist() == ["clean", "attacked"]
     assert (count.sel(images_are="clean") == history.sel(attack="clean")).all()
     assert (count.sel(images_are="attacked") == history.sel(attack=["pgd-10", "other"]).sum("attack")).all()
@@ -116,12 +117,12 @@ def test_forms_put_all_attacks_side_by_side_with_clean():
 def test_measured_leaves_out_epochs_without_counts():
     count = results.mock(epochs=4)["count"].copy()
     count[[0, 2]] = 0
-    assert metrics.measured(count).epoch.values.tolist() == [2, 4]
+    assert aggregate.measured_epochs(count).epoch.values.tolist() == [2, 4]
 
 
 def test_an_unknown_measure_is_named():
     with pytest.raises(UserError, match="did you mean 'mcd'"):
-        metrics.measure("mdc")
+        metrics.metric("mdc")
 
 
 def attacked(flips, present=None):
@@ -139,23 +140,23 @@ FLIPS = {"pgd": [True, False, False, False], "square": [False, True, True, False
 
 def test_the_worst_case_is_an_or_over_attacks_not_a_mean():
     data = attacked(FLIPS)
-    worst = metrics.worst_case(data)
+    worst = aggregate.worst_case(data)
     assert worst.flipped.values.tolist() == [True, True, True, False]
     assert worst.answer.values.tolist() == [1, 1, 1, 0]
-    assert float(metrics.overall(metrics.counts(worst))) == 25
+    assert float(metrics.overall(aggregate.counts(worst))) == 25
     assert "attack" not in worst.dims
 
 
 def test_the_worst_case_leaves_out_what_an_attack_was_not_asked_about():
     data = attacked({"pgd": [False, False], "square": [False, True]}, [[False, True], [True, True]])
-    worst = metrics.worst_case(data)
+    worst = aggregate.worst_case(data)
     assert worst.truth.values.tolist() == [-1, 0]
     assert worst.flipped.values.tolist() == [False, True]
-    assert int(metrics.counts(worst).sum()) == 1
+    assert int(aggregate.counts(worst).sum()) == 1
 
 
 def test_the_worst_case_stands_as_one_more_attack():
-    more = metrics.with_worst_case(attacked(FLIPS), "all")
+    more = aggregate.with_worst_case(attacked(FLIPS), "all")
     assert more.attack.values.tolist() == ["pgd", "square", "n", "all"]
     assert more.flipped.sel(attack="all").values.tolist() == [True, True, True, False]
 
@@ -164,17 +165,17 @@ def test_a_lead_counts_images_that_both_were_asked_about():
     data = attacked(
         {"pgd": [False, False, True, False], "square": [True, True, True, False]}, [[False] * 2 + [True] * 2, [True] * 4]
     )
-    assert float(metrics.lead(data, "square", "pgd")) == 0
+    assert float(aggregate.black_box_only(data, "square", "pgd")) == 0
 
 
 def test_the_strongest_setting_is_chosen_for_each_network():
     pairs = [attacked(FLIPS), attacked({"pgd": [True] * 4, "square": [False] * 4, "n": [False] * 4})]
     data = xr.concat(pairs, "defence").assign_coords(defence=["one", "two"])
-    best = metrics.strongest(data, "attack")
+    best = aggregate.strongest(data, "attack")
     assert best.attack.values.tolist() == ["square", "pgd"]
     assert best.flipped.sum("image").values.tolist() == [2, 4]
 
 
 def test_the_lead_of_a_black_box_is_what_it_alone_breaks():
-    assert float(metrics.lead(attacked(FLIPS), "square", "pgd")) == 50
-    assert float(metrics.lead(attacked(FLIPS), "n", "square")) == 0
+    assert float(aggregate.black_box_only(attacked(FLIPS), "square", "pgd")) == 50
+    assert float(aggregate.black_box_only(attacked(FLIPS), "n", "square")) == 0

@@ -7,8 +7,8 @@ from torch import nn
 from torchvision.models import get_model_weights
 
 from classwise import images, models
-from classwise.errors import UserError
-from classwise.folding import searchable
+from classwise.core.errors import UserError
+from classwise.models.inference import fused_for_search
 from classwise.models.residual import PreActivation
 
 PIXELS = torch.randint(0, 256, (8, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -163,8 +163,8 @@ def test_any_head_and_layer_can_be_searched_on(train, head, layer):
     model(x)
     model.eval().requires_grad_(False)
     spread = float(model(x).std())
-    assert torch.allclose(searchable(model, x)(x), model(x), atol=1e-3 * spread)
-    assert torch.allclose(searchable(model, x, "bfloat16")(x), model(x), atol=0.2 * spread)
+    assert torch.allclose(fused_for_search(model, x)(x), model(x), atol=1e-3 * spread)
+    assert torch.allclose(fused_for_search(model, x, "bfloat16")(x), model(x), atol=0.2 * spread)
 
 
 # Of ten classes of CIFAR-10 (LeNet and TRADES' CNN: of grey 28x28 digits), as their authors or the usual code count them.
@@ -259,12 +259,12 @@ def test_any_model_is_folded_and_narrowed_right(name):
     before = {key: value.clone() for key, value in model.state_dict().items()}
     exact, logits = model.double()(X.double()), model.float()(X)
     spread = float(logits.std())
-    folded = searchable(model, X)
+    folded = fused_for_search(model, X)
     assert (folded is model) == (name in PLAIN)
     assert torch.allclose(folded(X), logits, atol=1e-3 * spread)
-    assert torch.allclose(searchable(model.double(), X.double())(X.double()), exact, atol=1e-8 * spread)
-    narrow = searchable(model.float(), X, "bfloat16")
-    assert type(narrow).__name__ == "_Narrow"
+    assert torch.allclose(fused_for_search(model.double(), X.double())(X.double()), exact, atol=1e-8 * spread)
+    narrow = fused_for_search(model.float(), X, "bfloat16")
+    assert type(narrow).__name__ == "_BFloat16Copy"
     with torch.autocast("cpu", torch.bfloat16):  # deep, narrow and untrained: as near as torch itself comes
         near = (model(X).float() - logits).abs().mean()
     assert (narrow(X) - logits).abs().mean() < 2 * near < 0.3 * spread
@@ -275,7 +275,7 @@ def test_any_model_is_folded_and_narrowed_right(name):
     ("name", "left"), [("vgg16", 0), ("resnet50", 0), ("googlenet", 0), ("inception-v3", 0), ("wrn-28-10", 12)]
 )
 def test_every_batch_norm_after_a_convolution_is_folded(name, left):
-    folded = searchable(settled(name), X)
+    folded = fused_for_search(settled(name), X)
     assert sum(isinstance(layer, nn.BatchNorm2d) for layer in used(folded)) == left
 
 
@@ -284,7 +284,7 @@ def test_batch_norm_before_a_convolution_is_left(name):
     model = settled(name)
     norms = [part for part, layer in model.named_modules() if isinstance(layer, nn.BatchNorm2d)]
     after = [part for part in norms if part.endswith(("norm2", "norm0"))]
-    left = [layer for layer in used(searchable(model, X)) if isinstance(layer, nn.BatchNorm2d)]
+    left = [layer for layer in used(fused_for_search(model, X)) if isinstance(layer, nn.BatchNorm2d)]
     assert len(left) == len(norms) - len(after) > len(norms) / 2 - 2
 
 

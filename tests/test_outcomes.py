@@ -2,10 +2,11 @@ import pytest
 import torch
 from torch import nn
 
-from classwise import attacks, images, models, outcomes
-from classwise.attacks import Attack
-from classwise.balls import L2, Linf
-from classwise.errors import UserError
+from classwise import attacks, images, models
+from classwise.attacks import Attack, evaluate, sanity
+from classwise.attacks.balls import L2, Linf
+from classwise.core.errors import UserError
+from classwise.models import modes
 
 
 class Escape(Attack):
@@ -27,7 +28,7 @@ class Nothing(Attack):
 def test_an_attack_that_leaves_the_ball_has_failed_and_helps_nobody():
     test = images.load("digits", "test")
     wrong = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-    found = outcomes.evaluate(wrong, test, Escape(), Linf(0.1), batch=50)
+    found = evaluate.evaluate(wrong, test, Escape(), Linf(0.1), batch=50)
     inside = torch.arange(len(test)) % 2 == 1
     with torch.no_grad():
         clean = wrong(test.batch(slice(None))[0]).argmax(1)
@@ -40,7 +41,7 @@ def test_rows_are_in_the_order_of_the_images_and_the_mode_is_restored():
     test = images.load("digits", "test")
     model = models.build("small-cnn", test, 4).train()
     done = []
-    found = outcomes.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1), batch=100, report=done.append)
+    found = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1), batch=100, report=done.append)
     assert model.training
     assert done == [100, 200, 300, 360]
     assert torch.equal(found.index, test.index)
@@ -55,7 +56,7 @@ def test_the_seed_decides_an_attack():
     test = images.load("digits", "test").take(torch.arange(50))
     model = models.build("small-cnn", test, 4)
     one, same, other = (
-        outcomes.evaluate(model, test, attacks.ATTACKS["pgd-10"], Linf(0.1), seed=seed).logits for seed in (0, 0, 1)
+        evaluate.evaluate(model, test, attacks.ATTACKS["pgd-10"], Linf(0.1), seed=seed).logits for seed in (0, 0, 1)
     )
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
@@ -65,23 +66,23 @@ def test_an_attack_that_makes_no_images_is_an_error_not_robustness():
     test = images.load("digits", "test").take(torch.arange(20))
     model = models.build("small-cnn", test, 4)
     with pytest.raises(UserError, match="not finite"):
-        outcomes.evaluate(model, test, Nothing(), L2(0.5))
+        evaluate.evaluate(model, test, Nothing(), L2(0.5))
 
 
 def test_a_transfer_attack_is_made_on_one_model_and_judged_by_another():
     test = images.load("digits", "test").take(torch.arange(60))
     one, other = (models.build("small-cnn", test, 4, seed) for seed in (0, 1))
     attack = attacks.ATTACKS["fgsm"]
-    found = outcomes.evaluate(one, test, attack, Linf(0.2), made_on=other)
+    found = evaluate.evaluate(one, test, attack, Linf(0.2), made_on=other)
     x, y = test.batch(slice(None))
     moved = attack(other.eval(), x, y, Linf(0.2), torch.Generator().manual_seed(0))
     with torch.no_grad():
         assert torch.allclose(found.logits, one.eval()(moved), atol=1e-5)
-    assert not torch.allclose(found.logits, outcomes.evaluate(one, test, attack, Linf(0.2)).logits)
+    assert not torch.allclose(found.logits, evaluate.evaluate(one, test, attack, Linf(0.2)).logits)
 
 
 def test_tally_counts_pairs():
-    count = outcomes.tally(torch.tensor([0, 0, 1, 2]), torch.tensor([0, 1, 1, 0]), 3)
+    count = evaluate.confusion_counts(torch.tensor([0, 0, 1, 2]), torch.tensor([0, 1, 1, 0]), 3)
     assert count.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 0]]
 
 
@@ -93,10 +94,10 @@ def digits(count=60):
 def test_going_on_gives_what_an_unbroken_run_gives():
     test, model = digits()
     attack, how = attacks.build("square", {"queries": 30}), {"batch": 20, "seed": 3}
-    whole = outcomes.evaluate(model, test, attack, Linf(0.1), **how)
-    first = next(outcomes.batches(model, test, attack, Linf(0.1), **how))
-    rest = outcomes.batches(model, test, attack, Linf(0.1), **how, begin=20)
-    joined = outcomes.Outcomes.joined([first, *rest])
+    whole = evaluate.evaluate(model, test, attack, Linf(0.1), **how)
+    first = next(evaluate.batches(model, test, attack, Linf(0.1), **how))
+    rest = evaluate.batches(model, test, attack, Linf(0.1), **how, begin=20)
+    joined = evaluate.Outcomes.joined([first, *rest])
     for name, column in vars(whole).items():
         assert column is None or torch.equal(column, getattr(joined, name)), name
     assert whole.queries is not None
@@ -117,30 +118,30 @@ class Twin(nn.Module):
 
 def test_the_verdict_is_the_models_and_what_the_search_got_wrong_is_searched_again(monkeypatch):
     test, model = digits()
-    test = outcomes.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).answer.to(torch.int64), test
+    test = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).answer.to(torch.int64), test
     test = images.Images(test[1].pixels, test[0], test[1].index, test[1].classes)
     x, y = test.batch(slice(None))
     dark = x.mean((1, 2, 3)) < 0.3
     assert 0 < dark.sum() < len(x)
-    monkeypatch.setattr(outcomes, "searchable", lambda source, x, precision: Twin(source))
+    monkeypatch.setattr(evaluate, "fused_for_search", lambda source, x, precision: Twin(source))
     attack = attacks.PGD(steps=20, success="any", start="none")
-    found = outcomes.evaluate(model, test, attack, Linf(0.1))
+    found = evaluate.evaluate(model, test, attack, Linf(0.1))
     alone = attack(model, x, y, Linf(0.1), torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = model(alone).argmax(1) != y
     assert torch.equal(found.flipped[dark], expected[dark])
     assert expected[dark].any()
     # Under "last" the final iterate is final: the search is not repeated.
-    last = outcomes.evaluate(model, test, attacks.PGD(steps=1, start="none", step=1e-6), Linf(0.1))
+    last = evaluate.evaluate(model, test, attacks.PGD(steps=1, start="none", step=1e-6), Linf(0.1))
     assert not last.flipped.any()
 
 
 def test_precision_is_for_sign_steps_only(monkeypatch):
     test, model = digits(20)
     asked = []
-    monkeypatch.setattr(outcomes, "searchable", lambda source, x, precision: asked.append(precision) or source)
+    monkeypatch.setattr(evaluate, "fused_for_search", lambda source, x, precision: asked.append(precision) or source)
     for name in ("clean", "pgd-10", "temperature-pgd-20"):
-        outcomes.evaluate(model, test, attacks.ATTACKS[name], Linf(0.1), precision="bfloat16")
+        evaluate.evaluate(model, test, attacks.ATTACKS[name], Linf(0.1), precision="bfloat16")
     assert asked == ["bfloat16", "float32"]
 
 
@@ -169,8 +170,8 @@ class Doubtful(nn.Module):
 def test_what_should_not_be_believed_is_told(kind):
     test, model = digits()
     model = Doubtful(model, kind)
-    found = outcomes.evaluate(model, test, attacks.ATTACKS["pgd-10"], Linf(0.1))
-    told = outcomes.soundness(model, test, attacks.ATTACKS["pgd-10"], found)
+    found = evaluate.evaluate(model, test, attacks.ATTACKS["pgd-10"], Linf(0.1))
+    told = sanity.sanity_checks(model, test, attacks.ATTACKS["pgd-10"], found)
     assert (told["zero_gradients"] > 0.5) == (kind == "zero_gradients")
     assert (told["randomised"] > 0.1) == (kind == "randomised")
     assert (told["batch_dependent"] > 0.01 * told["spread"]) == (kind in ("batch_dependent", "randomised", "training"))
@@ -182,27 +183,27 @@ def test_what_should_not_be_believed_is_told(kind):
 
 def test_what_left_the_ball_and_who_broke_what_is_told():
     test, model = digits()
-    escape = outcomes.evaluate(model, test, Escape(), Linf(0.1))
-    assert outcomes.soundness(model, test, Escape(), escape)["outside"] == 30
+    escape = evaluate.evaluate(model, test, Escape(), Linf(0.1))
+    assert sanity.sanity_checks(model, test, Escape(), escape)["outside"] == 30
     attack = attacks.AutoAttack(steps=5, queries=20)
-    found = outcomes.evaluate(model, test, attack, Linf(0.1))
-    told = outcomes.soundness(model, test, attack, found)
+    found = evaluate.evaluate(model, test, attack, Linf(0.1))
+    told = sanity.sanity_checks(model, test, attack, found)
     assert list(told["broken_by"]) == ["apgd-ce", "apgd-t", "fab-t", "square"]
-    clean = outcomes.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).flipped
+    clean = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).flipped
     assert sum(told["broken_by"].values()) == (found.flipped & ~clean).sum()
 
 
 def test_an_attack_that_stops_at_the_substitutes_mistakes_is_refused():
     test, model = digits(20)
     with pytest.raises(UserError, match="transfers nothing"):
-        outcomes.evaluate(model, test, attacks.ATTACKS["apgd-ce"], Linf(0.1), made_on=model)
+        evaluate.evaluate(model, test, attacks.ATTACKS["apgd-ce"], Linf(0.1), made_on=model)
 
 
 def test_a_search_in_bfloat16_is_for_linf(monkeypatch):
     test, model = digits(20)
     asked = []
-    monkeypatch.setattr(outcomes, "searchable", lambda source, x, precision: asked.append(precision) or source)
-    outcomes.evaluate(model, test, attacks.ATTACKS["pgd-10"], L2(0.5), precision="bfloat16")
+    monkeypatch.setattr(evaluate, "fused_for_search", lambda source, x, precision: asked.append(precision) or source)
+    evaluate.evaluate(model, test, attacks.ATTACKS["pgd-10"], L2(0.5), precision="bfloat16")
     assert asked == ["float32"]
 
 
@@ -210,7 +211,7 @@ def test_every_layer_is_put_back_into_its_own_mode():
     test, model = digits(20)
     model.train()
     model.body[1].eval()
-    outcomes.evaluate(model, test, attacks.ATTACKS["fgsm"], Linf(0.1))
+    evaluate.evaluate(model, test, attacks.ATTACKS["fgsm"], Linf(0.1))
     assert model.training
     assert not model.body[1].training
     assert model.body[0].training
@@ -219,11 +220,11 @@ def test_every_layer_is_put_back_into_its_own_mode():
 def test_an_attack_that_finds_nothing_has_no_distance():
     test, model = digits()
     attack = attacks.FAB(steps=1, targets=1, overshoot=0.0, bias=0.0)
-    found = outcomes.evaluate(model, test, attack, Linf(0.1))
-    clean = outcomes.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).flipped
+    found = evaluate.evaluate(model, test, attack, Linf(0.1))
+    clean = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).flipped
     assert found.distance[~clean].isinf().all()
     assert (found.distance[clean] == 0).all()
-    told = outcomes.soundness(model, test, attack, found)
+    told = sanity.sanity_checks(model, test, attack, found)
     assert (told["farthest"], told["unmoved"]) == (0.0, 0.0)
 
 
@@ -232,7 +233,7 @@ def test_the_published_temperature_form_that_stands_still_is_told():
     sure = nn.Sequential(model, Loud()).eval()
     for form, still in (("published", True), ("stable", False)):
         attack = attacks.TemperaturePGD(steps=2, inverse=50.0, form=form, start="none")
-        told = outcomes.soundness(sure, test, attack, outcomes.evaluate(sure, test, attack, Linf(0.01)))
+        told = sanity.sanity_checks(sure, test, attack, evaluate.evaluate(sure, test, attack, Linf(0.01)))
         assert (told["zero_gradients"] > 0.1) == still
         assert (told["unmoved"] > 0.1) == still
 
@@ -246,15 +247,15 @@ def test_a_doubtful_judge_is_told_of_a_transfer():
     test, model = digits()
     judge = Doubtful(model, "randomised")
     attack = attacks.ATTACKS["pgd-10"]
-    found = outcomes.evaluate(judge, test, attack, Linf(0.1), made_on=model)
-    assert outcomes.soundness(judge, test, attack, found, model)["randomised"] > 0.1
+    found = evaluate.evaluate(judge, test, attack, Linf(0.1), made_on=model)
+    assert sanity.sanity_checks(judge, test, attack, found, model)["randomised"] > 0.1
 
 
 def test_float32_is_whole_while_a_network_is_judged():
     before = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = True
     try:
-        with outcomes.judging(torch.nn.Linear(2, 2)):
+        with modes.eval_mode(torch.nn.Linear(2, 2)):
             assert not torch.backends.cudnn.allow_tf32
             assert not torch.backends.cuda.matmul.allow_tf32
         assert torch.backends.cudnn.allow_tf32

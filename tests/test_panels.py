@@ -5,12 +5,14 @@ import pytest
 import vl_convert
 import xarray as xr
 
-from classwise import charts, intervals, metrics, panels, results
+from classwise.charts import dots, heatmaps, style
+from classwise.core import results
+from classwise.stats import aggregate, bootstrap, intervals, metrics
 
 
 @pytest.fixture(autouse=True)
 def _setup():
-    charts.setup()
+    style.setup()
 
 
 @pytest.fixture
@@ -25,30 +27,30 @@ def drawn(chart):
 
 def test_a_matrix_has_a_cell_for_every_class_and_defence(history):
     count = history["count"].isel(epoch=-1).sel(split="test", attack="pgd-10")
-    chart = panels.matrix(metrics.accuracy(count))
+    chart = heatmaps.matrix(metrics.accuracy(count))
     assert drawn(chart).count('aria-roledescription="rect mark"') == 2 * 10
     assert chart.to_dict()["layer"][0]["encoding"]["y"]["sort"] == ["standard", "pgd-at"]
 
 
 def test_settings_are_a_line_for_every_class_in_every_panel(history):
-    svg = drawn(panels.settings({"radius": history["radius"], "beta": history["beta"]}))
+    svg = drawn(dots.settings({"radius": history["radius"], "beta": history["beta"]}))
     assert svg.count('aria-roledescription="line mark"') == 2 * 2 * 10
 
 
 def test_the_last_epoch_is_a_row_for_each_defence(history):
-    table = panels.last(history["weight"])
+    table = dots.last(history["weight"])
     assert table.shape == (2, 10)
     assert list(table.index) == ["standard", "pgd-at"]
     assert table.columns.name == "class"
     weight = history["weight"].isel(epoch=-1).sel(defence="pgd-at", label="3")
     assert table.loc["pgd-at", "3"] == f"{float(weight):.2f}"
-    assert panels.last(history["weight"].sel(defence=[])).shape == (0, 10)
+    assert dots.last(history["weight"].sel(defence=[])).shape == (0, 10)
 
 
 def test_ranked_sorts_by_the_first_measure_in_the_last_series(history):
     count = history["count"].isel(epoch=-1).sel(split="test").expand_dims("seed")
-    found = {name: intervals.bootstrap(count, metrics.MEASURES[name], over=["seed"]) for name in ("overall", "worst", "mcd")}
-    chart = panels.ranked(found)
+    found = {name: bootstrap.bootstrap(count, metrics.METRICS[name], over=["seed"]) for name in ("overall", "worst", "mcd")}
+    chart = dots.ranked(found)
     last = found["overall"].sel(bound="value").isel(attack=-1)
     best = [str(name) for name in last.sortby(last, ascending=False).defence.values]
     encoded = chart.to_dict()["spec"]["layer"][0]["encoding"]
@@ -59,10 +61,12 @@ def test_ranked_sorts_by_the_first_measure_in_the_last_series(history):
 
 
 def test_the_forest_keeps_the_order_and_draws_every_interval_round_its_dot():
-    count = metrics.counts(results.mock("outcomes 1", classes=("stop", "yield", "speed"))).expand_dims(attack=["clean", "pgd-20"])
+    count = aggregate.counts(results.mock("outcomes 1", classes=("stop", "yield", "speed"))).expand_dims(
+        attack=["clean", "pgd-20"]
+    )
     count = count.sel(label=["yield", "stop"])
     rates, bounds = metrics.accuracy(count), intervals.wilson(count)
-    table = panels.forest(rates, bounds).data
+    table = dots.forest(rates, bounds).data
     assert len(table) == 4
     assert ((table["low"] < table["value"]) & (table["value"] < table["high"])).all()
-    assert panels.forest(rates, bounds).to_dict()["layer"][0]["encoding"]["y"]["sort"] == ["yield", "stop"]
+    assert dots.forest(rates, bounds).to_dict()["layer"][0]["encoding"]["y"]["sort"] == ["yield", "stop"]

@@ -12,16 +12,20 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from classwise import attacks, images, models, study
+from classwise import attacks, images, models
 from classwise.attacks import ATTACKS
-from classwise.balls import Linf
-from classwise.errors import UserError
-from classwise.run import arithmetic, foretelling, machine, pace, planning, pool, sizes, store
-from classwise.run.board import Board
-from classwise.run.costs import PLANNED, Costs, stated
-from classwise.run.pace import Pace, rate_of
-from classwise.run.planning import Job
-from classwise.spec import Evaluation, Spec
+from classwise.attacks.balls import Linf
+from classwise.core import datasets
+from classwise.core.errors import UserError
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers import registry
+from classwise.runs import store
+from classwise.runs.compute import device, sizes
+from classwise.runs.schedule import flops, forecast, pool, timings
+from classwise.runs.schedule.cost import PLANNED, Costs, device_speed
+from classwise.runs.schedule.plan import Job, missing, planned, tasks
+from classwise.runs.schedule.progress import RunProgress
+from classwise.runs.schedule.timings import Timings, rate_of
 
 PGD = Evaluation(attack="pgd-10", options={"steps": 2})
 CLEAN = Evaluation()
@@ -33,12 +37,12 @@ def costs(data):
 
 
 def plan(asked, costs):
-    return planning.planned(planning.missing(asked), costs)
+    return planned(missing(asked), costs)
 
 
 def made(spec, *evaluations, folder=None):
     """Put files where results would lie: whether one is there, its name says."""
-    folder = folder or store.place(spec)
+    folder = folder or store.run_folder(spec)
     for path in (folder / "history.nc", *(store.outcomes_file(folder, one.of(spec)) for one in evaluations)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
@@ -50,18 +54,18 @@ def made(spec, *evaluations, folder=None):
 
 def test_what_is_asked_twice_or_there_already_is_not_computed(data, small):
     other = replace(small, seed=1)
-    jobs = planning.missing([(small, [CLEAN]), (other, []), (replace(small), [PGD, CLEAN, replace(PGD, eps="0.2")])])
+    jobs = missing([(small, [CLEAN]), (other, []), (replace(small), [PGD, CLEAN, replace(PGD, eps="0.2")])])
     assert jobs == [Job(small, True, (CLEAN.of(small), PGD.of(small))), Job(other, True)]
     (made(small, PGD) / store.WEIGHTS).write_bytes(b"")
-    assert planning.missing([(small, [CLEAN, PGD])]) == [Job(small, False, (CLEAN.of(small),))]
+    assert missing([(small, [CLEAN, PGD])]) == [Job(small, False, (CLEAN.of(small),))]
     made(small, CLEAN)
-    assert planning.missing([(small, [CLEAN, PGD])]) == []
+    assert missing([(small, [CLEAN, PGD])]) == []
 
 
 def test_a_recorded_run_is_trained_anew_only_where_something_is_missing(data, small):
     made(small, PGD, folder=store.recorded(small))
-    assert planning.missing([(small, [PGD])]) == []
-    assert planning.missing([(small, [PGD, CLEAN])]) == [Job(small, True, (PGD.of(small), CLEAN.of(small)))]
+    assert missing([(small, [PGD])]) == []
+    assert missing([(small, [PGD, CLEAN])]) == [Job(small, True, (PGD.of(small), CLEAN.of(small)))]
 
 
 def test_what_recorded_results_were_built_on_is_not_trained_for_them(data, small):
@@ -70,8 +74,8 @@ def test_what_recorded_results_were_built_on_is_not_trained_for_them(data, small
     asked = [(small, [transfer]), (source, [CLEAN]), (fine, [CLEAN])]
     for spec, own in asked:
         made(spec, *own, folder=store.recorded(spec))
-    assert planning.missing(asked) == []
-    found = {job.spec: job for job in planning.missing([*asked, (fine, [PGD])])}
+    assert missing(asked) == []
+    found = {job.spec: job for job in missing([*asked, (fine, [PGD])])}
     # What is trained anew is asked everything anew, the transfer too.
     assert [found[spec].train for spec in (fine, small, source)] == [True, True, True]
     assert found[small].evaluations == (transfer.of(small),)
@@ -81,25 +85,25 @@ def test_runs_that_others_build_on_come_along_and_first(data, small, costs):
     source, fine = small.substitute("standard"), replace(small, epochs=1, warm_start=small.id)
     transfer = replace(PGD, substitute="standard")
     asked = [(fine, [CLEAN]), (small, [transfer])]
-    jobs = planning.missing(asked)
+    jobs = missing(asked)
     assert [job.spec for job in jobs] == [fine, small, source]
-    parts = {piece.name: piece for piece in planning.pieces(jobs, costs)}
+    parts = {piece.name: piece for piece in tasks(jobs, costs)}
     names = list(parts)
     assert parts[f"train-{fine.id}"].after == (f"train-{small.id}",)
     (question,) = (piece for piece in parts.values() if piece.evaluations and piece.spec == small)
     assert set(question.after) == {f"train-{small.id}", f"train-{source.id}"}
     assert all(names.index(before) < names.index(name) for name, piece in parts.items() for before in piece.after)
     # The most urgent come first, each after what it waits for.
-    whole = planning.planned(jobs, costs)
+    whole = planned(jobs, costs)
     order = [piece.name for piece in whole.order]
     assert all(order.index(before) < order.index(piece.name) for piece in whole.order for before in piece.after)
     trainings = [whole.urgency[piece.name] for piece in whole.order if not piece.evaluations]
     assert trainings == sorted(trainings, reverse=True)
     # The results of a source are no use without its weights.
     made(source)
-    assert Job(source, True) in planning.missing(asked)
-    (store.place(source) / store.WEIGHTS).write_bytes(b"")
-    assert source not in [job.spec for job in planning.missing(asked)]
+    assert Job(source, True) in missing(asked)
+    (store.run_folder(source) / store.WEIGHTS).write_bytes(b"")
+    assert source not in [job.spec for job in missing(asked)]
 
 
 def test_pieces_are_named_by_their_work_alone(data, small, costs):
@@ -189,32 +193,32 @@ def test_the_arithmetic_of_an_attack_is_what_it_asks_of_a_network(name, options)
     model, attack = Counted(), attacks.build(name, options)
     x, y = torch.rand(3, 1, 8, 8), torch.zeros(3, dtype=torch.long)
     attack.search(model, x, y, Linf(0.1), torch.Generator().manual_seed(0))
-    reckoned = arithmetic.passes(attack, 10)
+    reckoned = flops.passes(attack, 10)
     # With so few steps, what is asked at their beginning and end shows.
     assert model.forward_rows / 3 == pytest.approx(reckoned.forward, rel=0.3, abs=4)
     assert model.backward_rows / 3 == pytest.approx(reckoned.backward, rel=0.15, abs=2)
 
 
 def test_every_attack_has_a_cost():
-    assert {name for name, attack in ATTACKS.items() if arithmetic.passes(attack, 10).rows == 0} == {"clean"}
-    assert all(math.isfinite(arithmetic.passes(attack, 10).rows) for attack in ATTACKS.values())
+    assert {name for name, attack in ATTACKS.items() if flops.passes(attack, 10).rows == 0} == {"clean"}
+    assert all(math.isfinite(flops.passes(attack, 10).rows) for attack in ATTACKS.values())
 
 
 def test_operations_are_counted_as_by_hand(small):
     """One 3x3 convolution by hand beside a counted network of the same kind: doubling the width quadruples the middle."""
-    size = sizes.of(small)
-    forward, weights = arithmetic._of(small, size)
+    size = sizes.training_size(small)
+    forward, weights = flops._of(small, size)
     model = models.build("small-cnn", images.load("digits", "test"), 4)
     assert weights == sum(value.numel() * value.element_size() for value in model.state_dict().values())
     first = next(part for part in model.modules() if isinstance(part, nn.Conv2d))
     assert forward > 2 * 64 * first.weight.numel()
-    resnet, _ = arithmetic._of(Spec(dataset="cifar10", eps="0.1", model="resnet18", width=64), sizes.SIZES["cifar10"])
+    resnet, _ = flops._of(Spec(dataset="cifar10", eps="0.1", model="resnet18", width=64), datasets.SIZES["cifar10"])
     assert resnet == pytest.approx(1.11e9, rel=0.02)  # 0.56 billion multiplications and additions, as is well known
 
 
 def test_a_training_costs_its_epochs_its_steps_and_its_measuring(small):
     once = replace(small, epochs=10, measure=100)
-    work = {name: arithmetic.training(spec).operations for name, spec in {
+    work = {name: flops.training(spec).operations for name, spec in {
         "once": once,
         "often": replace(once, measure=1),
         "twice": replace(once, epochs=20),
@@ -231,19 +235,19 @@ def test_a_training_costs_its_epochs_its_steps_and_its_measuring(small):
 def test_sizes_are_those_of_the_images(monkeypatch):
     for name in ("digits", "digits-neighbours", "digits-cluttered"):
         parts = [images.load(name, split) for split in images.SPLITS]
-        known = sizes.size(name)
+        known = sizes.size_of(name)
         assert [len(part) for part in parts] == [known.train, known.valid, known.test]
         assert parts[0].shape == (known.channels, known.height, known.width)
-    assert sizes.of(Spec(dataset="digits", eps="0.1", classes=("1", "2"))).train == round(1077 / 5)
+    assert sizes.training_size(Spec(dataset="digits", eps="0.1", classes=("1", "2"))).train == round(1077 / 5)
     monkeypatch.setenv("CLASSWISE_IMAGES", "nowhere")
-    assert sizes.size("folder:nothing") is None
+    assert sizes.size_of("folder:nothing") is None
 
 
 def test_what_was_measured_counts_before_what_is_reckoned(data, small, costs):
     reckoned = costs.training(small)
     assert costs.reckoned == {small.id}
     assert not costs.measured
-    work = arithmetic.training(small)
+    work = flops.training(small)
     assert reckoned == pytest.approx(max(work.operations / costs.rated.float32, work.passes * costs.rated.call))
     costs.saw(small, None, 0.5, 3.0, "a device")
     costs.known.write()
@@ -251,18 +255,18 @@ def test_what_was_measured_counts_before_what_is_reckoned(data, small, costs):
     assert again.training(replace(small, seed=7)) == pytest.approx(6.0)
     assert again.measured == {replace(small, seed=7).id}
     twice = replace(small, epochs=2 * small.epochs)
-    assert again.training(twice) == pytest.approx(6.0 * arithmetic.training(twice).operations / work.operations, rel=1e-3)
+    assert again.training(twice) == pytest.approx(6.0 * flops.training(twice).operations / work.operations, rel=1e-3)
     assert Costs("another", gpu=False).training(small) == pytest.approx(reckoned)
     again.training(replace(small, width=8))
     assert replace(small, width=8).id in again.reckoned
 
 
 def test_histories_say_how_long_epochs_took(data, small):
-    pool.ensure([(small, [])], workers=1)
-    pace.file().unlink()
-    here = Costs(machine.where()[0], gpu=False)
+    pool.ensure_runs([(small, [])], workers=1)
+    timings.file().unlink()
+    here = Costs(device.where()[0], gpu=False)
     seconds = float(store.find(small).seconds.median())
-    rate = arithmetic.epoch(small, sizes.of(small)).operations / seconds
+    rate = flops.epoch(small, sizes.training_size(small)).operations / seconds
     assert here.rate(replace(small, seed=3, epochs=9)) == pytest.approx(rate)
     assert here.rate(small, PGD) == pytest.approx(rate)
     assert here.rate(small, replace(PGD, precision="bfloat16")) is None
@@ -270,17 +274,17 @@ def test_histories_say_how_long_epochs_took(data, small):
 
 
 def test_what_a_run_took_is_kept_for_the_next_plan(data, small):
-    pool.ensure([(small, [PGD])], workers=1)
-    known = Pace(pace.file(), machine.where()[0])
+    pool.ensure_runs([(small, [PGD])], workers=1)
+    known = Timings(timings.file(), device.where()[0])
     assert known.usual(rate_of(small)) > 0
     assert known.usual(rate_of(small, PGD)) > 0
     assert known.usual(rate_of(small, PGD), "another") is None
 
 
 def test_a_device_nobody_named_is_taken_for_one_that_is():
-    assert stated("NVIDIA H200", gpu=True) == stated("a GPU of tomorrow", gpu=True)
-    assert stated("NVIDIA A100-SXM4-40GB", gpu=True).float32 < stated("NVIDIA H200", gpu=True).float32
-    assert stated("a processor", gpu=False).float32 < stated("NVIDIA A100", gpu=True).float32
+    assert device_speed("NVIDIA H200", gpu=True) == device_speed("a GPU of tomorrow", gpu=True)
+    assert device_speed("NVIDIA A100-SXM4-40GB", gpu=True).float32 < device_speed("NVIDIA H200", gpu=True).float32
+    assert device_speed("a processor", gpu=False).float32 < device_speed("NVIDIA A100", gpu=True).float32
 
 
 # What is said.
@@ -288,7 +292,7 @@ def test_a_device_nobody_named_is_taken_for_one_that_is():
 
 def told(*sections, scale="quick"):
     out = io.StringIO()
-    foretelling.foretell([(name, study.request(name, scale).asked) for name in sections], Console(file=out, width=200))
+    forecast.forecast([(name, registry.request(name, scale).asked) for name in sections], Console(file=out, width=200))
     return out.getvalue()
 
 
@@ -298,11 +302,11 @@ def test_the_whole_study_is_planned_without_images_and_without_computing(data, t
     def forbidden(*_, **__):
         raise AssertionError("it reads or trains")
 
-    monkeypatch.setattr("classwise.run.compute.train", forbidden)
+    monkeypatch.setattr("classwise.runs.compute.train.train", forbidden)
     monkeypatch.setattr("torchvision.datasets.CIFAR10", forbidden)
     monkeypatch.setattr("torchvision.datasets.MNIST", forbidden)
     for scale in ("short", "paper"):
-        said = told(*study.SECTIONS, scale=scale)
+        said = told(*registry.SECTIONS, scale=scale)
         for gpus in (1, 8, 64):
             assert f"on {gpus} {PLANNED}: " in said
         assert "reckoned from the arithmetic" in said
@@ -311,7 +315,7 @@ def test_the_whole_study_is_planned_without_images_and_without_computing(data, t
 
 def test_the_plan_counts_what_is_there(data):
     section = "tian2021/4-1-class-bias"
-    asked = study.request(section).asked
+    asked = registry.request(section).asked
     said = told(section, "tian2021/4-2-class-relations")
     rows = {line.split()[0]: line.split()[1:4] for line in said.splitlines() if "tian" in line}
     assert rows[section] == [str(len(asked)), str(len(asked)), str(2 * len(asked))]
@@ -327,7 +331,7 @@ def test_the_plan_counts_what_is_there(data):
 
 
 def test_more_workers_take_no_longer(data, costs):
-    whole = plan(study.request("tian2021/4-3-attacks-and-defences").asked, costs)
+    whole = plan(registry.request("tian2021/4-3-attacks-and-defences").asked, costs)
     spans = [whole.makespan(workers) for workers in (1, 2, 8, 64)]
     assert all(fewer >= more for fewer, more in pairwise(spans))
     assert spans[0] == pytest.approx(sum(piece.cost for piece in whole.pieces))
@@ -357,7 +361,7 @@ def test_a_board_ends_a_job_with_its_last_piece_or_its_first_failure(data, small
     other, out = replace(small, seed=1), io.StringIO()
     whole = plan([(small, [CLEAN]), (other, [CLEAN])], costs)
     first, ask, second, _ = (piece.name for piece in whole.pieces)
-    board = Board(whole.jobs, whole.pieces, Console(file=out))
+    board = RunProgress(whole.jobs, whole.pieces, Console(file=out))
     with board:
         board.show(first, "train", 1, 3)
         assert board.bars.tasks[board.whole].completed == pytest.approx(whole.pieces[0].seconds["train"] / 3)

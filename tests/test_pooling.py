@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 from scipy import special, stats
 
-from classwise import intervals, metrics, pairing, pooling
+from classwise.stats import aggregate, bootstrap, intervals, metrics, pooling, significance
 
 TRUTH = np.array([0.85, 0.6, 0.3])
 
@@ -52,8 +52,8 @@ def test_seeds_that_share_their_images_are_not_so_many_more_images():
     old, new = [], []
     for study in range(25):
         data = crossed(np.random.default_rng(study))
-        assert pooling.shared(data)
-        old.append(covered(intervals.wilson(metrics.counts(data).sum("seed"))))
+        assert pooling.seeds_share_images(data)
+        old.append(covered(intervals.wilson(aggregate.counts(data).sum("seed"))))
         new.append(covered(intervals.wilson(pooling.pooled(data))))
     assert np.mean(old) < 0.85
     assert np.mean(new) > 0.9
@@ -65,7 +65,7 @@ def test_folds_are_as_many_images_as_there_are_and_seeds_that_differ_tell():
         found = []
         for study in range(25):
             data = crossed(np.random.default_rng(study), images=40, folds=True, seed=seed)
-            assert not pooling.shared(data)
+            assert not pooling.seeds_share_images(data)
             found.append(covered(intervals.wilson(pooling.pooled(data))))
         held[seed] = np.mean(found)
     assert held[0.0] > 0.92
@@ -77,12 +77,12 @@ def test_the_bootstrap_of_outcomes_holds_what_that_of_counts_misses():
     hits = {"outcomes": 0, "counts": 0, "alike": 0}
     for study in range(20):
         data = crossed(np.random.default_rng(study), images=40)
-        count = metrics.counts(data)
+        count = aggregate.counts(data)
         how = {"draws": 100, "seed": study}
         bounds = {
-            "outcomes": intervals.bootstrap(data, metrics.mcd, **how),
-            "counts": intervals.bootstrap(count, metrics.mcd, over=["seed"], **how),
-            "alike": intervals.bootstrap(count, metrics.mcd, over=["seed"], alike=True, **how),
+            "outcomes": bootstrap.bootstrap(data, metrics.mcd, **how),
+            "counts": bootstrap.bootstrap(count, metrics.mcd, over=["seed"], **how),
+            "alike": bootstrap.bootstrap(count, metrics.mcd, over=["seed"], alike=True, **how),
         }
         for name, found in bounds.items():
             low, _, high = found.isel(attack=0).values
@@ -94,32 +94,32 @@ def test_the_bootstrap_of_outcomes_holds_what_that_of_counts_misses():
 
 def test_bootstraps_of_folds_are_those_of_their_counts():
     data = crossed(np.random.default_rng(1), images=20, folds=True)
-    found = intervals.bootstrap(data, metrics.mcd, draws=100)
-    xr.testing.assert_equal(found, intervals.bootstrap(metrics.counts(data), metrics.mcd, over=["seed"], draws=100))
+    found = bootstrap.bootstrap(data, metrics.mcd, draws=100)
+    xr.testing.assert_equal(found, bootstrap.bootstrap(aggregate.counts(data), metrics.mcd, over=["seed"], draws=100))
 
 
 def test_seeds_that_answer_alike_are_worth_one_and_rates_stay():
     data = crossed(np.random.default_rng(2), seeds=1)
     same = xr.concat([data] * 4, "seed").assign_coords(seed=range(4))
     count = pooling.pooled(same)
-    xr.testing.assert_allclose(count, metrics.counts(data).sum("seed").astype(float))
-    xr.testing.assert_allclose(metrics.accuracy(count), metrics.accuracy(metrics.counts(same).sum("seed")))
+    xr.testing.assert_allclose(count, aggregate.counts(data).sum("seed").astype(float))
+    xr.testing.assert_allclose(metrics.accuracy(count), metrics.accuracy(aggregate.counts(same).sum("seed")))
     # The unbiased variance takes off what the images add, not a quarter of it.
-    assert float(metrics.cv_unbiased(count)[0]) < float(metrics.cv_unbiased(metrics.counts(same).sum("seed"))[0]) - 5
+    assert float(metrics.cv_unbiased(count)[0]) < float(metrics.cv_unbiased(aggregate.counts(same).sum("seed"))[0]) - 5
     always = same.assign(answer=same.truth, flipped=same.flipped & False)
-    assert float(pooling.design(always)[0]) == 4
-    assert float(pooling.design(data)[0]) == 1
+    assert float(pooling.design_effect(always)[0]) == 4
+    assert float(pooling.design_effect(data)[0]) == 1
     one = data.isel(seed=0, drop=True)
-    assert float(pooling.design(one)[0]) == 1
-    xr.testing.assert_equal(pooling.pooled(one), metrics.counts(one))
+    assert float(pooling.design_effect(one)[0]) == 1
+    xr.testing.assert_equal(pooling.pooled(one), aggregate.counts(one))
 
 
 def test_signs_are_those_of_all_choices_of_them():
     differences = np.array([3, -1, 2, 1, 1, 0])
     choices = np.array(np.meshgrid(*[[-1, 1]] * 5)).reshape(5, -1).T @ np.abs(differences[:5])
-    assert pairing.signs(differences) == pytest.approx(np.mean(np.abs(choices) >= 6))
-    assert pairing.signs(np.array([1] * 9 + [-1] * 3)) == pytest.approx(stats.binomtest(9, 12).pvalue)
-    assert pairing.signs(np.zeros(4, int)) == 1
+    assert significance.sign_flip_test(differences) == pytest.approx(np.mean(np.abs(choices) >= 6))
+    assert significance.sign_flip_test(np.array([1] * 9 + [-1] * 3)) == pytest.approx(stats.binomtest(9, 12).pvalue)
+    assert significance.sign_flip_test(np.zeros(4, int)) == 1
 
 
 def test_of_attacks_that_are_alike_few_are_told_apart():
@@ -136,6 +136,6 @@ def test_of_attacks_that_are_alike_few_are_told_apart():
         one, other = (data.sel(attack=name) for name in data.attack.values)
         differ = int((flipped[0] & ~flipped[1]).sum()), int((flipped[1] & ~flipped[0]).sum())
         low["old"] += stats.binomtest(differ[0], sum(differ)).pvalue < 0.05
-        low["new"] += pairing.mcnemar(one, other) < 0.05
+        low["new"] += significance.mcnemar(one, other) < 0.05
     assert low["old"] > 20
     assert low["new"] <= 10

@@ -9,9 +9,9 @@ import tomllib
 import pytest
 import yaml
 
-from classwise import metrics
-from classwise.places import checkout
-from classwise.run import agenda
+from classwise.core.paths import checkout
+from classwise.runs.record import queue
+from classwise.stats import aggregate, metrics
 
 ROOT = checkout()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -95,21 +95,21 @@ def block(kind, holding):
 
 def test_the_queue_that_the_readme_shows_is_one(tmp_path):
     (tmp_path / "queue.toml").write_text(block("toml", "[[entry]]"))
-    items = agenda.read(tmp_path / "queue.toml")
+    items = queue.read(tmp_path / "queue.toml")
     assert [(item.spec.defence, item.spec.epochs, item.spec.dataset) for item in items] == [
         ("pgd-at", 60, "cifar10"),
         ("trades", 60, "cifar10"),
     ]
     assert {one.options.get("inverse") for one in items[0].evaluations if one.attack == "temperature-pgd-20"} >= {2, 50}
-    agenda.check(items[:1], tmp_path / "queue.toml")
+    queue.check(items[:1], tmp_path / "queue.toml")
 
 
 def test_the_question_about_fog_that_the_readme_shows_is_answered(data):
     names = {}
     exec(block("python", "fog-3"), names)
-    found = names["found"]
+    found = names["outcomes"]
     assert set(found["transform"].values) == {"none", "fog-3"}
     assert set(found.split.values) == {"test", "valid"}
-    rates = metrics.overall(metrics.counts(found)).squeeze()
+    rates = metrics.overall(aggregate.counts(found)).squeeze()
     clear, foggy = (float(rates.sel(transform=name, split="test")) for name in ("none", "fog-3"))
     assert clear > foggy

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from classwise import metrics, published
-from classwise.errors import UserError
+from classwise.core.errors import UserError
+from classwise.papers import published
+from classwise.stats import metrics
 
 ALL = [(paper, table) for paper in published.PAPERS for table in sorted(published.rows(paper)["table"].unique())]
 READ = [key for key in ALL if key != ("tian2021", "2")]
@@ -85,7 +86,7 @@ def test_changes_are_the_differences_to_table_1_but_for_two_misprints():
 
 
 def test_every_noted_cell_is_among_the_slips_and_every_slip_says_why():
-    slips = published.slips()
+    slips = published.misprints()
     assert set(slips["paper"]) <= set(published.PAPERS)
     assert slips.notna().all().all()
     for paper in published.PAPERS:

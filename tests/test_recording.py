@@ -16,13 +16,18 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 
-from classwise import explore, run, study
-from classwise.errors import UserError
-from classwise.run import agenda, archive, budget, compute, machine, planning, pool, questions, recording, store
-from classwise.run.agenda import Item
-from classwise.run.budget import Budget, OutOfTime
-from classwise.run.pace import Pace, epoch_of, image_of
-from classwise.spec import Evaluation
+from classwise import runs
+from classwise.charts import gallery
+from classwise.core.errors import UserError
+from classwise.core.spec import Evaluation
+from classwise.papers import registry
+from classwise.runs import store
+from classwise.runs.compute import device, evaluate, train
+from classwise.runs.record import archive, budget, queue, recorder
+from classwise.runs.record.budget import Budget, OutOfTime
+from classwise.runs.record.queue import Item
+from classwise.runs.schedule import plan, pool
+from classwise.runs.schedule.timings import Timings, epoch_of, image_of
 
 ASKED = (Evaluation(attack="clean"), Evaluation(attack="pgd-10", options={"steps": 2}))
 
@@ -54,7 +59,7 @@ def item(spec, asked=ASKED):
 
 def ran(spec, asked=ASKED):
     """Compute a run and its evaluations."""
-    pool.ensure([(spec, asked)], workers=1)
+    pool.ensure_runs([(spec, asked)], workers=1)
     return spec
 
 
@@ -72,13 +77,13 @@ class Clock:
 
 
 def test_the_queue_of_the_project_names_what_exists():
-    items = agenda.read(agenda.default())
-    agenda.check(items, agenda.default())
+    items = queue.read(queue.default())
+    queue.check(items, queue.default())
     assert [one.spec.defence for one in items[:6]] == ["standard", "pgd-at", "trades", "mart", "pgd-he", "trades-he"]
     assert {one.spec.seed for one in items} == {0, 1, 2}
     assert all(one.why for one in items)
-    for section in study.SECTIONS:
-        for spec, evaluations in study.request(section, "short").asked:
+    for section in registry.SECTIONS:
+        for spec, evaluations in registry.request(section, "short").asked:
             asked = [one for one in items if one.spec == spec]
             assert {one.of(spec) for one in evaluations} <= set(asked[0].evaluations)
 
@@ -90,7 +95,7 @@ def test_a_queue_is_read_in_order_and_a_run_named_twice_is_one(tmp_path, file):
     )
     text = file.read_text().replace("transfer = [", "grid = [{ attack = 'pgd-10', grid = { steps = [1, 2] } }]\ntransfer = [")
     file.write_text(text)
-    items = agenda.read(file)
+    items = queue.read(file)
     assert [one.spec.defence for one in items] == ["standard", "pgd-at"]
     assert [one.attack for one in items[0].evaluations[:5]] == ["clean", "square", "pgd-20", "pgd-10", "pgd-10"]
     assert all(one.eps == "0.2" for one in items[0].evaluations)
@@ -118,26 +123,26 @@ def test_a_queue_is_read_in_order_and_a_run_named_twice_is_one(tmp_path, file):
 def test_slips_in_a_queue_are_named(data, file, old, new, says):
     file.write_text(QUEUE.replace(old, new))
     with pytest.raises(UserError, match=says):
-        agenda.check(agenda.read(file), file)
+        queue.check(queue.read(file), file)
     assert not data.exists()
 
 
 def test_an_entry_may_take_all_runs_of_a_section(tmp_path):
     path = tmp_path / "queue.toml"
     path.write_text('[[entry]]\nwhy = "homing"\nsection = "tian2021/6-1-training-adjustment"\nscale = "short"\n')
-    items = agenda.read(path)
-    asked = planning.collected(study.request("tian2021/6-1-training-adjustment", "short").asked)
+    items = queue.read(path)
+    asked = plan.collected(registry.request("tian2021/6-1-training-adjustment", "short").asked)
     assert [one.spec for one in items] == list(asked)
     for item, (_, evaluations) in zip(items, asked.items(), strict=True):
         assert set(item.evaluations) == set(evaluations)
     path.write_text(path.read_text() + "seeds = [0]\n")
     with pytest.raises(UserError, match="seeds has no meaning beside section"):
-        agenda.read(path)
+        queue.read(path)
 
 
 def test_a_queue_that_is_not_there_is_named(tmp_path):
     with pytest.raises(UserError, match=r"there is no queue .*--queue"):
-        agenda.read(tmp_path / "none.toml")
+        queue.read(tmp_path / "none.toml")
 
 
 # The budget.
@@ -145,13 +150,13 @@ def test_a_queue_that_is_not_there_is_named(tmp_path):
 
 @pytest.mark.parametrize(("text", "seconds"), [("9m", 540), ("30s", 30), ("1h30m", 5400), ("45", 45), ("1.5m", 90)])
 def test_a_time_is_read(text, seconds):
-    assert budget.seconds(text) == seconds
+    assert budget.parse_seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "soon", "0s", "-3m", "9 minutes"])
 def test_no_time_is_refused(text):
     with pytest.raises(UserError, match="like 9m"):
-        budget.seconds(text)
+        budget.parse_seconds(text)
 
 
 def test_nothing_is_begun_that_would_not_end():
@@ -178,27 +183,27 @@ def test_what_takes_longer_than_ever_is_ended():
 
 def test_times_are_kept_for_the_next_call(tmp_path, small):
     file = tmp_path / "pace.json"
-    pace, key = Pace(file, "a device"), epoch_of(small, measured=False)
+    pace, key = Timings(file, "a device"), epoch_of(small, measured=False)
     assert pace.expect(key) is None
     for took in (9.0, 1.0, 3.0, 2.0):
         pace.see(key, took)
     pace.see(epoch_of(replace(small, defence="standard", attack=None), measured=False), 0.1)
     pace.write()
-    again = Pace(file, "a device")
+    again = Timings(file, "a device")
     assert again.expect(key) == 3.0
     assert again.expect(epoch_of(replace(small, seed=1), measured=False)) == 3.0
     assert again.expect(epoch_of(replace(small, defence="trades"), measured=False)) == 3.0
     assert again.expect(epoch_of(replace(small, width=8), measured=False)) is None
     assert again.expect(epoch_of(small, measured=True)) is None
-    assert Pace(file, "another device").expect(key) is None
+    assert Timings(file, "another device").expect(key) is None
     assert again.hopes(key) == 1.0
     file.write_text("{broken")
-    assert Pace(file, "a device").expect(key) is None
+    assert Timings(file, "a device").expect(key) is None
 
 
 def slowly(monkeypatch, clock, seconds):
     """Let every report of a training or an evaluation come so many seconds after the one before."""
-    for where, name in ((compute, "train"), (questions, "evaluate")):
+    for where, name in ((train, "train"), (evaluate, "evaluate_run")):
         real = getattr(where, name)
 
         def late(*args, real=real, **rest):
@@ -217,11 +222,11 @@ def slowly(monkeypatch, clock, seconds):
 def test_a_training_stops_before_the_epoch_that_does_not_fit_and_goes_on_in_the_next_call(data, small, tmp_path, monkeypatch):
     spec, clock, lines = replace(small, epochs=6), Clock(), []
     slowly(monkeypatch, clock, 10.0)
-    call = lambda: recording.record([item(spec)], tmp_path / "out", Budget(60, clock(), clock), say=lines.append)  # noqa: E731
+    call = lambda: recorder.record([item(spec)], tmp_path / "out", Budget(60, clock(), clock), say=lines.append)  # noqa: E731
     assert call() == []
     assert clock.now <= 160
     assert store.find(spec) is None
-    assert (store.place(spec) / store.CHECKPOINT).exists()
+    assert (store.run_folder(spec) / store.CHECKPOINT).exists()
     assert "1 of 1 runs are left; the next call begins with epoch" in lines[-1]
     for _ in range(4):
         began = clock.now
@@ -235,12 +240,12 @@ def test_what_no_budget_of_this_size_can_hold_is_said(data, small, tmp_path):
     ran(small, ())
     clock, lines = Clock(), []
     file = data / "runs" / "pace.json"
-    pace = Pace(file, machine.where()[0])
-    for _ in range(Pace.KEPT):
+    pace = Timings(file, device.where()[0])
+    for _ in range(Timings.KEPT):
         for one in item(small).evaluations:
             pace.see(image_of(small, one), 1.0)
     pace.write()
-    recording.record([item(small)], tmp_path / "out", Budget(60, clock(), clock), say=lines.append)
+    recorder.record([item(small)], tmp_path / "out", Budget(60, clock(), clock), say=lines.append)
     assert "if the budget is larger: it takes about 500 s" in lines[-1]
     assert not (tmp_path / "out").exists()
 
@@ -249,10 +254,12 @@ def test_a_run_that_fails_stops_no_other(data, small, tmp_path):
     broken = replace(small, lr=1e30, defence="standard", attack=None, attack_options={})
     lines = []
     items = [item(broken), item(small)]
-    failed = recording.record(items, tmp_path / "out", Budget(300, time.monotonic()), say=lines.append)
+    failed = recorder.record(items, tmp_path / "out", Budget(300, time.monotonic()), say=lines.append)
     assert len(failed) == 1
     assert "became nan" in failed[0]
-    assert archive.contents(tmp_path / "out") == [(store.where(small), frozenset(one.name for one in item(small).evaluations))]
+    assert archive.contents(tmp_path / "out") == [
+        (store.relative_path(small), frozenset(one.name for one in item(small).evaluations))
+    ]
 
 
 # Archives.
@@ -289,30 +296,30 @@ def snapshot(folder):
 
 def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_nothing(data, small, packed):
     new, same = archive.unpack(packed)
-    assert (new, same) == ([store.where(small)], [])
+    assert (new, same) == ([store.relative_path(small)], [])
     before = snapshot(data)
-    assert archive.unpack(packed) == ([], [store.where(small)])
+    assert archive.unpack(packed) == ([], [store.relative_path(small)])
     assert snapshot(data) == before
-    assert planning.missing([(small, ASKED)]) == []
+    assert plan.missing([(small, ASKED)]) == []
     assert not list((data / "recorded").glob(".import-*"))
     assert sorted(path.name for path in store.recorded(small).iterdir()) == ["history.nc", "outcomes", "spec.json"]
 
 
 def test_attacked_images_come_along_to_be_shown_without_the_weights(data, small, tmp_path):
     shown = replace(item(small), pictures=(ASKED[-1],))
-    recording.record([shown], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
-    seen = run.examples(small, ASKED[-1])
+    recorder.record([shown], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
+    seen = runs.examples(small, ASKED[-1])
     shutil.rmtree(data / "runs")
     archive.unpack(tmp_path / "out" / "recorded-1.tar")
-    assert store.bare(small)
-    assert run.pictures([small], ASKED[-1])[small.defence].equals(seen)
-    assert run.pictures([small], replace(ASKED[-1], eps="0.05")) == {}
+    assert store.lacks_weights(small)
+    assert runs.example_sets([small], ASKED[-1])[small.defence].equals(seen)
+    assert runs.example_sets([small], replace(ASKED[-1], eps="0.05")) == {}
     with pytest.raises(UserError, match="are not here"):
-        run.examples(small, replace(ASKED[-1], eps="0.05"))
+        runs.examples(small, replace(ASKED[-1], eps="0.05"))
 
 
 def test_a_page_says_that_there_is_nothing_to_show():
-    assert "no images to show" in explore.gallery({}).data
+    assert "no images to show" in gallery.gallery({}).data
 
 
 def test_equal_runs_make_equal_archives_and_are_packed_once(data, small, tmp_path):
@@ -320,7 +327,7 @@ def test_equal_runs_make_equal_archives_and_are_packed_once(data, small, tmp_pat
     one, two = (archive.pack([(small, item(small).evaluations)], tmp_path / name) for name in "ab")
     assert one.read_bytes() == two.read_bytes()
     lines = []
-    recording.record([item(small)], tmp_path / "a", Budget(600, time.monotonic()), say=lines.append)
+    recorder.record([item(small)], tmp_path / "a", Budget(600, time.monotonic()), say=lines.append)
     assert lines == ["nothing is left: all 1 runs of the queue are recorded or packed"]
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["recorded-1.tar"]
 
@@ -329,7 +336,7 @@ def test_a_run_is_packed_only_with_all_that_is_asked_of_it(data, small, tmp_path
     ran(small, ASKED[:1])
     clock = Clock()
     spent = Budget(60, clock() - 59, clock)
-    recording.record([item(small)], tmp_path / "out", spent, say=lambda line: None)
+    recorder.record([item(small)], tmp_path / "out", spent, say=lambda line: None)
     assert not (tmp_path / "out").exists()
 
 
@@ -354,7 +361,7 @@ def refused(data, path, says):
 
 
 def test_a_damaged_archive_is_refused_by_name(data, small, packed, tmp_path):
-    name = f"{store.where(small)}/history.nc"
+    name = f"{store.relative_path(small)}/history.nc"
     flipped = changed(packed, tmp_path / "flipped.tar", lambda files: files | {name: files[name][:-1] + b"?"})
     refused(data, flipped, "flipped.tar is damaged: the sum of .*history.nc")
     cut = tmp_path / "cut.tar"
@@ -367,14 +374,14 @@ def test_a_damaged_archive_is_refused_by_name(data, small, packed, tmp_path):
 
 
 def test_what_is_no_result_is_refused_even_with_right_sums(data, small, packed, tmp_path):
-    name = f"{store.where(small)}/history.nc"
+    name = f"{store.relative_path(small)}/history.nc"
     foreign = changed(packed, tmp_path / "foreign.tar", lambda files: summed(files | {name: b"nothing"}))
     refused(data, foreign, "foreign.tar is refused: .*truncated or not a netCDF file")
     outcome = next(one for one in _names(packed) if "pgd-10" in one)
     other = next(one for one in _names(packed) if "clean" in one)
     swapped = changed(packed, tmp_path / "swapped.tar", lambda files: summed(files | {outcome: files[other]}))
     refused(data, swapped, "swapped.tar is refused: .* answers clean-")
-    spec = f"{store.where(small)}/spec.json"
+    spec = f"{store.relative_path(small)}/spec.json"
     text = replace(small, seed=3).json().encode()
     another = changed(packed, tmp_path / "another.tar", lambda files: summed(files | {spec: text}))
     refused(data, another, "another.tar is refused: .*its spec is that of")
@@ -408,7 +415,7 @@ def test_names_that_lead_elsewhere_are_refused(data, packed, tmp_path, name):
 
 
 def test_links_are_not_followed(data, small, packed, tmp_path):
-    path, name = tmp_path / "linked.tar", f"{store.where(small)}/history.nc"
+    path, name = tmp_path / "linked.tar", f"{store.relative_path(small)}/history.nc"
     buffer = io.BytesIO()
     with tarfile.open(packed) as old, tarfile.open(fileobj=buffer, mode="w") as tar:
         for member in old:
@@ -439,8 +446,8 @@ def test_another_training_of_a_recorded_run_replaces_it_only_whole(data, small, 
     shutil.rmtree(data / "runs")
     archive.unpack(first)
     refused(data, less, "not all that is recorded there; remove that folder")
-    assert archive.unpack(whole) == ([store.where(small)], [])
-    assert archive.unpack(whole) == ([], [store.where(small)])
+    assert archive.unpack(whole) == ([store.relative_path(small)], [])
+    assert archive.unpack(whole) == ([], [store.relative_path(small)])
 
 
 def test_more_answers_of_the_same_network_are_added(data, small, tmp_path):
@@ -449,8 +456,8 @@ def test_more_answers_of_the_same_network_are_added(data, small, tmp_path):
     more = archive.pack([(small, item(small).evaluations)], tmp_path / "b")
     shutil.rmtree(data / "runs")
     archive.unpack(less)
-    assert archive.unpack(more) == ([store.where(small)], [])
-    assert archive.unpack(less) == ([], [store.where(small)])
+    assert archive.unpack(more) == ([store.relative_path(small)], [])
+    assert archive.unpack(less) == ([], [store.relative_path(small)])
     assert store.complete(store.recorded(small), item(small).evaluations)
 
 
@@ -465,7 +472,7 @@ def record(file, out, seconds, **settings):
 def test_calls_cut_short_and_killed_record_what_an_unbroken_run_finds(data, file, tmp_path, monkeypatch):
     out, lines = tmp_path / "out", []
     killed = record(file, out, 600)
-    folder = store.place(agenda.read(file)[1].spec)
+    folder = store.run_folder(queue.read(file)[1].spec)
     end = time.monotonic() + 300
     while not any((folder / name).exists() for name in (store.CHECKPOINT, "history.nc")):
         assert time.monotonic() < end, "no checkpoint came"
@@ -481,17 +488,17 @@ def test_calls_cut_short_and_killed_record_what_an_unbroken_run_finds(data, file
             break
     assert "nothing is left" in lines[-1]
     archives = sorted(out.glob("*.tar"))
-    items = agenda.read(file)
+    items = queue.read(file)
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "there"))
     filed = [name for path in archives for name in archive.unpack(path)[0]]
-    assert sorted(filed) == sorted(store.where(one.spec) for one in items)
+    assert sorted(filed) == sorted(store.relative_path(one.spec) for one in items)
     recorded = {one.title: [store.find(one.spec, asked) for asked in (None, *one.evaluations)] for one in items}
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "whole"))
-    pool.ensure([(one.spec, one.evaluations) for one in items], workers=1)
+    pool.ensure_runs([(one.spec, one.evaluations) for one in items], workers=1)
     for one in items:
         for asked, found in zip((None, *one.evaluations), recorded[one.title], strict=True):
             whole = store.find(one.spec, asked)
             bare = [data.drop_vars("seconds", errors="ignore").drop_attrs() for data in (whole, found)]
             assert bare[0].identical(bare[1])
-    assert run.outcomes([items[0].spec], items[0].evaluations[:1]).sizes["image"] == 360
+    assert runs.outcomes([items[0].spec], items[0].evaluations[:1]).sizes["image"] == 360
     assert Path(archives[0]).stat().st_size < 2_000_000

@@ -4,8 +4,9 @@ import os
 import numpy as np
 import pytest
 
-from classwise import checks, results
-from classwise.results import SCHEMAS, Damaged
+from classwise.core import files, results
+from classwise.core.results import SCHEMAS, Damaged
+from classwise.stats import sanity
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -59,14 +60,14 @@ def test_a_dataset_of_another_shape_is_refused(spoil, says):
 
 def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path, monkeypatch):
     path = tmp_path / "file.nc"
-    results.write(path, b"old")
+    files.write(path, b"old")
 
     def full(_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        results.write(path, b"new")
+        files.write(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -97,15 +98,15 @@ GOOD |= {"outside": 0, "asked": 200, "farthest": 0.1, "darkest": 0.0, "brightest
 )
 def test_what_speaks_against_outcomes_is_said(told, says):
     data = results.mock("outcomes 1").assign_attrs(checks=json.dumps(GOOD | told))
-    ((sentence, figure),) = checks.concerns(data).items()
+    ((sentence, figure),) = sanity.stored_warnings(data).items()
     assert says[0] in sentence
     assert says[1] in figure
 
 
 def test_nothing_is_said_where_nothing_speaks_against_outcomes():
     data = results.mock("outcomes 1")
-    assert checks.concerns(data) == {}
-    assert checks.concerns(data.assign_attrs(checks=json.dumps(GOOD | {"broken_by": {"apgd-ce": 3, "square": 1}}))) == {}
+    assert sanity.stored_warnings(data) == {}
+    assert sanity.stored_warnings(data.assign_attrs(checks=json.dumps(GOOD | {"broken_by": {"apgd-ce": 3, "square": 1}}))) == {}
 
 
 def test_queries_and_members_may_be_there_or_not(tmp_path):
@@ -120,7 +121,7 @@ def test_queries_and_members_may_be_there_or_not(tmp_path):
 def test_a_written_file_may_be_read_by_whom_the_user_lets(tmp_path):
     mask = os.umask(0o022)
     try:
-        results.write(tmp_path / "a", b"x")
+        files.write(tmp_path / "a", b"x")
     finally:
         os.umask(mask)
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644

@@ -18,37 +18,43 @@ import torch
 from locks import free
 from PIL import Image
 
-from classwise import metrics, results, run, study
-from classwise.errors import UserError
+from classwise import runs
+from classwise.core import results
+from classwise.core.errors import UserError
+from classwise.core.results import Damaged
+from classwise.core.spec import LAST5, Evaluation, Spec
+from classwise.defences import training
+from classwise.defences.training import Diverged
 from classwise.images import corrupt
-from classwise.results import Damaged
-from classwise.run import compute, machine, planning, pool, questions, store, telling
-from classwise.run.pool import Failed
-from classwise.run.weights import model_of
-from classwise.spec import LAST5, Evaluation, Spec
-from classwise.training import Diverged
+from classwise.papers import registry
+from classwise.runs import describe, store
+from classwise.runs.compute import device, evaluate, networks, train, validate
+from classwise.runs.compute.networks import model_of
+from classwise.runs.schedule import plan, pool
+from classwise.runs.schedule.pool import Failed
+from classwise.stats import aggregate, metrics
 
 PGD = Evaluation(attack="pgd-10", options={"steps": 2})
 
 
 def trained(spec):
-    with machine.one_thread():
-        compute.train(spec)
-    return store.place(spec)
+    with device.one_thread():
+        train.train(spec)
+    return store.run_folder(spec)
 
 
 def weights(spec):
-    return safetensors.torch.load_file(store.place(spec) / store.WEIGHTS)
+    return safetensors.torch.load_file(store.run_folder(spec) / store.WEIGHTS)
 
 
 def in_another_process(spec, wait_after=-1):
     """Train a run in a process that prints each step, and after the epoch `wait_after` waits to be killed."""
     code = (
-        "import sys, time; from classwise.run import compute, machine; from classwise.spec import Spec\n"
+        "import sys, time; from classwise.runs.compute import device, train; from classwise.core.spec import Spec\n"
         "def told(phase, done, total):\n"
         "    print(phase, done, total, flush=True)\n"
         "    time.sleep(600 * (str(done) == sys.argv[2]))\n"
-        "with machine.one_thread(): compute.train(Spec.from_json(sys.argv[1]), told)"
+        "with device.one_thread(): train.train(Spec.from_json(sys.argv[1]), told)"
     )
     return subprocess.Popen([sys.executable, "-c", code, spec.json(), str(wait_after)], stdout=subprocess.PIPE, text=True)
 
@@ -74,48 +80,48 @@ def test_a_run_leaves_its_files_in_the_vocabulary(data, small):
 def test_only_measured_epochs_have_counts_of_valid_and_test(data, small):
     spec = replace(small, epochs=5, measure=3)
     trained(spec)
-    assert metrics.measured(store.find(spec)["count"].sel(split="valid")).epoch.values.tolist() == [1, 3, 5]
+    assert aggregate.measured_epochs(store.find(spec)["count"].sel(split="valid")).epoch.values.tolist() == [1, 3, 5]
 
 
 def test_a_run_is_never_computed_twice(data, small):
     trained(small)
-    before = (store.place(small) / "history.nc").stat().st_mtime_ns
-    run.outcomes([small], [PGD])
-    made = (store.outcomes_file(store.place(small), PGD.of(small))).stat().st_mtime_ns
-    run.history([small])
-    run.outcomes([small], [Evaluation(attack="clean"), PGD])
-    assert (store.place(small) / "history.nc").stat().st_mtime_ns == before
-    assert store.outcomes_file(store.place(small), PGD.of(small)).stat().st_mtime_ns == made
-    assert planning.missing([(small, [PGD])]) == []
+    before = (store.run_folder(small) / "history.nc").stat().st_mtime_ns
+    runs.outcomes([small], [PGD])
+    made = (store.outcomes_file(store.run_folder(small), PGD.of(small))).stat().st_mtime_ns
+    runs.history([small])
+    runs.outcomes([small], [Evaluation(attack="clean"), PGD])
+    assert (store.run_folder(small) / "history.nc").stat().st_mtime_ns == before
+    assert store.outcomes_file(store.run_folder(small), PGD.of(small)).stat().st_mtime_ns == made
+    assert plan.missing([(small, [PGD])]) == []
 
 
 def test_a_transfer_attack_trains_its_substitute_and_is_weaker_than_one_on_the_network_itself(data, small):
     transfer = replace(PGD, substitute="standard")
-    both = run.outcomes([small], [PGD, transfer])
+    both = runs.outcomes([small], [PGD, transfer])
     assert store.find(small.substitute("standard")) is not None
-    overall = metrics.overall(metrics.counts(both)).squeeze()
+    overall = metrics.overall(aggregate.counts(both)).squeeze()
     assert float(overall.sel(substitute="standard")) > float(overall.sel(substitute="None"))
     with pytest.raises(UserError, match="did you mean 'standard'"):
-        run.outcomes([small], [replace(PGD, substitute="standrad")])
+        runs.outcomes([small], [replace(PGD, substitute="standrad")])
 
 
 def test_recorded_results_are_found_without_weights(data, small):
-    run.outcomes([small], [PGD])
+    runs.outcomes([small], [PGD])
     recorded = data / "recorded" / "digits" / "small-cnn" / small.name
     recorded.parent.mkdir(parents=True)
-    store.place(small).rename(recorded)
+    store.run_folder(small).rename(recorded)
     (recorded / store.WEIGHTS).unlink()
-    assert pool.ensure([(small, [PGD])]) == 0
-    assert run.outcomes([small], [PGD]).sizes["image"] == 360
+    assert pool.ensure_runs([(small, [PGD])]) == 0
+    assert runs.outcomes([small], [PGD]).sizes["image"] == 360
     with pytest.raises(UserError, match=r"the weights of .* are not here"):
-        questions.model_of(small)
+        networks.model_of(small)
 
 
 @pytest.mark.parametrize("spoil", ["variable", "attribute", "dimension", "bytes"])
 def test_a_damaged_answer_is_set_aside_and_asked_for_anew(data, small, spoil):
     trained(small)
-    assert pool.ensure([(small, [PGD])]) == 1
-    path = store.outcomes_file(store.place(small), PGD.of(small))
+    assert pool.ensure_runs([(small, [PGD])]) == 1
+    path = store.outcomes_file(store.run_folder(small), PGD.of(small))
     whole = results.load(path, store.OUTCOMES)
     if spoil == "bytes":
         path.write_bytes(path.read_bytes()[:-2000])
@@ -123,19 +129,19 @@ def test_a_damaged_answer_is_set_aside_and_asked_for_anew(data, small, spoil):
         less = {"variable": whole.drop_vars("logits"), "attribute": whole.drop_attrs().assign_attrs(schema=store.OUTCOMES)}
         less["dimension"] = whole.assign(logits=whole.logits[:, 0].drop_vars("predicted"))
         path.write_bytes(bytes(less[spoil].to_netcdf(engine="h5netcdf")))
-    assert pool.ensure([(small, [PGD])], mend=True) == 1
+    assert pool.ensure_runs([(small, [PGD])], mend=True) == 1
     assert path.with_suffix(".damaged").exists()
     assert results.load(path, store.OUTCOMES).drop_attrs().identical(whole.drop_attrs())
-    assert pool.ensure([(small, [PGD])], mend=True) == 0
+    assert pool.ensure_runs([(small, [PGD])], mend=True) == 0
 
 
 def test_a_question_put_to_a_recorded_run_trains_it_anew(data, small):
     trained(small)
     recorded = data / "recorded" / "digits" / "small-cnn" / small.name
     recorded.parent.mkdir(parents=True)
-    store.place(small).rename(recorded)
+    store.run_folder(small).rename(recorded)
     (recorded / store.WEIGHTS).unlink()
-    assert run.outcomes([small], [PGD]).sizes["image"] == 360
+    assert runs.outcomes([small], [PGD]).sizes["image"] == 360
 
 
 def test_a_killed_training_goes_on_to_the_same_bits(data, small, tmp_path, monkeypatch):
@@ -147,11 +153,11 @@ def test_a_killed_training_goes_on_to_the_same_bits(data, small, tmp_path, monke
             break
     process.stdout.close()
     assert process.wait() == -signal.SIGKILL
-    assert (store.place(spec) / store.CHECKPOINT).exists()
-    assert not (store.place(spec) / "history.nc").exists()
+    assert (store.run_folder(spec) / store.CHECKPOINT).exists()
+    assert not (store.run_folder(spec) / "history.nc").exists()
     steps = []
-    with machine.one_thread():
-        compute.train(spec, lambda phase, done, total: steps.append(done))
+    with device.one_thread():
+        train.train(spec, lambda phase, done, total: steps.append(done))
     assert steps[0] >= 3
     resumed, history = weights(spec), store.find(spec)
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "whole"))
@@ -163,12 +169,12 @@ def test_a_killed_training_goes_on_to_the_same_bits(data, small, tmp_path, monke
 
 def test_workers_end_with_the_process_that_asked_for_them(data, small):
     code = (
-        "import sys; from classwise.run import pool; from classwise.spec import Spec\n"
-        "pool.ensure([(Spec.from_json(text), []) for text in sys.argv[1:]], workers=2)"
+        "import sys; from classwise.runs.schedule import pool; from classwise.core.spec import Spec\n"
+        "pool.ensure_runs([(Spec.from_json(text), []) for text in sys.argv[1:]], workers=2)"
     )
     specs = [replace(small, epochs=2000, seed=seed) for seed in (0, 1)]
     process = subprocess.Popen([sys.executable, "-c", code, *(spec.json() for spec in specs)], stderr=subprocess.DEVNULL)
-    checkpoints = [store.place(spec) / store.CHECKPOINT for spec in specs]
+    checkpoints = [store.run_folder(spec) / store.CHECKPOINT for spec in specs]
     try:
         until(lambda: all(path.exists() for path in checkpoints))
     finally:
@@ -196,10 +202,10 @@ def test_two_processes_that_want_the_same_run_compute_it_once(data, small):
 
 def test_several_workers_give_the_bits_of_one(data, small, tmp_path, monkeypatch):
     specs = [replace(small, seed=seed) for seed in (0, 1)]
-    assert pool.ensure([(spec, [PGD]) for spec in specs], workers=2) == 2
+    assert pool.ensure_runs([(spec, [PGD]) for spec in specs], workers=2) == 2
     found = [weights(spec) for spec in specs]
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "serial"))
-    assert pool.ensure([(spec, [PGD]) for spec in specs], workers=1) == 2
+    assert pool.ensure_runs([(spec, [PGD]) for spec in specs], workers=1) == 2
     for spec, parallel in zip(specs, found, strict=True):
         assert all(torch.equal(value, parallel[name]) for name, value in weights(spec).items())
 
@@ -209,12 +215,12 @@ def test_a_failing_run_stops_no_other_and_is_named(data, small, workers):
     broken = replace(small, lr=1e30, defence="standard", attack=None, attack_options={})
     others = [replace(small, seed=seed) for seed in (0, 1)]
     with pytest.raises(Failed, match=r"(?s)1 of 3 runs failed.*standard on digits.*became nan in epoch 1"):
-        pool.ensure([(broken, []), *[(spec, []) for spec in others]], workers=workers)
+        pool.ensure_runs([(broken, []), *[(spec, []) for spec in others]], workers=workers)
     assert all(store.find(spec) is not None for spec in others)
 
 
 def test_a_run_that_diverges_names_its_last_good_checkpoint(data, small, monkeypatch):
-    real = compute.training.train
+    real = training.train
 
     def later(state, *rest):
         for epoch in real(state, *rest):
@@ -222,31 +228,35 @@ def test_a_run_that_diverges_names_its_last_good_checkpoint(data, small, monkeyp
                 raise Diverged("the loss became nan in epoch 3")
             yield epoch
 
-    monkeypatch.setattr(compute.training, "train", later)
+    monkeypatch.setattr(training, "train", later)
     with pytest.raises(Diverged, match=r"epoch 3; the last good state is .*checkpoint.pt \(epoch 2\)"):
         trained(small)
 
 
 @pytest.mark.parametrize("kind", ["history", "outcomes"])
 def test_a_truncated_file_is_refused_or_mended(data, small, kind):
-    run.outcomes([small], [PGD])
-    path = store.place(small) / "history.nc" if kind == "history" else store.outcomes_file(store.place(small), PGD.of(small))
+    runs.outcomes([small], [PGD])
+    path = (
+        store.run_folder(small) / "history.nc"
+        if kind == "history"
+        else store.outcomes_file(store.run_folder(small), PGD.of(small))
+    )
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(Damaged, match="delete it and ask again"):
         store.find(small, None if kind == "history" else PGD.of(small))
-    assert pool.ensure([(small, [PGD])], mend=True) == 1
+    assert pool.ensure_runs([(small, [PGD])], mend=True) == 1
     assert path.with_suffix(".damaged").exists()
-    assert run.outcomes([small], [PGD]).sizes["image"] == 360
-    assert run.history([small]).sizes["epoch"] == 3
+    assert runs.outcomes([small], [PGD]).sizes["image"] == 360
+    assert runs.history([small]).sizes["epoch"] == 3
 
 
 def test_damaged_weights_are_mended_and_damaged_examples_made_again(data, small):
-    run.examples(small, PGD, per_class=1)
-    weights_file, examples = store.place(small) / store.WEIGHTS, next((store.place(small) / "examples").glob("*.nc"))
+    runs.examples(small, PGD, per_class=1)
+    weights_file, examples = store.run_folder(small) / store.WEIGHTS, next((store.run_folder(small) / "examples").glob("*.nc"))
     for path in (weights_file, examples):
         path.write_bytes(path.read_bytes()[:200])
-    assert pool.ensure([(small, [PGD])], mend=True) == 1
-    assert run.examples(small, PGD, per_class=1).attrs["id"] == small.id
+    assert pool.ensure_runs([(small, [PGD])], mend=True) == 1
+    assert runs.examples(small, PGD, per_class=1).attrs["id"] == small.id
     assert weights_file.with_suffix(".damaged").exists()
 
 
@@ -254,24 +264,24 @@ def test_a_checkpoint_that_is_set_aside_leaves_nothing_behind(data, small, tmp_p
     trained(small)
     whole = weights(small)
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "other"))
-    with machine.one_thread():
-        splits = {name: compute.split(small, name) for name in ("train", "valid", "test")}
-        plan, state, _ = compute._begin(small, splits)
-        next(iter(compute.training.train(state, splits["train"], plan)))
-        store.place(small).mkdir(parents=True)
-        torch.save({"spec": small.json(), "state": state.state_dict()}, store.place(small) / store.CHECKPOINT)
-        compute.train(small, mend=True)
+    with device.one_thread():
+        splits = {name: validate.split(small, name) for name in ("train", "valid", "test")}
+        plan, state, _ = train._begin(small, splits)
+        next(iter(training.train(state, splits["train"], plan)))
+        store.run_folder(small).mkdir(parents=True)
+        torch.save({"spec": small.json(), "state": state.state_dict()}, store.run_folder(small) / store.CHECKPOINT)
+        train.train(small, mend=True)
     assert all(torch.equal(value, whole[name]) for name, value in weights(small).items())
     assert np.isfinite(store.find(small).loss).all()
 
 
 def test_a_damaged_checkpoint_is_refused_or_mended(data, small):
-    checkpoint = store.place(small) / store.CHECKPOINT
+    checkpoint = store.run_folder(small) / store.CHECKPOINT
     checkpoint.parent.mkdir(parents=True)
     checkpoint.write_bytes(b"PK\x03\x04 not a checkpoint")
     with pytest.raises(Damaged, match="delete it to train"):
         trained(small)
-    pool.ensure([(small, [])], mend=True)
+    pool.ensure_runs([(small, [])], mend=True)
     assert store.find(small) is not None
 
 
@@ -280,7 +290,7 @@ def test_a_checkpoint_is_not_unpickled(data, small, tmp_path):
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "owned"),)
 
-    checkpoint = store.place(small) / store.CHECKPOINT
+    checkpoint = store.run_folder(small) / store.CHECKPOINT
     checkpoint.parent.mkdir(parents=True)
     torch.save({"spec": small.json(), "state": Evil(), "recorded": {}}, checkpoint)
     with pytest.raises(Damaged):
@@ -291,8 +301,8 @@ def test_a_checkpoint_is_not_unpickled(data, small, tmp_path):
 def test_a_file_of_another_run_is_refused(data, small):
     other = replace(small, seed=1)
     trained(small)
-    store.place(other).mkdir(parents=True)
-    (store.place(small) / "history.nc").rename(store.place(other) / "history.nc")
+    store.run_folder(other).mkdir(parents=True)
+    (store.run_folder(small) / "history.nc").rename(store.run_folder(other) / "history.nc")
     with pytest.raises(Damaged, match="holds another spec than its name says"):
         store.find(other)
 
@@ -301,14 +311,14 @@ def test_weights_of_another_model_are_refused(data, small):
     wide = replace(small, width=6)
     trained(small)
     trained(wide)
-    (store.place(wide) / store.WEIGHTS).replace(store.place(small) / store.WEIGHTS)
+    (store.run_folder(wide) / store.WEIGHTS).replace(store.run_folder(small) / store.WEIGHTS)
     with pytest.raises(Damaged, match="does not hold the weights"):
-        questions.model_of(small)
+        networks.model_of(small)
 
 
 def test_several_runs_become_one_dataset(data, small):
     specs = [replace(small, defence=defence, seed=seed) for defence in ("trades", "pgd-at") for seed in (3, 1)]
-    history = run.history(specs)
+    history = runs.history(specs)
     assert dict(history.sizes) | {"attack": 2} == {
         "defence": 2,
         "seed": 2,
@@ -322,47 +332,47 @@ def test_several_runs_become_one_dataset(data, small):
     assert history.seed.values.tolist() == [3, 1]
     one = store.find(specs[2])["count"]
     assert (history["count"].sel(defence="pgd-at", seed=3, attack=one.attack) == one).all()
-    outcomes = run.outcomes(specs, [Evaluation(), PGD])
+    outcomes = runs.outcomes(specs, [Evaluation(), PGD])
     assert outcomes.attack.values.tolist() == ["clean", "pgd-10"]
     alone = store.find(specs[3], PGD.of(specs[3]))
-    both = metrics.counts(outcomes).sel(defence="pgd-at", seed=1, attack="pgd-10")
-    assert (both == metrics.counts(alone)).all()
-    assert (metrics.counts(outcomes).sum(["label", "predicted"]) == 360 - (outcomes.seed == 3) * 1).all()
+    both = aggregate.counts(outcomes).sel(defence="pgd-at", seed=1, attack="pgd-10")
+    assert (both == aggregate.counts(alone)).all()
+    assert (aggregate.counts(outcomes).sum(["label", "predicted"]) == 360 - (outcomes.seed == 3) * 1).all()
 
 
 def test_fields_that_vary_become_dimensions(data, small):
-    history = run.history([replace(small, width=width) for width in (4, 6)])
+    history = runs.history([replace(small, width=width) for width in (4, 6)])
     assert history.width.values.tolist() == [4, 6]
-    outcomes = run.outcomes([small], [replace(PGD, eps=eps) for eps in ("0.1", "0.3")])
+    outcomes = runs.outcomes([small], [replace(PGD, eps=eps) for eps in ("0.1", "0.3")])
     assert outcomes.eval_eps.values.tolist() == ["0.1", "0.3"]
-    overall = metrics.overall(metrics.counts(outcomes)).squeeze()
+    overall = metrics.overall(aggregate.counts(outcomes)).squeeze()
     assert float(overall.sel(eval_eps="0.1")) > float(overall.sel(eval_eps="0.3"))
 
 
 def test_a_combination_that_was_not_asked_for_is_empty_not_wrong(data, small):
     specs = [small, replace(small, seed=1), replace(small, defence="trades")]
-    history = run.history(specs)
+    history = runs.history(specs)
     assert int(history["count"].sel(defence="trades", seed=1).sum()) == 0
     assert np.isnan(metrics.accuracy(history["count"].sel(defence="trades", seed=1, split="test"))).all()
 
 
 def test_a_subset_of_classes_is_trained_and_named(data, small):
     pair = replace(small, classes=("3", "8"))
-    outcomes = run.outcomes([pair], [PGD])
+    outcomes = runs.outcomes([pair], [PGD])
     assert outcomes.predicted.values.tolist() == ["3", "8"]
-    alone = metrics.counts(outcomes).squeeze(drop=True)
-    both = metrics.counts(run.outcomes([small, pair], [PGD])).squeeze(drop=True).isel(classes=1, drop=True)
+    alone = aggregate.counts(outcomes).squeeze(drop=True)
+    both = aggregate.counts(runs.outcomes([small, pair], [PGD])).squeeze(drop=True).isel(classes=1, drop=True)
     assert (both.sel(label=["3", "8"], predicted=["3", "8"]) == alone).all()
     assert int(both.sum()) == int(alone.sum())
 
 
 def test_examples_are_kept_and_the_attacker_attacks_now(data, small):
-    examples = run.examples(small, PGD, per_class=2)
+    examples = runs.examples(small, PGD, per_class=2)
     assert dict(examples.sizes) == {"image": 20, "form": 2, "channel": 1, "row": 8, "column": 8, "predicted": 10}
-    assert run.examples(small, PGD, per_class=2).equals(examples)
+    assert runs.examples(small, PGD, per_class=2).equals(examples)
     delta = (examples.pixels.sel(form="attacked") - examples.pixels.sel(form="clean")).values
     assert np.abs(delta).max() == pytest.approx(0.2, abs=1e-6)
-    attack = run.attacker(small, PGD)
+    attack = runs.attacker(small, PGD)
     some = attack(label="8", count=3, eps=0.05)
     assert some.truth.values.tolist() == [8, 8, 8]
     assert float(abs(some.pixels.diff("form")).max()) == pytest.approx(0.05, abs=1e-6)
@@ -373,8 +383,8 @@ def test_examples_are_kept_and_the_attacker_attacks_now(data, small):
 def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small):
     asked = Evaluation(attack="square", options={"queries": 40}, batch=100).of(small)
     trained(small)
-    questions.evaluate(small, asked)
-    whole, file = store.find(small, asked), store.outcomes_file(store.place(small), asked)
+    evaluate.evaluate_run(small, asked)
+    whole, file = store.find(small, asked), store.outcomes_file(store.run_folder(small), asked)
     file.unlink()
 
     def cut(done, total):
@@ -382,11 +392,11 @@ def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        questions.evaluate(small, asked, lambda _, done, total: cut(done, total))
+        evaluate.evaluate_run(small, asked, lambda _, done, total: cut(done, total))
     assert file.with_suffix(".part").exists()
     assert store.find(small, asked) is None
     seen = []
-    questions.evaluate(small, asked, lambda _, done, total: seen.append(done))
+    evaluate.evaluate_run(small, asked, lambda _, done, total: seen.append(done))
     assert seen == [200, 300, 360]
     assert not file.with_suffix(".part").exists()
     assert store.find(small, asked).drop_attrs().identical(whole.drop_attrs())
@@ -396,65 +406,65 @@ def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small):
 def test_what_an_evaluation_had_done_is_refused_or_mended_when_it_is_damaged_or_foreign(data, small):
     asked, other = (Evaluation(attack="pgd-10", options={"steps": steps}).of(small) for steps in (1, 2))
     trained(small)
-    part = store.outcomes_file(store.place(small), asked).with_suffix(".part")
+    part = store.outcomes_file(store.run_folder(small), asked).with_suffix(".part")
     part.parent.mkdir()
     part.write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(Damaged, match="truncated or foreign; delete it to attack from the start"):
-        questions.evaluate(small, asked)
+        evaluate.evaluate_run(small, asked)
     torch.save({"spec": small.json(), "evaluation": other.json(), "stamp": "", "rows": []}, part)
     with pytest.raises(Damaged, match="belongs to another question"):
-        questions.evaluate(small, asked)
-    questions.evaluate(small, asked, mend=True)
+        evaluate.evaluate_run(small, asked)
+    evaluate.evaluate_run(small, asked, mend=True)
     assert store.find(small, asked) is not None
 
 
 def test_every_evaluation_carries_what_makes_it_believable(data, small):
     trained(small)
     ask = [Evaluation(attack=name, options={"steps": 3}) for name in ("pgd-10", "strong")]
-    found = run.outcomes([small], ask)
+    found = runs.outcomes([small], ask)
     for one in ask:
         checks = json.loads(store.find(small, one.of(small)).attrs["checks"])
         assert checks["farthest"] == pytest.approx(0.2, abs=1e-6)
         assert checks["training"] == []
         assert ("broken_by" in checks) == (one.attack == "strong")
-    assert run.doubts(found) == "The checks of believability (`outcomes.soundness`) found nothing."
+    assert runs.sanity_summary(found) == "The checks of believability (`outcomes.soundness`) found nothing."
     assert found.member.sel(attack="pgd-10").isin([-1]).all()
     assert found.member.sel(attack="strong").isin([-1, 0, 1]).all()
-    assert run.doubts(found.drop_attrs()) == "Nothing was checked for believability."
+    assert runs.sanity_summary(found.drop_attrs()) == "Nothing was checked for believability."
     doubtful = found.assign_attrs(concerns=json.dumps({"gradients vanish": ["standard under pgd-20"]}))
-    assert run.doubts(doubtful) == "To doubt: gradients vanish (standard under pgd-20)."
+    assert runs.sanity_summary(doubtful) == "To doubt: gradients vanish (standard under pgd-20)."
 
 
 def test_batches_of_other_code_or_weights_are_not_joined_with_new_ones(data, small):
     asked = Evaluation(attack="pgd-10", options={"steps": 1}).of(small)
     trained(small)
-    part = store.outcomes_file(store.place(small), asked).with_suffix(".part")
+    part = store.outcomes_file(store.run_folder(small), asked).with_suffix(".part")
     part.parent.mkdir()
     torch.save({"spec": small.json(), "evaluation": asked.json(), "stamp": "other", "rows": [{"index": torch.arange(9)}]}, part)
-    questions.evaluate(small, asked)
+    evaluate.evaluate_run(small, asked)
     assert store.find(small, asked).sizes["image"] == 360
 
 
 def test_a_black_box_that_is_ahead_of_gradients_is_said(data, small):
     trained(small)
     asked = [Evaluation(attack=name, options=given) for name, given in (("pgd-10", {"steps": 1}), ("square", {"queries": 5}))]
-    run.outcomes([small], asked)
+    runs.outcomes([small], asked)
     rows = [({"defence": "pgd-at", "attack": one.attack}, store.find(small, one.of(small))) for one in asked]
     nothing = rows[0][1].assign(flipped=rows[0][1].flipped & False)
     everything = rows[1][1].assign(flipped=~(rows[1][1].flipped & False))
-    said = telling.concerns([(rows[0][0], nothing), (rows[1][0], everything)])
+    said = describe.collected_warnings([(rows[0][0], nothing), (rows[1][0], everything)])
     assert said == {"a black-box attack breaks what none with gradients does": ["pgd-at under square"]}
-    assert telling.concerns([(rows[0][0], everything.assign_attrs(nothing.attrs)), (rows[1][0], everything)]) == {}
-    assert telling.concerns([(rows[1][0], rows[1][1].drop_attrs().assign_attrs(rows[1][1].attrs | {"checks": ""}))]) == {
-        "not checked": ["pgd-at under square"]
-    }
+    assert describe.collected_warnings([(rows[0][0], everything.assign_attrs(nothing.attrs)), (rows[1][0], everything)]) == {}
+    assert describe.collected_warnings(
+        [(rows[1][0], rows[1][1].drop_attrs().assign_attrs(rows[1][1].attrs | {"checks": ""}))]
+    ) == {"not checked": ["pgd-at under square"]}
 
 
 def test_a_grid_of_options_is_a_dimension(data, small):
     grid = Evaluation(attack="temperature-pgd-20", options={"steps": 2}).grid(inverse=[2.0, 50.0])
-    found = run.outcomes([small], grid)
+    found = runs.outcomes([small], grid)
     assert found.inverse.values.tolist() == [2.0, 50.0]
-    best = metrics.strongest(found, "inverse")
+    best = aggregate.strongest(found, "inverse")
     assert int(best.flipped.sum()) == int(found.flipped.sum("image").max())
 
 
@@ -463,10 +473,10 @@ def test_images_are_corrupted_before_a_question_is_put(data, small):
     clean, noisy = Evaluation(), Evaluation(transform="gaussian-noise-3", seed=2)
     assert "transform" not in clean.canonical()
     assert clean.name != noisy.name
-    found = run.outcomes([small], [clean, replace(noisy, seed=0), noisy])
+    found = runs.outcomes([small], [clean, replace(noisy, seed=0), noisy])
     assert found.transform.values.tolist() == ["none", "gaussian-noise-3"]
     answers = found.answer.sel(transform="gaussian-noise-3", eval_seed=2).squeeze()
-    images = compute.split(small, "test")
+    images = validate.split(small, "test")
     x, _ = corrupt(images, "gaussian-noise", 3, seed=2).batch(slice(None))
     with torch.no_grad():
         own = model_of(small, noisy)(x).argmax(1)
@@ -508,7 +518,7 @@ def test_images_are_corrupted_before_a_question_is_put(data, small):
 )
 def test_slips_are_named_before_anything_runs(data, small, changed, says):
     with pytest.raises(UserError, match=says):
-        pool.ensure([(small, []), (replace(small, **changed), [])])
+        pool.ensure_runs([(small, []), (replace(small, **changed), [])])
     assert not data.exists()
 
 
@@ -525,34 +535,34 @@ def test_slips_are_named_before_anything_runs(data, small, changed, says):
 )
 def test_slips_of_an_evaluation_are_named_before_anything_runs(data, small, changed, says):
     with pytest.raises(UserError, match=says):
-        pool.ensure([(small, [replace(PGD, **changed)])])
+        pool.ensure_runs([(small, [replace(PGD, **changed)])])
     assert not data.exists()
 
 
 def test_a_checkpoint_of_another_run_or_network_is_named(data, small, monkeypatch):
     """Half a training of one width, put where that of another begins; then the same under the right name."""
     other = replace(small, width=6)
-    source = store.place(other) / store.CHECKPOINT
+    source = store.run_folder(other) / store.CHECKPOINT
 
     def killed(step, done, total):
         if (step, done) == ("train", 1):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        compute.train(other, killed)
-    store.place(small).mkdir(parents=True)
-    target = store.place(small) / store.CHECKPOINT
+        train.train(other, killed)
+    store.run_folder(small).mkdir(parents=True)
+    target = store.run_folder(small) / store.CHECKPOINT
     target.write_bytes(source.read_bytes())
     with pytest.raises(Damaged, match="cannot be resumed from: it belongs to another run; delete it to train"):
-        compute.train(small)
+        train.train(small)
     saved = torch.load(target, weights_only=True)
     torch.save(saved | {"spec": small.json()}, target)
     with pytest.raises(Damaged, match="cannot be resumed from: it is truncated or foreign; delete it to train"):
-        compute.train(small)
+        train.train(small)
 
 
 def test_the_day_and_the_device_are_said_in_one_line(data, small):
-    line = run.sources(run.history([small]))
+    line = runs.sources(runs.history([small]))
     assert time.strftime("%Y-") in line
     assert "device" in line
     assert "\n" not in line
@@ -562,23 +572,23 @@ def test_every_checkpoint_of_a_run_can_be_asked(data, small):
     spec = replace(small, defence="at-fawa", select="pgd-10", select_by="average", keep_last=3, epochs=4, test_selected=True)
     spec = replace(spec, options={"threshold": 0.0, "average_from": 0.0})
     names = ["last", "last-1", "last-2", "best", "average", "test-selected"]
-    assert compute.checkpoints(spec) == names
-    found = run.outcomes([spec], [Evaluation(checkpoint=name) for name in names])
+    assert validate.checkpoints(spec) == names
+    found = runs.outcomes([spec], [Evaluation(checkpoint=name) for name in names])
     assert found.checkpoint.values.tolist() == names
     logits = found.logits.squeeze(drop=True)
     assert len({logits.sel(checkpoint=name).values.tobytes() for name in names}) >= 4
-    files = sorted(path.name for path in store.place(spec).glob("*.safetensors"))
+    files = sorted(path.name for path in store.run_folder(spec).glob("*.safetensors"))
     assert files == sorted(["weights.safetensors", *(f"weights-{name}.safetensors" for name in names[1:])])
     history = store.find(spec)
     assert history.averaged.all()
     assert (history["count"].sel(split="valid", attack="pgd-10").sum(["label", "predicted"]) == 360).all()
     with pytest.raises(UserError, match="unknown checkpoint of pgd-at"):
-        run.outcomes([small], [Evaluation(checkpoint="best")])
+        runs.outcomes([small], [Evaluation(checkpoint="best")])
 
 
 def test_the_mean_over_the_last_five_epochs_is_a_mean_over_checkpoints(data, small):
     spec = replace(small, defence="standard", attack=None, attack_options={}, epochs=5, keep_last=5)
-    accuracy = metrics.overall(metrics.counts(run.outcomes([spec], [Evaluation(checkpoint=name) for name in LAST5])))
+    accuracy = metrics.overall(aggregate.counts(runs.outcomes([spec], [Evaluation(checkpoint=name) for name in LAST5])))
     assert accuracy.sizes["checkpoint"] == 5
     counts = store.find(spec)["count"].sel(split="test", attack="clean")
     by_epoch = metrics.overall(counts)
@@ -588,7 +598,7 @@ def test_the_mean_over_the_last_five_epochs_is_a_mean_over_checkpoints(data, sma
 def test_a_killed_fair_training_goes_on_to_the_same_bits(data, small, tmp_path, monkeypatch):
     spec = replace(small, defence="trades-cfa", epochs=6, select="pgd-10", augment="crop-flip", keep_last=2)
     spec = replace(spec, options={"threshold": 0.0, "average_from": 0.0})
-    real = compute.training.train
+    real = training.train
 
     def killed(state, *rest):
         for epoch in real(state, *rest):
@@ -597,11 +607,11 @@ def test_a_killed_fair_training_goes_on_to_the_same_bits(data, small, tmp_path, 
             yield epoch
 
     with monkeypatch.context() as patch:
-        patch.setattr(compute.training, "train", killed)
+        patch.setattr(training, "train", killed)
         with pytest.raises(KeyboardInterrupt):
             trained(spec)
     trained(spec)
-    names = compute.checkpoints(spec)
+    names = validate.checkpoints(spec)
     resumed = {name: safetensors.torch.load_file(store.weights(spec, name)) for name in names}
     history = store.find(spec)
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "whole"))
@@ -614,14 +624,14 @@ def test_a_killed_fair_training_goes_on_to_the_same_bits(data, small, tmp_path, 
 
 def test_a_cosine_head_is_read_with_and_without_its_scale(data, small):
     spec = replace(small, defence="pgd-he")
-    found = run.outcomes([spec], [replace(PGD, readout=readout) for readout in ("logits", "cosines")])
+    found = runs.outcomes([spec], [replace(PGD, readout=readout) for readout in ("logits", "cosines")])
     attacked = found.logits.squeeze(drop=True)
     assert float(abs(attacked.sel(readout="cosines")).max()) <= 1 + 1e-6
     assert float(abs(attacked.sel(readout="logits")).max()) > 1
-    clean = run.outcomes([spec], [Evaluation(readout=readout) for readout in ("logits", "cosines")]).logits.squeeze(drop=True)
+    clean = runs.outcomes([spec], [Evaluation(readout=readout) for readout in ("logits", "cosines")]).logits.squeeze(drop=True)
     assert np.allclose(clean.sel(readout="logits"), 10 * clean.sel(readout="cosines"), atol=1e-4)
     with pytest.raises(UserError, match="has no cosines to read"):
-        run.outcomes([small], [Evaluation(readout="cosines")])
+        runs.outcomes([small], [Evaluation(readout="cosines")])
 
 
 def test_a_warm_start_begins_with_the_weights_of_another_run(data, small):
@@ -632,7 +642,7 @@ def test_a_warm_start_begins_with_the_weights_of_another_run(data, small):
     with pytest.raises(UserError, match="is a run of another network"):
         trained(replace(still, width=6))
     with pytest.raises(UserError, match="id of no finished run"):
-        pool.ensure([(replace(small, warm_start="0123456789"), [])])
+        pool.ensure_runs([(replace(small, warm_start="0123456789"), [])])
 
 
 def test_a_run_trains_on_pseudo_labelled_images_too(data, small, tmp_path, monkeypatch):
@@ -647,82 +657,82 @@ def test_a_run_trains_on_pseudo_labelled_images_too(data, small, tmp_path, monke
     count = store.find(spec)["count"].sel(split="train", attack="clean")
     assert int(count.sum()) == math.ceil(1077 / 64) * 128
     with pytest.raises(UserError, match="put pseudo-labelled images there"):
-        pool.ensure([(replace(spec, extra="lost"), [])])
+        pool.ensure_runs([(replace(spec, extra="lost"), [])])
 
 
 def test_a_run_on_a_folder_of_ones_own_has_a_plain_place(data, small, tmp_path, monkeypatch):
     monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
     for split in ("train", "test"):
-        found = compute.split(small, split)
+        found = validate.split(small, split)
         for number in range(60):
             path = tmp_path / "my digits" / split / str(int(found.labels[number])) / f"{number}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(found.pixels[number, 0].numpy()).save(path)
     spec = replace(small, dataset=f"folder:{tmp_path}/my digits?skip-bad=1", epochs=1)
-    asked = run.outcomes([spec], [Evaluation()])
+    asked = runs.outcomes([spec], [Evaluation()])
     assert asked.predicted.values.tolist() == [str(digit) for digit in range(10)]
     assert asked.sizes["image"] == 60
-    parts = store.place(spec).relative_to(data / "runs").parts
+    parts = store.run_folder(spec).relative_to(data / "runs").parts
     assert parts == (parts[0], "small-cnn", spec.name)
     assert re.fullmatch(r"folder-digits-[0-9a-f]{8}", parts[0])
-    assert store.where(replace(spec, dataset="folder:/other/digits")) != store.where(spec)
+    assert store.relative_path(replace(spec, dataset="folder:/other/digits")) != store.relative_path(spec)
 
 
 def test_recorded_results_say_so(data, small):
-    assert "computed here" in run.sources(run.history([small]))
+    assert "computed here" in runs.sources(runs.history([small]))
     recorded = store.recorded(small)
     recorded.parent.mkdir(parents=True)
-    store.place(small).rename(recorded)
-    assert "all results recorded, not computed here" in run.sources(run.history([small]))
-    both = run.history([small, replace(small, seed=1)])
-    assert "1 of 2 recorded" in run.sources(both)
-    found = run.outcomes([replace(small, seed=1)], [PGD])
-    assert "wide networks" not in run.summary([replace(small, seed=1)], [PGD], found)
+    store.run_folder(small).rename(recorded)
+    assert "all results recorded, not computed here" in runs.sources(runs.history([small]))
+    both = runs.history([small, replace(small, seed=1)])
+    assert "1 of 2 recorded" in runs.sources(both)
+    found = runs.outcomes([replace(small, seed=1)], [PGD])
+    assert "wide networks" not in runs.summary([replace(small, seed=1)], [PGD], found)
 
 
 def test_a_section_says_which_of_its_results_are_recorded(data, small):
     section = "tian2021/4-1-class-bias"
-    assert run.recorded(section) == "Recorded at scale short: none yet; Recorded at scale paper: none yet."
+    assert runs.recorded_runs(section) == "Recorded at scale short: none yet; Recorded at scale paper: none yet."
     trained(small)
-    spec = study.request(section, "short").specs[0]
-    history = results.load(store.place(small) / "history.nc", store.HISTORY)
+    spec = registry.request(section, "short").specs[0]
+    history = results.load(store.run_folder(small) / "history.nc", store.HISTORY)
     results.save(history.assign_attrs(device="a GPU", commit="abc"), store.HISTORY, store.recorded(spec) / "history.nc")
-    assert "none yet" in run.recorded(section)
-    for one in study.request(section, "short").evaluations:
+    assert "none yet" in runs.recorded_runs(section)
+    for one in registry.request(section, "short").evaluations:
         path = store.outcomes_file(store.recorded(spec), one.of(spec))
         results.save(results.mock("outcomes 1"), store.OUTCOMES, path)
-    assert "scale short: 1 of 9 runs (a GPU, commit abc, 2" in run.recorded(section)
+    assert "scale short: 1 of 9 runs (a GPU, commit abc, 2" in runs.recorded_runs(section)
     with pytest.raises(UserError, match="did you mean"):
-        run.recorded("tian2021/4-1-clas-bias")
+        runs.recorded_runs("tian2021/4-1-clas-bias")
 
 
 def test_what_belongs_to_a_defence_or_an_attack_is_no_dimension(data, small):
     own = replace(small, defence="standard", attack=None, attack_options={}, epochs=2, lr=0.05)
-    assert set(run.history([small, own]).dims) - set(results.mock().dims) == {"defence", "seed"}
-    found = run.outcomes([small], [Evaluation(), replace(PGD, per_class=3, batch=50)])
+    assert set(runs.history([small, own]).dims) - set(results.mock().dims) == {"defence", "seed"}
+    found = runs.outcomes([small], [Evaluation(), replace(PGD, per_class=3, batch=50)])
     assert set(found.dims) == {"defence", "seed", "attack", "image", "predicted"}
-    assert run.outcomes([small], [PGD, replace(PGD, per_class=3)]).per_class.size == 2
+    assert runs.outcomes([small], [PGD, replace(PGD, per_class=3)]).per_class.size == 2
 
 
 def test_other_luck_leaves_the_images_and_changes_the_weights():
     spec = Spec(dataset="digits", eps="0.2", width=2, seed=3)
     again = replace(spec, redraw=1)
     for split in ("train", "test"):
-        assert torch.equal(compute.split(spec, split).index, compute.split(again, split).index)
-    images = compute.split(spec, "train")
-    first, other = (next(compute.network(one, images).parameters()) for one in (spec, again))
+        assert torch.equal(validate.split(spec, split).index, validate.split(again, split).index)
+    images = validate.split(spec, "train")
+    first, other = (next(train.network(one, images).parameters()) for one in (spec, again))
     assert not torch.equal(first, other)
     assert spec.id == replace(again, redraw=0).id != again.id
 
 
 def test_a_background_is_painted_before_the_attack():
     spec = Spec(dataset="digits-cluttered", eps="0.2", width=2)
-    plain, white = (questions.problem(spec, Evaluation(transform=name))[0] for name in ("none", "white-background"))
+    plain, white = (evaluate.problem(spec, Evaluation(transform=name))[0] for name in ("none", "white-background"))
     assert torch.equal(plain.index, white.index)
     assert (white.pixels >= plain.pixels).all()
     assert (white.pixels > plain.pixels).float().mean() > 0.2
     with pytest.raises(UserError, match=r"unknown transform 'white-back' .did you mean 'white-background'"):
-        compute.check_evaluation(Evaluation(transform="white-back"), spec)
+        validate.check_evaluation(Evaluation(transform="white-back"), spec)
 
 
 @pytest.fixture
@@ -738,31 +748,33 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_results_of_a_folder_are_refused_when_its_images_are_others(data, folder, tmp_path):
-    run.outcomes([folder], [Evaluation()])
+    runs.outcomes([folder], [Evaluation()])
     assert len(store.find(folder).attrs["images"]) == 16
     shutil.copytree(tmp_path / "signs", tmp_path / "again")
     shutil.rmtree(tmp_path / "signs")
     shutil.copytree(tmp_path / "again", tmp_path / "signs", copy_function=shutil.copyfile)
-    run.outcomes([folder], [Evaluation()])  # copied files are the same
+    runs.outcomes([folder], [Evaluation()])  # copied files are the same
     shutil.copy(tmp_path / "signs" / "a" / "0.png", tmp_path / "signs" / "a" / "6.png")
-    for ask in (lambda: run.history([folder]), lambda: run.outcomes([folder], [Evaluation()]), lambda: compute.train(folder)):
-        with pytest.raises(UserError, match=rf"folder:signs holds other images now .*delete {store.place(folder)} to compute"):
+    for ask in (lambda: runs.history([folder]), lambda: runs.outcomes([folder], [Evaluation()]), lambda: train.train(folder)):
+        with pytest.raises(
+            UserError, match=rf"folder:signs holds other images now .*delete {store.run_folder(folder)} to compute"
+        ):
             ask()
     with pytest.raises(pool.Failed, match="holds other images now"):
-        run.outcomes([folder], [Evaluation(attack="fgsm")])
+        runs.outcomes([folder], [Evaluation(attack="fgsm")])
     shutil.rmtree(tmp_path / "signs")
-    assert run.history([folder]).sizes["epoch"] == 2  # results can be shown where the images are not
+    assert runs.history([folder]).sizes["epoch"] == 2  # results can be shown where the images are not
     assert "images" not in store.provenance(Spec(dataset="digits", eps="0.1"), "cpu", 1)
 
 
 def test_a_training_never_goes_on_with_other_images(data, folder, tmp_path, monkeypatch):
-    own = compute._checkpoint
-    monkeypatch.setattr(compute, "_checkpoint", lambda *given: (own(*given), (_ for _ in ()).throw(KeyboardInterrupt))[1])
+    own = train._checkpoint
+    monkeypatch.setattr(train, "_checkpoint", lambda *given: (own(*given), (_ for _ in ()).throw(KeyboardInterrupt))[1])
     with pytest.raises(KeyboardInterrupt):
-        compute.train(folder)
+        train.train(folder)
     (tmp_path / "signs" / "a" / "0.png").write_bytes((tmp_path / "signs" / "b" / "0.png").read_bytes() + b" ")
     with pytest.raises(Damaged, match="cannot be resumed from: folder:signs holds other images now; delete it to train"):
-        compute.train(folder)
+        train.train(folder)
 
 
 @pytest.mark.parametrize(
@@ -774,5 +786,5 @@ def test_a_training_never_goes_on_with_other_images(data, folder, tmp_path, monk
 )
 def test_a_model_that_does_not_fit_the_images_is_named_before_anything_runs(data, changed, says):
     with pytest.raises(UserError, match=says):
-        run.history([Spec(dataset="digits", eps="0.1", **changed)])
+        runs.history([Spec(dataset="digits", eps="0.1", **changed)])
     assert not (data / "runs").exists()

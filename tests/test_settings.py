@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from classwise import study
-from classwise.errors import UserError
-from classwise.run import scenes, settings
-from classwise.spec import Evaluation
+from classwise.core.errors import UserError
+from classwise.core.spec import Evaluation
+from classwise.papers import registry, sections
+from classwise.runs import artifacts, settings
 
 
 def test_an_attack_tells_its_steps_and_what_is_unusual():
@@ -17,8 +17,8 @@ def test_an_attack_tells_its_steps_and_what_is_unusual():
 
 
 def test_the_paper_stands_beside_the_runs_that_follow_it():
-    spec = study.training("paper", "pgd-at", 0, "tian2021")
-    table = settings.beside("tian2021", "cifar10", {"ours": (spec, Evaluation(attack="pgd-20@tian2021-a1"))})
+    spec = sections.training("paper", "pgd-at", 0, "tian2021")
+    table = settings.compared_with_paper("tian2021", "cifar10", {"ours": (spec, Evaluation(attack="pgd-20@tian2021-a1"))})
     for field in ("epochs", "milestones", "lr", "momentum", "eps", "optimiser"):
         assert table.loc[field, "ours"] == table.loc[field, "the paper"], field
     assert float(table.loc["weight_decay", "ours"]) == float(table.loc["weight_decay", "the paper"])
@@ -31,21 +31,21 @@ def test_every_training_of_the_sections_is_listed_once():
     table = settings.trainings("tian2021", "quick")
     listed = list(zip(table.index, table["options"], strict=True))
     assert len(set(listed)) == len(listed)
-    names = [name for name in study.SECTIONS if name.startswith("tian2021/")]
-    asked = {(s.dataset, s.defence, s.eps) for name in names for s, _ in study.request(name).asked}
+    names = [name for name in registry.SECTIONS if name.startswith("tian2021/")]
+    asked = {(s.dataset, s.defence, s.eps) for name in names for s, _ in registry.request(name).asked}
     assert set(table.index) == asked
-    assert "optimiser sgd" in settings.shared("tian2021", "quick")
-    assert "6-2-background" in settings.questions("tian2021", "quick")["sections"].str.cat()
+    assert "optimiser sgd" in settings.shared_settings("tian2021", "quick")
+    assert "6-2-background" in settings.evaluations("tian2021", "quick")["sections"].str.cat()
 
 
 def test_scenes_are_the_images_that_are_asked_about():
-    spec = study.training("quick", "trades", 0, dataset="digits-cluttered")
-    plain, white = (scenes(spec, Evaluation(transform=name), "8", behind=True) for name in ("none", "white-background"))
+    spec = sections.training("quick", "trades", 0, dataset="digits-cluttered")
+    plain, white = (artifacts.scenes(spec, Evaluation(transform=name), "8", behind=True) for name in ("none", "white-background"))
     assert (plain.truth == 8).all()
     assert 30 < plain.sizes["image"] < 40
     np.testing.assert_array_equal(plain.object, white.object)
     assert (white.whiteness == 1).all()
     assert float(plain.whiteness.max()) < 1
-    assert "object" not in scenes(spec, Evaluation())
+    assert "object" not in artifacts.scenes(spec, Evaluation())
     with pytest.raises(UserError, match="unknown class 'eight'"):
-        scenes(spec, Evaluation(), "eight")
+        artifacts.scenes(spec, Evaluation(), "eight")

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classwise.errors import UserError
-from classwise.spec import Evaluation, Spec, radius
+from classwise.core.errors import UserError
+from classwise.core.identity import radius
+from classwise.core.spec import Evaluation, Spec
 
 
 def spec(**changed):

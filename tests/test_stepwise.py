@@ -9,14 +9,20 @@ import pytest
 import torch
 import xarray as xr
 
-from classwise import answers, attacks, charts, following, run, study
-from classwise.balls import Linf
-from classwise.errors import UserError
-from classwise.run import agenda, archive, climbing, pool, questions, recording, stepwise, store
-from classwise.run.agenda import Item
-from classwise.run.budget import Budget
-from classwise.run.weights import model_of
-from classwise.spec import Evaluation
+from classwise import attacks, runs
+from classwise.attacks.balls import Linf
+from classwise.charts import style
+from classwise.core.errors import UserError
+from classwise.core.spec import Evaluation
+from classwise.papers import registry
+from classwise.papers.tian2021 import temperature, trace_explorer
+from classwise.runs import artifacts, store
+from classwise.runs.compute import evaluate, tracing
+from classwise.runs.compute.networks import model_of
+from classwise.runs.record import archive, queue, recorder
+from classwise.runs.record.budget import Budget
+from classwise.runs.record.queue import Item
+from classwise.runs.schedule import pool
 
 PGD = Evaluation(attack="pgd-20", options={"steps": 4}, per_class=2)
 HOT = Evaluation(attack="temperature-pgd-20", options={"steps": 4, "inverse": 5, "form": "stable"}, per_class=2)
@@ -24,14 +30,14 @@ HOT = Evaluation(attack="temperature-pgd-20", options={"steps": 4, "inverse": 5,
 
 @pytest.fixture
 def trained(data, small):
-    pool.ensure([(small, [])], workers=1)
+    pool.ensure_runs([(small, [])], workers=1)
     return small
 
 
 def test_every_step_of_a_course_is_a_shorter_attack_of_the_same_steps(trained):
     asked = replace(PGD, options={"steps": 4, "step": 0.05})
-    course = climbing.climb(trained, asked.of(trained))
-    images, _, ball = questions.problem(trained, asked)
+    course = tracing.trace_attack(trained, asked.of(trained))
+    images, _, ball = evaluate.problem(trained, asked)
     x, y = images.batch(slice(None))
     model = model_of(trained)
     for steps in (1, 3, 4):
@@ -49,60 +55,60 @@ def test_every_step_of_a_course_is_a_shorter_attack_of_the_same_steps(trained):
 
 
 def test_a_course_is_computed_once_and_a_damaged_one_again(trained, data):
-    first = stepwise.course(trained, PGD, per_class=2)
-    (file,) = (store.place(trained) / "courses").iterdir()
+    first = artifacts.trace(trained, PGD, per_class=2)
+    (file,) = (store.run_folder(trained) / "courses").iterdir()
     written = file.stat().st_mtime_ns
-    assert stepwise.course(trained, PGD, per_class=2).identical(store.read(file, store.COURSE, trained, PGD.of(trained)))
+    assert artifacts.trace(trained, PGD, per_class=2).identical(store.read(file, store.TRACE, trained, PGD.of(trained)))
     assert file.stat().st_mtime_ns == written
     file.write_bytes(file.read_bytes()[:100])
-    np.testing.assert_array_equal(stepwise.course(trained, PGD, per_class=2).logits, first.logits)
+    np.testing.assert_array_equal(artifacts.trace(trained, PGD, per_class=2).logits, first.logits)
 
 
 def test_an_attack_without_common_steps_is_refused(trained):
     with pytest.raises(UserError, match="no steps that all images take"):
-        climbing.climb(trained, Evaluation(attack="apgd-ce", per_class=1).of(trained))
+        tracing.trace_attack(trained, Evaluation(attack="apgd-ce", per_class=1).of(trained))
     with pytest.raises(UserError, match="no steps that all images take"):
-        climbing.climb(trained, Evaluation(attack="pgd-20", options={"success": "any"}, per_class=1).of(trained))
+        tracing.trace_attack(trained, Evaluation(attack="pgd-20", options={"success": "any"}, per_class=1).of(trained))
 
 
 def test_what_is_followed_climbs_on_the_network_itself_in_whole_arithmetic():
-    request = study.request("tian2021/5-temperature-pgd")
+    request = registry.request("tian2021/5-temperature-pgd")
     for spec, evaluations in request.asked:
-        found = stepwise.followed(evaluations)
-        assert [answers.inverse(one.options.get("inverse")) for one in found] == ["1", "2", "5", "10", "50"] * (
+        found = artifacts.traced_specs(evaluations)
+        assert [temperature.inverse(one.options.get("inverse")) for one in found] == ["1", "2", "5", "10", "50"] * (
             1 + (spec.defence == "pgd-he")
         )
-    rows = study.request("tian2021/4-3-attacks-and-defences").asked[-1][1]
-    assert [one.attack for one in stepwise.followed(rows)] == ["pgd-20"]
+    rows = registry.request("tian2021/4-3-attacks-and-defences").asked[-1][1]
+    assert [one.attack for one in artifacts.traced_specs(rows)] == ["pgd-20"]
 
 
 def test_courses_stand_side_by_side_by_network_and_temperature(trained):
-    found = run.courses([(trained, (Evaluation(), PGD, HOT))], per_class=2)
+    found = runs.traces([(trained, (Evaluation(), PGD, HOT))], per_class=2)
     assert found.logits.dims == ("network", "inverse", "image", "step", "predicted")
     assert list(found.network.values) == ["pgd-at"]
     assert list(found.inverse.values) == ["1", "5"]
     assert dict(found.sizes) | {"image": 20, "step": 5, "predicted": 10} == dict(found.sizes)
-    own = stepwise.course(trained, HOT, per_class=2)
+    own = artifacts.trace(trained, HOT, per_class=2)
     np.testing.assert_array_equal(found.logits.sel(network="pgd-at", inverse="5"), own.logits)
 
 
 def test_courses_come_along_with_a_recorded_run(trained, data, tmp_path):
     item = Item(trained, (PGD.of(trained),), "a test", courses=(PGD.of(trained),))
-    recording.record([item], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
+    recorder.record([item], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
     asked = [(trained, (PGD,))]
-    seen = run.courses(asked)
+    seen = runs.traces(asked)
     shutil.rmtree(data / "runs")
     assert archive.unpack(tmp_path / "out" / "recorded-1.tar")[0]
-    assert store.bare(trained)
-    xr.testing.assert_identical(run.courses(asked), seen)
-    assert run.courses([(trained, (replace(PGD, eps="0.05"),))]) is None
-    assert "no failed attack to follow" in following.explore(None, {}).data
+    assert store.lacks_weights(trained)
+    xr.testing.assert_identical(runs.traces(asked), seen)
+    assert runs.traces([(trained, (replace(PGD, eps="0.05"),))]) is None
+    assert "no failed attack to follow" in trace_explorer.explore(None, {}).data
 
 
 def test_the_queue_follows_what_the_page_follows():
-    items = {item.spec: item for item in agenda.read(agenda.default())}
-    for spec, evaluations in study.request("tian2021/5-temperature-pgd", "short").asked:
-        wanted = set(stepwise.followed(evaluations)) if spec.seed == 0 else set()
+    items = {item.spec: item for item in queue.read(queue.default())}
+    for spec, evaluations in registry.request("tian2021/5-temperature-pgd", "short").asked:
+        wanted = set(artifacts.traced_specs(evaluations)) if spec.seed == 0 else set()
         assert set(items[spec].courses) == wanted
 
 
@@ -126,9 +132,9 @@ ENDS = [
 
 def test_failed_attacks_come_in_the_order_of_what_a_temperature_breaks():
     whole = course([0, 0, 0, 0], ENDS, ["1", "5"])
-    assert following.standing(whole).transpose("network", "image").values.tolist() == [[True, False, True, True]]
-    assert list(following.nearest(whole).image.values) == [13, 12, 10]
-    assert list(following.nearest(whole, most=1).image.values) == [13]
+    assert trace_explorer.standing(whole).transpose("network", "image").values.tolist() == [[True, False, True, True]]
+    assert list(trace_explorer.nearest(whole).image.values) == [13, 12, 10]
+    assert list(trace_explorer.nearest(whole, most=1).image.values) == [13]
 
 
 def test_an_image_counts_where_one_network_withstands_pgd():
@@ -136,15 +142,17 @@ def test_an_image_counts_where_one_network_withstands_pgd():
     both = xr.concat(
         [other, course([0, 0, 0, 0], ENDS, ["1", "5"])], "network", data_vars=["logits"], coords="minimal", compat="override"
     )
-    assert list(following.nearest(both).image.values) == [13, 12, 10]
-    params = {one["name"]: one for one in following.explore(both, {}, live=False).to_dict()["params"] if "bind" in one}
+    assert list(trace_explorer.nearest(both).image.values) == [13, 12, 10]
+    params = {one["name"]: one for one in trace_explorer.explore(both, {}, live=False).to_dict()["params"] if "bind" in one}
     assert (params["followed_network"]["value"], params["followed_inverse"]["value"]) == ("a", "5")
 
 
 def test_confidences_are_shares_and_missing_networks_have_none():
     whole = course([0, 0, 0, 0], ENDS, ["1", "5"])
     gap = whole.assign(logits=whole.logits * np.nan).assign_coords(network=["b"])
-    table = following.confidences(xr.concat([whole, gap], "network", data_vars=["logits"], compat="override", coords="minimal"))
+    table = trace_explorer.confidences(
+        xr.concat([whole, gap], "network", data_vars=["logits"], compat="override", coords="minimal")
+    )
     assert set(table["network"]) == {"a"}
     assert np.allclose(table[["x", "y", "z"]].sum(axis=1), 100, atol=0.2)
     last = table.query("image == 'x, no. 10' and step == 1 and inverse == '1'")
@@ -152,10 +160,12 @@ def test_confidences_are_shares_and_missing_networks_have_none():
 
 
 def test_the_explorer_offers_each_image_and_is_drawn():
-    charts.setup()
-    chart = following.explore(course([0, 0, 0, 0], ENDS, ["1", "5"]), {}, live=False)
+    style.setup()
+    chart = trace_explorer.explore(course([0, 0, 0, 0], ENDS, ["1", "5"]), {}, live=False)
     params = {one["name"]: one for one in chart.to_dict()["params"] if "bind" in one}
     assert params["followed_image"]["bind"]["options"] == ["x, no. 13", "x, no. 12", "x, no. 10"]
     assert params["followed_step"]["value"] == 1
     assert (params["followed_network"]["value"], params["followed_inverse"]["value"]) == ("a", "5")
-    assert following.explore(course([1, 1, 1, 1], [[[3, 0, 0]] * 4] * 2, ["1", "5"]), {}).data.startswith("There is no failed")
+    assert trace_explorer.explore(course([1, 1, 1, 1], [[[3, 0, 0]] * 4] * 2, ["1", "5"]), {}).data.startswith(
+        "There is no failed"
+    )

@@ -7,12 +7,13 @@ from scipy.optimize import linprog, minimize
 from torch import nn
 
 from classwise.attacks import ATTACKS, CW, NAttack
-from classwise.attacks.apgd import APGD, dlr, dlr_towards, windows
-from classwise.attacks.ensemble import AutoAttack, Strong
+from classwise.attacks.apgd import APGD, windows
+from classwise.attacks.autoattack import AutoAttack, Strong
+from classwise.attacks.balls import L2, Linf
 from classwise.attacks.fab import FAB, onto_plane
+from classwise.attacks.losses import dlr, dlr_towards
 from classwise.attacks.square import Square
-from classwise.balls import L2, Linf
-from classwise.errors import UserError
+from classwise.core.errors import UserError
 
 
 def seeded(seed=0):

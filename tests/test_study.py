@@ -1,39 +1,41 @@
 import nbformat
 import pytest
 
-from classwise import defences, images, notebooks, study, variants
+from classwise import defences, images
+from classwise.book import notebooks
+from classwise.core.errors import UserError
 from classwise.defences import DEFENCES
-from classwise.errors import UserError
-from classwise.run import compute
+from classwise.papers import registry, scales, sections, variants
+from classwise.runs.compute import validate
 
 
-@pytest.mark.parametrize("section", study.SECTIONS)
-@pytest.mark.parametrize("scale", study.SCALES)
+@pytest.mark.parametrize("section", registry.SECTIONS)
+@pytest.mark.parametrize("scale", scales.SCALES)
 def test_every_section_asks_for_runs_that_exist(section, scale):
-    request = study.request(section, scale)
+    request = registry.request(section, scale)
     assert request.specs
     for spec, evaluations in request.asked:
         if spec.dataset == "imagenet":
             continue  # whose classes only its own folders tell
-        compute.check(spec)
+        validate.check(spec)
         for evaluation in evaluations:
-            compute.check_evaluation(evaluation, spec)
+            validate.check_evaluation(evaluation, spec)
     assert len(set(request.specs)) == len(request.specs)
 
 
 def test_changes_reach_every_run():
-    request = study.request("tian2021/4-1-class-bias", seeds=[7], defences=["trades"], eps="0.1", eval_eps=0.3, epochs=2)
+    request = registry.request("tian2021/4-1-class-bias", seeds=[7], defences=["trades"], eps="0.1", eval_eps=0.3, epochs=2)
     assert [(one.defence, one.seed, one.eps, one.epochs) for one in request.specs] == [("trades", 7, "0.1", 2)]
     assert {one.eps for one in request.evaluations} == {"0.3"}
 
 
 def test_sections_share_their_runs():
     pages = ("tian2021/4-1-class-bias", "tian2021/4-2-class-relations", "performance", "defences")
-    ids = [{spec.id for spec in study.request(section).specs} for section in pages]
+    ids = [{spec.id for spec in registry.request(section).specs} for section in pages]
     assert ids[0] == ids[1] >= ids[2]
     assert len(ids[0] & ids[3]) == 3
     attacked, tempered = (
-        {spec.id for spec in study.request(f"tian2021/{name}").specs}
+        {spec.id for spec in registry.request(f"tian2021/{name}").specs}
         for name in ("4-3-attacks-and-defences", "5-temperature-pgd")
     )
     assert len(attacked & ids[0]) == 6
@@ -41,13 +43,13 @@ def test_sections_share_their_runs():
 
 
 def test_a_section_may_repeat_its_runs_less_often():
-    assert {spec.seed for spec in study.request("defences").specs} == {0}
-    assert {spec.seed for spec in study.request("defences", seeds=[3]).specs} == {3}
+    assert {spec.seed for spec in registry.request("defences").specs} == {0}
+    assert {spec.seed for spec in registry.request("defences", seeds=[3]).specs} == {3}
 
 
 def test_the_page_of_the_defences_has_all_of_them_or_says_which_not():
     page = "".join(cell.source for cell in nbformat.read(notebooks.find("defences"), as_version=4).cells[:6])
-    shown = study.SECTIONS["defences"].defences
+    shown = registry.SECTIONS["defences"].defences
     assert len(set(shown)) == len(shown)
     assert set(DEFENCES) - set(shown) == {"at-per-class", "trades-per-class", "single-class-at", "rst", "me-rst"}
     for name in DEFENCES:
@@ -55,7 +57,7 @@ def test_the_page_of_the_defences_has_all_of_them_or_says_which_not():
 
 
 def test_some_questions_are_put_to_some_defences_only():
-    request = study.request("defences", eval_eps=0.1)
+    request = registry.request("defences", eval_eps=0.1)
     for spec, evaluations in request.asked:
         averages = defences.build(spec.defence).averaging.averages
         assert ("average" in {one.checkpoint for one in evaluations}) == averages
@@ -65,11 +67,11 @@ def test_some_questions_are_put_to_some_defences_only():
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: study.request("tian2021/4-1-clas-bias"), "did you mean 'tian2021/4-1-class-bias'"),
-        (lambda: study.request("tian2021/4-1-class-bias", "quik"), "did you mean 'quick'"),
-        (lambda: study.request("tian2021/4-1-class-bias", seeds=[]), "at least one member"),
-        (lambda: study.request("tian2021/4-1-class-bias", defences="trades"), "must be a list"),
-        (lambda: study.request("tian2021/4-1-class-bias", epoch=3), "did you mean 'epochs'"),
+        (lambda: registry.request("tian2021/4-1-clas-bias"), "did you mean 'tian2021/4-1-class-bias'"),
+        (lambda: registry.request("tian2021/4-1-class-bias", "quik"), "did you mean 'quick'"),
+        (lambda: registry.request("tian2021/4-1-class-bias", seeds=[]), "at least one member"),
+        (lambda: registry.request("tian2021/4-1-class-bias", defences="trades"), "must be a list"),
+        (lambda: registry.request("tian2021/4-1-class-bias", epoch=3), "did you mean 'epochs'"),
     ],
 )
 def test_slips_are_named(call, says):
@@ -78,43 +80,43 @@ def test_slips_are_named(call, says):
 
 
 def test_what_quick_asks_for_is_never_renamed():
-    asked = {section: study.request(section) for section in study.SECTIONS}
+    asked = {section: registry.request(section) for section in registry.SECTIONS}
     first = asked["tian2021/4-1-class-bias"]
     assert [spec.id for spec in first.specs[:3]] == ["57652aac09", "7895615aab", "8c6f979ae1"]
     assert [one.of(first.specs[0]).name for one in first.evaluations] == ["clean-e1e064292c", "pgd-20-d639574598"]
 
 
 def test_the_papers_train_by_their_own_recipes():
-    spec = {name: study.training("paper", name, 0, "tian2021") for name in ("standard", "pgd-at", "mart", "pgd-he")}
+    spec = {name: sections.training("paper", name, 0, "tian2021") for name in ("standard", "pgd-at", "mart", "pgd-he")}
     assert {one.eps for one in spec.values()} == {"0.031"}
     assert (spec["pgd-at"].attack, spec["pgd-at"].epochs, spec["pgd-at"].weight_decay) == ("pgd-10@tian2021", 100, 2e-4)
     assert (spec["mart"].lr, spec["mart"].epochs, spec["mart"].weight_decay) == (0.01, 120, 3.5e-3)
     assert spec["pgd-he"].milestones == (75,)
-    fair = study.training("paper", "at-cfa", 0, "wei2023")
+    fair = sections.training("paper", "at-cfa", 0, "wei2023")
     assert (fair.model, fair.batch_norm, fair.epochs, fair.nesterov) == ("preact-resnet18", "train", 200, False)
-    assert study.training("paper", "me-at", 0, "entropy2022").batch == 64
-    asked = study.request("tian2021/4-1-class-bias", "paper").evaluations
+    assert sections.training("paper", "me-at", 0, "entropy2022").batch == 64
+    asked = registry.request("tian2021/4-1-class-bias", "paper").evaluations
     assert [one.attack for one in asked] == ["clean", "pgd-20@tian2021-a1"]
 
 
 def test_slow_attacks_are_cut_down_at_short_scale():
-    asked = {one.attack: one for one in study.request("performance", "short").evaluations}
+    asked = {one.attack: one for one in registry.request("performance", "short").evaluations}
     assert asked["cw"].per_class == asked["n-attack"].per_class == 20
     assert asked["strong"].per_class == 100
     assert asked["pgd-20"].per_class is None
-    assert {one.precision for one in study.request("performance", "short").specs} == {"bfloat16"}
+    assert {one.precision for one in registry.request("performance", "short").specs} == {"bfloat16"}
 
 
 def test_a_run_knows_its_scale():
-    for scale in study.SCALES:
-        for section in study.SECTIONS:
-            assert {study.scale_of(spec) for spec, _ in study.request(section, scale).asked} == {scale}
-    assert study.scale_of(study.training("paper", "me-at", 0, "entropy2022")) == "paper"
-    assert study.scale_of(study.training("quick", "pgd-at", 0, epochs=2)) is None
+    for scale in scales.SCALES:
+        for section in registry.SECTIONS:
+            assert {registry.scale_of(spec) for spec, _ in registry.request(section, scale).asked} == {scale}
+    assert registry.scale_of(sections.training("paper", "me-at", 0, "entropy2022")) == "paper"
+    assert registry.scale_of(sections.training("quick", "pgd-at", 0, epochs=2)) is None
 
 
 def test_a_section_leaves_each_class_out_and_keeps_one_with_other_luck():
-    request = study.request("tian2021/6-1-training-adjustment", seeds=[3], eps="0.1")
+    request = registry.request("tian2021/6-1-training-adjustment", seeds=[3], eps="0.1")
     (whole,) = request.specs
     without = request.parts["without"].specs
     assert [set("0123456789") - set(spec.classes) for spec in without] == [{name} for name in "0123456789"]
@@ -123,19 +125,19 @@ def test_a_section_leaves_each_class_out_and_keeps_one_with_other_luck():
     assert len({whole.luck, *(one.luck for one in again)}) == 3
     swept = request.parts["adjusted"].specs
     assert [spec.options["betas"] for spec in swept] == ["1:0.5", "1:2", "1:18"]
-    assert study.request("tian2021/6-1-training-adjustment", "short").parts["adjusted"].specs[0].options["betas"] == "5:0.5"
+    assert registry.request("tian2021/6-1-training-adjustment", "short").parts["adjusted"].specs[0].options["betas"] == "5:0.5"
 
 
 def test_two_folds_are_compared_with_two_more_draws_of_each():
-    request = study.request("tian2021/6-1-training-adjustment")
+    request = registry.request("tian2021/6-1-training-adjustment")
     assert [spec.seed for spec in request.specs] == [0, 1]
     assert len(request.parts["without"].specs) == 20
     assert {(spec.seed, spec.redraw) for spec in request.parts["again"].specs} == {(0, 1), (0, 2), (1, 1), (1, 2)}
 
 
 def test_no_image_that_chooses_the_two_classes_is_tested():
-    request, seeds = study.request("tian2021/6-1-training-adjustment"), variants.CHOOSING["digits"]
-    background = study.request("tian2021/6-2-background").parts["scenes"]
+    request, seeds = registry.request("tian2021/6-1-training-adjustment"), variants.SELECTION_SEEDS["digits"]
+    background = registry.request("tian2021/6-2-background").parts["scenes"]
     tested = {spec.seed for spec in (*request.specs, *request.parts["adjusted"].specs, *background.specs)}
     held = {seed: {int(one) for one in images.load("digits", "test", seed).index} for seed in tested}
     assert set(seeds) <= {spec.seed for spec in request.parts["choosing"].specs}
@@ -145,32 +147,32 @@ def test_no_image_that_chooses_the_two_classes_is_tested():
 
 
 def test_backgrounds_follow_the_dataset_and_the_scale():
-    quick = study.request("tian2021/6-2-background")
+    quick = registry.request("tian2021/6-2-background")
     assert {spec.dataset for spec in quick.specs} == {"digits-neighbours", "digits-apart"}
     assert {spec.eps for spec in quick.parts["published"].specs} == {"0.5"}
     assert {spec.dataset for spec in quick.parts["scenes"].specs} == {"digits-cluttered"}
-    short = study.request("tian2021/6-2-background", "short")
+    short = registry.request("tian2021/6-2-background", "short")
     assert {(spec.dataset, spec.eps) for spec in short.specs} == {("mnist-neighbours", "0.3"), ("mnist-apart", "0.3")}
     assert {spec.dataset for spec in short.parts["scenes"].specs} == {"cifar10"}
-    assert set(short.parts["scenes"].specs) <= set(study.request("tian2021/4-1-class-bias", "short").specs)
+    assert set(short.parts["scenes"].specs) <= set(registry.request("tian2021/4-1-class-bias", "short").specs)
 
 
 def test_a_dataset_whose_classes_nobody_knows_is_named():
     with pytest.raises(UserError, match=r"unknown dataset whose classes can be left out 'cifar'.*did you mean 'cifar10'"):
-        study.request("tian2021/6-1-training-adjustment", dataset="cifar")
+        registry.request("tian2021/6-1-training-adjustment", dataset="cifar")
 
 
 def test_figure_1_has_six_datasets_where_the_scale_allows():
     section = "tian2021/4-1-class-bias"
-    assert not study.request(section).parts
-    assert not study.request(section, "short").parts
+    assert not registry.request(section).parts
+    assert not registry.request(section, "short").parts
     asked = ["cifar10", "mnist", "svhn", "stl10", "cifar100"]
-    short, paper = study.request(section, "short", datasets=asked), study.request(section, "paper")
+    short, paper = registry.request(section, "short", datasets=asked), registry.request(section, "paper")
     assert ["cifar10", *short.parts] == asked
     assert {spec.model for spec in short.parts["mnist"].specs} == {"small-cnn"}
-    assert short.specs == study.request(section, "short").specs
+    assert short.specs == registry.request(section, "short").specs
     assert ["cifar10", *paper.parts] == asked  # and ImageNet where it is named: nobody can fetch it for the reader
-    paper = study.request(section, "paper", datasets=[*asked, "imagenet"])
+    paper = registry.request(section, "paper", datasets=[*asked, "imagenet"])
     trained = {name: next(one for one in part.specs if one.defence == "pgd-at") for name, part in paper.parts.items()}
     assert {name: (one.dataset, one.lr, one.eps) for name, one in trained.items()} == {
         "mnist": ("mnist", 0.01, "0.3"),
@@ -187,14 +189,14 @@ def test_figure_1_has_six_datasets_where_the_scale_allows():
 
 def test_a_reader_chooses_datasets():
     section = "tian2021/4-1-class-bias"
-    one = study.request(section, "short", datasets=["svhn"], defences=["pgd-at"])
+    one = registry.request(section, "short", datasets=["svhn"], defences=["pgd-at"])
     assert ({spec.dataset for spec in one.specs}, dict(one.parts)) == ({"svhn"}, {})
     assert {spec.lr for spec in one.specs} == {0.01}
-    several = study.request(section, "quick", datasets=["digits", "mnist"], seeds=[0], eps="0.1")
+    several = registry.request(section, "quick", datasets=["digits", "mnist"], seeds=[0], eps="0.1")
     assert {spec.dataset for spec in several.specs} == {"digits"}
     assert {(spec.dataset, spec.eps) for spec in several.parts["mnist"].specs} == {("mnist", "0.1")}
-    assert not study.request(section, "short", dataset="svhn").parts
+    assert not registry.request(section, "short", dataset="svhn").parts
     with pytest.raises(UserError, match="say two things"):
-        study.request(section, dataset="digits", datasets=["mnist"])
+        registry.request(section, dataset="digits", datasets=["mnist"])
     with pytest.raises(UserError, match="datasets must be a list"):
-        study.request(section, datasets="mnist")
+        registry.request(section, datasets="mnist")

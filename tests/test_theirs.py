@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from classwise.errors import UserError
-from classwise.run import theirs
+from classwise.core.errors import UserError
+from classwise.runs.compute import user_module
 
 
 def test_a_module_is_that_of_its_own_folder_whatever_was_imported_under_its_name(tmp_path):
@@ -16,21 +16,21 @@ def test_a_module_is_that_of_its_own_folder_whatever_was_imported_under_its_name
         (tmp_path / name / "mypack" / "net.py").write_text("from .inner import WHERE\n")
     for name in ("a", "b", "a"):
         home = str(tmp_path / name)
-        assert theirs.module_file("mypack.net:build", home) == tmp_path / name / "mypack" / "net.py"
-        with theirs.importing(home):
-            assert name == theirs.imported("mypack.net", home).WHERE
+        assert user_module.module_file("mypack.net:build", home) == tmp_path / name / "mypack" / "net.py"
+        with user_module.importing(home):
+            assert name == user_module.imported("mypack.net", home).WHERE
 
 
 def test_an_installed_module_is_taken_as_it_is_and_one_without_a_file_refused(tmp_path):
-    found = theirs.module_file("torchvision.models.resnet:resnet18", str(tmp_path))
+    found = user_module.module_file("torchvision.models.resnet:resnet18", str(tmp_path))
     assert found.name == "resnet.py"
-    assert theirs.imported("torchvision.models.resnet", str(tmp_path)).__file__ == str(found)
+    assert user_module.imported("torchvision.models.resnet", str(tmp_path)).__file__ == str(found)
     with pytest.raises(UserError, match="there is no module sys in"):
-        theirs.module_file("sys:exit", str(tmp_path))
+        user_module.module_file("sys:exit", str(tmp_path))
 
 
 def test_a_module_that_breaks_off_is_not_left_half_made(tmp_path):
     (tmp_path / "halfway.py").write_text("x = 1\n1 / 0\n")
-    with theirs.importing(str(tmp_path)), pytest.raises(ZeroDivisionError):
-        theirs.imported("halfway", str(tmp_path))
+    with user_module.importing(str(tmp_path)), pytest.raises(ZeroDivisionError):
+        user_module.imported("halfway", str(tmp_path))
     assert "halfway" not in sys.modules

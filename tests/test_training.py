@@ -6,20 +6,29 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from classwise import attacks, defences, images, models, outcomes
-from classwise.attacks import PGD
-from classwise.balls import Linf
-from classwise.defences import DEFENCES
+from classwise import attacks, defences, images, models
+from classwise.attacks import PGD, evaluate
+from classwise.attacks.balls import Linf
+from classwise.core.errors import UserError
+from classwise.defences import DEFENCES, free
 from classwise.defences.adversary import Adversary
-from classwise.defences.averaging import Ema, Fawa
+from classwise.defences.averaging import EMA, FAWA
 from classwise.defences.calibrations import Calibration
-from classwise.defences.objectives import Adversarial, Standard
-from classwise.defences.recipes import Free, Single
-from classwise.errors import UserError
-from classwise.training import OPTIMISERS, SCHEDULES, Diverged, Plan, _order, begin, free, losses, selection, train
-from classwise.training.network import Narrow
-from classwise.training.optimisers import gates, groups
-from classwise.training.schedules import factor
+from classwise.defences.free import FreeAT
+from classwise.defences.objectives import Adversarial, SingleClassAT, Standard
+from classwise.defences.training import (
+    OPTIMISERS,
+    SCHEDULES,
+    Diverged,
+    TrainConfig,
+    _order,
+    begin,
+    checkpoints,
+    train,
+    validation,
+)
+from classwise.defences.training.optimisation import factor, gates, groups
+from classwise.models.inference import BFloat16
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +45,7 @@ def start(data, defence="pgd-at", lr=0.1, epochs=3, optimiser="sgd", seed=0, opt
     chosen = defences.build(defence, options)
     # The attack of the defence, in two steps.
     inner = attacks.build(chosen.attack, {"steps": 2}) if chosen.attack else None
-    plan = Plan(defence=chosen, attack=inner, lr=lr, epochs=epochs)
+    plan = TrainConfig(defence=chosen, attack=inner, lr=lr, epochs=epochs)
     plan = replace(plan, watch=PGD(steps=2) if chosen.watches else None)
     plan = replace(plan, **changed)
     model = models.build("small-cnn", data, 4, seed, chosen.head)
@@ -51,7 +60,7 @@ def weights(state):
 def clean_or_attacked(defence):
     """Whether the objective of a defence sees clean and attacked images."""
     objective = DEFENCES[defence].objective
-    return not isinstance(objective, Adversarial | Single | Free), not isinstance(objective, Standard)
+    return not isinstance(objective, Adversarial | SingleClassAT | FreeAT), not isinstance(objective, Standard)
 
 
 @pytest.mark.parametrize("defence", DEFENCES)
@@ -82,7 +91,7 @@ def test_adversarial_training_withstands_what_breaks_standard_training(data, val
     for defence in ("standard", "pgd-at"):
         state, plan = start(data, defence, epochs=6, watch=PGD(steps=10), select_by="average")
         *_, last = train(state, data, plan, valid)
-        robust[defence] = selection.overall(last.valid[1])
+        robust[defence] = checkpoints.overall(last.valid[1])
     assert robust["pgd-at"] > robust["standard"] + 0.05
 
 
@@ -232,17 +241,17 @@ def test_the_best_epoch_is_chosen_by_its_criterion(criterion, epoch):
     history = [counts(5, 5, 0), counts(10, 9, 1), counts(8, 8, 3), counts(4, 4, 4), counts(4, 4, 3)]
     best, chosen = None, None
     for number, found in enumerate(history, 1):
-        score = selection.CRITERIA[criterion](found)
-        if selection.better(score, best):
+        score = checkpoints.CRITERIA[criterion](found)
+        if checkpoints.better(score, best):
             best, chosen = score, number
     assert chosen == epoch
-    assert selection.better(best, best), "among equals the later one"
+    assert checkpoints.better(best, best), "among equals the later one"
 
 
 def test_a_class_without_images_is_not_the_worst():
     found = counts(5, 7, 9)
     found[0] = 0
-    assert selection.worst(found) == pytest.approx(0.7)
+    assert checkpoints.worst(found) == pytest.approx(0.7)
 
 
 def test_validation_is_measured_only_when_something_asks(data, valid):
@@ -259,8 +268,8 @@ def test_the_best_and_the_last_epochs_are_kept(data, valid):
     state, plan = start(data, "pgd-at", epochs=4, watch=PGD(steps=2), select_by="average", keep_last=3)
     passed, scores = [], []
     for epoch in train(state, data, plan, valid):
-        passed.append(selection.copied(state.model.state_dict()))
-        scores.append(selection.overall(epoch.valid[1]))
+        passed.append(checkpoints.copied(state.model.state_dict()))
+        scores.append(checkpoints.overall(epoch.valid[1]))
     best = max(range(4), key=lambda number: (scores[number], number))
     for name, number in (("best", best), ("last", 3), ("last-1", 2), ("last-2", 1)):
         assert all(torch.equal(value, passed[number][part]) for part, value in state.checkpoint(name).items()), name
@@ -292,7 +301,7 @@ def test_a_passed_over_epoch_leaves_the_average_alone(data, valid):
 
 def test_fawa_without_a_threshold_is_ema(data, valid):
     found = []
-    for averaging in (Fawa(threshold=0, average_from=0), Ema()):
+    for averaging in (FAWA(threshold=0, average_from=0), EMA()):
         state, plan = start(data, watch=PGD(steps=2))
         plan = replace(plan, defence=replace(plan.defence, averaging=averaging))
         list(train(state, data, plan, valid))
@@ -303,7 +312,7 @@ def test_fawa_without_a_threshold_is_ema(data, valid):
 def test_a_narrow_network_answers_almost_alike_with_the_same_parameters(data):
     model = models.build("small-cnn", data, 8).eval()
     x, _ = data.batch(slice(0, 64))
-    narrow = Narrow(model)
+    narrow = BFloat16(model)
     assert narrow(x).dtype == torch.float32
     assert torch.allclose(narrow(x), model(x), atol=0.05)
     assert not torch.equal(narrow(x), model(x))
@@ -370,14 +379,14 @@ def test_free_training_moves_images_and_weights_by_the_same_pass(data):
 
 def test_a_training_that_collapses_ends_with_the_weights_before(data, monkeypatch):
     state, plan = start(data, "fgsm-rs", epochs=4, guard=PGD(steps=2))
-    real = outcomes.evaluate
+    real = evaluate.evaluate
 
     def collapsing(model, *rest, **named):
         found = real(model, *rest, **named)
         flipped = torch.arange(len(found.flipped)) >= (90 if state.epoch < 3 else 30)
         return replace(found, flipped=flipped)
 
-    monkeypatch.setattr(outcomes, "evaluate", collapsing)
+    monkeypatch.setattr(evaluate, "evaluate", collapsing)
     passed = [weights(state) for _ in train(state, data, plan)]
     assert len(passed) == 3
     assert torch.equal(passed[2], passed[1])
@@ -440,8 +449,8 @@ def test_a_calibration_hears_of_answers_and_losses(data, valid):
 def test_losses_are_measured_under_attack_and_change_nothing(data, valid):
     state, plan = start(data, "trades")
     before, drawn = weights(state), state.generator.get_state()
-    found = losses.measured(state, plan, valid)
-    clean = losses.measured(state, replace(plan, defence=DEFENCES["standard"], attack=None), valid)
+    found = validation.measured(state, plan, valid)
+    clean = validation.measured(state, replace(plan, defence=DEFENCES["standard"], attack=None), valid)
     assert (found > clean).all()
     assert torch.equal(weights(state), before)
     assert torch.equal(state.generator.get_state(), drawn)

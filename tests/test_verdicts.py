@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from classwise import claims
-from classwise.superclasses import SUPERCLASSES
+from classwise.core.datasets import SUPERCLASSES
+from classwise.papers import registry
 
 ALONG = ("defence", "attack")
 CLASS = np.arange(10)
@@ -449,7 +449,7 @@ def unequal(data):
 
 
 def test_every_claim_must_hold_somewhere_and_fail_somewhere():
-    assert sorted(EXTREMES) == sorted(one.name for one in claims.CLAIMS)
+    assert sorted(EXTREMES) == sorted(one.name for one in registry.CLAIMS)
     assert all(len(both) == 2 and all(both) for both in EXTREMES.values())
 
 
@@ -463,9 +463,9 @@ def test_every_claim_must_hold_somewhere_and_fail_somewhere():
     ],
 )
 def test_a_claim_holds_where_it_must_and_fails_where_it_must(name, verdict, place):
-    asked = next(one for one in claims.CLAIMS if one.name == name)
+    asked = next(one for one in registry.CLAIMS if one.name == name)
     dataset = asked.datasets[0] if asked.datasets else "digits"
     data = unequal(of_dataset(EXTREMES[name][verdict == "fails"][place], dataset))
-    (found,) = claims.judge(asked.section, data, dataset=dataset, only=[name], draws=200)
+    (found,) = registry.judge(asked.section, data, dataset=dataset, only=[name], draws=200)
     assert found.verdict == verdict, found
     assert found.low <= found.high, found

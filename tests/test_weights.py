@@ -11,7 +11,7 @@ import torchvision
 from torch import nn
 
 from classwise import images, models
-from classwise.errors import UserError
+from classwise.core.errors import UserError
 
 PIXELS = torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 SOME = images.Images(PIXELS, torch.arange(4), torch.arange(4), tuple("abcdefghij"))
@@ -156,7 +156,7 @@ def test_layouts_of_the_field_are_taken_in(case, sort):
     state = dict(sorted(state.items())) if sort else state
     mean = model.mean.clone()
     assert not alike(model, net, X)
-    assert models.adopt(model, state) == rule
+    assert models.load_matching(model, state) == rule
     assert alike(model, net, X)
     assert torch.equal(model.mean, mean), "the model's own pixel statistics stay"
 
@@ -168,14 +168,14 @@ def test_torchvisions_names_are_taken_in(name):
     net = stirred(getattr(torchvision.models, models.PRETRAINED[name])(num_classes=5, **quiet))
     model, (x, _) = models.build(name, data), data.batch(slice(None))
     state = {f"module.{key}": value for key, value in net.state_dict().items()}
-    assert models.adopt(model, state) == f"{NAMED}, without module. before them"
+    assert models.load_matching(model, state) == f"{NAMED}, without module. before them"
     assert alike(model, net, x)
 
 
 def test_the_cnn_of_trades_is_taken_in():
     grey = images.Images(PIXELS[:, :1, :28, :28], torch.arange(4), torch.arange(4), tuple("abcdefghij"))
     net, model = stirred(Digits()), models.build("mnist-cnn", grey)
-    assert models.adopt(model, net.state_dict()) == NAMED
+    assert models.load_matching(model, net.state_dict()) == NAMED
     assert alike(model, net, grey.batch(slice(None))[0])
 
 
@@ -184,7 +184,7 @@ def test_what_wrappers_put_before_names_is_taken_off(prefix):
     theirs, model = models.build("resnet18", SOME, 4, seed=1).eval(), models.build("resnet18", SOME, 4).eval()
     stirred(theirs.body)
     state = {prefix + key: value for key, value in theirs.state_dict().items() if key not in ("mean", "std")}
-    said = models.adopt(model, state)
+    said = models.load_matching(model, state)
     assert said == f"the same names, without {', '.join(f'{one}.' for one in prefix.strip('.').split('.'))} before them"
     assert torch.equal(model.features(X), theirs.features(X))
 
@@ -192,7 +192,7 @@ def test_what_wrappers_put_before_names_is_taken_off(prefix):
 def test_our_own_weights_keep_their_pixel_statistics():
     theirs, model = models.build("small-cnn", SOME, 4, seed=1), models.build("small-cnn", SOME, 4)
     theirs.mean.fill_(0.25)
-    assert models.adopt(model, theirs.state_dict()) == "the same names"
+    assert models.load_matching(model, theirs.state_dict()) == "the same names"
     assert torch.equal(model(X), theirs(X))
 
 
@@ -207,7 +207,7 @@ def test_statistics_of_a_normalising_shell_are_taken_over():
             return (x - self.mu) / self.sigma
 
     net, model = nn.Sequential(Normalise(), stirred(Kuangliu(4))).eval(), models.build("resnet18", SOME, 4).eval()
-    said = models.adopt(model, net.state_dict())
+    said = models.load_matching(model, net.state_dict())
     assert said == f"{NAMED}, without 1. before them, with the file's own pixel statistics"
     with torch.no_grad():
         assert torch.allclose(model(X), net(X), rtol=1e-4, atol=1e-4)
@@ -217,13 +217,15 @@ def test_other_names_in_the_same_order_are_taken_in_but_not_out_of_order():
     net, model = stirred(Kuangliu(4)), models.build("resnet18", SOME, 4)
     named = net.state_dict()
     other = {f"part{place // 1}_x.{key.split('.')[-1]}": value for place, (key, value) in enumerate(named.items())}
-    assert models.adopt(model, other) == "the same order of kinds and shapes"
+    assert models.load_matching(model, other) == "the same order of kinds and shapes"
     assert alike(model, net, X)
     ordered = {f"{place:03}.{key.split('.')[-1]}": value for place, (key, value) in enumerate(named.items())}
     with pytest.raises(UserError, match="the weights do not fit"):
-        models.adopt(models.build("resnet18", SOME, 4), ordered)  # sorted names, as safetensors has them, tell of no order
+        models.load_matching(
+            models.build("resnet18", SOME, 4), ordered
+        )  # sorted names, as safetensors has them, tell of no order
     with pytest.raises(UserError, match="the weights do not fit"):
-        models.adopt(models.build("resnet18", SOME, 4), dict(list(other.items())[:-1]))
+        models.load_matching(models.build("resnet18", SOME, 4), dict(list(other.items())[:-1]))
 
 
 def test_weights_of_another_model_are_refused_in_one_sentence_that_names_the_nearest():
@@ -231,7 +233,7 @@ def test_weights_of_another_model_are_refused_in_one_sentence_that_names_the_nea
     model = models.build("preact-resnet18", SOME, 8)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     with pytest.raises(UserError) as found:
-        models.adopt(model, state)
+        models.load_matching(model, state)
     said = str(found.value)
     assert said.startswith("the weights do not fit the model: missing: ")
     assert "unexpected: bn1.weight, bn1.bias, bn1.running_mean and" in said
@@ -243,7 +245,7 @@ def test_weights_of_another_model_are_refused_in_one_sentence_that_names_the_nea
 def test_another_number_of_classes_is_named():
     hundred = images.Images(PIXELS, torch.arange(4), torch.arange(4), tuple(f"c{at}" for at in range(100)))
     with pytest.raises(UserError, match=r"other shapes: linear.weight is \(10, 32\), not \(100, 32\), linear.bias is") as found:
-        models.adopt(models.build("resnet18", hundred, 4), Kuangliu(4).state_dict())
+        models.load_matching(models.build("resnet18", hundred, 4), Kuangliu(4).state_dict())
     assert "nearest: resnet18 of width 4 for 10 classes" in str(found.value)
 
 
@@ -256,13 +258,13 @@ def test_the_nearest_model_is_the_one_that_it_is(name):
             body, head = models.make(name, (3, 32, 32), 7, case)
             state = {f"body.{key}": value for key, value in body.state_dict().items()}
             state |= {f"fc.{key}": value for key, value in head.state_dict().items()}
-            assert models.guess(dict(sorted(state.items())))[0] == f"{name} of width {case} for 7 classes"
+            assert models.guess_architecture(dict(sorted(state.items())))[0] == f"{name} of width {case} for 7 classes"
 
 
 def test_nothing_like_any_model_has_no_nearest():
-    assert models.guess({"a": torch.zeros(3, 1, 1, 1, 1)}) == []
+    assert models.guess_architecture({"a": torch.zeros(3, 1, 1, 1, 1)}) == []
     with pytest.raises(UserError, match="the weights do not fit the model: missing: "):
-        models.adopt(models.build("small-cnn", SOME, 4), {})
+        models.load_matching(models.build("small-cnn", SOME, 4), {})
 
 
 class Trap:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from classwise.errors import UserError
+from classwise.core.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Class-wise adversarial robustness, recomputed.")
 console = Console(stderr=True)
@@ -28,26 +28,26 @@ def run_sections(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would take.")] = False,
 ) -> None:
     """Compute the runs and evaluations that sections need; what is there already is left alone."""
-    from classwise import study
+    from classwise.papers import registry
 
-    named = [(section, study.request(section, scale).asked) for section in sections or study.SECTIONS]
+    named = [(section, registry.request(section, scale).asked) for section in sections or registry.SECTIONS]
     if dry_run and scheduler is not None:
         raise UserError("--dry-run plans for this machine and for many GPUs, whatever the scheduler: leave --scheduler out")
     if dry_run:
-        from classwise.run import foretelling
+        from classwise.runs.schedule import forecast
 
-        return foretelling.foretell(named, Console(width=None if sys.stdout.isatty() else 160), workers=workers)
-    from classwise.run import pool
+        return forecast.forecast(named, Console(width=None if sys.stdout.isatty() else 160), workers=workers)
+    from classwise.runs.schedule import pool
 
     asked = [pair for _, own in named for pair in own]
-    touched = pool.ensure(asked, workers=workers, scheduler=scheduler, mend=True, console=console)
+    touched = pool.ensure_runs(asked, workers=workers, scheduler=scheduler, mend=True, console=console)
     return console.print(f"{touched} runs computed" if touched else "everything is there")
 
 
 @app.command("list")
 def list_runs() -> None:
     """List the runs that are there: what, who asked for them, how big, from which commit, with which evaluations."""
-    from classwise.run import listing
+    from classwise.runs import listing
 
     table = listing.runs(lambda problem: console.print(problem, style="red", highlight=False))
     Console(width=None if sys.stdout.isatty() else 240).print(table)
@@ -58,15 +58,15 @@ def show_run(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="As `classwise list` prints it, or its beginning.")],
 ) -> None:
     """Show one run: its spec, and per class what it answers under each evaluation."""
-    from classwise import results
-    from classwise.run import listing, store
-    from classwise.spec import Spec
+    from classwise.core import results
+    from classwise.core.spec import Spec
+    from classwise.runs import listing, store
 
     folder = listing.folder_of(run_id)
     spec = Spec.from_json(results.load(folder / "history.nc", store.HISTORY).attrs["spec"])
     out = Console(width=None if sys.stdout.isatty() else 160)
     out.print(f"{folder}\n{spec}", highlight=False, soft_wrap=True)
-    for table, doubts in listing.answers(folder):
+    for table, doubts in listing.evaluation_tables(folder):
         out.print(table)
         for doubt in doubts:
             out.print(doubt, style="yellow", highlight=False)
@@ -78,22 +78,23 @@ def render_notebook(
     parameters: Annotated[list[str] | None, typer.Option("-p", "--parameters", help="name=value; more than one is fine.")] = None,
 ) -> None:
     """Execute one notebook with other parameters into build/notebooks/; the page of the book stays as it is."""
-    from classwise import book, notebooks, study
-    from classwise.places import build_folder
+    from classwise.book import build, notebooks
+    from classwise.core.paths import build_folder
+    from classwise.papers import registry
 
     source = notebooks.find(notebook)
     given = notebooks.parse(" ".join(parameters or []))
     notebooks.check(source, given)
     name = str(source.relative_to(notebooks.folder()).with_suffix(""))
-    if name in study.SECTIONS:
-        request = study.request(name, **given)
-        from classwise.run import pool  # torch
+    if name in registry.SECTIONS:
+        request = registry.request(name, **given)
+        from classwise.runs.schedule import pool  # torch
 
-        pool.ensure(request.asked, mend=True, console=console)
+        pool.ensure_runs(request.asked, mend=True, console=console)
     target = build_folder() / "notebooks" / f"{name}.ipynb"
     console.print(f"executing {name}")
     notebooks.execute(source, target, given, build_folder() / "failed" / f"{name}.ipynb")
-    notebooks.standalone(target, target.with_suffix(".html"), book.scripts(), book.style())
+    notebooks.standalone(target, target.with_suffix(".html"), build.scripts(), build.style())
     print(target, target.with_suffix(".html"), sep="\n")
 
 
@@ -115,28 +116,31 @@ def audit_network(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out files that are no images.")] = False,
 ) -> None:
     """Audit a trained network class by class: one report to open anywhere, and its results beside it."""
-    from classwise import audits, book, notebooks, run, variants
-    from classwise.run import store
+    from classwise import runs
+    from classwise.book import build, notebooks
+    from classwise.core import datasets
+    from classwise.core.audit import critical as check_critical
+    from classwise.runs import store
 
     critical = [name.strip() for name in classes.split(",") if name.strip()]
     # Where the classes are known without the images, a slip is told at once.
-    audits.critical(critical, variants.CLASSES.get(variants.undressed(dataset), critical))
+    check_critical(critical, datasets.CLASS_NAMES.get(datasets.base_dataset(dataset), critical))
     given = {"model": model, "dataset": dataset, "eps": eps, "attack": attack, "norm": norm, "limit": limit}
     given |= {"width": width, "normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad}
     given |= {"home": str(Path.cwd()), "out": str(out.resolve()) if out else None}
-    audit = run.audit(str(weights.resolve()), **given)  # type: ignore[arg-type]
+    audit = runs.audit(str(weights.resolve()), **given)  # type: ignore[arg-type]
     from classwise import images  # torch
-    from classwise.run import auditing
+    from classwise.runs import audit_evaluation, audits
 
-    audits.critical(critical, auditing.images_of(audit).classes)
-    auditing.carry_out(audit, console)
-    folder = store.place(audit)
+    check_critical(critical, audit_evaluation.images_of(audit).classes)
+    audits.carry_out(audit, console)
+    folder = store.run_folder(audit)
     page, target = folder / "report.html", folder / "report.ipynb"
     console.print("writing the report")
     given["dataset"] = images.absolute(dataset)  # the page is made in another folder
     parameters = {"weights": str(weights.resolve()), "classes": critical or None, **given}
     notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
-    notebooks.standalone(target, page, book.scripts(), book.style(), f"{audit.network}: an audit", code=False)
+    notebooks.standalone(target, page, build.scripts(), build.style(), f"{audit.network}: an audit", code=False)
     print(page)
 
 
@@ -149,15 +153,15 @@ def record_runs(
 ) -> None:
     """Work off the queue of runs to record, stop in time, and pack what is finished; the next call goes on."""
     began = time.monotonic()
-    from classwise.run import agenda
-    from classwise.run.budget import Budget, seconds
+    from classwise.runs.record.budget import Budget, parse_seconds
+    from classwise.runs.record.queue import check, default, read
 
-    given, path = Budget(seconds(budget), began), queue or agenda.default()
-    items = agenda.read(path)
-    from classwise.run import recording
+    given, path = Budget(parse_seconds(budget), began), queue or default()
+    items = read(path)
+    from classwise.runs.record import recorder
 
-    agenda.check(items, path)
-    failed = recording.record(items, out, given, weights=weights, say=lambda line: print(line, flush=True))
+    check(items, path)
+    failed = recorder.record(items, out, given, weights=weights, say=lambda line: print(line, flush=True))
     if failed:
         raise RuntimeError(f"{len(failed)} things failed; the rest of the queue went on")
 
@@ -165,7 +169,7 @@ def record_runs(
 @app.command("import")
 def import_archives(archives: Annotated[list[Path], typer.Argument(help="As `classwise record` packs them.")]) -> None:
     """Check archives of recorded runs and file them under data/recorded/; the same ones are left alone."""
-    from classwise.run import archive
+    from classwise.runs.record import archive
 
     for path in archives:
         new, same = archive.unpack(path)
@@ -178,9 +182,9 @@ def import_archives(archives: Annotated[list[Path], typer.Argument(help="As `cla
 @app.command("book")
 def build_book(scale: Scale = "quick", workers: Workers = None, scheduler: Scheduler = None) -> None:
     """Compute what is missing, execute the notebooks that changed, and render the book to build/html/."""
-    from classwise import book
+    from classwise.book import build
 
-    page = book.build(scale, console, workers, scheduler)
+    page = build.build(scale, console, workers, scheduler)
     print(f"the book is at {page}\nopen that file, or serve it: make serve")
 
 
@@ -190,7 +194,7 @@ def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> N
     from functools import partial
     from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
-    from classwise.places import build_folder
+    from classwise.core.paths import build_folder
 
     folder = build_folder() / "html"
     if not (folder / "index.html").exists():

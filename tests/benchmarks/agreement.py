@@ -18,13 +18,15 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from classwise import images, models, study
+from classwise import images, models
 from classwise.attacks import APGD, FAB, PGD, Attack, AutoAttack, Square
-from classwise.balls import Linf
+from classwise.attacks.balls import Linf
 from classwise.defences import DEFENCES
+from classwise.defences.training import TrainConfig, begin, train
 from classwise.images import Images
-from classwise.run import compute, machine, pool, questions
-from classwise.training import Plan, begin, train
+from classwise.papers import registry
+from classwise.runs.compute import device, networks, validate
+from classwise.runs.schedule import pool
 
 from . import peers
 
@@ -147,9 +149,9 @@ def _until_done(x: Tensor, started: float) -> float:
 
 def digits(count: int | None = None) -> Network:
     """Return the adversarially trained networks of the book's first section, each with the fold it has not seen."""
-    specs = study.request("tian2021/4-1-class-bias", defences=["pgd-at"]).specs
-    pool.ensure([(spec, ()) for spec in specs], workers=1)
-    parts = [(questions.model_of(spec), *compute.split(spec, "test").batch(slice(count))) for spec in specs]
+    specs = registry.request("tian2021/4-1-class-bias", defences=["pgd-at"]).specs
+    pool.ensure_runs([(spec, ()) for spec in specs], workers=1)
+    parts = [(networks.model_of(spec), *validate.split(spec, "test").batch(slice(count))) for spec in specs]
     return Network("digits", 0.2, parts)
 
 
@@ -166,7 +168,7 @@ def coloured(count: int, *, train_on: int = 512, epochs: int = 6, device: torch.
         seen, unseen = whole.take(torch.arange(train_on)), whole.take(torch.arange(train_on, train_on + count))
         name = "patches"
     model = models.build("resnet18", seen, width=8)
-    plan = Plan(DEFENCES["pgd-at"], PGD(steps=3), "linf", "eval", "one-cycle", 0.1, epochs, 64)
+    plan = TrainConfig(DEFENCES["pgd-at"], PGD(steps=3), "linf", "eval", "one-cycle", 0.1, epochs, 64)
     for _ in train(begin(model, plan, 10, 8 / 255, "sgd", 0, momentum=0.9, weight_decay=5e-4), seen, plan):
         pass
     return Network(f"{name}, resnet18", 8 / 255, [(model.eval(), *unseen.batch(slice(None)))])
@@ -224,7 +226,7 @@ def main(
     """Compare our attacks with those of torchattacks, foolbox and ART."""
     torch.set_num_threads(threads)
     console, rows, versions = Console(width=180), list[Row](), peers.found()
-    networks = [digits(images)] + ([coloured(coloured_images, device=machine.device())] if coloured_images else [])
+    networks = [digits(images)] + ([coloured(coloured_images, device=device.device())] if coloured_images else [])
     console.print(" · ".join(f"{package} {number}" for package, number in versions.items()) or "no peer is installed")
 
     def report(row: Row) -> None:

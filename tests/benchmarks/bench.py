@@ -16,14 +16,19 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from classwise import models, outcomes, study
-from classwise.attacks import PGD, Attack, AutoAttack
-from classwise.attacks.ascent import cross_entropy, slope
-from classwise.attacks.attack import frozen
-from classwise.balls import Linf
-from classwise.folding import searchable
+from classwise import models
+from classwise.attacks import PGD, Attack, AutoAttack, evaluate
+from classwise.attacks.balls import Linf
+from classwise.attacks.losses import cross_entropy
+from classwise.attacks.pgd import input_gradient
 from classwise.images import Images
-from classwise.run import compute, machine, pool, questions, store
+from classwise.models.inference import fused_for_search
+from classwise.models.modes import frozen
+from classwise.papers import registry
+from classwise.runs import store
+from classwise.runs.compute import networks, validate
+from classwise.runs.compute.device import device, where
+from classwise.runs.schedule import pool
 
 from . import epochs, peers
 from .clock import Side, contest, cost, in_turn
@@ -31,7 +36,7 @@ from .clock import Side, contest, cost, in_turn
 
 def ours(model: torch.nn.Module, data: Images, attack: Attack, eps: float, precision: str = "float32") -> Side:
     """Return our side: the evaluation as the project does it, all images in one batch."""
-    return lambda: outcomes.evaluate(model, data, attack, Linf(eps), batch=len(data), precision=precision).flipped
+    return lambda: evaluate.evaluate(model, data, attack, Linf(eps), batch=len(data), precision=precision).flipped
 
 
 def theirs(model: torch.nn.Module, data: Images, eps: float, attack: peers.Peer, **settings: Any) -> Side:
@@ -81,7 +86,7 @@ def forced(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
 def overhead(model: torch.nn.Module, data: Images, rounds: int) -> dict[str, Any]:
     """The time of a step of PGD over that of the bare forward pass and backward pass to the input, on the same network."""
     x, y = data.batch(slice(None))
-    network, generator = searchable(model, x[:8]), torch.Generator(x.device)
+    network, generator = fused_for_search(model, x[:8]), torch.Generator(x.device)
     attack = PGD(steps=10)
 
     def steps() -> Tensor:
@@ -90,7 +95,7 @@ def overhead(model: torch.nn.Module, data: Images, rounds: int) -> dict[str, Any
     def bare() -> Tensor:
         with frozen(network):
             for _ in range(10):
-                slope(network, x, y, cross_entropy)
+                input_gradient(network, x, y, cross_entropy)
         return y < 0
 
     entry = cost(in_turn(steps, bare, rounds)[0], "bare forward and backward")
@@ -99,9 +104,9 @@ def overhead(model: torch.nn.Module, data: Images, rounds: int) -> dict[str, Any
 
 def digits() -> tuple[torch.nn.Module, Images, float]:
     """Return the adversarially trained digits network of the book, the images it has not seen, and the radius."""
-    spec = study.request("tian2021/4-1-class-bias", defences=["pgd-at"], seeds=[0]).specs[0]
-    pool.ensure([(spec, ())], workers=1)
-    return questions.model_of(spec), compute.split(spec, "test"), 0.2
+    spec = registry.request("tian2021/4-1-class-bias", defences=["pgd-at"], seeds=[0]).specs[0]
+    pool.ensure_runs([(spec, ())], workers=1)
+    return networks.model_of(spec), validate.split(spec, "test"), 0.2
 
 
 def robust(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
@@ -162,14 +167,14 @@ def main(
     ] = None,
 ) -> None:
     """Measure, print a table and write it."""
-    device, console, versions = machine.device(), Console(width=150), peers.found()
+    console, versions = Console(width=150), peers.found()
     missing: Sequence[str] = [name for name in peers.PACKAGES if name not in versions and name != "ART"]
     console.print(f"peers: {versions or 'none'}" + (f"; not installed: {', '.join(missing)}" if missing else ""), highlight=False)
     found: dict[str, dict[str, Any]] = {}
     for name, part in {"pgd20_forced": forced, "pgd20_eval": robust, "autoattack_eval": whole, "train_epoch": learning}.items():
         if only is None or name in only:
-            found |= part(device, rounds)
-    about = dict(zip(("device", "threads"), machine.where(), strict=True))
+            found |= part(device(), rounds)
+    about = dict(zip(("device", "threads"), where(), strict=True))
     about |= {"torch": torch.__version__, "commit": store.commit(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
     kept = {name: entry | about for name, entry in headlines(found).items()}
     out.parent.mkdir(parents=True, exist_ok=True)

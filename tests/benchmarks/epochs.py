@@ -12,11 +12,14 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import v2
 
-from classwise import attacks, defences, models, study, training
-from classwise.defences.calibrations import ClassWise, Fared
+from classwise import attacks, defences, models
+from classwise.attacks.evaluate import confusion_counts
+from classwise.defences import training
+from classwise.defences.calibrations import ClassSettings, EpochStats
 from classwise.images import Images
-from classwise.outcomes import tally
-from classwise.run import compute, machine, store
+from classwise.papers import registry
+from classwise.runs import store
+from classwise.runs.compute import device, train
 
 from .clock import cost, entry, in_turn, timed
 
@@ -34,7 +37,7 @@ def ours(data: Images, width: int, batch: int, defence: str = "pgd-at", precisio
     """Return our side: an epoch of a defence, its calibration, its averaging and the images it validates on among it."""
     chosen = defences.build(defence, {"average_from": 0.0} if defence.endswith("cfa") else None)
     inner = attacks.build(chosen.attack, {}) if chosen.attack else None
-    plan = training.Plan(
+    plan = training.TrainConfig(
         chosen,
         inner,
         schedule="constant",
@@ -136,24 +139,24 @@ def calibrating(data: Images, device: torch.device, rounds: int) -> dict[str, di
     """What share of an epoch of PGD-AT the counting of its answers and CFA's equations take, without CFA's validation attack."""
     width, _, batch = sizes(device)
     cfa, classes = defences.build("at-cfa").calibration, len(data.classes)
-    alike = ClassWise.alike(classes, EPS, 0.0, device)
+    alike = ClassSettings.alike(classes, EPS, 0.0, device)
     whole, parts = data.labels.to(device), list(data.labels.to(device).split(batch))
 
     def calibrated() -> None:
-        counts = sum(tally(part, part.flip(0), classes) for part in parts)
-        validated = tally(whole[: max(10, len(data) // 50)], whole[: max(10, len(data) // 50)], classes)
-        cfa(alike, alike, {}, Fared(0.5, train=counts, clean=validated, attacked=validated))
+        counts = sum(confusion_counts(part, part.flip(0), classes) for part in parts)
+        validated = confusion_counts(whole[: max(10, len(data) // 50)], whole[: max(10, len(data) // 50)], classes)
+        cfa(alike, alike, {}, EpochStats(0.5, train=counts, clean=validated, attacked=validated))
 
     return {"calibration_cost": cost(in_turn(calibrated, ours(data, width, batch), rounds)[0], "pgd-at")}
 
 
 def measuring(rounds: int) -> dict[str, dict[str, Any]]:
     """How many times as long as its training steps a run of the book takes: with its measuring, and with what it writes."""
-    spec = study.request("tian2021/4-1-class-bias", defences=["pgd-at"], seeds=[0], epochs=8).specs[0]
+    spec = registry.request("tian2021/4-1-class-bias", defences=["pgd-at"], seeds=[0], epochs=8).specs[0]
     seconds = []
     for _ in range(rounds):
-        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder), machine.one_thread():
-            whole = timed(lambda: compute.train(spec))[1]
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder), device.one_thread():
+            whole = timed(lambda: train.train(spec))[1]
             history = store.find(spec)
             assert history is not None
             seconds.append((whole, float(history.seconds.sum())))

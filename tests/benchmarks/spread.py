@@ -16,26 +16,26 @@ from unittest import mock
 import typer
 from rich.console import Console
 
-from classwise import study
-from classwise.run import planning, pool
-from classwise.run.board import Board
-from classwise.run.costs import Costs
-from classwise.run.planning import Asked
-from classwise.spec import Spec
+from classwise.core.spec import Spec
+from classwise.papers import registry
+from classwise.runs.schedule import pool
+from classwise.runs.schedule.cost import Costs
+from classwise.runs.schedule.plan import Requested, missing, planned
+from classwise.runs.schedule.progress import RunProgress
 
 
-def quick(count: int, **changed: object) -> list[Asked]:
+def quick(count: int, **changed: object) -> list[Requested]:
     """Return so many runs of the book's smallest scale, each with the questions of its first section."""
-    request = study.request("tian2021/4-1-class-bias")
+    request = registry.request("tian2021/4-1-class-bias")
     base = next(spec for spec in request.specs if spec.defence == "pgd-at")
     return [(replace(base, seed=seed, **changed), request.evaluations) for seed in range(count)]
 
 
-def seconds(asked: list[Asked], workers: int) -> float:
+def seconds(asked: list[Requested], workers: int) -> float:
     """Return how long runs take from nothing, with so many workers."""
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder):
         began = time.perf_counter()
-        pool.ensure(asked, workers=workers, console=Console(file=io.StringIO()))
+        pool.ensure_runs(asked, workers=workers, console=Console(file=io.StringIO()))
         return time.perf_counter() - began
 
 
@@ -46,24 +46,24 @@ def nothing(key: str, spec: str, evaluations: list[str], asked: object, mend: bo
 
 def overhead(runs: int, workers: int) -> tuple[float, float]:
     """Return the seconds that a run takes whose training and question do nothing, and those of starting up."""
-    from classwise.run import cluster
+    from classwise.runs.schedule import cluster
 
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder):
-        plan = planning.planned(planning.missing(quick(runs)), Costs("none", gpu=False))
+        plan = planned(missing(quick(runs)), Costs("none", gpu=False))
         began = time.perf_counter()
         with cluster.here(workers) as client, mock.patch.object(cluster, "_do", nothing):
             client.run(nothing, "", "", [], None, False, [])
             ready = time.perf_counter()
-            with Board(plan.jobs, plan.pieces, Console(file=io.StringIO())) as board:
+            with RunProgress(plan.jobs, plan.pieces, Console(file=io.StringIO())) as board:
                 cluster.compute(client, plan, board, lambda piece, end: board.finish(piece.name, None), mend=False)
             done = time.perf_counter()
     return (done - ready) / runs, ready - began
 
 
-def planned(runs: int) -> tuple[float, float]:
+def planning_cost(runs: int) -> tuple[float, float]:
     """Return the processor's seconds that a plan of so many runs takes, and by how many MB it lets this process grow."""
-    asked: list[Asked] = []
-    few = [pair for name in study.SECTIONS for pair in study.request(name, "paper").asked]
+    asked: list[Requested] = []
+    few = [pair for name in registry.SECTIONS for pair in registry.request(name, "paper").asked]
     distinct: set[Spec] = set()
     while len(distinct) < runs:
         spec, evaluations = few[len(asked) % len(few)]
@@ -71,18 +71,18 @@ def planned(runs: int) -> tuple[float, float]:
         distinct.add(asked[-1][0])
     del distinct
     pool.check(asked[: len(few)])
-    planning.planned(planning.missing(asked[: len(few)]), pool.costs_here())  # torchvision's networks are imported
+    planned(missing(asked[: len(few)]), pool.costs_here())  # torchvision's networks are imported
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     asked = [(Spec(**vars(spec)), evaluations) for spec, evaluations in asked]  # whose ids nobody has asked for yet
     pool.check(asked)
-    plan = planning.planned(planning.missing(asked), pool.costs_here())
+    plan = planned(missing(asked), pool.costs_here())
     plan.makespan(64)
     return time.process_time() - began, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000
 
 
 def main(rounds: int = 3, runs: int = 12, many: int = 10_000) -> None:
     """Measure and print."""
-    took, grown = planned(many)
+    took, grown = planning_cost(many)
     print(f"{many} runs planned in {took:.1f} s of one processor, with {grown:.0f} MB more than before")
     each, start = overhead(200, 2)
     print(f"a run on two workers waits {1000 * each:.0f} ms for the scheduler; two workers start in {start:.1f} s")

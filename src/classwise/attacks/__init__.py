@@ -12,18 +12,19 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.apgd import APGD
-from classwise.attacks.ascent import FGSM, PGD
-from classwise.attacks.attack import Attack, Found
-from classwise.attacks.carlini import CW
-from classwise.attacks.ensemble import AutoAttack, Strong
+from classwise.attacks.autoattack import AutoAttack, Strong
+from classwise.attacks.balls import Ball
+from classwise.attacks.base import Attack, AttackResult
+from classwise.attacks.carlini_wagner import CW
 from classwise.attacks.fab import FAB
 from classwise.attacks.friendly import FriendlyPGD
 from classwise.attacks.nattack import NAttack
+from classwise.attacks.pgd import FGSM, PGD
 from classwise.attacks.square import Square
-from classwise.attacks.variants import TargetedPGD, TemperaturePGD
-from classwise.balls import Ball
-from classwise.errors import unknown
-from classwise.options import configure
+from classwise.attacks.targeted import TargetedPGD
+from classwise.attacks.temperature import TemperaturePGD
+from classwise.core.errors import unknown
+from classwise.core.options import configure
 
 __all__ = [
     "APGD",
@@ -33,9 +34,9 @@ __all__ = [
     "FGSM",
     "PGD",
     "Attack",
+    "AttackResult",
     "AutoAttack",
     "Clean",
-    "Found",
     "FriendlyPGD",
     "NAttack",
     "Square",

@@ -7,51 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.ascent import (
-    Loss,
-    Rows,
-    abreast,
-    answers,
-    cross_entropy,
-    crowded,
-    labels,
-    margin,
-    slope_and_loss,
-    start_surface,
-)
-from classwise.attacks.attack import Attack
-from classwise.balls import Ball
-from classwise.errors import UserError, unknown
-
-_TINY = 1e-12
-
-
-def dlr(logits: Tensor, y: Tensor) -> Tensor:
-    """Return the difference of logits ratio of each image: the margin over the lead of the first logit on the third.
-
-    With two classes there is no third logit: the plain margin is taken.
-    """
-    if logits.shape[1] < 3:
-        return margin(logits, y)
-    ranked = logits.sort(1, descending=True).values
-    return margin(logits, y) / (ranked[:, 0] - ranked[:, 2] + _TINY)
-
-
-def dlr_towards(target: Tensor) -> Loss:
-    """Return the targeted difference of logits ratio: (z_t - z_y) / (z_1 - (z_3 + z_4) / 2), with z sorted downwards.
-
-    With fewer than four classes there is no fourth logit, and the third alone would make the ratio of the last class a constant:
-    the plain difference z_t - z_y is taken.
-    """
-
-    def loss(logits: Tensor, y: Tensor) -> Tensor:
-        lead = logits.gather(1, target[:, None])[:, 0] - logits.gather(1, y[:, None])[:, 0]
-        if logits.shape[1] < 4:
-            return lead
-        ranked = logits.sort(1, descending=True).values
-        return lead / (ranked[:, 0] - (ranked[:, 2] + ranked[:, 3]) / 2 + _TINY)
-
-    return loss
+from classwise.attacks.balls import Ball
+from classwise.attacks.base import Attack
+from classwise.attacks.losses import Loss, cross_entropy, dlr, dlr_towards, labels
+from classwise.attacks.pgd import ActiveSet, batch_targets, loss_and_gradient, predict, start_surface, worth_compacting
+from classwise.core.errors import UserError, unknown
 
 
 def windows(steps: int) -> list[int]:
@@ -66,7 +26,7 @@ def windows(steps: int) -> list[int]:
 
 
 @dataclass
-class _Climb(Rows):
+class _APGDState(ActiveSet):
     """The state of an ascent, a row for each image, broken ones among them until they are many."""
 
     place: Tensor  # in the batch
@@ -84,7 +44,7 @@ class _Climb(Rows):
     standing: Tensor  # not broken yet
 
     @classmethod
-    def begin(cls, start: Tensor, uphill: Tensor, loss: Tensor, ball: Ball) -> "_Climb":
+    def begin(cls, start: Tensor, uphill: Tensor, loss: Tensor, ball: Ball) -> "_APGDState":
         """Return the state at the start, with steps of twice the radius."""
         everything, zeros = torch.arange(len(start), device=start.device), torch.zeros_like(loss)
         return cls(
@@ -155,14 +115,14 @@ class APGD(Attack):
         left = (clean.argmax(1) == truth).nonzero()[:, 0]
         ranked = clean.argsort(1, descending=True)
         turns = min(self.targets, clean.shape[1] - 1) if self.loss == "dlr-targeted" else 1
-        for group in abreast(turns, x[left]):
+        for group in batch_targets(turns, x[left]):
             for _ in range(self.restarts):
                 # Drawn for all, so that who is left does not change the noise of the others.
                 starts = [start_surface(x, ball, generator)[left] for _ in group]
                 if len(left):
                     rows, target = left.repeat(len(group)), torch.cat([ranked[left, turn + 1] for turn in group])
                     moved = self._climb(model, x[rows], y[rows], ball.at(rows), torch.cat(starts), self._loss(target), len(left))
-                    broken = (answers(model, moved) != truth[rows]).view(len(group), -1)
+                    broken = (predict(model, moved) != truth[rows]).view(len(group), -1)
                     best = broken.int().argmax(0) * len(left) + torch.arange(len(left), device=x.device)
                     found[left] = moved[best]
                     left = left[~broken.any(0)]
@@ -182,8 +142,8 @@ class APGD(Attack):
         Every `images` rows the same images come again, with another target: once one row is broken the others need not be.
         """
         found, truth, ends, last_end = start.clone(), labels(y), windows(self.steps), 0
-        logits, each, uphill = slope_and_loss(model, start, y, loss(torch.arange(len(x), device=x.device)))
-        state, broken = _Climb.begin(start, uphill, each, ball), torch.zeros(images, dtype=torch.bool, device=x.device)
+        logits, each, uphill = loss_and_gradient(model, start, y, loss(torch.arange(len(x), device=x.device)))
+        state, broken = _APGDState.begin(start, uphill, each, ball), torch.zeros(images, dtype=torch.bool, device=x.device)
         broken[state.place[logits.argmax(1) != truth] % images] = True
         state.keep(~broken[state.place % images])
         for step in range(1, self.steps + 1):
@@ -194,13 +154,13 @@ class APGD(Attack):
             ahead = own.project(own.ascend(state.now, state.slope, state.step), centre)
             drift = share * (ahead - state.now) + (1 - share) * (state.now - state.before)
             state.before, state.now = state.now, own.project(state.now + drift, centre)
-            logits, each, state.slope = slope_and_loss(model, state.now, y[rows], loss(rows))
+            logits, each, state.slope = loss_and_gradient(model, state.now, y[rows], loss(rows))
             state.note(each)
             newly = (logits.argmax(1) != truth[rows]) & state.standing
             found[rows] = torch.where(newly.view(-1, 1, 1, 1), state.now, found[rows])
             broken[rows[newly] % images] = True
             state.standing = ~broken[rows % images]
-            if crowded(state.standing):
+            if worth_compacting(state.standing):
                 state.keep(state.standing)
             if step in ends:
                 state.check(step - last_end)

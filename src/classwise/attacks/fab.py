@@ -7,10 +7,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.ascent import abreast, answers
-from classwise.attacks.attack import Attack
-from classwise.balls import Ball
-from classwise.errors import UserError
+from classwise.attacks.balls import Ball
+from classwise.attacks.base import Attack
+from classwise.attacks.pgd import batch_targets, predict
+from classwise.core.errors import UserError
 
 _TINY = 1e-12
 
@@ -70,7 +70,7 @@ class FAB(Attack):
         left = (clean.argmax(1) == y).nonzero()[:, 0]
         closest = torch.full((len(left),), torch.inf, device=x.device, dtype=x.dtype)
         ranked = clean[left].argsort(1, descending=True)
-        for group in abreast(min(self.targets, clean.shape[1] - 1), x[left]) if len(left) else ():
+        for group in batch_targets(min(self.targets, clean.shape[1] - 1), x[left]) if len(left) else ():
             rows, target = left.repeat(len(group)), torch.cat([ranked[:, turn + 1] for turn in group])
             images, distance = self._towards(model, x[rows], y[rows], target, ball)
             least, turn = distance.view(len(group), -1).min(0)
@@ -93,7 +93,7 @@ class FAB(Attack):
             share = (near / (near + far).clamp_min(_TINY)).clamp(max=self.bias)[:, None]
             mixed = (now.flatten(1) + self.overshoot * here) * (1 - share) + (flat + self.overshoot * there) * share
             now = mixed.clamp(0, 1).view_as(x)
-            wrong = answers(model, now) != y
+            wrong = predict(model, now) != y
             distance = ball.distance(now, x)
             nearer = wrong & (distance < least)
             best[nearer], least[nearer] = now[nearer], distance[nearer]

@@ -7,9 +7,10 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.ascent import PGD, STARTS, labels, slope
-from classwise.balls import Ball
-from classwise.errors import UserError
+from classwise.attacks.balls import Ball
+from classwise.attacks.losses import labels
+from classwise.attacks.pgd import PGD, STARTS, input_gradient
+from classwise.core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class FriendlyPGD(PGD):
         left = torch.full_like(truth, self.tau)
         going = torch.ones_like(truth, dtype=torch.bool)
         for _ in range(self.steps):
-            logits, gradient = slope(model, moved, y, self.climbed)
+            logits, gradient = input_gradient(model, moved, y, self.climbed)
             wrong = logits.argmax(1) != truth
             going = going & ~(wrong & (left == 0))
             left = left - wrong.long()

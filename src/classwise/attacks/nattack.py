@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.attack import Attack, Found
-from classwise.balls import Ball
-from classwise.errors import UserError, unknown
+from classwise.attacks.balls import Ball
+from classwise.attacks.base import Attack, AttackResult
+from classwise.core.errors import UserError, unknown
 
 # Candidates shown to the model at once.
 _ABREAST = 8192
@@ -40,7 +40,7 @@ class NAttack(Attack):
         if self.reward not in ("paper", "code"):
             raise unknown("reward", self.reward, ("paper", "code"))
 
-    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Found:
+    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> AttackResult:
         found, queries = x.clone(), torch.zeros(len(x), dtype=torch.long, device=x.device)
         mean = 0.001 * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
         origin = ((2 * x - 1) * (1 - 1e-6)).atanh()
@@ -55,7 +55,7 @@ class NAttack(Attack):
             for part in self._parts(left):
                 mean[part] += self._step(model, x[part], y[part], origin[part] + mean[part], ball.at(part), generator)
             queries[left] += self.population
-        return Found(found, queries)
+        return AttackResult(found, queries)
 
     def _parts(self, left: Tensor) -> tuple[Tensor, ...]:
         return torch.split(left, max(1, _ABREAST // self.population))

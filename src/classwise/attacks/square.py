@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.ascent import margin
-from classwise.attacks.attack import Attack, Found
-from classwise.balls import Ball
-from classwise.errors import UserError
+from classwise.attacks.balls import Ball
+from classwise.attacks.base import Attack, AttackResult
+from classwise.attacks.losses import margin_loss
+from classwise.core.errors import UserError
 
 # The share of the image that a square covers is halved after these numbers of queries, of ten thousand.
 _HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
@@ -43,9 +43,9 @@ class Square(Attack):
         share = self.share / 2 ** sum(at > halving for halving in _HALVINGS)
         return min(max(round(math.sqrt(share * height * width)), 1), height, width)
 
-    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Found:
+    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> AttackResult:
         begin, vary = (_stripes, _recolour) if ball.name == "linf" else (_bumps, _shift)
-        found, best = x.clone(), margin(model(x), y)
+        found, best = x.clone(), margin_loss(model(x), y)
         queries, left = torch.zeros_like(y), (best <= 0).nonzero()[:, 0]
         for query in range(self.queries):
             if not len(left):
@@ -57,12 +57,12 @@ class Square(Attack):
             else:
                 tried = begin(centre, own, generator)
             tried = own.project(tried, centre)
-            gap = margin(model(tried), y[left])
+            gap = margin_loss(model(tried), y[left])
             queries[left] += 1
             better = (gap > best[left]) if query else torch.ones_like(gap, dtype=torch.bool)
             found[left[better]], best[left[better]] = tried[better], gap[better]
             left = left[best[left] <= 0]
-        return Found(found, queries)
+        return AttackResult(found, queries)
 
 
 def _radius(ball: Ball, x: Tensor) -> Tensor:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks import Attack
-from classwise.attacks.attack import frozen
+from classwise.attacks.balls import Ball
 from classwise.attacks.friendly import FriendlyPGD
-from classwise.balls import Ball
+from classwise.models.modes import frozen
 
 BATCH_NORM_MODES = ("eval", "train")
 

@@ -10,8 +10,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from classwise.defences.calibrations import share
-from classwise.errors import UserError, unknown
+from classwise.core.errors import UserError, unknown
+from classwise.core.options import check_share
 
 Weights = dict[str, Tensor]
 STATISTICS = ("averaged", "last")
@@ -47,17 +47,17 @@ class Averaging:
 
     def after_epoch(self, average: Weights | None, weights: Weights) -> Weights:
         """Return the average after an epoch that counts."""
-        return mixed(average, weights, self.decay, self.statistics)
+        return update_average(average, weights, self.decay, self.statistics)
 
 
 @dataclass(frozen=True)
-class Unaveraged(Averaging):
+class NoAveraging(Averaging):
     """No average is kept."""
 
     averages: ClassVar[bool] = False
 
 
-def mixed(average: Weights | None, weights: Weights, decay: float, statistics: str) -> Weights:
+def update_average(average: Weights | None, weights: Weights, decay: float, statistics: str) -> Weights:
     """Return decay x average + (1 - decay) x weights, in place; a copy of the weights where there is no average yet."""
     if average is None:
         return {name: value.detach().clone() for name, value in weights.items()}
@@ -80,7 +80,7 @@ def _check(decay: float, statistics: str) -> None:
 
 
 @dataclass(frozen=True)
-class Ema(Averaging):
+class EMA(Averaging):
     """An exponential moving average of the weights, by epoch (the baseline of Wei 2023, table 1) or by step (SEAT).
 
     decay: the share of the old average that is kept; by step it rises to that as (t + 1) / (t + 10). per: "epoch" or "step".
@@ -101,11 +101,11 @@ class Ema(Averaging):
 
     def after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights | None:
         """Return the average after one more step."""
-        return mixed(average, weights, min(self.decay, (step + 1) / (step + 10)), self.statistics)
+        return update_average(average, weights, min(self.decay, (step + 1) / (step + 10)), self.statistics)
 
 
 @dataclass(frozen=True)
-class Fawa(Averaging):
+class FAWA(Averaging):
     """Fairness-aware weight averaging (Wei 2023, section 4.3): an epoch counts only where its worst class holds on validation.
 
     threshold: the accuracy that the worst class must reach under attack. average_from: the share of the training before which
@@ -121,7 +121,7 @@ class Fawa(Averaging):
 
     def __post_init__(self) -> None:
         _check(self.decay, self.statistics)
-        share("average_from", self.average_from)
+        check_share("average_from", self.average_from)
         if not 0 <= self.threshold <= 1:
             raise UserError(f"threshold is an accuracy, 0 to 1, got {self.threshold}")
 

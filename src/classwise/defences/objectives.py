@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from classwise.core.errors import UserError
 from classwise.defences.adversary import Adversary
-from classwise.defences.calibrations import ClassWise
-from classwise.errors import UserError
+from classwise.defences.calibrations import ClassSettings
 
 
-class Cost(NamedTuple):
+class LossTerms(NamedTuple):
     """The terms of the loss of each image, (n,), and the logits that were seen on clean and on attacked images.
 
     natural: the first term, the only one where robust is None; robust: the second, its trade-off included. None: not computed.
@@ -40,7 +40,7 @@ class Cost(NamedTuple):
         assert logits is not None, "an objective tells the logits that it saw"
         return logits.detach()
 
-    def weighted(self, each: ClassWise, *, relative: bool = False) -> "Cost":
+    def weighted(self, each: ClassSettings, *, relative: bool = False) -> "LossTerms":
         """Return the cost with its terms weighted by class; `relative` divides the weights of the batch by their mean (FRL)."""
 
         def weights(given: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ class Objective(ABC):
         """Return the network whose answers the loss reads, without the margin: what attacks should see."""
         return model if self.scale == 1 else Scaled(model, self.scale)
 
-    def read(self, answer: Tensor, y: Tensor, each: ClassWise) -> Tensor:
+    def read(self, answer: Tensor, y: Tensor, each: ClassSettings) -> Tensor:
         """Return the logits that the cross-entropy is taken of: scaled, with the margin of the own class."""
         if self.scale == 1 and not self.margins:
             return answer
@@ -111,7 +111,7 @@ class Objective(ABC):
         """Raise UserError where an option does not suit a run of so many classes."""
 
     @abstractmethod
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassWise, adversary: Adversary) -> Cost:
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return the cost of a batch."""
 
 
@@ -144,10 +144,10 @@ class Standard(Objective):
 
     smoothing: float = 0.0
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassWise, adversary: Adversary) -> Cost:
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return CE(f(x), y)."""
         logits = model(x)
-        return Cost(F.cross_entropy(logits, y, reduction="none", label_smoothing=self.smoothing), logits, None)
+        return LossTerms(F.cross_entropy(logits, y, reduction="none", label_smoothing=self.smoothing), logits, None)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Adversarial(Objective):
     margin: float = 0.0
     similarity: float = 0.0
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassWise, adversary: Adversary) -> Cost:
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return CE(f(x'), y) - entropy x H(f(x')), where x' is attacked with the labels."""
         answer = model(adversary.craft(self.answering(model), x, y))
         loss = F.cross_entropy(self.read(answer, y, each), y, reduction="none", label_smoothing=self.smoothing)
@@ -174,11 +174,11 @@ class Adversarial(Objective):
             loss = loss - self.entropy * entropy(self.scale * answer)
         if self.similarity > 0:
             loss = loss + self.similarity * likeness(answer, y)
-        return Cost(loss, None, answer)
+        return LossTerms(loss, None, answer)
 
 
 @dataclass(frozen=True)
-class Trades(Objective):
+class TRADES(Objective):
     """Cross-entropy plus `beta` times the divergence that an attack can cause (Zhang et al. 2019; Tian 2021, equation 2).
 
     The official code forwards clean, attacked and once more clean images; here the attacked ones go first and the clean ones
@@ -198,7 +198,7 @@ class Trades(Objective):
     margin: float = 0.0
     detached: bool = False
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassWise, adversary: Adversary) -> Cost:
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return CE(f(x), y) - entropy x H(f(x)) + beta KL(f(x) || f(x')), where x' maximises the divergence."""
         network = self.answering(model)
         with torch.no_grad(), adversary.mode(model):
@@ -213,11 +213,11 @@ class Trades(Objective):
         robust = each.beta * divergence(ours.detach() if self.detached else ours, self.scale * attacked)
         if self.normalised:
             natural, robust = natural / (1 + each.beta), robust / (1 + each.beta)
-        return Cost(natural, clean, attacked, robust)
+        return LossTerms(natural, clean, attacked, robust)
 
 
 @dataclass(frozen=True)
-class Mart(Objective):
+class MART(Objective):
     """Boosted cross-entropy on attacked images plus a divergence that counts more where the clean answer is unsure.
 
     Wang et al. 2020 (Tian 2021, section 4.1), with the small numbers of its code; beta is 5 for its ResNet-18, 6 for its
@@ -226,7 +226,7 @@ class Mart(Objective):
 
     beta: float = 5.0
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassWise, adversary: Adversary) -> Cost:
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return BCE(f(x'), y) + beta KL(f(x) || f(x')) (1 - f(x)_y), where x' is attacked with the labels."""
         moved = adversary.craft(model, x, y)
         clean, attacked = model(x), model(moved)
@@ -234,4 +234,31 @@ class Mart(Objective):
         rival = q.scatter(1, own, -1.0).argmax(1, keepdim=True)
         boosted = F.cross_entropy(attacked, y, reduction="none") - (1.0001 - q.gather(1, rival)[:, 0] + 1e-12).log()
         apart = (p * (clean.log_softmax(1) - (q + 1e-12).log())).sum(1)
-        return Cost(boosted, clean, attacked, each.beta * apart * (1.0000001 - p.gather(1, own)[:, 0]))
+        return LossTerms(boosted, clean, attacked, each.beta * apart * (1.0000001 - p.gather(1, own)[:, 0]))
+
+
+@dataclass(frozen=True)
+class SingleClassAT(Objective):
+    """Cross-entropy on a batch whose images of one class are attacked and all others clean (Entropy 2022, 2.1).
+
+    label: the number of the class. All pass through the network at once; they are counted as attacked.
+    """
+
+    label: int = 3
+
+    def __post_init__(self) -> None:
+        if self.label < 0:
+            raise UserError(f"label is the number of a class, 0 or more, got {self.label}")
+
+    def check(self, classes: int) -> None:
+        """Raise UserError where the class does not exist."""
+        if self.label >= classes:
+            raise UserError(f"label names class {self.label}, which does not exist: there are 0 to {classes - 1}")
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
+        """Return CE(f(x'), y), where x' is x but for the images of the class."""
+        rows = (y == self.label).nonzero()[:, 0]
+        if len(rows):
+            x = x.index_copy(0, rows, adversary.at(rows).craft(model, x[rows], y[rows]))
+        logits = model(x)
+        return LossTerms(F.cross_entropy(logits, y, reduction="none"), None, logits)

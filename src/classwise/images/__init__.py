@@ -1,14 +1,14 @@
 """Labelled images, whole, as uint8 on the device: datasets, how they vary in training, how they are changed for a question."""
 
-from classwise.images.arrays import cifar10, cifar100, digits, fashion_mnist, mnist, stl10, svhn
+from classwise.core.datasets import SUPERCLASSES, superclasses
 from classwise.images.augmentation import AUGMENTATIONS, crop_flip
 from classwise.images.corruptions import CORRUPTIONS, corrupt
-from classwise.images.datasets import DATASETS, FAMILIES, absolute, load, peopled, reader
-from classwise.images.extra import extra, extra_folders
 from classwise.images.folders import folder, imagenet, tiny_imagenet
-from classwise.images.labelled import SPLITS, Images
+from classwise.images.images import SPLITS, Images
+from classwise.images.pseudo_labels import extra, extra_folders
+from classwise.images.registry import DATASETS, FAMILIES, absolute, load, reader, require_every_class
+from classwise.images.standard import cifar10, cifar100, digits, fashion_mnist, mnist, stl10, svhn
 from classwise.images.transforms import TRANSFORMS, transform
-from classwise.superclasses import SUPERCLASSES, superclasses
 
 __all__ = [
     "AUGMENTATIONS",
@@ -32,8 +32,8 @@ __all__ = [
     "imagenet",
     "load",
     "mnist",
-    "peopled",
     "reader",
+    "require_every_class",
     "stl10",
     "superclasses",
     "svhn",

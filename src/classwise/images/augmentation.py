@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from classwise.errors import UserError
+from classwise.core.errors import UserError
 
 # How many pixels an image may move each way when it is cropped (all four papers).
 _PAD = 4

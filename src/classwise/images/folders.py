@@ -6,12 +6,12 @@ from pathlib import Path
 
 import torch
 
-from classwise.errors import UserError
-from classwise.images import trees
-from classwise.images.labelled import Images
-from classwise.images.splitting import fold, held_out
-from classwise.images.trees import Size, Tree
-from classwise.places import images_folder, own_images
+from classwise.core.errors import UserError
+from classwise.core.paths import find_image_folder, images_folder
+from classwise.images import decoding
+from classwise.images.decoding import ImageFormat, Tree
+from classwise.images.images import Images
+from classwise.images.splits import fold, held_out
 
 # Files that name classes which are numbers of WordNet, as Tiny-ImageNet and ImageNet bring them.
 _NAMES = ("classes.txt", "words.txt", "LOC_synset_mapping.txt")
@@ -19,17 +19,17 @@ _NAMES = ("classes.txt", "words.txt", "LOC_synset_mapping.txt")
 _PARTS = {"train": ("train",), "valid": ("valid",), "test": ("test", "val")}
 
 
-def _shape(size: str | None, channels: int | None) -> Size:
+def _shape(size: str | None, channels: int | None) -> ImageFormat:
     """Return a form as it is written: "64" cuts out the middle square, "48x64" stretches to height x width."""
     if channels not in (None, 1, 3):
         raise UserError(f"channels={channels} cannot be had from images; write channels=1 or channels=3")
     if size is None:
-        return Size(channels=channels)
+        return ImageFormat(channels=channels)
     parts = size.split("x")
     if len(parts) > 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
         raise UserError(f"size={size!r} is no size of images; write size=64, or size=48x64 for height x width")
     height, width = int(parts[0]), int(parts[-1])
-    return Size(height, width, height if len(parts) == 1 else None, channels)
+    return ImageFormat(height, width, height if len(parts) == 1 else None, channels)
 
 
 def _named(root: Path, numbers: Sequence[str]) -> tuple[str, ...]:
@@ -50,10 +50,12 @@ def _named(root: Path, numbers: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{name} ({number})" if told.count(name) > 1 else name for name, number in zip(told, numbers, strict=True))
 
 
-def _cut(part: Callable[[str], Tree], form: Size, split: str, seed: int, *, least: int = 0, skip_bad: bool = False) -> Images:
+def _cut(
+    part: Callable[[str], Tree], form: ImageFormat, split: str, seed: int, *, least: int = 0, skip_bad: bool = False
+) -> Images:
     """Return a split of a dataset whose training and test files lie apart; `valid` is drawn from `train`."""
     of = part("test" if split == "test" else "train")
-    pixels, index = trees.pixels(of, form, skip_bad=skip_bad)
+    pixels, index = decoding.pixels(of, form, skip_bad=skip_bad)
     whole = Images(pixels, torch.tensor(of.labels)[index], index, of.classes)
     if split == "test":
         return whole
@@ -84,14 +86,14 @@ def folder(
     square, "48x64" stretches to height x width; None where all images agree. channels: 1 or 3; None for grey if all images are.
     Transparency is left out; sixteen bits become eight. skip_bad: leave out files that cannot be read.
     """
-    root, form = own_images(path), _shape(size, channels)
+    root, form = find_image_folder(path), _shape(size, channels)
     if not root.is_dir():
         where = "" if Path(path).is_absolute() else f", neither in {Path.cwd()} nor in {images_folder()}"
         expected = "expected one with train/ and test/, or with a folder of images for each class"
         raise UserError(f"there is no folder {path}{where}; {expected}")
     parts = {name: _part(root, name) for name in _PARTS}
     if parts["train"] is None and parts["test"] is None:
-        pixels, index = trees.pixels(found := trees.tree(root), form, skip_bad=skip_bad)
+        pixels, index = decoding.pixels(found := decoding.tree(root), form, skip_bad=skip_bad)
         images = Images(pixels, torch.tensor(found.labels)[index], index, found.classes)
         if whole and split != "test":
             raise UserError(f"all of {root} is test (whole=1): there is nothing to train on")
@@ -113,7 +115,7 @@ def _trees_agree(root: Path, parts: dict[str, Path | None], name: str) -> Tree:
     own = parts[name]
     if own is None:
         raise UserError(f"{root} has no folder {' or '.join(_PARTS[name])}; put one there with a folder of images for each class")
-    found = trees.tree(own)
+    found = decoding.tree(own)
     for other in parts.values():
         if other is not None:
             _check_classes(found, other)
@@ -122,7 +124,7 @@ def _trees_agree(root: Path, parts: dict[str, Path | None], name: str) -> Tree:
 
 def _check_classes(found: Tree, other: Path) -> None:
     """Raise UserError where another split has other classes."""
-    differ = {folder.name for folder in trees.subfolders(other)} ^ set(found.classes)
+    differ = {folder.name for folder in decoding.subfolders(other)} ^ set(found.classes)
     if differ:
         raise UserError(f"{found.root} and {other} differ in their classes: {', '.join(sorted(differ))} is in one of them only")
 
@@ -134,8 +136,8 @@ def _wordnet(root: Path, what: str, split: str, advice: str) -> Tree:
         raise UserError(f"{what} needs {part}; {advice}")
     table = root / "val" / "val_annotations.txt"
     # Where val/ was sorted into folders by class, its table often stays behind.
-    mixed = table.exists() and {folder.name for folder in trees.subfolders(root / "val")} <= {"images"}
-    found = _annotated(root, part, table) if mixed and split == "test" else trees.tree(part)
+    mixed = table.exists() and {folder.name for folder in decoding.subfolders(root / "val")} <= {"images"}
+    found = _annotated(root, part, table) if mixed and split == "test" else decoding.tree(part)
     other = root / ("train" if split == "test" else "val")
     if other.is_dir() and not mixed:
         _check_classes(found, other)
@@ -147,7 +149,7 @@ def _annotated(root: Path, part: Path, table: Path) -> Tree:
     rows = (line.split("\t") for line in table.read_text().splitlines())
     pairs = [(part / "images" / row[0], row[1]) for row in rows if len(row) > 1]
     shown = {number for _, number in pairs}
-    numbers = [folder.name for folder in trees.subfolders(root / "train")] if (root / "train").is_dir() else sorted(shown)
+    numbers = [folder.name for folder in decoding.subfolders(root / "train")] if (root / "train").is_dir() else sorted(shown)
     own = [(file, numbers.index(number)) for file, number in pairs if number in set(numbers) and file.exists()]
     if not own:
         raise UserError(f"none of the images that {table} tells of is in {part / 'images'}; unpack the whole archive")
@@ -162,8 +164,10 @@ def tiny_imagenet(split: str, seed: int, *, path: str = "tiny-imagenet-200", ski
     classes only. Classes are named by its words.txt or classes.txt. The seed decides which 2 % of the training images validate.
     """
     advice = "unpack tiny-imagenet-200.zip (cs231n.stanford.edu) into CLASSWISE_IMAGES, or write tiny-imagenet:FOLDER"
-    root = own_images(path)
-    return _cut(lambda name: _wordnet(root, "Tiny-ImageNet", name, advice), Size(64, 64, 64, 3), split, seed, skip_bad=skip_bad)
+    root = find_image_folder(path)
+    return _cut(
+        lambda name: _wordnet(root, "Tiny-ImageNet", name, advice), ImageFormat(64, 64, 64, 3), split, seed, skip_bad=skip_bad
+    )
 
 
 def imagenet(split: str, seed: int, *, path: str = "imagenet", size: int = 224, skip_bad: bool = False) -> Images:
@@ -174,6 +178,6 @@ def imagenet(split: str, seed: int, *, path: str = "imagenet", size: int = 224, 
     sizes of fast adversarial training (Wong 2020). Decoded once and mapped from the disk; training images are copied to memory.
     """
     advice = "put the folders of the ILSVRC 2012 archives there, one for each class, or write imagenet:FOLDER"
-    root = own_images(path)
-    form = Size(size, size, round(size * 256 / 224), 3)
+    root = find_image_folder(path)
+    form = ImageFormat(size, size, round(size * 256 / 224), 3)
     return _cut(lambda name: _wordnet(root, "ImageNet", name, advice), form, split, seed, skip_bad=skip_bad)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from classwise import backgrounds
-from classwise.errors import UserError, unknown
+from classwise.core.errors import UserError, unknown
+from classwise.images import backgrounds
 from classwise.images.corruptions import CORRUPTIONS, SEVERITIES, cifar10_c, corrupt
-from classwise.images.labelled import Images
+from classwise.images.images import Images
 
 Transform = Callable[[Images, int], Images]
 

@@ -1,12 +1,12 @@
 """Networks that take pixels in [0, 1] and normalise inside; `features()` gives what the last layer reads."""
 
-from classwise.models.classifier import MODELS, Classifier, build, make, suits
-from classwise.models.design import LARGE, Design, large
+from classwise.models.architecture import LARGE, Design, large
+from classwise.models.classifier import MODELS, Classifier, build, check_fit, make
+from classwise.models.identify import guess_architecture, last_layer, width
 from classwise.models.layers import HEADS, LAYERS, BatchInstanceNorm, CosineHead
-from classwise.models.nearest import guess, last_layer, width
 from classwise.models.pretrained import PRETRAINED, preset, pretrained
 from classwise.models.small import small_cnn
-from classwise.models.weights import adopt, differences, read, unwrapped
+from classwise.models.state_dicts import differences, load_matching, read, unwrapped
 
 __all__ = [
     "HEADS",
@@ -18,18 +18,18 @@ __all__ = [
     "Classifier",
     "CosineHead",
     "Design",
-    "adopt",
     "build",
+    "check_fit",
     "differences",
-    "guess",
+    "guess_architecture",
     "large",
     "last_layer",
+    "load_matching",
     "make",
     "preset",
     "pretrained",
     "read",
     "small_cnn",
-    "suits",
     "unwrapped",
     "width",
 ]

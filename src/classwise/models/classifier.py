@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from classwise.errors import UserError, unknown
+from classwise.core.errors import UserError, unknown
 from classwise.images import Images
 from classwise.models import imagenet, residual, small
-from classwise.models.design import Design, Shape
+from classwise.models.architecture import Design, Shape
 from classwise.models.layers import HEADS, LAYERS, with_instances
 
 
@@ -61,10 +61,10 @@ def make(name: str, shape: Shape, classes: int, width: int | None = None) -> tup
     width: the channels of its first stage, None for the published number; all others follow in proportion. A UserError names an
     unknown model, a width that is not a multiple of its step, and images that are too small for it.
     """
-    return suits(name, shape, width).make(shape, classes, MODELS[name].width if width is None else width)
+    return check_fit(name, shape, width).make(shape, classes, MODELS[name].width if width is None else width)
 
 
-def suits(name: str, shape: Shape, width: int | None = None) -> Design:
+def check_fit(name: str, shape: Shape, width: int | None = None) -> Design:
     """Return the design of a model that can be so wide and takes images of a shape; UserErrors as `make` raises them."""
     if name not in MODELS:
         raise unknown("model", name, MODELS)

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from classwise.models.design import Shape, large
+from classwise.models.architecture import Shape, large
 
 Made = tuple[nn.Module, nn.Linear]
 

@@ -6,9 +6,9 @@ from urllib.error import URLError
 
 import torch
 
-from classwise.errors import UserError, unknown
+from classwise.core.errors import UserError, unknown
 from classwise.models.classifier import Classifier, make
-from classwise.models.weights import adopt, read
+from classwise.models.state_dicts import load_matching, read
 
 # What torchvision calls the models that it has weights for.
 PRETRAINED = {
@@ -53,7 +53,7 @@ def pretrained(name: str, path: Path | str | None = None) -> Classifier:
     with torch.random.fork_rng(devices=[]):
         body, head = make(name, (3, side, side), 1000)
     model = Classifier(body, head, *(torch.tensor(each) for each in statistics))
-    adopt(model, state)
+    load_matching(model, state)
     return model.eval()
 
 

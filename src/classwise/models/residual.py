@@ -6,7 +6,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from classwise.models.design import Shape, large
+from classwise.models.architecture import Shape, large
 from classwise.models.layers import conv
 
 

@@ -5,7 +5,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from classwise.models.design import Shape
+from classwise.models.architecture import Shape
 from classwise.models.layers import conv
 
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 import torch
 from torch import Generator, Tensor
 
-from classwise.errors import UserError, unknown
-from classwise.images.corruptions import blur, digital, noise, spots, weather
-from classwise.images.corruptions.published import cifar10_c
-from classwise.images.labelled import Images
+from classwise.core.errors import UserError, unknown
+from classwise.images.corruptions import blur, digital, noise, weather
+from classwise.images.corruptions.cifar10c import cifar10_c
+from classwise.images.images import Images
 
 __all__ = ["CORRUPTIONS", "SEVERITIES", "cifar10_c", "corrupt"]
 
@@ -43,7 +43,7 @@ CORRUPTIONS: dict[str, Corruption] = {
     # The four that are kept for choosing hyper-parameters.
     "speckle-noise": noise.speckle,
     "gaussian-blur": blur.gaussian,
-    "spatter": spots.spatter,
+    "spatter": weather.spatter,
     "saturate": digital.saturate,
 }
 

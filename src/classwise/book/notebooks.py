@@ -1,0 +1,169 @@
+"""Notebooks with parameters: checked before anything runs, executed by papermill, turned into one standalone page."""
+
+import ast
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from classwise.core import files
+from classwise.core.errors import UserError, unknown
+from classwise.core.options import matches_type
+from classwise.core.paths import checkout
+
+# What an annotation of a parameters cell may say, and what it lets in.
+_KINDS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": bool}
+
+
+class NotebookFailed(RuntimeError):
+    """A notebook raised; what it had shown until then is kept."""
+
+
+def folder() -> Path:
+    """Return the folder of the notebooks."""
+    return checkout() / "notebooks"
+
+
+def names() -> list[str]:
+    """Return the names of all notebooks, like "tian2021/4-1-class-bias"."""
+    return sorted(
+        str(path.relative_to(folder()).with_suffix("")) for path in folder().glob("**/*.ipynb") if ".ipynb_" not in str(path)
+    )
+
+
+def find(name: str) -> Path:
+    """Return the file of a notebook, named with or without its folder and ending."""
+    short = re.sub(r"^notebooks/|\.ipynb$", "", name)
+    if short not in names():
+        raise unknown("notebook", short, names())
+    return folder() / f"{short}.ipynb"
+
+
+def parse(text: str | Sequence[str]) -> dict[str, Any]:
+    """Return parameters written as "seeds=[0,1] eps=0.1 dataset=digits": values are JSON where they can be, else text."""
+    words = re.findall(r"(?:\[[^\]]*\]|\"[^\"]*\"|[^\s\[\"])+", text) if isinstance(text, str) else list(text)
+    given: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UserError(f"{word!r} is not of the form name=value, like eps=0.1 or seeds=[0,1]")
+        given[name] = _value(value)
+    return given
+
+
+def _value(text: str) -> Any:
+    if text in ("None", "True", "False"):
+        return {"None": None, "True": True, "False": False}[text]
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        inner = re.fullmatch(r"\[(.*)\]", text)
+        return [_value(part.strip().strip("'\"")) for part in inner[1].split(",") if part.strip()] if inner else text
+
+
+def parameters(path: Path) -> dict[str, str]:
+    """Return the parameters of a notebook with their annotations, like {"eps": "Optional[float]"}; "" where there is none."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]  # nbformat takes a second to import
+    sources = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+    found: dict[str, str] = {}
+    for node in (node for source in sources for node in ast.parse(source).body):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found[node.target.id] = ast.unparse(node.annotation)
+        elif isinstance(node, ast.Assign):
+            found |= {target.id: "" for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def check(path: Path, given: Mapping[str, Any]) -> None:
+    """Raise UserError where a parameter is not one of the notebook's, or not of the type its cell says."""
+    known = parameters(path)
+    for name, value in given.items():
+        if name not in known:
+            raise unknown("parameter", name, known)
+        wanted = known[name]
+        if wanted and not _fits(value, ast.parse(wanted, mode="eval").body):
+            hint = f"; did you mean {name}=[{value}]?" if "list" in wanted and not isinstance(value, list) else ""
+            raise UserError(f"parameter {name} must be {wanted}, got {value!r} ({type(value).__name__}){hint}")
+
+
+def _fits(value: Any, wanted: ast.expr) -> bool:
+    """Return whether a value is of the type an annotation says: plain types, list[...], Optional[...], Union[...] and "|"."""
+    match wanted:
+        case ast.Name(id="list"):
+            return isinstance(value, list)
+        case ast.Name(id=name):
+            return matches_type(value, _KINDS.get(name, Any))
+        case ast.Constant(value=None):
+            return value is None
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _fits(value, left) or _fits(value, right)
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=inner):
+            return value is None or _fits(value, inner)
+        case ast.Subscript(value=ast.Name(id="Union"), slice=ast.Tuple(elts=members)):
+            return any(_fits(value, member) for member in members)
+        case ast.Subscript(value=ast.Name(id="list"), slice=inner):
+            return isinstance(value, list) and all(_fits(part, inner) for part in value)
+    return True
+
+
+def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path) -> None:
+    """Run a notebook and write it with its outputs to `target`; if it raises, to `failed`, and raise NotebookFailed."""
+    import papermill  # slow to import
+
+    part = target.with_suffix(".part.ipynb")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    # Nobody is at the controls: charts must be static even where a Jupyter server started us.
+    os.environ.pop("JPY_SESSION_NAME", None)
+    quiet: dict[str, Any] = {"progress_bar": False, "extra_arguments": ["--IPKernelApp.log_level=50"]}
+    how = {"parameters": dict(given), "kernel_name": "python3", "cwd": str(checkout()), **quiet}
+    try:
+        try:
+            papermill.execute_notebook(str(source), str(part), **how)
+        except RuntimeError as error:
+            # A port that was free when it was chosen may be taken when the kernel comes to listen at it.
+            if "Kernel died before" not in str(error):
+                raise
+            papermill.execute_notebook(str(source), str(part), **how)
+    except Exception as error:  # a failed cell, a timeout and a dead kernel have no common kind
+        failed.parent.mkdir(parents=True, exist_ok=True)
+        if part.exists():
+            part.replace(failed)
+        raise NotebookFailed(f"{source.name} failed: {_reason(error)}; see {failed}") from None
+    part.replace(target)
+
+
+def _reason(error: Exception) -> str:
+    from papermill import PapermillExecutionError
+
+    if isinstance(error, PapermillExecutionError):
+        return f"{error.ename}: {error.evalue}".splitlines()[0]
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+# What stands between dollars is mathematics: MathJax has to be told before it starts.
+_MATH = r"window.MathJax = {tex: {inlineMath: [['$', '$'], ['\\(', '\\)']]}};"
+
+
+def standalone(
+    notebook: Path, page: Path, scripts: Sequence[Path], style: str = "", title: str = "", *, code: bool = True
+) -> None:
+    """Write an executed notebook as one HTML file that needs no network; `scripts` and `style` (CSS) are put inside it.
+
+    title: of the window, "" for the name of the file. code: whether the page shows it, and what is written to standard error.
+    """
+    import nbformat  # slow to import
+    from nbconvert import HTMLExporter
+
+    shown = nbformat.read(notebook, as_version=4)
+    if not code:
+        for cell in shown.cells:
+            cell.update({"outputs": [one for one in cell.outputs if one.get("name") != "stderr"]} if "outputs" in cell else {})
+    how = {} if code else {"exclude_input": True, "exclude_output_prompt": True, "exclude_input_prompt": True}
+    html, _ = HTMLExporter(template_name="lab", **how).from_notebook_node(shown, {"metadata": {"name": title or notebook.stem}})
+    html = re.sub(r"<script[^>]*\bsrc=[^>]*>\s*</script>", "", html)
+    texts = [_MATH, *(script.read_text() for script in scripts)]
+    inside = f"<style>{style}</style>" + "\n".join(f"<script>{text}</script>" for text in texts)
+    head = html.index("</head>")
+    files.write(page, (html[:head] + inside + html[head:]).encode())

@@ -1,0 +1,238 @@
+"""Results: four kinds of Dataset, in one vocabulary; counts and outcomes are stored, rates are derived.
+
+history: what each epoch of a training saw.
+
+    <xarray.Dataset>
+    Dimensions:  (epoch, split, attack, label, predicted)
+    Coordinates: epoch int from 1 · split "train" "valid" "test" · attack "clean" or a name · label, predicted: names of classes
+    Data variables:
+        count    (epoch, split, attack, label, predicted) int32   images of `label` answered as `predicted`; not measured: zeros
+        radius   (epoch, label) float32   of the inner attack, in pixels of 0 to 1
+        beta     (epoch, label) float32   the trade-off of the objective, 0 where it has none
+        weight   (epoch, label) float32   of the class in the loss
+        robust   (epoch, label) float32   of the class in the robust term, where the objective has two (not in older files)
+        averaged (epoch) bool             whether the average of the weights took the epoch in (likewise)
+        loss     (epoch) float64          mean over the training images
+        seconds  (epoch) float64          of training, without measuring
+
+outcomes: what a trained model answers for each image of a split under an attack.
+
+    Dimensions:  (image, predicted)
+    Coordinates: image int, the place of the image in the dataset's own order · predicted: names of classes
+    Data variables:
+        truth    (image) int16      position in `predicted`; -1 where a combined Dataset has no such image
+        answer   (image) int16      what the model says of the attacked image, likewise; of the image itself where the attacked
+                                    one lies outside the ball
+        flipped  (image) bool       whether that is wrong
+        distance (image) float32    from the image to its attacked form, in the norm of the evaluation
+        logits   (image, predicted) float32
+        queries  (image) int32      where the attack counts them: how often the model was asked; -1 for no such image
+        member   (image) int8       where the attack is an ensemble: which of MEMBERS broke the image; -1 none
+
+examples: a few images with their attacked forms.
+
+    Dimensions:  (image, form, channel, row, column, predicted)
+    Coordinates: image, predicted as above · form "clean" "attacked"
+    Data variables:
+        pixels   (image, form, channel, row, column) float32, 0 to 1
+        truth    (image) int16
+        answer   (image, form) int16
+        logits   (image, form, predicted) float32
+
+features: where a network puts each class, in its penultimate layer, clean.
+
+    Dimensions:  (label, feature)
+    Coordinates: label as above · feature int
+    Data variables:
+        mean     (label, feature) float32   over the images of the class
+        variance (label, feature) float32   likewise
+
+course: what a model answers for a few images after each step of an attack.
+
+    Dimensions:  (image, step, predicted)
+    Coordinates: image, predicted as above · step int from 0, the start of the attack, to its last
+    Data variables:
+        truth    (image) int16
+        logits   (image, step, predicted) float32
+
+Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created; outcomes
+also carry checks (JSON): what makes them believable or not, as `outcomes.soundness` tells it; `checks.concerns` reads it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import h5py
+import numpy as np
+import xarray as xr
+
+from classwise.core.errors import UserError
+from classwise.core.files import write
+
+SPLITS = ("train", "valid", "test")
+SCHEMAS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
+    "history 1": {
+        "count": (("epoch", "split", "attack", "label", "predicted"), "i4"),
+        "radius": (("epoch", "label"), "f4"),
+        "beta": (("epoch", "label"), "f4"),
+        "weight": (("epoch", "label"), "f4"),
+        "loss": (("epoch",), "f8"),
+        "seconds": (("epoch",), "f8"),
+    },
+    "outcomes 1": {
+        "truth": (("image",), "i2"),
+        "answer": (("image",), "i2"),
+        "flipped": (("image",), "b1"),
+        "distance": (("image",), "f4"),
+        "logits": (("image", "predicted"), "f4"),
+    },
+    "examples 1": {
+        "pixels": (("image", "form", "channel", "row", "column"), "f4"),
+        "truth": (("image",), "i2"),
+        "answer": (("image", "form"), "i2"),
+        "logits": (("image", "form", "predicted"), "f4"),
+    },
+    "features 1": {"mean": (("label", "feature"), "f4"), "variance": (("label", "feature"), "f4")},
+    "course 1": {
+        "truth": (("image",), "i2"),
+        "logits": (("image", "step", "predicted"), "f4"),
+    },
+}
+# Variables that a Dataset of a schema may lack.
+OPTIONAL: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
+    "history 1": {"robust": (("epoch", "label"), "f4"), "averaged": (("epoch",), "b1")},
+    "outcomes 1": {"queries": (("image",), "i4"), "member": (("image",), "i1")},
+}
+MEMBERS = ("apgd-ce", "apgd-t", "fab-t", "square")
+# What stands in a combined Dataset where a run has nothing to say.
+MISSING = {"count": 0, "truth": -1, "answer": -1, "flipped": False, "queries": -1, "member": -1, "averaged": False}
+_REQUIRED = ("schema", "spec", "id", "version", "commit", "torch", "device", "threads", "created")
+_NO_COORDINATE = ("channel", "row", "column")
+
+
+class Damaged(UserError):
+    """A file that cannot be taken for the result it should be."""
+
+
+def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Dataset:
+    """Return the Dataset if it has the variables, dimensions, types and attributes of a schema, else raise Damaged."""
+    if data.attrs.get("schema") != schema:
+        raise Damaged(f"{where} is of schema {data.attrs.get('schema')!r}, expected {schema!r}")
+    for name in SCHEMAS[schema]:
+        if name not in data:
+            raise Damaged(f"{where} lacks the variable {name!r} of schema {schema!r}")
+    for name, (dims, kind) in _variables(data, schema).items():
+        if data[name].dims != dims or data[name].dtype != np.dtype(kind):
+            found = f"{data[name].dims} {data[name].dtype}"
+            raise Damaged(f"{where}: {name} is {found}, expected {dims} {np.dtype(kind)}")
+    for dim in data.dims:
+        if dim not in data.coords and dim not in _NO_COORDINATE:
+            raise Damaged(f"{where}: the dimension {dim!r} has no coordinate")
+    for attr in _REQUIRED:
+        if attr not in data.attrs:
+            raise Damaged(f"{where} lacks the attribute {attr!r}")
+    return data
+
+
+def _variables(data: xr.Dataset, schema: str) -> dict[str, tuple[tuple[str, ...], str]]:
+    """Return the variables of a schema that a Dataset has."""
+    known = SCHEMAS[schema] | OPTIONAL.get(schema, {})
+    return {name: known[name] for name in known if name in data}
+
+
+def save(data: xr.Dataset, schema: str, path: Path) -> None:
+    """Write a checked Dataset as netCDF 4, compressed, whole or not at all."""
+    check(data.assign_attrs(schema=schema), schema)
+    compressed = {name: {"zlib": True, "complevel": 4} for name in _variables(data, schema) if data[name].ndim > 0}
+    content = data.assign_attrs(schema=schema).to_netcdf(engine="h5netcdf", encoding=compressed)
+    write(path, bytes(content))
+
+
+_ADVICE = "delete it and ask again, or run `make book`, which recomputes it"
+
+
+def load(path: Path, schema: str) -> xr.Dataset:
+    """Return a stored Dataset, whole in memory; Damaged names the file and says what to do where it cannot be read."""
+    with _readable(path), xr.open_dataset(path, engine="h5netcdf") as stored:
+        data = stored.load()
+    try:
+        return check(data, schema, str(path))
+    except Damaged as error:
+        raise Damaged(f"{error}; {_ADVICE}") from None
+
+
+def attributes(path: Path, schema: str) -> dict[str, str]:
+    """Return the attributes of a stored Dataset of a schema, reading all of it, decoding nothing: ten times as quick as `load`.
+
+    Damaged names the file and says what to do where it cannot be read, or lacks a variable, a dimension or an attribute.
+    """
+    with _readable(path), h5py.File(path) as stored:
+        ranks = {name: variable[()].ndim for name, variable in stored.items()}
+        attrs = {name: str(value) for name, value in stored.attrs.items()}
+    known = SCHEMAS[schema] | {name: form for name, form in OPTIONAL.get(schema, {}).items() if name in ranks}
+    lost = [name for name, (dims, _) in known.items() if ranks.get(name) != len(dims)]
+    lost += [name for name in _REQUIRED if name not in attrs]
+    if lost or attrs["schema"] != schema:
+        said = f"lacks {', '.join(lost)}" if lost else f"is of schema {attrs['schema']!r}, expected {schema!r}"
+        raise Damaged(f"{path} {said}; {_ADVICE}")
+    return attrs
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # h5py and xarray raise a dozen kinds for a file that is cut short or foreign
+        raise Damaged(f"{path} is truncated or not a netCDF file ({type(error).__name__}); {_ADVICE}") from error
+
+
+def mock(
+    schema: str = "history 1",
+    classes: Sequence[str] = tuple("0123456789"),
+    accuracies: Mapping[str, float] | None = None,
+    per_class: int = 40,
+    epochs: int = 4,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Return a small Dataset of a schema with random content, for tests.
+
+    Each class has `per_class` images in every split. `accuracies`: the chance of a right answer by attack name, by default
+    .95 clean and .5 under "pgd-10"; outcomes and examples take the last of them. A course has as many steps as `epochs`.
+    """
+    rng, size = np.random.default_rng(seed), len(classes)
+    chances = dict(accuracies or {"clean": 0.95, "pgd-10": 0.5})
+    attrs = dict.fromkeys(_REQUIRED, "") | {"schema": schema, "created": "2000-01-01T00:00:00+00:00"}
+    truth = np.repeat(np.arange(size), per_class)
+
+    def answers(chance: float) -> np.ndarray:
+        wrong = (truth + rng.integers(1, size, len(truth))) % size
+        return np.where(rng.random(len(truth)) < chance, truth, wrong)
+
+    coords: dict[str, object] = {"predicted": list(classes)}
+    values: dict[str, np.ndarray] = {}
+    if schema == "history 1":
+        coords |= {"epoch": np.arange(1, epochs + 1), "split": list(SPLITS), "attack": list(chances), "label": list(classes)}
+        values["count"] = np.zeros((epochs, len(SPLITS), len(chances), size, size))
+        for place in np.ndindex(epochs, len(SPLITS), len(chances)):
+            np.add.at(values["count"][place], (truth, answers(list(chances.values())[place[2]])), 1)
+    elif schema == "outcomes 1":
+        coords["image"] = np.arange(len(truth))
+        values |= {"truth": truth, "answer": answers(list(chances.values())[-1])}
+        values["flipped"] = values["truth"] != values["answer"]
+    elif schema == "features 1":
+        coords = {"label": list(classes), "feature": np.arange(8)}
+    elif schema == "course 1":
+        coords |= {"image": np.arange(len(truth)), "step": np.arange(epochs + 1)}
+        values["truth"] = truth
+    else:
+        coords |= {"image": np.arange(len(truth)), "form": ["clean", "attacked"]}
+        values |= {"truth": truth, "answer": np.stack([truth, answers(list(chances.values())[-1])], 1)}
+    sizes = {dim: len(coord) for dim, coord in coords.items()} | {"channel": 1, "row": 8, "column": 8}  # type: ignore[arg-type]
+    data = {}
+    for name, (dims, kind) in SCHEMAS[schema].items():
+        value = values.get(name, rng.random([sizes[dim] for dim in dims]))
+        data[name] = (dims, value.astype(kind))
+    return check(xr.Dataset(data, coords, attrs), schema)

@@ -1,0 +1,109 @@
+"""What stays the same and what changes in a training, and what an epoch of it saw."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from classwise.attacks import Attack
+from classwise.defences import Defence
+from classwise.defences.averaging import Weights
+from classwise.defences.calibrations import ClassSettings, Memory
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """What stays the same in all epochs of a training: fields of Spec, with names resolved.
+
+    attack: the inner attack. watch: the attack that measures the validation images after the epochs where something asks for it.
+    select_by: what the best epoch is best in, a name of selection.CRITERIA; None keeps none. guard: the attack that notices
+    catastrophic overfitting on training images: the training then ends with the weights of the epoch before. extra: how many of
+    the training images, the last ones, are pseudo-labelled.
+    """
+
+    defence: Defence
+    attack: Attack | None
+    norm: str = "linf"
+    batch_norm: str = "eval"
+    schedule: str = "one-cycle"
+    lr: float = 0.1
+    epochs: int = 24
+    batch: int = 128
+    milestones: tuple[int, ...] = ()
+    augment: str = "none"
+    precision: str = "float32"
+    watch: Attack | None = None
+    select_by: str | None = None
+    test_selected: bool = False
+    keep_last: int = 1
+    guard: Attack | None = None
+    extra: int = 0
+
+
+@dataclass
+class State:
+    """What changes from epoch to epoch: all that a training needs to go on exactly where it stopped.
+
+    base: the settings before any calibration. memory: of the calibration. kept: the weights of other checkpoints than the last by
+    name; scores: by the same names, how good they are.
+    stopped: why the training ended before its last epoch, "" where it did not.
+    """
+
+    model: nn.Module
+    optimiser: torch.optim.Optimizer
+    generator: torch.Generator
+    settings: ClassSettings
+    base: ClassSettings
+    average: Weights | None = None
+    memory: Memory = field(default_factory=dict)
+    kept: dict[str, Weights] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
+    epoch: int = 0
+    stopped: str = ""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return tensors and plain values that `torch.load(weights_only=True)` reads back."""
+        plain = ("average", "memory", "kept", "scores", "epoch", "stopped")
+        return {
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "generator": self.generator.get_state(),
+            "settings": asdict(self.settings),
+            **{name: getattr(self, name) for name in plain},
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Take over a saved state."""
+        self.model.load_state_dict(saved["model"])
+        self.optimiser.load_state_dict(saved["optimiser"])
+        self.generator.set_state(saved["generator"].cpu())
+        self.settings = ClassSettings(**saved["settings"])
+        for name in ("average", "memory", "kept", "scores", "epoch", "stopped"):
+            setattr(self, name, saved[name])
+
+    def checkpoint(self, name: str) -> Weights:
+        """Return the weights of a checkpoint; those of "last" where an average or a best epoch never came about."""
+        if name == "average" and self.average is not None:
+            return self.average
+        return self.kept.get(name, self.model.state_dict())
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one epoch of training saw.
+
+    number counts from 1; settings are those it was trained with; loss is the mean over its images; seconds its duration, without
+    measuring. clean, attacked: counts[label, predicted] of the training images as the objective saw them (None: it did not);
+    valid: those of the validation images afterwards, clean and under the attack that watches (None: nothing needed them).
+    averaged: whether the average took the epoch in.
+    """
+
+    number: int
+    settings: ClassSettings
+    loss: float
+    seconds: float
+    clean: Tensor | None
+    attacked: Tensor | None
+    valid: tuple[Tensor, Tensor] | None = None
+    averaged: bool = False

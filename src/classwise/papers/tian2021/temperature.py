@@ -1,0 +1,199 @@
+"""What the claims of Tian et al., section 5, measure, like `measures`: the attacks are pgd-20 and temperature-pgd-20.
+
+The latter is along `inverse`, where there is such a dimension; `variance` is that of the confidence of each image.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from classwise.papers.measures import animals, lost_more, mean_over
+from classwise.stats import aggregate, metrics, pooling
+from classwise.stats.confidence import confidence_variance
+from classwise.stats.metrics import Metric as OfCounts
+
+
+def _heated(found: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return the counts under plain PGD and under the inverse temperature that leaves each defence the least."""
+    plain, hot = found["count"].isel(attack=0), found["count"].isel(attack=1)
+    if "inverse" not in hot.dims:
+        return plain, hot
+    left = metrics.overall(hot)
+    return plain.sum("inverse"), hot.isel(inverse=left.fillna(np.inf).argmin("inverse"))
+
+
+def least_grown_by_temperature(found: xr.Dataset, measure: OfCounts) -> xr.DataArray:
+    """Return by how much a measure grows under Temperature-PGD in the defence in which it grows least."""
+    plain, hot = _heated(found)
+    return (measure(hot) - measure(plain)).min("defence", skipna=False)
+
+
+def least_lost_to_temperature(found: xr.Dataset) -> xr.DataArray:
+    """Return how many more images Temperature-PGD breaks in the defence in which it gains least."""
+    plain, hot = _heated(found)
+    return (metrics.overall(plain) - metrics.overall(hot)).min("defence", skipna=False)
+
+
+def lost_to_temperature(found: xr.Dataset) -> xr.DataArray:
+    """Return how many more images Temperature-PGD breaks than PGD in the first defence."""
+    return least_lost_to_temperature(found.isel(defence=[0]))
+
+
+def lost_to_temperature_by_vulnerable(found: xr.Dataset) -> xr.DataArray:
+    """Return how much more the vulnerable classes lose to Temperature-PGD than the robust ones, the mean over the defences."""
+    return mean_over(lost_more(*_heated(found)), "defence")
+
+
+def more_lost_to_temperature(found: xr.Dataset) -> xr.DataArray:
+    """Return how many more points the second defence loses to Temperature-PGD than the first."""
+    plain, hot = _heated(found)
+    lost = metrics.overall(plain) - metrics.overall(hot)
+    return lost.isel(defence=1, drop=True) - lost.isel(defence=0, drop=True)
+
+
+def _cvc(found: xr.Dataset) -> xr.DataArray:
+    """Return the class-wise variance of confidence under the first attack."""
+    part = found.isel(attack=0)
+    spread, images = part["variance"].sum("predicted"), metrics.images(part["count"])
+    if "inverse" in spread.dims:
+        spread, images = spread.sum("inverse"), images.sum("inverse")
+    return spread / images.where(images > 0)
+
+
+def smooth_where_weak(found: xr.Dataset) -> xr.DataArray:
+    """Return the correlation over classes of the variance of confidence with robust accuracy, the mean over the defences.
+
+    The variance is that under the first attack, the accuracy that under the last.
+    """
+    count = found["count"].isel(attack=-1)
+    rates = metrics.accuracy(count.sum("inverse") if "inverse" in count.dims else count)
+    return mean_over(xr.corr(_cvc(found), rates, dim="label"), "defence")
+
+
+def smoother_animals(found: xr.Dataset) -> xr.DataArray:
+    """Return the variance of confidence of the animals over that of the vehicles, in the defence in which it is highest."""
+    spread = _cvc(found)
+    animal = animals(spread.label)
+    return (spread.where(animal).mean("label") / spread.where(~animal).mean("label")).max("defence", skipna=False)
+
+
+def smoothest(found: xr.Dataset, names: Sequence[str]) -> xr.DataArray:
+    """Return the least variance of the other classes over the greatest of the named ones, in the defence in which it is least."""
+    spread = _cvc(found)
+    named = spread.label.isin(list(names))
+    return (spread.where(~named).min("label") / spread.where(named).max("label")).min("defence", skipna=False)
+
+
+def smoother_than_others(found: xr.Dataset) -> xr.DataArray:
+    """Return the mean variance of confidence of the last defence over the smallest of the others."""
+    spread = mean_over(_cvc(found), "label")
+    return spread.isel(defence=-1, drop=True) / spread.isel(defence=slice(-1)).min("defence", skipna=False)
+
+
+def steeper_than_others(found: xr.Dataset) -> xr.DataArray:
+    """Return the mean variance of confidence of the first defence over the greatest of the others."""
+    spread = mean_over(_cvc(found), "label")
+    return spread.isel(defence=0, drop=True) / spread.isel(defence=slice(1, None)).max("defence", skipna=False)
+
+
+def cvc(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return the class-wise variance of confidence, the mean of `confidence_variance` over the images of each class.
+
+    Tian 2021, Definition 5.1, with the mean confidence of an image taken over the classes (the paper's text divides by N).
+    """
+    spread, numbers = confidence_variance(outcomes), np.arange(outcomes.sizes["predicted"])
+    of_class = xr.DataArray(numbers, dims="label", coords={"label": outcomes.predicted.values})
+    return spread.where(outcomes.truth == of_class).mean("image").rename("cvc")
+
+
+def cvc_bounds(outcomes: xr.Dataset, level: float = 0.95) -> xr.DataArray:
+    """Return low, value and high of `cvc`, all seeds together, along a new dimension `bound`: a mean with its normal interval.
+
+    Seeds that differ, or that share their images, widen it (`pooling.effect`).
+    """
+    from scipy import stats  # slow to import
+
+    spread, numbers = confidence_variance(outcomes), np.arange(outcomes.sizes["predicted"])
+    of_class = xr.DataArray(numbers, dims="label", coords={"label": outcomes.predicted.values})
+    own = spread.where(outcomes.truth == of_class)
+    over = [dim for dim in ("seed", "image") if dim in own.dims]
+    error = own.std(over, ddof=1) * np.sqrt(pooling.design_effect_of(spread, outcomes) / own.count(over))
+    mean, reach = own.mean(over), stats.norm.ppf(0.5 + level / 2) * error
+    parts = [(mean - reach).clip(0), mean, mean + reach]
+    bounds: xr.DataArray = xr.concat(parts, "bound").assign_coords(bound=["low", "value", "high"])
+    return bounds.rename("cvc")
+
+
+# How HE is read where its cosines answer without their scale.
+COSINES = "cosines"
+
+
+def network(defence: str, readout: str) -> str:
+    """Return what a network is called, one that is read from its cosines by a name of its own: "pgd-he, cosines"."""
+    return f"{defence}, {COSINES}" if readout == COSINES else defence
+
+
+def inverse(value: object) -> str:
+    """Return how 1 / T is written, "5"; PGD, which has none, is Temperature-PGD at "1"."""
+    return "1" if value in (None, "") else f"{float(str(value)):g}"
+
+
+def tempered(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes under pgd-20 and temperature-pgd-20 with the dimensions defence, seed, form, inverse, image and predicted.
+
+    PGD stands at inverse "1", in each form: there its direction is that of Temperature-PGD. A defence that was also read from its
+    cosines is one more along `defence`, by the name that `network` gives. form: "stable" and "published", where both were asked.
+    """
+    kinds = [str(name).partition("@")[0] for name in outcomes.attack.values]
+    plain, hot = (outcomes.isel(attack=kinds.index(name), drop=True) for name in ("pgd-20", "temperature-pgd-20"))
+    heats = [value for value in outcomes.inverse.values if value != ""]
+    forms = [str(value) for value in outcomes.form.values if value != ""]
+    first = plain.sel(inverse="", form="", drop=True)
+    parts = [first.expand_dims(form=forms), *(hot.sel(inverse=value, form=forms, drop=True) for value in heats)]
+    whole = xr.concat(parts, xr.DataArray([inverse(""), *map(inverse, heats)], dims="inverse", name="inverse"))
+    if "readout" not in whole.dims:
+        return whole
+    read = {str(name): whole.sel(readout=name, drop=True) for name in whole.readout.values}
+    there = (read[COSINES].truth >= 0).any([dim for dim in read[COSINES].truth.dims if dim != "defence"])
+    other = read[COSINES].isel(defence=there.values)
+    other = other.assign_coords(defence=[network(str(name), COSINES) for name in other.defence.values])
+    return xr.concat([read["logits"], other], "defence")
+
+
+def smoothness(bounds: xr.DataArray, count: xr.DataArray) -> pd.DataFrame:
+    """Return of each network the mean class-wise variance of confidence and its correlation with the accuracy of the classes."""
+    spread = bounds.sel(bound="value", drop=True)
+    related = xr.corr(spread, metrics.accuracy(count), dim="label")
+    table = pd.DataFrame({"mean CVC": spread.mean("label").to_series(), "correlation with accuracy": related.to_series()})
+    return table.map("{:.2g}".format)
+
+
+def readings(tempered: xr.Dataset) -> pd.DataFrame:
+    """Return what each temperature leaves of networks that are read with and without their scale; no rows where there are none.
+
+    tempered: of `answers.tempered`, one form. The last column: on how many images the network without its scale answers
+    otherwise than the scaled one does under plain PGD. Where 1 / T is the scale, the two attacks are the same.
+    """
+    rows, there = {}, [str(name) for name in tempered.defence.values]
+    for name in there:
+        other = network(name, COSINES)
+        if other not in there:
+            continue
+        both = {word: tempered.sel(defence=which, drop=True) for word, which in (("scaled", name), ("cosines", other))}
+        left = {word: metrics.overall(aggregate.counts(one).sum("seed")) for word, one in both.items()}
+        plain = both["scaled"].sel(inverse="1", drop=True)
+        differ = ((both["cosines"].answer != plain.answer) & (plain.truth >= 0)).sum(["seed", "image"])
+        for heat in (str(one) for one in tempered.inverse.values):
+            rows[name, heat] = {f"{word}, %": f"{float(one.sel(inverse=heat)):.1f}" for word, one in left.items()}
+            rows[name, heat]["cosines otherwise than PGD on scaled, images"] = f"{int(differ.sel(inverse=heat))}"
+    return pd.DataFrame(rows).T.rename_axis(["network", "1 / T"]) if rows else pd.DataFrame()
+
+
+def as_published(count: xr.DataArray) -> xr.DataArray:
+    """Return counts in which HE is read as the paper reads it, from its cosines, under the name that its tables have for it."""
+    names = [str(name) for name in count.defence.values]
+    scaled = {name.partition(",")[0] for name in names if name.endswith(f", {COSINES}")}
+    kept = count.sel(defence=[name for name in names if name not in scaled])
+    return kept.assign_coords(defence=[str(name).partition(",")[0] for name in kept.defence.values])

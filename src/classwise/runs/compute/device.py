@@ -1,0 +1,52 @@
+"""What computes here: the device, its name, its threads."""
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from classwise.core.errors import UserError
+
+
+def device() -> torch.device:
+    """Return where to compute: CLASSWISE_DEVICE, else the first CUDA GPU, else the CPU."""
+    name = os.environ.get("CLASSWISE_DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise UserError(f"CLASSWISE_DEVICE={name!r} is no device; write cpu, cuda or cuda:1") from None
+
+
+def where() -> tuple[str, int]:
+    """Return the name of the device and the CPU threads that results are made with, as their attributes keep them."""
+    here = device()
+    return (torch.cuda.get_device_name(here) if here.type == "cuda" else _processor()), torch.get_num_threads()
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one CPU thread until the block ends: the same bits whatever else the machine does."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def warm() -> None:
+    """Take one step of nothing: torch loads much at the first one of a process, which no epoch should be charged with."""
+    layer = torch.nn.Linear(1, 1).to(device())
+    layer(torch.zeros(1, 1, device=device())).sum().backward()
+    torch.optim.SGD(layer.parameters(), lr=0.0).step()

@@ -1,0 +1,168 @@
+"""Somebody's weights as a network that answers: read without unpickling, fitted to one of our models or to a module of theirs."""
+
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from classwise import images, models
+from classwise.core.audit import Audit, pixels
+from classwise.core.errors import UserError
+from classwise.core.files import folder_digest
+from classwise.core.paths import images_folder
+from classwise.core.spec import Spec
+from classwise.images import Images
+from classwise.models.modes import eval_mode, probabilities
+from classwise.runs.compute.device import device
+from classwise.runs.compute.user_module import digest, imported, importing, module_file, reason
+
+
+def sampled_images(audit: Audit) -> Images:
+    """Return the test images of an audit's dataset, on the device; a UserError where they changed since the audit began."""
+    whole = _read(audit.dataset, str(device()), f"{images_folder()} {folder_digest(audit.dataset, times=True)}")
+    if audit.images and images_digest(drawn(audit, whole)) != audit.images:
+        raise UserError(f"the images of {audit.title} have changed since the audit began; begin it anew")
+    return whole
+
+
+# An audit puts many questions to one network about the same images: both are read once, and again when files have changed.
+@lru_cache(maxsize=1)
+def _read(dataset: str, where: str, state: str) -> Images:
+    # The seed of an audit draws images; it must not cut a dataset in another place than the training did.
+    return images.load(dataset, "test", 0, where)
+
+
+def drawn(audit: Audit, whole: Images) -> Images:
+    """Return the images that an audit asks about."""
+    return whole if audit.per_class is None else whole.per_class(audit.per_class, audit.seed)
+
+
+def images_digest(some: Images) -> str:
+    """Return what tells the images of one audit from those of another, whatever their folder is called."""
+    found = hashlib.sha256("\n".join(some.classes).encode())
+    for part in (some.labels, some.index, some.pixels):
+        found.update(part.cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+def network(audit: Audit) -> nn.Module:
+    """Return the network of an audit in eval mode, on the device; a UserError where it cannot answer a few of the images."""
+    if not Path(audit.weights).is_file() or digest(Path(audit.weights)) != audit.sha256:
+        raise UserError(f"{audit.weights} has changed since the audit began; begin it anew")
+    if audit.code and digest(file := module_file(audit.model, audit.home)) != audit.code:
+        raise UserError(f"{file} has changed since the audit began; begin it anew")
+    return _built(audit, str(device()))
+
+
+@lru_cache(maxsize=1)
+def _built(audit: Audit, where: str) -> nn.Module:
+    given, whole = models.read(Path(audit.weights)), sampled_images(audit)
+    few = whole.take(torch.arange(min(8, len(whole))))
+    model = _theirs(audit, given) if ":" in audit.model else _ours(audit, given, few.to("cpu"))
+    model = model.eval().to(where)
+    _try(model, few, audit)
+    return model
+
+
+def check(audit: Audit, whole: Images) -> None:
+    """Raise UserError where one of our models cannot take the images of an audit, as wide and normalised as it is told to be."""
+    if ":" in audit.model:
+        return
+    models.check_fit(audit.model, whole.shape, audit.width)
+    mean, _ = pixels(audit.normalise) or ([0.0] * whole.shape[0], ())
+    if len(mean) != whole.shape[0]:
+        raise UserError(f"normalise has {len(mean)} channels, the images of {audit.title} have {whole.shape[0]}")
+
+
+def _ours(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Module:
+    """Return one of our models with the given weights, for images like a `few`."""
+    check(audit, few)
+    scaled = _training(audit) if audit.normalise == "dataset" else few
+    width = audit.width or models.width(audit.model, given, few.shape)
+    model = models.build(audit.model, scaled, width, audit.seed)
+    if audit.normalise != "dataset":
+        mean, std = pixels(audit.normalise) or ([0.0] * few.shape[0], [1.0] * few.shape[0])
+        model.mean.copy_(torch.tensor(mean).view(-1, 1, 1))
+        model.std.copy_(torch.tensor(std).view(-1, 1, 1))
+    _fit(model, given, audit, f"{audit.network} and {audit.model} of width {width}", len(few.classes))
+    return model
+
+
+def _training(audit: Audit) -> Images:
+    """Return the images whose statistics normalise=dataset means."""
+    try:
+        return images.load(audit.dataset, "train")
+    except UserError as error:
+        advice = "write the mean and std of the images it was trained on: --normalise 0.49,0.48,0.45/0.25,0.24,0.26"
+        raise UserError(f"normalise=dataset needs the training images of {audit.title}, which are not here; {advice}") from error
+
+
+def _fit(model: models.Classifier, given: Mapping[str, Tensor], audit: Audit, what: str, classes: int) -> None:
+    """Load weights into one of our models, by whatever rule they fit; a UserError says what differs."""
+    known, _ = models.last_layer(given)
+    if known != classes:
+        counts = f"the weights know {known} classes, the dataset has {classes}"
+        raise UserError(f"{what} do not fit: {counts}{_of_some(Path(audit.weights))}")
+    try:
+        models.load_matching(model, given)
+    except UserError as error:
+        raise UserError(f"{what} do not fit: {str(error).removeprefix('the weights do not fit the model: ')}") from None
+
+
+def _of_some(weights: Path) -> str:
+    """Return what is to be said of weights that lie in the folder of a run of ours, trained on some classes; else ""."""
+    try:
+        spec = Spec.from_json((weights.parent / "spec.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError, AttributeError):  # none, or of another program
+        return ""
+    if not spec.classes:
+        return ""
+    only = f"they are of run {spec.id}, which was trained on the classes {', '.join(spec.classes)} of {spec.dataset} only"
+    advice = "name a folder with images of these alone, --dataset folder:PATH"
+    return f"; {only}: {advice}, or read its own answers by `classwise show {spec.id}`"
+
+
+def _theirs(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
+    """Return what the function of the user's module builds, with the given weights: the only code of theirs that runs."""
+    name, _, function = audit.model.partition(":")
+    try:
+        with importing(audit.home):
+            built = getattr(imported(name, audit.home), function)()
+    except (Exception, SystemExit) as error:  # whatever their code raises; it may not end this program
+        raise UserError(f"--model {audit.model} cannot be built: {reason(error)}; mend it, or name another function") from error
+    if not isinstance(built, nn.Module):
+        raise UserError(f"--model {audit.model} must return a torch.nn.Module, got {type(built).__name__}")
+    own = built.state_dict()
+    fitting = models.unwrapped(own, given)
+    try:
+        built.load_state_dict(fitting)
+    except RuntimeError as error:
+        said = models.differences(own, given) or reason(error)
+        advice = f"name a function that builds the network as {audit.network} was trained"
+        raise UserError(f"{audit.network} and what {audit.model} builds do not fit: {said}; {advice}") from error
+    return built
+
+
+def _try(model: nn.Module, few: Images, audit: Audit) -> None:
+    """Raise UserError where a network cannot be asked about the images of an audit."""
+    size, classes = " x ".join(map(str, few.shape)), len(few.classes)
+    with eval_mode(model), torch.no_grad():
+        try:
+            logits = model(few.batch(slice(None))[0])
+        except (Exception, SystemExit) as error:  # whatever a forward pass raises
+            problem = f"{audit.model} with the weights {audit.network} cannot take images of {size}"
+            raise UserError(
+                f"{problem} ({reason(error)}); was it trained on images of another size or number of channels?"
+            ) from error
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(few):
+        shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise UserError(f"{audit.model} must answer each image with a logit for each class, (n, {classes}), got {shape}")
+    if logits.shape[1] != classes:
+        raise UserError(f"{audit.model} answers with {logits.shape[1]} classes, {audit.title} has {classes}")
+    if not logits.isfinite().all():
+        raise UserError(f"the logits of {audit.network} are not finite (nan or infinite); check its weights")
+    if probabilities(logits):
+        raise UserError(f"{audit.model} answers with probabilities, attacks need logits; leave the softmax out")

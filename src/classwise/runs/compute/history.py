@@ -1,0 +1,99 @@
+"""What a training leaves behind, epoch by epoch."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from classwise import attacks, defences
+from classwise.attacks import evaluate
+from classwise.attacks.balls import BALLS
+from classwise.core.results import SPLITS
+from classwise.core.spec import Spec
+from classwise.defences.training import Epoch
+from classwise.images import Images
+from classwise.runs.compute.to_xarray import number
+
+_SETTINGS = ("radius", "beta", "weight", "robust")
+
+
+class Recorder:
+    """The history of one training, filled in as it goes.
+
+    Training images are counted as the objective saw them: free. Valid and test are measured, clean and under the probe, after
+    the first epoch, the last, and every `spec.measure` epochs; valid under the attack that watches wherever training did so.
+    All of it is asked of the network that is trained, by the logits that its loss reads.
+    """
+
+    def __init__(self, spec: Spec, classes: tuple[str, ...]) -> None:
+        defence = defences.build(spec.defence, spec.options)
+        named = spec.attack or defence.attack or defence.objective.attacks
+        self.objective, self.watch = defence.objective, spec.select or (defence.watch if defence.watches else spec.probe)
+        # The same name with other options is another attack: the probe has none.
+        self.inner = " ".join([named, *(f"{name}={value}" for name, value in sorted(spec.attack_options.items()))])
+        self.spec, self.classes = spec, classes
+        self.attacks = list(dict.fromkeys(["clean", spec.probe, self.watch, self.inner]))
+        size, epochs = len(classes), spec.epochs
+        self.count = torch.zeros((epochs, len(SPLITS), len(self.attacks), size, size), dtype=torch.int32)
+        self.settings = {name: torch.full((epochs, size), torch.nan) for name in _SETTINGS}
+        self.scalars = {name: torch.full((epochs,), torch.nan, dtype=torch.float64) for name in ("loss", "seconds")}
+        self.averaged = torch.zeros(epochs, dtype=torch.bool)
+
+    def _put(self, epoch: int, split: str, attack: str, count: Tensor) -> None:
+        self.count[epoch - 1, SPLITS.index(split), self.attacks.index(attack)] = count.cpu().int()
+
+    def add(self, epoch: Epoch) -> None:
+        """Take over what an epoch of training saw."""
+        for attack, count in (("clean", epoch.clean), (self.inner, epoch.attacked)):
+            if count is not None:
+                self._put(epoch.number, "train", attack, count)
+        for name, table in self.settings.items():
+            table[epoch.number - 1] = getattr(epoch.settings, name).cpu()
+        for name, column in self.scalars.items():
+            column[epoch.number - 1] = getattr(epoch, name)
+        self.averaged[epoch.number - 1] = epoch.averaged
+        for attack, count in zip(("clean", self.watch), epoch.valid or (), strict=False):
+            self._put(epoch.number, "valid", attack, count)
+
+    def due(self, epoch: int) -> bool:
+        """Return whether valid and test are measured after this epoch."""
+        return epoch in (1, self.spec.epochs) or epoch % self.spec.measure == 0
+
+    def measure(self, epoch: int, model: nn.Module, data: Mapping[str, Images]) -> None:
+        """Count what the model answers on valid and test, clean and under the probe."""
+        ball, network = BALLS[self.spec.norm](number(self.spec.eps)), self.objective.answering(model)
+        for split in ("valid", "test"):
+            for attack in dict.fromkeys(("clean", self.spec.probe)):
+                if self.count[epoch - 1, SPLITS.index(split), self.attacks.index(attack)].any():
+                    continue  # training has measured it
+                found = evaluate.evaluate(network, data[split], attacks.build(attack), ball, seed=epoch)
+                self._put(epoch, split, attack, evaluate.confusion_counts(found.truth, found.answer, len(self.classes)))
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return all that was recorded so far, as tensors by name."""
+        return {"count": self.count, "averaged": self.averaged, **self.settings, **self.scalars}
+
+    def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
+        """Take over what `state_dict` gave."""
+        self.count, self.averaged = saved["count"].cpu(), saved["averaged"].cpu()
+        for table in (self.settings, self.scalars):
+            for name in table:
+                table[name] = saved[name].cpu()
+
+    def dataset(self, attrs: Mapping[str, str]) -> xr.Dataset:
+        """Return the history in the vocabulary of `results`."""
+        dims = ("epoch", "split", "attack", "label", "predicted")
+        values = {"count": (dims, self.count.numpy())}
+        values |= {name: (("epoch", "label"), table.numpy()) for name, table in self.settings.items()}  # type: ignore[misc]
+        values["averaged"] = (("epoch",), self.averaged.numpy())  # type: ignore[assignment]
+        values |= {name: (("epoch",), column.numpy()) for name, column in self.scalars.items()}  # type: ignore[misc]
+        coords = {
+            "epoch": np.arange(1, self.spec.epochs + 1),
+            "split": list(SPLITS),
+            "attack": self.attacks,
+            "label": list(self.classes),
+            "predicted": list(self.classes),
+        }
+        return xr.Dataset(values, coords, attrs)

@@ -1,0 +1,121 @@
+"""What is computed, as tables for the terminal: all runs, and one of them class by class."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import xarray as xr
+from rich.table import Table
+
+from classwise.core import results
+from classwise.core.errors import UserError
+from classwise.core.paths import data_folder
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers import registry
+from classwise.papers.scales import SCALES
+from classwise.runs import store
+from classwise.stats import aggregate, bootstrap, intervals, metrics, sanity
+
+_COLUMNS = ("id", "run", "seed", "set apart by", "scale", "asked by", "evaluations", "kB", "where", "device", "commit", "created")
+
+
+def runs(warn: Callable[[str], None]) -> Table:
+    """Return a row for each run: what it is, who asked for it, where it comes from; `warn` is told of each damaged one."""
+    table = Table(*_COLUMNS, box=None)
+    there = sorted(_there(warn), key=lambda one: (*one[0].parts[-3:-1], one[1].defence, one[1].seed))
+    apart, used = _apart([spec for _, spec, _ in there]), _used()
+    for folder, spec, data in there:
+        kind, *_, run = folder.relative_to(data_folder()).parts
+        asked = Counter(path.stem.rpartition("-")[0] for path in folder.glob("outcomes/*.nc"))
+        counted = ", ".join(f"{name} ({times})" if times > 1 else name for name, times in sorted(asked.items()))
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) // 1000
+        scale, sections = used.get(spec.id, ("", []))
+        title = "/".join((*folder.parts[-3:-1], run.rpartition("-")[0]))
+        about = [str(data.attrs[name]) for name in ("device", "commit", "created")]
+        table.add_row(spec.id, title, str(spec.seed), apart[spec], scale, ", ".join(sections), counted, str(size), kind, *about)
+    return table
+
+
+def _there(warn: Callable[[str], None]) -> Iterator[tuple[Path, Spec, xr.Dataset]]:
+    for folder in store.stored():
+        path = folder / "history.nc"
+        try:
+            data = results.load(path, store.HISTORY)
+        except UserError as error:
+            warn(str(error))
+            continue
+        try:
+            yield folder, Spec.from_json(data.attrs["spec"]), data
+        except (ValueError, TypeError) as error:
+            warn(f"{path} carries no readable spec ({error}); delete it and ask again")
+
+
+def _used() -> dict[str, tuple[str, list[str]]]:
+    """Return by the id of each run of the study its scale and the sections that ask for it, by their numbers."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for scale in SCALES:
+        for section in registry.SECTIONS:
+            number = re.sub(r"(/[0-9]+(-[0-9]+)?|/[A-Z])-.*", r"\1", section)
+            for spec in dict.fromkeys(spec for spec, _ in registry.request(section, scale).asked):
+                found.setdefault(spec.id, (scale, []))[1].append(number)
+    return found
+
+
+def _apart(specs: Sequence[Spec]) -> dict[Spec, str]:
+    """Return in which fields, beside the seed, each run differs from most others of its dataset, model and defence."""
+    alike: dict[tuple[str, ...], list[Spec]] = defaultdict(list)
+    for spec in specs:
+        alike[spec.dataset, spec.model, spec.defence].append(spec)
+    found: dict[Spec, str] = {}
+    for group in alike.values():
+        usual = {name: Counter(str(getattr(spec, name)) for spec in group).most_common(1)[0][0] for name in vars(group[0])}
+        for spec in group:
+            fields = {name: value for name, value in vars(spec).items() if name != "seed" and str(value) != usual[name]}
+            found[spec] = ", ".join(f"{name}={_short(value)}" for name, value in fields.items())
+    return found
+
+
+def _question(asked: Evaluation) -> str:
+    """Return what an evaluation asks, in words: the attack with its options, and whatever else is not as usual."""
+    usual = vars(Evaluation(attack=asked.attack, eps=asked.eps, norm=asked.norm))
+    fields = {name: value for name, value in vars(asked).items() if name != "options" and value != usual[name]}
+    said = [*(f"{name}={value}" for name, value in {**asked.options, **fields}.items())]
+    return " ".join([asked.attack, *([f"at eps {asked.eps}"] if asked.attack != "clean" else []), *said])
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple):
+        return "+".join(map(str, value))
+    return "; ".join(f"{name} {one}" for name, one in value.items()) if isinstance(value, dict) else str(value)
+
+
+def folder_of(run_id: str) -> Path:
+    """Return the folder of the run whose id is, or begins with, the one given; a UserError where none or several are."""
+    folders = {folder.name.rpartition("-")[2]: folder for folder in store.stored()}
+    if not folders:
+        raise UserError("there are no runs yet; `classwise run` computes them")
+    found = [number for number in folders if number.startswith(run_id)]
+    if len(found) == 1:
+        return folders[found[0]]
+    if found:
+        raise UserError(f"several runs begin with {run_id!r}: {', '.join(sorted(found))}; write more of the id")
+    raise UserError(f"there is no run {run_id!r}; `classwise list` prints the ids of all {len(folders)}")
+
+
+def evaluation_tables(folder: Path) -> Iterator[tuple[Table, list[str]]]:
+    """Yield for each evaluation of a run its table, class by class, and what speaks against believing it."""
+    for path in sorted((folder / "outcomes").glob("*.nc")):
+        data = results.load(path, store.OUTCOMES)
+        count = aggregate.counts(data)
+        rates, bounds = metrics.accuracy(count), intervals.wilson(count)
+        title = _question(Evaluation.from_json(data.attrs["evaluation"]))
+        table = Table("class", "images", "accuracy, %", "95 % interval", title=title, title_justify="left", box=None)
+        for label in count.label.values:
+            low, high = (float(bounds.sel(label=label, bound=bound)) for bound in ("low", "high"))
+            total = int(metrics.images(count).sel(label=label))
+            table.add_row(str(label), str(total), f"{float(rates.sel(label=label)):.1f}", f"{low:.1f} to {high:.1f}")
+        for name in ("overall", "worst", "mcd", "cv"):
+            low, value, high = bootstrap.bootstrap(count, metrics.METRICS[name]).values
+            table.add_row(name, "", f"{value:.1f}", f"{low:.1f} to {high:.1f}")
+        yield table, [f"to doubt of {title}: {sentence} ({figure})" for sentence, figure in sanity.stored_warnings(data).items()]
