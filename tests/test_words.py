@@ -1,0 +1,106 @@
+"""The vocabulary of the field: words chosen for sound, and names that say nothing, stay out of code, command line and pages."""
+
+import ast
+import json
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+import classwise
+
+PACKAGE = Path(classwise.__file__).parent
+ROOT = Path(__file__).parents[1]
+MODULES = sorted(PACKAGE.rglob("*.py"))
+PAGES = [*sorted((ROOT / "book").rglob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
+
+# In comments, docstrings, messages, help texts and pages; what to write instead.
+PHRASES = {
+    r"taken for": "misclassified as",
+    r"answered as": "predicted as",
+    r"put to": "evaluated on",
+    r"told (?:apart|by|that|of|so|where|what|which)": "distinguished, shown, reported",
+    r"fares?|fared": "performs",
+    r"luck|lucky": "seed, chance",
+    r"dress(?:ed|es)?|undressed": "background",
+    r"slopes?": "gradient",
+    r"doubts?|to doubt": "warning, sanity check",
+    r"foretells?|foretold": "forecasts, estimates",
+    r"reckon(?:s|ed|ing)?": "estimate",
+    r"hangs on": "depends on",
+    r"abreast": "in one batch",
+    r"mends?|mended": "repair",
+    r"honest": "(leave it out)",
+    r"whence|thereby|lest|hitherto|thereof|wherein": "(plain English)",
+    r"chapters?": "page, section",
+    r"speaks? against": "warns",
+    r"believab(?:le|ility)": "sanity check",
+    r"questions? (?:that|are|is|of|to|put|asked|were)": "evaluation",
+    r"unbelieved|believed": "sanity check",
+    r"at the door": "on entry, at input",
+    r"by what": "by how much",
+    r"crowded": "(say what)",
+    r"beside(?: that| it| this)": "next to",
+}
+# Names of functions, classes, parameters, attributes and locals.
+NAMES = {
+    *("asked", "told", "found", "whole", "own", "said", "there", "fared", "luck", "dress", "slope", "doubts", "foretell"),
+    *("standing", "crowded", "abreast", "mend", "reckoned", "question", "questions", "courses", "climb", "befriend"),
+}
+
+
+def parts(path: Path) -> list[tuple[int, str]]:
+    """Return the comments and strings of a module with their lines."""
+    with tokenize.open(path) as file:
+        tokens = list(tokenize.generate_tokens(file.readline))
+    kinds = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+    return [(token.start[0], token.string) for token in tokens if token.type in kinds]
+
+
+def bound_names(tree: ast.AST) -> list[tuple[int, str]]:
+    """Return the names that a module gives to anything, with their lines."""
+    result = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            result.append((node.lineno, node.name))
+        elif isinstance(node, ast.arg):
+            result.append((node.lineno, node.arg))
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            result.append((node.lineno, node.id if isinstance(node, ast.Name) else node.attr))
+    return result
+
+
+def phrases(text: str) -> list[str]:
+    return [
+        f"{word.group(0)!r}: {better}" for bad, better in PHRASES.items() for word in re.finditer(rf"(?i)\b(?:{bad})\b", text)
+    ]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_code_uses_the_terms_of_the_field(path):
+    bad = [f"{line}: {word}" for line, text in parts(path) for word in phrases(text)]
+    bad += [f"{line}: the name {name!r}" for line, name in bound_names(ast.parse(path.read_text())) if name.strip("_") in NAMES]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_use_the_terms_of_the_field(path):
+    assert not phrases(path.read_text())
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_notebooks_use_the_terms_of_the_field(path):
+    cells = json.loads(path.read_text())["cells"]
+    bad = [word for cell in cells for word in phrases("".join(cell["source"]))]
+    code = [ast.parse("".join(cell["source"])) for cell in cells if cell["cell_type"] == "code"]
+    bad += [f"the name {name!r}" for tree in code for _, name in bound_names(tree) if name in NAMES]
+    assert not bad, "\n".join(bad)
+
+
+def test_the_list_finds_what_it_bans():
+    assert phrases("The class it is taken for hangs on luck.") != []
+    assert phrases("The class it is misclassified as depends on the seed.") == []
+    assert "found" in NAMES
+    assert bound_names(ast.parse("found = 1")) == [(1, "found")]
