@@ -29,7 +29,7 @@ def requested() -> dict[str, list[list[str]]]:
     result = {}
     for scale in scales.SCALES:
         for section in registry.SECTIONS:
-            pairs = registry.request(section, scale).asked
+            pairs = registry.request(section, scale).pairs
             specs = {spec.id for spec, _ in pairs}
             result[f"{scale} {section}"] = [sorted(specs), sorted({one.id for _, some in pairs for one in some})]
     return result
@@ -62,16 +62,16 @@ def test_an_archive_of_an_earlier_version_imports_and_nothing_is_computed_again(
     assert set(outcomes.data_vars) == {"truth", "answer", "flipped", "logits", "distance"}
     correct = metrics.correct(aggregate.counts(outcomes)).sum("label").squeeze("seed")
     assert correct.transpose("defence", "attack").values.tolist() == [[335, 1], [276, 72]]
-    assert set(store.find(specs[0], evaluations[0].of(specs[0])).attrs) == ATTRIBUTES
+    assert set(store.find(specs[0], evaluations[0].resolved_for(specs[0])).attrs) == ATTRIBUTES
     assert set(runs.history(specs).dims) == {"defence", "seed", "epoch", "split", "attack", "label", "predicted"}
 
 
 if __name__ == "__main__":
     for spec, evaluations in (
-        pair for scale in scales.SCALES for name in registry.SECTIONS for pair in registry.request(name, scale).asked
+        pair for scale in scales.SCALES for name in registry.SECTIONS for pair in registry.request(name, scale).pairs
     ):
         IDS["specs"].setdefault(spec.id, spec.canonical())
-        for evaluation in (one for given in evaluations for one in (given, given.of(spec))):
+        for evaluation in (one for given in evaluations for one in (given, given.resolved_for(spec))):
             IDS["evaluations"].setdefault(evaluation.id, evaluation.canonical())
     written = {kind: dict(sorted(IDS[kind].items())) for kind in ("specs", "evaluations")} | {"requested": requested()}
     (GOLDEN / "ids.json").write_text(json.dumps(written, indent=1, sort_keys=True) + "\n")

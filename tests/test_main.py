@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import mocks
 import pytest
 
 from classwise import runs
@@ -13,7 +14,7 @@ from classwise.__main__ import main
 from classwise.core import results
 from classwise.core.errors import UserError, unknown
 from classwise.core.spec import Evaluation
-from classwise.papers import sections
+from classwise.papers import registry
 from classwise.runs import store
 from classwise.runs.compute import evaluate, train
 from classwise.runs.record import archive
@@ -134,10 +135,10 @@ def test_list_and_show_say_what_is_there(trained, monkeypatch, capsys):
 
 
 def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_name(data, monkeypatch, capsys):
-    asked = sections.training("quick", "pgd-at", 0)
+    asked = registry.training("quick", "pgd-at", 0)
     specs = [asked, replace(asked, seed=1), replace(asked, classes=("1", "2")), replace(asked, eps="0.15")]
     for spec in specs:
-        history = results.mock().assign_attrs(store.provenance(spec, "a device", 1))
+        history = mocks.dataset().assign_attrs(store.provenance(spec, "a device", 1))
         results.save(history, store.HISTORY, store.run_folder(spec) / "history.nc")
     assert command(monkeypatch, "list") == 0
     lines = {
@@ -168,7 +169,7 @@ def test_a_port_that_is_taken_is_named_with_another(tmp_path, monkeypatch, capsy
     with socket.create_server(("localhost", 0)) as taken:
         port = taken.getsockname()[1]
         assert command(monkeypatch, "serve", "--port", str(port)) == 2
-    assert f"port {port} cannot be served on" in capsys.readouterr().err
+    assert f"port {port} cannot be used" in capsys.readouterr().err
 
 
 def test_list_names_a_damaged_run_and_goes_on(trained, monkeypatch, capsys):
@@ -224,10 +225,10 @@ def test_slips_in_recording_are_named(data, tmp_path, monkeypatch, capsys, words
 
 
 def test_what_is_packed_is_imported_once(trained, data, tmp_path, monkeypatch, capsys):
-    path = archive.pack([(trained, [Evaluation(attack="pgd-10", options={"steps": 2}).of(trained)])], tmp_path)
+    path = archive.pack([(trained, [Evaluation(attack="pgd-10", options={"steps": 2}).resolved_for(trained)])], tmp_path)
     shutil.rmtree(data / "runs")
     assert command(monkeypatch, "import", str(path)) == 0
-    assert "1 runs filed, 0 there already" in capsys.readouterr().out
+    assert "1 runs imported, 0 there already" in capsys.readouterr().out
     assert command(monkeypatch, "import", str(path)) == 0
     assert "nothing new, all 1 runs are there" in capsys.readouterr().out
     assert command(monkeypatch, "list") == 0

@@ -1,22 +1,43 @@
-"""pyproject, lock, conda environment, Makefile and README say the same."""
+"""pyproject, lock, conda environment, Makefile, README and guide agree, and the examples of README and guide work."""
 
 import ast
+import importlib
+import inspect
+import io
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
+from types import ModuleType
 
+import docutils.core
 import pytest
+import typer
 import yaml
+from distributed.cli import dask_scheduler, dask_worker
+from papermill.cli import papermill
+from sphinx.ext.napoleon import Config, NumpyDocstring
 
+import classwise
+from classwise.__main__ import app
+from classwise.book import notebooks
+from classwise.core.datasets import DATASETS
 from classwise.core.paths import checkout
+from classwise.papers import registry
+from classwise.runs import store
+from classwise.runs.compute import train
 from classwise.runs.record import queue
 from classwise.stats import aggregate, metrics
 
 ROOT = checkout()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = [one for extra in PROJECT["optional-dependencies"].values() for one in extra]
+EXTRAS = [requirement for extra in PROJECT["optional-dependencies"].values() for requirement in extra]
 LOCKED = dict(re.findall(r"^([a-z0-9-]+)==([^ ;\n]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+TARGETS = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "book" / "guide").glob("*.md"))]
 
 
 def name(requirement):
@@ -50,66 +71,255 @@ def test_everything_the_package_imports_is_required():
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
-            imported |= {one.split(".")[0] for one in names}
+            imported |= {module.split(".")[0] for module in names}
     known = {
         "sklearn": "scikit-learn",
         "PIL": "pillow",
         "cv2": "opencv-python-headless",
         "vl_convert": "vl-convert-python",
         "IPython": "ipykernel",
+        "yaml": "pyyaml",
         "nbformat": "nbconvert",
     }
     for module in imported - set(sys.stdlib_module_names) - {"classwise"}:
-        assert known.get(module, module).replace("_", "-") in {name(one) for one in [*PROJECT["dependencies"], *EXTRAS]}, module
+        assert known.get(module, module).replace("_", "-") in {name(text) for text in [*PROJECT["dependencies"], *EXTRAS]}, module
 
 
 def test_make_help_lists_every_command():
     makefile = (ROOT / "Makefile").read_text()
-    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
+    assert set(TARGETS) == set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
     shown = subprocess.run(["make", "-C", str(ROOT), "help"], capture_output=True, text=True, check=True).stdout
-    for target in phony:
+    for target in TARGETS:
         assert f"make {target} " in shown
 
 
-def test_the_readme_shows_a_small_picture_and_the_two_commands():
-    text = (ROOT / "README.md").read_text()
-    first_screen = "\n".join(text.splitlines()[:40])
+def test_the_version_is_the_same_everywhere():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    latest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert PROJECT["version"] == classwise.__version__ == cited["version"] == latest[1]
+    assert str(cited["date-released"]) == latest[2]
+
+
+def test_new_names_of_the_changelog_exist():
+    for target in re.findall(r"\| `([a-z0-9_.]+\.\w+)` \|$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE):
+        module, _, attribute = f"classwise.{target}".rpartition(".")
+        if not hasattr(importlib.import_module(module), attribute):
+            importlib.import_module(f"{module}.{attribute}")
+
+
+def test_the_readme_is_short_and_shows_a_small_picture_and_the_two_commands():
+    lines = README.read_text().splitlines()
+    first_screen = "\n".join(lines[:40])
     picture = re.search(r"!\[[^\]]+\]\(([^)]+\.png)\)", first_screen)[1]
+    assert len(lines) <= 120
     assert (ROOT / picture).stat().st_size < 300_000
     assert "make book" in first_screen
     assert "make test" in first_screen
 
 
-def test_the_readme_links_to_what_exists():
-    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_to_what_exists(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+    for target in re.findall(r"\{doc\}`([^`]+)`", page.read_text()):
+        assert (page.parent / f"{target}.md").exists(), target
 
 
-def block(kind, holding):
-    """Return the block of code of the README that holds some words."""
-    (found,) = (
-        text for text in re.findall(rf"```{kind}\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL) if holding in text
-    )
-    return found
+def blocks(kind):
+    """Return the code blocks of a language in README and guide, each with the page and the line that it begins on."""
+    result = []
+    for page in PAGES:
+        text = page.read_text()
+        for match in re.finditer(rf"```{kind}\n(.*?)```", text, re.DOTALL):
+            line = text[: match.start()].count("\n") + 1
+            result.append(pytest.param(match[1], id=f"{page.stem}:{line}"))
+    return result
 
 
-def test_the_queue_that_the_readme_shows_is_one(tmp_path):
-    (tmp_path / "queue.toml").write_text(block("toml", "[[entry]]"))
-    items = queue.read(tmp_path / "queue.toml")
-    assert [(item.spec.defence, item.spec.epochs, item.spec.dataset) for item in items] == [
-        ("pgd-at", 60, "cifar10"),
-        ("trades", 60, "cifar10"),
-    ]
-    assert {one.options.get("inverse") for one in items[0].evaluations if one.attack == "temperature-pgd-20"} >= {2, 50}
-    queue.check(items[:1], tmp_path / "queue.toml")
+# What makes the examples quick, and lets them do without a network of the reader's.
+SMALLER = {
+    '"tian2021/4-1-class-bias", seeds=[0, 1])': '"tian2021/4-1-class-bias", seeds=[0], defences=["pgd-at"], epochs=1, width=4)',
+    '"new2027/2-gap", seeds=[0, 1])': '"new2027/2-gap", seeds=[0], epochs=1, width=4)',
+    'registry.judge("new2027/2-gap", outcomes)': 'registry.judge("new2027/2-gap", outcomes, scale="quick", dataset="digits")',
+    'defence="mart")': 'defence="mart", epochs=1, width=4)',
+    'images.load("digits", "test")  # or': 'images.load("digits", "test").take(torch.arange(20))  # or',
+    '{"steps": 20, "queries": 200}': '{"steps": 2, "queries": 5}',
+    '"resnet18", dataset="cifar10", eps="8/255")': '"small-cnn", dataset="digits", eps="0.2", attack="fgsm", limit=10)',
+}
+ELSEWHERE = ("dask_jobqueue", "dask_kubernetes")  # clusters
 
 
-def test_the_question_about_fog_that_the_readme_shows_is_answered(data):
-    names = {}
-    exec(block("python", "fog-3"), names)
-    found = names["outcomes"]
-    assert set(found["transform"].values) == {"none", "fog-3"}
-    assert set(found.split.values) == {"test", "valid"}
-    rates = metrics.overall(aggregate.counts(found)).squeeze()
+@pytest.fixture
+def tables():
+    """The tables that examples add entries to, restored afterwards."""
+    from classwise.attacks import ATTACKS
+    from classwise.defences import DEFENCES
+
+    changed = (ATTACKS, DEFENCES, DATASETS, registry.SECTIONS)
+    before = [dict(table) for table in changed]
+    yield
+    for table, entries in zip(changed, before, strict=True):
+        table.clear()
+        table.update(entries)
+
+
+@pytest.fixture
+def execute(data, tables, tmp_path, monkeypatch):
+    """A function that executes an example, and returns its names."""
+    monkeypatch.chdir(tmp_path)
+    module = ModuleType("example")
+    monkeypatch.setitem(sys.modules, "example", module)  # where dataclasses look their types up
+
+    def execute(text):
+        for old, new in SMALLER.items():
+            text = text.replace(old, new)
+        exec(text, vars(module))
+        return vars(module)
+
+    return execute
+
+
+def test_what_makes_examples_quick_is_up_to_date():
+    text = "".join(page.read_text() for page in PAGES)
+    assert all(old in text for old in SMALLER)
+
+
+def add_paper(paper, monkeypatch):
+    monkeypatch.setitem(registry.PAPERS, paper.name, paper)
+    registry.SECTIONS.update(paper.sections)
+    monkeypatch.setattr(registry, "CLAIMS", (*registry.CLAIMS, *paper.claims))
+
+
+@pytest.mark.parametrize("text", blocks("python"))
+def test_python_examples_work(text, execute, small, tmp_path, monkeypatch):
+    if any(module in text for module in ELSEWHERE):
+        compile(text, "example", "exec")
+        return
+    if "model.safetensors" in text:
+        train.train(small)
+        shutil.copy(store.run_folder(small) / "weights.safetensors", tmp_path / "model.safetensors")
+    if "new2027" in text and "PAPER =" not in text:
+        (paper,) = (param.values[0] for param in blocks("python") if "PAPER =" in param.values[0])
+        add_paper(execute(paper)["PAPER"], monkeypatch)
+    assert execute(text)
+
+
+@pytest.mark.parametrize(
+    ("page", "test"), [("Guess", "attacks/test_extending.py"), ("Sharpened", "defences/test_new_defence.py")]
+)
+def test_the_guide_extends_the_package_as_the_tests_do(page, test):
+    source = (ROOT / "tests" / test).read_text()
+    (node,) = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == page)
+    assert ast.get_source_segment(source, node) in (ROOT / "book" / "guide" / "extending.md").read_text()
+
+
+def test_the_example_about_fog_shows_its_effect(execute):
+    (text,) = (param.values[0] for param in blocks("python") if "fog-3" in param.values[0])
+    outcomes = execute(text)["outcomes"]
+    assert set(outcomes["transform"].values) == {"none", "fog-3"}
+    assert set(outcomes.split.values) == {"test", "valid"}
+    rates = metrics.overall(aggregate.counts(outcomes)).squeeze()
     clear, foggy = (float(rates.sel(transform=name, split="test")) for name in ("none", "fog-3"))
     assert clear > foggy
+
+
+@pytest.mark.parametrize("text", blocks("toml"))
+def test_queues_of_the_guide_can_be_read(text, tmp_path):
+    (tmp_path / "queue.toml").write_text(text)
+    items = queue.read(tmp_path / "queue.toml")
+    queue.check(items[:1], tmp_path / "queue.toml")
+    if "mine" in text:
+        assert [(item.spec.defence, item.spec.epochs, item.spec.dataset) for item in items] == [
+            ("pgd-at", 60, "cifar10"),
+            ("trades", 60, "cifar10"),
+        ]
+        tempered = (evaluation for evaluation in items[0].evaluations if evaluation.attack == "temperature-pgd-20")
+        assert {evaluation.options.get("inverse") for evaluation in tempered} >= {2, 50}
+
+
+def check_make(words):
+    settings = dict(word.split("=", 1) for word in words if "=" in word)
+    for target in (word for word in words if "=" not in word):
+        assert target in TARGETS, target
+    if "NB" in settings:
+        notebooks.check(notebooks.find(settings["NB"]), notebooks.parse(settings.get("P", "")))
+
+
+def check_command(words):
+    """Parse a line of a shell as the program does that it names; nothing is run."""
+    words = words[next(number for number, word in enumerate(words) if not re.match(r"[A-Z_]+=", word)) :]
+    program, arguments = words[0].rpartition("/")[2], [word for word in words[1:] if word != "&"]
+    if program == "make":
+        check_make(arguments)
+    elif program == "papermill":
+        assert (ROOT / arguments[0]).exists()
+        papermill.make_context(program, arguments)
+    elif program == "dask":
+        {"scheduler": dask_scheduler.main, "worker": dask_worker.main}[arguments[0]].make_context(program, arguments[1:])
+    elif program == "export":
+        assert all("=" in word for word in arguments)
+    else:
+        assert program == "classwise" or words[:3] == ["python", "-m", "classwise"]
+        group = typer.main.get_command(app)
+        _, command, rest = group.resolve_command(
+            group.make_context("classwise", ["list"]), arguments[2 * (program == "python") :]
+        )
+        command.make_context(command.name, rest)
+
+
+def lines_of(text):
+    return [words for words in (shlex.split(line, comments=True) for line in text.splitlines()) if words]
+
+
+@pytest.mark.parametrize("text", blocks("bash"))
+def test_shell_examples_are_commands_with_options_that_exist(text):
+    for words in lines_of(text):
+        check_command(words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_within_sentences_exist(page):
+    for text in re.findall(r"(?<!`)`((?:classwise|make) [a-z][^`]*)`", page.read_text()):
+        check_command(shlex.split(text))
+
+
+def test_a_command_that_does_not_exist_is_noticed():
+    with pytest.raises(Exception, match="No such option"):
+        check_command(["classwise", "run", "--scael", "quick"])
+    with pytest.raises(Exception, match="No such command"):
+        check_command(["classwise", "runs"])
+    with pytest.raises(AssertionError):
+        check_command(["make", "books"])
+
+
+def documented():
+    """Return the functions and classes that the page of the API shows."""
+    text = (ROOT / "book" / "guide" / "api.md").read_text()
+    for module in map(importlib.import_module, re.findall(r"automodule:: (\S+)", text)):
+        yield module.__name__, module
+        names = getattr(module, "__all__", None) or [
+            name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__ and name[0] != "_"
+        ]
+        for value in (getattr(module, name) for name in names):
+            if inspect.isfunction(value) or inspect.isclass(value):
+                yield f"{value.__module__}.{value.__name__}", value
+                yield from ((f"{value.__name__}.{name}", inner) for name, inner in members(value))
+
+
+def members(kind):
+    if inspect.isclass(kind):
+        for name, value in vars(kind).items():
+            if name[0] != "_" and (inspect.isfunction(value) or isinstance(value, property | classmethod | staticmethod)):
+                yield name, value
+
+
+NAPOLEON = Config()
+
+
+def test_docstrings_of_the_api_are_valid_restructured_text():
+    bad = []
+    for name, value in documented():
+        text, report = str(NumpyDocstring(inspect.cleandoc(value.__doc__ or ""), NAPOLEON)), io.StringIO()
+        docutils.core.publish_doctree(text, settings_overrides={"warning_stream": report, "report_level": 2})
+        bad += [f"{name}: {line}" for line in report.getvalue().splitlines() if "(WARNING/" in line or "(ERROR/" in line]
+    assert not bad, "\n".join(bad)

@@ -37,12 +37,18 @@ PHRASES = {
     r"chapters?": "page, section",
     r"speaks? against": "warns",
     r"believab(?:le|ility)": "sanity check",
-    r"questions? (?:that|are|is|of|to|put|asked|were)": "evaluation",
+    r"(?<![\"\['])questions?(?![\"\]'])": "evaluation",  # but the key of a queue
     r"unbelieved|believed": "sanity check",
     r"at the door": "on entry, at input",
     r"by what": "by how much",
     r"crowded": "(say what)",
-    r"beside(?: that| it| this)": "next to",
+    r"beside": "next to, compared with, apart from",
+    r"anew": "again, redrawn",
+    r"surely|rightly": "significantly, correctly",
+    r"screws?": "parameter",
+    r"asked (?:about|of)": "evaluated on",
+    r"answers? (?:right|with|as)": "predicts, returns",
+    r"hang (?:on|together)": "depend on",
 }
 # Names of functions, classes, parameters, attributes and locals.
 NAMES = {
@@ -73,6 +79,7 @@ def bound_names(tree: ast.AST) -> list[tuple[int, str]]:
 
 
 def phrases(text: str) -> list[str]:
+    """Return the banned words of a text, each with what to write instead."""
     return [
         f"{word.group(0)!r}: {better}" for bad, better in PHRASES.items() for word in re.finditer(rf"(?i)\b(?:{bad})\b", text)
     ]
@@ -87,7 +94,8 @@ def test_code_uses_the_terms_of_the_field(path):
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_pages_use_the_terms_of_the_field(path):
-    assert not phrases(path.read_text())
+    prose = re.sub(r"(?<!`)`[^`\n]+`(?!`)", "", path.read_text())  # old names in the changelog, commands
+    assert not phrases(prose)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.relative_to(ROOT)))

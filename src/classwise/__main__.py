@@ -14,39 +14,41 @@ from classwise.core.errors import UserError
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Class-wise adversarial robustness, recomputed.")
 console = Console(stderr=True)
 
-Scale = Annotated[str, typer.Option(help="How big the runs are.")]
-Workers = Annotated[int | None, typer.Option(help="Runs at once; by default one for each GPU, or CPU core.", min=1)]
-Scheduler = Annotated[str | None, typer.Option(help="Of dask.distributed, like tcp://host:8786: its workers compute.")]
+Scale = Annotated[str, typer.Option(help="Size of the runs: quick, short or paper.")]
+Workers = Annotated[int | None, typer.Option(help="Number of runs at once; by default one for each GPU, or CPU core.", min=1)]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Address of a dask.distributed scheduler whose workers compute: tcp://host:8786.")
+]
 
 
 @app.command("run")
 def run_sections(
-    sections: Annotated[list[str] | None, typer.Argument(help="Like tian2021/4-1-class-bias; all when none is named.")] = None,
+    sections: Annotated[list[str] | None, typer.Argument(help="Such as tian2021/4-1-class-bias; by default all.")] = None,
     scale: Scale = "quick",
     workers: Workers = None,
     scheduler: Scheduler = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would take.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only estimate time and disk space.")] = False,
 ) -> None:
-    """Compute the runs and evaluations that sections need; what is there already is left alone."""
+    """Compute the runs and evaluations of sections; existing results are kept."""
     from classwise.papers import registry
 
-    named = [(section, registry.request(section, scale).asked) for section in sections or registry.SECTIONS]
+    named = [(section, registry.request(section, scale).pairs) for section in sections or registry.SECTIONS]
     if dry_run and scheduler is not None:
-        raise UserError("--dry-run plans for this machine and for many GPUs, whatever the scheduler: leave --scheduler out")
+        raise UserError("--dry-run estimates for this machine and for GPUs, not for a scheduler: leave --scheduler out")
     if dry_run:
         from classwise.runs.schedule import forecast
 
         return forecast.forecast(named, Console(width=None if sys.stdout.isatty() else 160), workers=workers)
     from classwise.runs.schedule import pool
 
-    asked = [pair for _, own in named for pair in own]
-    touched = pool.ensure_runs(asked, workers=workers, scheduler=scheduler, mend=True, console=console)
-    return console.print(f"{touched} runs computed" if touched else "everything is there")
+    pairs = [pair for _, of_section in named for pair in of_section]
+    computed = pool.ensure_runs(pairs, workers=workers, scheduler=scheduler, repair=True, console=console)
+    return console.print(f"{computed} runs computed" if computed else "everything is there")
 
 
 @app.command("list")
 def list_runs() -> None:
-    """List the runs that are there: what, who asked for them, how big, from which commit, with which evaluations."""
+    """List all stored runs with their settings, sections, evaluations, size and commit."""
     from classwise.runs import listing
 
     table = listing.runs(lambda problem: console.print(problem, style="red", highlight=False))
@@ -55,9 +57,9 @@ def list_runs() -> None:
 
 @app.command("show")
 def show_run(
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="As `classwise list` prints it, or its beginning.")],
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="An id that `classwise list` prints, or its first characters.")],
 ) -> None:
-    """Show one run: its spec, and per class what it answers under each evaluation."""
+    """Show one run: its settings, and the accuracy of each class under each evaluation."""
     from classwise.core import results
     from classwise.core.spec import Spec
     from classwise.runs import listing, store
@@ -66,18 +68,18 @@ def show_run(
     spec = Spec.from_json(results.load(folder / "history.nc", store.HISTORY).attrs["spec"])
     out = Console(width=None if sys.stdout.isatty() else 160)
     out.print(f"{folder}\n{spec}", highlight=False, soft_wrap=True)
-    for table, doubts in listing.evaluation_tables(folder):
+    for table, warnings in listing.evaluation_tables(folder):
         out.print(table)
-        for doubt in doubts:
-            out.print(doubt, style="yellow", highlight=False)
+        for warning in warnings:
+            out.print(warning, style="yellow", highlight=False)
 
 
 @app.command("render")
 def render_notebook(
-    notebook: Annotated[str, typer.Argument(help="Like tian2021/4-1-class-bias.")],
-    parameters: Annotated[list[str] | None, typer.Option("-p", "--parameters", help="name=value; more than one is fine.")] = None,
+    notebook: Annotated[str, typer.Argument(help="A notebook, such as tian2021/4-1-class-bias.")],
+    parameters: Annotated[list[str] | None, typer.Option("-p", "--parameters", help="name=value; may be repeated.")] = None,
 ) -> None:
-    """Execute one notebook with other parameters into build/notebooks/; the page of the book stays as it is."""
+    """Execute one notebook with other parameters into build/notebooks/; the page of the book does not change."""
     from classwise.book import build, notebooks
     from classwise.core.paths import build_folder
     from classwise.papers import registry
@@ -90,7 +92,7 @@ def render_notebook(
         request = registry.request(name, **given)
         from classwise.runs.schedule import pool  # torch
 
-        pool.ensure_runs(request.asked, mend=True, console=console)
+        pool.ensure_runs(request.pairs, repair=True, console=console)
     target = build_folder() / "notebooks" / f"{name}.ipynb"
     console.print(f"executing {name}")
     notebooks.execute(source, target, given, build_folder() / "failed" / f"{name}.ipynb")
@@ -100,22 +102,22 @@ def render_notebook(
 
 @app.command("audit")
 def audit_network(
-    weights: Annotated[Path, typer.Option(help="Of a trained network: .safetensors, or a state dict in .pt.")],
-    model: Annotated[str, typer.Option(help="One of ours, like resnet18, or my_module:function of yours.")],
-    dataset: Annotated[str, typer.Option(help="Whose test images it is asked about: cifar10, folder:PATH ...")],
-    eps: Annotated[str, typer.Option(help="Radius of the attack, in pixels of 0 to 1: 8/255.")],
-    attack: Annotated[str, typer.Option(help="strong, autoattack, pgd-20 ...")] = "strong",
-    norm: Annotated[str, typer.Option(help="linf or l2.")] = "linf",
-    classes: Annotated[str, typer.Option(help="Critical ones, with commas: stop_sign,pedestrian.")] = "",
-    limit: Annotated[int | None, typer.Option(help="So many images, evenly drawn from the classes.", min=1)] = None,
-    width: Annotated[int | None, typer.Option(help="Of our model; by default that of the weights.", min=1)] = None,
-    normalise: Annotated[str, typer.Option(help="What the weights expect: none, dataset, or mean/std of each channel.")] = "none",
-    out: Annotated[Path | None, typer.Option(help="The folder for results and report; by default data/audits.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the sample and the attacks.", min=0)] = 0,
-    batch: Annotated[int | None, typer.Option(help="Images at once; more on a GPU.", min=1)] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out files that are no images.")] = False,
+    weights: Annotated[Path, typer.Option(help="Weights of a trained network: .safetensors, or a state dict in .pt.")],
+    model: Annotated[str, typer.Option(help="A model of this package, such as resnet18, or your my_module:function.")],
+    dataset: Annotated[str, typer.Option(help="The dataset whose test images are evaluated: cifar10, folder:PATH ...")],
+    eps: Annotated[str, typer.Option(help="Radius of the attack, for pixels from 0 to 1: 8/255.")],
+    attack: Annotated[str, typer.Option(help="The attack: strong, autoattack, pgd-20 ...")] = "strong",
+    norm: Annotated[str, typer.Option(help="Norm of the radius: linf or l2.")] = "linf",
+    classes: Annotated[str, typer.Option(help="Critical classes, separated by commas: stop_sign,pedestrian.")] = "",
+    limit: Annotated[int | None, typer.Option(help="Number of images, the same of each class.", min=1)] = None,
+    width: Annotated[int | None, typer.Option(help="Width of the model; by default that of the weights.", min=1)] = None,
+    normalise: Annotated[str, typer.Option(help="Input of the weights: none, dataset, or mean/std of each channel.")] = "none",
+    out: Annotated[Path | None, typer.Option(help="Folder of results and report; by default data/audits.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the sample and the attacks.", min=0)] = 0,
+    batch: Annotated[int | None, typer.Option(help="Number of images at once; more on a GPU.", min=1)] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read as images.")] = False,
 ) -> None:
-    """Audit a trained network class by class: one report to open anywhere, and its results beside it."""
+    """Audit a trained network class by class: a standalone HTML report, and its results in the same folder."""
     from classwise import runs
     from classwise.book import build, notebooks
     from classwise.core import datasets
@@ -123,21 +125,22 @@ def audit_network(
     from classwise.runs import store
 
     critical = [name.strip() for name in classes.split(",") if name.strip()]
-    # Where the classes are known without the images, a slip is told at once.
-    check_critical(critical, datasets.CLASS_NAMES.get(datasets.base_dataset(dataset), critical))
+    # If the classes are known without the images, a wrong name is reported at once.
+    check_critical(critical, datasets.known_classes(dataset) or critical)
     given = {"model": model, "dataset": dataset, "eps": eps, "attack": attack, "norm": norm, "limit": limit}
     given |= {"width": width, "normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad}
     given |= {"home": str(Path.cwd()), "out": str(out.resolve()) if out else None}
     audit = runs.audit(str(weights.resolve()), **given)  # type: ignore[arg-type]
     from classwise import images  # torch
-    from classwise.runs import audit_evaluation, audits
+    from classwise.runs import audits
+    from classwise.runs.compute import validate
 
-    check_critical(critical, audit_evaluation.images_of(audit).classes)
+    check_critical(critical, validate.class_names(audit))
     audits.carry_out(audit, console)
     folder = store.run_folder(audit)
     page, target = folder / "report.html", folder / "report.ipynb"
     console.print("writing the report")
-    given["dataset"] = images.absolute(dataset)  # the page is made in another folder
+    given["dataset"] = images.absolute(dataset)  # the report is made in another folder
     parameters = {"weights": str(weights.resolve()), "classes": critical or None, **given}
     notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
     notebooks.standalone(target, page, build.scripts(), build.style(), f"{audit.network}: an audit", code=False)
@@ -146,12 +149,12 @@ def audit_network(
 
 @app.command("record")
 def record_runs(
-    out: Annotated[Path, typer.Option(help="The folder that archives are put into.")],
-    budget: Annotated[str, typer.Option(help="Time to work in, of hours (h), minutes (m), seconds (s): 1h30m, 9m, 30s.")] = "9m",
-    queue: Annotated[Path | None, typer.Option(help="What to work off; by default data/recorded/queue.toml.")] = None,
-    weights: Annotated[bool, typer.Option("--weights", help="Pack the last weights too, in float16.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the archives.")],
+    budget: Annotated[str, typer.Option(help="Time limit, in hours (h), minutes (m), seconds (s): 1h30m, 9m, 30s.")] = "9m",
+    queue: Annotated[Path | None, typer.Option(help="The queue; by default data/recorded/queue.toml.")] = None,
+    weights: Annotated[bool, typer.Option("--weights", help="Also pack the last weights, in float16.")] = False,
 ) -> None:
-    """Work off the queue of runs to record, stop in time, and pack what is finished; the next call goes on."""
+    """Compute the runs of a queue within a time limit and pack what is finished; the next call continues."""
     began = time.monotonic()
     from classwise.runs.record.budget import Budget, parse_seconds
     from classwise.runs.record.queue import check, default, read
@@ -163,25 +166,25 @@ def record_runs(
     check(items, path)
     failed = recorder.record(items, out, given, weights=weights, say=lambda line: print(line, flush=True))
     if failed:
-        raise RuntimeError(f"{len(failed)} things failed; the rest of the queue went on")
+        raise RuntimeError(f"{len(failed)} computations failed; the rest of the queue was processed")
 
 
 @app.command("import")
-def import_archives(archives: Annotated[list[Path], typer.Argument(help="As `classwise record` packs them.")]) -> None:
-    """Check archives of recorded runs and file them under data/recorded/; the same ones are left alone."""
+def import_archives(archives: Annotated[list[Path], typer.Argument(help="Archives of `classwise record`.")]) -> None:
+    """Check archives of recorded runs and unpack them to data/recorded/; existing runs are kept."""
     from classwise.runs.record import archive
 
     for path in archives:
         new, same = archive.unpack(path)
         for run in new:
-            print(f"filed {run}")
-        said = f"{len(new)} runs filed, {len(same)} there already" if new else f"nothing new, all {len(same)} runs are there"
-        print(f"{path}: {said}")
+            print(f"imported {run}")
+        result = f"{len(new)} runs imported, {len(same)} there already" if new else f"nothing new, all {len(same)} runs are there"
+        print(f"{path}: {result}")
 
 
 @app.command("book")
 def build_book(scale: Scale = "quick", workers: Workers = None, scheduler: Scheduler = None) -> None:
-    """Compute what is missing, execute the notebooks that changed, and render the book to build/html/."""
+    """Compute missing results, execute the notebooks that changed, and render the book to build/html/."""
     from classwise.book import build
 
     page = build.build(scale, console, workers, scheduler)
@@ -202,16 +205,16 @@ def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> N
     try:
         server = ThreadingHTTPServer(("localhost", port), partial(SimpleHTTPRequestHandler, directory=str(folder)))
     except OSError as error:
-        raise UserError(f"port {port} cannot be served on ({error.strerror}); take another: make serve PORT={port + 1}") from None
+        raise UserError(f"port {port} cannot be used ({error.strerror}); choose another: make serve PORT={port + 1}") from None
     address = f"http://localhost:{port}"
-    console.print(f"the book is at {address}; Ctrl-C ends this")
+    console.print(f"the book is at {address}; Ctrl-C stops the server")
     webbrowser.open(address)
     with server:
         server.serve_forever()
 
 
 def main() -> None:
-    """Run the command line: a user's slip is one sentence and exit code 2, a failed run or notebook exit code 1."""
+    """Run the command line: a wrong input prints one sentence and exits with 2, a failed run or notebook exits with 1."""
     try:
         app()
     except UserError as error:
@@ -227,7 +230,7 @@ def main() -> None:
         # typer turns Ctrl-C into an exit of its own.
         if isinstance(stopped, SystemExit) and stopped.code != 130:
             raise
-        console.print("classwise: stopped; what is finished is kept, and the rest resumes where it was", style="red")
+        console.print("classwise: stopped; what is finished is kept, and the rest resumes from there", style="red")
         sys.exit(130)
 
 

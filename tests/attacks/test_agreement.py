@@ -18,7 +18,7 @@ from classwise.defences import DEFENCES
 from classwise.defences.training import TrainConfig, begin, train
 
 EPS, COUNT = 0.15, 200
-# Images that two implementations may differ by: what rounding and other random starts come to.
+# The number of images by which two implementations may differ, from rounding and other random starts.
 ROOM = math.ceil(COUNT / 200)
 # One ascent from a random start breaks a few images of 200 more or less than another, so that many starts are compared.
 STARTS = 32
@@ -32,28 +32,28 @@ def network():
     data = images.load("digits", "train")
     model = models.build("small-cnn", data, width=8)
     plan = TrainConfig(DEFENCES["pgd-at"], PGD(steps=3), "linf", "eval", "one-cycle", 0.1, 6, 64)
-    for _ in train(begin(model, plan, 10, EPS, "sgd", 0, momentum=0.9, weight_decay=5e-4), data, plan):
+    for _ in train(begin(model, plan, 10, EPS, 0), data, plan):
         pass
     return Network("digits", EPS, [(model.eval(), *images.load("digits", "test").batch(slice(COUNT)))])
 
 
 @cache
 def installed():
-    return peers.found()
+    return peers.installed()
 
 
 def of(title, package=None):
     """The pairs of that title, and package, whose peer is there."""
     known = [pair for pair in PAIRS if pair.title == title and package in (None, pair.package)]
-    there = [pair for pair in known if pair.package in installed()]
-    if not there:
+    present = [pair for pair in known if pair.package in installed()]
+    if not present:
         pytest.skip(f"not installed: {', '.join(pair.package for pair in known)}")
-    return there
+    return present
 
 
 @pytest.fixture(scope="module")
 def near(network):
-    """The images whose verdict hangs on the attack, since a radius a little smaller or larger decides it, many times over."""
+    """The images whose verdict depends on the attack, since a slightly smaller or larger radius decides it, repeated."""
     (model, x, y), *_ = network.parts
     less, more = (ours(PGD(steps=20, start="none"), Network("", radius, network.parts))[0] for radius in (0.85 * EPS, 1.15 * EPS))
     chosen = more & ~less
@@ -69,7 +69,7 @@ def test_pgd_from_the_image_itself_gives_the_same_verdicts(network, package):
     assert (mine != other).sum() <= ROOM
 
 
-# These draw the random start of images that are answered rightly as we do, the same numbers in the same order.
+# These draw the random start of correctly classified images as we do, the same numbers in the same order.
 SAME_START = [("PGD, random start", "torchattacks"), ("PGD, random start", "foolbox")]
 SAME_START += [("APGD-CE", "torchattacks"), ("APGD-DLR", "torchattacks")]
 
@@ -87,10 +87,10 @@ def test_the_same_random_start_gives_the_same_verdicts(near, title, package):
 @pytest.mark.parametrize("title", [title for title in TITLES if title != "PGD, no random start"])
 def test_ours_is_no_weaker_than_the_strongest_peer(network, near, title):
     known, random = of(title), title in ("PGD, random start", "APGD-CE", "APGD-DLR")
-    asked, starts = (near, STARTS) if random else (network, 1)
-    mine, _ = ours(known[0].ours, asked)
+    victim, starts = (near, STARTS) if random else (network, 1)
+    mine, _ = ours(known[0].ours, victim)
     for pair in known:
-        other, outside, _ = theirs(pair, asked)
+        other, outside, _ = theirs(pair, victim)
         assert outside == 0
         assert mine.sum() / starts >= other.sum() / starts - ROOM, pair.package
 

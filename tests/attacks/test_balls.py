@@ -41,15 +41,15 @@ def test_samples_fill_the_ball_and_its_surface(kind, generator):
 def test_linf_moves_each_pixel_by_the_step(generator):
     x, gradient = image(0), torch.randn(6, 1, 4, 4, generator=generator)
     steps = torch.tensor([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
-    moved = Linf(0.5).ascend(x, gradient, steps) - x
+    moved = Linf(0.5).step(x, gradient, steps) - x
     assert torch.allclose(moved, steps.view(-1, 1, 1, 1) * gradient.sign(), atol=1e-6)
 
 
 def test_l2_moves_along_the_gradient_and_stands_still_without_one(generator):
     gradient = torch.randn(6, 1, 4, 4, generator=generator)
     gradient[0] = 0
-    moved = L2(1.0).ascend(image(0), gradient, 0.2) - image(0)
-    assert L2(1.0).length(moved).tolist() == pytest.approx([0] + [0.2] * 5, abs=1e-5)
+    moved = L2(1.0).step(image(0), gradient, 0.2) - image(0)
+    assert L2(1.0).norm(moved).tolist() == pytest.approx([0] + [0.2] * 5, abs=1e-5)
     assert torch.cosine_similarity(moved[1:].flatten(1), gradient[1:].flatten(1)).tolist() == pytest.approx([1] * 5, abs=1e-4)
 
 
@@ -60,9 +60,9 @@ def test_l2_projection_is_the_nearest_point_of_the_ball():
 
 def test_a_radius_per_image_goes_with_its_image():
     ball = Linf(torch.tensor([0.1, 0.2, 0.3]))
-    assert ball.at(torch.tensor([2, 0])).radius.tolist() == pytest.approx([0.3, 0.1])
-    assert ball.at(torch.tensor([False, True, False])).radius.tolist() == pytest.approx([0.2])
-    assert Linf(0.1).at(torch.tensor([1])) == Linf(0.1)
+    assert ball.select(torch.tensor([2, 0])).radius.tolist() == pytest.approx([0.3, 0.1])
+    assert ball.select(torch.tensor([False, True, False])).radius.tolist() == pytest.approx([0.2])
+    assert Linf(0.1).select(torch.tensor([1])) == Linf(0.1)
 
 
 def test_contains_tells_the_ball_and_the_range_apart():

@@ -3,14 +3,18 @@ import torch
 from torch import nn
 
 from classwise import attacks, images, models
-from classwise.attacks import Attack, evaluate, sanity
+from classwise.attacks import Attack, Passes, evaluate, sanity
 from classwise.attacks.balls import L2, Linf
+from classwise.attacks.evaluate import EvaluationSettings
 from classwise.core.errors import UserError
 from classwise.models import modes
 
 
 class Escape(Attack):
     """An attack that leaves the ball for every other image."""
+
+    def cost(self, classes):
+        return Passes()
 
     def search(self, model, x, y, ball, generator):
         far = x.clone()
@@ -21,6 +25,9 @@ class Escape(Attack):
 class Nothing(Attack):
     """An attack whose gradients are not numbers."""
 
+    def cost(self, classes):
+        return Passes()
+
     def search(self, model, x, y, ball, generator):
         return torch.full_like(x, torch.nan)
 
@@ -28,7 +35,7 @@ class Nothing(Attack):
 def test_an_attack_that_leaves_the_ball_has_failed_and_helps_nobody():
     test = images.load("digits", "test")
     wrong = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-    found = evaluate.evaluate(wrong, test, Escape(), Linf(0.1), batch=50)
+    found = evaluate.evaluate(wrong, test, Escape(), Linf(0.1), EvaluationSettings(batch=50))
     inside = torch.arange(len(test)) % 2 == 1
     with torch.no_grad():
         clean = wrong(test.batch(slice(None))[0]).argmax(1)
@@ -41,7 +48,7 @@ def test_rows_are_in_the_order_of_the_images_and_the_mode_is_restored():
     test = images.load("digits", "test")
     model = models.build("small-cnn", test, 4).train()
     done = []
-    found = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1), batch=100, report=done.append)
+    found = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1), EvaluationSettings(batch=100), report=done.append)
     assert model.training
     assert done == [100, 200, 300, 360]
     assert torch.equal(found.index, test.index)
@@ -56,7 +63,8 @@ def test_the_seed_decides_an_attack():
     test = images.load("digits", "test").take(torch.arange(50))
     model = models.build("small-cnn", test, 4)
     one, same, other = (
-        evaluate.evaluate(model, test, attacks.ATTACKS["pgd-10"], Linf(0.1), seed=seed).logits for seed in (0, 0, 1)
+        evaluate.evaluate(model, test, attacks.ATTACKS["pgd-10"], Linf(0.1), EvaluationSettings(seed)).logits
+        for seed in (0, 0, 1)
     )
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
@@ -73,7 +81,7 @@ def test_a_transfer_attack_is_made_on_one_model_and_judged_by_another():
     test = images.load("digits", "test").take(torch.arange(60))
     one, other = (models.build("small-cnn", test, 4, seed) for seed in (0, 1))
     attack = attacks.ATTACKS["fgsm"]
-    found = evaluate.evaluate(one, test, attack, Linf(0.2), made_on=other)
+    found = evaluate.evaluate(one, test, attack, Linf(0.2), EvaluationSettings(source_model=other))
     x, y = test.batch(slice(None))
     moved = attack(other.eval(), x, y, Linf(0.2), torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -93,10 +101,10 @@ def digits(count=60):
 
 def test_going_on_gives_what_an_unbroken_run_gives():
     test, model = digits()
-    attack, how = attacks.build("square", {"queries": 30}), {"batch": 20, "seed": 3}
-    whole = evaluate.evaluate(model, test, attack, Linf(0.1), **how)
-    first = next(evaluate.batches(model, test, attack, Linf(0.1), **how))
-    rest = evaluate.batches(model, test, attack, Linf(0.1), **how, begin=20)
+    attack, settings = attacks.build("square", {"queries": 30}), EvaluationSettings(batch=20, seed=3)
+    whole = evaluate.evaluate(model, test, attack, Linf(0.1), settings)
+    first = next(evaluate.batches(model, test, attack, Linf(0.1), settings))
+    rest = evaluate.batches(model, test, attack, Linf(0.1), settings, begin=20)
     joined = evaluate.Outcomes.joined([first, *rest])
     for name, column in vars(whole).items():
         assert column is None or torch.equal(column, getattr(joined, name)), name
@@ -141,7 +149,7 @@ def test_precision_is_for_sign_steps_only(monkeypatch):
     asked = []
     monkeypatch.setattr(evaluate, "fused_for_search", lambda source, x, precision: asked.append(precision) or source)
     for name in ("clean", "pgd-10", "temperature-pgd-20"):
-        evaluate.evaluate(model, test, attacks.ATTACKS[name], Linf(0.1), precision="bfloat16")
+        evaluate.evaluate(model, test, attacks.ATTACKS[name], Linf(0.1), EvaluationSettings(precision="bfloat16"))
     assert asked == ["bfloat16", "float32"]
 
 
@@ -196,14 +204,14 @@ def test_what_left_the_ball_and_who_broke_what_is_told():
 def test_an_attack_that_stops_at_the_substitutes_mistakes_is_refused():
     test, model = digits(20)
     with pytest.raises(UserError, match="transfers nothing"):
-        evaluate.evaluate(model, test, attacks.ATTACKS["apgd-ce"], Linf(0.1), made_on=model)
+        evaluate.evaluate(model, test, attacks.ATTACKS["apgd-ce"], Linf(0.1), EvaluationSettings(source_model=model))
 
 
 def test_a_search_in_bfloat16_is_for_linf(monkeypatch):
     test, model = digits(20)
     asked = []
     monkeypatch.setattr(evaluate, "fused_for_search", lambda source, x, precision: asked.append(precision) or source)
-    evaluate.evaluate(model, test, attacks.ATTACKS["pgd-10"], L2(0.5), precision="bfloat16")
+    evaluate.evaluate(model, test, attacks.ATTACKS["pgd-10"], L2(0.5), EvaluationSettings(precision="bfloat16"))
     assert asked == ["float32"]
 
 
@@ -247,7 +255,7 @@ def test_a_doubtful_judge_is_told_of_a_transfer():
     test, model = digits()
     judge = Doubtful(model, "randomised")
     attack = attacks.ATTACKS["pgd-10"]
-    found = evaluate.evaluate(judge, test, attack, Linf(0.1), made_on=model)
+    found = evaluate.evaluate(judge, test, attack, Linf(0.1), EvaluationSettings(source_model=model))
     assert sanity.sanity_checks(judge, test, attack, found, model)["randomised"] > 0.1
 
 
@@ -261,3 +269,30 @@ def test_float32_is_whole_while_a_network_is_judged():
         assert torch.backends.cudnn.allow_tf32
     finally:
         torch.backends.cudnn.allow_tf32 = before
+
+
+class Stepwise(nn.Module):
+    """A model that sees images in a few grey levels, without a gradient: it rounds them, detached."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model((x.detach() * 8).round() / 8)
+
+
+@pytest.mark.parametrize("name", ["pgd-10", "fgsm", "apgd-ce", "apgd-t", "fab-t", "cw", "temperature-pgd-20", "friendly-10"])
+def test_a_model_without_gradients_is_named_and_a_black_box_attack_suggested(name):
+    test, model = digits(20)
+    labels = evaluate.evaluate(Stepwise(model), test, attacks.ATTACKS["clean"], Linf(0.1)).answer
+    test = images.Images(test.pixels, labels, test.index, test.classes)  # all are right, so that each attack needs a gradient
+    with pytest.raises(UserError, match=r"no gradient with respect to its pixels.*use a black-box attack like square"):
+        evaluate.evaluate(Stepwise(model), test, attacks.ATTACKS[name], Linf(0.1))
+
+
+def test_a_model_without_gradients_can_be_evaluated_without_them():
+    test, model = digits(40)
+    attack = attacks.build("square", {"queries": 20})
+    found = evaluate.evaluate(Stepwise(model), test, attack, Linf(0.2))
+    assert sanity.sanity_checks(Stepwise(model), test, attack, found)["zero_gradients"] == 1.0

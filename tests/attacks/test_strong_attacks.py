@@ -288,7 +288,7 @@ def test_n_attack_breaks_a_linear_classifier_inside_its_distance_only(linear):
     model, x, y, distance = linear
     attack = NAttack(steps=100, population=60, sigma=0.1, rate=0.1)
     for factor in (0.98, 1.5):
-        found = attack.find(model, x, y, Linf(distance * factor), seeded())
+        found = attack.run(model, x, y, Linf(distance * factor), seeded())
         broken = model(found.images).argmax(1) != y
         assert Linf(distance * factor).contains(found.images, x).all()
         assert broken.float().mean() > 0.7 if factor > 1 else not broken.any()
@@ -328,7 +328,7 @@ def test_square_counts_what_it_asks():
     asked = []
     counting = nn.Sequential(model).eval()
     counting.register_forward_hook(lambda module, inputs, output: asked.append(len(inputs[0])))
-    found = Square(queries=40).find(counting, x, y, Linf(0.02), seeded())
+    found = Square(queries=40).run(counting, x, y, Linf(0.02), seeded())
     at_the_door, clean = asked[0], asked[1]
     assert found.queries.sum() == sum(asked) - at_the_door - clean
     assert found.queries.max() == 40
@@ -368,7 +368,7 @@ def test_square_in_l2_uses_the_whole_radius_and_breaks_more_with_more_queries():
 def test_an_ensemble_tells_which_member_broke_an_image():
     model, x, y = curved()
     ball, attack = Linf(0.02), AutoAttack(steps=10, queries=200)
-    found = attack.find(model, x, y, ball, seeded())
+    found = attack.run(model, x, y, ball, seeded())
     wrong = model(found.images).argmax(1) != y
     assert torch.equal(found.member >= 0, wrong)
     assert list(attack.members()) == ["apgd-ce", "apgd-t", "fab-t", "square"]

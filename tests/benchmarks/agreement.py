@@ -1,7 +1,7 @@
 """Do our attacks break the images that other packages' attacks break? `python -m tests.benchmarks.agreement --help`.
 
-Both sides attack the same networks, in float32, with the same settings. A verdict is the network's own answer to the image that
-an attack returned, or to the clean image where the returned one lies outside the ball or [0, 1].
+Both sides attack the same networks, in float32, with the same settings. A verdict is the prediction for the image that an attack
+returned, or for the clean image where the returned one lies outside the ball or [0, 1].
 """
 
 import json
@@ -105,7 +105,7 @@ def pairs(eps: float, settings: Settings) -> list[Pair]:
         ("AutoAttack", AutoAttack(steps=steps, queries=queries), "autoattack", {"steps": steps, "queries": queries}),
     ]
     return [
-        Pair(title, ours, package, lambda *asked, peer=peer, given=given: peer(*asked[:4], **given, seed=asked[4]))
+        Pair(title, ours, package, lambda *problem, peer=peer, given=given: peer(*problem[:4], **given, seed=problem[4]))
         for title, ours, kind, given in table
         for package, peer in peers.PEERS[kind].items()
     ]
@@ -151,31 +151,31 @@ def digits(count: int | None = None) -> Network:
     """Return the adversarially trained networks of the book's first section, each with the fold it has not seen."""
     specs = registry.request("tian2021/4-1-class-bias", defences=["pgd-at"]).specs
     pool.ensure_runs([(spec, ()) for spec in specs], workers=1)
-    parts = [(networks.model_of(spec), *validate.split(spec, "test").batch(slice(count))) for spec in specs]
+    parts = [(networks.network_of(spec), *validate.split(spec, "test").batch(slice(count))) for spec in specs]
     return Network("digits", 0.2, parts)
 
 
 def coloured(count: int, *, train_on: int = 512, epochs: int = 6, device: torch.device | str = "cpu") -> Network:
     """Return a narrow ResNet-18 for 3x32x32 images, trained a little, with images it has not seen.
 
-    The images are CIFAR-10's where CLASSWISE_IMAGES says that they are there, else patches of colour.
+    The images are CIFAR-10's if CLASSWISE_IMAGES is set, else patches of colour.
     """
     if os.environ.get("CLASSWISE_IMAGES"):
         seen, unseen = (images.load("cifar10", split, 0, device) for split in ("train", "test"))
         name, seen, unseen = "CIFAR-10", seen.take(torch.arange(train_on)), unseen.take(torch.arange(count))
     else:
-        whole = _patches(train_on + count).to(device)
-        seen, unseen = whole.take(torch.arange(train_on)), whole.take(torch.arange(train_on, train_on + count))
+        full = _patches(train_on + count).to(device)
+        seen, unseen = full.take(torch.arange(train_on)), full.take(torch.arange(train_on, train_on + count))
         name = "patches"
     model = models.build("resnet18", seen, width=8)
     plan = TrainConfig(DEFENCES["pgd-at"], PGD(steps=3), "linf", "eval", "one-cycle", 0.1, epochs, 64)
-    for _ in train(begin(model, plan, 10, 8 / 255, "sgd", 0, momentum=0.9, weight_decay=5e-4), seen, plan):
+    for _ in train(begin(model, plan, 10, 8 / 255, 0), seen, plan):
         pass
     return Network(f"{name}, resnet18", 8 / 255, [(model.eval(), *unseen.batch(slice(None)))])
 
 
 def _patches(count: int) -> Images:
-    """Return images of ten classes: each class has 4x4 patches of faint colour, each image further ones of its own."""
+    """Return images of ten classes: each class has 4x4 patches of faint colour, each image adds random ones."""
     generator = torch.Generator().manual_seed(0)
     classes = torch.rand(10, 3, 4, 4, generator=generator)
     labels = torch.randint(10, (count,), generator=generator)
@@ -185,18 +185,18 @@ def _patches(count: int) -> Images:
     return Images(pixels, labels, torch.arange(count), tuple("0123456789"))
 
 
-def compare(network: Network, asked: Sequence[Pair], report: Callable[[Row], None] = lambda row: None) -> list[Row]:
-    """Return a row for each pair; an attack of ours that stands in several pairs runs once."""
+def compare(network: Network, chosen: Sequence[Pair], report: Callable[[Row], None] = lambda row: None) -> list[Row]:
+    """Return a row for each pair; an attack of ours that is in several pairs runs once."""
     known: dict[Attack, tuple[Tensor, float]] = {}
     rows = []
-    for pair in asked:
+    for pair in chosen:
         if pair.ours not in known:
             known[pair.ours] = ours(pair.ours, network)
         mine, seconds = known[pair.ours]
         other, outside, their_seconds = theirs(pair, network)
         counts = (len(mine), ~mine, ~other, mine & ~other, other & ~mine)
-        whole, *rest = (int(one.sum()) if isinstance(one, Tensor) else one for one in counts)
-        rows.append(Row(network.name, pair.title, pair.package, whole, *rest, outside, seconds, their_seconds))
+        total, *rest = (int(count.sum()) if isinstance(count, Tensor) else count for count in counts)
+        rows.append(Row(network.name, pair.title, pair.package, total, *rest, outside, seconds, their_seconds))
         report(rows[-1])
     return rows
 
@@ -225,7 +225,7 @@ def main(
 ) -> None:
     """Compare our attacks with those of torchattacks, foolbox and ART."""
     torch.set_num_threads(threads)
-    console, rows, versions = Console(width=180), list[Row](), peers.found()
+    console, rows, versions = Console(width=180), list[Row](), peers.installed()
     networks = [digits(images)] + ([coloured(coloured_images, device=device.device())] if coloured_images else [])
     console.print(" · ".join(f"{package} {number}" for package, number in versions.items()) or "no peer is installed")
 

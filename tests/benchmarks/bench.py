@@ -1,4 +1,4 @@
-"""How fast our attacks and our training are beside those of others: `make bench`, or `python -m tests.benchmarks.bench`.
+"""How fast our attacks and our training are compared with others: `make bench`, or `python -m tests.benchmarks.bench`.
 
 Each comparison runs both sides in turn in one process (ours, theirs, ours, theirs, ...) and takes the median of the ratios. Both
 sides end with the float32 verdict of the model itself; "agreement" is the share of images with the same verdict.
@@ -36,7 +36,8 @@ from .clock import Side, contest, cost, in_turn
 
 def ours(model: torch.nn.Module, data: Images, attack: Attack, eps: float, precision: str = "float32") -> Side:
     """Return our side: the evaluation as the project does it, all images in one batch."""
-    return lambda: evaluate.evaluate(model, data, attack, Linf(eps), batch=len(data), precision=precision).flipped
+    settings = evaluate.EvaluationSettings(batch=len(data), precision=precision)
+    return lambda: evaluate.evaluate(model, data, attack, Linf(eps), settings).flipped
 
 
 def theirs(model: torch.nn.Module, data: Images, eps: float, attack: peers.Peer, **settings: Any) -> Side:
@@ -57,8 +58,8 @@ def _coloured(count: int, device: torch.device) -> Images:
     return Images(pixels, torch.arange(count) % 10, torch.arange(count), tuple("0123456789")).to(device)
 
 
-def _answered(model: torch.nn.Module, data: Images) -> Images:
-    """Return the images with the model's own answers as labels, so that none is lost before the attack."""
+def _predicted(model: torch.nn.Module, data: Images) -> Images:
+    """Return the images with the model's predictions as labels, so that all are correct before the attack."""
     with torch.no_grad():
         labels = model(data.batch(slice(None))[0]).argmax(1)
     return Images(data.pixels, labels, data.index, data.classes)
@@ -67,7 +68,7 @@ def _answered(model: torch.nn.Module, data: Images) -> Images:
 def _pgd(model: torch.nn.Module, data: Images, eps: float, step: float) -> dict[str, Side]:
     """Return the PGD-20 of each peer that is installed."""
     walk = {"steps": 20, "step": step, "random_start": True}
-    known = {name: peer for name, peer in peers.PEERS["pgd"].items() if name in peers.found() and name != "ART"}
+    known = {name: peer for name, peer in peers.PEERS["pgd"].items() if name in peers.installed() and name != "ART"}
     return {name: theirs(model, data, eps, peer, **walk) for name, peer in known.items()}
 
 
@@ -77,7 +78,7 @@ def forced(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     model = models.build("resnet18", data, 64)
     for _ in range(2):  # batch norm must have seen something
         model(data.batch(slice(0, 50))[0])
-    data, eps = _answered(model.eval(), data), 4 / 255
+    data, eps = _predicted(model.eval(), data), 4 / 255
     attack = PGD(steps=20, step=eps / 8)
     sides = {"pgd20_forced": ours(model, data, attack, eps, "bfloat16"), "pgd20_forced_float32": ours(model, data, attack, eps)}
     return contest(sides, _pgd(model, data, eps, eps / 8), rounds) | {"ascent_overhead": overhead(model, data, rounds)}
@@ -106,7 +107,7 @@ def digits() -> tuple[torch.nn.Module, Images, float]:
     """Return the adversarially trained digits network of the book, the images it has not seen, and the radius."""
     spec = registry.request("tian2021/4-1-class-bias", defences=["pgd-at"], seeds=[0]).specs[0]
     pool.ensure_runs([(spec, ())], workers=1)
-    return networks.model_of(spec), validate.split(spec, "test"), 0.2
+    return networks.network_of(spec), validate.split(spec, "test"), 0.2
 
 
 def robust(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
@@ -117,9 +118,9 @@ def robust(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     return contest(sides, _pgd(model, data, eps, 2.5 * eps / 20), 5 * rounds)
 
 
-def whole(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
+def ensemble(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     """AutoAttack on 200 images of the same network: 100 steps an ascent, 5,000 queries."""
-    if "torchattacks" not in peers.found():
+    if "torchattacks" not in peers.installed():
         return {}
     model, data, eps = digits()
     some, budget = data.take(torch.arange(200, device=data.labels.device)), {"steps": 100, "queries": 5000}
@@ -129,28 +130,28 @@ def whole(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
 
 
 def learning(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
-    """Epochs of adversarial training on CIFAR-shaped images: beside a textbook loop, one defence beside another, and measured."""
+    """Epochs of adversarial training on CIFAR-shaped images: against a textbook loop, between defences, and with measurements."""
     data = _coloured(epochs.sizes(device)[1], device)
-    found = epochs.against_a_textbook(data, device, rounds) | epochs.costs(data, device, rounds)
-    return found | epochs.calibrating(data, device, rounds) | epochs.measuring(rounds)
+    compared = epochs.against_a_textbook(data, device, rounds) | epochs.costs(data, device, rounds)
+    return compared | epochs.calibrating(data, device, rounds) | epochs.measuring(rounds)
 
 
-def headlines(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def headlines(measured: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the measurements with one under each plain name: that against the fastest peer."""
     heads: dict[str, dict[str, Any]] = {}
-    for name, entry in found.items():
+    for name, entry in measured.items():
         head = name.split("/")[0]
         if head not in heads or entry["peer_s"] < heads[head]["peer_s"]:
             heads[head] = entry
-    return heads | found
+    return heads | measured
 
 
-def table(found: dict[str, dict[str, Any]]) -> Table:
+def table(measured: dict[str, dict[str, Any]]) -> Table:
     """Return the measurements as a table for the terminal."""
     shown = Table(title="seconds of a peer over ours; ascent_overhead and every _cost: of ours over the other")
     for name in ("", "peer", "ratio", "ours, s", "theirs, s", "same verdicts", "robust: ours", "theirs"):
         shown.add_column(name, justify="left" if name in ("", "peer") else "right")
-    for name, entry in found.items():
+    for name, entry in measured.items():
         if "/" in name or entry["agreement"] is None:
             shares = [f"{entry[key]:.1f} %" if key in entry else "" for key in ("robust_ours", "robust_peer")]
             same = "" if entry["agreement"] is None else f"{100 * entry['agreement']:.1f} %"
@@ -167,19 +168,24 @@ def main(
     ] = None,
 ) -> None:
     """Measure, print a table and write it."""
-    console, versions = Console(width=150), peers.found()
+    console, versions = Console(width=150), peers.installed()
     missing: Sequence[str] = [name for name in peers.PACKAGES if name not in versions and name != "ART"]
     console.print(f"peers: {versions or 'none'}" + (f"; not installed: {', '.join(missing)}" if missing else ""), highlight=False)
-    found: dict[str, dict[str, Any]] = {}
-    for name, part in {"pgd20_forced": forced, "pgd20_eval": robust, "autoattack_eval": whole, "train_epoch": learning}.items():
+    measured: dict[str, dict[str, Any]] = {}
+    for name, part in {
+        "pgd20_forced": forced,
+        "pgd20_eval": robust,
+        "autoattack_eval": ensemble,
+        "train_epoch": learning,
+    }.items():
         if only is None or name in only:
-            found |= part(device(), rounds)
+            measured |= part(device(), rounds)
     about = dict(zip(("device", "threads"), where(), strict=True))
     about |= {"torch": torch.__version__, "commit": store.commit(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
-    kept = {name: entry | about for name, entry in headlines(found).items()}
+    kept = {name: entry | about for name, entry in headlines(measured).items()}
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(kept, indent=1) + "\n")
-    console.print(table(found))
+    console.print(table(measured))
     console.print(f"written to {out}")
 
 

@@ -13,26 +13,26 @@ Side = Callable[[], Tensor]  # returns which images are broken: (n,) bool
 
 
 def timed(side: Callable[[], Tensor | None]) -> tuple[Tensor | None, float]:
-    """Return what a side finds and its seconds."""
+    """Return the result of a side and its seconds."""
     started = time.perf_counter()
-    found = side()
+    result = side()
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-    return found, time.perf_counter() - started
+    return result, time.perf_counter() - started
 
 
 def in_turn(
     ours: Callable[[], Tensor | None], theirs: Callable[[], Tensor | None], rounds: int, *, warm: bool = True
 ) -> tuple[list[tuple[float, float]], tuple[Tensor | None, Tensor | None]]:
-    """Return the seconds of both sides in each round, and what they found in the last."""
+    """Return the seconds of both sides in each round, and their results in the last."""
     if warm:  # the first calls pay for what is set up once
         ours(), theirs()
-    seconds, found = [], (None, None)
+    seconds, results = [], (None, None)
     for _ in range(rounds):
         (mine, quick), (other, slow) = timed(ours), timed(theirs)
         seconds.append((quick, slow))
-        found = (mine, other)
-    return seconds, found
+        results = (mine, other)
+    return seconds, results
 
 
 def entry(seconds: list[tuple[float, float]], peer: str) -> dict[str, Any]:
@@ -48,28 +48,28 @@ def entry(seconds: list[tuple[float, float]], peer: str) -> dict[str, Any]:
 
 
 def cost(seconds: list[tuple[float, float]], peer: str) -> dict[str, Any]:
-    """Return a measurement said the other way round: how many times as long as the other side ours takes."""
+    """Return a measurement with the inverse ratio: how many times as long as the other side ours takes."""
     return entry(seconds, peer) | {"ratio": statistics.median(quick / slow for quick, slow in seconds)}
 
 
 def contest(ours: dict[str, Side], theirs: dict[str, Side], rounds: int, *, warm: bool = True) -> dict[str, dict[str, Any]]:
-    """Let all sides run in turn, so many rounds; return for each of ours and each peer ("ours/peer") how they compare.
+    """Run all sides in turn for some rounds; return for each of ours and each peer ("ours/peer") how they compare.
 
-    Beside what `entry` says: agreement, the share of images with the same verdict, and the robust accuracy that each side finds,
+    In addition to `entry`: agreement, the share of images with the same verdict, and the robust accuracy that each side finds,
     in percent. `warm`: run each side once before anything is measured.
     """
     sides = {("ours", name): side for name, side in ours.items()} | {("theirs", name): side for name, side in theirs.items()}
-    found = {key: side() for key, side in sides.items()} if warm else {}
+    results = {key: side() for key, side in sides.items()} if warm else {}
     seconds: dict[tuple[str, str], list[float]] = {key: [] for key in sides}
     for _ in range(rounds):
         for key, side in sides.items():
             result, taken = timed(side)
             assert result is not None
-            found[key] = result
+            results[key] = result
             seconds[key].append(taken)
     compared = {}
     for mine, peer in product(ours, theirs):
-        first, second = found["ours", mine], found["theirs", peer]
+        first, second = results["ours", mine], results["theirs", peer]
         pairs = list(zip(seconds["ours", mine], seconds["theirs", peer], strict=True))
         compared[f"{mine}/{peer}"] = entry(pairs, peer) | {
             "agreement": float((first == second).float().mean()),

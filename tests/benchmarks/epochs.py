@@ -1,4 +1,4 @@
-"""How long an epoch of adversarial training takes: beside a textbook loop, and one defence beside another."""
+"""How long an epoch of adversarial training takes, against a textbook loop and between defences."""
 
 import os
 import tempfile
@@ -46,10 +46,12 @@ def ours(data: Images, width: int, batch: int, defence: str = "pgd-at", precisio
         batch=batch,
         augment="crop-flip",
         precision=precision,
-        watch=attacks.build(chosen.watch) if chosen.watches else None,
+        validation_attack=attacks.build(chosen.validation_attack) if chosen.needs_validation else None,
+        momentum=RECIPE["momentum"],
+        weight_decay=RECIPE["weight_decay"],
     )
     model = models.build("resnet18", data, width).to(data.pixels.device)
-    state = training.begin(model, plan, 10, EPS, "sgd", 0, momentum=RECIPE["momentum"], weight_decay=RECIPE["weight_decay"])
+    state = training.begin(model, plan, 10, EPS, 0)
     valid = data.take(torch.arange(max(10, len(data) // 50), device=data.labels.device))  # as many as CFA validates on
     epochs = training.train(state, data, plan, valid)
 
@@ -118,33 +120,36 @@ def textbook(data: Images, width: int, batch: int) -> Epoch:
 def against_a_textbook(data: Images, device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     """One PGD-10 adversarial epoch of a ResNet-18: ours in bfloat16 and in float32, and the textbook loop."""
     width, _, batch = sizes(device)
-    found = {}
+    measured = {}
     for precision, suffix in (("bfloat16", ""), ("float32", "_float32")):
         sides = ours(data, width, batch, precision=precision), textbook(data, width, batch)
-        found[f"train_epoch{suffix}"] = entry(in_turn(*sides, rounds)[0], "textbook loop") | {"images": len(data), "width": width}
-    return found
+        measured[f"train_epoch{suffix}"] = entry(in_turn(*sides, rounds)[0], "textbook loop") | {
+            "images": len(data),
+            "width": width,
+        }
+    return measured
 
 
 def costs(data: Images, device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     """How many times as long as an epoch of PGD-AT one of TRADES and of CFA takes, on the same network."""
     width, _, batch = sizes(device)
-    found = {}
+    measured = {}
     for name, defence in (("trades_cost", "trades"), ("cfa_cost", "at-cfa")):
         sides = ours(data, width, batch, defence), ours(data, width, batch)
-        found[name] = cost(in_turn(*sides, rounds)[0], "pgd-at")
-    return found
+        measured[name] = cost(in_turn(*sides, rounds)[0], "pgd-at")
+    return measured
 
 
 def calibrating(data: Images, device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
-    """What share of an epoch of PGD-AT the counting of its answers and CFA's equations take, without CFA's validation attack."""
+    """What share of an epoch of PGD-AT counting its predictions and CFA's equations take, without CFA's validation attack."""
     width, _, batch = sizes(device)
     cfa, classes = defences.build("at-cfa").calibration, len(data.classes)
-    alike = ClassSettings.alike(classes, EPS, 0.0, device)
-    whole, parts = data.labels.to(device), list(data.labels.to(device).split(batch))
+    alike = ClassSettings.uniform(classes, EPS, 0.0, device)
+    full, parts = data.labels.to(device), list(data.labels.to(device).split(batch))
 
     def calibrated() -> None:
         counts = sum(confusion_counts(part, part.flip(0), classes) for part in parts)
-        validated = confusion_counts(whole[: max(10, len(data) // 50)], whole[: max(10, len(data) // 50)], classes)
+        validated = confusion_counts(full[: max(10, len(data) // 50)], full[: max(10, len(data) // 50)], classes)
         cfa(alike, alike, {}, EpochStats(0.5, train=counts, clean=validated, attacked=validated))
 
     return {"calibration_cost": cost(in_turn(calibrated, ours(data, width, batch), rounds)[0], "pgd-at")}
@@ -156,8 +161,8 @@ def measuring(rounds: int) -> dict[str, dict[str, Any]]:
     seconds = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder), device.one_thread():
-            whole = timed(lambda: train.train(spec))[1]
+            total = timed(lambda: train.train(spec))[1]
             history = store.find(spec)
             assert history is not None
-            seconds.append((whole, float(history.seconds.sum())))
+            seconds.append((total, float(history.seconds.sum())))
     return {"measuring_cost": cost(seconds, "its steps alone")}

@@ -24,14 +24,14 @@ PACKAGES = {
 
 
 def _imported(module: str) -> Any:
-    """Return a module; what its source does in an outdated way is its own affair."""
+    """Return a module; its deprecation warnings are ignored."""
     with warnings.catch_warnings():
         for outdated in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, SyntaxWarning):
             warnings.simplefilter("ignore", outdated)
         return import_module(module)
 
 
-def found() -> dict[str, str]:
+def installed() -> dict[str, str]:
     """Return the versions of the packages that can be imported."""
     versions = {}
     for package, (distribution, module) in PACKAGES.items():
@@ -44,10 +44,10 @@ def found() -> dict[str, str]:
 
 
 @contextmanager
-def _left_alone(model: nn.Module, x: Tensor, seed: int) -> Iterator[None]:
-    """Let the block work on the model in eval mode, with gradients for images only and all randomness from a seed."""
+def _restored(model: nn.Module, x: Tensor, seed: int) -> Iterator[None]:
+    """Run a block with the model in eval mode, gradients for images only and all randomness from a seed; then restore all."""
     training = [(layer, layer.training) for layer in model.modules()]
-    asking = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    trainable = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     state = np.random.get_state()
     try:
         model.eval().requires_grad_(False)
@@ -59,8 +59,8 @@ def _left_alone(model: nn.Module, x: Tensor, seed: int) -> Iterator[None]:
         np.random.set_state(state)
         for layer, mode in training:
             layer.training = mode
-        for parameter, asked in asking:
-            parameter.requires_grad_(asked)
+        for parameter, required in trainable:
+            parameter.requires_grad_(required)
 
 
 def _classes(model: nn.Module, x: Tensor) -> int:
@@ -70,7 +70,7 @@ def _classes(model: nn.Module, x: Tensor) -> int:
 
 def _torchattacks(name: str, model: nn.Module, x: Tensor, y: Tensor, start: int, **settings: Any) -> Tensor:
     package = _imported("torchattacks")
-    with _left_alone(model, x, start):
+    with _restored(model, x, start):
         attacked: Tensor = getattr(package, name)(model, **settings)(x, y)
     return attacked.detach()
 
@@ -112,7 +112,7 @@ def torchattacks_autoattack(
 ) -> Tensor:
     """Return what the four members of AutoAttack of torchattacks find (its own ensemble gives the ascents ten steps)."""
     package = _imported("torchattacks")
-    with _left_alone(model, x, seed):
+    with _restored(model, x, seed):
         classes = _classes(model, x)
         members = [
             package.APGD(model, eps=eps, steps=steps, loss="ce", seed=seed),
@@ -130,14 +130,14 @@ def foolbox_pgd(
     """Return what LinfPGD of foolbox finds by steps of the length `step`."""
     package = _imported("foolbox")
     attack = package.attacks.LinfPGD(abs_stepsize=step, steps=steps, random_start=random_start)
-    with _left_alone(model, x, seed):
+    with _restored(model, x, seed):
         _, attacked, _ = attack(package.PyTorchModel(model, bounds=(0, 1), device=x.device), x, y, epsilons=eps)
     return attacked.detach()
 
 
 def _art(name: str, model: nn.Module, x: Tensor, y: Tensor, eps: float, seed: int, **settings: Any) -> Tensor:
     attacks, classifiers = _imported("art.attacks.evasion"), _imported("art.estimators.classification")
-    with _left_alone(model, x, seed):
+    with _restored(model, x, seed):
         classifier = classifiers.PyTorchClassifier(
             model=model,
             loss=nn.CrossEntropyLoss(),

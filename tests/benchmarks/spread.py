@@ -1,7 +1,7 @@
 """How well runs spread over workers, and how fast many are planned: `python -m tests.benchmarks.spread`.
 
-Twelve quick runs with one worker and with two, in turn; the scheduler's share of each run; a plan of 10,000 runs. A busy machine
-tells nothing about the first: it says how many processes were ready to run while it measured.
+Twelve quick runs with one worker and with two, in turn; the scheduler's share of each run; a plan of 10,000 runs. On a busy
+machine the first means little; the number of processes that were ready to run is printed.
 """
 
 import io
@@ -25,7 +25,7 @@ from classwise.runs.schedule.progress import RunProgress
 
 
 def quick(count: int, **changed: object) -> list[Requested]:
-    """Return so many runs of the book's smallest scale, each with the questions of its first section."""
+    """Return so many runs of the book's smallest scale, each with the evaluations of its first section."""
     request = registry.request("tian2021/4-1-class-bias")
     base = next(spec for spec in request.specs if spec.defence == "pgd-at")
     return [(replace(base, seed=seed, **changed), request.evaluations) for seed in range(count)]
@@ -39,23 +39,23 @@ def seconds(asked: list[Requested], workers: int) -> float:
         return time.perf_counter() - began
 
 
-def nothing(key: str, spec: str, evaluations: list[str], asked: object, mend: bool, after: list[object]) -> dict[str, object]:
+def nothing(key: str, spec: str, evaluations: list[str], asked: object, repair: bool, after: list[object]) -> dict[str, object]:
     """Do no work, on a worker."""
     return {"device": "none", "parts": {}}
 
 
 def overhead(runs: int, workers: int) -> tuple[float, float]:
-    """Return the seconds that a run takes whose training and question do nothing, and those of starting up."""
+    """Return the seconds per run whose training and evaluation do nothing, and those of starting up."""
     from classwise.runs.schedule import cluster
 
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder):
         plan = planned(missing(quick(runs)), Costs("none", gpu=False))
         began = time.perf_counter()
-        with cluster.here(workers) as client, mock.patch.object(cluster, "_do", nothing):
+        with cluster.local(workers) as client, mock.patch.object(cluster, "_do", nothing):
             client.run(nothing, "", "", [], None, False, [])
             ready = time.perf_counter()
-            with RunProgress(plan.jobs, plan.pieces, Console(file=io.StringIO())) as board:
-                cluster.compute(client, plan, board, lambda piece, end: board.finish(piece.name, None), mend=False)
+            with RunProgress(plan.jobs, plan.tasks, Console(file=io.StringIO())) as board:
+                cluster.compute(client, plan, board, lambda piece, end: board.finish(piece.name, None), repair=False)
             done = time.perf_counter()
     return (done - ready) / runs, ready - began
 
@@ -63,7 +63,7 @@ def overhead(runs: int, workers: int) -> tuple[float, float]:
 def planning_cost(runs: int) -> tuple[float, float]:
     """Return the processor's seconds that a plan of so many runs takes, and by how many MB it lets this process grow."""
     asked: list[Requested] = []
-    few = [pair for name in registry.SECTIONS for pair in registry.request(name, "paper").asked]
+    few = [pair for name in registry.SECTIONS for pair in registry.request(name, "paper").pairs]
     distinct: set[Spec] = set()
     while len(distinct) < runs:
         spec, evaluations = few[len(asked) % len(few)]

@@ -15,14 +15,14 @@ from classwise import runs
 from classwise.book import build
 from classwise.core import paths
 from classwise.core.paths import build_folder
-from classwise.papers import registry, variants
-from classwise.papers.tian2021 import homing
+from classwise.papers import registry
+from classwise.papers.tian2021 import homing, recipe
 from classwise.stats import aggregate
 
 TOC = yaml.safe_load((paths.checkout() / "book" / "_toc.yml").read_text())
 NOTEBOOKS = [chapter["file"] for part in TOC["parts"] for chapter in part["chapters"]]
 BIAS, RELATIONS = "tian2021/4-1-class-bias", "tian2021/4-2-class-relations"
-DRAWN = [name for name in NOTEBOOKS if name != "tian2021/A-settings"]  # which is tables
+DRAWN = [name for name in NOTEBOOKS if name != "tian2021/A-settings" and not name.startswith("guide/")]  # those are words
 START = {
     "chosen_class": "3",
     "chosen_defence": "trades",
@@ -100,7 +100,7 @@ def line(explorer: Locator) -> Locator:
 
 
 def bars(explorer: Locator, label: str = "") -> Locator:
-    return explorer.locator(f".mark-rect.role-mark path[aria-label*='answered as: {label}']")
+    return explorer.locator(f".mark-rect.role-mark path[aria-label*='predicted class: {label}']")
 
 
 def courses(page: Page) -> Locator:
@@ -128,7 +128,7 @@ def answers(history, chosen: dict[str, str]) -> dict[str, int]:
 
 def expect_bars(explorer: Locator, counted: dict[str, int]) -> None:
     for label, count in counted.items():
-        expect(bars(explorer, label)).to_have_attribute("aria-label", re.compile(rf"\bcount: {count};"))
+        expect(bars(explorer, label)).to_have_attribute("aria-label", re.compile(rf"\bimages predicted so: {count};"))
     expect(bars(explorer)).to_have_count(len(counted))
 
 
@@ -233,7 +233,7 @@ def test_the_gallery_shows_four_images_of_the_chosen_class_in_three_forms(galler
     for label in ("0", "3"):
         choose(gallery, gallery_class=label)
         for form in ("clean", "perturbation", "attacked"):
-            expect(gallery.locator(f"image[aria-label*='form: {form}; label: {label};']")).to_have_count(4)
+            expect(gallery.locator(f"image[aria-label*='case: {form}; class: {label};']")).to_have_count(4)
         expect(gallery.locator("image")).to_have_count(12)
         expect(gallery.locator(".mark-text.role-mark text")).to_have_count(12)
         shown[label] = set(attributes(gallery.locator("image"), "href"))
@@ -242,7 +242,7 @@ def test_the_gallery_shows_four_images_of_the_chosen_class_in_three_forms(galler
 
 
 def test_another_defence_changes_the_attacked_images_and_not_the_clean_ones(gallery):
-    clean, attacked = (gallery.locator(f"image[aria-label*='form: {form}; label: 5;']") for form in ("clean", "attacked"))
+    clean, attacked = (gallery.locator(f"image[aria-label*='case: {form}; class: 5;']") for form in ("clean", "attacked"))
     choose(gallery, gallery_class="5", gallery_defence="trades")
     expect(attacked).to_have_count(4)
     images, old = attributes(clean, "href"), attributes(attacked, "href")
@@ -265,7 +265,7 @@ def test_a_click_in_the_legend_fades_the_other_classes(bias):
 
 def test_a_mark_under_the_pointer_tells_its_class(bias, explorer):
     choose(explorer, **START | {"chosen_class": "8"})
-    explorer.locator(".mark-symbol.role-mark path[aria-label*='label: 8;']").nth(5).hover()
+    explorer.locator(".mark-symbol.role-mark path[aria-label*='class: 8;']").nth(5).hover()
     tooltip = bias.locator("#vg-tooltip-element")
     expect(tooltip).to_be_visible()
     assert "8" in tooltip.locator(".value").all_inner_texts()
@@ -276,4 +276,4 @@ def test_a_mark_under_the_pointer_tells_its_class(bias, explorer):
 def test_the_pair_of_digits_is_the_one_that_the_rule_names_on_the_runs_of_the_book(book):
     asked = registry.request("tian2021/6-1-training-adjustment").parts["choosing"].specs
     seen = runs.history(asked).isel(defence=0)
-    assert homing.pair_of(seen, variants.SELECTION_SEEDS["digits"]) == variants.VULNERABLE_PAIRS["digits"]
+    assert homing.pair_of(seen, recipe.SELECTION_SEEDS["digits"]) == recipe.VULNERABLE_PAIRS["digits"]

@@ -28,7 +28,7 @@ def code(notebook):
 def test_every_section_has_a_notebook_and_every_notebook_a_place_in_the_book():
     toc = yaml.safe_load((checkout() / "book" / "_toc.yml").read_text())
     listed = [chapter["file"] for part in toc["parts"] for chapter in part["chapters"]]
-    assert sorted(listed) == NAMES
+    assert sorted(name for name in listed if not name.startswith("guide/")) == NAMES
     assert set(registry.SECTIONS) <= set(NAMES)
 
 

@@ -2,14 +2,14 @@ import base64
 import io
 
 import ipywidgets
+import mocks
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 from PIL import Image
 
-from classwise.charts import explorer, gallery, style
-from classwise.core import results
+from classwise.charts import class_explorer, gallery, style
 from classwise.core.spec import Evaluation, Spec
 
 
@@ -20,7 +20,7 @@ def _setup():
 
 @pytest.fixture
 def history():
-    parts = [results.mock(seed=seed).expand_dims(seed=[0]) for seed in (0, 1)]
+    parts = [mocks.dataset(seed=seed).expand_dims(seed=[0]) for seed in (0, 1)]
     return xr.concat([part.drop_attrs() for part in parts], pd.Index(["standard", "pgd-at"], name="defence"))
 
 
@@ -29,7 +29,7 @@ def boxes(live):
 
 
 def test_the_static_explorer_has_a_control_for_every_choice(history):
-    chart = explorer.per_class(history, live=False).to_dict()
+    chart = class_explorer.over_epochs(history, live=False).to_dict()
     bound = {param["name"]: param["bind"]["input"] for param in chart["params"] if "bind" in param}
     assert bound == {
         "chosen_class": "select",
@@ -42,7 +42,7 @@ def test_the_static_explorer_has_a_control_for_every_choice(history):
 
 def test_the_live_explorer_has_the_same_controls_and_moves_the_chart(history):
     shown = []
-    live = explorer.per_class(history, show=lambda **chosen: shown.append(chosen) or "picture", live=True)
+    live = class_explorer.over_epochs(history, show=lambda **chosen: shown.append(chosen) or "picture", live=True)
     assert list(boxes(live)) == ["class", "defence", "images", "split", "epoch"]
     view = live.children[1]
     boxes(live)["class"].value = "7"
@@ -54,32 +54,32 @@ def test_the_live_explorer_has_the_same_controls_and_moves_the_chart(history):
 
 def test_the_explorer_opens_on_the_weakest_class(history):
     history["count"].loc[{"defence": "pgd-at", "label": "4", "attack": "pgd-10", "predicted": "4"}] = 0
-    chart = explorer.per_class(history, live=False).to_dict()
+    chart = class_explorer.over_epochs(history, live=False).to_dict()
     assert {param["name"]: param["value"] for param in chart["params"]}["chosen_class"] == "4"
 
 
 def test_live_is_asked_of_the_kernel(history, monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "a notebook")
-    assert isinstance(explorer.per_class(history), ipywidgets.VBox)
+    assert isinstance(class_explorer.over_epochs(history), ipywidgets.VBox)
     monkeypatch.delenv("JPY_SESSION_NAME")
-    assert not isinstance(explorer.per_class(history), ipywidgets.VBox)
+    assert not isinstance(class_explorer.over_epochs(history), ipywidgets.VBox)
 
 
 def test_a_picture_holds_the_pixels():
     pixels = np.linspace(0, 1, 12).reshape(1, 3, 4)
-    address = gallery.picture(pixels)
+    address = gallery.png_address(pixels)
     image = np.asarray(Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))))
     assert (image == (pixels[0] * 255).round()).all()
-    colour = gallery.picture(np.stack([pixels[0], 1 - pixels[0], pixels[0] * 0]))
+    colour = gallery.png_address(np.stack([pixels[0], 1 - pixels[0], pixels[0] * 0]))
     assert np.asarray(Image.open(io.BytesIO(base64.b64decode(colour.split(",")[1])))).shape == (3, 4, 3)
 
 
 def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
-    rows = pd.DataFrame(gallery.pictures(results.mock("examples 1", per_class=2), "trades"))
+    rows = pd.DataFrame(gallery.example_rows(mocks.dataset("examples 1", per_class=2), "trades"))
     assert len(rows) == 10 * 2 * 3
-    assert set(rows["form"]) == {"clean", "perturbation", "attacked"}
-    assert rows[rows["form"] == "clean"]["said"].str.endswith("%").all()
-    given = {name: results.mock("examples 1", per_class=2) for name in ("trades", "standard")}
+    assert set(rows["row"]) == {"clean", "perturbation", "attacked"}
+    assert rows[rows["row"] == "clean"]["caption"].str.endswith("%").all()
+    given = {name: mocks.dataset("examples 1", per_class=2) for name in ("trades", "standard")}
     for number, bound in ((2, {"gallery_class", "gallery_defence"}), (1, {"gallery_class"})):
         chart = gallery.gallery(dict(list(given.items())[:number]), live=False).to_dict()
         assert {param["name"] for param in chart["params"] if "bind" in param} == bound
@@ -90,7 +90,7 @@ def test_attacking_now_takes_the_chosen_network_once(history):
 
     def attacker(spec, evaluation):
         asked.append(spec.defence)
-        return lambda label, count: called.append((label, count)) or results.mock("examples 1", per_class=1)
+        return lambda label, count: called.append((label, count)) or mocks.dataset("examples 1", per_class=1)
 
     specs = [
         Spec(dataset="digits", eps="0.1", defence=defence, seed=seed) for defence in ("standard", "trades") for seed in (0, 1)

@@ -8,7 +8,7 @@ import torch
 from classwise import images, models
 from classwise.core.errors import UserError
 from classwise.defences.averaging import EMA, FAWA, NoAveraging, update_average
-from classwise.defences.calibrations import CFA, ClassSettings, EpochStats, Uniform
+from classwise.defences.calibrations import CFA, ClassSettings, EpochStats, Uniform, per_class_accuracy
 from classwise.defences.calibrations.dafa import DAFA
 from classwise.defences.calibrations.faal import FAAL, worst_mixture
 from classwise.defences.calibrations.frl import FRL
@@ -18,7 +18,7 @@ from classwise.defences.calibrations.weighting import ClassBalanced, DifficultyW
 
 @pytest.fixture
 def base():
-    return ClassSettings.alike(3, 0.1, 6.0, torch.device("cpu"))
+    return ClassSettings.uniform(3, 0.1, 6.0, torch.device("cpu"))
 
 
 # Three classes: .5, .8 and 0 of the images withstood.
@@ -56,6 +56,13 @@ def test_either_part_may_be_left_out(base):
 def test_lambda1_of_one_with_nothing_withstood_is_the_plain_radius(base):
     found, _ = CFA(lambda1=1.0)(base, base, {}, EpochStats(0.5, torch.tensor([[0, 1, 0], [0, 0, 1], [1, 0, 0]])))
     assert found.radius.tolist() == pytest.approx([0.1] * 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_accuracy_of_a_class_is_correctly_rounded_in_either_precision(dtype):
+    accuracy = per_class_accuracy(torch.tensor([[1, 2, 0], [5, 2, 0], [0, 0, 0]]), dtype)
+    assert accuracy.dtype == dtype
+    assert torch.equal(accuracy, torch.tensor([1 / 3, 2 / 7, 0], dtype=torch.float64).to(dtype))
 
 
 def test_the_calibration_of_the_code_waits(base):
@@ -119,7 +126,7 @@ def test_every_weight_of_a_network_is_averaged():
     ("progress", "worst", "counted"), [(0.25, 0.2, True), (0.24, 0.9, False), (0.9, 0.19, False), (1.0, 1.0, True)]
 )
 def test_fawa_opens_its_gate_to_fair_epochs(progress, worst, counted):
-    assert FAWA().counts(progress, worst) is counted
+    assert FAWA().accepts(progress, worst) is counted
 
 
 def test_no_average_is_kept_where_none_is_asked_for():
@@ -134,7 +141,7 @@ def validated(*right, size=10):
 
 
 # Clean accuracy 1, .8, .6; robust .9, .5, .1: clean errors 0, .2, .4 and boundary errors .1, .3, .5 about means .2 and .3.
-FARED = EpochStats(0.5, None, validated(10, 8, 6), validated(9, 5, 1))
+STATS = EpochStats(0.5, None, validated(10, 8, 6), validated(9, 5, 1))
 
 
 def published_weights(multiplier):
@@ -144,36 +151,36 @@ def published_weights(multiplier):
 
 
 def test_frl_weighs_by_hand(base):
-    found, memory = FRL(tau=0.1, rate=0.5)(base, base, {}, FARED)
+    found, memory = FRL(tau=0.1, rate=0.5)(base, base, {}, STATS)
     natural, boundary = [0, 0, 0.05], [0, 0, 0.1]
     assert memory["natural"].tolist() == pytest.approx(natural, abs=1e-6)
     assert memory["boundary"].tolist() == pytest.approx(boundary, abs=1e-6)
     assert found.weight.tolist() == pytest.approx([3 * one for one in published_weights(natural)], abs=1e-5)
     assert found.robust.tolist() == pytest.approx([3 * one for one in published_weights(boundary)], abs=1e-5)
     assert found.radius.tolist() == base.radius.tolist()
-    _, memory = FRL(tau=0.1, rate=0.5)(base, found, memory, FARED)
+    _, memory = FRL(tau=0.1, rate=0.5)(base, found, memory, STATS)
     assert memory["boundary"].tolist() == pytest.approx([0, 0, 0.2], abs=1e-6)
 
 
 def test_the_multipliers_of_frl_are_limited(base):
-    _, memory = FRL(tau=0.0, rate=10.0)(base, base, {}, FARED)
+    _, memory = FRL(tau=0.0, rate=10.0)(base, base, {}, STATS)
     assert memory["natural"].sum() == pytest.approx(0.5)
     assert memory["boundary"].tolist() == pytest.approx([0, 0, 0.5])
 
 
 def test_frl_with_margins_widens_the_radius_of_what_lags_behind(base):
-    found, memory = FRL(form="rmrw", tau=0.0, margin_rate=1.0)(base, base, {}, FARED)
+    found, memory = FRL(form="rmrw", tau=0.0, margin_rate=1.0)(base, base, {}, STATS)
     assert memory["margin"].tolist() == pytest.approx([-0.2, 0.0, 0.2], abs=1e-6)
     assert found.radius.tolist() == pytest.approx([0.098, 0.1, 0.1 * 2.718281828**0.4], abs=1e-6)
 
 
 def test_frl_without_a_rate_weighs_all_alike(base):
-    found, _ = FRL(rate=0.0)(base, base, {}, FARED)
+    found, _ = FRL(rate=0.0)(base, base, {}, STATS)
     assert found.weight.tolist() == found.robust.tolist() == [1.0] * 3
 
 
 def test_frl_waits_for_its_warm_up(base):
-    assert FRL(warm_up=0.7)(base, base, {}, FARED)[0] is base
+    assert FRL(warm_up=0.7)(base, base, {}, STATS)[0] is base
 
 
 def test_named_classes_have_settings_of_their_own(base):
@@ -191,7 +198,7 @@ def test_named_classes_have_settings_of_their_own(base):
         (lambda: PerClass(betas="3=1"), 'like "5:0.5 3:2"'),
         (lambda: PerClass(betas="3:-1"), "must be 0 or more"),
         (
-            lambda: PerClass(weights="3:5").start(ClassSettings.alike(3, 0.1, 6.0, torch.device("cpu")), torch.ones(3)),
+            lambda: PerClass(weights="3:5").start(ClassSettings.uniform(3, 0.1, 6.0, torch.device("cpu")), torch.ones(3)),
             "does not exist",
         ),
         (lambda: FRL(form="rwm"), "did you mean 'rw'"),
@@ -218,7 +225,7 @@ def test_difficult_classes_weigh_more(base):
 
 
 def test_balanced_weights_are_those_of_cui():
-    base = ClassSettings.alike(2, 0.1, 0.0, torch.device("cpu"), margin=0.5)
+    base = ClassSettings.uniform(2, 0.1, 0.0, torch.device("cpu"), margin=0.5)
     sizes = torch.tensor([10, 1000])
     found = ClassBalanced(rarity=0.99, by="size").start(base, sizes)
     raw = [0.01 / (1 - 0.99**10), 0.01 / (1 - 0.99**1000)]
@@ -227,14 +234,14 @@ def test_balanced_weights_are_those_of_cui():
 
 
 def test_ldam_on_balanced_data_is_a_constant_margin_without_weights():
-    base = ClassSettings.alike(3, 0.1, 0.0, torch.device("cpu"), margin=0.5)
+    base = ClassSettings.uniform(3, 0.1, 0.0, torch.device("cpu"), margin=0.5)
     found = ClassBalanced(by="size").start(base, torch.tensor([500, 500, 500]))
     assert found.margin.tolist() == pytest.approx([0.5] * 3)
     assert found.weight.tolist() == pytest.approx([1.0] * 3)
 
 
 def test_what_is_easily_attacked_counts_as_rare():
-    base = ClassSettings.alike(3, 0.1, 0.0, torch.device("cpu"), margin=0.5)
+    base = ClassSettings.uniform(3, 0.1, 0.0, torch.device("cpu"), margin=0.5)
     deferred = ClassBalanced(weigh_from=0.8)
     early, late = (deferred(base, base, {}, EpochStats(done, COUNTS))[0] for done in (0.5, 0.8))
     assert early.margin[2] == pytest.approx(0.5)
@@ -254,31 +261,31 @@ def exact():
 
 
 # Class 0 is easy, class 2 hard; class 2 is taken for class 1 more than the other way round.
-ANSWERS = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.6, 0.3], [0.1, 0.5, 0.4]], dtype=torch.float64)
+PREDICTIONS = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.6, 0.3], [0.1, 0.5, 0.4]], dtype=torch.float64)
 
 
 def test_dafa_weighs_by_hand(exact):
     calibration = DAFA(warm_up=0.5)
-    found, memory = calibration(exact, exact, {}, EpochStats(0.5, answers=ANSWERS))
+    found, memory = calibration(exact, exact, {}, EpochStats(0.5, predictions=PREDICTIONS))
     weight = [1 - 0.1 * 0.8 - 0.1 * 0.8, 1 + 0.1 * 0.8 - 0.5 * 0.6, 1 + 0.1 * 0.8 + 0.5 * 0.6]
     assert found.weight.tolist() == pytest.approx(weight, abs=1e-12)
     assert found.radius.tolist() == pytest.approx([0.1 * one for one in weight], abs=1e-12)
     assert torch.equal(found.robust, exact.robust), "the divergence is not weighed"
     assert torch.equal(found.beta, exact.beta)
-    again, kept = calibration(exact, found, memory, EpochStats(0.6, answers=ANSWERS.flip(0)))
+    again, kept = calibration(exact, found, memory, EpochStats(0.6, predictions=PREDICTIONS.flip(0)))
     assert again is found, "found once, at the end of the warm-up"
     assert kept is memory
-    stronger, _ = DAFA(strength=1.5, warm_up=0.5)(exact, exact, {}, EpochStats(0.5, answers=ANSWERS))
+    stronger, _ = DAFA(strength=1.5, warm_up=0.5)(exact, exact, {}, EpochStats(0.5, predictions=PREDICTIONS))
     assert (stronger.weight - 1).tolist() == pytest.approx([1.5 * (one - 1) for one in weight], abs=1e-12)
 
 
 def test_dafa_without_strength_or_before_its_warm_up_leaves_all_alike(exact):
-    assert DAFA()(exact, exact, {}, EpochStats(69 / 110, answers=ANSWERS))[0] is exact
-    assert DAFA()(exact, exact, {}, EpochStats(70 / 110, answers=ANSWERS))[0].weight[0] < 1
-    found, _ = DAFA(strength=0)(exact, exact, {}, EpochStats(1.0, answers=ANSWERS))
+    assert DAFA()(exact, exact, {}, EpochStats(69 / 110, predictions=PREDICTIONS))[0] is exact
+    assert DAFA()(exact, exact, {}, EpochStats(70 / 110, predictions=PREDICTIONS))[0].weight[0] < 1
+    found, _ = DAFA(strength=0)(exact, exact, {}, EpochStats(1.0, predictions=PREDICTIONS))
     assert found.weight.tolist() == [1.0] * 3
     assert torch.equal(found.radius, exact.radius)
-    assert DAFA(strength=50).weights(ANSWERS).min() == 0
+    assert DAFA(strength=50).weights(PREDICTIONS).min() == 0
 
 
 def test_wat_weighs_by_hand(exact):
@@ -341,9 +348,9 @@ def test_faal_weighs_a_batch_by_its_margins(exact):
     y = torch.tensor([0, 0, 1])
     p = 0.8
     distance = math.log(2) + p * math.log(p) + (1 - p) * math.log(1 - p)
-    found = FAAL(distance=distance).within(exact.at(y), answers, y)
+    found = FAAL(distance=distance).for_batch(exact.at(y), answers, y)
     assert found.weight.tolist() == pytest.approx([2 * (1 - p)] * 2 + [2 * p], abs=1e-4)
     assert torch.equal(found.weight, found.robust)
     plain = exact.at(y)
-    assert FAAL(distance=0).within(plain, answers, y) is plain
-    assert Uniform().within(plain, answers, y) is plain
+    assert FAAL(distance=0).for_batch(plain, answers, y) is plain
+    assert Uniform().for_batch(plain, answers, y) is plain

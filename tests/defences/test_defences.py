@@ -14,7 +14,7 @@ from classwise.defences import DEFENCES, Defence
 from classwise.defences.adversary import Adversary
 from classwise.defences.averaging import FAWA
 from classwise.defences.calibrations import CFA, ClassSettings
-from classwise.defences.objectives import MART, TRADES, Adversarial, LossTerms, Standard, likeness
+from classwise.defences.objectives import MART, TRADES, Adversarial, LossTerms, Standard, class_similarity
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def adversary(mode="eval", seed=0, attack=None):
 
 def each(beta=6.0, margin=0.0, images=64, **changed):
     """The settings of a batch whose classes are all alike."""
-    return replace(ClassSettings.alike(images, 0.1, beta, torch.device("cpu"), margin), **changed)
+    return replace(ClassSettings.uniform(images, 0.1, beta, torch.device("cpu"), margin), **changed)
 
 
 def gradients(model, loss):
@@ -117,7 +117,7 @@ def test_the_attack_on_a_cosine_head_sees_the_scale(batch):
     objective = DEFENCES["pgd-he"].objective
     watching = Watching(PGD(steps=3), Linf(0.1), "eval", torch.Generator().manual_seed(0))
     objective(model, x, y, each(0, 0.2), watching)
-    scaled = PGD(steps=3).craft(objective.answering(model), x, y, Linf(0.1), torch.Generator().manual_seed(0))
+    scaled = PGD(steps=3).craft(objective.scaled_model(model), x, y, Linf(0.1), torch.Generator().manual_seed(0))
     bare = PGD(steps=3).craft(model, x, y, Linf(0.1), torch.Generator().manual_seed(0))
     assert torch.equal(watching.made, scaled)
     assert not torch.equal(watching.made, bare)
@@ -186,7 +186,7 @@ def test_weights_multiply_the_terms_and_may_be_relative_to_the_batch():
     settings = each(images=2, weight=torch.tensor([1.0, 3.0]), robust=torch.tensor([2.0, 6.0]))
     cost = LossTerms(natural, None, None, robust)
     assert cost.weighted(settings).loss.tolist() == [1 + 6, 6 + 24]
-    assert cost.weighted(settings, relative=True).loss.tolist() == [0.5 + 1.5, 3 + 6]
+    assert cost.weighted(settings, normalise_weights=True).loss.tolist() == [0.5 + 1.5, 3 + 6]
 
 
 @pytest.mark.parametrize(("mode", "moves"), [("eval", 1), ("train", 4)])
@@ -251,9 +251,9 @@ def test_friendly_pgd_stops_by_hand(batch):
 
 def test_tau_rises_with_the_training(model, batch):
     attack = ATTACKS["friendly-10"]
-    taus = {epoch: attack.during((epoch - 0.5) / 120).tau for epoch in (1, 50, 51, 90, 91, 120)}
+    taus = {epoch: attack.at_progress((epoch - 0.5) / 120).tau for epoch in (1, 50, 51, 90, 91, 120)}
     assert taus == {1: 0, 50: 0, 51: 1, 90: 1, 91: 2, 120: 2}
-    assert ATTACKS["friendly-10-constant"].during(1.0) == ATTACKS["friendly-10-constant"]
+    assert ATTACKS["friendly-10-constant"].at_progress(1.0) == ATTACKS["friendly-10-constant"]
     x, y = batch
     model.eval()
     late = replace(adversary(attack=attack), progress=0.99).craft(model, x, y)
@@ -276,17 +276,17 @@ def test_friendly_trades_is_judged_by_the_labels(model, batch):
 
 def test_the_similarity_of_classes_is_the_cosine_of_their_mean_answers():
     logits = torch.tensor([[2.0, 0, 0], [0, 2.0, 0], [3.0, 3.0, 0], [-1.0, 0, 0]])
-    found = likeness(logits, torch.tensor([0, 0, 1, 2]))
+    found = class_similarity(logits, torch.tensor([0, 0, 1, 2]))
     # Means (1, 1, 0), (3, 3, 0) and (-1, 0, 0): cosines 1, and two below 0.
     assert float(found) == pytest.approx(1 / 3)
-    assert float(likeness(logits[:2], torch.tensor([0, 0]))) == 0
+    assert float(class_similarity(logits[:2], torch.tensor([0, 0]))) == 0
 
 
 def test_the_regulariser_adds_its_similarity(model, batch):
     x, y = batch
     model.eval()
     plain, more = (Adversarial(similarity=weight)(model, x, y, each(0.0), adversary()) for weight in (0.0, 0.5))
-    assert torch.allclose(more.loss - plain.loss, 0.5 * likeness(plain.attacked, y).expand(64), atol=1e-6)
+    assert torch.allclose(more.loss - plain.loss, 0.5 * class_similarity(plain.attacked, y).expand(64), atol=1e-6)
 
 
 def test_ldam_takes_its_margin_off_the_own_cosine(batch):
@@ -311,9 +311,9 @@ def test_no_option_belongs_to_two_parts(name):
     defence = DEFENCES[name]
     names = [each.name for part in (defence.objective, defence.calibration, defence.averaging) for each in fields(part)]
     assert len(names) == len(set(names))
-    assert defence.attack is None or not defence.objective.soft or not ATTACKS[defence.attack].labels_only
+    assert defence.attack is None or not defence.objective.soft_targets or not ATTACKS[defence.attack].needs_labels
     assert defence.head in models.HEADS
-    assert defence.watch in ATTACKS
+    assert defence.validation_attack in ATTACKS
 
 
 def test_a_defence_is_one_line_of_parts():

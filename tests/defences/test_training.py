@@ -10,7 +10,7 @@ from classwise import attacks, defences, images, models
 from classwise.attacks import PGD, evaluate
 from classwise.attacks.balls import Linf
 from classwise.core.errors import UserError
-from classwise.defences import DEFENCES, free
+from classwise.defences import DEFENCES
 from classwise.defences.adversary import Adversary
 from classwise.defences.averaging import EMA, FAWA
 from classwise.defences.calibrations import Calibration
@@ -22,13 +22,14 @@ from classwise.defences.training import (
     Diverged,
     TrainConfig,
     _order,
+    _step,
     begin,
     checkpoints,
     train,
     validation,
 )
 from classwise.defences.training.optimisation import factor, gates, groups
-from classwise.models.inference import BFloat16
+from classwise.models.inference import BFloat16Autocast
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +46,11 @@ def start(data, defence="pgd-at", lr=0.1, epochs=3, optimiser="sgd", seed=0, opt
     chosen = defences.build(defence, options)
     # The attack of the defence, in two steps.
     inner = attacks.build(chosen.attack, {"steps": 2}) if chosen.attack else None
-    plan = TrainConfig(defence=chosen, attack=inner, lr=lr, epochs=epochs)
-    plan = replace(plan, watch=PGD(steps=2) if chosen.watches else None)
+    plan = TrainConfig(defence=chosen, attack=inner, lr=lr, epochs=epochs, optimiser=optimiser)
+    plan = replace(plan, validation_attack=PGD(steps=2) if chosen.needs_validation else None)
     plan = replace(plan, **changed)
     model = models.build("small-cnn", data, 4, seed, chosen.head)
-    rates = {"momentum": 0.9, "weight_decay": 5e-4}
-    return begin(model, plan, 10, 0.1, optimiser, seed, sizes=data.labels.bincount(), **rates), plan
+    return begin(model, plan, 10, 0.1, seed, sizes=data.labels.bincount()), plan
 
 
 def weights(state):
@@ -75,7 +75,7 @@ def test_every_defence_trains_and_counts_what_it_saw(data, valid, defence):
     assert (epochs[0].clean is not None, epochs[0].attacked is not None) == clean_or_attacked(defence)
     for count in (epochs[0].clean, epochs[0].attacked):
         assert count is None or torch.equal(count.sum(1), data.labels.bincount())
-    assert (epochs[1].valid is not None) == DEFENCES[defence].watches
+    assert (epochs[1].valid is not None) == DEFENCES[defence].needs_validation
 
 
 @pytest.mark.parametrize("defence", ["standard", "pgd-at", "trades", "mart"])
@@ -89,7 +89,7 @@ def test_training_lowers_the_loss(data, defence, optimiser):
 def test_adversarial_training_withstands_what_breaks_standard_training(data, valid):
     robust = {}
     for defence in ("standard", "pgd-at"):
-        state, plan = start(data, defence, epochs=6, watch=PGD(steps=10), select_by="average")
+        state, plan = start(data, defence, epochs=6, validation_attack=PGD(steps=10), select_by="average")
         *_, last = train(state, data, plan, valid)
         robust[defence] = checkpoints.overall(last.valid[1])
     assert robust["pgd-at"] > robust["standard"] + 0.05
@@ -105,7 +105,7 @@ def test_a_seed_gives_the_same_bits_and_another_seed_others(data):
     assert not torch.equal(found[0], found[2])
 
 
-STATEFUL = [name for name, one in DEFENCES.items() if one.watches or one.averaging.averages or one.attack is None]
+STATEFUL = [name for name, one in DEFENCES.items() if one.needs_validation or one.averaging.averages or one.attack is None]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ STATEFUL = [name for name, one in DEFENCES.items() if one.watches or one.averagi
         ("wat", {}),
         ("faal", {}),
         ("at-ema", {"options": {"per": "step"}}),
-        ("at-ema", {"watch": PGD(steps=2), "select_by": "sum", "keep_last": 3}),
+        ("at-ema", {"validation_attack": PGD(steps=2), "select_by": "sum", "keep_last": 3}),
     ],
 )
 def test_a_saved_state_goes_on_to_the_same_bits(data, valid, tmp_path, defence, changed):
@@ -177,7 +177,7 @@ def test_a_loss_that_is_not_finite_stops_the_training(data):
 def test_answers_that_are_not_finite_stop_the_training_although_the_loss_is(data):
     state, plan = start(data, "standard", lr=1e30)
     plan = replace(plan, epochs=1, batch=4000, schedule="constant")
-    with pytest.raises(Diverged, match="answers of the network became"):
+    with pytest.raises(Diverged, match="logits of the network became"):
         list(train(state, data, plan))
 
 
@@ -265,7 +265,7 @@ def test_validation_is_measured_only_when_something_asks(data, valid):
 
 
 def test_the_best_and_the_last_epochs_are_kept(data, valid):
-    state, plan = start(data, "pgd-at", epochs=4, watch=PGD(steps=2), select_by="average", keep_last=3)
+    state, plan = start(data, "pgd-at", epochs=4, validation_attack=PGD(steps=2), select_by="average", keep_last=3)
     passed, scores = [], []
     for epoch in train(state, data, plan, valid):
         passed.append(checkpoints.copied(state.model.state_dict()))
@@ -278,7 +278,7 @@ def test_the_best_and_the_last_epochs_are_kept(data, valid):
 
 
 def test_selection_on_the_test_images_is_its_own_checkpoint(data, valid):
-    state, plan = start(data, epochs=2, watch=PGD(steps=2), select_by="worst", test_selected=True)
+    state, plan = start(data, epochs=2, validation_attack=PGD(steps=2), select_by="worst", test_selected=True)
     list(train(state, data, plan, valid, images.load("digits", "test")))
     assert sorted(state.kept) == ["best", "test-selected"]
 
@@ -286,7 +286,7 @@ def test_selection_on_the_test_images_is_its_own_checkpoint(data, valid):
 def test_measuring_changes_nothing_in_the_training(data, valid):
     plain, plan = start(data, "pgd-at")
     list(train(plain, data, plan))
-    measured, plan = start(data, "pgd-at", watch=PGD(steps=2), select_by="sum", keep_last=2)
+    measured, plan = start(data, "pgd-at", validation_attack=PGD(steps=2), select_by="sum", keep_last=2)
     list(train(measured, data, plan, valid))
     assert torch.equal(weights(plain), weights(measured))
 
@@ -302,7 +302,7 @@ def test_a_passed_over_epoch_leaves_the_average_alone(data, valid):
 def test_fawa_without_a_threshold_is_ema(data, valid):
     found = []
     for averaging in (FAWA(threshold=0, average_from=0), EMA()):
-        state, plan = start(data, watch=PGD(steps=2))
+        state, plan = start(data, validation_attack=PGD(steps=2))
         plan = replace(plan, defence=replace(plan.defence, averaging=averaging))
         list(train(state, data, plan, valid))
         found.append(state.average)
@@ -312,7 +312,7 @@ def test_fawa_without_a_threshold_is_ema(data, valid):
 def test_a_narrow_network_answers_almost_alike_with_the_same_parameters(data):
     model = models.build("small-cnn", data, 8).eval()
     x, _ = data.batch(slice(0, 64))
-    narrow = BFloat16(model)
+    narrow = BFloat16Autocast(model)
     assert narrow(x).dtype == torch.float32
     assert torch.allclose(narrow(x), model(x), atol=0.05)
     assert not torch.equal(narrow(x), model(x))
@@ -371,14 +371,14 @@ def test_free_training_moves_images_and_weights_by_the_same_pass(data):
         F.cross_entropy(twin(moved), y).backward()
         optimiser.step()
         delta = (((moved.detach() + 0.1 * moved.grad.sign()) - x).clamp(-0.1, 0.1) + x).clamp(0, 1) - x
-    free.step(state, state.model.train(), x, y, plan, plan.defence.objective)
+    _step(state, state.model.train(), x, y, plan, 0.0)
     assert torch.allclose(weights(state), torch.cat([one.flatten().float() for one in twin.state_dict().values()]), atol=1e-5)
     assert torch.allclose(state.memory["delta"][:100], delta, atol=1e-6)
     assert not state.memory["delta"][100:].any()
 
 
 def test_a_training_that_collapses_ends_with_the_weights_before(data, monkeypatch):
-    state, plan = start(data, "fgsm-rs", epochs=4, guard=PGD(steps=2))
+    state, plan = start(data, "fgsm-rs", epochs=4, overfitting_check=PGD(steps=2))
     real = evaluate.evaluate
 
     def collapsing(model, *rest, **named):
@@ -390,14 +390,14 @@ def test_a_training_that_collapses_ends_with_the_weights_before(data, monkeypatc
     passed = [weights(state) for _ in train(state, data, plan)]
     assert len(passed) == 3
     assert torch.equal(passed[2], passed[1])
-    assert "catastrophic overfitting in epoch 3: 70% withstood the guard before, then 23%" in state.stopped
+    assert "catastrophic overfitting in epoch 3: robust accuracy on training images fell from 70% to 23%" in state.stopped
     saved = state.state_dict()
     assert list(train(state, data, plan)) == []
     assert saved["stopped"]
 
 
 def test_the_guard_lets_a_sound_training_pass(data):
-    state, plan = start(data, "fgsm-rs", epochs=3, guard=PGD(steps=2))
+    state, plan = start(data, "fgsm-rs", epochs=3, overfitting_check=PGD(steps=2))
     assert len(list(train(state, data, plan))) == 3
     assert state.stopped == ""
 
@@ -418,22 +418,22 @@ def test_only_the_class_of_single_class_training_is_attacked(data):
 class Listening(Calibration):
     """Changes nothing and remembers what it was told."""
 
-    reads_answers = compares_losses = True
+    needs_predictions = needs_losses = True
 
     def __init__(self):
         self.heard = []
 
-    def __call__(self, base, current, memory, fared):
-        self.heard.append(fared)
+    def __call__(self, base, current, memory, stats):
+        self.heard.append(stats)
         return current, memory
 
 
-def test_a_calibration_hears_of_answers_and_losses(data, valid):
+def test_a_calibration_gets_predictions_and_losses(data, valid):
     """The whole set is one batch and nothing is learnt, so both can be computed afterwards."""
     state, plan = start(data, "standard", epochs=1, lr=0.0, batch=len(data))
     listening = Listening()
     list(train(state, data, replace(plan, defence=replace(plan.defence, calibration=listening)), valid))
-    (fared,) = listening.heard
+    (stats,) = listening.heard
     means = {}
     for images_of, training in ((valid, False), (data, True)):
         x, y = images_of.batch(slice(None))
@@ -442,15 +442,15 @@ def test_a_calibration_hears_of_answers_and_losses(data, valid):
         costs = -logs[torch.arange(len(y)), y]
         means[training] = [(logs[y == label].exp().mean(0), costs[y == label].mean()) for label in range(10)]
         means[training].append((None, costs.mean()))
-    assert torch.allclose(fared.answers, torch.stack([softmax for softmax, _ in means[True][:10]]), atol=1e-5)
-    assert torch.allclose(fared.losses, torch.stack([loss for _, loss in means[False]]), atol=1e-5)
+    assert torch.allclose(stats.predictions, torch.stack([softmax for softmax, _ in means[True][:10]]), atol=1e-5)
+    assert torch.allclose(stats.losses, torch.stack([loss for _, loss in means[False]]), atol=1e-5)
 
 
 def test_losses_are_measured_under_attack_and_change_nothing(data, valid):
     state, plan = start(data, "trades")
     before, drawn = weights(state), state.generator.get_state()
-    found = validation.measured(state, plan, valid)
-    clean = validation.measured(state, replace(plan, defence=DEFENCES["standard"], attack=None), valid)
+    found = validation.class_losses(state, plan, valid)
+    clean = validation.class_losses(state, replace(plan, defence=DEFENCES["standard"], attack=None), valid)
     assert (found > clean).all()
     assert torch.equal(weights(state), before)
     assert torch.equal(state.generator.get_state(), drawn)
@@ -479,7 +479,7 @@ def test_gates_learn_faster_and_stay_within_their_range(data):
     assert (special["scale"], special["weight_decay"]) == (10.0, 0.0)
     assert {id(one) for one in special["params"]} == {id(one) for one in held}
     state, plan = start(data, "standard", epochs=1)
-    state = begin(model, plan, 10, 0.1, "sgd", 0, momentum=0.9, weight_decay=5e-4)
+    state = begin(model, plan, 10, 0.1, 0)
     list(train(state, data, plan))
     assert state.optimiser.param_groups[1]["lr"] == pytest.approx(10 * state.optimiser.param_groups[0]["lr"])
     assert all(one.min() >= 0 and one.max() <= 1 for one in held)

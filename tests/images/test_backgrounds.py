@@ -59,11 +59,11 @@ def test_each_class_has_the_colour_of_its_pair_in_every_split(name, same):
 
 
 @pytest.mark.parametrize("colour", range(5))
-def test_ink_is_as_far_from_every_ground(digits, colour):
-    worn = backgrounds.coloured(digits.pixels, torch.full_like(digits.labels, colour)).int()
+def test_ink_is_as_far_from_every_background(digits, colour):
+    drawing = backgrounds.coloured(digits.pixels, torch.full_like(digits.labels, colour)).int()
     full, none = (digits.pixels == value for value in (255, 0))
-    ground = torch.tensor(backgrounds.COLOURS[colour]).view(3, 1, 1)
-    away = (worn - ground).abs()
+    background = torch.tensor(backgrounds.COLOURS[colour]).view(3, 1, 1)
+    away = (drawing - background).abs()
     assert (away[none.expand_as(away)] == 0).all()
     # In two channels of three, wholly, and in the third not at all.
     assert (away.sum(1, keepdim=True)[full] == 2 * 255).all()
@@ -73,11 +73,11 @@ def test_ink_is_as_far_from_every_ground(digits, colour):
 
 def test_the_ink_of_a_coloured_drawing_can_be_read_again(digits):
     for colour in (backgrounds.neighbours(digits.labels), backgrounds.apart(digits.labels)):
-        worn = backgrounds.coloured(digits.pixels, colour)
-        ink, seen = backgrounds.stripped(worn)
+        drawing = backgrounds.coloured(digits.pixels, colour)
+        ink, seen = backgrounds.extract_ink(drawing)
         assert torch.equal(ink, digits.pixels)
         assert torch.equal(seen, colour)
-        assert torch.equal(backgrounds.swapped(worn), backgrounds.coloured(digits.pixels, (colour + 1) % 5))
+        assert torch.equal(backgrounds.swapped(drawing), backgrounds.coloured(digits.pixels, (colour + 1) % 5))
 
 
 def test_clutter_belongs_to_an_image_and_never_reaches_the_ink(digits, cluttered):
@@ -88,13 +88,13 @@ def test_clutter_belongs_to_an_image_and_never_reaches_the_ink(digits, cluttered
     assert torch.equal(cluttered.pixels[list(first)], train.pixels[list(second)])
     ink = digits.pixels >= 64
     assert cluttered.pixels[ink].max() < 77 <= 100 < cluttered.pixels[~ink].min()
-    assert torch.equal(backgrounds.objects(cluttered.pixels), ink[:, 0])
+    assert torch.equal(backgrounds.object_mask(cluttered.pixels), ink[:, 0])
 
 
 @pytest.mark.parametrize("name", ["white-background", "flat-background"])
 def test_only_the_background_is_painted(cluttered, name):
     found = images.TRANSFORMS[name](cluttered, 0)
-    kept = backgrounds.objects(cluttered.pixels)[:, None]
+    kept = backgrounds.object_mask(cluttered.pixels)[:, None]
     assert torch.equal(found.pixels[kept], cluttered.pixels[kept])
     assert torch.equal(found.index, cluttered.index)
     assert found.classes == cluttered.classes
@@ -105,7 +105,7 @@ def test_only_the_background_is_painted(cluttered, name):
 
 def test_the_control_whitens_half_of_the_background_and_no_object(cluttered):
     found = images.TRANSFORMS["half-white-background"](cluttered, 3).pixels
-    behind = ~backgrounds.objects(cluttered.pixels)[:, None]
+    behind = ~backgrounds.object_mask(cluttered.pixels)[:, None]
     changed = found != cluttered.pixels
     assert (found[changed] == 255).all()
     assert not (changed & ~behind).any()
@@ -125,7 +125,7 @@ def test_whiteness_is_that_of_the_background_alone(cluttered):
     white = backgrounds.painted(cluttered.pixels, 255)
     assert (backgrounds.whiteness(white) == 1).all()
     one = cluttered.pixels[:1]
-    behind = one[0, 0][~backgrounds.objects(one)[0]].float() / 255
+    behind = one[0, 0][~backgrounds.object_mask(one)[0]].float() / 255
     assert float(backgrounds.whiteness(one)) == pytest.approx(float(behind.mean()))
     assert backgrounds.whiteness(cluttered.pixels).std() > 0.05
 
@@ -133,19 +133,19 @@ def test_whiteness_is_that_of_the_background_alone(cluttered):
 def test_drawings_without_dark_ink_are_refused():
     for name in ("digits",):
         with pytest.raises(UserError, match="use digits-cluttered or photographs"):
-            backgrounds.objects(images.load(name, "test", 0).pixels)
+            backgrounds.object_mask(images.load(name, "test", 0).pixels)
 
 
 def test_a_known_object_is_cut_out_of_a_photograph(scenes):
     pixels, discs = scenes
-    found = backgrounds.objects(pixels)
+    found = backgrounds.object_mask(pixels)
     both, either = (found & discs).flatten(1).sum(1), (found | discs).flatten(1).sum(1)
     # What is told to be object stays object, in discs that are off the middle too.
     assert (both == discs.flatten(1).sum(1)).all()
     assert (both / either > 0.8).all()
     assert torch.equal(found[1], discs[1])
     backgrounds._cut.clear()
-    assert torch.equal(backgrounds.objects(pixels), found)
+    assert torch.equal(backgrounds.object_mask(pixels), found)
 
 
 def test_the_background_of_a_photograph_is_painted_white(scenes):
@@ -164,7 +164,7 @@ def test_the_white_cat_of_the_paper_has_a_white_background():
     white, other = backgrounds.whiteness(cats.pixels).tolist()
     assert other < 0.6 < 0.9 < white
     some = test.take(torch.arange(100))
-    shares = backgrounds.objects(some.pixels).flatten(1).float().mean(1)
+    shares = backgrounds.object_mask(some.pixels).flatten(1).float().mean(1)
     assert float(shares.min()) > 0.1
     assert 0.2 < float(shares.median()) < 0.5
 
@@ -173,4 +173,4 @@ def test_without_opencv_a_sentence_says_what_to_install(scenes, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "cv2", None)
     monkeypatch.setattr(backgrounds, "_cut", {})
     with pytest.raises(UserError, match="pip install opencv-python-headless"):
-        backgrounds.objects(scenes[0])
+        backgrounds.object_mask(scenes[0])

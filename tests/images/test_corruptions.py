@@ -345,15 +345,15 @@ def test_published_files_of_other_images_or_none_are_named(published):
     read = TRANSFORMS["cifar10-c-glass-blur-3"]
     with pytest.raises(UserError, match="use dataset='cifar10', split='test'"):
         read(asked([7], labels=[3]), 0)
-    with pytest.raises(UserError, match="not the ones asked for"):
+    with pytest.raises(UserError, match="not the requested ones"):
         read(asked([10_007]), 0)
-    with pytest.raises(UserError, match=r"no .*fog.npy; unpack CIFAR-10-C.tar .* or ask for 'fog-2', which is computed"):
+    with pytest.raises(UserError, match=r"no .*fog.npy; unpack CIFAR-10-C.tar .* or use 'fog-2', which is computed"):
         TRANSFORMS["cifar10-c-fog-2"](asked([7]), 0)
     np.save(published / "glass_blur.npy", np.zeros((5, 32, 32, 3), np.uint8))
     with pytest.raises(UserError, match=r"holds uint8 \(5, 32, 32, 3\), expected"):
         read(asked([7]), 0)
     (published / "glass_blur.npy").write_bytes(b"no array")
-    with pytest.raises(UserError, match="is no array of images"):
+    with pytest.raises(UserError, match="is not an array of images"):
         read(asked([7]), 0)
 
 

@@ -180,8 +180,8 @@ def test_a_split_that_is_not_there_is_named(home):
 @pytest.fixture
 def decoded(monkeypatch):
     """Counts the files that are decoded."""
-    seen, own = [], decoding._one
-    monkeypatch.setattr(decoding, "_one", lambda file, size: (seen.append(file), own(file, size))[1])
+    seen, own = [], decoding._decode
+    monkeypatch.setattr(decoding, "_decode", lambda file, size: (seen.append(file), own(file, size))[1])
     return seen
 
 
@@ -320,7 +320,7 @@ def test_classes_of_train_and_val_must_agree(home):
 def test_tiny_imagenet_without_its_validation_images_is_named(home):
     tiny(home / "tiny-imagenet-200", published=True)
     shutil.rmtree(home / "tiny-imagenet-200" / "val" / "images")
-    with pytest.raises(UserError, match=r"none of the images that .*val_annotations.txt tells of is in .*; unpack the whole"):
+    with pytest.raises(UserError, match=r"none of the images listed in .*val_annotations.txt is in .*; unpack the whole"):
         images.load("tiny-imagenet", "test")
 
 

@@ -92,7 +92,9 @@ def test_a_class_without_images_for_a_split_is_named(monkeypatch, tmp_path):
 
     monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
     monkeypatch.setattr(datasets, "MNIST", Few)
-    monkeypatch.setitem(images.DATASETS, "few", lambda split, seed: images.mnist(split, seed).only(["3", "8"]))
+    monkeypatch.setitem(
+        images.DATASETS, "few", images.DatasetInfo(lambda split, seed: images.mnist(split, seed).only(["3", "8"]))
+    )
     assert images.load("few", "train").labels.bincount().tolist() == [59, 2]
     with pytest.raises(UserError, match=r"few has too few images of class 8 for the split 'valid': none is left, at least 1"):
         images.load("few", "valid")
@@ -167,7 +169,7 @@ def test_pseudo_labelled_images_come_from_a_folder(folder):
     assert found.labels.tolist() == [0, 3, 3, 8]
     assert torch.equal(found.pixels, data.pixels[[3, 0, 1, 2]])
     assert found.index.tolist() == [-1, -2, -3, -4]
-    both = data.and_also(found)
+    both = data.concat(found)
     assert len(both) == len(data) + 4
     assert both.only(["3", "8"]).labels[-3:].tolist() == [0, 0, 1]
 

@@ -13,6 +13,7 @@ import torch
 from torchvision import datasets
 
 from classwise import images
+from classwise.core.datasets import class_names, with_superclasses
 from classwise.core.errors import UserError
 from classwise.images import standard
 
@@ -72,7 +73,7 @@ def write_cifar(root, name, monkeypatch):
     fine = name == "CIFAR100"
     cls, folder = getattr(datasets, name), root / getattr(datasets, name).base_folder
     folder.mkdir()
-    names = list(images.SUPERCLASSES["cifar100"]) if fine else list(images.SUPERCLASSES["cifar10"])
+    names = list(class_names("cifar100")) if fine else list(class_names("cifar10"))
     lists = {}
     for part, files in (("train", ["train"] if fine else ["data_batch_1", "data_batch_2"]), ("test", [cls.test_list[0][0]])):
         pixels, labels = drawn(name.lower(), part)
@@ -124,7 +125,7 @@ def test_small_files_in_the_real_format_are_read(alone, monkeypatch, dataset):
     WRITERS[name](alone, name, monkeypatch)
     for part in COUNTS:
         pixels, labels = drawn(dataset, part)
-        found = images.DATASETS[dataset](part, 0)
+        found = images.reader(dataset)(part, 0)
         assert torch.equal(found.pixels, torch.from_numpy(pixels)[found.index])
         assert torch.equal(found.labels, torch.from_numpy(labels)[found.index])
         # A fiftieth of three is none: all of the training images are left.
@@ -135,12 +136,11 @@ def test_small_files_in_the_real_format_are_read(alone, monkeypatch, dataset):
 @pytest.mark.parametrize("dataset", FORMS)
 def test_classes_have_names(alone, monkeypatch, dataset):
     WRITERS[FORMS[dataset][0]](alone, FORMS[dataset][0], monkeypatch)
-    names = images.DATASETS[dataset]("test", 0).classes
+    names = images.reader(dataset)("test", 0).classes
     told = {"mnist": (0, "0"), "fashion-mnist": (9, "Ankle boot"), "svhn": (8, "8"), "cifar10": (1, "automobile")}
     place, name = (told | {"cifar100": (7, "beetle"), "stl10": (7, "monkey")})[dataset]
     assert names[place] == name
-    if dataset in images.SUPERCLASSES:
-        assert list(images.superclasses(dataset)) == list(names)
+    assert dataset == "fashion-mnist" or class_names(dataset) == names
 
 
 @pytest.mark.parametrize("dataset", ["cifar10", "svhn", "mnist"])
@@ -189,7 +189,7 @@ def test_a_file_with_another_md5_is_named_and_not_unpickled(alone, monkeypatch, 
 
 def test_an_idx_file_that_is_cut_short_is_named(alone, monkeypatch):
     write_idx(alone, "MNIST", monkeypatch)
-    images.DATASETS["mnist"]("test", 0)
+    images.mnist("test", 0)
     file = alone / "MNIST" / "raw" / "train-images-idx3-ubyte"
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(UserError, match=r"MNIST in .* is incomplete or damaged"):
@@ -197,7 +197,7 @@ def test_an_idx_file_that_is_cut_short_is_named(alone, monkeypatch):
 
 
 def test_superclasses_cover_every_class_once():
-    assert {name: len(set(images.superclasses(name).values())) for name in images.SUPERCLASSES} == {
+    assert {name: len(set(images.superclasses(name).values())) for name in with_superclasses()} == {
         "cifar10": 2,
         "stl10": 2,
         "cifar100": 20,
@@ -238,7 +238,7 @@ def test_slips_in_a_name_are_named(alone, dataset, says):
 
 def test_names_are_checked_without_reading_images():
     assert images.reader("folder:/nowhere?size=48x64&skip-bad=1")
-    assert images.reader("digits") is images.DATASETS["digits"]
+    assert images.reader("digits") is images.digits
 
 
 def test_a_name_with_a_path_means_the_same_from_anywhere(alone, monkeypatch):

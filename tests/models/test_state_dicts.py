@@ -143,7 +143,7 @@ FIELD = {
     "kuangliu": ("resnet18", 8, lambda: Kuangliu(8), NAMED),
     "rice": ("preact-resnet18", 8, lambda: Kuangliu(8, preact=True), NAMED),
     "trades": ("wrn-28-10", 8, lambda: Trades(8, unused=False), NAMED),
-    "trades, unused": ("wrn-28-10", 8, lambda: Trades(8, unused=True), f"{NAMED}, without parts that no image passes"),
+    "trades, unused": ("wrn-28-10", 8, lambda: Trades(8, unused=True), f"{NAMED}, without unused parts"),
 }
 
 
@@ -208,7 +208,7 @@ def test_statistics_of_a_normalising_shell_are_taken_over():
 
     net, model = nn.Sequential(Normalise(), stirred(Kuangliu(4))).eval(), models.build("resnet18", SOME, 4).eval()
     said = models.load_matching(model, net.state_dict())
-    assert said == f"{NAMED}, without 1. before them, with the file's own pixel statistics"
+    assert said == f"{NAMED}, without 1. before them, with the file's pixel statistics"
     with torch.no_grad():
         assert torch.allclose(model(X), net(X), rtol=1e-4, atol=1e-4)
 
@@ -286,7 +286,7 @@ def test_files_are_read_and_nothing_in_them_is_executed(tmp_path, capsys):
     for name in ("trap.pt", "zip.pt"):
         with pytest.raises(
             UserError,
-            match=f"{name} is not read: it holds more than tensors and could execute code, or is no file of weights at all; save",
+            match=f"{name} is not read: it holds more than tensors and could execute code, or is not a file of weights; save",
         ):
             models.read(tmp_path / name)
     assert capsys.readouterr().out == ""
@@ -338,7 +338,7 @@ def test_without_network_and_files_the_weights_are_told_where_to_go(tmp_path, mo
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setattr(torch.hub, "download_url_to_file", unreachable)
     said = f"put densenet121-a639ec97.pth from https://.* into {tmp_path}/hub/checkpoints, or name a file"
-    with pytest.raises(UserError, match=f"weights of densenet121 are neither here nor to be had .*; {said}"):
+    with pytest.raises(UserError, match=f"weights of densenet121 are neither cached nor can be downloaded .*; {said}"):
         models.pretrained("densenet121")
     with pytest.raises(UserError, match="did you mean 'inception-v3'"):
         models.pretrained("inception_v3")

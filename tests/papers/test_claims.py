@@ -4,16 +4,19 @@ import itertools
 import zlib
 from functools import partial
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
 from statsmodels.stats.multitest import multipletests
 
 from classwise.core import results
+from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
 from classwise.papers import claims, judging, measures, published, registry
 from classwise.papers.claims import Claim
-from classwise.papers.tian2021 import adjustment, temperature
+from classwise.papers.judging import Bootstrap
+from classwise.papers.tian2021 import section_6_1, temperature
 from classwise.stats import aggregate, bootstrap, combine, metrics
 
 DIGITS = list("0123456789")
@@ -54,8 +57,8 @@ def claim(measure=more, name="some", **rest):
     return Claim(name, "paper/section", "1", "A sentence.", measure, **rest)
 
 
-def decide(data, *asked, **how):
-    return judging.judge_all(asked, data, scale="quick", dataset="digits", **how)
+def decide(data, *asked, strict=True, bootstrap=judging.DEFAULT):
+    return judging.judge_all(asked, data, scale="quick", dataset="digits", strict=strict, bootstrap=bootstrap)
 
 
 TWO = {("a", "pgd-20"): 0.5, ("b", "pgd-20"): 0.7}
@@ -86,7 +89,7 @@ def test_the_interval_lies_in_the_range_just_where_the_claim_holds_and_outside_w
     data = xr.concat([data.sel(defence=["a"]), own.sel(defence=["b"])], "defence")
     asked = [claim(name=str(ends), low=ends[0], high=ends[1]) for ends in RANGES]
     for some in (asked, *([one] for one in asked)):
-        for found in decide(data, *some, draws=600):
+        for found in decide(data, *some, bootstrap=Bootstrap(600)):
             low, high = found.claim.low, found.claim.high
             assert (found.verdict == "holds") == (low < found.low and found.high < high), found
             assert (found.verdict == "fails") == (found.high <= low or high <= found.low), found
@@ -135,7 +138,7 @@ def test_a_mistake_that_nobody_made_is_surely_rare_only_of_many_images(images, v
     data = outcomes({("a", "pgd-20"): 1}, images=images, seeds=1)
     for first, second in (("2", "7"), ("0", "9"), ("4", "5")):
         rare = partial(measures.confusion_of, first=first, second=second)
-        (found,) = decide(data, claim(rare, low=-np.inf, high=1), draws=400)
+        (found,) = decide(data, claim(rare, low=-np.inf, high=1), bootstrap=Bootstrap(400))
         assert (found.verdict, found.effect) == (verdict, 0)
 
 
@@ -164,7 +167,7 @@ def test_more_images_are_like_those_at_hand_but_in_one_setting():
     right = (extra.answer == extra.truth).where(extra.truth >= 0).max("seed").isel(attack=0)
     assert (right.sel(defence="a").values.reshape(10, 2, 2)[:, 0] == [1, 0]).all()
     assert (right.sel(defence="b").values.reshape(10, 2, 2)[:, 1] == [1, 0]).all()
-    each = bootstrap.add_pseudo_counts(data, each=True).isel(image=slice(data.sizes["image"], None))
+    each = bootstrap.add_pseudo_counts(data, every_mistake=True).isel(image=slice(data.sizes["image"], None))
     assert each.sizes["image"] == 10 * 2 * 10
     given = each.answer.max("seed").isel(attack=0, defence=0).values.reshape(10, 2, 10)[:, 0]
     assert (given == (np.arange(10)[:, None] + np.arange(10)) % 10).all()
@@ -187,7 +190,7 @@ def test_of_claims_without_an_effect_few_are_decided(seeds, folds, noise):
         # The luck of an image is the same for both defences: give the second its own.
         own = outcomes(even, images=15, seeds=seeds, folds=folds, noise=noise, seed=1000 + seed)
         data = xr.concat([data.sel(defence=["a"]), own.sel(defence=["b"])], "defence")
-        wrong += decide(data, claim(), draws=100)[0].verdict != "open"
+        wrong += decide(data, claim(), bootstrap=Bootstrap(100))[0].verdict != "open"
     assert wrong <= 20
     assert wrong >= 2 or seeds > 1
 
@@ -248,16 +251,16 @@ def test_holm_is_that_of_statsmodels_and_counts_what_was_asked():
     weak = {("a", "pgd-20"): 0.5, ("b", "pgd-20"): 0.54}
     data = outcomes(weak, seeds=1, images=20, seed=3)
     asked = [claim(name=str(low), low=low) for low in (-2, 0, 1, 2, 4)] + [
-        claim(name="not", datasets=("svhn",), because="it is not")
+        claim(name="not", datasets=("svhn",), excluded_because="it is not")
     ]
     found = decide(data, *asked)
-    inside = [one for one in found if one.verdict != "not asked"]
+    inside = [one for one in found if one.verdict != "not tested"]
     for side in (lambda one: one.effect > one.claim.low, lambda one: one.effect <= one.claim.low):
         named = [one for one in inside if side(one)]
         alone = np.array([decide(data, one.claim)[0].p for one in named])
         assert [one.p for one in named] == pytest.approx(alone)
-    assert found[-1].reason == "cannot be asked of digits: it is not"
-    assert found[-1].words == "not asked (digits, quick)"
+    assert found[-1].reason == "not testable on digits: it is not"
+    assert found[-1].words == "not tested (digits, quick)"
     assert judging.holm(np.array([0.01, 0.04, 0.03])) == pytest.approx(multipletests([0.01, 0.04, 0.03], method="holm")[1])
 
 
@@ -288,7 +291,7 @@ def test_what_cannot_be_measured_is_an_error_that_says_why(asked, says):
     with pytest.raises(claims.MeasurementError, match=says):
         decide(outcomes(TWO, images=5), asked)
     (told,) = decide(outcomes(TWO, images=5), asked, strict=False)
-    assert told.verdict == "not asked"
+    assert told.verdict == "not tested"
 
 
 def test_slips_at_the_door():
@@ -297,7 +300,7 @@ def test_slips_at_the_door():
         registry.judge("tian2021/4-1", data)
     with pytest.raises(UserError, match=r"unknown claim of tian2021/4-1-class-bias 'gab' .did you mean 'gap'"):
         registry.judge("tian2021/4-1-class-bias", data, only=["gab"])
-    with pytest.raises(UserError, match="do not tell their scale"):
+    with pytest.raises(UserError, match="have no attribute scale"):
         registry.judge("tian2021/4-1-class-bias", data.drop_attrs())
 
 
@@ -356,15 +359,17 @@ def test_kinds_of_runs_are_joined_side_by_side():
     plain = both.truth.sel(betas="5:0.5").values
     assert (again.truth.sel(without="0").values == np.where(plain < 0, -1, (plain + 1) % 10)).all()
     with pytest.raises(claims.MeasurementError, match="claim 'changed-class-loses' needs 'vulnerable' in the outcomes"):
-        registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], draws=50)
+        registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], bootstrap=Bootstrap(50))
     marks = {name: ("predicted", both.predicted.values == one) for name, one in (("vulnerable", "3"), ("partner", "5"))}
     both = both.assign_coords(marks)
-    (found,) = registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], draws=50)
+    (found,) = registry.judge(
+        "tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], bootstrap=Bootstrap(50)
+    )
     assert found.images == 120
     with pytest.raises(claims.MeasurementError, match="no trade-off above 6 of the partner"):
-        registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["victim-loses"], draws=50)
+        registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["victim-loses"], bootstrap=Bootstrap(50))
     with pytest.raises(claims.MeasurementError, match="claim 'homing' needs the outcomes 'without'; there are: betas"):
-        registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["homing"], draws=50)
+        registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["homing"], bootstrap=Bootstrap(50))
 
 
 # Measures, on counts whose answer is known.
@@ -426,15 +431,15 @@ def test_homing_counts_what_comes_home_beyond_the_control():
         parts.append(xr.Dataset({key: ("image", one) for key, one in data.items()}, {"image": range(6), "predicted": names}))
     data = xr.concat(parts, "without").assign_coords(without=list(answer)).expand_dims(defence=["d"], attack=["pgd-20"])
     asked = next(one for one in registry.CLAIMS if one.name == "homing")
-    (found,) = decide(data, asked, draws=50)
+    (found,) = decide(data, asked, bootstrap=Bootstrap(50))
     # Of five mistakes, two of three come home from y and the one from z; none from x. One comes home by itself, and two without a
     # third class: the first and the last of those taken for y, by the network without z.
     assert found.effect == pytest.approx(100 * (3 - 2) / 5)
     with pytest.raises(claims.MeasurementError, match="claim 'homing' comes to nan"):
-        decide(data.sel(without=["", "again 1", "y", "x"]), asked, draws=50)
+        decide(data.sel(without=["", "again 1", "y", "x"]), asked, bootstrap=Bootstrap(50))
     values = {name: value(data.expand_dims(seed=[0])) for name, value in asked.values.items()}
     total = bootstrap.sums(data.expand_dims(seed=[0]), values)
-    assert float(adjustment.homing_of(total, "x", "y")) == pytest.approx(100 * 2 / 3)
+    assert float(section_6_1.homing_of(total, "x", "y")) == pytest.approx(100 * 2 / 3)
 
 
 def test_the_best_temperature_is_that_of_each_defence():
@@ -469,14 +474,14 @@ def test_a_published_value_is_the_measure_of_the_published_table():
 
 def mock(asked):
     """Return mock outcomes with all that a claim needs."""
-    labels = DIGITS if asked.name == "six-and-eight" or not asked.datasets else list(published.CIFAR10)
+    labels = DIGITS if asked.name == "six-and-eight" or not asked.datasets else list(class_names("cifar10"))
     first = [need.split("|")[0] for need in asked.attacks] or ["pgd-20"]
     defences = [need.split("|")[0] for need in asked.defences] or ["pgd-at"]
     along = {
         "without": ["", "again 1", *labels],
         "betas": ["", "5:0.5", "5:18"],
         "treatment": ["as they are", "white", "both"],
-        "dress": ["neighbours", "apart"],
+        "colouring": ["neighbours", "apart"],
     }
     extra = {dim: along[dim] for dim in asked.dims if dim in along} | (
         {"inverse": ["", "2", "50"]} if "inverse" in asked.dims else {}
@@ -494,7 +499,7 @@ def mock(asked):
             continue
         level = {"standard": 0.97, "clean": 0.9}.get(chosen[0], {"clean": 0.9}.get(chosen[2], 0.5))
         keys.append(chosen)
-        parts.append(results.mock("outcomes 1", labels, {"x": level}, per_class=30, seed=zlib.crc32(str(chosen).encode())))
+        parts.append(mocks.dataset("outcomes 1", labels, {"x": level}, per_class=30, seed=zlib.crc32(str(chosen).encode())))
     whole = xr.concat([part.drop_attrs() for part in parts], "run").assign_coords(
         {name: ("run", [key[place] for key in keys]) for place, name in enumerate(names)}
     )
@@ -507,7 +512,7 @@ def mock(asked):
 @pytest.mark.parametrize("asked", registry.CLAIMS, ids=lambda one: one.name)
 def test_every_claim_is_measured(asked):
     dataset = asked.datasets[0] if asked.datasets else "digits"
-    (found,) = registry.judge(asked.section, mock(asked), dataset=dataset, only=[asked.name], draws=40)
+    (found,) = registry.judge(asked.section, mock(asked), dataset=dataset, only=[asked.name], bootstrap=Bootstrap(40))
     assert found.verdict in ("holds", "fails", "open"), found.reason
     assert np.isfinite([found.effect, found.p]).all()
     # Forty draws are too few for the ends of some, which then are open.
@@ -517,8 +522,8 @@ def test_every_claim_is_measured(asked):
 
 def test_claims_are_named_once_and_say_why_not():
     assert len({(one.section, one.name) for one in registry.CLAIMS}) == len(registry.CLAIMS)
-    assert all(bool(one.datasets) == bool(one.because) for one in registry.CLAIMS)
-    assert all(one.says.endswith(".") and one.low < one.high for one in registry.CLAIMS)
+    assert all(bool(one.datasets) == bool(one.excluded_because) for one in registry.CLAIMS)
+    assert all(one.statement.endswith(".") and one.low < one.high for one in registry.CLAIMS)
 
 
 def test_the_table_sets_ours_beside_theirs():
@@ -533,5 +538,5 @@ def test_the_table_sets_ours_beside_theirs():
     table = claims.verdict_table(registry.judge("tian2021/4-1-class-bias", data))
     assert table["verdict"].iloc[0] == "holds (digits, quick, 2 seeds)"
     assert table["theirs"].iloc[0] == "6.00 (mnist)"
-    assert "not asked: cannot be asked of digits" in table["verdict"].iloc[1]
+    assert "not tested: not testable on digits" in table["verdict"].iloc[1]
     assert "[" in table["ours"].iloc[0]

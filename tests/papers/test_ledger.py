@@ -8,7 +8,7 @@ from classwise import runs
 from classwise.charts import explorer, style
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
-from classwise.papers import ledger, published, registry, sections
+from classwise.papers import ledger, registry, sections
 from classwise.papers.claims import Verdict
 from classwise.papers.registry import CLAIMS
 from classwise.runs import judge
@@ -18,29 +18,29 @@ def found(verdict, claim=CLAIMS[0], effect=10.0, low=8.0, high=13.0, **rest):
     return Verdict(claim, verdict, "quick", "digits", effect, low, high, 0.001, 0.002, 5, 100, **rest)
 
 
-SILENT = Verdict(CLAIMS[1], "not asked", "quick", "digits", reason="cannot be asked of digits: a | reason")
+SILENT = Verdict(CLAIMS[1], "not tested", "quick", "digits", reason="not testable on digits: a | reason")
 NAMED = {claim.name: claim for claim in CLAIMS}
 SOME = [found("holds"), found("open", NAMED["wider-than-standard"], -1, -3, 2), SILENT, found("fails", NAMED["symmetry"])]
 
 
 def test_a_row_tells_all_and_keeps_its_marks_on_its_own_axis():
     table = ledger.rows(SOME, ["tian2021/4-1-class-bias"])
-    assert list(table["verdict"]) == ["holds", "open", "not asked", "fails"]
+    assert list(table["verdict"]) == ["holds", "open", "not tested", "fails"]
     assert list(table["link"]) == ["tian2021/4-1-class-bias.html"] * 3 + [""]
-    assert table["why"].iloc[2] == "cannot be asked of digits: a | reason"
+    assert table["why"].iloc[2] == "not testable on digits: a | reason"
     at = table[[name for name in table if name.startswith("at ")]]
     assert ((at >= 0) & (at <= 640) | at.isna()).all(axis=None)
     first = table.iloc[0]
-    assert first["at theirs"] < first["at low"] < first["at effect"] < first["at high"] <= first["at to"]
+    assert first["at published"] < first["at low"] < first["at effect"] < first["at high"] <= first["at to"]
     # The range is above 6, where the paper's own value of 6 lies.
-    assert first["at from"] == first["at theirs"]
+    assert first["at from"] == first["at published"]
 
 
 def test_the_ledger_filters_opens_and_links():
     style.setup()
     spec = ledger.claims_explorer(SOME, ["tian2021/4-1-class-bias"], live=False).to_dict()
     bound = {param["name"]: param["bind"]["options"] for param in spec["params"] if "bind" in param}
-    assert bound["ledger_verdict"] == ["all", "holds", "open", "not asked", "fails"]
+    assert bound["ledger_verdict"] == ["all", "holds", "open", "not tested", "fails"]
     assert set(bound) == {"ledger_paper", "ledger_section", "ledger_scale", "ledger_verdict"}
     (picked,) = [param for param in spec["params"] if param["name"] == "picked"]
     assert picked["select"]["fields"] == ["row"]
@@ -64,27 +64,27 @@ def test_what_was_asked_stands_beside_what_is_theirs():
     assert spec["vconcat"][0]["title"]["text"][-1] == "holds (digits, quick, 5 seeds)"
     # Theirs is drawn where there is one.
     assert [len(panel["layer"]) for panel in spec["vconcat"]] == [4, 3, 3]
-    assert "none of these claims was asked" in json.dumps(ledger.forest([SILENT]).to_dict())
+    assert "none of these claims was tested" in json.dumps(ledger.forest([SILENT]).to_dict())
 
 
 def test_tables_in_words():
     told = ledger.markdown(SOME).splitlines()
     assert len(told) == 2 + len(SOME)
-    assert "not asked: cannot be asked of digits: a \\| reason" in told[4]
+    assert "not tested: not testable on digits: a \\| reason" in told[4]
     assert "| 10.0 [8.00, 13.0] |" in told[2]
     assert "| tian2021/4-1-class-bias | quick | 1 |" in ledger.not_tested(SOME)
     assert ledger.summary(SOME).loc[("tian2021", "4-1-class-bias", "quick")].to_dict() == {
         "holds": 1,
         "fails": 0,
         "open": 1,
-        "not asked": 1,
+        "not tested": 1,
     }
-    assert len(ledger.notes().splitlines()) == 2 + len(published.misprints())
+    assert len(ledger.notes(registry.misprints()).splitlines()) == 2 + len(registry.misprints())
 
 
 def test_outcomes_say_what_they_speak_of(data, small):
     grid = Evaluation(attack="temperature-pgd-20", options={"steps": 2}).grid(inverse=[2, 50])
-    outcomes = runs.outcomes_of([(small, [Evaluation(), *grid])])
+    outcomes = runs.outcomes([small], [Evaluation(), *grid])
     assert (outcomes.attrs["dataset"], outcomes.attrs["scale"]) == ("digits", "own settings")
     # An option that one attack has and another has not.
     there = (outcomes.truth >= 0).any("image").squeeze(["defence", "seed"])
@@ -103,7 +103,7 @@ def test_a_section_is_judged_at_its_scale_and_told_where_it_cannot_be(data, smal
     assert quick[0].verdict in ("holds", "fails", "open")
     assert "needs the defence 'standard'" in quick[-1].reason
     monkeypatch.setattr(registry, "SECTIONS", {})
-    assert {one.reason for one in judge.verdicts(sections=[section])} == {"the section has no chapter yet"}
+    assert {one.reason for one in judge.verdicts(sections=[section])} == {"there is no such section yet"}
 
 
 def test_a_scale_that_does_not_exist_is_named():

@@ -1,20 +1,26 @@
 """The papers' tables, against themselves: what can be recomputed from a table's own numbers is."""
 
+from importlib import resources
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
 
+from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
-from classwise.papers import published
+from classwise.papers import published, registry
+from classwise.papers.tian2021 import tables
 from classwise.stats import metrics
 
-ALL = [(paper, table) for paper in published.PAPERS for table in sorted(published.rows(paper)["table"].unique())]
+PAPERS = [name for name, paper in registry.PAPERS.items() if paper.tables is not None]
+ALL = [(paper, table) for paper in PAPERS for table in sorted(registry.tables_of(paper).rows()["table"].unique())]
 READ = [key for key in ALL if key != ("tian2021", "2")]
 
 
 @pytest.mark.parametrize(("paper", "table"), ALL)
 def test_every_number_stands_once_with_its_unit(paper, table):
-    rows = published.rows(paper).query("table == @table")
+    rows = registry.tables_of(paper).rows().query("table == @table")
     assert not rows.duplicated(["row", "column"]).any()
     assert set(rows["unit"]) <= {"%", "points", "points^2", "images", "label"}
     assert rows["value"].notna().all()
@@ -25,7 +31,7 @@ def test_every_number_stands_once_with_its_unit(paper, table):
 
 
 def test_how_many_numbers_there_are():
-    sizes = {key: len(published.rows(key[0]).query("table == @key[1]")) for key in ALL}
+    sizes = {key: len(registry.tables_of(key[0]).rows().query("table == @key[1]")) for key in ALL}
     assert sizes == {
         ("tian2021", "1"): 20 * 13,
         ("tian2021", "2"): 20,
@@ -45,7 +51,7 @@ def test_how_many_numbers_there_are():
 
 @pytest.mark.parametrize("key", READ, ids=str)
 def test_what_is_loaded_is_what_is_printed(key):
-    found, rows = published.load(*key), published.rows(key[0]).query("table == @key[1]")
+    found, rows = registry.tables_of(key[0]).load(key[1]), registry.tables_of(key[0]).rows().query("table == @key[1]")
     printed = sorted(rows["value"].tolist() + rows["spread"].dropna().tolist())
     assert sorted(np.concatenate([array.values[array.notnull().values] for array in found.values()])) == printed
     assert found.attrs["table"] == key[1]
@@ -53,7 +59,7 @@ def test_what_is_loaded_is_what_is_printed(key):
 
 @pytest.mark.parametrize("table", [1, 3])
 def test_variance_and_discrepancy_come_from_the_classes(table):
-    found = published.load("tian2021", table)
+    found = registry.tables_of("tian2021").load(table)
     cv, mcd = found.accuracy.var("label"), found.accuracy.max("label") - found.accuracy.min("label")
     off = (found.cv - cv).to_series().dropna()
     assert off.abs().max() < 0.25
@@ -61,42 +67,43 @@ def test_variance_and_discrepancy_come_from_the_classes(table):
     assert list(off.index[~off.between(-0.1, 0.005)]) == ([("mart", "transfer")] if table == 1 else [])
     assert (
         table == 3
-        or published.rows("tian2021").query("row == 'MART (Transfer-based attack)' and note != ''")["column"].item() == "CV"
+        or registry.tables_of("tian2021").rows().query("row == 'MART (Transfer-based attack)' and note != ''")["column"].item()
+        == "CV"
     )
     assert float(abs(mcd - found.mcd).max()) < 0.11
 
 
 @pytest.mark.parametrize("table", [1, 3])
 def test_totals_are_the_mean_of_the_classes(table):
-    found = published.load("tian2021", table)
+    found = registry.tables_of("tian2021").load(table)
     assert (found.overall - found.accuracy.mean("label")).to_series().dropna().between(-0.1, 0.005).all()
 
 
 def test_changes_are_the_differences_to_table_1_but_for_two_misprints():
-    hot, plain = published.load("tian2021", 3), published.load("tian2021", 1).sel(attack="pgd-20")
+    hot, plain = registry.tables_of("tian2021").load(3), registry.tables_of("tian2021").load(1).sel(attack="pgd-20")
     odd = []
     for name in ("overall", "accuracy", "cv", "mcd"):
         difference = (hot[name] - plain[name] - hot[f"{name}_change"]).to_dataframe("off")["off"].dropna()
         bound = 0.31 if name == "cv" else 0.11
         odd += [(name, *place) for place in difference.index[difference.abs() > bound]]
     assert odd == [("accuracy", "pgd-he", 5, "automobile"), ("mcd", "pgd-he", 5)]
-    noted = published.rows("tian2021").query("table == '3' and note != ''")
+    noted = registry.tables_of("tian2021").rows().query("table == '3' and note != ''")
     assert sorted(noted["column"]) == ["1 change", "MCD change"]
     assert set(noted["row"]) == {"HE (1/T=5)"}
 
 
-def test_every_noted_cell_is_among_the_slips_and_every_slip_says_why():
-    slips = published.misprints()
-    assert set(slips["paper"]) <= set(published.PAPERS)
-    assert slips.notna().all().all()
-    for paper in published.PAPERS:
-        for note in published.rows(paper).query("note != ''").itertuples():
-            of_table = slips[(slips["paper"] == paper) & slips["where"].str.contains(f"Table {note.table}")]
+def test_every_noted_cell_is_among_the_misprints_and_every_misprint_says_why():
+    misprints = registry.misprints()
+    assert set(misprints["paper"]) <= set(PAPERS)
+    assert misprints.notna().all().all()
+    for paper in PAPERS:
+        for note in registry.tables_of(paper).rows().query("note != ''").itertuples():
+            of_table = misprints[(misprints["paper"] == paper) & misprints["where"].str.contains(f"Table {note.table}")]
             assert of_table["printed"].str.contains(f"{abs(note.value):g}", regex=False).any(), note
 
 
-def test_what_the_slips_say_of_cw_and_n_attack_can_be_counted():
-    rates = published.load("tian2021", 1).accuracy
+def test_what_the_misprints_say_of_cw_and_n_attack_can_be_counted():
+    rates = registry.tables_of("tian2021").load(1).accuracy
     odd = (10 * rates % 5).round(6) > 0
     cw = odd.sel(attack="cw", defence=["pgd-at", "trades", "mart"]).to_series()
     assert list(cw.index[cw]) == [("pgd-at", "cat")]
@@ -105,20 +112,20 @@ def test_what_the_slips_say_of_cw_and_n_attack_can_be_counted():
 
 
 def test_table_4_counts_a_thousand_cats_and_its_changes():
-    found = published.load("tian2021", 4)
+    found = registry.tables_of("tian2021").load(4)
     assert (found["count"].sum("predicted") == 1000).all()
     change = found["count"] - found["count"].sel(treatment="as they are")
     treated = ["white", "white and adjusted"]
     xr.testing.assert_equal(change.sel(treatment=treated, drop=True), found.change.sel(treatment=treated).rename("count"))
     # Line 4 is the TRADES of Table 3.
-    cats = published.load("tian2021", 3).accuracy.sel(defence="trades", inverse=5, label="cat")
+    cats = registry.tables_of("tian2021").load(3).accuracy.sel(defence="trades", inverse=5, label="cat")
     assert float(found["count"].sel(attack="temperature-pgd-20", treatment="as they are", predicted="cat")) == 10 * float(cats)
 
 
 def test_the_tables_of_cfa_agree_where_they_say_the_same():
-    first = published.load("wei2023", 1).sel(attack="autoattack", checkpoint="best")
+    first = registry.tables_of("wei2023").load(1).sel(attack="autoattack", checkpoint="best")
     for table in (2, 3):
-        found = published.load("wei2023", table).sel(attack="autoattack", checkpoint="best")
+        found = registry.tables_of("wei2023").load(table).sel(attack="autoattack", checkpoint="best")
         common = [name for name in found.defence.values if name in first.defence.values]
         assert len(common) >= 3
         for measure in ("overall", "worst"):
@@ -128,40 +135,48 @@ def test_the_tables_of_cfa_agree_where_they_say_the_same():
 
 
 def test_the_tables_of_the_entropy_paper_agree_where_they_say_the_same():
-    smoothing, trades, at = (published.load("entropy2022", table) for table in (1, 2, 3))
+    smoothing, trades, at = (registry.tables_of("entropy2022").load(table) for table in (1, 2, 3))
     assert float(abs(smoothing.smoothed - smoothing.overall - smoothing.change).max()) < 1e-9
     for attack in ("clean", "autoattack"):
         plain, smooth = (one.sel(attack=attack) for one in (smoothing.overall, smoothing.smoothed))
         assert float(plain.sel(defence="pgd-at")) == float(at.overall.sel(defence="pgd-at", attack=attack))
         assert float(plain.sel(defence="trades")) == float(trades.overall.isel(defence=0).sel(attack=attack))
         assert float(smooth.sel(defence="pgd-at")) == float(at.overall.sel(defence="label-smoothing", attack=attack))
-    worst = published.load("entropy2022", 4).worst
+    worst = registry.tables_of("entropy2022").load(4).worst
     assert worst.sizes == {"defence": 7, "attack": 4}
     assert (worst.sel(attack="clean") > worst.sel(attack="autoattack")).all()
 
 
 def test_rates_become_counts_that_give_them_back():
-    rates = published.load("tian2021", 1).accuracy
+    rates = registry.tables_of("tian2021").load(1).accuracy
     count = published.counts(rates)
     xr.testing.assert_allclose(metrics.accuracy(count), rates.rename("accuracy"))
     assert (metrics.images(count) == 1000).all()
 
 
 def test_superclasses():
-    assert published.superclasses("cifar10")["transportation"] == ["airplane", "automobile", "ship", "truck"]
-    assert {name for group in published.superclasses("cifar10").values() for name in group} == set(published.CIFAR10)
-    assert "monkey" in published.superclasses("stl10")["animals"]
+    assert tables.superclasses("cifar10")["transportation"] == ["airplane", "automobile", "ship", "truck"]
+    assert {name for group in tables.superclasses("cifar10").values() for name in group} == set(class_names("cifar10"))
+    assert "monkey" in tables.superclasses("stl10")["animals"]
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: published.load("tian2020", 1), "unknown paper with tables 'tian2020' .did you mean 'tian2021'"),
-        (lambda: published.load("wei2023", 7), "unknown table of wei2023 '7'.*there are: 1, 2, 3, 4"),
-        (lambda: published.load("tian2021", 2), "holds names of classes, not measures"),
-        (lambda: published.superclasses("digits"), "unknown dataset with superclasses 'digits'"),
+        (lambda: registry.tables_of("tian2020").load(1), "unknown paper with tables 'tian2020' .did you mean 'tian2021'"),
+        (lambda: registry.tables_of("wei2023").load(7), "unknown table of wei2023 '7'.*there are: 1, 2, 3, 4"),
+        (lambda: registry.tables_of("tian2021").load(2), "holds names of classes, not measures"),
+        (lambda: tables.superclasses("digits"), "unknown dataset with superclasses 'digits'"),
     ],
 )
-def test_slips_are_named(call, says):
+def test_misprints_are_named(call, says):
     with pytest.raises(UserError, match=says):
         call()
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_files_of_a_paper_are_part_of_the_package(paper):
+    folder = resources.files("classwise.papers").joinpath(paper)
+    assert {"tables.csv", "misprints.csv"} <= {file.name for file in folder.iterdir()}
+    assert registry.tables_of(paper).folder == Path(str(folder))
+    assert registry.tables_of(paper).paper == paper

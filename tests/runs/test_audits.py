@@ -20,12 +20,12 @@ from torch import nn
 
 from classwise import images, models, runs
 from classwise.__main__ import main
-from classwise.charts import audit_report, radius_explorer, style
+from classwise.charts import audit_report, class_explorer, gallery, style
 from classwise.core import results
 from classwise.core.audit import Audit, critical
 from classwise.core.errors import UserError
 from classwise.core.spec import Spec
-from classwise.models.features import by_class, penultimate
+from classwise.models.features import class_statistics, penultimate
 from classwise.runs import audit_evaluation, audits, store
 from classwise.runs.compute import evaluate, foreign_network, train, user_module
 from classwise.stats import intervals, metrics, significance
@@ -95,7 +95,7 @@ def changed(path, target, change):
 
 def right(audit):
     """Return the clean accuracy."""
-    return float(metrics.overall(audit_report.of(runs.outcomes([audit], audit.evaluations[:1])).sel(attack="clean")))
+    return float(metrics.overall(audit_report.network_counts(runs.outcomes([audit], audit.evaluations[:1])).sel(attack="clean")))
 
 
 def command(monkeypatch, *words):
@@ -192,12 +192,12 @@ def test_what_is_kept_is_of_the_schema_says_where_it_comes_from_and_is_asked_onc
         assert str(network.parent) not in str(stored.attrs)
     assert len(list(folder.glob("features/*.nc"))) == len(list(folder.glob("examples/*.nc"))) == 1
     assert audits.carry_out(asked) == 0
-    assert audit_evaluation.ensure_audit(asked, asked.evaluations) == 0
+    assert audit_evaluation.ensure_evaluations(asked, asked.evaluations) == 0
 
 
 def test_the_answers_are_those_of_the_network_on_so_many_images_of_each_class(asked, network):
     found = runs.outcomes([asked], asked.evaluations)
-    count = audit_report.of(found)
+    count = audit_report.network_counts(found)
     assert set(metrics.images(count.sel(attack="clean")).values) == {6}
     test = images.load("digits", "test")
     model = models.build("small-cnn", test, width=4)
@@ -207,7 +207,7 @@ def test_the_answers_are_those_of_the_network_on_so_many_images_of_each_class(as
         answers = model.eval()(test.batch(torch.tensor(places))[0]).argmax(1)
     assert found.answer.sel(attack="clean").values.ravel().tolist() == answers.tolist()
     whole = runs.audit(str(network), attack="pgd-10", eps="0.1")
-    more = audit_report.of(runs.outcomes([whole], whole.evaluations[:1]))
+    more = audit_report.network_counts(runs.outcomes([whole], whole.evaluations[:1]))
     wide, narrow = (intervals.wilson(one.sel(attack="clean")).mean("label") for one in (count, more))
     assert wide.sel(bound="high") - wide.sel(bound="low") > 2 * (narrow.sel(bound="high") - narrow.sel(bound="low"))
 
@@ -241,8 +241,8 @@ def test_other_weights_never_go_on_from_what_is_kept(asked, network):
 def test_a_long_audit_says_how_long_and_what_is_shorter(asked, monkeypatch):
     monkeypatch.setattr(audit_evaluation, "LONG", 0.0)
     said = io.StringIO()
-    audit_evaluation.ensure_audit(asked, asked.evaluations, Console(file=said, width=400))
-    assert "minutes to go, measured on a batch of each attack (8 of 60 images)" in said.getvalue()
+    audit_evaluation.ensure_evaluations(asked, asked.evaluations, Console(file=said, width=400))
+    assert "minutes to go, estimated from one batch of each attack (8 of 60 images)" in said.getvalue()
     assert "--limit 15 takes about 25 % of that, --attack pgd-20" in said.getvalue()
     assert "pgd-10 at 0.1: " in said.getvalue()
 
@@ -251,7 +251,7 @@ def test_robustness_never_rises_with_the_radius(asked):
     found, curve = runs.outcomes([asked], asked.evaluations), runs.outcomes([asked], asked.curve)
     flipped = np.vstack([found.flipped.sel(attack="clean").values, curve.flipped.values[0, 0]])
     left = 100 * (~np.logical_or.accumulate(flipped)).mean(1)
-    count = radius_explorer.counts(found, curve)
+    count = class_explorer.radius_counts(found, curve)
     assert metrics.overall(count).values == pytest.approx(left)
     assert [str(one) for one in count.eps.values] == ["0", *(one.eps for one in asked.curve)]
     assert (metrics.accuracy(count).diff("radius") <= 0).all()
@@ -259,26 +259,27 @@ def test_robustness_never_rises_with_the_radius(asked):
 
 
 def test_the_class_explorer_draws_each_radius_and_class(asked):
-    count = radius_explorer.counts(runs.outcomes([asked], asked.evaluations), runs.outcomes([asked], asked.curve))
-    chart = radius_explorer.per_class(count, ["8", "1"], "0.1", live=False).to_dict()
+    count = class_explorer.radius_counts(runs.outcomes([asked], asked.evaluations), runs.outcomes([asked], asked.curve))
+    chart = class_explorer.over_radii(count, ["8", "1"], "0.1", live=False).to_dict()
     bound = {param["name"]: param["bind"]["options"] for param in chart["params"] if "bind" in param}
-    assert bound["audited_class"] == ["8", "1"]
-    assert len(bound["audited_radius"]) == 7
-    table = radius_explorer.rows(count)
-    sums = table.groupby(["radius", "label"])["share"].sum()
+    assert bound["chosen_class"] == ["8", "1"]
+    assert len(bound["chosen_radius"]) == 7
+    table = class_explorer.rows(count)
+    sums = table.groupby(["radius", "label"])["value"].sum()
     assert sums.to_numpy() == pytest.approx(np.full(70, 100.0))
 
 
 def test_the_live_explorer_attacks_images_of_the_chosen_class_at_the_chosen_radius(asked):
     style.setup()
-    count = radius_explorer.counts(runs.outcomes([asked], asked.evaluations), runs.outcomes([asked], asked.curve))
+    count = class_explorer.radius_counts(runs.outcomes([asked], asked.evaluations), runs.outcomes([asked], asked.curve))
     calls, attack = [], runs.attacker(asked, asked.cheap)
-    now = radius_explorer.attacked_now(lambda **chosen: calls.append(chosen) or attack(**chosen), "mine", count=2)
-    live = radius_explorer.per_class(count, ["8", "1"], "0.1", show=now, live=True)
+    attacker = lambda *_: lambda **chosen: calls.append(chosen) or attack(**chosen)  # noqa: E731
+    now = gallery.attacked_now(attacker, [asked], asked.cheap, count=2)
+    live = class_explorer.over_radii(count, ["8", "1"], "0.1", show=now, live=True)
     boxes = {box.description: box for box in live.children[0].children}
     boxes["class"].value, boxes["radius"].value = "1", "0.2"
     assert calls[-1] == {"label": "1", "count": 2, "eps": "0.2"}
-    text = str(now(audited_class="1", audited_radius="0.05").to_dict())
+    text = str(now(chosen_class="1", chosen_radius="0.05").to_dict())
     assert text.count("data:image/png") == 6
     assert "largest change 0.05" in text
 
@@ -295,7 +296,7 @@ def test_features_are_what_the_last_layer_reads(network, data):
         found, where = penultimate(network, test, batch=64)
         assert where == layer
         torch.testing.assert_close(found, features)
-    mean, variance = by_class(expected[0][0], test.labels, 10)
+    mean, variance = class_statistics(expected[0][0], test.labels, 10)
     own = expected[0][0][test.labels == 3]
     torch.testing.assert_close(mean[3], own.mean(0))
     torch.testing.assert_close(variance[3], own.var(0, correction=0))
@@ -329,17 +330,17 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first():
     count = xr.concat([clean, robust], "attack").assign_coords(attack=["clean", "pgd-20"])
     audit = Audit(network="mine", sha256="", dataset="signs", eps="8/255", attack="pgd-20", per_class=20)
     lines = audit_report.summary(audit, count, ["2"]).splitlines()
-    assert "**97 % (95 %: 89 to 99)** of 60 images of signs right" in lines[0]
+    assert "**97 % (95 %: 89 to 99)** of 60 images of signs correctly" in lines[0]
     assert "**57 % (95 %: 44 to 68)** under attack: pgd-20 at radius 8/255" in lines[0]
     assert "Critical: 2" in lines[1]
-    assert "50 % (95 %: 30 to 70), most often taken for 1 (30 %)" in lines[1]
-    assert lines[-1] == "- **Beware.** pgd-20 is a quick look: `--attack strong` may break more images than it does."
+    assert "50 % (95 %: 30 to 70), most often misclassified as 1 (30 %)" in lines[1]
+    assert lines[-1] == "- **Warning.** pgd-20 is a quick look: `--attack strong` may break more images than it does."
     assert "**0** 25 %" in lines[2]
     assert "**1**" not in lines[2]
     assert "(1) and the worst lie 70 points" in lines[3]
-    assert list(audit_report.table(audit, count, ["2"]).index) == ["2 (critical)", "0", "1"]
-    assert "20 images of each class (a sample" in audit_report.sample(audit, count)
-    assert "± 22 points" in audit_report.sample(audit, count)
+    assert list(audit_report.class_table(audit, count, ["2"]).index) == ["2 (critical)", "0", "1"]
+    assert "20 images of each class (a sample" in audit_report.sample_note(audit, count)
+    assert "± 22 points" in audit_report.sample_note(audit, count)
     with pytest.raises(UserError, match="unknown class 'stop'"):
         audit_report.summary(audit, count, ["stop"])
 
@@ -422,7 +423,7 @@ def _nan(state):
 @pytest.mark.parametrize(
     ("change", "options", "says"),
     [
-        (_foreign, {}, "the weights know 7 classes, the dataset has 10"),
+        (_foreign, {}, "the weights have 7 classes, the dataset has 10"),
         (_nan, {}, "logits of mine are not finite"),
         (lambda state: state.pop("head.bias"), {}, "do not fit: missing: head.bias"),
         (None, {"--model": "resnet18"}, "mine and resnet18 of width 16 do not fit: "),
@@ -430,9 +431,9 @@ def _nan(state):
         (None, {"--model": "resnet81"}, "unknown model 'resnet81' (did you mean 'resnet18'?)"),
         (None, {"--dataset": "digit"}, "unknown dataset 'digit' (did you mean 'digits'?)"),
         (None, {"--attack": "strang"}, "did you mean 'strong'"),
-        (None, {"--attack": "clean"}, "asks for no attack"),
+        (None, {"--attack": "clean"}, "is no attack"),
         (None, {"--eps": "8"}, "did you mean 8/255"),
-        (None, {"--eps": "0"}, "asks for no attack; write a radius like 8/255"),
+        (None, {"--eps": "0"}, "means no attack; write a radius like 8/255"),
         (None, {"--eps": "much"}, "eps='much' is not a number"),
         (None, {"--norm": "l1"}, "unknown norm 'l1'"),
         (None, {"--classes": "3,stop_sign"}, "unknown class 'stop_sign'"),
@@ -450,7 +451,7 @@ def _nan(state):
         ),
         (None, {"--dataset": "digits?whole=1"}, "digits takes no path or options"),
         (None, {"--dataset": "folder:nowhere"}, "there is no folder nowhere, neither in"),
-        (None, {"--skip-bad": None}, "--skip-bad is for images of your own, folder:PATH; digits has no bad ones"),
+        (None, {"--skip-bad": None}, "--skip-bad is for your images, folder:PATH; digits has no unreadable files"),
         (None, {"--weights": "none.safetensors"}, "there is no file"),
         (None, {"--model": "nowhere:build"}, "there is no module nowhere in"),
     ],
@@ -472,7 +473,7 @@ def test_a_run_of_some_classes_says_which_and_is_audited_on_a_folder_of_them(dat
     train.train(spec)
     weights = store.weights(spec)
     refused = runs.audit(str(weights), attack="pgd-10", eps="0.1", limit=20)
-    with pytest.raises(UserError, match="the weights know 2 classes, the dataset has 10; they are of run") as said:
+    with pytest.raises(UserError, match="the weights have 2 classes, the dataset has 10; they are of run") as said:
         foreign_network.network(refused)
     assert f"run {spec.id}, which was trained on the classes 8, 1 of digits only" in str(said.value)
     assert "--dataset folder:PATH" in str(said.value)
@@ -494,7 +495,7 @@ def test_weights_beside_no_spec_of_ours_are_told_by_their_classes_alone(data, ne
     changed(network, network, _foreign)
     if text is not None:
         network.with_name("spec.json").write_text(text)
-    with pytest.raises(UserError, match=r"the weights know 7 classes, the dataset has 10$"):
+    with pytest.raises(UserError, match=r"the weights have 7 classes, the dataset has 10$"):
         foreign_network.network(runs.audit(str(network), attack="pgd-10", eps="0.1", limit=20))
 
 
@@ -531,7 +532,7 @@ def test_a_module_of_the_users_is_asked_and_known_by_its_code(data, theirs):
 @pytest.mark.parametrize(
     ("written", "function", "says"),
     [
-        ({"classes": 7}, "build", "my_module:build answers with 7 classes, digits has 10"),
+        ({"classes": 7}, "build", "my_module:build returns 7 classes, digits has 10"),
         ({"after": ".softmax(1)"}, "build", "leave the softmax out"),
         ({"after": "[:, 0]"}, "build", r"a logit for each class, \(n, 10\), got \(8,\)"),
         ({"after": " * torch.inf"}, "build", "not finite"),
@@ -539,7 +540,7 @@ def test_a_module_of_the_users_is_asked_and_known_by_its_code(data, theirs):
         ({}, "text", "must return a torch.nn.Module, got str"),
         ({}, "broken", "cannot be built: RuntimeError: no disk"),
         ({}, "biuld", "cannot be built: AttributeError"),
-        ({}, "ends", "cannot be built: SystemExit: that was all; mend it, or name another function"),
+        ({}, "ends", "cannot be built: SystemExit: that was all; correct it or name another function"),
         ({}, "deeper", r"missing: 0.first.weight, 0.first.bias, 0.last.weight and 3 more; unexpected: first.bias, .* 1 more"),
     ],
 )
@@ -547,7 +548,7 @@ def test_a_module_that_does_not_fit_is_named(data, theirs, written, function, sa
     model = theirs(**written).replace("build", function)
     audit = runs.audit("theirs.safetensors", model=model, eps="0.1", attack="pgd-10", limit=20)
     with pytest.raises(UserError, match=says):
-        audit_evaluation.ensure_audit(audit, audit.evaluations)
+        audit_evaluation.ensure_evaluations(audit, audit.evaluations)
     with pytest.raises(UserError, match=says):
         runs.features(audit)
     assert not (data / "audits").exists()
@@ -557,7 +558,7 @@ def test_a_module_may_be_interrupted_and_weights_come_unwrapped(data, theirs):
     model = theirs()
     audit = runs.audit("theirs.safetensors", model=model.replace("build", "stopped"), eps="0.1", attack="pgd-10", limit=20)
     with pytest.raises(KeyboardInterrupt):
-        audit_evaluation.ensure_audit(audit, audit.evaluations)
+        audit_evaluation.ensure_evaluations(audit, audit.evaluations)
     state = safetensors.torch.load_file("theirs.safetensors")
     torch.save({f"module.{name}": value for name, value in state.items()}, "wrapped.pt")
     found = foreign_network.network(runs.audit("wrapped.pt", model=model, eps="0.1", attack="pgd-10", limit=20))
@@ -607,13 +608,13 @@ def look(page, scheme, width):
         for name in ("backgroundColor", "color")
     )
     assert (sum(ground) < 200 and sum(ink) > 500) if scheme == "dark" else (sum(ground) > 700 and sum(ink) < 300)
-    explorer, gallery = holding(page, "audited_class"), holding(page, "gallery_class")
-    assert explorer.locator("[name=audited_class]").input_value() == "8"
-    choose(explorer, audited_class="5", audited_radius="0")
-    expect(explorer.locator(".mark-rect.role-mark path[aria-label*='predicted: 5;']")).to_have_count(1)
-    expect(explorer.locator(".mark-symbol.role-mark path[aria-label*='label: 5;']")).to_have_count(7)
+    explorer, gallery = holding(page, "chosen_class"), holding(page, "gallery_class")
+    assert explorer.locator("[name=chosen_class]").input_value() == "8"
+    choose(explorer, chosen_class="5", chosen_radius="0")
+    expect(explorer.locator(".mark-rect.role-mark path[aria-label*='predicted class: 5;']")).to_have_count(1)
+    expect(explorer.locator(".mark-symbol.role-mark path[aria-label*='class: 5;']")).to_have_count(7)
     choose(gallery, gallery_class="5")
-    expect(gallery.locator("image[aria-label*='label: 5;']")).to_have_count(12)
+    expect(gallery.locator("image[aria-label*='class: 5;']")).to_have_count(12)
 
 
 def test_a_folder_is_audited_from_any_folder(data, network, tmp_path, monkeypatch):
@@ -631,12 +632,12 @@ def test_a_folder_is_audited_from_any_folder(data, network, tmp_path, monkeypatc
     assert command(monkeypatch, "audit", *words, "--skip-bad") == 0
     (page,) = data.glob("audits/*/report.html")
     text = page.read_text()
-    assert "10 images of folder:signs right" in text
+    assert "10 images of folder:signs correctly" in text
     assert "whole=1" not in text
     audit = runs.audit(str(network), dataset="folder:signs", eps="0.1", attack="pgd-10", skip_bad=True)
     (tmp_path / "signs" / "0" / "one.png").write_bytes((tmp_path / "signs" / "1" / "one.png").read_bytes())
-    with pytest.raises(UserError, match="the images of folder:signs have changed since the audit began; begin it anew"):
-        audit_evaluation.ensure_audit(audit, [audit.asks(attack="pgd-20")])
+    with pytest.raises(UserError, match="the images of folder:signs have changed since the audit began; start it again"):
+        audit_evaluation.ensure_evaluations(audit, [audit.evaluation_of(attack="pgd-20")])
     fresh = runs.audit(str(network), dataset="folder:signs", eps="0.1", attack="pgd-10", skip_bad=True)
     assert fresh.id != audit.id
     with pytest.raises(UserError, match="normalise=dataset needs the training images of folder:signs, which are not here; write"):

@@ -1,5 +1,6 @@
 """Runs: computed once, found again, resumed bit by bit after a kill, and never read when damaged."""
 
+import io
 import json
 import math
 import os
@@ -11,12 +12,14 @@ import sys
 import time
 from dataclasses import replace
 
+import mocks
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
 from locks import free
 from PIL import Image
+from rich.console import Console
 
 from classwise import runs
 from classwise.core import results
@@ -29,7 +32,7 @@ from classwise.images import corrupt
 from classwise.papers import registry
 from classwise.runs import describe, store
 from classwise.runs.compute import device, evaluate, networks, train, validate
-from classwise.runs.compute.networks import model_of
+from classwise.runs.compute.networks import network_of
 from classwise.runs.schedule import plan, pool
 from classwise.runs.schedule.pool import Failed
 from classwise.stats import aggregate, metrics
@@ -87,11 +90,11 @@ def test_a_run_is_never_computed_twice(data, small):
     trained(small)
     before = (store.run_folder(small) / "history.nc").stat().st_mtime_ns
     runs.outcomes([small], [PGD])
-    made = (store.outcomes_file(store.run_folder(small), PGD.of(small))).stat().st_mtime_ns
+    made = (store.file(store.run_folder(small), PGD.resolved_for(small))).stat().st_mtime_ns
     runs.history([small])
     runs.outcomes([small], [Evaluation(attack="clean"), PGD])
     assert (store.run_folder(small) / "history.nc").stat().st_mtime_ns == before
-    assert store.outcomes_file(store.run_folder(small), PGD.of(small)).stat().st_mtime_ns == made
+    assert store.file(store.run_folder(small), PGD.resolved_for(small)).stat().st_mtime_ns == made
     assert plan.missing([(small, [PGD])]) == []
 
 
@@ -114,14 +117,14 @@ def test_recorded_results_are_found_without_weights(data, small):
     assert pool.ensure_runs([(small, [PGD])]) == 0
     assert runs.outcomes([small], [PGD]).sizes["image"] == 360
     with pytest.raises(UserError, match=r"the weights of .* are not here"):
-        networks.model_of(small)
+        networks.network_of(small)
 
 
 @pytest.mark.parametrize("spoil", ["variable", "attribute", "dimension", "bytes"])
 def test_a_damaged_answer_is_set_aside_and_asked_for_anew(data, small, spoil):
     trained(small)
     assert pool.ensure_runs([(small, [PGD])]) == 1
-    path = store.outcomes_file(store.run_folder(small), PGD.of(small))
+    path = store.file(store.run_folder(small), PGD.resolved_for(small))
     whole = results.load(path, store.OUTCOMES)
     if spoil == "bytes":
         path.write_bytes(path.read_bytes()[:-2000])
@@ -129,10 +132,10 @@ def test_a_damaged_answer_is_set_aside_and_asked_for_anew(data, small, spoil):
         less = {"variable": whole.drop_vars("logits"), "attribute": whole.drop_attrs().assign_attrs(schema=store.OUTCOMES)}
         less["dimension"] = whole.assign(logits=whole.logits[:, 0].drop_vars("predicted"))
         path.write_bytes(bytes(less[spoil].to_netcdf(engine="h5netcdf")))
-    assert pool.ensure_runs([(small, [PGD])], mend=True) == 1
+    assert pool.ensure_runs([(small, [PGD])], repair=True) == 1
     assert path.with_suffix(".damaged").exists()
     assert results.load(path, store.OUTCOMES).drop_attrs().identical(whole.drop_attrs())
-    assert pool.ensure_runs([(small, [PGD])], mend=True) == 0
+    assert pool.ensure_runs([(small, [PGD])], repair=True) == 0
 
 
 def test_a_question_put_to_a_recorded_run_trains_it_anew(data, small):
@@ -239,12 +242,15 @@ def test_a_truncated_file_is_refused_or_mended(data, small, kind):
     path = (
         store.run_folder(small) / "history.nc"
         if kind == "history"
-        else store.outcomes_file(store.run_folder(small), PGD.of(small))
+        else store.file(store.run_folder(small), PGD.resolved_for(small))
     )
     path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(Damaged, match="delete it and ask again"):
-        store.find(small, None if kind == "history" else PGD.of(small))
-    assert pool.ensure_runs([(small, [PGD])], mend=True) == 1
+    with pytest.raises(Damaged, match="delete it and run again"):
+        store.find(small, None if kind == "history" else PGD.resolved_for(small))
+    told = io.StringIO()
+    console = Console(file=told, width=1000)
+    assert pool.ensure_runs([(small, [PGD])], repair=True, console=console) == 1
+    assert f"{path} was damaged: recomputed" in told.getvalue()
     assert path.with_suffix(".damaged").exists()
     assert runs.outcomes([small], [PGD]).sizes["image"] == 360
     assert runs.history([small]).sizes["epoch"] == 3
@@ -255,7 +261,7 @@ def test_damaged_weights_are_mended_and_damaged_examples_made_again(data, small)
     weights_file, examples = store.run_folder(small) / store.WEIGHTS, next((store.run_folder(small) / "examples").glob("*.nc"))
     for path in (weights_file, examples):
         path.write_bytes(path.read_bytes()[:200])
-    assert pool.ensure_runs([(small, [PGD])], mend=True) == 1
+    assert pool.ensure_runs([(small, [PGD])], repair=True) == 1
     assert runs.examples(small, PGD, per_class=1).attrs["id"] == small.id
     assert weights_file.with_suffix(".damaged").exists()
 
@@ -270,7 +276,7 @@ def test_a_checkpoint_that_is_set_aside_leaves_nothing_behind(data, small, tmp_p
         next(iter(training.train(state, splits["train"], plan)))
         store.run_folder(small).mkdir(parents=True)
         torch.save({"spec": small.json(), "state": state.state_dict()}, store.run_folder(small) / store.CHECKPOINT)
-        train.train(small, mend=True)
+        train.train(small, repair=True)
     assert all(torch.equal(value, whole[name]) for name, value in weights(small).items())
     assert np.isfinite(store.find(small).loss).all()
 
@@ -281,7 +287,7 @@ def test_a_damaged_checkpoint_is_refused_or_mended(data, small):
     checkpoint.write_bytes(b"PK\x03\x04 not a checkpoint")
     with pytest.raises(Damaged, match="delete it to train"):
         trained(small)
-    pool.ensure_runs([(small, [])], mend=True)
+    pool.ensure_runs([(small, [])], repair=True)
     assert store.find(small) is not None
 
 
@@ -313,7 +319,7 @@ def test_weights_of_another_model_are_refused(data, small):
     trained(wide)
     (store.run_folder(wide) / store.WEIGHTS).replace(store.run_folder(small) / store.WEIGHTS)
     with pytest.raises(Damaged, match="does not hold the weights"):
-        networks.model_of(small)
+        networks.network_of(small)
 
 
 def test_several_runs_become_one_dataset(data, small):
@@ -334,7 +340,7 @@ def test_several_runs_become_one_dataset(data, small):
     assert (history["count"].sel(defence="pgd-at", seed=3, attack=one.attack) == one).all()
     outcomes = runs.outcomes(specs, [Evaluation(), PGD])
     assert outcomes.attack.values.tolist() == ["clean", "pgd-10"]
-    alone = store.find(specs[3], PGD.of(specs[3]))
+    alone = store.find(specs[3], PGD.resolved_for(specs[3]))
     both = aggregate.counts(outcomes).sel(defence="pgd-at", seed=1, attack="pgd-10")
     assert (both == aggregate.counts(alone)).all()
     assert (aggregate.counts(outcomes).sum(["label", "predicted"]) == 360 - (outcomes.seed == 3) * 1).all()
@@ -381,10 +387,10 @@ def test_examples_are_kept_and_the_attacker_attacks_now(data, small):
 
 
 def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small):
-    asked = Evaluation(attack="square", options={"queries": 40}, batch=100).of(small)
+    asked = Evaluation(attack="square", options={"queries": 40}, batch=100).resolved_for(small)
     trained(small)
     evaluate.evaluate_run(small, asked)
-    whole, file = store.find(small, asked), store.outcomes_file(store.run_folder(small), asked)
+    whole, file = store.find(small, asked), store.file(store.run_folder(small), asked)
     file.unlink()
 
     def cut(done, total):
@@ -404,17 +410,17 @@ def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small):
 
 
 def test_what_an_evaluation_had_done_is_refused_or_mended_when_it_is_damaged_or_foreign(data, small):
-    asked, other = (Evaluation(attack="pgd-10", options={"steps": steps}).of(small) for steps in (1, 2))
+    asked, other = (Evaluation(attack="pgd-10", options={"steps": steps}).resolved_for(small) for steps in (1, 2))
     trained(small)
-    part = store.outcomes_file(store.run_folder(small), asked).with_suffix(".part")
+    part = store.file(store.run_folder(small), asked).with_suffix(".part")
     part.parent.mkdir()
     part.write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(Damaged, match="truncated or foreign; delete it to attack from the start"):
         evaluate.evaluate_run(small, asked)
     torch.save({"spec": small.json(), "evaluation": other.json(), "stamp": "", "rows": []}, part)
-    with pytest.raises(Damaged, match="belongs to another question"):
+    with pytest.raises(Damaged, match="belongs to another evaluation"):
         evaluate.evaluate_run(small, asked)
-    evaluate.evaluate_run(small, asked, mend=True)
+    evaluate.evaluate_run(small, asked, repair=True)
     assert store.find(small, asked) is not None
 
 
@@ -423,22 +429,22 @@ def test_every_evaluation_carries_what_makes_it_believable(data, small):
     ask = [Evaluation(attack=name, options={"steps": 3}) for name in ("pgd-10", "strong")]
     found = runs.outcomes([small], ask)
     for one in ask:
-        checks = json.loads(store.find(small, one.of(small)).attrs["checks"])
+        checks = json.loads(store.find(small, one.resolved_for(small)).attrs["checks"])
         assert checks["farthest"] == pytest.approx(0.2, abs=1e-6)
         assert checks["training"] == []
         assert ("broken_by" in checks) == (one.attack == "strong")
-    assert runs.sanity_summary(found) == "The checks of believability (`outcomes.soundness`) found nothing."
+    assert runs.sanity_summary(found) == "All sanity checks passed."
     assert found.member.sel(attack="pgd-10").isin([-1]).all()
     assert found.member.sel(attack="strong").isin([-1, 0, 1]).all()
-    assert runs.sanity_summary(found.drop_attrs()) == "Nothing was checked for believability."
+    assert runs.sanity_summary(found.drop_attrs()) == "No sanity checks were made."
     doubtful = found.assign_attrs(concerns=json.dumps({"gradients vanish": ["standard under pgd-20"]}))
-    assert runs.sanity_summary(doubtful) == "To doubt: gradients vanish (standard under pgd-20)."
+    assert runs.sanity_summary(doubtful) == "Sanity warnings: gradients vanish (standard under pgd-20)."
 
 
 def test_batches_of_other_code_or_weights_are_not_joined_with_new_ones(data, small):
-    asked = Evaluation(attack="pgd-10", options={"steps": 1}).of(small)
+    asked = Evaluation(attack="pgd-10", options={"steps": 1}).resolved_for(small)
     trained(small)
-    part = store.outcomes_file(store.run_folder(small), asked).with_suffix(".part")
+    part = store.file(store.run_folder(small), asked).with_suffix(".part")
     part.parent.mkdir()
     torch.save({"spec": small.json(), "evaluation": asked.json(), "stamp": "other", "rows": [{"index": torch.arange(9)}]}, part)
     evaluate.evaluate_run(small, asked)
@@ -449,11 +455,11 @@ def test_a_black_box_that_is_ahead_of_gradients_is_said(data, small):
     trained(small)
     asked = [Evaluation(attack=name, options=given) for name, given in (("pgd-10", {"steps": 1}), ("square", {"queries": 5}))]
     runs.outcomes([small], asked)
-    rows = [({"defence": "pgd-at", "attack": one.attack}, store.find(small, one.of(small))) for one in asked]
+    rows = [({"defence": "pgd-at", "attack": one.attack}, store.find(small, one.resolved_for(small))) for one in asked]
     nothing = rows[0][1].assign(flipped=rows[0][1].flipped & False)
     everything = rows[1][1].assign(flipped=~(rows[1][1].flipped & False))
     said = describe.collected_warnings([(rows[0][0], nothing), (rows[1][0], everything)])
-    assert said == {"a black-box attack breaks what none with gradients does": ["pgd-at under square"]}
+    assert said == {"a black-box attack breaks images that no white-box attack breaks": ["pgd-at under square"]}
     assert describe.collected_warnings([(rows[0][0], everything.assign_attrs(nothing.attrs)), (rows[1][0], everything)]) == {}
     assert describe.collected_warnings(
         [(rows[1][0], rows[1][1].drop_attrs().assign_attrs(rows[1][1].attrs | {"checks": ""}))]
@@ -479,11 +485,11 @@ def test_images_are_corrupted_before_a_question_is_put(data, small):
     images = validate.split(small, "test")
     x, _ = corrupt(images, "gaussian-noise", 3, seed=2).batch(slice(None))
     with torch.no_grad():
-        own = model_of(small, noisy)(x).argmax(1)
+        own = network_of(small, noisy)(x).argmax(1)
     assert answers.sel(image=images.index.numpy()).values.tolist() == own.tolist()
     drawn_otherwise = found.logits.sel(transform="gaussian-noise-3", eval_seed=0).squeeze().sel(image=images.index.numpy())
     assert not np.allclose(drawn_otherwise, found.logits.sel(transform="gaussian-noise-3", eval_seed=2).squeeze())
-    stored = store.find(small, noisy.of(small))
+    stored = store.find(small, noisy.resolved_for(small))
     assert Evaluation.from_json(stored.attrs["evaluation"]).transform == "gaussian-noise-3"
 
 
@@ -675,7 +681,7 @@ def test_a_run_on_a_folder_of_ones_own_has_a_plain_place(data, small, tmp_path, 
     parts = store.run_folder(spec).relative_to(data / "runs").parts
     assert parts == (parts[0], "small-cnn", spec.name)
     assert re.fullmatch(r"folder-digits-[0-9a-f]{8}", parts[0])
-    assert store.relative_path(replace(spec, dataset="folder:/other/digits")) != store.relative_path(spec)
+    assert replace(spec, dataset="folder:/other/digits").relative_path != spec.relative_path
 
 
 def test_recorded_results_say_so(data, small):
@@ -699,8 +705,8 @@ def test_a_section_says_which_of_its_results_are_recorded(data, small):
     results.save(history.assign_attrs(device="a GPU", commit="abc"), store.HISTORY, store.recorded(spec) / "history.nc")
     assert "none yet" in runs.recorded_runs(section)
     for one in registry.request(section, "short").evaluations:
-        path = store.outcomes_file(store.recorded(spec), one.of(spec))
-        results.save(results.mock("outcomes 1"), store.OUTCOMES, path)
+        path = store.file(store.recorded(spec), one.resolved_for(spec))
+        results.save(mocks.dataset("outcomes 1"), store.OUTCOMES, path)
     assert "scale short: 1 of 9 runs (a GPU, commit abc, 2" in runs.recorded_runs(section)
     with pytest.raises(UserError, match="did you mean"):
         runs.recorded_runs("tian2021/4-1-clas-bias")
@@ -708,7 +714,7 @@ def test_a_section_says_which_of_its_results_are_recorded(data, small):
 
 def test_what_belongs_to_a_defence_or_an_attack_is_no_dimension(data, small):
     own = replace(small, defence="standard", attack=None, attack_options={}, epochs=2, lr=0.05)
-    assert set(runs.history([small, own]).dims) - set(results.mock().dims) == {"defence", "seed"}
+    assert set(runs.history([small, own]).dims) - set(mocks.dataset().dims) == {"defence", "seed"}
     found = runs.outcomes([small], [Evaluation(), replace(PGD, per_class=3, batch=50)])
     assert set(found.dims) == {"defence", "seed", "attack", "image", "predicted"}
     assert runs.outcomes([small], [PGD, replace(PGD, per_class=3)]).per_class.size == 2
@@ -757,10 +763,10 @@ def test_results_of_a_folder_are_refused_when_its_images_are_others(data, folder
     shutil.copy(tmp_path / "signs" / "a" / "0.png", tmp_path / "signs" / "a" / "6.png")
     for ask in (lambda: runs.history([folder]), lambda: runs.outcomes([folder], [Evaluation()]), lambda: train.train(folder)):
         with pytest.raises(
-            UserError, match=rf"folder:signs holds other images now .*delete {store.run_folder(folder)} to compute"
+            UserError, match=rf"the images in folder:signs have changed .*delete {store.run_folder(folder)} to compute"
         ):
             ask()
-    with pytest.raises(pool.Failed, match="holds other images now"):
+    with pytest.raises(pool.Failed, match="the images in folder:signs have changed"):
         runs.outcomes([folder], [Evaluation(attack="fgsm")])
     shutil.rmtree(tmp_path / "signs")
     assert runs.history([folder]).sizes["epoch"] == 2  # results can be shown where the images are not
@@ -773,7 +779,7 @@ def test_a_training_never_goes_on_with_other_images(data, folder, tmp_path, monk
     with pytest.raises(KeyboardInterrupt):
         train.train(folder)
     (tmp_path / "signs" / "a" / "0.png").write_bytes((tmp_path / "signs" / "b" / "0.png").read_bytes() + b" ")
-    with pytest.raises(Damaged, match="cannot be resumed from: folder:signs holds other images now; delete it to train"):
+    with pytest.raises(Damaged, match="cannot be resumed from: the images in folder:signs have changed; delete it to train"):
         train.train(folder)
 
 

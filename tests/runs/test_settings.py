@@ -5,7 +5,7 @@ import pytest
 
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
-from classwise.papers import registry, sections
+from classwise.papers import registry
 from classwise.runs import artifacts, settings
 
 
@@ -17,13 +17,13 @@ def test_an_attack_tells_its_steps_and_what_is_unusual():
 
 
 def test_the_paper_stands_beside_the_runs_that_follow_it():
-    spec = sections.training("paper", "pgd-at", 0, "tian2021")
+    spec = registry.training("paper", "pgd-at", 0, "tian2021")
     table = settings.compared_with_paper("tian2021", "cifar10", {"ours": (spec, Evaluation(attack="pgd-20@tian2021-a1"))})
     for field in ("epochs", "milestones", "lr", "momentum", "eps", "optimiser"):
         assert table.loc[field, "ours"] == table.loc[field, "the paper"], field
     assert float(table.loc["weight_decay", "ours"]) == float(table.loc["weight_decay", "the paper"])
     assert "steps=20, step=0.007" in table.loc["testing attack", "ours"]
-    with pytest.raises(UserError, match="were not typed in"):
+    with pytest.raises(UserError, match="are not available"):
         settings.published("benz2020")
 
 
@@ -32,14 +32,14 @@ def test_every_training_of_the_sections_is_listed_once():
     listed = list(zip(table.index, table["options"], strict=True))
     assert len(set(listed)) == len(listed)
     names = [name for name in registry.SECTIONS if name.startswith("tian2021/")]
-    asked = {(s.dataset, s.defence, s.eps) for name in names for s, _ in registry.request(name).asked}
+    asked = {(s.dataset, s.defence, s.eps) for name in names for s, _ in registry.request(name).pairs}
     assert set(table.index) == asked
     assert "optimiser sgd" in settings.shared_settings("tian2021", "quick")
     assert "6-2-background" in settings.evaluations("tian2021", "quick")["sections"].str.cat()
 
 
 def test_scenes_are_the_images_that_are_asked_about():
-    spec = sections.training("quick", "trades", 0, dataset="digits-cluttered")
+    spec = registry.training("quick", "trades", 0, dataset="digits-cluttered")
     plain, white = (artifacts.scenes(spec, Evaluation(transform=name), "8", behind=True) for name in ("none", "white-background"))
     assert (plain.truth == 8).all()
     assert 30 < plain.sizes["image"] < 40

@@ -18,7 +18,7 @@ from classwise.papers import registry
 from classwise.papers.tian2021 import temperature, trace_explorer
 from classwise.runs import artifacts, store
 from classwise.runs.compute import evaluate, tracing
-from classwise.runs.compute.networks import model_of
+from classwise.runs.compute.networks import network_of
 from classwise.runs.record import archive, queue, recorder
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
@@ -36,10 +36,10 @@ def trained(data, small):
 
 def test_every_step_of_a_course_is_a_shorter_attack_of_the_same_steps(trained):
     asked = replace(PGD, options={"steps": 4, "step": 0.05})
-    course = tracing.trace_attack(trained, asked.of(trained))
+    course = tracing.trace_attack(trained, asked.resolved_for(trained))
     images, _, ball = evaluate.problem(trained, asked)
     x, y = images.batch(slice(None))
-    model = model_of(trained)
+    model = network_of(trained)
     for steps in (1, 3, 4):
         attack = attacks.build("pgd-20", {"steps": steps, "step": 0.05})
         found = attack(model, x, y, ball, torch.Generator().manual_seed(0))
@@ -58,28 +58,28 @@ def test_a_course_is_computed_once_and_a_damaged_one_again(trained, data):
     first = artifacts.trace(trained, PGD, per_class=2)
     (file,) = (store.run_folder(trained) / "courses").iterdir()
     written = file.stat().st_mtime_ns
-    assert artifacts.trace(trained, PGD, per_class=2).identical(store.read(file, store.TRACE, trained, PGD.of(trained)))
+    assert artifacts.trace(trained, PGD, per_class=2).identical(store.find(trained, PGD.resolved_for(trained), store.TRACE))
     assert file.stat().st_mtime_ns == written
     file.write_bytes(file.read_bytes()[:100])
     np.testing.assert_array_equal(artifacts.trace(trained, PGD, per_class=2).logits, first.logits)
 
 
 def test_an_attack_without_common_steps_is_refused(trained):
-    with pytest.raises(UserError, match="no steps that all images take"):
-        tracing.trace_attack(trained, Evaluation(attack="apgd-ce", per_class=1).of(trained))
-    with pytest.raises(UserError, match="no steps that all images take"):
-        tracing.trace_attack(trained, Evaluation(attack="pgd-20", options={"success": "any"}, per_class=1).of(trained))
+    with pytest.raises(UserError, match="no steps that all images share"):
+        tracing.trace_attack(trained, Evaluation(attack="apgd-ce", per_class=1).resolved_for(trained))
+    with pytest.raises(UserError, match="no steps that all images share"):
+        tracing.trace_attack(trained, Evaluation(attack="pgd-20", options={"success": "any"}, per_class=1).resolved_for(trained))
 
 
 def test_what_is_followed_climbs_on_the_network_itself_in_whole_arithmetic():
     request = registry.request("tian2021/5-temperature-pgd")
-    for spec, evaluations in request.asked:
-        found = artifacts.traced_specs(evaluations)
+    for spec, evaluations in request.pairs:
+        found = artifacts.traced_evaluations(evaluations)
         assert [temperature.inverse(one.options.get("inverse")) for one in found] == ["1", "2", "5", "10", "50"] * (
             1 + (spec.defence == "pgd-he")
         )
-    rows = registry.request("tian2021/4-3-attacks-and-defences").asked[-1][1]
-    assert [one.attack for one in artifacts.traced_specs(rows)] == ["pgd-20"]
+    rows = registry.request("tian2021/4-3-attacks-and-defences").pairs[-1][1]
+    assert [one.attack for one in artifacts.traced_evaluations(rows)] == ["pgd-20"]
 
 
 def test_courses_stand_side_by_side_by_network_and_temperature(trained):
@@ -93,7 +93,7 @@ def test_courses_stand_side_by_side_by_network_and_temperature(trained):
 
 
 def test_courses_come_along_with_a_recorded_run(trained, data, tmp_path):
-    item = Item(trained, (PGD.of(trained),), "a test", courses=(PGD.of(trained),))
+    item = Item(trained, (PGD.resolved_for(trained),), "a test", traces=(PGD.resolved_for(trained),))
     recorder.record([item], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
     asked = [(trained, (PGD,))]
     seen = runs.traces(asked)
@@ -107,9 +107,9 @@ def test_courses_come_along_with_a_recorded_run(trained, data, tmp_path):
 
 def test_the_queue_follows_what_the_page_follows():
     items = {item.spec: item for item in queue.read(queue.default())}
-    for spec, evaluations in registry.request("tian2021/5-temperature-pgd", "short").asked:
-        wanted = set(artifacts.traced_specs(evaluations)) if spec.seed == 0 else set()
-        assert set(items[spec].courses) == wanted
+    for spec, evaluations in registry.request("tian2021/5-temperature-pgd", "short").pairs:
+        wanted = set(artifacts.traced_evaluations(evaluations)) if spec.seed == 0 else set()
+        assert set(items[spec].traces) == wanted
 
 
 def course(truth, ends, inverse):
@@ -132,9 +132,9 @@ ENDS = [
 
 def test_failed_attacks_come_in_the_order_of_what_a_temperature_breaks():
     whole = course([0, 0, 0, 0], ENDS, ["1", "5"])
-    assert trace_explorer.standing(whole).transpose("network", "image").values.tolist() == [[True, False, True, True]]
-    assert list(trace_explorer.nearest(whole).image.values) == [13, 12, 10]
-    assert list(trace_explorer.nearest(whole, most=1).image.values) == [13]
+    assert trace_explorer.failed_pgd(whole).transpose("network", "image").values.tolist() == [[True, False, True, True]]
+    assert list(trace_explorer.select_images(whole).image.values) == [13, 12, 10]
+    assert list(trace_explorer.select_images(whole, most=1).image.values) == [13]
 
 
 def test_an_image_counts_where_one_network_withstands_pgd():
@@ -142,7 +142,7 @@ def test_an_image_counts_where_one_network_withstands_pgd():
     both = xr.concat(
         [other, course([0, 0, 0, 0], ENDS, ["1", "5"])], "network", data_vars=["logits"], coords="minimal", compat="override"
     )
-    assert list(trace_explorer.nearest(both).image.values) == [13, 12, 10]
+    assert list(trace_explorer.select_images(both).image.values) == [13, 12, 10]
     params = {one["name"]: one for one in trace_explorer.explore(both, {}, live=False).to_dict()["params"] if "bind" in one}
     assert (params["followed_network"]["value"], params["followed_inverse"]["value"]) == ("a", "5")
 

@@ -51,7 +51,7 @@ def test_measurements_of_here_and_elsewhere_stand_side_by_side(machine):
     found = benchmarks.load()
     assert found.groupby("machine").size().to_dict() == {"here": 3, "a machine, 2 threads": 3}
     assert sorted(found[found.name == "pgd20_eval"].peer.unique()) == ["foolbox", "torchattacks"]
-    drawn = json.dumps(dots.ratios(found).to_dict())
+    drawn = json.dumps(dots.benchmark_ratios(found).to_dict())
     assert "a machine, 2 threads" in drawn
 
 
@@ -63,7 +63,7 @@ def test_what_was_measured_here_and_recorded_is_shown_once(machine):
 
 def test_a_file_of_something_else_is_named(machine):
     machine[1].write_text('{"name": 3}')
-    with pytest.raises(UserError, match=r"other.json is no file of `make bench` .* delete it"):
+    with pytest.raises(UserError, match=r"other.json is not a file of `make bench` .* delete it"):
         benchmarks.load()
 
 
@@ -87,8 +87,8 @@ def test_the_benchmark_compares_both_sides_and_names_the_fastest_peer():
 
 
 def test_a_peer_that_is_not_installed_is_left_out(monkeypatch):
-    monkeypatch.setattr(peers, "found", dict)
-    assert bench.whole(torch.device("cpu"), 1) == {}
+    monkeypatch.setattr(peers, "installed", dict)
+    assert bench.ensemble(torch.device("cpu"), 1) == {}
 
 
 def test_the_textbook_loop_and_ours_train(monkeypatch):

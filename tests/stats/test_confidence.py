@@ -1,18 +1,18 @@
 """Measures of outcomes image by image, against plain restatements."""
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
 from scipy.special import softmax
 
-from classwise.core import results
 from classwise.papers.tian2021 import homing, temperature
 from classwise.stats import confidence
 
 
 @pytest.fixture
 def some():
-    return results.mock("outcomes 1", per_class=6)
+    return mocks.dataset("outcomes 1", per_class=6)
 
 
 def test_confidence_is_the_softmax_and_its_variance_the_definition(some):

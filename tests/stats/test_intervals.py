@@ -1,10 +1,10 @@
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from classwise.core import results
 from classwise.core.errors import UserError
 from classwise.stats import bootstrap, intervals, metrics, significance
 
@@ -84,7 +84,7 @@ def test_a_class_is_vulnerable_when_its_whole_interval_is_below_the_overall_accu
 
 
 def test_resampling_keeps_the_number_of_images_and_repeats():
-    count = results.mock()["count"].isel(epoch=-1).sel(split="test")
+    count = mocks.dataset()["count"].isel(epoch=-1).sel(split="test")
     again = bootstrap.resample(count, draws=50)
     assert (again.sum("predicted") == 40).all()
     assert again.dims == ("draw", "attack", "label", "predicted")
@@ -101,7 +101,7 @@ def test_resampling_keeps_the_number_of_images_and_repeats():
 
 
 def test_what_is_drawn_does_not_hang_on_what_stands_beside_it():
-    both = results.mock()["count"].isel(epoch=-1).sel(split="test")
+    both = mocks.dataset()["count"].isel(epoch=-1).sel(split="test")
     alone = both.sel(attack="pgd-10")
     beside = bootstrap.resample(both, draws=30).sel(attack="pgd-10", drop=True)
     xr.testing.assert_identical(beside, bootstrap.resample(alone.drop_vars("attack"), draws=30))
@@ -120,7 +120,7 @@ def test_counts_of_several_seeds_show_all_of_their_variance(seeds):
     again = metrics.overall(bootstrap.resample(count, ["seed"], draws=3000))
     assert float(again.std("draw")) == pytest.approx(20 * np.sqrt(1 / (seeds - 1)), rel=0.04)
     for alike, images in ((False, 10000 * seeds), (True, 10000)):
-        total = bootstrap.resample(count, ["seed"], draws=20, alike=alike).sum("predicted")
+        total = bootstrap.resample(count, ["seed"], draws=20, shared_images=alike).sum("predicted")
         assert total.values == pytest.approx(np.full(total.shape, images))
 
 
@@ -139,7 +139,7 @@ def test_the_value_lies_within_its_interval_where_sampling_is_most_of_it(name):
 
 def test_resampling_over_an_unknown_dimension_is_named():
     with pytest.raises(UserError, match="cannot resample over 'sed'"):
-        bootstrap.resample(results.mock()["count"], over=["sed"])
+        bootstrap.resample(mocks.dataset()["count"], over=["sed"])
 
 
 def test_symmetry_test_tells_structure_from_chance():
@@ -249,7 +249,7 @@ def test_where_something_varies_the_interval_is_that_of_the_bootstrap():
 
 
 def test_mcnemar_is_the_sign_test_on_the_images_that_differ():
-    one = results.mock("outcomes 1", per_class=4)
+    one = mocks.dataset("outcomes 1", per_class=4)
     other = one.copy(deep=True)
     one["flipped"][:] = False
     other["flipped"][:] = False

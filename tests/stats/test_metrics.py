@@ -1,8 +1,8 @@
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
 
-from classwise.core import results
 from classwise.core.errors import UserError
 from classwise.stats import aggregate, metrics
 
@@ -66,7 +66,7 @@ def test_a_class_without_images_has_no_rate_and_neither_have_the_measures():
 
 
 def test_counts_are_pairs_of_truth_and_answer_of_the_images_that_are_there():
-    outcomes = results.mock("outcomes 1", per_class=5)
+    outcomes = mocks.dataset("outcomes 1", per_class=5)
     outcomes["truth"][1] = -1
     count = aggregate.counts(outcomes)
     assert int(count.sum()) == 49
@@ -107,7 +107,7 @@ def test_without_mistakes_every_class_is_a_group_of_its_own():
 
 
 def test_forms_put_all_attacks_side_by_side_with_clean():
-    history = results.mock(accuracies={"clean": 1.0, "pgd-10": 0.5, "other": 0.0})["count"]
+    history = mocks.dataset(accuracies={"clean": 1.0, "pgd-10": 0.5, "other": 0.0})["count"]
     count = aggregate.clean_and_attacked(history)
     assert count.images_are.values.tolist() == ["clean", "attacked"]
     assert (count.sel(images_are="clean") == history.sel(attack="clean")).all()
@@ -115,7 +115,7 @@ def test_forms_put_all_attacks_side_by_side_with_clean():
 
 
 def test_measured_leaves_out_epochs_without_counts():
-    count = results.mock(epochs=4)["count"].copy()
+    count = mocks.dataset(epochs=4)["count"].copy()
     count[[0, 2]] = 0
     assert aggregate.measured_epochs(count).epoch.values.tolist() == [2, 4]
 

@@ -82,7 +82,7 @@ def test_the_bootstrap_of_outcomes_holds_what_that_of_counts_misses():
         bounds = {
             "outcomes": bootstrap.bootstrap(data, metrics.mcd, **how),
             "counts": bootstrap.bootstrap(count, metrics.mcd, over=["seed"], **how),
-            "alike": bootstrap.bootstrap(count, metrics.mcd, over=["seed"], alike=True, **how),
+            "alike": bootstrap.bootstrap(count, metrics.mcd, over=["seed"], shared_images=True, **how),
         }
         for name, found in bounds.items():
             low, _, high = found.isel(attack=0).values

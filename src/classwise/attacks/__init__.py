@@ -1,8 +1,10 @@
 """Attacks: a frozen dataclass each, called as `attack(model, x, y, ball, generator) -> x_adv`.
 
-The hyper-parameters stand in the dataclass, the problem in the call, the randomness in the generator (on the device of `x`).
-`x` is float (n, channels, height, width) in [0, 1]; `y` holds labels (n,) or target probabilities (n, classes). An attack runs
-the model in the mode it finds it in, and leaves its mode, its parameters and the global random state as they were.
+Hyper-parameters are fields of the dataclass, the problem is in the call, and all randomness comes from the generator (on the
+device of `x`). `x` is float (n, channels, height, width) in [0, 1]; `y` holds labels (n,) or target probabilities (n, classes).
+An attack runs the model in its present mode, and changes neither mode, nor parameters, nor the global random state.
+
+A new attack is a dataclass and its line in ATTACKS.
 """
 
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ from torch import Tensor, nn
 from classwise.attacks.apgd import APGD
 from classwise.attacks.autoattack import AutoAttack, Strong
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, AttackResult
+from classwise.attacks.base import Attack, AttackResult, Passes
 from classwise.attacks.carlini_wagner import CW
 from classwise.attacks.fab import FAB
 from classwise.attacks.friendly import FriendlyPGD
@@ -39,6 +41,7 @@ __all__ = [
     "Clean",
     "FriendlyPGD",
     "NAttack",
+    "Passes",
     "Square",
     "Strong",
     "TargetedPGD",
@@ -49,21 +52,24 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Clean(Attack):
-    """No attack: the images as they are."""
+    """No attack: returns the images unchanged."""
 
     @property
-    def labels_only(self) -> bool:
+    def needs_labels(self) -> bool:
         return False
 
     @property
     def stops_early(self) -> bool:
         return False
 
+    def cost(self, classes: int) -> Passes:
+        return Passes()
+
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         return x
 
 
-# Steps that follow the radius, for any radius.
+# Step sizes proportional to the radius, for any radius.
 _GENERAL: dict[str, Attack] = {
     "clean": Clean(),
     "fgsm": FGSM(),
@@ -73,11 +79,11 @@ _GENERAL: dict[str, Attack] = {
     "pgd-20": PGD(steps=20),
     "pgd-40": PGD(steps=40),
     "margin-20": PGD(steps=20, loss="margin"),
-    # FAT: tau rises as its authors let it, for AT and for TRADES; CFA's form holds it at 3.
+    # FAT: tau grows on the authors' schedule, for AT and for TRADES; CFA keeps it at 3.
     "friendly-10": FriendlyPGD(omega=0.001, rises="50/120 90/120"),
     "friendly-10-gaussian": FriendlyPGD(omega=0.001, rises="30/85 50/85 70/85", start="gaussian"),
     "friendly-10-constant": FriendlyPGD(tau=3),
-    # Wong et al. 2020: a step of 1.25 radii from a random start.
+    # Wong et al. 2020: one step of 1.25 radii from a random start.
     "fast": PGD(steps=1, rate=1.25),
     "pgd-5": PGD(steps=5),
     "temperature-pgd-20": TemperaturePGD(steps=20, inverse=5.0),
@@ -94,15 +100,15 @@ _GENERAL: dict[str, Attack] = {
     "autoattack": AutoAttack(),
 }
 
-# Settings as published: steps in pixels, meant for the radius that the paper uses (methods at "name@paper"). Where a paper is
-# silent, what its code or its predecessor does.
+# Settings as published ("name@paper"): steps in pixels, for the radius that the paper uses. Where a paper says nothing, the
+# setting of its code or of its predecessor.
 _PUBLISHED: dict[str, Attack] = {
     # The training attacks of TRADES, MART and HE; evaluators of FAT.
     "pgd-10@trades": PGD(steps=10, step=0.007, start="gaussian"),
     "friendly-10@fat": FriendlyPGD(step=0.007, omega=0.001, rises="50/120 90/120"),
     "pgd-40@trades-mnist": PGD(steps=40, step=0.01, start="gaussian"),
     "margin-30@fat": PGD(steps=30, rate=7.5, loss="margin"),
-    # Tian 2021: A.1 trains and tests ResNet-18 by steps of .007; A.2 and section 4.3 test by steps of .003.
+    # Tian 2021: A.1 trains and tests ResNet-18 with steps of .007; A.2 and section 4.3 test with steps of .003.
     "fgsm@tian2021": FGSM(start="uniform"),
     "pgd-10@tian2021": PGD(steps=10, step=0.007),
     "pgd-20@tian2021-a1": PGD(steps=20, step=0.007),
@@ -113,13 +119,13 @@ _PUBLISHED: dict[str, Attack] = {
     "temperature-pgd-20@tian2021": TemperaturePGD(steps=20, step=0.003, start="unclipped", inverse=5.0, form="published"),
     "cw@tian2021": CW(goal="inside"),
     "n-attack@tian2021": NAttack(reward="code"),
-    # Wei 2023 trains and selects by steps of 2/255.
+    # Wei 2023 trains and selects checkpoints with steps of 2/255.
     "pgd-10@wei2023": PGD(steps=10, step=2 / 255),
-    # Entropy 2022 trains by steps of .008 and gives none for its tests: those of its predecessors.
+    # Entropy 2022 trains with steps of .008 and states none for its tests, which take those of its predecessors.
     "pgd-10@entropy2022": PGD(steps=10, step=0.008),
     "pgd-20@entropy2022": PGD(steps=20, step=0.003),
     "margin-20@entropy2022": PGD(steps=20, step=0.003, loss="margin"),
-    # Benz 2020 trains and attacks towards a class; it gives no numbers.
+    # Benz 2020 trains and evaluates with targeted attacks; it states no numbers.
     "targeted-pgd-10@benz2020": TargetedPGD(steps=10),
 }
 

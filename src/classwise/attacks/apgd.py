@@ -1,4 +1,4 @@
-"""Auto-PGD: an ascent that chooses its own step lengths (Croce and Hein 2020b), and its losses."""
+"""Auto-PGD: an ascent with adaptive step sizes (Croce and Hein 2020b)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack
+from classwise.attacks.base import Attack, Passes
 from classwise.attacks.losses import Loss, cross_entropy, dlr, dlr_towards, labels
 from classwise.attacks.pgd import ActiveSet, batch_targets, loss_and_gradient, predict, start_surface, worth_compacting
 from classwise.core.errors import UserError, unknown
 
 
 def windows(steps: int) -> list[int]:
-    """Return the steps (counted from 1) after which the progress is checked: first 22 % of them, then ever fewer, down to 6 %."""
+    """Return the steps (counted from 1) after which progress is checked: windows of 22 % of the steps, shrinking to 6 %."""
     length, least, less = max(int(0.22 * steps), 1), max(int(0.06 * steps), 1), max(int(0.03 * steps), 1)
     ends, end = [], length
     while end <= steps:
@@ -27,73 +27,74 @@ def windows(steps: int) -> list[int]:
 
 @dataclass
 class _APGDState(ActiveSet):
-    """The state of an ascent, a row for each image, broken ones among them until they are many."""
+    """The state of an ascent, one row for each image; broken images stay until there are many of them."""
 
     place: Tensor  # in the batch
     now: Tensor
     before: Tensor
-    slope: Tensor
+    gradient: Tensor
     best: Tensor
-    best_slope: Tensor
+    best_gradient: Tensor
     best_loss: Tensor
     checked_loss: Tensor  # the best at the last check
     last_loss: Tensor
-    rises: Tensor  # steps since the last check that raised the loss
+    n_increases: Tensor  # steps since the last check that increased the loss
     step: Tensor
     halved: Tensor  # whether the last check halved the step
-    standing: Tensor  # not broken yet
+    active: Tensor  # not broken yet
 
     @classmethod
-    def begin(cls, start: Tensor, uphill: Tensor, loss: Tensor, ball: Ball) -> "_APGDState":
+    def begin(cls, start: Tensor, gradient: Tensor, loss: Tensor, ball: Ball) -> "_APGDState":
         """Return the state at the start, with steps of twice the radius."""
-        everything, zeros = torch.arange(len(start), device=start.device), torch.zeros_like(loss)
+        place, zeros = torch.arange(len(start), device=start.device), torch.zeros_like(loss)
         return cls(
-            place=everything,
+            place=place,
             now=start,
             before=start,
-            slope=uphill,
+            gradient=gradient,
             best=start,
-            best_slope=uphill,
+            best_gradient=gradient,
             best_loss=loss,
             checked_loss=loss,
             last_loss=loss,
-            rises=zeros,
+            n_increases=zeros,
             step=zeros + 2 * ball.radius,
             halved=torch.ones_like(loss, dtype=torch.bool),
-            standing=torch.ones_like(loss, dtype=torch.bool),
+            active=torch.ones_like(loss, dtype=torch.bool),
         )
 
-    def note(self, loss: Tensor) -> None:
-        """Take over the loss at the present iterate."""
-        self.rises = self.rises + (loss > self.last_loss)
+    def update(self, loss: Tensor) -> None:
+        """Record the losses (n,) of the present iterate."""
+        self.n_increases = self.n_increases + (loss > self.last_loss)
         self.last_loss, better = loss, loss > self.best_loss
         self.best_loss = torch.where(better, loss, self.best_loss)
         spread = better.view(-1, 1, 1, 1)
         self.best = torch.where(spread, self.now, self.best)
-        self.best_slope = torch.where(spread, self.slope, self.best_slope)
+        self.best_gradient = torch.where(spread, self.gradient, self.best_gradient)
 
     def check(self, length: int) -> None:
-        """Halve the step, and go back to the best iterate, where the last `length` steps rose too seldom or brought nothing."""
-        seldom = self.rises <= 0.75 * length
+        """Halve the step and return to the best iterate where the last `length` steps made too little progress."""
+        too_few = self.n_increases <= 0.75 * length
         stuck = ~self.halved & (self.checked_loss >= self.best_loss)
-        self.halved = seldom | stuck
-        self.checked_loss, self.rises = self.best_loss, torch.zeros_like(self.rises)
+        self.halved = too_few | stuck
+        self.checked_loss, self.n_increases = self.best_loss, torch.zeros_like(self.n_increases)
         self.step = torch.where(self.halved, self.step / 2, self.step)
         spread = self.halved.view(-1, 1, 1, 1)
         self.now = torch.where(spread, self.best, self.now)
-        self.slope = torch.where(spread, self.best_slope, self.slope)
+        self.gradient = torch.where(spread, self.best_gradient, self.gradient)
 
 
 @dataclass(frozen=True)
 class APGD(Attack):
-    """Auto-PGD: steps start at twice the radius, keep momentum, and are halved where a check finds too little progress.
+    """Auto-PGD: steps start at twice the radius, have momentum, and are halved where a check finds too little progress.
 
-    loss: "ce", "dlr", or "dlr-targeted", which aims at the `targets` classes that the clean logits rank next.
-    restarts: random starts on the surface of the ball. The first misclassified iterate of an image is its adversarial image,
-    and a clean mistake is one; broken images leave the batch. Target probabilities are taken with loss "ce" only.
+    loss: "ce", "dlr", or "dlr-targeted", which targets the `targets` classes that the clean logits rank next.
+    restarts: random starts on the surface of the ball. The first misclassified iterate of an image is its adversarial image;
+    an image that is misclassified unperturbed is left alone. Broken images are dropped from the batch. Target probabilities are
+    accepted with loss "ce" only.
     """
 
-    signs_only: ClassVar[bool] = True
+    sign_gradient: ClassVar[bool] = True
     steps: int = 100
     loss: str = "ce"
     targets: int = 9
@@ -107,64 +108,71 @@ class APGD(Attack):
                 raise UserError(f"{name} must be 1 or more, got {value}")
 
     @property
-    def labels_only(self) -> bool:
+    def needs_labels(self) -> bool:
         return self.loss != "ce"
 
+    def _turns(self, classes: int) -> int:
+        """Return to how many classes each image is moved."""
+        return min(self.targets, classes - 1) if self.loss == "dlr-targeted" else 1
+
+    def cost(self, classes: int) -> Passes:
+        return Passes.gradients(self.steps * self.restarts * self._turns(classes))
+
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        found, truth, clean = x.clone(), labels(y), model(x)
+        result, truth, clean = x.clone(), labels(y), model(x)
         left = (clean.argmax(1) == truth).nonzero()[:, 0]
         ranked = clean.argsort(1, descending=True)
-        turns = min(self.targets, clean.shape[1] - 1) if self.loss == "dlr-targeted" else 1
-        for group in batch_targets(turns, x[left]):
+        for group in batch_targets(self._turns(clean.shape[1]), x[left]):
             for _ in range(self.restarts):
-                # Drawn for all, so that who is left does not change the noise of the others.
+                # Drawn for all images, so that the noise of one does not depend on which others are left.
                 starts = [start_surface(x, ball, generator)[left] for _ in group]
                 if len(left):
                     rows, target = left.repeat(len(group)), torch.cat([ranked[left, turn + 1] for turn in group])
-                    moved = self._climb(model, x[rows], y[rows], ball.at(rows), torch.cat(starts), self._loss(target), len(left))
+                    batch = (x[rows], y[rows], ball.select(rows), torch.cat(starts))
+                    moved = self._ascend(model, *batch, self._loss(target), len(left))
                     broken = (predict(model, moved) != truth[rows]).view(len(group), -1)
                     best = broken.int().argmax(0) * len(left) + torch.arange(len(left), device=x.device)
-                    found[left] = moved[best]
+                    result[left] = moved[best]
                     left = left[~broken.any(0)]
-        return found
+        return result
 
     def _loss(self, target: Tensor) -> Callable[[Tensor], Loss]:
-        """Return a function from rows, each with its target, to their loss."""
+        """Return a function from rows, each with its target, to the loss of these rows."""
         if self.loss == "dlr-targeted":
             return lambda rows: dlr_towards(target[rows])
         return lambda rows: cross_entropy if self.loss == "ce" else dlr
 
-    def _climb(
+    def _ascend(
         self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, start: Tensor, loss: Callable[[Tensor], Loss], images: int
     ) -> Tensor:
         """Return for each row the first misclassified iterate, else the one of the highest loss.
 
-        Every `images` rows the same images come again, with another target: once one row is broken the others need not be.
+        The same `images` images repeat, each time with another target: an image is done once one of its rows is broken.
         """
-        found, truth, ends, last_end = start.clone(), labels(y), windows(self.steps), 0
-        logits, each, uphill = loss_and_gradient(model, start, y, loss(torch.arange(len(x), device=x.device)))
-        state, broken = _APGDState.begin(start, uphill, each, ball), torch.zeros(images, dtype=torch.bool, device=x.device)
+        result, truth, ends, last_end = start.clone(), labels(y), windows(self.steps), 0
+        logits, losses, gradient = loss_and_gradient(model, start, y, loss(torch.arange(len(x), device=x.device)))
+        state, broken = _APGDState.begin(start, gradient, losses, ball), torch.zeros(images, dtype=torch.bool, device=x.device)
         broken[state.place[logits.argmax(1) != truth] % images] = True
         state.keep(~broken[state.place % images])
         for step in range(1, self.steps + 1):
             rows = state.place
             if not len(rows):
-                return found
-            centre, own, share = x[rows], ball.at(rows), 1.0 if step == 1 else 0.75
-            ahead = own.project(own.ascend(state.now, state.slope, state.step), centre)
+                return result
+            centre, local, share = x[rows], ball.select(rows), 1.0 if step == 1 else 0.75
+            ahead = local.project(local.step(state.now, state.gradient, state.step), centre)
             drift = share * (ahead - state.now) + (1 - share) * (state.now - state.before)
-            state.before, state.now = state.now, own.project(state.now + drift, centre)
-            logits, each, state.slope = loss_and_gradient(model, state.now, y[rows], loss(rows))
-            state.note(each)
-            newly = (logits.argmax(1) != truth[rows]) & state.standing
-            found[rows] = torch.where(newly.view(-1, 1, 1, 1), state.now, found[rows])
+            state.before, state.now = state.now, local.project(state.now + drift, centre)
+            logits, losses, state.gradient = loss_and_gradient(model, state.now, y[rows], loss(rows))
+            state.update(losses)
+            newly = (logits.argmax(1) != truth[rows]) & state.active
+            result[rows] = torch.where(newly.view(-1, 1, 1, 1), state.now, result[rows])
             broken[rows[newly] % images] = True
-            state.standing = ~broken[rows % images]
-            if worth_compacting(state.standing):
-                state.keep(state.standing)
+            state.active = ~broken[rows % images]
+            if worth_compacting(state.active):
+                state.keep(state.active)
             if step in ends:
                 state.check(step - last_end)
                 last_end = step
-        state.keep(state.standing)
-        found[state.place] = state.best
-        return found
+        state.keep(state.active)
+        result[state.place] = state.best
+        return result

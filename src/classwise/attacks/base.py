@@ -1,6 +1,7 @@
-"""What every attack is: a search behind a checked door."""
+"""The base class of all attacks: a search, called through checks of its arguments and of its result."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar
@@ -9,19 +10,20 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import TOLERANCE, Ball
+from classwise.attacks.losses import Loss
 from classwise.core.errors import UserError
-from classwise.models.modes import eval_mode, frozen, probabilities
+from classwise.models.modes import eval_mode, frozen, look_like_probabilities
 
-# So many images are shown to the model at the door, to see what kind of answers it gives.
-_SHOWN = 8
+# The first images of a batch are passed through the model once, to check the shape and the range of its logits.
+_PROBED = 8
 
 
 @dataclass(frozen=True)
 class AttackResult:
-    """What a search found: `images` like `x`.
+    """What a search returns: `images` like `x`.
 
-    queries: int64 (n,), how often the model was asked about each image (None: not counted). member: int64 (n,), which attack of
-    an ensemble broke each image, -1 where none did (None: it is no ensemble).
+    queries: int64 (n,), forward passes of each image; None where they are not counted. member: int64 (n,), the number of the
+    attack of an ensemble that broke each image, -1 where none did; None where the attack is no ensemble.
     """
 
     images: Tensor
@@ -29,21 +31,47 @@ class AttackResult:
     member: Tensor | None = None
 
 
-class Attack(ABC):
-    """A frozen dataclass with `search`; called as `attack(model, x, y, ball, generator) -> x_adv`.
+@dataclass(frozen=True)
+class Passes:
+    """Passes through the network that an attack makes for one image, and how many of them follow one another."""
 
-    confined: whether what it returns lies in the ball; a minimum-norm attack returns the closest misclassified image wherever it
-    is. norms: the balls it is defined for. labels_only: whether target probabilities have no meaning for it. stops_early: whether
-    it leaves an image alone once it is misclassified. signs_only: whether its steps are signs of gradients, so that the network
-    inside the search may run in bfloat16.
-    """
+    forward: float = 0.0
+    backward: float = 0.0
+    calls: float = 0.0
 
-    confined: ClassVar[bool] = True
-    norms: ClassVar[tuple[str, ...]] = ("linf", "l2")
-    signs_only: ClassVar[bool] = False
+    @classmethod
+    def gradients(cls, steps: float) -> "Passes":
+        """Return the passes of so many gradients: a forward and a backward pass each."""
+        return cls(steps, steps, 2 * steps)
+
+    def __add__(self, other: "Passes") -> "Passes":
+        return Passes(self.forward + other.forward, self.backward + other.backward, self.calls + other.calls)
 
     @property
-    def labels_only(self) -> bool:
+    def rows(self) -> float:
+        """Cost in units of a forward pass: a backward pass that stops at the input costs about as much."""
+        return self.forward + self.backward
+
+
+class Attack(ABC):
+    """A frozen dataclass with `search` and `cost`; called as `attack(model, x, y, ball, generator) -> x_adv`.
+
+    minimum_norm: whether it returns the closest misclassified image, inside the ball or not; else its images lie in the ball.
+    black_box: whether it uses no gradients; such an attack counts its queries. norms: the balls for which it is defined.
+    sign_gradient: whether its steps follow the sign of the gradient, so that the search may run in bfloat16. needs_labels:
+    whether it accepts labels only, no target probabilities. stops_early: whether it leaves an image alone once it is
+    misclassified. class_specific: whether its options name classes, which a dataset may lack. traceable: whether all images take
+    the same steps up the cross-entropy at one temperature, so that the attack can be followed step by step. loss_fn: the loss
+    that its steps ascend; None where there is not one loss, or no ascent.
+    """
+
+    minimum_norm: ClassVar[bool] = False
+    black_box: ClassVar[bool] = False
+    norms: ClassVar[tuple[str, ...]] = ("linf", "l2")
+    sign_gradient: ClassVar[bool] = False
+
+    @property
+    def needs_labels(self) -> bool:
         return True
 
     @property
@@ -51,45 +79,63 @@ class Attack(ABC):
         return True
 
     @property
-    def names_classes(self) -> bool:
-        """Whether options name classes, which a dataset may not have."""
+    def class_specific(self) -> bool:
         return False
 
+    @property
+    def traceable(self) -> bool:
+        return False
+
+    @property
+    def loss_fn(self) -> Loss | None:
+        return None
+
+    def members(self) -> Mapping[str, "Attack"]:
+        """Return the attacks of an ensemble by name, in their order; empty for a single attack."""
+        return {}
+
     def check(self, classes: int) -> None:
-        """Raise UserError where an option does not suit a model of so many classes."""
+        """Raise UserError if an option does not fit a model of so many classes."""
         assert classes > 0, "a model has classes"
+
+    @abstractmethod
+    def cost(self, classes: int) -> Passes:
+        """Return the passes for an image that withstands the attack to its end, on a model of so many classes."""
 
     @abstractmethod
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor | AttackResult:
         """Return adversarial images for `x`, unchecked; the caller has frozen the model and turned gradients off."""
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        """Return adversarial images for `x`: shapes and meaning as in `classwise.attacks`; a slip is a UserError."""
-        return self.find(model, x, y, ball, generator).images
+        """Return adversarial images for `x`: shapes and meaning as in `classwise.attacks`; UserError for bad arguments."""
+        return self.run(model, x, y, ball, generator).images
 
-    def find(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> AttackResult:
-        """Return the same with what else the search can tell."""
+    def run(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> AttackResult:
+        """Return the same with queries and members."""
         _check(self, model, x, y, ball)
-        watched = _Watched(model, x)
+        checked = _FiniteChecked(model, x)
         with frozen(model), torch.no_grad():
-            result = self.search(watched, x, y, ball, generator)
-        found = result if isinstance(result, AttackResult) else AttackResult(result)
-        watched.check()
-        if not found.images.isfinite().all():
+            result = self.search(checked, x, y, ball, generator)
+        result = result if isinstance(result, AttackResult) else AttackResult(result)
+        checked.raise_if_broken()
+        if not result.images.isfinite().all():
             raise UserError("the attack made images that are not finite; check the model's weights")
-        return found
+        # Stored outcomes of a black-box attack are recognised by their queries.
+        if self.black_box != (result.queries is not None):
+            raise TypeError(f"{type(self).__name__}: an attack counts queries if, and only if, it is a black-box attack")
+        return result
 
     def craft(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        """Return adversarial images without the door: for a training step, whose images are known to be in order."""
+        """Return adversarial images without any check: for training steps, whose images are known to be valid."""
         with frozen(model), torch.no_grad():
             result = self.search(model, x, y, ball, generator)
         return result.images if isinstance(result, AttackResult) else result
 
 
-class _Watched(nn.Module):
-    """A model that remembers, without waiting for the device, whether its logits or their gradients were ever not finite.
+class _FiniteChecked(nn.Module):
+    """A model that records, without waiting for the device, whether its logits or their gradients were ever not finite.
 
-    An attack on such gradients finds nothing or stands still, and its victim would look robust.
+    An attack on such gradients finds nothing, and the model would look robust.
     """
 
     def __init__(self, model: nn.Module, x: Tensor) -> None:
@@ -108,16 +154,16 @@ class _Watched(nn.Module):
     def _note(self, place: int, values: Tensor) -> None:
         self.broken[place] |= ~values.isfinite().all()
 
-    def check(self) -> None:
-        """Raise UserError where something was not finite."""
-        # Gradients that are none make images and then logits that are none.
+    def raise_if_broken(self) -> None:
+        """Raise UserError if something was not finite."""
+        # Gradients first: they make the images, and then the logits, not finite too.
         for bad, what in zip(self.broken.flip(0).tolist(), ("gradients", "logits"), strict=True):
             if bad:
                 raise UserError(f"the model's {what} were not finite during the attack (nan or infinite); check its weights")
 
 
 def _check(attack: Attack, model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> None:
-    """Raise UserError where images, labels, ball and model do not fit each other or the attack."""
+    """Raise UserError if images, labels, ball and model do not fit each other or the attack."""
     name = type(attack).__name__
     _check_images(model, x)
     if ball.name not in attack.norms:
@@ -132,12 +178,12 @@ def _check(attack: Attack, model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -
         raise UserError(f"an Linf radius of {largest:g} covers the whole range of a pixel, 0 to 1; did you mean {largest:g}/255?")
     if y.shape[:1] != (len(x),) or y.ndim > 2:
         raise UserError(f"y must hold a label or target probabilities for each of {len(x)} images, got shape {tuple(y.shape)}")
-    if y.ndim == 2 and attack.labels_only:
+    if y.ndim == 2 and attack.needs_labels:
         raise UserError(f"{name} needs labels, got target probabilities")
     if y.ndim == 1 and y.dtype != torch.int64:
         raise UserError(f"labels must be integers (torch.int64), got {y.dtype}; write y.long()")
-    with eval_mode(model), torch.no_grad():  # in train mode a look would move the statistics of batch norm
-        _check_answers(model(x[:_SHOWN]), y)
+    with eval_mode(model), torch.no_grad():  # in train mode this pass would move the statistics of batch norm
+        _check_logits(model(x[:_PROBED]), y)
 
 
 def _check_images(model: nn.Module, x: Tensor) -> None:
@@ -147,16 +193,16 @@ def _check_images(model: nn.Module, x: Tensor) -> None:
         raise UserError("there are no images to attack: the batch is empty")
     if not x.is_floating_point():
         raise UserError(f"images must be floating point in [0, 1], got {x.dtype}; write x.float() / 255")
-    home = next((one.device for one in chain(model.parameters(), model.buffers())), x.device)
-    if home != x.device:
-        raise UserError(f"the model is on {home}, the images are on {x.device}; move one of them with .to()")
-    low, high = (one.item() for one in x.aminmax())
+    device = next((tensor.device for tensor in chain(model.parameters(), model.buffers())), x.device)
+    if device != x.device:
+        raise UserError(f"the model is on {device}, the images are on {x.device}; move one of them with .to()")
+    low, high = (bound.item() for bound in x.aminmax())
     if not (low >= -TOLERANCE and high <= 1 + TOLERANCE):
         advice = "divide by 255" if high > 10 else "normalise inside the model, not before the attack"
         raise UserError(f"pixels must lie in [0, 1], got {low:g} to {high:g}; {advice}")
 
 
-def _check_answers(logits: Tensor, y: Tensor) -> None:
+def _check_logits(logits: Tensor, y: Tensor) -> None:
     if logits.ndim != 2 or logits.shape[1] < 2:
         raise UserError(f"the model must return logits (n, classes) of two classes or more, got shape {tuple(logits.shape)}")
     classes = logits.shape[1]
@@ -166,6 +212,6 @@ def _check_answers(logits: Tensor, y: Tensor) -> None:
         low, high = y.min().item(), y.max().item()
         raise UserError(f"labels must lie in 0 to {classes - 1}, the classes of the model; got {low} to {high}")
     if y.ndim == 2 and y.shape[1] != classes:
-        raise UserError(f"the target probabilities are of {y.shape[1]} classes, the model has {classes}")
-    if probabilities(logits):
+        raise UserError(f"the target probabilities have {y.shape[1]} classes, the model has {classes}")
+    if look_like_probabilities(logits):
         raise UserError("the model returns probabilities (in [0, 1], summing to 1); attacks need logits: leave the softmax out")

@@ -1,4 +1,4 @@
-"""The Linf attack of Carlini and Wagner, with a binary search over its constant, for a whole batch at once."""
+"""The Linf attack of Carlini and Wagner, with a binary search over its constant, batched."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack
+from classwise.attacks.base import Attack, Passes
 from classwise.attacks.losses import labels, margin_loss
-from classwise.attacks.pgd import ActiveSet
+from classwise.attacks.pgd import ActiveSet, differentiable_logits
 from classwise.core.errors import UserError, unknown
 
-# The search goes on until no pixel moves by more than this: the distance between two grey levels, as published.
+# The search ends once no pixel changes by more than this, one grey level, as published.
 _FINEST = 1 / 256
 _SHRINK = 0.999999  # keeps arctanh finite at black and white
 
@@ -27,17 +27,17 @@ def _unbox(x: Tensor) -> Tensor:
 
 @dataclass
 class _Search(ActiveSet):
-    """Where each image stands, a row each: in which round of c, at which tau, and in which step of Adam."""
+    """The state of the search, one row per image: its round of c, its tau, and its step of Adam."""
 
     place: Tensor  # in the batch
     origin: Tensor  # the image itself in box coordinates
-    warm: Tensor  # where this tau began
+    warm: Tensor  # the start at this tau
     delta: Tensor
-    first: Tensor  # Adam's two moments
+    first: Tensor  # first and second moment of Adam
     second: Tensor
-    at: Tensor  # the step of Adam
-    checked: Tensor  # the loss when progress was last checked
-    found: Tensor  # misclassified at this tau
+    adam_step: Tensor
+    checked: Tensor  # the loss at the last check of progress
+    succeeded: Tensor  # misclassified at this tau
     tau: Tensor
     start_tau: Tensor
     c: Tensor
@@ -54,33 +54,33 @@ class _Search(ActiveSet):
         return cls(place, w, w, still, still, still, count, inf, never, *constants, count)
 
     def descend(self, gradient: Tensor, rate: float) -> None:
-        """Take one step of Adam (.9, .999, 1e-7), each image at its own count."""
-        self.at = self.at + 1
+        """Take one step of Adam (.9, .999, 1e-7); each image has its step count."""
+        self.adam_step = self.adam_step + 1
         self.first = 0.9 * self.first + 0.1 * gradient
         self.second = 0.999 * self.second + 0.001 * gradient**2
-        count = self.at.view(-1, 1, 1, 1)
+        count = self.adam_step.view(-1, 1, 1, 1)
         mean, square = self.first / (1 - 0.9**count), self.second / (1 - 0.999**count)
         self.delta = self.delta - rate * mean / (square.sqrt() + 1e-7)
 
     def stalled(self, loss: Tensor, steps: int) -> Tensor:
-        """Return which descents end: after all steps, or at a tenth of them without progress since the last tenth."""
-        step, tenth = self.at - 1, -(-steps // 10)
+        """Return which descents end: after all steps, or after a tenth of them without progress."""
+        step, tenth = self.adam_step - 1, -(-steps // 10)
         due = step % tenth == 0
         ended = due & ~(self.checked - loss > 1e-4)
         self.checked = torch.where(due, loss, self.checked)
-        return ended | (self.at >= steps)
+        return ended | (self.adam_step >= steps)
 
     def turn(self, ended: Tensor, gamma: float) -> None:
-        """Where a descent ended go on: to a smaller tau where it misclassified, else to the next constant."""
+        """Continue where a descent `ended`: with a smaller tau if it misclassified, else with the next constant."""
         now = _box(self.warm + self.delta)
         moved = (now - _box(self.origin)).flatten(1).abs().amax(1)
         smaller = torch.minimum(self.tau, moved) * gamma
-        lowered = ended & self.found
+        lowered = ended & self.succeeded
         onward = lowered & (smaller > _FINEST)
         over = ended & ~onward
-        # A constant has worked if it misclassified at its last tau or at any before.
-        worked = self.found | (self.tau < self.start_tau)
-        self.start_tau = torch.where(over & ~self.found, self.tau, self.start_tau)
+        # A constant has worked if it misclassified at its last tau or at an earlier one.
+        worked = self.succeeded | (self.tau < self.start_tau)
+        self.start_tau = torch.where(over & ~self.succeeded, self.tau, self.start_tau)
         self.upper = torch.where(over & worked, self.c, self.upper)
         self.lower = torch.where(over & ~worked, self.c, self.lower)
         middle = torch.where(self.upper.isinf(), 10 * self.c, (self.lower + self.upper) / 2)
@@ -92,23 +92,23 @@ class _Search(ActiveSet):
         self.warm = torch.where(ended.view(wide), begun, self.warm)
         for name in ("delta", "first", "second"):
             setattr(self, name, torch.where(ended.view(wide), 0.0, getattr(self, name)))
-        self.at = torch.where(ended, 0, self.at)
+        self.adam_step = torch.where(ended, 0, self.adam_step)
         self.checked = torch.where(ended, torch.inf, self.checked)
-        self.found = self.found & ~ended
+        self.succeeded = self.succeeded & ~ended
 
 
 @dataclass(frozen=True)
 class CW(Attack):
-    """Carlini and Wagner's Linf attack: the least largest change that misclassifies (Carlini and Wagner 2017; Tian 2021, A.2).
+    """Carlini and Wagner's Linf attack: the smallest Linf norm that misclassifies (Carlini and Wagner 2017; Tian 2021, A.2).
 
-    It minimises sum_i max(|x'_i - x_i| - tau, 0) + c max(0, z_y - max_{j != y} z_j) by Adam in tanh coordinates, lowers tau while
-    that misclassifies, and searches c in `rounds` rounds, from `c` on. steps: of one descent at most; it ends at the first tenth
-    of them without progress. rate: Adam's learning rate. gamma: by how much tau shrinks. goal: "closest" goes on to the end and
-    returns the closest misclassified image, inside the ball or not; "inside" leaves an image alone once one lies in the ball:
-    the same verdict, sooner.
+    It minimises ``sum_i max(|x'_i - x_i| - tau, 0) + c max(0, z_y - max_{j != y} z_j)`` by Adam in tanh coordinates, lowers tau
+    while that misclassifies, and searches c in `rounds` rounds, starting at `c`. steps: the most steps of one descent, which
+    ends early after a tenth of them without progress. rate: learning rate of Adam. gamma: the factor by which tau shrinks. goal:
+    "closest" searches to the end and returns the closest misclassified image, inside the ball or not; "inside" stops an image
+    once one lies in the ball: the same verdict, sooner.
     """
 
-    confined: ClassVar[bool] = False
+    minimum_norm: ClassVar[bool] = True
     norms: ClassVar[tuple[str, ...]] = ("linf",)
     rounds: int = 5
     steps: int = 1000
@@ -129,6 +129,9 @@ class CW(Attack):
         if self.goal not in ("closest", "inside"):
             raise unknown("goal", self.goal, ("closest", "inside"))
 
+    def cost(self, classes: int) -> Passes:
+        return Passes.gradients(self.rounds * self.steps)
+
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         best, least = x.clone(), torch.full((len(x),), torch.inf, device=x.device, dtype=x.dtype)
         left = (model(x).argmax(1) == labels(y)).nonzero()[:, 0]
@@ -139,25 +142,25 @@ class CW(Attack):
             distance = ball.distance(now, x[place])
             nearer = wrong & (distance < least[place])
             best[place[nearer]], least[place[nearer]] = now[nearer], distance[nearer]
-            state.found = state.found | wrong
+            state.succeeded = state.succeeded | wrong
             state.descend(gradient, self.rate)
             ended = state.stalled(loss, self.steps)
             if ended.any():
                 state.turn(ended, self.gamma)
             going = state.round < self.rounds
             if self.goal == "inside":
-                going &= least[place] > ball.at(place).radius
+                going &= least[place] > ball.select(place).radius
             if not going.all():
                 state.keep(going)
         return best
 
     @staticmethod
     def _look(model: nn.Module, state: _Search, y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the images, whether each is misclassified, the loss of each and its gradient."""
+        """Return the images, whether each is misclassified, their losses and the gradients."""
         with torch.enable_grad():
             delta = state.delta.detach().requires_grad_()
             now = _box(state.warm + delta)
-            logits = model(now)
+            logits = differentiable_logits(model, now)
             change = (now - _box(state.origin)).abs() - state.tau.view(-1, 1, 1, 1)
             loss = change.relu().flatten(1).sum(1) + state.c * (-margin_loss(logits, y)).relu()
             (gradient,) = torch.autograd.grad(loss.sum(), delta)

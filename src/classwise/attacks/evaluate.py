@@ -1,4 +1,4 @@
-"""What a model answers for each image under an attack, and whether the numbers can be believed."""
+"""Evaluate a model under an attack: its predictions for the attacked images, and whether they stay in the ball."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -18,14 +18,14 @@ from classwise.models.modes import eval_mode
 
 @dataclass(frozen=True)
 class Outcomes:
-    """One row for each image, in the order of the images it was asked about.
+    """Predictions under attack, one row for each image, in the order of the images.
 
-    index, truth: int64 (n,); distance: float32 (n,), from the image to its attacked form, in the ball's norm; of a minimum-norm
-    attack: to the closest misclassified image it found, infinite where it found none.
-    answer: int64 (n,), logits: float32 (n, classes): of the attacked image, or of the image itself where the attacked one lies
-    outside the ball or [0, 1]: then the attack has failed. flipped: bool (n,), whether the answer is wrong.
-    inside: bool (n,), whether the attacked image lies in the ball; pixels: float32 (n, 2), its darkest and its brightest one.
-    queries, member: int64 (n,), as in `attacks.Found`; None where the attack does not tell.
+    index, truth: int64 (n,); distance: float32 (n,), from the image to its attacked form, in the norm of the ball; of a
+    minimum-norm attack the distance to the closest misclassified image, infinite if there is none.
+    answer: int64 (n,), the predicted class, and logits: float32 (n, classes), of the attacked image, or of the clean image if the
+    attacked one lies outside the ball or [0, 1]: then the attack has failed. flipped: bool (n,), whether the prediction is wrong.
+    inside: bool (n,), whether the attacked image lies in the ball; pixels: float32 (n, 2), its smallest and its largest value.
+    queries, member: int64 (n,), as in `AttackResult`, or None.
     """
 
     index: Tensor
@@ -42,7 +42,7 @@ class Outcomes:
     @classmethod
     def joined(cls, parts: Sequence["Outcomes"]) -> "Outcomes":
         """Return the outcomes of several batches as one."""
-        columns = {each.name: [getattr(part, each.name) for part in parts] for each in fields(cls)}
+        columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(cls)}
         joined: dict[str, Any] = {name: None if values[0] is None else torch.cat(values) for name, values in columns.items()}
         return cls(**joined)
 
@@ -54,110 +54,122 @@ def confusion_counts(truth: Tensor, answer: Tensor, classes: int) -> Tensor:
     return counts.scatter_add_(0, truth * classes + answer, torch.ones_like(truth)).view(classes, classes)
 
 
+def _ignore(attacked: Tensor) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """How a model is evaluated under an attack.
+
+    seed: of all random draws, together with `batch`, the number of images in a batch. precision: "float32", or "bfloat16" for the
+    search of attacks whose steps are signs of gradients in Linf. source_model: another model that the attack is made on
+    (transfer). on_images: called with the attacked images of each batch.
+    """
+
+    seed: int = 0
+    batch: int = 500
+    precision: str = "float32"
+    source_model: nn.Module | None = None
+    on_images: Callable[[Tensor], None] = _ignore
+
+
+DEFAULT = EvaluationSettings()
+
+
 def evaluate(
     model: nn.Module,
     images: Images,
     attack: Attack,
     ball: Ball,
+    settings: EvaluationSettings = DEFAULT,
     *,
     report: Callable[[int], None] = lambda done: None,
-    **how: Any,
 ) -> Outcomes:
-    """Return what the model answers for each attacked image; `how` as in `batches`; `report` is told how many are done."""
+    """Return the predictions for all attacked images, as `batches` does; `report` is called with the number of images done."""
     parts: list[Outcomes] = []
-    for part in batches(model, images, attack, ball, **how):
+    for part in batches(model, images, attack, ball, settings):
         parts.append(part)
-        report(sum(len(one.index) for one in parts))
+        report(sum(len(part.index) for part in parts))
     return Outcomes.joined(parts)
 
 
 def batches(
-    model: nn.Module,
-    images: Images,
-    attack: Attack,
-    ball: Ball,
-    *,
-    made_on: nn.Module | None = None,
-    seed: int = 0,
-    batch: int = 500,
-    precision: str = "float32",
-    begin: int = 0,
-    see: Callable[[Tensor], None] = lambda attacked: None,
+    model: nn.Module, images: Images, attack: Attack, ball: Ball, settings: EvaluationSettings = DEFAULT, begin: int = 0
 ) -> Iterator[Outcomes]:
-    """Yield what the model, in eval mode and float32, answers for each attacked image, `batch` images at a time.
+    """Yield the predictions of the model, in eval mode and float32, for the attacked images, batch by batch.
 
-    `ball.radius` is in the units of the pixels, [0, 1]; `made_on` is another model that the attack runs on (transfer); `seed`,
-    `batch` and the place of a batch decide its randomness, so that going on at image `begin` gives what an unbroken run would
-    have given. The search runs on a folded network, in `precision` (`folding.searchable`) where its steps are signs of
-    gradients; the verdict is the model's own. `see` is shown the attacked images. The modes of the models are restored.
+    `ball.radius` is in the units of the pixels, [0, 1]. Randomness depends on the seed, the size and the position of a batch, so
+    that resuming at image `begin`, a multiple of the batch size, gives what an uninterrupted evaluation gives. The attack
+    searches on a network with fused batch norm (`inference.fused_for_search`); the predictions are those of the model itself. The
+    modes of the models are restored.
     """
-    source = model if made_on is None else made_on
-    _check(images, attack, made_on)
+    source, batch = model if settings.source_model is None else settings.source_model, settings.batch
+    _check(images, attack, settings.source_model)
     with eval_mode(model), eval_mode(source), torch.no_grad():
         network = source
         if not isinstance(attack, Clean):
-            narrow = attack.signs_only and ball.name == "linf"
-            network = fused_for_search(source, images.batch(slice(0, 8))[0], precision if narrow else "float32")
+            sign_steps = attack.sign_gradient and ball.name == "linf"
+            precision = settings.precision if sign_steps else "float32"
+            network = fused_for_search(source, images.batch(slice(0, 8))[0], precision)
         for start in range(begin, len(images), batch):
-            generator = torch.Generator(images.pixels.device).manual_seed(_mixed(seed, start))
+            generator = torch.Generator(images.pixels.device).manual_seed(_mixed(settings.seed, start))
             which = torch.arange(start, min(start + batch, len(images)), device=images.pixels.device)
             x, y = images.batch(which)
-            found = attack.find(network, x, y, ball.at(which), generator)
-            if network is not source and attack.stops_early and made_on is None:
-                found = _repaired(found, attack, network, model, x, y, ball.at(which), generator)
-            see(found.images)
-            yield _judged(model, images.index[which], x, y, found, ball.at(which), attack.confined)
+            local = ball.select(which)
+            result = attack.run(network, x, y, local, generator)
+            if network is not source and attack.stops_early and settings.source_model is None:
+                again = _missed(result.images, network, model, x, y, local)
+                if len(again):
+                    fresh = attack.run(model, x[again], y[again], local.select(again), generator)
+                    result = _replaced(result, again, fresh)
+            settings.on_images(result.images)
+            yield _judged(model, images.index[which], x, y, result, local, attack)
 
 
 def _mixed(seed: int, start: int) -> int:
-    """Return a seed for the batch that begins at `start`: 32 bits, all that the CPU's generator takes."""
+    """Return a seed for the batch that begins at `start`: 32 bits, all that the CPU's generator accepts."""
     return (seed * 2654435761 + start) % 2**32
 
 
-def _repaired(
-    found: AttackResult,
-    attack: Attack,
-    network: nn.Module,
-    model: nn.Module,
-    x: Tensor,
-    y: Tensor,
-    ball: Ball,
-    generator: torch.Generator,
-) -> AttackResult:
-    """Return the same, where the search left an image alone that its network gets wrong and the model right, searched again."""
-    inside = ball.contains(found.images, x)
-    fooled = network(found.images).argmax(1) != y
-    again = (inside & fooled & (model(found.images).argmax(1) == y)).nonzero()[:, 0]
-    if not len(again):
-        return found
-    fresh = attack.find(model, x[again], y[again], ball.at(again), generator)
+def _missed(attacked: Tensor, network: nn.Module, model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> Tensor:
+    """Return the positions of images that the search stopped at because its network is wrong, though the model is right."""
+    inside = ball.contains(attacked, x)
+    fooled = network(attacked).argmax(1) != y
+    missed: Tensor = inside & fooled & (model(attacked).argmax(1) == y)
+    return missed.nonzero()[:, 0]
+
+
+def _replaced(result: AttackResult, rows: Tensor, fresh: AttackResult) -> AttackResult:
+    """Return a result with some rows replaced by those of another."""
     changed = {}
-    for each in fields(found):
-        old, new = getattr(found, each.name), getattr(fresh, each.name)
+    for field in fields(result):
+        old, new = getattr(result, field.name), getattr(fresh, field.name)
         if old is not None:
-            changed[each.name] = old.index_copy(0, again, new)
+            changed[field.name] = old.index_copy(0, rows, new)
     return AttackResult(**changed)
 
 
-def _check(images: Images, attack: Attack, made_on: nn.Module | None) -> None:
+def _check(images: Images, attack: Attack, source_model: nn.Module | None) -> None:
     if not len(images):
         raise UserError("there are no images to evaluate")
-    if made_on is not None and attack.stops_early:
+    if source_model is not None and attack.stops_early:
         raise UserError(
-            f"{type(attack).__name__} leaves alone what the substitute gets wrong, so that it transfers nothing; "
-            "make transfer attacks by one that goes on to its last step, like pgd-20 or fgsm"
+            f"{type(attack).__name__} stops at images that the substitute gets wrong, so that it transfers nothing; "
+            "use an attack that always takes all steps, like pgd-20 or fgsm"
         )
 
 
-def _judged(model: nn.Module, index: Tensor, x: Tensor, y: Tensor, found: AttackResult, ball: Ball, confined: bool) -> Outcomes:
-    inside, distance = ball.contains(found.images, x), ball.distance(found.images, x)
-    logits = model(torch.where(inside.view(-1, 1, 1, 1), found.images, x)).float()
+def _judged(model: nn.Module, index: Tensor, x: Tensor, y: Tensor, result: AttackResult, ball: Ball, attack: Attack) -> Outcomes:
+    """Return the outcomes of one batch, by the predictions of the model."""
+    attacked = result.images
+    inside, distance = ball.contains(attacked, x), ball.distance(attacked, x)
+    logits = model(torch.where(inside.view(-1, 1, 1, 1), attacked, x)).float()
     if not logits.isfinite().all():
         bad = int((~logits.isfinite()).any(1).sum())
-        raise UserError(f"the model's answers to {bad} of {len(x)} images are not finite (nan or infinite); check its weights")
-    if not confined:
-        distance = torch.where(model(found.images).argmax(1) != y, distance, torch.inf)
+        raise UserError(f"the model's logits for {bad} of {len(x)} images are not finite (nan or infinite); check its weights")
+    if attack.minimum_norm:
+        distance = torch.where(model(attacked).argmax(1) != y, distance, torch.inf)
     answer = logits.argmax(1)
-    pixels = torch.stack(found.images.flatten(1).aminmax(dim=1), 1)
-    rest = (distance, logits, inside, pixels, found.queries, found.member)
-    return Outcomes(index, y, answer, answer != y, *rest)
+    pixels = torch.stack(attacked.flatten(1).aminmax(dim=1), 1)
+    return Outcomes(index, y, answer, answer != y, distance, logits, inside, pixels, result.queries, result.member)

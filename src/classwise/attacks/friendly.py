@@ -1,4 +1,4 @@
-"""Friendly PGD, the early-stopped attack that friendly adversarial training trains with."""
+"""Friendly PGD: the early-stopped attack of friendly adversarial training."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,12 +15,12 @@ from classwise.core.errors import UserError
 
 @dataclass(frozen=True)
 class FriendlyPGD(PGD):
-    """PGD that leaves an image alone soon after it is misclassified (FAT, Zhang et al. 2020).
+    """PGD that stops an image soon after it is misclassified (FAT, Zhang et al. 2020).
 
-    tau: how many more steps a misclassified image takes; with `steps` or more, and omega 0, it is PGD. An image whose steps are
-    used up stays where it is at the first misclassification after. omega: the size of the normal noise that every step adds.
-    rises: shares of the training, like "50/120 90/120", from which on tau is one more (`during`).
-    Target probabilities are climbed away from (TRADES); what is misclassified is judged by their likeliest class.
+    tau: how many more steps a misclassified image takes; with `steps` or more, and omega 0, this is PGD. An image that has used
+    them up stops at its next misclassified iterate. omega: standard deviation of the normal noise added at every step.
+    rises: shares of the training, like "50/120 90/120", at each of which tau grows by one (`at_progress`).
+    With target probabilities (TRADES) an image is misclassified if its prediction differs from their likeliest class.
     """
 
     tau: int = 0
@@ -32,7 +32,7 @@ class FriendlyPGD(PGD):
         if self.tau < 0 or self.omega < 0:
             raise UserError(f"tau and omega must be 0 or more, got tau={self.tau}, omega={self.omega}")
         if self.success != "last" or self.restarts != 1:
-            raise UserError("friendly PGD has one start and stops by itself: leave success='last' and restarts=1")
+            raise UserError("friendly PGD has one start and stops early: leave success='last' and restarts=1")
         self._shares()
 
     def _shares(self) -> list[Fraction]:
@@ -45,25 +45,31 @@ class FriendlyPGD(PGD):
     def stops_early(self) -> bool:
         return True
 
-    def during(self, progress: float) -> Self:
-        """Return the attack as it is when a share `progress` of the training is done."""
+    @property
+    def traceable(self) -> bool:
+        return False
+
+    def at_progress(self, progress: float) -> Self:
+        """Return the attack at a share `progress` of the training, 0 to 1."""
         passed = sum(progress >= share for share in self._shares())
         return replace(self, tau=self.tau + passed, rises="") if self.rises else self
 
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        return self.befriend(model, x, y, labels(y), ball, generator)
+        return self.friendly_search(model, x, y, labels(y), ball, generator)
 
-    def befriend(self, model: nn.Module, x: Tensor, y: Tensor, truth: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        """Return the attacked images, climbing away from `y`, judged by the labels `truth` (n,); unchecked, as `search`."""
+    def friendly_search(
+        self, model: nn.Module, x: Tensor, y: Tensor, truth: Tensor, ball: Ball, generator: torch.Generator
+    ) -> Tensor:
+        """Return images that ascend the loss of `y` until `truth` (n,), the labels, are mispredicted; unchecked, as `search`."""
         moved = STARTS[self.start](x, ball, generator)
         left = torch.full_like(truth, self.tau)
         going = torch.ones_like(truth, dtype=torch.bool)
         for _ in range(self.steps):
-            logits, gradient = input_gradient(model, moved, y, self.climbed)
+            logits, gradient = input_gradient(model, moved, y, self.loss_fn)
             wrong = logits.argmax(1) != truth
             going = going & ~(wrong & (left == 0))
             left = left - wrong.long()
-            further = self._uphill(moved, gradient, x, ball)
+            further = self._next(moved, gradient, x, ball)
             if self.omega > 0:
                 noise = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
                 further = ball.project(further + self.omega * noise, x)

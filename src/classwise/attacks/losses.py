@@ -1,4 +1,4 @@
-"""Attacks that climb a loss inside a ball: FGSM and PGD, from one loop."""
+"""Losses that attacks ascend: one value per image, larger where the attack is closer to success."""
 
 from collections.abc import Callable
 
@@ -18,13 +18,12 @@ def margin_loss(logits: Tensor, y: Tensor) -> Tensor:
     """Return max_{j != y} z_j - z_y of each image: positive once it is misclassified (Carlini and Wagner 2017)."""
     if y.ndim != 1:
         raise UserError("the margin loss needs labels, got target probabilities; use loss='ce'")
-    own = logits.gather(1, y[:, None])
     others = logits.scatter(1, y[:, None], -torch.inf)
-    return others.amax(1) - own[:, 0]
+    return others.amax(1) - logits.gather(1, y[:, None])[:, 0]
 
 
 def target_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """Return how near each image is to being taken for its target: minus the cross-entropy against it."""
+    """Return minus the cross-entropy of each image against its target class, for targeted attacks."""
     return -cross_entropy(logits, target)
 
 
@@ -33,7 +32,7 @@ LOSSES: dict[str, Loss] = {"ce": cross_entropy, "margin": margin_loss, "approach
 
 
 def labels(y: Tensor) -> Tensor:
-    """Return labels (n,): the targets themselves, or the likeliest class of target probabilities."""
+    """Return labels (n,): `y` itself, or the likeliest class of target probabilities (n, classes)."""
     return y if y.ndim == 1 else y.argmax(1)
 
 
@@ -41,9 +40,9 @@ _TINY = 1e-12
 
 
 def dlr(logits: Tensor, y: Tensor) -> Tensor:
-    """Return the difference of logits ratio of each image: the margin over the lead of the first logit on the third.
+    """Return the difference of logits ratio of each image: the margin over z_1 - z_3, z sorted in descending order.
 
-    With two classes there is no third logit: the plain margin is taken.
+    With two classes there is no third logit, and the plain margin is returned (Croce and Hein 2020b).
     """
     if logits.shape[1] < 3:
         return margin_loss(logits, y)
@@ -52,10 +51,10 @@ def dlr(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def dlr_towards(target: Tensor) -> Loss:
-    """Return the targeted difference of logits ratio: (z_t - z_y) / (z_1 - (z_3 + z_4) / 2), with z sorted downwards.
+    """Return the targeted difference of logits ratio: (z_t - z_y) / (z_1 - (z_3 + z_4) / 2), z sorted in descending order.
 
-    With fewer than four classes there is no fourth logit, and the third alone would make the ratio of the last class a constant:
-    the plain difference z_t - z_y is taken.
+    With fewer than four classes there is no fourth logit, and z_3 alone would make the ratio of the last class a constant: the
+    plain difference z_t - z_y is returned.
     """
 
     def loss(logits: Tensor, y: Tensor) -> Tensor:

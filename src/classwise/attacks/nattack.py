@@ -1,28 +1,29 @@
-"""N-attack: a black-box search for a distribution of adversarial images (Li et al. 2019)."""
+"""N-attack: black-box search for a distribution of adversarial images (Li et al. 2019)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, AttackResult
+from classwise.attacks.base import Attack, AttackResult, Passes
 from classwise.core.errors import UserError, unknown
 
-# Candidates shown to the model at once.
-_ABREAST = 8192
+# The most candidates in one forward pass.
+_CANDIDATES = 8192
 
 
 @dataclass(frozen=True)
 class NAttack(Attack):
-    """Move the mean of a normal distribution, in tanh coordinates, towards what is misclassified; it sees probabilities only.
+    """Moves the mean of a normal distribution, in tanh coordinates, towards misclassified images; it uses probabilities only.
 
-    population: candidates of a step. sigma: their spread. rate: of the mean. every: after so many steps the mean itself is tried,
-    and an image is broken when that is misclassified. reward: "paper" takes for each candidate its own likeliest other class;
-    "code" that of the first candidate for all, as every published implementation does, which makes it nearly log p_y alone.
-    Queries are counted.
+    population: candidates per step. sigma: their standard deviation. rate: learning rate of the mean. every: after so many steps
+    the mean is tried, and the image is broken if it is misclassified. reward: "paper" compares p_y with the likeliest other class
+    of each candidate; "code", as in every published implementation, with that of the first candidate, which is nearly log p_y.
     """
 
+    black_box: ClassVar[bool] = True
     steps: int = 500
     population: int = 300
     sigma: float = 0.1
@@ -40,32 +41,35 @@ class NAttack(Attack):
         if self.reward not in ("paper", "code"):
             raise unknown("reward", self.reward, ("paper", "code"))
 
+    def cost(self, classes: int) -> Passes:
+        return Passes(self.steps * (self.population + 1 / self.every), 0, self.steps)
+
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> AttackResult:
-        found, queries = x.clone(), torch.zeros(len(x), dtype=torch.long, device=x.device)
+        result, queries = x.clone(), torch.zeros(len(x), dtype=torch.long, device=x.device)
         mean = 0.001 * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
         origin = ((2 * x - 1) * (1 - 1e-6)).atanh()
         left = (model(x).argmax(1) == y).nonzero()[:, 0]
         for step in range(self.steps + 1):
             if step % self.every == 0 or step == self.steps:
-                found[left] = ball.at(left).project(_box(origin[left] + mean[left]), x[left])
+                result[left] = ball.select(left).project(_box(origin[left] + mean[left]), x[left])
                 queries[left] += 1
-                left = left[torch.cat([model(found[part]).argmax(1) == y[part] for part in self._parts(left)])]
+                left = left[torch.cat([model(result[part]).argmax(1) == y[part] for part in self._parts(left)])]
             if not len(left) or step == self.steps:
                 break
             for part in self._parts(left):
-                mean[part] += self._step(model, x[part], y[part], origin[part] + mean[part], ball.at(part), generator)
+                mean[part] += self._step(model, x[part], y[part], origin[part] + mean[part], ball.select(part), generator)
             queries[left] += self.population
-        return AttackResult(found, queries)
+        return AttackResult(result, queries)
 
     def _parts(self, left: Tensor) -> tuple[Tensor, ...]:
-        return torch.split(left, max(1, _ABREAST // self.population))
+        return torch.split(left, max(1, _CANDIDATES // self.population))
 
     def _step(self, model: nn.Module, x: Tensor, y: Tensor, mean: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        """Return by how much the means move: the candidates' noise, weighed by their standardised rewards."""
+        """Return the change of the means: the noise of the candidates, weighted by their standardised rewards."""
         shape = (len(x), self.population, *x.shape[1:])
         noise = torch.randn(shape, generator=generator, device=x.device, dtype=x.dtype)
         owner = torch.arange(len(x), device=x.device).repeat_interleave(self.population)
-        tried = ball.at(owner).project(_box(mean[:, None] + self.sigma * noise).flatten(0, 1), x[owner])
+        tried = ball.select(owner).project(_box(mean[:, None] + self.sigma * noise).flatten(0, 1), x[owner])
         logs = model(tried).log_softmax(1).view(len(x), self.population, -1)
         truth = y.view(-1, 1, 1).expand(-1, self.population, 1)
         other = logs.scatter(2, truth, -torch.inf).amax(2)

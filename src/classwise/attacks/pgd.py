@@ -1,4 +1,4 @@
-"""Attacks that climb a loss inside a ball: FGSM and PGD, from one loop."""
+"""Attacks that ascend a loss inside a ball: FGSM and PGD, with one loop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack
+from classwise.attacks.base import Attack, Passes
 from classwise.attacks.losses import LOSSES, Loss, labels
 from classwise.core.errors import UserError, unknown
 
@@ -35,7 +35,7 @@ def start_surface(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
     return ball.project(ball.sample(x, generator, surface=True), x)
 
 
-# Where an ascent begins, and who begins there.
+# Where an ascent starts, and which papers or packages start there.
 STARTS: dict[str, Start] = {
     "none": start_none,  # the image itself
     "gaussian": start_gaussian,  # .001 N(0, 1), unclipped: TRADES, MART, HE, RST, DAFA
@@ -47,7 +47,7 @@ STARTS: dict[str, Start] = {
 
 @torch.no_grad()
 def predict(model: nn.Module, x: Tensor) -> Tensor:
-    """Return the label that the model gives to each image: (n,)."""
+    """Return the class that the model predicts for each image: (n,)."""
     label: Tensor = model(x).argmax(1)
     return label
 
@@ -62,51 +62,65 @@ def loss_and_gradient(model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tup
     """Return the logits at `x`, the loss of each image and its gradient with respect to `x`."""
     with torch.enable_grad():
         x = x.detach().requires_grad_()
-        logits = model(x)
-        each = loss(logits, y)
-        (gradient,) = torch.autograd.grad(each.sum(), x)
-    return logits.detach(), each.detach(), gradient
+        logits = differentiable_logits(model, x)
+        losses = loss(logits, y)
+        (gradient,) = torch.autograd.grad(losses.sum(), x)
+    return logits.detach(), losses.detach(), gradient
 
 
-def worth_compacting(standing: Tensor) -> bool:
-    """Return whether so many images of a batch are broken that the others are better off without them.
+class NoGradient(UserError):
+    """A model whose logits have no gradient with respect to the pixels."""
 
-    A batch of a new size costs the libraries below a set-up of their own; an eighth of the images is worth it.
+
+def differentiable_logits(model: nn.Module, x: Tensor) -> Tensor:
+    """Return the logits of a frozen model at `x`, which requires gradients; NoGradient if they do not depend on it."""
+    logits: Tensor = model(x)
+    if not logits.requires_grad:
+        raise NoGradient(
+            "the model's logits have no gradient with respect to its pixels (is there a torch.no_grad() or a .detach() in its "
+            "forward?); make it differentiable, or use a black-box attack like square or n-attack"
+        )
+    return logits
+
+
+def worth_compacting(active: Tensor) -> bool:
+    """Return whether so many images of a batch are broken that it pays to drop them.
+
+    A batch of a new size costs the libraries underneath a set-up; an eighth of the images is worth it.
     """
-    return bool(8 * standing.sum() <= 7 * len(standing))
+    return bool(8 * active.sum() <= 7 * len(active))
 
 
-# So many pixels at most are attacked at once where one image is attacked towards several classes: 1,024 images of 3x32x32.
-_ABREAST = 1024 * 3 * 32 * 32
+# The most pixels in a batch where each image is attacked towards several classes: 1,024 images of 3x32x32.
+_MOST_PIXELS = 1024 * 3 * 32 * 32
 
 
 def batch_targets(turns: int, x: Tensor) -> list[range]:
-    """Return the turns 0 to `turns` - 1 in groups that may be taken at once for the images `x`."""
-    at_once = max(1, min(turns, _ABREAST // max(x.numel(), 1)))
+    """Return the turns 0 to `turns` - 1 in groups that fit into one batch for the images `x`."""
+    at_once = max(1, min(turns, _MOST_PIXELS // max(x.numel(), 1)))
     return [range(first, min(first + at_once, turns)) for first in range(0, turns, at_once)]
 
 
 class ActiveSet:
-    """The state of a search: a dataclass of tensors with a row for each image that it still works on."""
+    """The state of a search: a dataclass of tensors, one row for each image that is still attacked."""
 
     def keep(self, rows: Tensor) -> None:
-        """Forget the images that are not in `rows`: positions or a mask."""
+        """Drop the images that are not in `rows`: positions or a mask."""
         for name, value in vars(self).items():
             setattr(self, name, value[rows])
 
 
 @dataclass(frozen=True)
 class PGD(Attack):
-    """Projected gradient descent: `steps` steps uphill, each projected back into the ball (Madry et al. 2018; Tian 2021, 3).
+    """Projected gradient descent: `steps` ascent steps, each projected onto the ball (Madry et al. 2018; Tian 2021, section 3).
 
-    step: length of a step in the units of the pixels; None makes it `rate` x radius / `steps`, so that it follows a radius
-        per image. start: a name of STARTS. loss: a name of LOSSES.
-    success: "last" takes the final iterate; "any" takes the first misclassified one, counts an image that is misclassified
-        as it stands as broken, and lets broken images leave the batch, so that more steps or restarts never help the defender.
-    restarts: how many random starts; an image once broken stays broken.
+    step: size of a step in the units of the pixels; None means `rate` x radius / `steps`, for each image its radius.
+    start: a name of STARTS. loss: a name of LOSSES. success: "last" returns the final iterate; "any" the first misclassified
+    one, leaves images that are misclassified unperturbed alone, and drops broken images from the batch, so that more steps or
+    restarts never help the defender. restarts: number of random starts; a broken image stays broken.
     """
 
-    signs_only: ClassVar[bool] = True
+    sign_gradient: ClassVar[bool] = True
     steps: int = 10
     step: float | None = None
     rate: float = 2.5
@@ -127,12 +141,14 @@ class PGD(Attack):
         if (self.step if self.step is not None else self.rate) <= 0:
             raise UserError(f"the step must be above 0, got step={self.step}, rate={self.rate}")
 
+    def cost(self, classes: int) -> Passes:
+        return Passes.gradients(self.steps * self.restarts)
+
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         return (self._any if self.success == "any" else self._last)(model, x, y, ball, generator)
 
     @property
-    def labels_only(self) -> bool:
-        """Whether the loss has no meaning for target probabilities."""
+    def needs_labels(self) -> bool:
         return self.loss != "ce"
 
     @property
@@ -140,56 +156,59 @@ class PGD(Attack):
         return self.success == "any"
 
     @property
-    def climbed(self) -> Loss:
-        """What the steps go up."""
+    def traceable(self) -> bool:
+        return self.success == "last" and self.restarts == 1 and self.loss == "ce"
+
+    @property
+    def loss_fn(self) -> Loss:
         return LOSSES[self.loss]
 
-    def _uphill(self, x: Tensor, gradient: Tensor, centre: Tensor, ball: Ball) -> Tensor:
+    def _next(self, x: Tensor, gradient: Tensor, centre: Tensor, ball: Ball) -> Tensor:
         step = self.step if self.step is not None else self.rate * ball.radius / self.steps
-        return ball.project(ball.ascend(x, gradient, step), centre)
+        return ball.project(ball.step(x, gradient, step), centre)
 
     def _last(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        found, broken = x, torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        result, broken = x, torch.zeros(len(x), dtype=torch.bool, device=x.device)
         for restart in range(self.restarts):
             moved = STARTS[self.start](x, ball, generator)
             for _ in range(self.steps):
-                moved = self._uphill(moved, input_gradient(model, moved, y, self.climbed)[1], x, ball)
-            found = torch.where(broken.view(-1, 1, 1, 1), found, moved)
+                moved = self._next(moved, input_gradient(model, moved, y, self.loss_fn)[1], x, ball)
+            result = torch.where(broken.view(-1, 1, 1, 1), result, moved)
             if restart + 1 < self.restarts:
-                broken = predict(model, found) != labels(y)
-        return found
+                broken = predict(model, result) != labels(y)
+        return result
 
     def _any(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        truth, found = labels(y), x.clone()
+        truth, result = labels(y), x.clone()
         left = (predict(model, x) == truth).nonzero()[:, 0]
         for _ in range(self.restarts):
-            # Drawn for all, so that who is left does not change the noise of the others.
+            # Drawn for all images, so that the noise of one does not depend on which others are left.
             moved = STARTS[self.start](x, ball, generator)[left]
-            standing = torch.ones_like(left, dtype=torch.bool)
+            active = torch.ones_like(left, dtype=torch.bool)
             for step in range(self.steps + 1):
                 if not len(left):
-                    return found
-                # The pass that gives the gradient also judges the step before it.
+                    return result
+                # The pass for the gradient also decides whether the step before it succeeded.
                 last = step == self.steps
-                logits, gradient = (model(moved), moved) if last else input_gradient(model, moved, y[left], self.climbed)
+                logits, gradient = (model(moved), moved) if last else input_gradient(model, moved, y[left], self.loss_fn)
                 if step > 0:
-                    found[left] = torch.where(standing.view(-1, 1, 1, 1), moved, found[left])
-                    standing &= logits.argmax(1) == truth[left]
-                if last or worth_compacting(standing):
-                    left, moved, gradient, standing = (one[standing] for one in (left, moved, gradient, standing))
+                    result[left] = torch.where(active.view(-1, 1, 1, 1), moved, result[left])
+                    active &= logits.argmax(1) == truth[left]
+                if last or worth_compacting(active):
+                    left, moved, gradient, active = (tensor[active] for tensor in (left, moved, gradient, active))
                 if not last:
-                    moved = self._uphill(moved, gradient, x[left], ball.at(left))
-        return found
+                    moved = self._next(moved, gradient, x[left], ball.select(left))
+        return result
 
 
 @dataclass(frozen=True)
 class FGSM(Attack):
     """The fast gradient sign method: one step of the full radius (Goodfellow et al. 2015; Tian 2021, 4.3).
 
-    start: "none" as first published; "uniform" begins at a random point of the ball, as Tian et al. do.
+    start: "none" as in the original; "uniform" starts at a random point of the ball, as Tian et al. do.
     """
 
-    signs_only: ClassVar[bool] = True
+    sign_gradient: ClassVar[bool] = True
     start: str = "none"
     loss: str = "ce"
 
@@ -199,13 +218,16 @@ class FGSM(Attack):
     def _as_pgd(self) -> PGD:
         return PGD(steps=1, rate=1.0, start=self.start, loss=self.loss)
 
-    @property
-    def labels_only(self) -> bool:
-        return self._as_pgd().labels_only
+    def cost(self, classes: int) -> Passes:
+        return self._as_pgd().cost(classes)
 
     @property
-    def climbed(self) -> Loss:
-        return self._as_pgd().climbed
+    def needs_labels(self) -> bool:
+        return self._as_pgd().needs_labels
+
+    @property
+    def loss_fn(self) -> Loss:
+        return self._as_pgd().loss_fn
 
     @property
     def stops_early(self) -> bool:

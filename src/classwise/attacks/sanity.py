@@ -1,62 +1,69 @@
-"""What a model answers for each image under an attack, and whether the numbers can be believed."""
+"""Sanity checks of an evaluation: gradient masking, randomness and broken models (Athalye et al. 2018; Carlini et al. 2019)."""
 
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from classwise.attacks import Clean
 from classwise.attacks.base import Attack
 from classwise.attacks.evaluate import Outcomes
 from classwise.attacks.losses import cross_entropy
-from classwise.attacks.pgd import input_gradient
+from classwise.attacks.pgd import NoGradient, input_gradient
 from classwise.images import Images
-from classwise.models.modes import eval_mode, frozen, probabilities
+from classwise.models.modes import eval_mode, frozen, look_like_probabilities
 
-# So many images are asked about again to see whether an evaluation can be believed.
-_LOOKED_AT = 200
+# The checks pass at most this many images through the model again.
+_CHECKED = 200
 
 
 def sanity_checks(
-    model: nn.Module, images: Images, attack: Attack, found: Outcomes, made_on: nn.Module | None = None
+    model: nn.Module, images: Images, attack: Attack, outcomes: Outcomes, source_model: nn.Module | None = None
 ) -> dict[str, Any]:
-    """Return what makes the outcomes of an attack on `images` believable or not, as plain values.
+    """Return sanity checks of the outcomes of an attack on `images`, as plain values; `stats.sanity` turns them into warnings.
 
-    asked: how many images, evenly drawn, were asked about again. zero_gradients: the share of them, answered rightly, where the
-    gradient of what the attack climbs vanishes or is not finite; of the model that it was `made_on`. unmoved: the share of the
-    unbroken images that the attack left as they were. randomised: the largest difference between logits of the same images,
-    asked twice. batch_dependent: the same, asked in another batch. probabilities: whether the answers look like probabilities.
-    training: the layers that stay in train mode. farthest, darkest, brightest: what the attacked images reach; outside: how many
-    lie outside the ball though the attack should keep within. spread: the standard deviation of the logits, to judge the
-    differences by. broken_by: how many images each member of an ensemble broke first. `checks.doubts` says in words what of
-    this speaks against the outcomes.
+    asked: number of images, evenly spaced, that are passed through the model again. zero_gradients: the share of them, among the
+    correctly classified, where the gradient of the attack's loss (cross-entropy if it has none) vanishes, is not finite or does
+    not exist, on the `source_model` of a transfer attack. unmoved: the share of unbroken images that the attack did not change.
+    randomised: the largest difference between the logits of two passes. batch_dependent: the same between two batches.
+    probabilities: whether the logits look like probabilities. training: the layers that stay in train mode. farthest, darkest,
+    brightest: the largest distance and the range of pixels of the attacked images; outside: how many lie outside the ball,
+    unless the attack is a minimum-norm attack. spread: standard deviation of the logits, the scale of the differences.
+    broken_by: number of images that each member of an ensemble broke first.
     """
-    places = torch.linspace(0, len(images) - 1, min(_LOOKED_AT, len(images)), device=images.pixels.device).round().long()
+    places = torch.linspace(0, len(images) - 1, min(_CHECKED, len(images)), device=images.pixels.device).round().long()
     x, y = images.batch(places)
-    source = model if made_on is None else made_on
+    source = model if source_model is None else source_model
     with eval_mode(model), eval_mode(source), frozen(model), frozen(source):
         with torch.no_grad():
             logits, again, alone = model(x), model(x), model(x[:1])
             right = source(x).argmax(1) == y
-        loss = getattr(attack, "climbed", cross_entropy)
-        sizes = input_gradient(source, x[right], y[right], loss)[1].flatten(1).abs().amax(1) if right.any() else x.new_ones(1)
-        stubborn = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
-    standing, reached = ~found.flipped & (not isinstance(attack, Clean)), found.distance[found.distance.isfinite()]
-    told: dict[str, Any] = {
+        sizes = _gradient_sizes(source, x[right], y[right], attack) if right.any() else x.new_ones(1)
+        in_train_mode = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
+    unbroken = ~outcomes.flipped & (not isinstance(attack, Clean))
+    reached = outcomes.distance[outcomes.distance.isfinite()]
+    checks: dict[str, Any] = {
         "asked": len(x),
         "zero_gradients": float((~(sizes > 0) | ~sizes.isfinite()).float().mean()),
-        "unmoved": float((found.distance[standing] == 0).float().mean()) if standing.any() else 0.0,
+        "unmoved": float((outcomes.distance[unbroken] == 0).float().mean()) if unbroken.any() else 0.0,
         "randomised": float((logits - again).abs().max()),
         "batch_dependent": float((logits[:1] - alone).abs().max()),
         "spread": float(logits.std()),
-        "probabilities": probabilities(logits),
-        "training": stubborn,
+        "probabilities": look_like_probabilities(logits),
+        "training": in_train_mode,
         "farthest": float(reached.max()) if len(reached) else 0.0,
-        "darkest": float(found.pixels[:, 0].min()),
-        "brightest": float(found.pixels[:, 1].max()),
-        "outside": int((~found.inside).sum()) if attack.confined else 0,
+        "darkest": float(outcomes.pixels[:, 0].min()),
+        "brightest": float(outcomes.pixels[:, 1].max()),
+        "outside": 0 if attack.minimum_norm else int((~outcomes.inside).sum()),
     }
-    if found.member is not None:
-        names = attack.members()  # type: ignore[attr-defined]
-        told["broken_by"] = {name: int((found.member == number).sum()) for number, name in enumerate(names)}
-    return told
+    if outcomes.member is not None:
+        checks["broken_by"] = {name: int((outcomes.member == number).sum()) for number, name in enumerate(attack.members())}
+    return checks
+
+
+def _gradient_sizes(model: nn.Module, x: Tensor, y: Tensor, attack: Attack) -> Tensor:
+    """Return the Linf norm of the gradient of each image (n,), 0 where the model has no gradient."""
+    try:
+        return input_gradient(model, x, y, attack.loss_fn or cross_entropy)[1].flatten(1).abs().amax(1)
+    except NoGradient:
+        return x.new_zeros(len(x))

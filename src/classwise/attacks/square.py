@@ -1,32 +1,33 @@
-"""The Square attack: black-box random search with squares (Andriushchenko et al. 2020)."""
+"""The Square attack: random search with square-shaped changes (Andriushchenko et al. 2020)."""
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, AttackResult
+from classwise.attacks.base import Attack, AttackResult, Passes
 from classwise.attacks.losses import margin_loss
 from classwise.core.errors import UserError
 
-# The share of the image that a square covers is halved after these numbers of queries, of ten thousand.
+# The share of the image that a square covers is halved after these numbers of queries out of ten thousand.
 _HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 _TINY = 1e-12
 
 
 @dataclass(frozen=True)
 class Square(Attack):
-    """Try squares at random places, keep what lowers the margin; it sees logits, no gradients.
+    """Random search that changes one square at a time and keeps what decreases the margin; it uses logits, no gradients.
 
-    In Linf a square has one random colour at the edge of the ball; in L2 it is a bump of random sign that takes the length of the
-    perturbation from another square. queries: forward passes of an image at most, and counted. share: of the image that the
-    first squares cover. rescale: stretch the schedule of the shares to `queries`; without it, as AutoAttack has it, the schedule
-    is that of ten thousand queries. Each image draws its own square (the official code draws one for the batch); an image once
-    misclassified is left alone.
+    In Linf a square takes one random colour at the boundary of the ball; in L2 it gets a bump of random sign, with the norm that
+    another square gives up. queries: the most forward passes per image. share: the share of the image that the first squares
+    cover. rescale: stretch the schedule of shares to `queries`; otherwise, as in AutoAttack, it is that of ten thousand queries.
+    Squares are drawn for each image (the official code draws one for the batch); a misclassified image is left alone.
     """
 
+    black_box: ClassVar[bool] = True
     queries: int = 5000
     share: float = 0.8
     rescale: bool = False
@@ -39,30 +40,33 @@ class Square(Attack):
 
     def side(self, query: int, height: int, width: int) -> int:
         """Return the side of the squares at a query, in pixels."""
-        at = query * 10_000 / self.queries if self.rescale else query
-        share = self.share / 2 ** sum(at > halving for halving in _HALVINGS)
+        place = query * 10_000 / self.queries if self.rescale else query
+        share = self.share / 2 ** sum(place > halving for halving in _HALVINGS)
         return min(max(round(math.sqrt(share * height * width)), 1), height, width)
+
+    def cost(self, classes: int) -> Passes:
+        return Passes(self.queries, 0, self.queries)
 
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> AttackResult:
         begin, vary = (_stripes, _recolour) if ball.name == "linf" else (_bumps, _shift)
-        found, best = x.clone(), margin_loss(model(x), y)
+        result, best = x.clone(), margin_loss(model(x), y)
         queries, left = torch.zeros_like(y), (best <= 0).nonzero()[:, 0]
         for query in range(self.queries):
             if not len(left):
                 break
-            own, centre = ball.at(left), x[left]
+            local, centre = ball.select(left), x[left]
             if query:
                 side = self.side(query, *x.shape[2:])
-                tried = vary(found[left], centre, own, side, generator)
+                tried = vary(result[left], centre, local, side, generator)
             else:
-                tried = begin(centre, own, generator)
-            tried = own.project(tried, centre)
+                tried = begin(centre, local, generator)
+            tried = local.project(tried, centre)
             gap = margin_loss(model(tried), y[left])
             queries[left] += 1
             better = (gap > best[left]) if query else torch.ones_like(gap, dtype=torch.bool)
-            found[left[better]], best[left[better]] = tried[better], gap[better]
+            result[left[better]], best[left[better]] = tried[better], gap[better]
             left = left[best[left] <= 0]
-        return AttackResult(found, queries)
+        return AttackResult(result, queries)
 
 
 def _radius(ball: Ball, x: Tensor) -> Tensor:
@@ -76,7 +80,7 @@ def _signs(x: Tensor, generator: torch.Generator, *shape: int) -> Tensor:
 
 
 def _places(x: Tensor, side: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the rows and the columns of a square at a random place of each image: (n, side) each."""
+    """Return the rows and the columns of a random square in each image: (n, side) each."""
     (height, width), corners = x.shape[2:], torch.rand(len(x), 2, generator=generator, device=x.device)
     along = torch.arange(side, device=x.device)
     top, first = (corners[:, 0] * (height - side + 1)).long(), (corners[:, 1] * (width - side + 1)).long()
@@ -84,17 +88,17 @@ def _places(x: Tensor, side: int, generator: torch.Generator) -> tuple[Tensor, T
 
 
 def _window(x: Tensor, rows: Tensor, columns: Tensor) -> tuple[Tensor, slice, Tensor, Tensor]:
-    """Return the index of a square of each image, whose value has the shape (n, side, side, channels)."""
+    """Return the index of one square per image; indexed values have the shape (n, side, side, channels)."""
     return torch.arange(len(x), device=x.device)[:, None, None], slice(None), rows[:, :, None], columns[:, None, :]
 
 
 def _stripes(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-    """Return vertical stripes of random colour at the edge of the Linf ball."""
+    """Return images with vertical stripes of random colour at the boundary of the Linf ball."""
     return x + _radius(ball, x) * _signs(x, generator, 1, x.shape[3])
 
 
 def _recolour(best: Tensor, centre: Tensor, ball: Ball, side: int, generator: torch.Generator) -> Tensor:
-    """Return the images with one square each moved to the edge of the Linf ball, in one random direction for each channel."""
+    """Return images with one square each moved to the boundary of the Linf ball, by a random sign for each channel."""
     place = _window(best, *_places(best, side, generator))
     colours = (2 * _radius(ball, best) * _signs(best, generator, 1, 1)).permute(0, 2, 3, 1)
     tried = best.clone()
@@ -103,7 +107,7 @@ def _recolour(best: Tensor, centre: Tensor, ball: Ball, side: int, generator: to
 
 
 def _bump(side: int, x: Tensor, generator: torch.Generator) -> Tensor:
-    """Return for each image a square of length 1 of two opposite bumps, side by side or one above the other: (n, side, side)."""
+    """Return a square of norm 1 for each image: two opposite bumps, next to or above each other: (n, side, side)."""
     half = torch.cat([_mound(side // 2, side, x), -_mound(side - side // 2, side, x)])
     half = half / half.norm().clamp_min(_TINY)
     upright = torch.rand(len(x), 1, 1, generator=generator, device=x.device) < 0.5
@@ -111,19 +115,19 @@ def _bump(side: int, x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _mound(height: int, width: int, x: Tensor) -> Tensor:
-    """Return nested rectangles round the middle, each adding less than the one inside it, of length 1."""
+    """Return nested rectangles around the centre, each adding less than the one inside it, with norm 1."""
     mound = torch.zeros(height, width, dtype=x.dtype, device=x.device)
     row, column = height // 2, width // 2
     for ring in range(max(height, width) // 2 + 1):
         top, first = max(row - ring, 0), max(column - ring, 0)
         mound[top : row + ring + 1, first : column + ring + 1] += 1 / (ring + 1) ** 2
-    length: Tensor = mound.norm().clamp_min(_TINY)
-    return mound / length
+    norm: Tensor = mound.norm().clamp_min(_TINY)
+    return mound / norm
 
 
 def _scaled(delta: Tensor, ball: Ball, x: Tensor) -> Tensor:
-    """Return `x` moved along `delta` by the whole radius."""
-    scaled: Tensor = x + _radius(ball, x) * delta / ball.length(delta).clamp_min(_TINY).view(-1, 1, 1, 1)
+    """Return `x` moved along `delta` by the full radius."""
+    scaled: Tensor = x + _radius(ball, x) * delta / ball.norm(delta).clamp_min(_TINY).view(-1, 1, 1, 1)
     return scaled
 
 
@@ -131,27 +135,27 @@ def _bumps(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
     """Return images tiled with bumps, five across, at the full L2 radius."""
     height, width = x.shape[2:]
     side = max(height // 5, 1)
-    delta, margin_ = torch.zeros_like(x), (height - 5 * side) // 2 if height >= 5 else 0
-    for top in range(margin_, height - side + 1, side):
-        for first in range(margin_, width - side + 1, side):
+    delta, border = torch.zeros_like(x), (height - 5 * side) // 2 if height >= 5 else 0
+    for top in range(border, height - side + 1, side):
+        for first in range(border, width - side + 1, side):
             bump = _bump(side, x, generator)[:, None] * _signs(x, generator, 1, 1)
             delta[:, :, top : top + side, first : first + side] += bump
     return _scaled(delta, ball, x)
 
 
 def _shift(best: Tensor, centre: Tensor, ball: Ball, side: int, generator: torch.Generator) -> Tensor:
-    """Return the images with a bump added in one square, long enough for what another square, emptied, and the slack give."""
+    """Return images with a bump added in one square, with the norm that another square, now emptied, and the slack leave."""
     side = min(max(side, 3) | 1, *best.shape[2:])
     delta, channels = best - centre, best.shape[1]
-    here, there = (_window(best, *_places(best, side, generator)) for _ in range(2))
+    filled, emptied = (_window(best, *_places(best, side, generator)) for _ in range(2))
     covered = torch.zeros_like(delta)
-    covered[here] = covered[there] = 1.0
+    covered[filled] = covered[emptied] = 1.0
     freed = (delta * covered).square().sum((2, 3))
-    slack = (_radius(ball, best).view(-1, 1) ** 2 - ball.length(delta)[:, None] ** 2).clamp_min(0) / channels
-    old = delta[here]
+    slack = (_radius(ball, best).view(-1, 1) ** 2 - ball.norm(delta)[:, None] ** 2).clamp_min(0) / channels
+    old = delta[filled]
     old = old / old.square().sum((1, 2), keepdim=True).sqrt().clamp_min(_TINY)
     fresh = _bump(side, best, generator)[..., None] * _signs(best, generator, 1, 1).permute(0, 2, 3, 1) + old
     fresh = fresh / fresh.square().sum((1, 2), keepdim=True).sqrt().clamp_min(_TINY)
-    delta[there] = 0.0
-    delta[here] = fresh * (slack + freed).sqrt()[:, None, None, :]
+    delta[emptied] = 0.0
+    delta[filled] = fresh * (slack + freed).sqrt()[:, None, None, :]
     return _scaled(delta, ball, centre)

@@ -1,4 +1,4 @@
-"""PGD with another loss or another aim: Temperature-PGD and targeted PGD."""
+"""PGD towards a target class."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,21 +8,20 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack
+from classwise.attacks.base import Attack, Passes
 from classwise.attacks.pgd import PGD, predict
 from classwise.core.errors import UserError
 
 
 @dataclass(frozen=True)
 class TargetedPGD(Attack):
-    """PGD towards a class rather than away from one (Benz 2020, section 3; the untargeted case for images of the target is ours).
+    """PGD towards a target class (Benz 2020, section 3); images of the target class are attacked by untargeted PGD (ours).
 
-    target: the number of the class aimed at; "all" aims at every other class in turn and keeps what breaks an image; "next" at
-    the class after the image's own; "3 0 1" at a class for each class, by its place. steps, step, rate, start: as in PGD. Images
-    of the target class itself are attacked by untargeted PGD.
+    target: the number of a class; "all" targets every other class in turn and returns the first success; "next" the class after
+    the label; "3 0 1" a target for each class, in the order of the labels. steps, step, rate, start: as in PGD.
     """
 
-    signs_only: ClassVar[bool] = True
+    sign_gradient: ClassVar[bool] = True
     target: int | str = "all"
     steps: int = 20
     step: float | None = None
@@ -39,12 +38,15 @@ class TargetedPGD(Attack):
         return self.target == "all"
 
     @property
-    def names_classes(self) -> bool:
+    def class_specific(self) -> bool:
         return self.target not in ("all", "next")
 
+    def cost(self, classes: int) -> Passes:
+        return Passes.gradients(self.steps * (classes - 1 if self.target == "all" else 1))
+
     def check(self, classes: int) -> None:
-        """Raise UserError where a target does not exist."""
-        if self.names_classes:
+        """Raise UserError if a target does not exist."""
+        if self.class_specific:
             numbers = self._numbers()
             if len(numbers) not in (1, classes):
                 raise UserError(f"target={self.target!r} names {len(numbers)} classes of {classes}: name one, or one for each")
@@ -52,7 +54,7 @@ class TargetedPGD(Attack):
                 raise UserError(f"target {max(numbers)} does not exist: the model has the classes 0 to {classes - 1}")
 
     def _numbers(self) -> list[int]:
-        """Return the classes that the option names, one or one for each class."""
+        """Return the classes that the option names: a single one, or one for each class."""
         words = str(self.target).split()
         if not words or not all(word.isdecimal() for word in words):
             raise UserError(f'target is a class number, "all", "next" or a number for each class, got {self.target!r}')
@@ -62,7 +64,7 @@ class TargetedPGD(Attack):
         return PGD(steps=self.steps, step=self.step, rate=self.rate, start=self.start, loss=loss)
 
     def _targets(self, y: Tensor, classes: int) -> Iterator[Tensor]:
-        """Yield the target of each image, for each ascent."""
+        """Yield the targets of all images, (n,), for each ascent."""
         if isinstance(self.target, str) and self.target in ("all", "next"):
             for turn in range(1, classes if self.target == "all" else 2):
                 yield (y + turn) % classes
@@ -75,14 +77,14 @@ class TargetedPGD(Attack):
         if self.target != "all":
             (target,) = self._targets(y, model(x[:1]).shape[1])
             return self._towards(target, model, x, y, ball, generator)
-        found = x.clone()
+        result = x.clone()
         for target in self._targets(y, model(x[:1]).shape[1]):
-            whole = predict(model, found) == y
-            found[whole] = self._towards(target, model, x, y, ball, generator)[whole]
-        return found
+            left = predict(model, result) == y
+            result[left] = self._towards(target, model, x, y, ball, generator)[left]
+        return result
 
     def _towards(self, target: Tensor, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        moved, own = self._pgd("approach").search(model, x, target, ball, generator), target == y
-        if own.any():
-            moved[own] = self._pgd("ce").search(model, x[own], y[own], ball.at(own), generator)
+        moved, same = self._pgd("approach").search(model, x, target, ball, generator), target == y
+        if same.any():
+            moved[same] = self._pgd("ce").search(model, x[same], y[same], ball.select(same), generator)
         return moved

@@ -1,4 +1,4 @@
-"""PGD with another loss or another aim: Temperature-PGD and targeted PGD."""
+"""Temperature-PGD: PGD on the cross-entropy of scaled logits."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,14 +16,14 @@ FORMS = ("stable", "published")
 
 @dataclass(frozen=True)
 class TemperaturePGD(PGD):
-    """PGD on softmax(z / T): a small T lets the strongest other class lead the ascent (Tian 2021, section 5, equations 3 and 4).
+    """PGD on softmax(z / T): the smaller T, the more the strongest other class dominates (Tian 2021, section 5, equations 3, 4).
 
-    inverse: 1 / T, above 0; 1 is PGD, and the larger it is, the nearer the margin loss. form: "published" is the cross-entropy
-    of the scaled logits in their own precision, whose float32 gradient is cut short for a margin beyond about 16.6 T and vanishes
-    beyond about 103 T; "stable" climbs logsumexp_{j != y} z_j / T - z_y / T instead: the same direction, without cancellation.
+    inverse: 1 / T, above 0; 1 is PGD, and large values approach the margin loss. form: "published" is the cross-entropy of the
+    scaled logits in their precision, whose float32 gradient loses digits for a margin beyond about 16.6 T and vanishes beyond
+    about 103 T; "stable" ascends logsumexp_{j != y} z_j / T - z_y / T: the same direction, without cancellation.
     """
 
-    signs_only: ClassVar[bool] = False  # not in bfloat16: the larger 1 / T, the more the direction hangs on small differences
+    sign_gradient: ClassVar[bool] = False  # not in bfloat16: with large 1 / T the direction depends on small differences
     inverse: float = 1.0
     form: str = "stable"
 
@@ -34,14 +34,18 @@ class TemperaturePGD(PGD):
         if self.form not in FORMS:
             raise unknown("form", self.form, FORMS)
         if self.loss != "ce":
-            raise UserError(f"Temperature-PGD has a loss of its own, got loss={self.loss!r}")
+            raise UserError(f"Temperature-PGD has its own loss, got loss={self.loss!r}; leave it out")
 
     @property
-    def labels_only(self) -> bool:
+    def needs_labels(self) -> bool:
         return self.form == "stable"
 
     @property
-    def climbed(self) -> Loss:
+    def traceable(self) -> bool:
+        return super().traceable and self.form == "stable"
+
+    @property
+    def loss_fn(self) -> Loss:
         return self._published if self.form == "published" else self._stable
 
     def _published(self, logits: Tensor, y: Tensor) -> Tensor:

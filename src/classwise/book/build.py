@@ -1,4 +1,4 @@
-"""The book: runs, executed notebooks, scripts that work without a network, and the rendered pages."""
+"""Build the book: runs, executed notebooks, scripts that work offline, and the rendered pages."""
 
 import hashlib
 import json
@@ -10,8 +10,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.metadata import distribution
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TypedDict
 
 import vl_convert
+import yaml
 from rich.console import Console
 
 from classwise import runs
@@ -20,52 +22,35 @@ from classwise.core import files
 from classwise.core.errors import UserError, unknown
 from classwise.core.files import write
 from classwise.core.paths import build_folder, checkout
-from classwise.papers import published, registry, scales
+from classwise.papers import registry, scales
 from classwise.runs import store
 from classwise.stats import benchmarks
 
-# Altair's page template loads nothing from the network where VEGA_DEBUG already names its versions. Charts are drawn as SVG, on a
-# transparent ground, and again when the theme of the page changes, with the reader's choices kept. The theme is "auto"
-# until its own script has run.
-_GLUE = """
-window.VEGA_DEBUG = {vega_version: "%s", vegalite_version: "%s", vegaembed_version: "%s"};
-(function () {
-  const embed = window.vegaEmbed, charts = [], night = matchMedia("(prefers-color-scheme: dark)");
-  const inks = {
-    light: {text: {color: "#222"}},
-    dark: {text: {color: "#eee"}, axis: {gridColor: "#333"}, view: {stroke: "#444"}},
-  };
-  const scheme = () => {
-    const theme = document.documentElement.dataset.theme;
-    return theme === "dark" || theme === "light" ? theme : night.matches ? "dark" : "light";
-  };
-  const look = (options, name) => ({...options, actions: false, renderer: "svg", theme: name === "dark" ? "dark" : undefined,
-    config: {...(options || {}).config, background: "transparent", ...inks[name]}});
-  async function draw(chart) {
-    if (chart.busy) return;  // it looks again when it is done
-    chart.busy = true;
-    while (chart.scheme !== scheme()) {
-      const old = chart.result && chart.result.view;
-      const bound = (chart.spec.params || []).filter((param) => old && param.bind && !param.select).map((param) => param.name);
-      const kept = bound.map((name) => [name, old.signal(name)]);
-      if (old) chart.result.finalize();
-      chart.scheme = scheme();
-      chart.result = await embed(chart.place, structuredClone(chart.spec), look(chart.options, chart.scheme));
-      for (const [name, value] of kept) chart.result.view.signal(name, value);
-      await chart.result.view.runAsync();
-    }
-    chart.busy = false;
-  }
-  window.vegaEmbed = async function (place, spec, options) {
-    const chart = {place, spec: structuredClone(spec), options};
-    charts.push(chart);
-    await draw(chart);
-    return chart.result;
-  };
-  new MutationObserver(() => charts.forEach(draw))
-    .observe(document.documentElement, {attributes: true, attributeFilter: ["data-theme"]});
-})();
-"""
+# The pages of no paper by the part of the book, and the guide.
+_PAGES = {"What holds": ("claims",), "Attacks and defences": ("performance", "defences"), "Audits": ("audit",)}
+_GUIDE = ("parameters", "python", "datasets", "audit", "recorded", "cluster", "defences", "extending", "api", "changelog")
+
+
+class _Part(TypedDict):
+    """A part of the table of contents, as jupyter-book reads it."""
+
+    caption: str
+    chapters: list[dict[str, str]]
+
+
+def table_of_contents() -> str:
+    """Return the table of contents of the book, in jupyter-book's YAML: the papers, the other pages, the guide."""
+    guide = [f"guide/{name}" for name in _GUIDE if (checkout() / "book" / "guide" / f"{name}.md").exists()]
+    pages = {paper.title: paper.pages for paper in registry.PAPERS.values()} | _PAGES | {"Guide": guide}
+    parts = [_Part(caption=title, chapters=[{"file": name} for name in names]) for title, names in pages.items() if names]
+    return str(yaml.safe_dump({"format": "jb-book", "root": "intro", "parts": parts}, sort_keys=False))
+
+
+def write_table_of_contents() -> None:
+    """Write the table of contents to book/_toc.yml where it has changed."""
+    path, text = checkout() / "book" / "_toc.yml", table_of_contents()
+    if not path.exists() or path.read_text() != text:
+        write(path, text.encode())
 
 
 def _digest(parts: Iterable[bytes]) -> str:
@@ -77,46 +62,50 @@ def _digest(parts: Iterable[bytes]) -> str:
 
 def _code() -> list[Path]:
     root = checkout()
-    return sorted([*(root / "src" / "classwise").rglob("*.py"), root / "requirements.lock"])
+    files = (file for suffix in ("py", "csv", "js") for file in (root / "src" / "classwise").rglob(f"*.{suffix}"))
+    return sorted([*files, root / "requirements.lock"])
 
 
 def scripts() -> list[Path]:
-    """Return the scripts every page needs, made once: the Vega bundle with its glue, and MathJax."""
+    """Return the scripts that every page needs, made once: the Vega bundle with charts.js, and MathJax."""
     from altair.utils._importers import vl_version_for_vl_convert  # slow to import, unlike vl_convert
     from altair.vegalite.v6 import display
 
     vega = build_folder() / "scripts" / "vega.js"
     math = build_folder() / "scripts" / "mathjax.js"
-    glue = _GLUE % (display.VEGA_VERSION, display.VEGALITE_VERSION, display.VEGAEMBED_VERSION)
-    if not vega.exists() or not vega.read_text().endswith(glue):
+    # Altair's page template loads nothing from the network if VEGA_DEBUG already holds its versions.
+    versions = {"vega": display.VEGA_VERSION, "vegalite": display.VEGALITE_VERSION, "vegaembed": display.VEGAEMBED_VERSION}
+    debug = json.dumps({f"{name}_version": version for name, version in versions.items()})
+    charts = f"window.VEGA_DEBUG = {debug};\n" + Path(__file__).with_name("charts.js").read_text()
+    if not vega.exists() or not vega.read_text().endswith(charts):
         bundle = vl_convert.javascript_bundle(vl_version=vl_version_for_vl_convert())  # type: ignore[call-arg]
-        # In a function of its own: its top-level names would collide with those of other scripts.
-        write(vega, ("(function () {\n" + bundle + "\n})();\n" + glue).encode())
+        # In a function, since its top-level names would collide with those of other scripts.
+        write(vega, ("(function () {\n" + bundle + "\n})();\n" + charts).encode())
     if not math.exists():
         files = distribution("sphinx-mathjax-offline").files or []
-        found = next(file for file in files if file.name == "tex-svg.js")
-        write(math, Path(str(found.locate())).read_bytes())
+        script = next(file for file in files if file.name == "tex-svg.js")
+        write(math, Path(str(script.locate())).read_bytes())
     return [vega, math]
 
 
 def style() -> str:
-    """Return the rules of the book's style sheet for a page that stands alone."""
+    """Return the style sheet of a standalone page."""
     shared = (checkout() / "book" / "_static" / "book.css").read_text().replace(".bd-content ", "")
     return shared + (checkout() / "book" / "standalone.css").read_text()
 
 
 def _fingerprint(name: str, scale: str) -> str:
-    """Return what a page depends on: its notebook, the code, the scale, and the results it shows."""
+    """Return a digest of everything a page depends on: its notebook, the code, the scale, and the results it shows."""
     sections = [section for section in registry.SECTIONS if name in (section, "claims")]
-    asked = [pair for section in sections for pair in registry.request(section, scale).asked]
+    pairs = [pair for section in sections for pair in registry.request(section, scale).pairs]
     audit = [runs.audit().id.encode()] if name == "audit" else []
-    files = [notebooks.find(name), *_code(), *published.files(), *(benchmarks.files() if name == "performance" else [])]
-    files += [path for spec, evaluations in asked for path in store.files(spec, evaluations) if path.exists()]
+    files = [notebooks.find(name), *_code(), *(benchmarks.files() if name == "performance" else [])]
+    files += [path for spec, evaluations in pairs for path in store.files(spec, evaluations) if path.exists()]
     return _digest([scale.encode(), *audit, *(path.read_bytes() for path in files)])
 
 
-def _marked(mark: Path) -> str | None:
-    """Return the fingerprint that a mark holds; None where there is none that can be read."""
+def _stored_fingerprint(mark: Path) -> str | None:
+    """Return the fingerprint in a file; None if it cannot be read."""
     try:
         return str(json.loads(mark.read_text())["fingerprint"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -124,13 +113,13 @@ def _marked(mark: Path) -> str | None:
 
 
 def _stale(scale: str) -> dict[str, str]:
-    """Return the notebooks whose executed form is not there or of another fingerprint, with the fingerprint they should have."""
+    """Return the notebooks that must be executed, with their fingerprints: those whose executed form is missing or outdated."""
     stale = {}
     for name in notebooks.names():
         mark = build_folder() / "executed" / f"{name}.json"
-        asked = _fingerprint(name, scale)
-        if _marked(mark) != asked:
-            stale[name] = asked
+        fingerprint = _fingerprint(name, scale)
+        if _stored_fingerprint(mark) != fingerprint:
+            stale[name] = fingerprint
     return stale
 
 
@@ -142,7 +131,7 @@ def _execute(name: str, scale: str) -> None:
 
 
 def execute_all(scale: str, console: Console) -> int:
-    """Execute the notebooks that changed, two at once, and return how many; NotebookFailed names those that raised."""
+    """Execute the notebooks that changed, two at once, and return their number; NotebookFailed names those that raised."""
     stale, errors, done = _stale(scale), [], 0
     if stale:
         console.print(f"{len(stale)} notebooks to execute")
@@ -163,20 +152,22 @@ def execute_all(scale: str, console: Console) -> int:
 
 
 def render(console: Console) -> bool:
-    """Render the book from book/ and the executed notebooks; return whether anything had to be done.
+    """Render the book from book/ and the executed notebooks; return whether anything had changed.
 
-    The new book is built beside the old one and takes its place when it is whole.
+    The new book replaces the old one only when it is complete.
     """
     out, source = build_folder(), checkout() / "book"
     pages, fresh, html = out / "pages", out / "book", out / "html"
     inputs = sorted(path for path in source.rglob("*") if path.is_file())
+    inputs.append(checkout() / "CHANGELOG.md")  # included by guide/changelog.md
     inputs += [out / "executed" / f"{name}.ipynb" for name in notebooks.names()] + scripts()
-    mark, asked = out / "html.json", _digest(str(path).encode() + path.read_bytes() for path in inputs)
-    if html.exists() and _marked(mark) == asked:
+    mark, fingerprint = out / "html.json", _digest(str(path).encode() + path.read_bytes() for path in inputs)
+    if html.exists() and _stored_fingerprint(mark) == fingerprint:
         return False
     for folder in (pages, fresh):
         shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(source, pages)
+    shutil.copy(checkout() / "CHANGELOG.md", out)
     for name in notebooks.names():
         target = pages / f"{name}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -204,7 +195,7 @@ def render(console: Console) -> bool:
         html.replace(old)
     (fresh / "_build" / "html").replace(html)
     shutil.rmtree(old, ignore_errors=True)
-    files.write(mark, json.dumps({"fingerprint": asked}).encode())
+    files.write(mark, json.dumps({"fingerprint": fingerprint}).encode())
     return True
 
 
@@ -215,11 +206,12 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
     for section in registry.SECTIONS:
         if section not in notebooks.names():
             raise UserError(f"section {section} has no notebook; there are: {', '.join(notebooks.names())}")
-    asked = [pair for section in registry.SECTIONS for pair in registry.request(section, scale).asked]
+    pairs = [pair for section in registry.SECTIONS for pair in registry.request(section, scale).pairs]
+    write_table_of_contents()
     from classwise.runs import audits
     from classwise.runs.schedule import pool  # torch
 
-    pool.ensure_runs(asked, workers=workers, scheduler=scheduler, mend=True, console=console)
+    pool.ensure_runs(pairs, workers=workers, scheduler=scheduler, repair=True, console=console)
     audits.carry_out(runs.audit(), console)
     executed = execute_all(scale, console)
     rendered = render(console)

@@ -1,4 +1,4 @@
-"""Notebooks with parameters: checked before anything runs, executed by papermill, turned into one standalone page."""
+"""Notebooks with parameters: checked before anything runs, executed by papermill, exported as a standalone page."""
 
 import ast
 import json
@@ -13,12 +13,12 @@ from classwise.core.errors import UserError, unknown
 from classwise.core.options import matches_type
 from classwise.core.paths import checkout
 
-# What an annotation of a parameters cell may say, and what it lets in.
+# The plain types that an annotation in a parameters cell may name.
 _KINDS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": bool}
 
 
 class NotebookFailed(RuntimeError):
-    """A notebook raised; what it had shown until then is kept."""
+    """A notebook raised an error; its output until then is kept."""
 
 
 def folder() -> Path:
@@ -34,7 +34,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Path:
-    """Return the file of a notebook, named with or without its folder and ending."""
+    """Return the file of a notebook, named with or without its folder and suffix."""
     short = re.sub(r"^notebooks/|\.ipynb$", "", name)
     if short not in names():
         raise unknown("notebook", short, names())
@@ -42,7 +42,7 @@ def find(name: str) -> Path:
 
 
 def parse(text: str | Sequence[str]) -> dict[str, Any]:
-    """Return parameters written as "seeds=[0,1] eps=0.1 dataset=digits": values are JSON where they can be, else text."""
+    """Return parameters written as "seeds=[0,1] eps=0.1 dataset=digits": values are JSON if possible, else text."""
     words = re.findall(r"(?:\[[^\]]*\]|\"[^\"]*\"|[^\s\[\"])+", text) if isinstance(text, str) else list(text)
     given: dict[str, Any] = {}
     for word in words:
@@ -64,20 +64,21 @@ def _value(text: str) -> Any:
 
 
 def parameters(path: Path) -> dict[str, str]:
-    """Return the parameters of a notebook with their annotations, like {"eps": "Optional[float]"}; "" where there is none."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]  # nbformat takes a second to import
+    """Return the parameters of a notebook with their annotations, such as {"eps": "Optional[float]"}; "" if there is none."""
+    # Not papermill.inspect_notebook: papermill takes a second to import, and a wrong parameter is reported at once without it.
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     sources = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for node in (node for source in sources for node in ast.parse(source).body):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found[node.target.id] = ast.unparse(node.annotation)
+            result[node.target.id] = ast.unparse(node.annotation)
         elif isinstance(node, ast.Assign):
-            found |= {target.id: "" for target in node.targets if isinstance(target, ast.Name)}
-    return found
+            result |= {target.id: "" for target in node.targets if isinstance(target, ast.Name)}
+    return result
 
 
 def check(path: Path, given: Mapping[str, Any]) -> None:
-    """Raise UserError where a parameter is not one of the notebook's, or not of the type its cell says."""
+    """Raise a UserError if the notebook has no such parameter, or if a value is not of the type in its parameters cell."""
     known = parameters(path)
     for name, value in given.items():
         if name not in known:
@@ -89,7 +90,7 @@ def check(path: Path, given: Mapping[str, Any]) -> None:
 
 
 def _fits(value: Any, wanted: ast.expr) -> bool:
-    """Return whether a value is of the type an annotation says: plain types, list[...], Optional[...], Union[...] and "|"."""
+    """Return whether a value matches an annotation of plain types, list[...], Optional[...], Union[...] and "|"."""
     match wanted:
         case ast.Name(id="list"):
             return isinstance(value, list)
@@ -114,18 +115,18 @@ def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path) 
 
     part = target.with_suffix(".part.ipynb")
     part.parent.mkdir(parents=True, exist_ok=True)
-    # Nobody is at the controls: charts must be static even where a Jupyter server started us.
+    # Charts must be static even if a Jupyter server started this process: nobody can use their controls.
     os.environ.pop("JPY_SESSION_NAME", None)
     quiet: dict[str, Any] = {"progress_bar": False, "extra_arguments": ["--IPKernelApp.log_level=50"]}
-    how = {"parameters": dict(given), "kernel_name": "python3", "cwd": str(checkout()), **quiet}
+    options = {"parameters": dict(given), "kernel_name": "python3", "cwd": str(checkout()), **quiet}
     try:
         try:
-            papermill.execute_notebook(str(source), str(part), **how)
+            papermill.execute_notebook(str(source), str(part), **options)
         except RuntimeError as error:
-            # A port that was free when it was chosen may be taken when the kernel comes to listen at it.
+            # The port that was chosen for the kernel may be in use by the time it listens.
             if "Kernel died before" not in str(error):
                 raise
-            papermill.execute_notebook(str(source), str(part), **how)
+            papermill.execute_notebook(str(source), str(part), **options)
     except Exception as error:  # a failed cell, a timeout and a dead kernel have no common kind
         failed.parent.mkdir(parents=True, exist_ok=True)
         if part.exists():
@@ -142,7 +143,7 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-# What stands between dollars is mathematics: MathJax has to be told before it starts.
+# Text between dollars is mathematics; MathJax reads this when it starts.
 _MATH = r"window.MathJax = {tex: {inlineMath: [['$', '$'], ['\\(', '\\)']]}};"
 
 
@@ -151,17 +152,19 @@ def standalone(
 ) -> None:
     """Write an executed notebook as one HTML file that needs no network; `scripts` and `style` (CSS) are put inside it.
 
-    title: of the window, "" for the name of the file. code: whether the page shows it, and what is written to standard error.
+    title: of the window, "" for the name of the file. code: whether the page shows code and standard error.
     """
     import nbformat  # slow to import
     from nbconvert import HTMLExporter
 
-    shown = nbformat.read(notebook, as_version=4)
+    content = nbformat.read(notebook, as_version=4)
     if not code:
-        for cell in shown.cells:
-            cell.update({"outputs": [one for one in cell.outputs if one.get("name") != "stderr"]} if "outputs" in cell else {})
-    how = {} if code else {"exclude_input": True, "exclude_output_prompt": True, "exclude_input_prompt": True}
-    html, _ = HTMLExporter(template_name="lab", **how).from_notebook_node(shown, {"metadata": {"name": title or notebook.stem}})
+        for cell in content.cells:
+            cell.update({"outputs": [part for part in cell.outputs if part.get("name") != "stderr"]} if "outputs" in cell else {})
+    options = {} if code else {"exclude_input": True, "exclude_output_prompt": True, "exclude_input_prompt": True}
+    html, _ = HTMLExporter(template_name="lab", **options).from_notebook_node(
+        content, {"metadata": {"name": title or notebook.stem}}
+    )
     html = re.sub(r"<script[^>]*\bsrc=[^>]*>\s*</script>", "", html)
     texts = [_MATH, *(script.read_text() for script in scripts)]
     inside = f"<style>{style}</style>" + "\n".join(f"<script>{text}</script>" for text in texts)

@@ -1,4 +1,4 @@
-"""What an audit says in words and tables: every number in a sentence is computed.
+"""The findings of an audit in sentences and tables: every number in a sentence is computed.
 
 `count` has the dimensions attack ("clean", the attack, ...), label and predicted: those of one network.
 """
@@ -6,51 +6,51 @@
 from collections.abc import Sequence
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.charts import style
+from classwise.charts.primitives import Cells, heatmap
+from classwise.charts.style import Category, frame, names_of, tooltip
 from classwise.core.audit import Audit, critical
 from classwise.stats import aggregate, bootstrap, intervals, metrics, significance
 
-# A network is said to be near chance up to this share of the way from chance to no mistake.
-_NEAR = 0.1
-# And to count its classes in another order, where that would make up for so many points.
-_REORDERED = 5.0
-# The attacks after which little is left to find.
+# A network is called near chance up to this share of the way from chance to no mistake.
+_NEAR_CHANCE = 0.1
+# And its classes are called renumbered where another order would gain as many points.
+_RENUMBERED = 5.0
+# Attacks after which a stronger one breaks few images more.
 _THOROUGH = ("strong", "autoattack")
-# What a radius means to somebody who has never met one.
-_SAID = {
+# What the radius of an attack means.
+_NORMS = {
     "linf": "L∞: no pixel is changed by more than that, where black is 0 and white is 1",
     "l2": "L2: the square root of the sum of all squared changes of pixels, where black is 0 and white is 1",
 }
-# So many classes fit a chart.
+# As many classes fit a chart.
 MOST = 20
 
 
-def of(outcomes: xr.Dataset) -> xr.DataArray:
+def network_counts(outcomes: xr.Dataset) -> xr.DataArray:
     """Return the counts of an audit's only network."""
     return aggregate.counts(outcomes).isel(network=0, drop=True)
 
 
-def notable(count: xr.DataArray, marked: Sequence[str] | None = None, most: int = MOST) -> list[str]:
+def notable_classes(count: xr.DataArray, marked: Sequence[str] | None = None, most: int = MOST) -> list[str]:
     """Return the classes to look at first: those that are marked critical, then the others, the least robust ones first.
 
-    `count` is under one attack; at most so many are returned, and a class that does not exist is a UserError.
+    `count` is under one attack. At most `most` are returned, but all that are marked; an unknown class is a UserError.
     """
-    names = [str(name) for name in count.label.values]
+    names = names_of(count)
     first = critical(marked or [], names)
     rates = metrics.accuracy(count).fillna(101.0).values
     rest = [names[place] for place in np.argsort(rates, kind="stable") if names[place] not in first]
     return [*first, *rest][: max(most, len(first))]
 
 
-def shown(count: xr.DataArray, marked: Sequence[str] | None = None, most: int = MOST) -> list[str]:
+def charted_classes(count: xr.DataArray, marked: Sequence[str] | None = None, most: int = MOST) -> list[str]:
     """Return the notable classes in the order of the dataset."""
-    chosen = set(notable(count, marked, most))
-    return [str(name) for name in count.label.values if name in chosen]
+    notable = set(notable_classes(count, marked, most))
+    return [name for name in names_of(count) if name in notable]
 
 
 def _rate(right: int, total: int) -> str:
@@ -62,175 +62,162 @@ def _overall(count: xr.DataArray) -> tuple[int, int]:
     return int(metrics.correct(count).sum()), int(count.sum())
 
 
-def _of_class(count: xr.DataArray, label: str) -> str:
-    own = count.sel(label=label)
-    said = _rate(int(own.sel(predicted=label)), int(own.sum()))
-    mixed = own.where(own.predicted != label, 0)
-    if int(mixed.sum()) == 0:
-        return said
-    most = mixed.idxmax("predicted").item()
-    return f"{said}, most often taken for {most} ({100 * int(mixed.max()) / int(own.sum()):.0f} %)"
+def _right_of(row: xr.DataArray, label: str) -> tuple[int, int]:
+    return int(row.sel(predicted=label)), int(row.sum())
+
+
+def _class_rate(count: xr.DataArray, label: str) -> str:
+    row = count.sel(label=label)
+    right, total = _right_of(row, label)
+    mistakes = row.where(row.predicted != label, 0)
+    if int(mistakes.sum()) == 0:
+        return _rate(right, total)
+    most = mistakes.idxmax("predicted").item()
+    return f"{_rate(right, total)}, most often misclassified as {most} ({100 * int(mistakes.max()) / total:.0f} %)"
 
 
 def summary(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = None) -> str:
     """Return the findings of an audit as a list in Markdown: overall, the critical classes, the worst ones, the spread."""
     clean, robust = count.sel(attack="clean"), count.sel(attack=audit.attack)
     total = int(robust.sum())
-    where = f"{audit.attack} at radius {audit.eps} ({_SAID[audit.norm]})"
     lines = [
-        f"**{audit.network}** answers **{_rate(*_overall(clean))}** of {total:,} images of {audit.title} right, and "
-        f"**{_rate(*_overall(robust))}** under attack: {where}."
+        f"**{audit.network}** classifies **{_rate(*_overall(clean))}** of {total:,} images of {audit.title} correctly, and "
+        f"**{_rate(*_overall(robust))}** under attack: {audit.attack} at radius {audit.eps} ({_NORMS[audit.norm]})."
     ]
-    chosen = critical(marked or [], [str(name) for name in count.label.values])
-    lines += [f"**Critical: {label}.** Withstands the attack on {_of_class(robust, label)}." for label in chosen]
+    names = critical(marked or [], names_of(count))
+    lines += [f"**Critical: {label}.** Withstands the attack on {_class_rate(robust, label)}." for label in names]
     lines.append(_weakest(robust))
-    low, value, high = bootstrap.bootstrap(robust, metrics.mcd, draws=draws(robust)).values
+    low, value, high = bootstrap.bootstrap(robust, metrics.mcd, draws=bootstrap_draws(robust)).values
     best = metrics.accuracy(robust).idxmax("label").item()
-    sure, before = f"(95 %: {low:.0f} to {high:.0f})", f"without an attack {float(metrics.mcd(clean)):.0f}"
     between = f"Between the best class ({best}) and the worst" if value > 0 else "Between any two classes"
-    lines.append(f"**Spread.** {between} lie {value:.0f} points under attack {sure}; {before}.")
-    beware = warnings(clean)
+    lines.append(
+        f"**Spread.** {between} lie {value:.0f} points under attack (95 %: {low:.0f} to {high:.0f}); "
+        f"without an attack {float(metrics.mcd(clean)):.0f}."
+    )
+    warned = warnings(clean)
     if audit.attack not in _THOROUGH:
-        beware.append(f"{audit.attack} is a quick look: `--attack strong` may break more images than it does.")
-    return "\n".join(f"- {line}" for line in lines + [f"**Beware.** {one}" for one in beware])
+        warned.append(f"{audit.attack} is a quick look: `--attack strong` may break more images than it does.")
+    return "\n".join(f"- {line}" for line in lines + [f"**Warning.** {warning}" for warning in warned])
 
 
 def _weakest(robust: xr.DataArray) -> str:
     """Return which classes withstand an attack least: at most three and half of them, and none that does as well as the best."""
     rates = metrics.accuracy(robust)
-    names = [label for label in notable(robust, most=3) if float(rates.sel(label=label)) < float(rates.max())]
+    names = [label for label in notable_classes(robust, most=3) if float(rates.sel(label=label)) < float(rates.max())]
     if not names:
         fewest = metrics.images(robust).idxmin("label").item()
-        own = robust.sel(label=fewest)
-        rate = _rate(int(own.sel(predicted=fewest)), int(own.sum()))
+        rate = _rate(*_right_of(robust.sel(label=fewest), fewest))
         return f"**Weakest classes.** None is weaker than the others: each withstands the attack on {rate}."
-    said = "; ".join(f"**{label}** {_of_class(robust, label)}" for label in names[: max(robust.sizes["label"] // 2, 1)])
-    return f"**Weakest classes.** {said}."
+    classes = "; ".join(f"**{label}** {_class_rate(robust, label)}" for label in names[: max(robust.sizes["label"] // 2, 1)])
+    return f"**Weakest classes.** {classes}."
 
 
-def draws(count: xr.DataArray) -> int:
-    """Return how often a bootstrap draws: the more classes, the fewer, since each draw is a whole matrix."""
+def bootstrap_draws(count: xr.DataArray) -> int:
+    """Return the number of draws of a bootstrap: the more classes, the fewer, since each draw is a full matrix."""
     return int(min(2000, max(200, 50_000_000 // count.sizes["label"] ** 2)))
 
 
-def sample(audit: Audit, count: xr.DataArray) -> str:
-    """Return how sure a class's accuracy can be on so many images."""
+def sample_note(audit: Audit, count: xr.DataArray) -> str:
+    """Return how precise the accuracy of a class can be with as many images."""
     sizes = metrics.images(count.sel(attack="clean"))
     least, most = int(sizes.min()), int(sizes.max())
-    how = f"{least}" if least == most else f"{least} to {most}"
+    number = f"{least}" if least == most else f"{least} to {most}"
     half = 100 * 1.96 * np.sqrt(0.25 / max(least, 1))
-    drawn = "a sample, evenly drawn" if audit.per_class is not None else "all there are"
+    sampled = "a sample, balanced across classes" if audit.per_class is not None else "all of the dataset"
     return (
-        f"It was asked about {how} images of each class ({drawn}, seed {audit.seed}): an accuracy of 50 % measured on {least} "
-        f"images is known to about ± {half:.0f} points, and the intervals on this page say so: each holds the figure of "
-        "endlessly many such images 95 times in 100."
+        f"The audit uses {number} images of each class ({sampled}, seed {audit.seed}). An accuracy of 50 % measured on {least} "
+        f"images is known to about ± {half:.0f} points. The intervals on this page have a confidence level of 95 %."
     )
 
 
 def warnings(clean: xr.DataArray) -> list[str]:
-    """Return what a look at the clean answers speaks against: a network near chance, classes in another order."""
+    """Return warnings about the clean predictions: a network near chance, classes in another order."""
     right, total = _overall(clean)
-    chance, found = 1 / clean.sizes["label"], []
+    chance, result = 1 / clean.sizes["label"], []
     rate = right / max(total, 1)
-    moved = metrics.best_relabelling(clean)
-    if moved - 100 * rate > _REORDERED and moved > 50:
-        found.append(
-            f"With its answers in another order it would be right on {moved:.0f} % of the clean images, not {100 * rate:.0f} %: "
-            "its classes are probably numbered in another order than those of the dataset."
+    relabelled = metrics.best_relabelling(clean)
+    if relabelled - 100 * rate > _RENUMBERED and relabelled > 50:
+        result.append(
+            f"With its classes in another order it would be right on {relabelled:.0f} % of the clean images, not "
+            f"{100 * rate:.0f} %: its classes are probably numbered in another order than those of the dataset."
         )
-    elif rate < chance + _NEAR * (1 - chance):
-        found.append(
-            f"It is right on {100 * rate:.0f} % of the clean images, and {100 * chance:.0f} % would be chance: probably another "
-            "normalisation is expected (`--normalise`), or another order of the classes."
+    elif rate < chance + _NEAR_CHANCE * (1 - chance):
+        result.append(
+            f"It is right on {100 * rate:.0f} % of the clean images, and {100 * chance:.0f} % would be chance: probably "
+            "another normalisation is expected (`--normalise`), or another order of the classes."
         )
-    return found
+    return result
 
 
-def table(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return a row for each class, critical and weak ones first: its accuracies with intervals, and what it is taken for."""
+def class_table(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return a row for each class, critical and weak ones first: accuracies with intervals, and the most frequent mistakes."""
     clean, robust = count.sel(attack="clean"), count.sel(attack=audit.attack)
     first, rows = list(marked or []), []
-    for label in notable(robust, marked, count.sizes["label"]):
-        own = robust.sel(label=label)
-        mixed = own.where(own.predicted != label, 0).to_series().sort_values(ascending=False, kind="stable")
-        taken = [f"{name} {100 * hits / int(own.sum()):.0f} %" for name, hits in mixed.head(3).items() if hits > 0]
-        rates = [_interval(one.sel(label=label), label) for one in (clean, robust)]
-        rows.append((label + (" (critical)" if label in first else ""), int(own.sum()), *rates, ", ".join(taken)))
-    columns = ["class", "images", "clean, % [95 %]", "attacked, % [95 %]", "taken for"]
+    for label in notable_classes(robust, marked, count.sizes["label"]):
+        row = robust.sel(label=label)
+        total = int(row.sum())
+        mistakes = row.where(row.predicted != label, 0).to_series().sort_values(ascending=False, kind="stable")
+        frequent = [f"{name} {100 * hits / total:.0f} %" for name, hits in mistakes.head(3).items() if hits > 0]
+        rates = [_interval(*_right_of(some.sel(label=label), label)) for some in (clean, robust)]
+        rows.append((label + (" (critical)" if label in first else ""), total, *rates, ", ".join(frequent)))
+    columns = ["class", "images", "clean, % [95 %]", "attacked, % [95 %]", "misclassified as"]
     return pd.DataFrame(rows, columns=columns).set_index("class")
 
 
-def _interval(own: xr.DataArray, label: str) -> str:
-    right, total = int(own.sel(predicted=label)), int(own.sum())
+def _interval(right: int, total: int) -> str:
     low, high = intervals.proportion(right, total)
     return f"{100 * right / max(total, 1):.1f} [{low:.1f}, {high:.1f}]"
 
 
-def likeness(cosine: xr.DataArray, chosen: Sequence[str]) -> Any:
-    """Return the cosines between the mean features of some classes as a shaded matrix, the diagonal left blank."""
-    part = cosine.sel(label=list(chosen), other=list(chosen))
-    table = style.frame(part.where(part.label != part.other), "cosine")
-    side = 24 * len(chosen)
-    across = alt.Axis(ticks=False, domain=False, labelAngle=style.angle(chosen))
-    axis = alt.Axis(ticks=False, domain=False)
-    base = alt.Chart(table).encode(
-        x=alt.X("other:N", sort=list(chosen), title="class", axis=across),
-        y=alt.Y("label:N", sort=list(chosen), title="class", axis=axis),
-        tooltip=["label:N", "other:N", alt.Tooltip("cosine:Q", format=".2f")],
+def similarity_heatmap(cosine: xr.DataArray, labels: Sequence[str]) -> Any:
+    """Return the cosines between the mean features of some classes as a shaded matrix with a blank diagonal."""
+    part = cosine.sel(label=list(labels), other=list(labels))
+    table = frame(part.where(part.label != part.other), "cosine").rename(columns={"other": "other class"})
+    bottom = float(table["cosine"].min())
+    cells = Cells("cosine", "cosine", "cosine", ".2f", diverging=False, bottom=bottom, step=(28, 28))
+    tips = tooltip("label", "other class", cosine="cosine|.2f")
+    return heatmap(table, Category("other class", labels, "class"), Category("label", labels, "class"), cells, tips)
+
+
+def closest_classes(cosine: xr.DataArray, robust: xr.DataArray, layer: str) -> str:
+    """Return in words which classes have the most similar features, and whether such classes are confused with each other."""
+    names = names_of(cosine)
+    left, right = np.triu_indices(len(names), 1)
+    near = cosine.transpose("label", "other").values[left, right]
+    pairs = "; ".join(f"{names[left[place]]} and {names[right[place]]} ({near[place]:.2f})" for place in np.argsort(-near)[:3])
+    rank, p = significance.mantel_test(cosine, robust, bootstrap_draws(robust))
+    chance = "p < .001" if p < 0.001 else f"p = {p:.3f}"
+    linked = f" Similarity and confusion of classes have a rank correlation of {rank:.2f} ({chance})."
+    source = (
+        "" if layer == "penultimate" else " The network has no penultimate layer that could be read: its logits were compared."
     )
-    bottom, top = float(table["cosine"].min()), float(table["cosine"].max())
-    shade = alt.Scale(scheme="blues", domain=[bottom, max(top, bottom + 1e-6)])
-    cells = base.mark_rect(stroke="#8888", strokeWidth=0.5).encode(color=alt.Color("cosine:Q", scale=shade))
-    ink = alt.condition(f"datum.cosine > {bottom + 0.6 * (top - bottom)}", alt.value("white"), alt.value("#222"))
-    text = base.mark_text(fontSize=8).encode(text=alt.Text("cosine:Q", format=".2f"), color=ink)
-    return alt.layer(cells, text).properties(width=side, height=side)
+    return f"**Most similar classes:** {pairs}.{'' if np.isnan(rank) else linked}{source}"
 
 
-def closest(cosine: xr.DataArray, robust: xr.DataArray, layer: str) -> str:
-    """Return in words which classes lie closest together, and whether such classes are mistaken for one another."""
-    names = [str(name) for name in cosine.label.values]
-    one, other = np.triu_indices(len(names), 1)
-    near = cosine.transpose("label", "other").values[one, other]
-    first = [(names[one[place]], names[other[place]], near[place]) for place in np.argsort(-near)[:3]]
-    said = "; ".join(f"{left} and {right} ({value:.2f})" for left, right, value in first)
-    rank, p = significance.mantel_test(cosine, robust, draws(robust))
-    linked = (
-        ""
-        if np.isnan(rank)
-        else f" Lying close and being mistaken go together by a rank correlation of {rank:.2f} ({_chance(p)})."
-    )
-    from_where = "" if layer == "penultimate" else " The network shows no penultimate layer: its logits were compared."
-    return f"**Closest together:** {said}.{linked}{from_where}"
-
-
-def _chance(p: float) -> str:
-    return "p < .001" if p < 0.001 else f"p = {p:.3f}"
-
-
-def gap(audit: Audit, robust: xr.DataArray, cheap: xr.DataArray, attack: str) -> str:
-    """Return how far the curve lies above the audit's own attack, at the audit's radius."""
-    left = [float(metrics.overall(one)) for one in (cheap, robust)]
+def attack_gap(audit: Audit, robust: xr.DataArray, cheap: xr.DataArray, attack: str) -> str:
+    """Return how far the curve lies above the audit's main attack, at the audit's radius."""
+    curve, main = (float(metrics.overall(count)) for count in (cheap, robust))
     return (
-        f"At {audit.eps} the curve's attack ({attack}) leaves {left[0]:.1f} %, {audit.attack} {left[1]:.1f} %: there it lies "
-        f"{left[0] - left[1]:+.1f} points off. Each of its points is an upper bound."
+        f"At radius {audit.eps} the accuracy is {curve:.1f} % under the curve's attack ({attack}) and {main:.1f} % under "
+        f"{audit.attack}: a difference of {curve - main:+.1f} points. Each point of the curve is an upper bound."
     )
 
 
 def sanity_table(audit: Audit, outcomes: xr.Dataset) -> pd.DataFrame:
-    """Return a row for each attack of an audit's network: what it broke, and how much of that no other attack did."""
-    one = outcomes.isel(network=0)
-    named = [str(name) for name in one.attack.values if name != "clean"]
+    """Return a row for each attack of an audit's network: the images it broke, and those that no other attack broke."""
+    network = outcomes.isel(network=0)
+    attacks = [name for name in names_of(network, "attack") if name != "clean"]
     rows = []
-    for name in named:
-        own = one.sel(attack=name)
-        others = one.flipped.sel(attack=["clean", *(other for other in named if other != name)]).any("attack")
-        alone = float((own.flipped & ~others).mean())
-        rows.append((name, f"{float(own.flipped.mean()):.1%}", f"{alone:.1%}", f"{float(own.distance.max()):.4g}"))
-    columns = ["attack", "images misclassified", "by this attack alone", "farthest image"]
+    for name in attacks:
+        result = network.sel(attack=name)
+        others = network.flipped.sel(attack=["clean", *(other for other in attacks if other != name)]).any("attack")
+        alone = float((result.flipped & ~others).mean())
+        rows.append((name, f"{float(result.flipped.mean()):.1%}", f"{alone:.1%}", f"{float(result.distance.max()):.4g}"))
+    columns = ["attack", "images misclassified", "by this attack alone", "largest distance"]
     return pd.DataFrame(rows, columns=columns).set_index("attack")
 
 
-def of_classes(examples: xr.Dataset, labels: Sequence[str]) -> xr.Dataset:
+def select_classes(examples: xr.Dataset, labels: Sequence[str]) -> xr.Dataset:
     """Return the examples of some classes."""
-    names = [str(name) for name in examples.predicted.values]
+    names = names_of(examples, "predicted")
     return examples.isel(image=np.isin(examples.truth.values, [names.index(label) for label in labels]))

@@ -1,68 +1,60 @@
-"""From labelled arrays to Altair charts: one function a figure.
+"""Curves over the epochs and over the radius of an attack. Rates are in percent."""
 
-Rates are in percent. Charts carry their rows as one CSV string, so call `setup()` once before the first is shown.
-"""
-
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
+import pandas as pd
 import xarray as xr
 
-from classwise.charts.style import PERCENT, by_class, frame, names_of
+from classwise.charts.primitives import class_lines, from_legend, lines_with_bands, range_band
+from classwise.charts.style import PERCENT, Category, frame, names_of, tooltip, wide_bounds
+
+EPOCH = alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1))
 
 
-def epochs(accuracy: xr.DataArray, row: str = "attack", column: str = "defence") -> Any:
+def class_accuracy(accuracy: xr.DataArray, row: str = "attack", column: str = "defence") -> Any:
     """Return the accuracy of each class over the epochs, with the gap between the best and the worst class shaded.
 
     `accuracy` has the dimensions epoch, label, `row` and `column`. A click in the legend picks classes.
     """
-    table, labels = frame(accuracy), names_of(accuracy)
-    picked = alt.selection_point(fields=["label"], bind="legend")
-    base = alt.Chart(table).encode(x=alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1)))
-    band = base.mark_area(opacity=0.18, color="#888").encode(
-        y=alt.Y("min(value):Q", title="accuracy, %", scale=PERCENT), y2="max(value):Q"
-    )
-    lines = base.mark_line(strokeWidth=1.8).encode(
-        y=alt.Y("value:Q", scale=PERCENT),
-        color=by_class(labels),
-        opacity=alt.condition(picked, alt.value(1), alt.value(0.12)),
-        tooltip=["label:N", "epoch:Q", alt.Tooltip("value:Q", format=".1f", title="accuracy, %")],
-    )
-    rows, columns = names_of(accuracy, row), names_of(accuracy, column)
+    table = frame(accuracy)
+    y = alt.Y("value:Q", scale=PERCENT)
+    lines = class_lines(table, names_of(accuracy), EPOCH, y, tooltip("label", "epoch", value="accuracy, %"))
+    rows, columns = (Category.of(accuracy, dim) for dim in (row, column))
     return (
-        alt.layer(band, lines.add_params(picked))
+        alt.layer(range_band(table, EPOCH, "accuracy, %"), lines)
         .properties(width=180, height=170)
-        .facet(row=alt.Row(f"{row}:N", sort=rows, title=None), column=alt.Column(f"{column}:N", sort=columns, title=None))
+        .facet(
+            row=alt.Row(rows.encoded, sort=rows.values, title=None),
+            column=alt.Column(columns.encoded, sort=columns.values, title=None),
+        )
     )
 
 
-def gap(spread: xr.DataArray, title: str, colour: str = "defence") -> Any:
-    """Return a measure over the epochs with its interval: dimensions epoch, bound ("low", "value", "high") and `colour`."""
-    table = frame(spread).pivot(index=["epoch", colour], columns="bound", values="value").reset_index()
-    hue = alt.Color(f"{colour}:N", sort=names_of(spread, colour), title=None, legend=alt.Legend(symbolOpacity=1))
-    base = alt.Chart(table).encode(x=alt.X("epoch:Q", axis=alt.Axis(tickMinStep=1)), color=hue)
-    band = base.mark_area(opacity=0.25).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
-    tooltip = [
-        f"{colour}:N",
-        "epoch:Q",
-        *(alt.Tooltip(f"{bound}:Q", format=".1f") for bound in ("low", "value", "high")),
-    ]
-    line = base.mark_line(point=True).encode(y="value:Q", tooltip=tooltip)
-    return alt.layer(band, line).properties(width=520, height=220)
+def metric_curves(bounds: xr.DataArray, title: str, colour: str = "defence") -> Any:
+    """Return a metric over the epochs with its interval: dimensions epoch, bound ("low", "value", "high") and `colour`.
+
+    A click in the legend picks members of `colour`.
+    """
+    hues, picked = Category.of(bounds, colour), from_legend(colour)
+    tips = tooltip(colour, "epoch", value=title, low="", high="")
+    chart = lines_with_bands(wide_bounds(bounds), EPOCH, title, hues.colour, tips, picked=picked)
+    return chart.add_params(picked).properties(width=520, height=220)
 
 
-def seeds(accuracy: xr.DataArray, column: str = "defence") -> Any:
-    """Return the accuracy of each class for each seed as a dot, with their mean as a line: dimensions seed, label, `column`."""
-    table, labels = frame(accuracy), names_of(accuracy)
-    base = alt.Chart(table).encode(x=alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=0)))
-    dots = base.mark_circle(size=45, opacity=0.7).encode(
-        y=alt.Y("value:Q", title="robust accuracy, %", scale=PERCENT),
-        color=by_class(labels, legend=None),
-        tooltip=["label:N", "seed:Q", alt.Tooltip("value:Q", format=".1f")],
+def training_settings(settings: Mapping[str, xr.DataArray], row: str = "defence") -> Any:
+    """Return the settings that each class was trained with over the epochs, side by side under their titles.
+
+    Each array has the dimensions epoch, label and `row`; every panel has its own scale. A click in the legend picks classes.
+    """
+    first = next(iter(settings.values()))
+    table = pd.concat([frame(array).assign(setting=title) for title, array in settings.items()])
+    y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False))
+    tips = tooltip("setting", "label", "epoch", value="value|.3f")
+    lines = class_lines(table, names_of(first), EPOCH, y, tips, interpolate="step-after").properties(width=260, height=200)
+    rows, columns = (
+        alt.Row(f"{row}:N", sort=names_of(first, row), title=None),
+        alt.Column("setting:N", sort=list(settings), title=None),
     )
-    mean = base.mark_tick(thickness=2, width=14).encode(y="mean(value):Q", color=by_class(labels, legend=None))
-    return (
-        alt.layer(dots, mean)
-        .properties(width=180, height=200)
-        .facet(column=alt.Column(f"{column}:N", sort=names_of(accuracy, column), title=None))
-    )
+    return lines.facet(row=rows, column=columns).resolve_scale(y="independent")

@@ -1,10 +1,12 @@
-"""From labelled arrays to Altair charts: one function a figure.
+"""Colours, titles and data of all charts: call `setup()` once before the first is shown.
 
-Rates are in percent. Charts carry their rows as one CSV string, so call `setup()` once before the first is shown.
+The colours of classes and defences are safe for the colour-blind: with deuteranopia, protanopia and tritanopia (Machado et al.
+2009) any two of them stay 11 units of CIEDE2000 or more apart. Each has a contrast of at least 3 : 1 to a white and a dark page.
 """
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -13,8 +15,87 @@ import xarray as xr
 
 MAX_ROWS = 50_000
 _PARSE = {"i": "number", "u": "number", "f": "number", "b": "boolean"}
-SEQUENTIAL = ["#fffaf3", "#fdbb84", "#d7301f", "#7f0000"]
+
+# Of ten classes, in their order.
+CLASS_COLOURS = ("#035dd0", "#c38908", "#007a2f", "#d50016", "#8283ff", "#a05e68", "#42a08d", "#ff4f8a", "#b183b9", "#b7008a")
+# Of defences by name, the same on all pages; those without a colour of their own are grey.
+DEFENCE_COLOURS = {
+    "standard": "#b68f05",
+    "pgd-at": "#3152dd",
+    "trades": "#ff4479",
+    "mart": "#127757",
+    "pgd-he": "#b675ff",
+    "trades-he": "#9a407b",
+    "fat": "#2ca2ac",
+    "trades-cfa": "#656510",
+}
+GREY = "#8a8a8a"
+# Of attacks and other series, in their order.
+SERIES_COLOURS = (GREY, "#3152dd", "#e05a00", "#127757", "#b675ff")
+VERDICT_COLOURS = {"holds": "#0f8aff", "fails": "#e05a00", "open": "#8a8a8a", "not tested": "#b5b5b5"}
+# No more classes than these have a colour each.
+MOST_COLOURS = 20
+SEQUENTIAL = ("#fffaf3", "#fdbb84", "#d7301f", "#7f0000")
+# Red is below zero, blue above.
+DIVERGING = ("#7f0000", "#d7301f", "#fdbb84", "#fff7ec", "#c7e0ee", "#4292c6", "#08306b")
+
 PERCENT = alt.Scale(domain=[0, 100])
+# What readers see in place of the names of dimensions, columns and metrics.
+TITLES = {
+    "label": "class",
+    "predicted": "predicted class",
+    "images_are": "images",
+    "inverse": "1/T",
+    "betas": "beta",
+    "eps": "radius",
+    "eval_eps": "radius of the attack",
+    "low": "95 % interval, from",
+    "high": "95 % interval, to",
+    "overall": "all images, %",
+    "worst": "worst class, %",
+    "worst_k": "worst fifth of the classes, %",
+    "mcd": "MCD, points",
+    "cv": "CV, points squared",
+    "cv_unbiased": "unbiased CV, points squared",
+    "ours_s": "ours, s",
+    "peer_s": "theirs, s",
+    "removed": "class left out",
+    "row": "case",
+}
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column of categories: its name, its values in the order in which they are drawn, and its title (None: no title)."""
+
+    field: str
+    values: Sequence[str]
+    title: str | None = None
+
+    @classmethod
+    def of(cls, array: xr.DataArray | xr.Dataset, dim: str, title: str | None = None) -> "Category":
+        """Return the coordinate of a dimension."""
+        return cls(dim, names_of(array, dim), title)
+
+    @property
+    def encoded(self) -> str:
+        return f"{self.field}:N"
+
+    @property
+    def colour(self) -> alt.Color:
+        """The colour of each value: classes and defences have the same in every chart, whatever is filtered."""
+        legend = alt.Legend(symbolOpacity=1, symbolStrokeWidth=3)
+        return alt.Color(self.encoded, sort=list(self.values), scale=self.scale, title=self.title, legend=legend)
+
+    @property
+    def scale(self) -> alt.Scale:
+        names = list(self.values)
+        if self.field in ("defence", "network"):
+            return alt.Scale(domain=names, range=[DEFENCE_COLOURS.get(name, GREY) for name in names])
+        colours = CLASS_COLOURS if self.field in ("label", "predicted") or len(names) > len(SERIES_COLOURS) else SERIES_COLOURS
+        if len(names) > len(colours):
+            return alt.Scale(domain=names, scheme="tableau20")
+        return alt.Scale(domain=names, range=list(colours[: len(names)]))
 
 
 def live() -> bool:
@@ -49,39 +130,43 @@ def frame(array: xr.DataArray, name: str = "value") -> pd.DataFrame:
     return array.rename(name).to_dataframe()[name].dropna().reset_index()
 
 
-def by_class(labels: Sequence[str], field: str = "label", **kwargs: Any) -> alt.Color:
-    """Return the colour of each class: the same in every chart, whatever is filtered."""
-    return alt.Color(f"{field}:N", scale=palette(labels), title="class", **kwargs)
-
-
-def angle(labels: Sequence[str]) -> int:
-    """Return how the names of classes stand below a column: upright where they are as short as digits."""
-    return 0 if max(map(len, labels)) <= 2 else -90
-
-
-def palette(labels: Sequence[str]) -> alt.Scale:
-    """Return the scale that gives each class its colour."""
-    return alt.Scale(domain=list(labels), scheme="tableau10" if len(labels) <= 10 else "tableau20")
+def wide_bounds(bounds: xr.DataArray) -> pd.DataFrame:
+    """Return an array with the dimension bound ("low", "value", "high") as a table with a column for each of its members."""
+    rest = [str(dim) for dim in bounds.dims if dim != "bound"]
+    return frame(bounds).pivot(index=rest, columns="bound", values="value").reset_index()
 
 
 def names_of(array: xr.DataArray | xr.Dataset, dim: str = "label") -> list[str]:
     return [str(name) for name in array[dim].values]
 
 
-# From far below the whole network to far above it.
-DIVERGING = ["#7f0000", "#d7301f", "#fdbb84", "#fff7ec", "#c7e0ee", "#4292c6", "#08306b"]
+def titled(name: str) -> str:
+    """Return what readers see in place of the name of a dimension, a column or a metric."""
+    return TITLES.get(name, name)
 
 
-def wide_bounds(bounds: xr.DataArray) -> pd.DataFrame:
-    """Return a table with the columns low, value and high."""
-    rest = [str(dim) for dim in bounds.dims if dim != "bound"]
-    return frame(bounds).pivot(index=rest, columns="bound", values="value").reset_index()
+def class_colour(labels: Sequence[str], field: str = "label") -> Any:
+    """Return the colour of each class without a legend; of more than 20 classes all have the same."""
+    colour = Category(field, labels, titled(field)).colour
+    return colour.legend(None) if len(labels) <= MOST_COLOURS else alt.value(CLASS_COLOURS[0])
 
 
-def bound_tooltips(digits: str = ".1f") -> list[alt.Tooltip]:
-    return [alt.Tooltip(f"{end}:Q", format=digits, title=end) for end in ("low", "value", "high")]
+def label_angle(labels: Sequence[str]) -> int:
+    """Return the angle of class names below a column: 0 where they are as short as digits."""
+    return 0 if max(map(len, labels), default=0) <= 2 else -90
 
 
-def class_colour(field: str, names: list[str]) -> alt.Color:
-    scale = alt.Scale(domain=names, scheme="tableau10")
-    return alt.Color(f"{field}:N", sort=names, scale=scale, title=None, legend=alt.Legend(symbolOpacity=1))
+def tooltip(*names: str, **numbers: str) -> list[alt.Tooltip]:
+    """Return tooltips: `names` of columns of words, and columns of numbers with their titles ("" for those of `TITLES`).
+
+    Numbers have one digit after the point, or the format that follows a bar in their title: "share, %|.2f".
+    """
+    parts = [alt.Tooltip(f"{name}:N", title=titled(name)) for name in names]
+    for name, title in numbers.items():
+        words, _, form = title.partition("|")
+        parts.append(alt.Tooltip(f"{name}:Q", title=words or titled(name), format=form or ".1f"))
+    return parts
+
+
+def panel_title(text: str) -> alt.Title:
+    return alt.Title(text, anchor="start", fontWeight="normal", fontSize=12)

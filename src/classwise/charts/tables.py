@@ -1,44 +1,52 @@
-"""From labelled arrays to Altair charts: one function a figure.
-
-Rates are in percent. Charts carry their rows as one CSV string, so call `setup()` once before the first is shown.
-"""
+"""Tables of numbers for readers. Rates are in percent."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.style import frame
+from classwise.charts.style import names_of, titled, wide_bounds
 
 
-def table(measures: Mapping[str, xr.DataArray], digits: int = 1) -> pd.DataFrame:
-    """Return measures with the dimension bound ("low", "value", "high") as a table: "71.4 [69.0, 73.5]"."""
+def interval_table(measured: Mapping[str, xr.DataArray], digits: int = 1) -> pd.DataFrame:
+    """Return metrics with the dimension bound ("low", "value", "high") as a table: "71.4 [69.0, 73.5]".
+
+    A column for each metric under its title, a line for each combination of the other dimensions.
+    """
 
     def words(array: xr.DataArray) -> pd.Series:
         if array.isnull().all():  # one image a class has no variance, say
             return pd.Series(dtype=object)
-        rows = frame(array).pivot(index=[d for d in array.dims if d != "bound"], columns="bound", values="value")
+        rows = wide_bounds(array).set_index([dim for dim in array.dims if dim != "bound"])
         return rows.apply(lambda row: f"{row['value']:.{digits}f} [{row['low']:.{digits}f}, {row['high']:.{digits}f}]", axis=1)
 
-    whole = pd.DataFrame({name: words(array) for name, array in measures.items()})
-    first = next(iter(measures.values()))
-    order = [[str(one) for one in first[dim].values] for dim in first.dims if dim != "bound"]
-    whole = whole.reindex(pd.MultiIndex.from_product(order, names=whole.index.names) if len(order) > 1 else order[0])
-    return whole.fillna("unknown")
+    table = pd.DataFrame({titled(name): words(array) for name, array in measured.items()})
+    first = next(iter(measured.values()))
+    dims = [str(dim) for dim in first.dims if dim != "bound"]
+    order = [names_of(first, dim) for dim in dims]
+    table = table.reindex(pd.MultiIndex.from_product(order, names=dims) if len(order) > 1 else pd.Index(order[0], name=dims[0]))
+    return table.rename_axis([titled(dim) for dim in dims]).fillna("unknown")
 
 
-def extremes(accuracy: xr.DataArray) -> pd.DataFrame:
-    """Return the best and the worst class for each combination of the dimensions beside label."""
-    first, last = accuracy.idxmax("label"), accuracy.idxmin("label")
+def best_and_worst(accuracy: xr.DataArray) -> pd.DataFrame:
+    """Return the best and the worst class for each combination of the dimensions other than label."""
     columns = {
-        "best class": first.to_series(),
+        "best class": accuracy.idxmax("label").to_series(),
         "its accuracy, %": accuracy.max("label").to_series().map("{:.1f}".format),
-        "worst class": last.to_series(),
+        "worst class": accuracy.idxmin("label").to_series(),
         "its accuracy, % ": accuracy.min("label").to_series().map("{:.1f}".format),
     }
-    return pd.DataFrame(columns)
+    table = pd.DataFrame(columns)
+    return table.rename_axis([titled(str(name)) for name in table.index.names])
 
 
-def lines(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
-    """Return tables one below the other, with what each is of in a first column of the index."""
+def final_settings(settings: xr.DataArray, row: str = "defence") -> pd.DataFrame:
+    """Return the setting of each class in the last epoch: a line for each `row`, a column for each class."""
+    last = settings.isel(epoch=-1).transpose(row, "label").values
+    index, columns = pd.Index(names_of(settings, row), name=row), pd.Index(names_of(settings), name="class")
+    return pd.DataFrame(last, index=index, columns=columns).map("{:.2f}".format)
+
+
+def stacked(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
+    """Return tables one below the other, with their names in a first column of the index, called `name`."""
     return pd.concat(dict(tables), names=[name])

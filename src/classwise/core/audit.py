@@ -1,42 +1,31 @@
-"""An Audit is somebody's trained network and what is asked of it: to an audit what a Spec is to a training of ours.
+"""An Audit defines the evaluation of a user's trained network, as a Spec defines a training.
 
-Its results are outcomes, examples and features like those of a run, in a folder of its own.
+Its results are outcomes, examples and features like those of a run, in a separate folder.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from fractions import Fraction
 from math import isfinite
-from pathlib import PurePath
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, ClassVar
 
 from classwise.core.errors import UserError, unknown
-from classwise.core.identity import NORMS, Identified, at_least, check_types, radius
-from classwise.core.spec import Evaluation, Spec
+from classwise.core.identity import NORMS, Identified, at_least, check_types, exact_radius, radius_text, scaled_radius
+from classwise.core.spec import Evaluation, Subject
 
-# The radii of the curve, as multiples of the audit's own.
+# The radii of the curve, as multiples of the audit's radius.
 GRID = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1), Fraction(3, 2), Fraction(2))
-# What the curve and the gallery are drawn with: cheap enough to be asked at every radius.
+# The attack of the curve and the gallery: cheap enough to run at every radius.
 _CHEAP = {"attack": "apgd-ce", "options": {"steps": 20}}
-# And a look without gradients, to see whether they mislead.
-_BLIND = {"attack": "square", "options": {"queries": 100}}
-# Where things lie on this machine, and what follows from the rest: they decide nothing, and no result carries them.
-_HERE: dict[str, Any] = {"weights": "", "home": "", "out": "", "reach": None}
+# An attack without gradients, which exposes gradient masking.
+_BLACK_BOX = {"attack": "square", "options": {"queries": 100}}
+# Paths on this machine, and what follows from the other fields: neither hashed nor stored with results.
+_LOCAL: dict[str, Any] = {"weights": "", "home": "", "out": "", "reach": None}
 
 
-def multiple(eps: str, times: Fraction) -> str:
-    """Return a multiple of a radius, written as the radius is: half of "8/255" is "4/255", half of "0.2" is "0.1"."""
-    over, _, under = eps.partition("/")
-    if not under:
-        product = Fraction(Decimal(eps)) * times
-        return radius(str(Decimal(product.numerator) / Decimal(product.denominator)), "l2")
-    count = Fraction(over) * times
-    return f"{count}/{under}" if count.denominator == 1 else str(count / Fraction(under))
-
-
-def pixels(text: str) -> tuple[list[float], list[float]] | None:
-    """Return mean and standard deviation of each channel from "0.49,0.48,0.45/0.25,0.24,0.26"; None for "none" and "dataset"."""
+def parse_normalise(text: str) -> tuple[list[float], list[float]] | None:
+    """Return mean and standard deviation of each channel from "0.49,0.48,0.45/0.25,0.24,0.26"; None for "none" or "dataset"."""
     if text in ("none", "dataset"):
         return None
     try:
@@ -44,25 +33,46 @@ def pixels(text: str) -> tuple[list[float], list[float]] | None:
     except ValueError:
         form = "none, dataset, or mean/std of each channel like 0.49,0.48,0.45/0.25,0.24,0.26"
         raise UserError(f"normalise={text!r} is not understood; write {form}") from None
-    if len(mean) != len(std) or not all(one > 0 and isfinite(one) for one in std):
+    if len(mean) != len(std) or not all(value > 0 and isfinite(value) for value in std):
         raise UserError(f"normalise={text!r} needs as many standard deviations as means, all above 0")
-    if not all(abs(one) <= 1 for one in mean):
+    if not all(abs(value) <= 1 for value in mean):
         raise UserError(f"normalise={text!r} is not of pixels in [0, 1]; divide means and deviations of 0 to 255 by 255")
     return mean, std
 
 
 @dataclass(frozen=True, kw_only=True, eq=True, unsafe_hash=False)
-class Audit(Identified):
-    """The weights of a network, the images it is asked about, and the attack.
+class Audit(Subject):
+    """The weights of a network, the images that it is evaluated on, and the attack.
 
-    network: what it is called here. sha256: of the file of its weights. dataset, seed: whose test images, and how they are cut
-    and drawn. images: a digest of those that are asked about. model: a name of models.MODELS, or "module:function", a function
-    of the user's that returns a network which takes pixels in [0, 1]; code: sha256 of its file. width: None for that of the
-    weights. normalise: what the weights expect, "none" for pixels in [0, 1], "dataset" for those less their mean over their
-    standard deviation, or both as `pixels` reads them; weights that carry their own mean and std are taken at their word.
-    attack, eps, norm: the question. per_class: how many images of each class, None for all. batch: images at once.
-    weights, home, out: the file, the folder that "module" is imported from and the one that results are put into; "" for what a
-    caller need not know. reach: the L2 radius that covers every image; None where that is not known.
+    Parameters
+    ----------
+    network
+        the name of the network in results.
+    sha256
+        of the file of its weights.
+    dataset, seed
+        whose test images; seed of the split and of the choice of images.
+    eps, norm, attack
+        the attack and its radius.
+    images
+        digest of the chosen images.
+    model
+        a name of models.MODELS, or "module:function", a function of the user's that returns a network on pixels in [0, 1].
+    code
+        sha256 of the file of that function.
+    width
+        None for that of the weights.
+    normalise
+        the input that the weights expect: "none" for pixels in [0, 1], "dataset" for pixels standardised by the mean and
+        standard deviation of the dataset, or both as `parse_normalise` reads them; weights that hold a mean and std override it.
+    per_class
+        number of images of each class; None for all.
+    batch
+        number of images evaluated at a time.
+    weights, home, out
+        the file, the folder that "module" is imported from and the folder of the results; "" if not needed.
+    reach
+        the L2 radius whose ball covers every image; None if unknown.
     """
 
     network: str
@@ -84,80 +94,76 @@ class Audit(Identified):
     out: str = ""
     reach: float | None = None
 
+    dimensions: ClassVar[tuple[str, ...]] = ("network",)
+
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
             raise unknown("norm", self.norm, NORMS)
-        object.__setattr__(self, "eps", radius(self.eps, self.norm))
+        object.__setattr__(self, "eps", radius_text(self.eps, self.norm))
         check_types(self, "an audit")
         at_least(self, "an audit", width=1, per_class=1, seed=0, batch=1)
-        pixels(self.normalise)
-        if not Fraction(self.eps) > 0:
-            raise UserError(f"eps={self.eps} asks for no attack; write a radius like 8/255")
+        parse_normalise(self.normalise)
+        if not exact_radius(self.eps) > 0:
+            raise UserError(f"eps={self.eps} means no attack; write a radius like 8/255")
         if self.attack == "clean":
-            raise UserError("attack='clean' asks for no attack, and clean images are asked about anyway; write strong or pgd-20")
+            raise UserError("attack='clean' is no attack, and clean images are always evaluated; write strong or pgd-20")
         if ":" in self.model and self.normalise != "none":
             raise UserError(
                 f"normalise={self.normalise!r} is for our models; {self.model} takes pixels in [0, 1] and normalises itself"
             )
 
     def canonical(self) -> dict[str, Any]:
-        """Return the fields that decide what is answered, as `Plain` does."""
-        return {name: value for name, value in super().canonical().items() if name not in _HERE}
+        """Return the fields that determine the results, as `Identified` does."""
+        return {name: value for name, value in super().canonical().items() if name not in _LOCAL}
 
     def json(self) -> str:
-        """Return what a result carries."""
-        return Identified.json(replace(self, **_HERE))
+        """Return the JSON text that results carry, without the local fields."""
+        return Identified.json(replace(self, **_LOCAL))
 
     @property
-    def name(self) -> str:
-        """The name of the audit's folder."""
-        return f"{self.network}-{self.id}"
+    def folder(self) -> str:
+        return str(Path(self.out).absolute() / self.name) if self.out else f"audits/{self.name}"
+
+    @property
+    def weights_digest(self) -> str:
+        return self.sha256
 
     @property
     def title(self) -> str:
-        """What the dataset is called in a sentence: a folder by its own name, without what an audit adds to it."""
-        name, _, asked = self.dataset.partition("?")
+        """The dataset as sentences name it: a folder by its last part, without the options that every audit adds."""
+        name, _, options = self.dataset.partition("?")
         kind, colon, path = name.partition(":")
-        kept = "&".join(one for one in asked.split("&") if one and one not in ("whole=1", "skip-bad=1"))
+        kept = "&".join(option for option in options.split("&") if option and option not in ("whole=1", "skip-bad=1"))
         short = f"{kind}:{PurePath(path).name}" if colon else name
         return f"{short}?{kept}" if kept else short
 
     @property
-    def classes(self) -> tuple[str, ...]:
-        """No choice of classes: a network is asked about all that it knows."""
-        return ()
-
-    @property
     def evaluations(self) -> tuple[Evaluation, ...]:
-        """Clean images, the attack, and a black-box attack as a check."""
-        asked = self.asks(attack="clean"), self.asks(attack=self.attack)
-        return asked if self.attack == "square" else (*asked, self.asks(**_BLIND))
+        """Clean images, the attack, and a black-box attack as a sanity check."""
+        both = self.evaluation_of(attack="clean"), self.evaluation_of(attack=self.attack)
+        return both if self.attack == "square" else (*both, self.evaluation_of(**_BLACK_BOX))
 
     @property
     def curve(self) -> tuple[Evaluation, ...]:
-        """A cheap attack at radii from a quarter of the audit's own to twice as much, short of one that covers every image."""
-        radii, most = [multiple(self.eps, times) for times in GRID], 1.0 if self.norm == "linf" else self.reach
-        return tuple(self.asks(**_CHEAP, eps=one) for one in radii if most is None or Fraction(one) < most)
+        """A cheap attack at radii from a quarter to twice the audit's, without those whose ball covers every image."""
+        radii, limit = [scaled_radius(self.eps, factor) for factor in GRID], 1.0 if self.norm == "linf" else self.reach
+        return tuple(self.evaluation_of(**_CHEAP, eps=eps) for eps in radii if limit is None or exact_radius(eps) < limit)
 
     @property
     def cheap(self) -> Evaluation:
-        """What the curve asks at the audit's own radius: good enough to show images with."""
-        return self.asks(**_CHEAP)
+        """The attack of the curve at the audit's radius, with which images are shown."""
+        return self.evaluation_of(**_CHEAP)
 
-    def asks(self, **changed: Any) -> Evaluation:
-        """Return a question about the audit's images."""
+    def evaluation_of(self, **changed: Any) -> Evaluation:
+        """Return an evaluation on the audit's images at its radius, with some fields of Evaluation changed."""
         fields = {"eps": self.eps, "norm": self.norm, "per_class": self.per_class, "seed": self.seed, "batch": self.batch}
         return Evaluation(**{**fields, **changed})
 
     __hash__ = Identified.__hash__
 
 
-# What a question is put to.
-Subject = Spec | Audit
-
-
 def critical(names: Sequence[str], classes: Sequence[str]) -> list[str]:
-    """Return the classes that are marked critical; a UserError names one that does not exist."""
+    """Return the classes that are marked critical, each once; a class that does not exist is a UserError."""
     for name in names:
         if name not in classes:
             raise unknown("class", name, classes)

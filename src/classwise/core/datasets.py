@@ -1,14 +1,52 @@
-"""Superclasses: which classes of a dataset are alike in meaning."""
+"""The facts of each dataset that are known without reading its images, and without torch."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from classwise.core.errors import UserError, unknown
 
+
+@dataclass(frozen=True)
+class DatasetSize:
+    """Images of each split, the channels, height and width of an image, and the number of classes."""
+
+    train: int
+    valid: int
+    test: int
+    channels: int
+    height: int
+    width: int
+    classes: int = 10
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """An entry of DATASETS: all that has to be written to add a dataset, apart from the function that reads it.
+
+    reader: a function (split, seed) -> classwise.images.Images, or its name "package.module:function", which is imported when
+    images are first read. size: None where the images must be counted. classes: their names in the order of the labels, () where
+    only the images tell. superclasses: the classes of each superclass; classes of other datasets among them are ignored.
+    backgrounds: the variants "NAME-BACKGROUND" with other backgrounds, and how many channels each has. options: whether the name
+    may go on with a path and options, as in `folder:signs?size=64`; these are keyword arguments of the reader.
+    """
+
+    reader: str | Callable[..., Any]
+    size: DatasetSize | None = None
+    classes: tuple[str, ...] = ()
+    superclasses: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    backgrounds: Mapping[str, int] = field(default_factory=dict)
+    options: bool = False
+
+
+_DIGITS = tuple("0123456789")
+_BACKGROUNDS = {"neighbours": 3, "apart": 3, "cluttered": 1}
 _KINDS = {
     "transport": ("airplane", "automobile", "car", "ship", "truck"),
     "animals": ("bird", "cat", "deer", "dog", "frog", "horse", "monkey"),
 }
+_CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_STL10 = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
 _CIFAR100 = {
     "aquatic_mammals": ("beaver", "dolphin", "otter", "seal", "whale"),
     "fish": ("aquarium_fish", "flatfish", "ray", "shark", "trout"),
@@ -31,75 +69,67 @@ _CIFAR100 = {
     "vehicles_1": ("bicycle", "bus", "motorcycle", "pickup_truck", "train"),
     "vehicles_2": ("lawn_mower", "rocket", "streetcar", "tank", "tractor"),
 }
+_STANDARD, _FOLDERS = "classwise.images.standard", "classwise.images.folders"
 
-
-def _of(groups: Mapping[str, tuple[str, ...]], *others: str) -> dict[str, str]:
-    """Return the superclass of each class, in the order of the classes' names, without the `others`."""
-    named = {name: group for group, names in groups.items() for name in names if name not in others}
-    return {name: named[name] for name in sorted(named)}
-
-
-SUPERCLASSES: dict[str, dict[str, str]] = {
-    "cifar10": _of(_KINDS, "car", "monkey"),
-    "stl10": _of(_KINDS, "automobile", "frog"),
-    "cifar100": _of(_CIFAR100),
+# A fiftieth of the training images validates; of digits, one fold of five. Classes differ in size by a few images.
+DATASETS: dict[str, DatasetInfo] = {
+    "digits": DatasetInfo(f"{_STANDARD}:digits", DatasetSize(1077, 360, 360, 1, 8, 8), classes=_DIGITS, backgrounds=_BACKGROUNDS),
+    "mnist": DatasetInfo(
+        f"{_STANDARD}:mnist", DatasetSize(58_800, 1_200, 10_000, 1, 28, 28), classes=_DIGITS, backgrounds=_BACKGROUNDS
+    ),
+    "fashion-mnist": DatasetInfo(f"{_STANDARD}:fashion_mnist", DatasetSize(58_800, 1_200, 10_000, 1, 28, 28)),
+    "svhn": DatasetInfo(f"{_STANDARD}:svhn", DatasetSize(71_792, 1_465, 26_032, 3, 32, 32), classes=_DIGITS),
+    "cifar10": DatasetInfo(
+        f"{_STANDARD}:cifar10", DatasetSize(49_000, 1_000, 10_000, 3, 32, 32), classes=_CIFAR10, superclasses=_KINDS
+    ),
+    "stl10": DatasetInfo(f"{_STANDARD}:stl10", DatasetSize(4_900, 100, 8_000, 3, 96, 96), classes=_STL10, superclasses=_KINDS),
+    "cifar100": DatasetInfo(
+        f"{_STANDARD}:cifar100",
+        DatasetSize(49_000, 1_000, 10_000, 3, 32, 32, 100),
+        classes=tuple(sorted(name for names in _CIFAR100.values() for name in names)),
+        superclasses=_CIFAR100,
+    ),
+    "folder": DatasetInfo(f"{_FOLDERS}:folder", options=True),
+    "tiny-imagenet": DatasetInfo(f"{_FOLDERS}:tiny_imagenet", options=True),
+    "imagenet": DatasetInfo(f"{_FOLDERS}:imagenet", options=True),
 }
 
 
-def superclasses(dataset: str) -> dict[str, str]:
-    """Return the superclass of each class, in the dataset's order: transport or animals (Tian 2021, Table 2), CIFAR-100's 20.
-
-    A UserError is raised for a dataset without any.
-    """
-    if dataset not in SUPERCLASSES:
-        raise UserError(f"{dataset!r} has no superclasses; those that do: {', '.join(SUPERCLASSES)}")
-    return dict(SUPERCLASSES[dataset])
-
-
-def numbers(names: Sequence[str]) -> list[int]:
-    """Return the number of each class's superclass, from the names of the classes alone; a UserError where they have none.
-
-    Each dataset's names are its own, but for those that CIFAR-10 and STL-10 share, which mean the same.
-    """
-    for groups in SUPERCLASSES.values():
-        if set(names) <= set(groups):
-            order = list(dict.fromkeys(groups.values()))
-            return [order.index(groups[name]) for name in names]
-    raise UserError(f"classes {', '.join(names)} have no superclasses; those of these datasets do: {', '.join(SUPERCLASSES)}")
-
-
-def table(dataset: str | None = None) -> str:
-    """Return Table 2 of Tian 2021 in Markdown: the classes of each superclass; of another dataset that has any, its own below."""
-    lines = ["| dataset | superclass | classes |", "|---|---|---|"]
-    for name in dict.fromkeys(["cifar10", "stl10", *([dataset] if dataset in SUPERCLASSES else [])]):
-        groups = SUPERCLASSES[str(name)]
-        members = {group: ", ".join(one for one in groups if groups[one] == group) for group in groups.values()}
-        lines += [f"| {name} | {group} | {names} |" for group, names in members.items()]
-    return "\n".join(lines)
-
-
-_NUMBERS = tuple("0123456789")
-# In the order of their labels.
-CLASS_NAMES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("digits", "mnist", "svhn"), _NUMBERS),
-    **{dataset: tuple(groups) for dataset, groups in SUPERCLASSES.items()},
-}
+def split_background(dataset: str) -> tuple[str, str]:
+    """Return a dataset's name and its background: ("digits", "apart") for "digits-apart", ("mnist", "") for "mnist"."""
+    base, _, background = dataset.rpartition("-")
+    return (base, background) if base in DATASETS and background in DATASETS[base].backgrounds else (dataset, "")
 
 
 def base_dataset(dataset: str) -> str:
-    """Return the name of a dataset without its backgrounds: "digits" for "digits-apart"."""
-    return dataset.split("-")[0]
+    """Return the name of a dataset without its background: "digits" for "digits-apart"; any other name as it is."""
+    return split_background(dataset)[0]
+
+
+def published_size(dataset: str) -> DatasetSize | None:
+    """Return the size of a dataset, with or without a background; None where its images must be counted."""
+    name, background = split_background(dataset)
+    size = DATASETS[name].size if name in DATASETS else None
+    return replace(size, channels=DATASETS[name].backgrounds[background]) if size is not None and background else size
+
+
+def known_classes(dataset: str) -> tuple[str, ...]:
+    """Return the names of a dataset's classes in the order of the labels, () where only its images tell."""
+    name = base_dataset(dataset)
+    return DATASETS[name].classes if name in DATASETS else ()
 
 
 def class_names(dataset: str) -> tuple[str, ...]:
-    """Return the names of a dataset's classes; a UserError names the datasets that are known here."""
-    if base_dataset(dataset) not in CLASS_NAMES:
-        raise unknown("dataset whose classes can be left out", dataset, CLASS_NAMES)
-    return CLASS_NAMES[base_dataset(dataset)]
+    """Return the names of a dataset's classes in the order of the labels; a UserError where only its images tell."""
+    names = known_classes(dataset)
+    if not names:
+        known = [name for name, info in DATASETS.items() if info.classes]
+        raise unknown("dataset whose classes can be left out", dataset, known)
+    return names
 
 
 def select_classes(names: tuple[str, ...], some: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the classes that are trained on, all where `some` is empty; a UserError where they make no problem."""
+    """Return the classes to train on, all of `names` where `some` is empty; a UserError for an unknown class or a single one."""
     for name in some:
         if name not in names:
             raise unknown("class", name, names)
@@ -108,26 +138,47 @@ def select_classes(names: tuple[str, ...], some: Sequence[str]) -> tuple[str, ..
     return tuple(name for name in names if name in some or not some)
 
 
-@dataclass(frozen=True)
-class DatasetSize:
-    """Images of each split, the channels, height and width of one, and the number of classes."""
-
-    train: int
-    valid: int
-    test: int
-    channels: int
-    height: int
-    width: int
-    classes: int = 10
+def with_options() -> list[str]:
+    """Return the names of the datasets whose name may go on with a path and options."""
+    return [name for name, info in DATASETS.items() if info.options]
 
 
-# A fiftieth of the training images validates; of digits, a fold of five does. Classes are not all alike: give or take a few.
-SIZES: dict[str, DatasetSize] = {
-    "digits": DatasetSize(1077, 360, 360, 1, 8, 8),
-    "mnist": DatasetSize(58_800, 1_200, 10_000, 1, 28, 28),
-    "fashion-mnist": DatasetSize(58_800, 1_200, 10_000, 1, 28, 28),
-    "svhn": DatasetSize(71_792, 1_465, 26_032, 3, 32, 32),
-    "cifar10": DatasetSize(49_000, 1_000, 10_000, 3, 32, 32),
-    "cifar100": DatasetSize(49_000, 1_000, 10_000, 3, 32, 32, 100),
-    "stl10": DatasetSize(4_900, 100, 8_000, 3, 96, 96),
-}
+def with_superclasses() -> list[str]:
+    """Return the names of the datasets that have superclasses."""
+    return [name for name, info in DATASETS.items() if info.superclasses]
+
+
+def superclasses(dataset: str) -> dict[str, str]:
+    """Return the superclass of each class, in the dataset's order: transport or animals (Tian 2021, Table 2), CIFAR-100's 20.
+
+    A UserError is raised for a dataset without superclasses.
+    """
+    if dataset not in with_superclasses():
+        raise UserError(f"{dataset!r} has no superclasses; those that do: {', '.join(with_superclasses())}")
+    info = DATASETS[dataset]
+    groups = {name: group for group, names in info.superclasses.items() for name in names}
+    return {name: groups[name] for name in info.classes}
+
+
+def superclass_numbers(names: Sequence[str]) -> list[int]:
+    """Return the number of each class's superclass, from the names of the classes alone; a UserError where they have none.
+
+    No two datasets share a name, apart from CIFAR-10 and STL-10, where it means the same.
+    """
+    for dataset in with_superclasses():
+        groups = superclasses(dataset)
+        if set(names) <= set(groups):
+            order = list(dict.fromkeys(groups.values()))
+            return [order.index(groups[name]) for name in names]
+    known = ", ".join(with_superclasses())
+    raise UserError(f"classes {', '.join(names)} have no superclasses; those of these datasets do: {known}")
+
+
+def superclass_table(dataset: str | None = None) -> str:
+    """Return Table 2 of Tian 2021 in Markdown: the classes of each superclass, followed by those of `dataset` if it has any."""
+    lines = ["| dataset | superclass | classes |", "|---|---|---|"]
+    for name in dict.fromkeys(["cifar10", "stl10", *(known for known in with_superclasses() if known == dataset)]):
+        groups = superclasses(name)
+        members = {group: ", ".join(member for member in groups if groups[member] == group) for group in groups.values()}
+        lines += [f"| {name} | {group} | {classes} |" for group, classes in members.items()]
+    return "\n".join(lines)

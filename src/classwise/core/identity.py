@@ -1,7 +1,4 @@
-"""A Spec decides a training, an Evaluation decides a question put to it: plain values, checked at the door, with an id.
-
-Names of datasets, models, attacks and defences are checked by `run`, which knows the tables.
-"""
+"""Frozen dataclasses with an id: exact radii, checks of the fields on input, canonical JSON and its hash."""
 
 import hashlib
 import json
@@ -12,24 +9,34 @@ from fractions import Fraction
 from typing import Any, Self
 
 from classwise.core.errors import UserError, unknown
-from classwise.core.options import matches_type, type_hints
+from classwise.core.options import matches_type, type_hints, type_name
 
-# Raised when the mathematics of training changes, so that no stale run is taken for a new one.
+# Raise this when the mathematics of training changes, so that no stale run is mistaken for a new one.
 TRAINING_VERSION = 1
 
 Scalar = str | int | float | bool | None
 NORMS = ("linf", "l2")
 
 
-def radius(eps: str | int | float, norm: str = "linf", name: str = "eps") -> str:
-    """Return a radius as a tidy string that keeps it exactly ("8/255", "0.031"), after checking it.
-
-    Pixels run from 0 to 1; an Linf radius of 1 or more is taken for a slip of the unit.
-    """
+def exact_radius(eps: str | float, name: str = "eps") -> Fraction:
+    """Return a radius such as "8/255" or "0.031" as an exact fraction; UserError, which calls it `name`, if it is no number."""
     try:
-        value = Fraction(str(eps).strip())
+        return Fraction(str(eps).strip())
     except (ValueError, ZeroDivisionError):
         raise UserError(f"{name}={eps!r} is not a number; write a radius like 0.2 or 8/255") from None
+
+
+def radius_value(eps: str) -> float:
+    """Return the float nearest to a radius: the one value that attacks, tables and charts compute with."""
+    return float(exact_radius(eps))
+
+
+def radius_text(eps: str | float, norm: str = "linf", name: str = "eps") -> str:
+    """Return a radius as a normalised string that keeps it exactly ("8/255", "0.031").
+
+    Pixels run from 0 to 1. A negative radius is a UserError, and so is an Linf radius of 1 or more: the unit is wrong.
+    """
+    value = exact_radius(eps, name)
     if value < 0:
         raise UserError(f"{name}={eps} is negative; a radius is 0 or more, like 0.1 or 8/255")
     if norm == "linf" and value >= 1:
@@ -38,46 +45,48 @@ def radius(eps: str | int | float, norm: str = "linf", name: str = "eps") -> str
     return text if "/" in text else format(Decimal(text).normalize(), "f")
 
 
+def scaled_radius(eps: str, factor: Fraction) -> str:
+    """Return a multiple of a radius in the notation of the radius: half of "8/255" is "4/255", half of "0.2" is "0.1"."""
+    product = exact_radius(eps) * factor
+    _, slash, denominator = eps.partition("/")
+    if not slash:
+        return radius_text(str(Decimal(product.numerator) / Decimal(product.denominator)), "l2")
+    count = product * int(denominator)
+    return f"{count}/{denominator}" if count.denominator == 1 else str(product)
+
+
 def check_types(item: Any, what: str) -> None:
-    """Raise UserError where a field of a dataclass is not of the type its annotation says."""
+    """Raise UserError if a field of the dataclass instance `item` does not match its type hint; `what` names the item."""
     hints = type_hints(type(item))  # type: ignore[arg-type]
-    for each in fields(item):
-        value, hint = getattr(item, each.name), hints[each.name]
-        if each.name in ("options", "attack_options"):
-            good = isinstance(value, Mapping) and all(matches_type(part, Scalar) for part in value.values())
-            wanted = "a mapping of names to plain values"
-        elif each.name in ("classes", "milestones"):
-            part, wanted = (str, "names of classes") if each.name == "classes" else (int, "numbers of epochs")
-            good = isinstance(value, tuple) and all(type(one) is part for one in value)
-        else:
-            good, wanted = matches_type(value, hint), getattr(hint, "__name__", str(hint))
-        if not good:
-            raise UserError(f"{what}: {each.name} must be {wanted}, got {value!r} ({type(value).__name__})")
+    for field in fields(item):
+        value, hint = getattr(item, field.name), hints[field.name]
+        if not matches_type(value, hint):
+            raise UserError(f"{what}: {field.name} must be {type_name(hint)}, got {value!r} ({type(value).__name__})")
 
 
 def at_least(item: Any, what: str, **bounds: float) -> None:
-    """Raise UserError where a field is below its bound."""
+    """Raise UserError if a field is below its bound; None passes."""
     for name, low in bounds.items():
         value = getattr(item, name)
         if value is not None and not value >= low:
             raise UserError(f"{what}: {name} must be {low} or more, got {value}")
 
 
-def _fixed(each: Any) -> Any:
-    """Return the default of a dataclass field; MISSING where it must be given."""
-    return each.default_factory() if each.default_factory is not MISSING else each.default
+def _default(field: Any) -> Any:
+    """Return the default of a dataclass field; MISSING if it has none."""
+    return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
 def _tidy(value: Any) -> Any:
-    """Return plain values with whole floats as ints: 2.0 and 2 are the same number."""
+    """Return plain values with integral floats as ints: 2.0 and 2 are the same number."""
     if isinstance(value, dict):
         return {name: _tidy(part) for name, part in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def check_field_names(cls: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Return values for the fields of a dataclass as JSON gives them back, checked for unknown names."""
-    names = [each.name for each in fields(cls)]
+    """Return the values of the fields of a dataclass as JSON holds them, lists as tuples; an unknown name is a UserError."""
+    names = [field.name for field in fields(cls)]
     for name in values:
         if name not in names:
             raise unknown(f"field of {what}", name, names)
@@ -85,22 +94,22 @@ def check_field_names(cls: type, values: Mapping[str, Any], what: str) -> dict[s
 
 
 class Identified:
-    """What Spec, Evaluation and Audit share: canonical JSON without the fields that stand at their default, and its hash."""
+    """Base of Spec, Evaluation and Audit: canonical JSON without the fields that have their default, and its hash."""
 
-    __slots__ = ("_id",)  # beside the fields, which `vars` returns: an id is asked for again and again
+    __slots__ = ("_id",)  # not among the fields, which `vars` returns; cached, since the id is used often
     _id: str
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self)
 
     def canonical(self) -> dict[str, Any]:
-        """Return the fields that differ from their default, radii as exact fractions."""
-        values = {each.name: (_tidy(getattr(self, each.name)), _fixed(each)) for each in fields(self)}  # type: ignore[arg-type]
-        changed = {name: value for name, (value, fixed) in values.items() if value != fixed}
+        """Return the fields that differ from their default, radii as exact fractions and classes sorted."""
+        values = {field.name: (_tidy(getattr(self, field.name)), _default(field)) for field in fields(self)}  # type: ignore[arg-type]
+        changed = {name: value for name, (value, default) in values.items() if value != default}
         if "classes" in changed:
             changed["classes"] = sorted(changed["classes"])
         if changed.get("eps") is not None:
-            changed["eps"] = str(Fraction(changed["eps"]))
+            changed["eps"] = str(exact_radius(changed["eps"]))
         return changed
 
     @property
@@ -112,12 +121,12 @@ class Identified:
         return self._id
 
     def json(self) -> str:
-        """Return all fields and the recipe number as JSON text that `from_json` reads back."""
+        """Return all fields and the training version (key "recipe") as JSON text that `from_json` reads back."""
         return json.dumps({"recipe": TRAINING_VERSION, **asdict(self)}, sort_keys=True)  # type: ignore[call-overload]
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return what `json` wrote."""
+        """Return the instance that `json` wrote; an unknown field is a UserError."""
         values = json.loads(text)
         values.pop("recipe", None)
         return cls(**check_field_names(cls, values, cls.__name__))

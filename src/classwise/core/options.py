@@ -3,34 +3,49 @@
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from classwise.core.errors import UserError, unknown
 
 Part = TypeVar("Part")
 
-# A float may be written as an int; everything else is taken literally.
+# An int is accepted as a float; otherwise the type must match exactly.
 _ACCEPTED: dict[type, tuple[type, ...]] = {float: (float, int)}
 
 
 @cache
 def type_hints(part: type) -> Mapping[str, Any]:
-    """Return the types that the annotations of a class name."""
+    """Return the resolved type hints of a class by field name."""
     return get_type_hints(part)
 
 
 def matches_type(value: object, hint: Any) -> bool:
-    """Return whether a value is of a plain type (int, float, str, bool, None) or of a union of such."""
+    """Return whether a value matches a type hint.
+
+    The hint is Any, a plain type (int, float, str, bool, None), a union, a `Mapping[key, value]` or a `tuple[item, ...]` of such.
+    """
+    origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
-    members = getattr(hint, "__args__", None) or (hint,)
-    for member in members:
-        wanted = type(None) if member is None else member
-        if isinstance(value, bool) and wanted is not bool:
-            continue
-        if isinstance(value, _ACCEPTED.get(wanted, (wanted,))):
-            return True
-    return False
+    if origin is Mapping:
+        key, item = args
+        return isinstance(value, Mapping) and all(matches_type(k, key) and matches_type(v, item) for k, v in value.items())
+    if origin is tuple:
+        return isinstance(value, tuple) and all(matches_type(item, args[0]) for item in value)
+    if args:
+        return any(matches_type(value, member) for member in args)
+    plain = type(None) if hint is None else hint
+    return isinstance(value, _ACCEPTED.get(plain, (plain,))) and (plain is bool or not isinstance(value, bool))
+
+
+def type_name(hint: Any) -> str:
+    """Return a type hint in the words of an error message: "a tuple of str", "int | None"."""
+    args = get_args(hint)
+    if get_origin(hint) is Mapping:
+        return f"a mapping of {type_name(args[0])} to {type_name(args[1])}"
+    if get_origin(hint) is tuple:
+        return f"a tuple of {type_name(args[0])}"
+    return str(hint) if args else getattr(hint, "__name__", str(hint))
 
 
 def configure(part: Part, options: Mapping[str, object], what: str) -> Part:
@@ -46,18 +61,18 @@ def configure(part: Part, options: Mapping[str, object], what: str) -> Part:
                 raise UserError(f"{what} takes no options, got {name}={value!r}")
             raise unknown(f"option of {what}", name, names)
         if not matches_type(value, hints[name]):
-            wanted = getattr(hints[name], "__name__", str(hints[name]))
-            raise UserError(f"{what}: {name} must be {wanted}, got {value!r} ({type(value).__name__})")
+            raise UserError(f"{what}: {name} must be {type_name(hints[name])}, got {value!r} ({type(value).__name__})")
     return replace(part, **options)  # type: ignore[type-var]
 
 
 def check_share(name: str, value: float) -> None:
-    """Raise UserError where an option is no share of the training."""
+    """Raise UserError unless the option is a share of the training, 0 to 1."""
     if not 0 <= value <= 1:
         raise UserError(f"{name} is a share of the training, 0 to 1, got {value}")
 
 
 def check_not_negative(item: object, *names: str) -> None:
+    """Raise UserError if one of the named fields is below 0 or NaN."""
     for name in names:
         if not getattr(item, name) >= 0:
             raise UserError(f"{name} must be 0 or more, got {getattr(item, name)}")

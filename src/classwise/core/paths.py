@@ -1,4 +1,4 @@
-"""Folders: of the project, of its data, of its images."""
+"""Folders of the project, its data and its images."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import classwise
 
 
 def checkout() -> Path:
-    """Return the root of the project: the folder of the checkout that this package runs from, else the current one."""
+    """Return the root of the checkout that this package runs from, or the current folder if there is none."""
     root = Path(classwise.__file__).resolve().parents[2]
     return root if (root / "pyproject.toml").exists() else Path.cwd()
 
@@ -23,12 +23,12 @@ def images_folder() -> Path:
 
 
 def find_image_folder(path: str) -> Path:
-    """Return the folder that a dataset's name gives: in CLASSWISE_IMAGES, else from the current folder."""
+    """Return the folder that the name of a dataset gives, relative to CLASSWISE_IMAGES, else to the current folder."""
     given = Path(path).expanduser()
     inside = images_folder() / given
-    return next((found for found in (inside, given) if found.is_dir()), inside)
+    return next((folder for folder in (inside, given) if folder.is_dir()), inside)
 
 
 def build_folder() -> Path:
-    """Return the folder of everything that is made from sources and results."""
+    """Return the folder of everything that is built from sources and results."""
     return checkout() / "build"

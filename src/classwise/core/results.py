@@ -1,32 +1,32 @@
-"""Results: four kinds of Dataset, in one vocabulary; counts and outcomes are stored, rates are derived.
+"""Results: five kinds of Dataset with common names; counts and outcomes are stored, rates are derived.
 
-history: what each epoch of a training saw.
+history: the measurements after each epoch of a training.
 
     <xarray.Dataset>
     Dimensions:  (epoch, split, attack, label, predicted)
     Coordinates: epoch int from 1 · split "train" "valid" "test" · attack "clean" or a name · label, predicted: names of classes
     Data variables:
-        count    (epoch, split, attack, label, predicted) int32   images of `label` answered as `predicted`; not measured: zeros
+        count    (epoch, split, attack, label, predicted) int32   images of `label` predicted as `predicted`; not measured: zeros
         radius   (epoch, label) float32   of the inner attack, in pixels of 0 to 1
         beta     (epoch, label) float32   the trade-off of the objective, 0 where it has none
         weight   (epoch, label) float32   of the class in the loss
         robust   (epoch, label) float32   of the class in the robust term, where the objective has two (not in older files)
-        averaged (epoch) bool             whether the average of the weights took the epoch in (likewise)
+        averaged (epoch) bool             whether the average of the weights includes the epoch (likewise)
         loss     (epoch) float64          mean over the training images
         seconds  (epoch) float64          of training, without measuring
 
-outcomes: what a trained model answers for each image of a split under an attack.
+outcomes: the prediction of a trained model for each image of a split under an attack.
 
     Dimensions:  (image, predicted)
-    Coordinates: image int, the place of the image in the dataset's own order · predicted: names of classes
+    Coordinates: image int, the position of the image in the dataset · predicted: names of classes
     Data variables:
         truth    (image) int16      position in `predicted`; -1 where a combined Dataset has no such image
-        answer   (image) int16      what the model says of the attacked image, likewise; of the image itself where the attacked
-                                    one lies outside the ball
-        flipped  (image) bool       whether that is wrong
+        answer   (image) int16      class predicted for the attacked image, likewise; for the image itself where the
+                                    attacked image lies outside the ball
+        flipped  (image) bool       whether the prediction is wrong
         distance (image) float32    from the image to its attacked form, in the norm of the evaluation
         logits   (image, predicted) float32
-        queries  (image) int32      where the attack counts them: how often the model was asked; -1 for no such image
+        queries  (image) int32      where the attack counts them: forward passes of the model; -1 for no such image
         member   (image) int8       where the attack is an ensemble: which of MEMBERS broke the image; -1 none
 
 examples: a few images with their attacked forms.
@@ -39,7 +39,7 @@ examples: a few images with their attacked forms.
         answer   (image, form) int16
         logits   (image, form, predicted) float32
 
-features: where a network puts each class, in its penultimate layer, clean.
+features: the penultimate layer of a network on the clean images of each class.
 
     Dimensions:  (label, feature)
     Coordinates: label as above · feature int
@@ -47,7 +47,7 @@ features: where a network puts each class, in its penultimate layer, clean.
         mean     (label, feature) float32   over the images of the class
         variance (label, feature) float32   likewise
 
-course: what a model answers for a few images after each step of an attack.
+course: the predictions of a model for a few images after each step of an attack.
 
     Dimensions:  (image, step, predicted)
     Coordinates: image, predicted as above · step int from 0, the start of the attack, to its last
@@ -56,10 +56,10 @@ course: what a model answers for a few images after each step of an attack.
         logits   (image, step, predicted) float32
 
 Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created; outcomes
-also carry checks (JSON): what makes them believable or not, as `outcomes.soundness` tells it; `checks.concerns` reads it.
+also have checks (JSON): the results of `attacks.sanity.sanity_checks`, which `stats.sanity.stored_warnings` reads.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -105,14 +105,15 @@ OPTIONAL: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
     "outcomes 1": {"queries": (("image",), "i4"), "member": (("image",), "i1")},
 }
 MEMBERS = ("apgd-ce", "apgd-t", "fab-t", "square")
-# What stands in a combined Dataset where a run has nothing to say.
+BLACK_BOX_MEMBERS = ("square",)
+# The fill values of a combined Dataset where a run has no entry; NaN for other variables.
 MISSING = {"count": 0, "truth": -1, "answer": -1, "flipped": False, "queries": -1, "member": -1, "averaged": False}
-_REQUIRED = ("schema", "spec", "id", "version", "commit", "torch", "device", "threads", "created")
+REQUIRED_ATTRIBUTES = ("schema", "spec", "id", "version", "commit", "torch", "device", "threads", "created")
 _NO_COORDINATE = ("channel", "row", "column")
 
 
 class Damaged(UserError):
-    """A file that cannot be taken for the result it should be."""
+    """A file that is not the result that it should be."""
 
 
 def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Dataset:
@@ -124,12 +125,12 @@ def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Datas
             raise Damaged(f"{where} lacks the variable {name!r} of schema {schema!r}")
     for name, (dims, kind) in _variables(data, schema).items():
         if data[name].dims != dims or data[name].dtype != np.dtype(kind):
-            found = f"{data[name].dims} {data[name].dtype}"
-            raise Damaged(f"{where}: {name} is {found}, expected {dims} {np.dtype(kind)}")
+            actual = f"{data[name].dims} {data[name].dtype}"
+            raise Damaged(f"{where}: {name} is {actual}, expected {dims} {np.dtype(kind)}")
     for dim in data.dims:
         if dim not in data.coords and dim not in _NO_COORDINATE:
             raise Damaged(f"{where}: the dimension {dim!r} has no coordinate")
-    for attr in _REQUIRED:
+    for attr in REQUIRED_ATTRIBUTES:
         if attr not in data.attrs:
             raise Damaged(f"{where} lacks the attribute {attr!r}")
     return data
@@ -142,18 +143,18 @@ def _variables(data: xr.Dataset, schema: str) -> dict[str, tuple[tuple[str, ...]
 
 
 def save(data: xr.Dataset, schema: str, path: Path) -> None:
-    """Write a checked Dataset as netCDF 4, compressed, whole or not at all."""
+    """Check a Dataset against a schema and write it atomically as compressed netCDF 4."""
     check(data.assign_attrs(schema=schema), schema)
     compressed = {name: {"zlib": True, "complevel": 4} for name in _variables(data, schema) if data[name].ndim > 0}
     content = data.assign_attrs(schema=schema).to_netcdf(engine="h5netcdf", encoding=compressed)
     write(path, bytes(content))
 
 
-_ADVICE = "delete it and ask again, or run `make book`, which recomputes it"
+_ADVICE = "delete it and run again, or run `make book`, which recomputes it"
 
 
 def load(path: Path, schema: str) -> xr.Dataset:
-    """Return a stored Dataset, whole in memory; Damaged names the file and says what to do where it cannot be read."""
+    """Return a stored Dataset, loaded into memory; Damaged if it cannot be read, with the file and what to do."""
     with _readable(path), xr.open_dataset(path, engine="h5netcdf") as stored:
         data = stored.load()
     try:
@@ -163,19 +164,19 @@ def load(path: Path, schema: str) -> xr.Dataset:
 
 
 def attributes(path: Path, schema: str) -> dict[str, str]:
-    """Return the attributes of a stored Dataset of a schema, reading all of it, decoding nothing: ten times as quick as `load`.
+    """Return the attributes of a stored Dataset of a schema, reading all of it but decoding nothing: ten times as fast as `load`.
 
-    Damaged names the file and says what to do where it cannot be read, or lacks a variable, a dimension or an attribute.
+    Damaged if it cannot be read or lacks a variable, a dimension or an attribute, with the file and what to do.
     """
     with _readable(path), h5py.File(path) as stored:
         ranks = {name: variable[()].ndim for name, variable in stored.items()}
         attrs = {name: str(value) for name, value in stored.attrs.items()}
     known = SCHEMAS[schema] | {name: form for name, form in OPTIONAL.get(schema, {}).items() if name in ranks}
     lost = [name for name, (dims, _) in known.items() if ranks.get(name) != len(dims)]
-    lost += [name for name in _REQUIRED if name not in attrs]
+    lost += [name for name in REQUIRED_ATTRIBUTES if name not in attrs]
     if lost or attrs["schema"] != schema:
-        said = f"lacks {', '.join(lost)}" if lost else f"is of schema {attrs['schema']!r}, expected {schema!r}"
-        raise Damaged(f"{path} {said}; {_ADVICE}")
+        problem = f"lacks {', '.join(lost)}" if lost else f"is of schema {attrs['schema']!r}, expected {schema!r}"
+        raise Damaged(f"{path} {problem}; {_ADVICE}")
     return attrs
 
 
@@ -185,54 +186,5 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except Exception as error:  # h5py and xarray raise a dozen kinds for a file that is cut short or foreign
+    except Exception as error:  # h5py and xarray raise a dozen kinds for a file that is truncated or foreign
         raise Damaged(f"{path} is truncated or not a netCDF file ({type(error).__name__}); {_ADVICE}") from error
-
-
-def mock(
-    schema: str = "history 1",
-    classes: Sequence[str] = tuple("0123456789"),
-    accuracies: Mapping[str, float] | None = None,
-    per_class: int = 40,
-    epochs: int = 4,
-    seed: int = 0,
-) -> xr.Dataset:
-    """Return a small Dataset of a schema with random content, for tests.
-
-    Each class has `per_class` images in every split. `accuracies`: the chance of a right answer by attack name, by default
-    .95 clean and .5 under "pgd-10"; outcomes and examples take the last of them. A course has as many steps as `epochs`.
-    """
-    rng, size = np.random.default_rng(seed), len(classes)
-    chances = dict(accuracies or {"clean": 0.95, "pgd-10": 0.5})
-    attrs = dict.fromkeys(_REQUIRED, "") | {"schema": schema, "created": "2000-01-01T00:00:00+00:00"}
-    truth = np.repeat(np.arange(size), per_class)
-
-    def answers(chance: float) -> np.ndarray:
-        wrong = (truth + rng.integers(1, size, len(truth))) % size
-        return np.where(rng.random(len(truth)) < chance, truth, wrong)
-
-    coords: dict[str, object] = {"predicted": list(classes)}
-    values: dict[str, np.ndarray] = {}
-    if schema == "history 1":
-        coords |= {"epoch": np.arange(1, epochs + 1), "split": list(SPLITS), "attack": list(chances), "label": list(classes)}
-        values["count"] = np.zeros((epochs, len(SPLITS), len(chances), size, size))
-        for place in np.ndindex(epochs, len(SPLITS), len(chances)):
-            np.add.at(values["count"][place], (truth, answers(list(chances.values())[place[2]])), 1)
-    elif schema == "outcomes 1":
-        coords["image"] = np.arange(len(truth))
-        values |= {"truth": truth, "answer": answers(list(chances.values())[-1])}
-        values["flipped"] = values["truth"] != values["answer"]
-    elif schema == "features 1":
-        coords = {"label": list(classes), "feature": np.arange(8)}
-    elif schema == "course 1":
-        coords |= {"image": np.arange(len(truth)), "step": np.arange(epochs + 1)}
-        values["truth"] = truth
-    else:
-        coords |= {"image": np.arange(len(truth)), "form": ["clean", "attacked"]}
-        values |= {"truth": truth, "answer": np.stack([truth, answers(list(chances.values())[-1])], 1)}
-    sizes = {dim: len(coord) for dim, coord in coords.items()} | {"channel": 1, "row": 8, "column": 8}  # type: ignore[arg-type]
-    data = {}
-    for name, (dims, kind) in SCHEMAS[schema].items():
-        value = values.get(name, rng.random([sizes[dim] for dim in dims]))
-        data[name] = (dims, value.astype(kind))
-    return check(xr.Dataset(data, coords, attrs), schema)

@@ -1,50 +1,131 @@
-"""A Spec decides a training, an Evaluation decides a question put to it: plain values, checked at the door, with an id.
+"""A Spec defines a training, an Evaluation how a trained network is evaluated: plain values, checked on input, with an id.
 
-Names of datasets, models, attacks and defences are checked by `run`, which knows the tables.
+Names of datasets, models, attacks and defences are checked by `runs`, which knows their tables.
 """
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
-from typing import Protocol
+from typing import Any, ClassVar
 
 from classwise.core.errors import UserError, unknown
-from classwise.core.identity import NORMS, Identified, Scalar, at_least, check_types, radius
+from classwise.core.identity import NORMS, Identified, Scalar, at_least, check_types, radius_text
 
 READOUTS = ("logits", "cosines")
-# The checkpoints whose evaluations the mean over the last five epochs is taken of; a run keeps them with keep_last=5.
+# The checkpoints of the last five epochs, over whose evaluations papers average; a run keeps them with keep_last=5.
 LAST5 = ("last", "last-1", "last-2", "last-3", "last-4")
 
 
-class Attacked(Protocol):
-    """What has a radius of its own."""
+class Subject(Identified):
+    """Base of what evaluations are computed for: a training (Spec), or weights of another origin (Audit).
+
+    A subclass is a frozen dataclass with at least these fields. Its images and its network come from
+    `runs.compute.validate.images_of` and `runs.compute.networks.network_of`, which are registered for each class.
+    """
+
+    dataset: str
+    eps: str
+    norm: str
+    # Fields that are always dimensions of a combined Dataset; the first one names the owner of the other settings.
+    dimensions: ClassVar[tuple[str, ...]]
+    # Fields that are dimensions only if they vary for the same owner; None for all but `dimensions`.
+    owned_fields: ClassVar[frozenset[str] | None] = None
 
     @property
-    def eps(self) -> str: ...
+    def name(self) -> str:
+        """Name of the folder of its results."""
+        return f"{getattr(self, self.dimensions[0])}-{self.id}"
+
     @property
-    def norm(self) -> str: ...
+    def title(self) -> str:
+        """The dataset as sentences name it."""
+        return self.dataset
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes that it is restricted to; () for all."""
+        return ()
+
+    @property
+    def folder(self) -> str:
+        """Folder of its results, below the data folder or absolute."""
+        raise NotImplementedError
+
+    @property
+    def recorded_folder(self) -> str | None:
+        """Folder of results that were computed elsewhere, below the data folder; None if it has none."""
+        return None
+
+    @property
+    def weights_digest(self) -> str:
+        """The sha256 of weights that were not trained here; "" otherwise."""
+        return ""
+
+    def evaluation_of(self, **changed: Any) -> "Evaluation":
+        """Return an evaluation with its default settings, with some fields changed."""
+        return Evaluation(**changed)
+
+    def substitute(self, defence: str) -> "Spec":
+        """Return the training whose network transfer attacks are made on; a UserError if it is unknown."""
+        raise UserError(f"{self.name} was not trained here: transfer attacks from {defence!r} need the settings of its training")
 
 
 @dataclass(frozen=True, kw_only=True, eq=True, unsafe_hash=False)
-class Spec(Identified):
+class Spec(Subject):
     """A training.
 
-    dataset, model, defence, attack, probe: names of the tables in images, models, defences and attacks.
-    classes: the classes that are trained on, () for all. options: of the defence. eps: the radius of the inner attack and of
-    the probe, in pixels of 0 to 1, with its norm. attack: the inner attack, None for the defence's own; batch_norm: its mode,
-    "eval" or "train". probe: the attack that measures valid and test, after every `measure` epochs, the first and the last.
-    lr, momentum, weight_decay, schedule, epochs, batch: of the optimiser. seed: of the split, the weights and the training.
-    milestones: for schedule="step", the epochs, counted from 1, from which on the rate is a tenth; () for a half and 3/4.
-    nesterov: whether the momentum of "sgd" is Nesterov's. decay: "all", or "weights" to leave biases and norms undecayed.
-    augment: how training images vary. precision: "bfloat16" lets the network run in it while it trains; verdicts never do.
-    select: the attack that measures valid after every epoch, None for the defence's own (often none); with it the "best" epoch
-    is kept, by robust accuracy: select_by="average", "worst" (class) or their "sum". test_selected: keep in the same way, as
-    "test-selected", the epoch that looks best on the test images: only to compare with papers that did so. keep_last: of how many
-    last epochs the weights are kept, "last", "last-1", ... head: "linear" or "cosine", None for the defence's own. layer: "batch"
-    norm or "batch-instance". warm_start: the id of a finished run of the same network, whose weights the training begins with.
-    extra: a folder of pseudo-labelled images (`images.extra`) that fill half of each batch (RST); train counts include them.
-    redraw: how often the weights and the order of the batches are drawn anew for the same split: what two such runs differ in is
-    the luck of training alone.
+    Parameters
+    ----------
+    dataset, model, defence
+        names in the tables of images, models and defences, as attack and probe are in that of attacks.
+    eps, norm
+        radius of the inner attack and of the probe, in pixels of 0 to 1.
+    seed
+        of the split, the initial weights and the training.
+    options
+        of the defence.
+    width
+        channels of the first stage of the network.
+    classes
+        the classes to train on; () for all.
+    attack
+        the inner attack, with attack_options; None for the defence's default.
+    batch_norm
+        mode of the network during the inner attack, "eval" or "train".
+    probe
+        the attack that measures valid and test after every `measure` epochs, the first and the last.
+    optimiser, lr, momentum, weight_decay, schedule, epochs, batch
+        of the optimisation.
+    milestones
+        for schedule="step", the epochs, counted from 1, from which the rate is divided by ten; () for 1/2 and 3/4.
+    nesterov
+        whether the momentum of "sgd" is Nesterov's.
+    decay
+        "all", or "weights" to exempt biases and norms from weight decay.
+    augment
+        how training images are augmented.
+    precision
+        "bfloat16" for the forward passes of the training; predictions are always evaluated in float32.
+    select
+        the attack that measures valid after every epoch to keep the "best" one; None for the defence's default (often none).
+    select_by
+        robust accuracy to select by, "average", "worst" (class) or their "sum".
+    test_selected
+        also keep, as "test-selected", the best epoch on the test images; only to compare with papers that did so.
+    keep_last
+        for how many final epochs to keep the weights: "last", "last-1", ...
+    head
+        "linear" or "cosine"; None for the defence's default.
+    layer
+        normalisation, "batch" or "batch-instance".
+    warm_start
+        id of a finished run of the same network whose weights initialise this one.
+    extra
+        a folder of pseudo-labelled images that fill half of each batch (RST); training counts include them.
+    redraw
+        number of the initialisation and batch order for the same split; runs that differ in it alone show seed noise.
     """
 
     dataset: str
@@ -83,10 +164,13 @@ class Spec(Identified):
     extra: str | None = None
     redraw: int = 0
 
+    dimensions: ClassVar[tuple[str, ...]] = ("defence", "seed")
+    owned_fields: ClassVar[frozenset[str]] = frozenset({"attack", "epochs", "lr", "milestones", "schedule", "weight_decay"})
+
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
             raise unknown("norm", self.norm, NORMS)
-        object.__setattr__(self, "eps", radius(self.eps, self.norm))
+        object.__setattr__(self, "eps", radius_text(self.eps, self.norm))
         check_types(self, "a run")
         if not self.momentum < 1:
             raise UserError(f"a run: momentum must be below 1, got {self.momentum}")
@@ -102,36 +186,71 @@ class Spec(Identified):
             raise UserError(f"a run: keep_last={self.keep_last} is more than its {self.epochs} epochs")
 
     @property
-    def name(self) -> str:
-        """The name of the run's folder."""
-        return f"{self.defence}-{self.id}"
+    def relative_path(self) -> str:
+        """Path of the run in data/runs/ or data/recorded/: dataset/model/defence-id, each of plain characters.
+
+        A dataset or model with other characters in its name, such as a path, is shortened to its first and last plain words and
+        eight digits of a hash.
+        """
+        return "/".join(map(_plain, (self.dataset, self.model, self.name)))
 
     @property
-    def luck(self) -> int:
-        """The seed of the weights and of the training: that of the split, unless they are drawn anew."""
+    def folder(self) -> str:
+        return f"runs/{self.relative_path}"
+
+    @property
+    def recorded_folder(self) -> str:
+        return f"recorded/{self.relative_path}"
+
+    @property
+    def training_seed(self) -> int:
+        """Seed of the initialisation and the batch order: that of the split, unless `redraw` gives another."""
         return self.seed + 100_003 * self.redraw
 
     def substitute(self, defence: str) -> "Spec":
-        """Return the same training with another defence as it comes, whose network transfer attacks are made on."""
+        """Return the same training with another defence at its defaults, the source network of transfer attacks."""
         return replace(self, defence=defence, options={}, attack=None, attack_options={})
 
     __hash__ = Identified.__hash__
 
 
+def _plain(name: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9@._+-]*", name):
+        return name
+    words = re.findall(r"[A-Za-z0-9]+", re.sub(r"\?.*", "", name))
+    return "-".join([*dict.fromkeys([*words[:1], *words[-1:]]), hashlib.sha256(name.encode()).hexdigest()[:8]])
+
+
 @dataclass(frozen=True, kw_only=True, eq=True, unsafe_hash=False)
 class Evaluation(Identified):
-    """A question put to a trained run.
+    """An evaluation of a trained network.
 
-    attack, options: the attack and what is changed in it. eps, norm: its radius; None for that of the run. split: "train",
-    "valid" or "test". per_class: how many images of each class, None for all. seed: of the attack and of the choice of images.
-    checkpoint: which weights: "last"; "best" (chosen on valid); "average" (EMA, FAWA); "last-1", "last-2", ... epochs before the
-    last; "test-selected". The papers' mean over the last five epochs is the mean over the checkpoints LAST5 of what is asked of
-    each. readout: "logits" are what the loss reads, "cosines" those of a cosine head without their scale (HE, as published).
-    substitute: a defence; the images are attacked on the network that it trains, all else being as in the run, and then shown to
-    the run's own (a transfer attack; Tian 2021, section 4.3). precision: "bfloat16" lets the network run in it while a
-    sign-gradient attack searches; the verdict is always float32. batch: how many images are attacked at a time, which decides the
-    randomness of each and how finely a long attack can be cut short and resumed. transform: how the images are changed before
-    they are attacked, a name of `images.TRANSFORMS` like "fog-3"; what is random in it follows `seed`.
+    Parameters
+    ----------
+    attack, options
+        the attack, and the options in which it differs from its table.
+    eps, norm
+        its radius; None for that of the run.
+    split
+        "train", "valid" or "test".
+    per_class
+        number of images of each class; None for all.
+    checkpoint
+        "last"; "best" (selected on valid); "average" (EMA, FAWA); "last-1", "last-2", ... epochs before the last;
+        "test-selected". The papers' mean over the last five epochs is the mean over LAST5.
+    seed
+        of the attack and of the choice of images.
+    substitute
+        a defence; the attack is made on the network that it trains, all else as in the run, and transferred to the
+        network of the run (Tian 2021, section 4.3).
+    precision
+        "bfloat16" for the search of sign-gradient attacks; predictions are always evaluated in float32.
+    readout
+        "logits", as the loss reads them, or "cosines", those of a cosine head without their scale (HE, as published).
+    batch
+        number of images attacked at a time, which determines their random draws and how finely an attack can be resumed.
+    transform
+        a name of `images.TRANSFORMS` such as "fog-3", applied before the attack; its random draws follow `seed`.
     """
 
     attack: str = "clean"
@@ -148,28 +267,31 @@ class Evaluation(Identified):
     batch: int = 500
     transform: str = "none"
 
+    dimensions: ClassVar[tuple[str, ...]] = ("attack",)
+    owned_fields: ClassVar[frozenset[str]] = frozenset({"batch", "per_class"})
+
     def __post_init__(self) -> None:
         if self.norm is not None and self.norm not in NORMS:
             raise unknown("norm", self.norm, NORMS)
         if self.eps is not None:
-            # Without a norm of its own, the range is checked when the norm of the run is known.
-            object.__setattr__(self, "eps", radius(self.eps, self.norm or "l2", "eval_eps"))
+            # Without a norm, the range is checked once the norm of the run is known.
+            object.__setattr__(self, "eps", radius_text(self.eps, self.norm or "l2", "eval_eps"))
         check_types(self, "an evaluation")
         at_least(self, "an evaluation", per_class=1, seed=0, batch=1)
 
-    def of(self, spec: Attacked) -> "Evaluation":
-        """Return the evaluation with the run's own radius and norm where it states none."""
-        norm = self.norm or spec.norm
-        return replace(self, eps=spec.eps if self.eps is None else radius(self.eps, norm, "eval_eps"), norm=norm)
+    def resolved_for(self, subject: Subject) -> "Evaluation":
+        """Return the evaluation with the radius and norm of the subject where it has none."""
+        norm = self.norm or subject.norm
+        return replace(self, eps=subject.eps if self.eps is None else radius_text(self.eps, norm, "eval_eps"), norm=norm)
 
     def grid(self, **options: Sequence[Scalar]) -> "tuple[Evaluation, ...]":
         """Return an evaluation for each combination of the given values of the attack's options."""
-        mixes = (dict(zip(options, values, strict=True)) for values in product(*options.values()))
-        return tuple(replace(self, options={**self.options, **mix}) for mix in mixes)
+        combinations = (dict(zip(options, values, strict=True)) for values in product(*options.values()))
+        return tuple(replace(self, options={**self.options, **combination}) for combination in combinations)
 
     @property
     def name(self) -> str:
-        """The name of the file that keeps its outcomes, without the ending."""
+        """Name of the file of its outcomes, without the suffix."""
         return f"{self.attack}-{self.id}"
 
     __hash__ = Identified.__hash__

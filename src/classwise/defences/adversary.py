@@ -17,11 +17,12 @@ BATCH_NORM_MODES = ("eval", "train")
 
 @dataclass(frozen=True)
 class Adversary:
-    """An attack on one batch, with its ball, and the mode that batch norm is in while it runs.
+    """An attack on one batch with its ball, and the mode of batch norm during the attack.
 
-    batch_norm: "eval" uses the running statistics (TRADES, MART, HE, FAT, FRL); "train" those of the batch, and moves the
-    running ones at every step of the attack (CFA, Rice, Wong). progress: the share of the training that is done, 0 to 1, which
-    an attack with a schedule follows.
+    attack : None where the defence has no inner attack.
+    batch_norm : "eval" uses the running statistics (TRADES, MART, HE, FAT, FRL), "train" those of the batch, which updates the
+        running ones at every step of the attack (CFA, Rice et al., Wong et al.).
+    progress : the completed share of the training, 0 to 1, for attacks with a schedule.
     """
 
     attack: Attack | None
@@ -32,11 +33,11 @@ class Adversary:
 
     def at(self, rows: Tensor) -> "Adversary":
         """Return the adversary of some images of the batch."""
-        return replace(self, ball=self.ball.at(rows))
+        return replace(self, ball=self.ball.select(rows))
 
     @contextmanager
     def mode(self, model: nn.Module) -> Iterator[None]:
-        """Put the model into the mode of the attack until the block ends."""
+        """Set the model to the mode of the attack for the duration of the block."""
         training = model.training
         model.train(self.batch_norm == "train")
         try:
@@ -45,13 +46,13 @@ class Adversary:
             model.train(training)
 
     def craft(self, model: nn.Module, x: Tensor, y: Tensor, truth: Tensor | None = None) -> Tensor:
-        """Return the attacked batch; `y` holds labels (n,) or target probabilities (n, classes), then `truth` the labels."""
+        """Return the attacked batch; `y` are labels (n,), or probabilities (n, classes) and then `truth` the labels."""
         assert self.attack is not None, "the objective attacks, but the defence names no attack"
         attack = self.attack
         if isinstance(attack, FriendlyPGD):
-            attack = attack.during(self.progress)
+            attack = attack.at_progress(self.progress)
         with self.mode(model):
             if isinstance(attack, FriendlyPGD) and truth is not None:
                 with frozen(model), torch.no_grad():
-                    return attack.befriend(model, x, y, truth, self.ball, self.generator)
+                    return attack.friendly_search(model, x, y, truth, self.ball, self.generator)
             return attack.craft(model, x, y, self.ball, self.generator)

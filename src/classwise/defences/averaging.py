@@ -1,7 +1,7 @@
-"""Averagings: a second set of weights, made from those of the steps or epochs.
+"""Averagings: a second set of weights, averaged over steps or epochs.
 
-The running statistics of batch norm are averaged like the weights (CFA; an average of running averages) or, with
-statistics="last", taken from the network that is trained. Whole numbers (how many batches were seen) are always its own.
+The running statistics of batch norm are averaged like the weights (as in CFA: an average of running averages) or, with
+statistics="last", taken from the trained network. Integers, such as the number of batches, are always taken from it.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,15 @@ STATISTICS = ("averaged", "last")
 
 
 class Averaging:
-    """What every averaging is; `average` is None until there is one, and is changed in place.
+    """The base class of all averagings; `average` is None before the first weights are accepted, and is updated in place.
 
-    averages: whether it keeps an average. each_step: whether it looks at every step. watches: whether it needs the accuracy of
-    the worst class on the attacked validation images.
+    averages : whether there is an average at all.
+    each_step : whether it is updated after every step, not after epochs.
+    needs_validation : whether it needs the robust accuracy of the worst class on the validation images.
     """
 
     averages: ClassVar[bool] = True
-    watches: ClassVar[bool] = False
+    needs_validation: ClassVar[bool] = False
     decay: float = 0.0
     statistics: str = "averaged"
 
@@ -33,20 +34,20 @@ class Averaging:
     def each_step(self) -> bool:
         return False
 
-    def asks(self, progress: float) -> bool:
-        """Return whether it needs that accuracy when a share `progress` of the training is done."""
-        return self.watches
+    def active_at(self, progress: float) -> bool:
+        """Return whether it needs that accuracy after a share `progress` of the training."""
+        return self.needs_validation
 
     def after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights | None:
-        """Return the average after one more step, the number `step` from 0."""
+        """Return the average after one more step; steps are numbered from 0."""
         return average
 
-    def counts(self, progress: float, worst: float | None) -> bool:
-        """Return whether an epoch is taken in; `progress` is the share of the training that is done after it."""
+    def accepts(self, progress: float, worst: float | None) -> bool:
+        """Return whether an epoch enters the average; `progress` is the share of the training completed after it."""
         return True
 
     def after_epoch(self, average: Weights | None, weights: Weights) -> Weights:
-        """Return the average after an epoch that counts."""
+        """Return the average after an accepted epoch."""
         return update_average(average, weights, self.decay, self.statistics)
 
 
@@ -61,14 +62,14 @@ def update_average(average: Weights | None, weights: Weights, decay: float, stat
     """Return decay x average + (1 - decay) x weights, in place; a copy of the weights where there is no average yet."""
     if average is None:
         return {name: value.detach().clone() for name, value in weights.items()}
-    taken = [
+    copied = [
         name
         for name, value in weights.items()
         if not value.is_floating_point() or (statistics == "last" and name.endswith(("running_mean", "running_var")))
     ]
-    blended = [name for name in weights if name not in set(taken)]
+    blended = [name for name in weights if name not in set(copied)]
     torch._foreach_lerp_([average[name] for name in blended], [weights[name].detach() for name in blended], 1 - decay)
-    torch._foreach_copy_([average[name] for name in taken], [weights[name] for name in taken])
+    torch._foreach_copy_([average[name] for name in copied], [weights[name] for name in copied])
     return average
 
 
@@ -81,9 +82,11 @@ def _check(decay: float, statistics: str) -> None:
 
 @dataclass(frozen=True)
 class EMA(Averaging):
-    """An exponential moving average of the weights, by epoch (the baseline of Wei 2023, table 1) or by step (SEAT).
+    """Exponential moving average of the weights, by epoch (Wei et al. 2023, table 1) or by step (SEAT).
 
-    decay: the share of the old average that is kept; by step it rises to that as (t + 1) / (t + 10). per: "epoch" or "step".
+    decay : the factor of the old average, 0 or more and below 1; by step it rises as (t + 1) / (t + 10) up to that.
+    per : "epoch" or "step".
+    statistics : of batch norm, "averaged" or "last".
     """
 
     decay: float = 0.85
@@ -106,14 +109,18 @@ class EMA(Averaging):
 
 @dataclass(frozen=True)
 class FAWA(Averaging):
-    """Fairness-aware weight averaging (Wei 2023, section 4.3): an epoch counts only where its worst class holds on validation.
+    """Fairness-aware weight averaging: only epochs with a robust worst class enter the average (Wei et al. 2023, section 4.3).
 
-    threshold: the accuracy that the worst class must reach under attack. average_from: the share of the training before which
-    no epoch counts: .25 is the paper's epoch 50 of 200; the code has none, with decay .88 and threshold .24. The first epoch that
-    counts is copied; where none does, there is no average and the last weights stand for it.
+    The first accepted epoch is copied. Where none is accepted there is no average, and the last weights replace it.
+
+    decay : the factor of the old average, 0 or more and below 1; .85 in the paper, .88 in its code.
+    threshold : the least robust accuracy of the worst class on the validation images, 0 to 1; .2 in the paper, .24 in its code.
+    average_from : the share of the training before which no epoch is accepted. .25 is epoch 50 of 200 as in the paper; the code
+        has no such bound.
+    statistics : of batch norm, "averaged" or "last".
     """
 
-    watches: ClassVar[bool] = True
+    needs_validation: ClassVar[bool] = True
     decay: float = 0.85
     threshold: float = 0.2
     average_from: float = 0.25
@@ -125,13 +132,13 @@ class FAWA(Averaging):
         if not 0 <= self.threshold <= 1:
             raise UserError(f"threshold is an accuracy, 0 to 1, got {self.threshold}")
 
-    def asks(self, progress: float) -> bool:
-        """Return whether epochs may count already."""
+    def active_at(self, progress: float) -> bool:
+        """Return whether epochs may be accepted."""
         return progress >= self.average_from
 
-    def counts(self, progress: float, worst: float | None) -> bool:
-        """Return whether the worst class of the epoch holds."""
-        if not self.asks(progress):
+    def accepts(self, progress: float, worst: float | None) -> bool:
+        """Return whether the worst class reaches the threshold."""
+        if not self.active_at(progress):
             return False
-        assert worst is not None, "the gate needs the validation images"
+        assert worst is not None, "FAWA needs the validation images"
         return worst >= self.threshold

@@ -1,60 +1,54 @@
-"""Objectives that change what a batch is: one class attacked, or one batch trained on again and again."""
+"""Free adversarial training: one backward pass updates the network and the perturbation."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from classwise.attacks.balls import BALLS
 from classwise.core.errors import UserError
 from classwise.defences.adversary import Adversary
 from classwise.defences.calibrations import ClassSettings
-from classwise.defences.objectives import LossTerms, Objective
-
-if TYPE_CHECKING:
-    from classwise.defences.training.state import State, TrainConfig
+from classwise.defences.objectives import LossTerms, Objective, TrainingStep
 
 
 @dataclass(frozen=True)
 class FreeAT(Objective):
-    """Free adversarial training: every batch is trained on `replays` times, and the pass that updates the network also moves the
-    perturbation (Shafahi et al. 2019), by a step of the radius. It is kept from batch to batch; no inner attack runs.
+    """Free adversarial training: each batch is trained on several times, and each backward pass also updates the perturbation.
 
-    The loop takes its steps (`training.free`); an epoch of a Spec is one pass over the images, replays and all.
+    (Shafahi et al. 2019.) The perturbation takes steps as long as the radius and is kept from batch to batch; there is no inner
+    attack. An epoch of a Spec is one pass over the images including the replays.
+
+    replays : how often each batch is trained on, 1 or more.
     """
 
-    attacks: ClassVar[str] = "free"
+    built_in_attack: ClassVar[str] = "free"
     replays: int = 8
 
     def __post_init__(self) -> None:
         if self.replays < 1:
             raise UserError(f"replays must be 1 or more, got {self.replays}")
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
-        """Return CE(f(x), y) of images that carry their perturbation."""
+    @property
+    def training_passes(self) -> int:
+        return self.replays
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
+        """Return CE(f(x), y) of images that already carry their perturbation."""
         logits = model(x)
         return LossTerms(F.cross_entropy(logits, y, reduction="none"), None, logits)
 
+    def step(self, model: nn.Module, x: Tensor, y: Tensor, step: TrainingStep) -> LossTerms:
+        """Train on a batch `replays` times; return the terms of the last.
 
-def step(state: "State", network: nn.Module, x: Tensor, y: Tensor, plan: "TrainConfig", objective: FreeAT) -> LossTerms:
-    """Train on a batch `replays` times, moving images and weights by the same backward pass; return the cost of the last.
-
-    The perturbation lives in the state's memory as "delta", zero before the first batch (Shafahi et al. 2019); a shorter batch
-    uses its beginning.
-    """
-    each = state.settings.at(y)
-    ball = BALLS[plan.norm](each.radius)
-    whole = state.memory.setdefault("delta", torch.zeros((plan.batch, *x.shape[1:]), device=x.device))
-    delta = whole[: len(x)]
-    for _ in range(objective.replays):
-        moved = ball.project(x + delta, x).requires_grad_()
-        logits = network(moved)
-        cost = LossTerms(F.cross_entropy(logits, y, reduction="none"), None, logits).weighted(each)
-        state.optimiser.zero_grad(set_to_none=True)
-        cost.loss.mean().backward()  # type: ignore[no-untyped-call]
-        state.optimiser.step()
-        assert moved.grad is not None
-        delta.copy_(ball.project(ball.ascend(moved.detach(), moved.grad, each.radius), x) - x)
-    return cost
+        The perturbation lies in the memory as "delta" and is zero before the first batch; a shorter batch uses its beginning.
+        """
+        ball = step.adversary.ball
+        delta = step.memory.setdefault("delta", torch.zeros((step.batch, *x.shape[1:]), device=x.device))[: len(x)]
+        for _ in range(self.replays):
+            moved = ball.project(x + delta, x).requires_grad_()
+            terms = step.update(self(model, moved, y, step.settings, step.adversary), y)
+            assert moved.grad is not None
+            delta.copy_(ball.project(ball.step(moved.detach(), moved.grad, step.settings.radius), x) - x)
+        return terms

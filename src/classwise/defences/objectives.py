@@ -1,7 +1,8 @@
-"""Objectives: what a batch costs, and what was attacked on the way.
+"""Objectives: the loss of a batch, and the training step that lowers it.
 
-An objective is called as `objective(model, x, y, each, adversary) -> Cost`: x float (n, channels, height, width) in [0, 1],
-y labels (n,), each the settings of each image (of its class), and the adversary of this batch. The model is in train mode.
+An objective is called as `objective(model, x, y, settings, adversary) -> LossTerms`: x float (n, channels, height, width) in
+[0, 1], y labels (n,), the settings of each image, which are those of its class, and the adversary of this batch. The model is in
+train mode.
 """
 
 from abc import ABC, abstractmethod
@@ -13,14 +14,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from classwise.core.errors import UserError
+from classwise.core.options import check_not_negative
 from classwise.defences.adversary import Adversary
-from classwise.defences.calibrations import ClassSettings
+from classwise.defences.calibrations import Calibration, ClassSettings, Memory
 
 
 class LossTerms(NamedTuple):
-    """The terms of the loss of each image, (n,), and the logits that were seen on clean and on attacked images.
+    """The terms of the loss of each image, (n,), and the logits of the clean and of the attacked images, (n, classes).
 
-    natural: the first term, the only one where robust is None; robust: the second, its trade-off included. None: not computed.
+    natural : the first term, the only one where robust is None.
+    clean, attacked : None where the network did not see such images.
+    robust : the second term, multiplied by the trade-off.
     """
 
     natural: Tensor
@@ -34,24 +38,51 @@ class LossTerms(NamedTuple):
         return self.natural if self.robust is None else self.natural + self.robust
 
     @property
-    def seen(self) -> Tensor:
+    def last_logits(self) -> Tensor:
         """The logits of the attacked images, of the clean ones where none was attacked; without gradient."""
         logits = self.clean if self.attacked is None else self.attacked
-        assert logits is not None, "an objective tells the logits that it saw"
+        assert logits is not None, "an objective returns the logits of clean or of attacked images"
         return logits.detach()
 
-    def weighted(self, each: ClassSettings, *, relative: bool = False) -> "LossTerms":
-        """Return the cost with its terms weighted by class; `relative` divides the weights of the batch by their mean (FRL)."""
+    def weighted(self, settings: ClassSettings, *, normalise_weights: bool = False) -> "LossTerms":
+        """Return the terms weighted by class; `normalise_weights` divides the weights of the batch by their mean (FRL)."""
 
         def weights(given: Tensor) -> Tensor:
-            return given / given.mean() if relative else given
+            return given / given.mean() if normalise_weights else given
 
-        robust = None if self.robust is None else weights(each.robust) * self.robust
-        return self._replace(natural=weights(each.weight) * self.natural, robust=robust)
+        robust = None if self.robust is None else weights(settings.robust) * self.robust
+        return self._replace(natural=weights(settings.weight) * self.natural, robust=robust)
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """What an objective needs to train on one batch besides its images.
+
+    settings : of each image.
+    calibration : weights the terms.
+    memory : kept from batch to batch and in the checkpoint.
+    batch : the size of a full batch.
+    """
+
+    settings: ClassSettings
+    adversary: Adversary
+    calibration: Calibration
+    optimiser: torch.optim.Optimizer
+    memory: Memory
+    batch: int
+
+    def update(self, terms: LossTerms, y: Tensor) -> LossTerms:
+        """Weight the terms by class, take one step of the optimiser on their mean and return them."""
+        settings = self.calibration.for_batch(self.settings, terms.last_logits, y)
+        terms = terms.weighted(settings, normalise_weights=self.calibration.normalise_weights)
+        self.optimiser.zero_grad(set_to_none=True)
+        terms.loss.mean().backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+        return terms
 
 
 class Scaled(nn.Module):
-    """A network whose answers are multiplied by a number: what the loss reads of a cosine head."""
+    """A network whose logits are multiplied by a number, as the loss of a cosine head does."""
 
     def __init__(self, network: nn.Module, scale: float) -> None:
         super().__init__()
@@ -63,56 +94,60 @@ class Scaled(nn.Module):
         return logits
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the network's own penultimate layer."""
-        found: Tensor = self.network.features(x)  # type: ignore[operator]
-        return found
+        """Return the network's penultimate layer."""
+        features: Tensor = self.network.features(x)  # type: ignore[operator]
+        return features
 
 
 class Objective(ABC):
-    """What every objective is.
+    """The base class of all objectives; a subclass needs only `__call__`.
 
-    beta, scale, margin: of the objective before any calibration, 0, 1 and 0 where it has none. The loss reads scale x (z - margin
-    of the own class) where the model answers z. soft: whether its attack aims at probabilities. attacks: the name of its own
-    attack where no inner one runs, "clean" for none.
+    beta, scale, margin : before any calibration; 0, 1 and 0 where it has none. From the logits z of the model the loss takes
+        scale x (z - margin of the label).
+    soft_targets : whether its attack diverges from probabilities, not from labels.
+    built_in_attack : the name of its own attack where no inner one runs, "clean" for none.
+    class_specific : whether its options name classes, which a dataset may lack.
     """
 
     beta: float = 0.0
     scale: float = 1.0
     margin: float = 0.0
-    soft: ClassVar[bool] = False
-    attacks: ClassVar[str] = "clean"
+    soft_targets: ClassVar[bool] = False
+    built_in_attack: ClassVar[str] = "clean"
+    class_specific: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        for name in ("beta", "entropy", "margin", "similarity"):
-            value = getattr(self, name, 0.0)
-            if not value >= 0:
-                raise UserError(f"{name} must be 0 or more, got {value}")
+        check_not_negative(self, *(name for name in ("beta", "entropy", "margin", "similarity") if hasattr(self, name)))
         if not self.scale > 0:
             raise UserError(f"scale must be above 0, got {self.scale}")
         if not 0 <= getattr(self, "smoothing", 0.0) < 1:
             raise UserError(f"smoothing must be 0 or more and below 1, got {getattr(self, 'smoothing', 0.0)}")
 
-    def answering(self, model: nn.Module) -> nn.Module:
-        """Return the network whose answers the loss reads, without the margin: what attacks should see."""
+    @property
+    def training_passes(self) -> int:
+        """How many forward and backward passes a step takes besides the inner attack, for cost estimates."""
+        return 1
+
+    def scaled_model(self, model: nn.Module) -> nn.Module:
+        """Return the network with scaled logits but without the margin, which is what attacks see."""
         return model if self.scale == 1 else Scaled(model, self.scale)
 
-    def read(self, answer: Tensor, y: Tensor, each: ClassSettings) -> Tensor:
-        """Return the logits that the cross-entropy is taken of: scaled, with the margin of the own class."""
-        if self.scale == 1 and not self.margins:
-            return answer
-        return self.scale * (answer - each.margin[:, None] * F.one_hot(y, answer.shape[1]))
-
-    @property
-    def margins(self) -> bool:
-        """Whether own logits carry a margin."""
-        return self.margin > 0
+    def training_logits(self, logits: Tensor, y: Tensor, settings: ClassSettings) -> Tensor:
+        """Return the logits for the cross-entropy: scaled, the margin subtracted from that of the label."""
+        if self.scale == 1 and not self.margin > 0:
+            return logits
+        return self.scale * (logits - settings.margin[:, None] * F.one_hot(y, logits.shape[1]))
 
     def check(self, classes: int) -> None:  # noqa: B027 (most suit any run)
         """Raise UserError where an option does not suit a run of so many classes."""
 
     @abstractmethod
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
-        """Return the cost of a batch."""
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
+        """Return the terms of the loss of a batch."""
+
+    def step(self, model: nn.Module, x: Tensor, y: Tensor, step: TrainingStep) -> LossTerms:
+        """Train on a batch and return its weighted terms: by default one step of the optimiser."""
+        return step.update(self(model, x, y, step.settings, step.adversary), y)
 
 
 def entropy(logits: Tensor) -> Tensor:
@@ -121,15 +156,15 @@ def entropy(logits: Tensor) -> Tensor:
     return -(logs.exp() * logs).sum(1)
 
 
-def divergence(clean: Tensor, attacked: Tensor) -> Tensor:
+def kl_divergence(clean: Tensor, attacked: Tensor) -> Tensor:
     """Return KL(p || p') of each image, from logits; gradients flow through both."""
     return F.kl_div(attacked.log_softmax(1), clean.log_softmax(1), reduction="none", log_target=True).sum(1)
 
 
-def likeness(logits: Tensor, y: Tensor) -> Tensor:
-    """Return how alike the classes of a batch are: the mean of max(0, cos) over pairs of their mean logits.
+def class_similarity(logits: Tensor, y: Tensor) -> Tensor:
+    """Return the similarity of the classes of a batch: the mean of max(0, cos) over pairs of their mean logits.
 
-    A design of our own for what Benz 2020 proposes without a formula; classes without images in the batch are left out.
+    Benz et al. 2020 propose it without a formula; this one is ours. Classes without images in the batch are left out.
     """
     belongs = F.one_hot(y, logits.shape[1]).to(logits.dtype)
     present = belongs.sum(0) > 0
@@ -140,11 +175,14 @@ def likeness(logits: Tensor, y: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Standard(Objective):
-    """Cross-entropy on the images as they are; label smoothing as in `Adversarial`."""
+    """Cross-entropy on clean images.
+
+    smoothing : of the labels, as in `Adversarial`.
+    """
 
     smoothing: float = 0.0
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return CE(f(x), y)."""
         logits = model(x)
         return LossTerms(F.cross_entropy(logits, y, reduction="none", label_smoothing=self.smoothing), logits, None)
@@ -152,12 +190,13 @@ class Standard(Objective):
 
 @dataclass(frozen=True)
 class Adversarial(Objective):
-    """Cross-entropy on attacked images (Madry et al. 2018; Tian 2021, equation 1).
+    """Cross-entropy on attacked images (Madry et al. 2018; Tian et al. 2021, equation 1).
 
-    smoothing: the share of the target that is spread over all classes; the attack aims at hard labels. entropy: the weight of the
-    entropy of the attacked answer, which is maximised (ME-AT; Entropy 2022, section 3). scale, margin: for a cosine head (PGD-HE,
-    Pang et al. 2020: scale 10, margin .2); the attack reads scale x cosine without the margin. similarity: the weight of
-    `likeness` of the attacked logits.
+    smoothing : the share of the target spread over all classes; the attack uses the labels.
+    entropy : the weight of the entropy of the attacked prediction, which is maximised (ME-AT; Entropy 2022, section 3).
+    scale, margin : for a cosine head (PGD-HE, Pang et al. 2020: scale 10, margin .2); the attack sees scale x cosine without the
+        margin.
+    similarity : the weight of `class_similarity` of the attacked logits.
     """
 
     smoothing: float = 0.0
@@ -166,31 +205,35 @@ class Adversarial(Objective):
     margin: float = 0.0
     similarity: float = 0.0
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return CE(f(x'), y) - entropy x H(f(x')), where x' is attacked with the labels."""
-        answer = model(adversary.craft(self.answering(model), x, y))
-        loss = F.cross_entropy(self.read(answer, y, each), y, reduction="none", label_smoothing=self.smoothing)
+        logits = model(adversary.craft(self.scaled_model(model), x, y))
+        shifted = self.training_logits(logits, y, settings)
+        loss = F.cross_entropy(shifted, y, reduction="none", label_smoothing=self.smoothing)
         if self.entropy > 0:
-            loss = loss - self.entropy * entropy(self.scale * answer)
+            loss = loss - self.entropy * entropy(self.scale * logits)
         if self.similarity > 0:
-            loss = loss + self.similarity * likeness(answer, y)
-        return LossTerms(loss, None, answer)
+            loss = loss + self.similarity * class_similarity(logits, y)
+        return LossTerms(loss, None, logits)
 
 
 @dataclass(frozen=True)
 class TRADES(Objective):
-    """Cross-entropy plus `beta` times the divergence that an attack can cause (Zhang et al. 2019; Tian 2021, equation 2).
+    """Cross-entropy plus `beta` times the divergence that an attack can cause (Zhang et al. 2019; Tian et al. 2021, equation 2).
 
-    The official code forwards clean, attacked and once more clean images; here the attacked ones go first and the clean ones
-    once: the loss and its gradient are the same, the running statistics of batch norm end on clean images as there.
+    The official code passes clean, attacked and again clean images through the network; here the attacked ones go first and the
+    clean ones once. Loss and gradient are the same, and the running statistics of batch norm end on clean images in both.
 
-    normalised: divide by 1 + beta, as the code of CFA does (Wei 2023, equation 8); with beta 6 that is a seventh of the rate.
-    entropy: the weight of the entropy of the clean answer, which is maximised (ME-TRADES; Entropy 2022, section 3; there beta is
-    called lambda and this beta). scale, margin: for a cosine head (TRADES-HE: scale 15, margin .2). detached: no gradient through
-    the clean side of the divergence.
+    beta : the trade-off, 0 or more.
+    entropy : the weight of the entropy of the clean prediction, which is maximised (ME-TRADES; Entropy 2022, section 3, where
+        beta is called lambda and this weight beta).
+    normalised : divide by 1 + beta as the code of CFA (Wei et al. 2023, equation 8); with beta 6 that is a seventh of the
+        learning rate.
+    scale, margin : for a cosine head (TRADES-HE: scale 15, margin .2).
+    detached : no gradient through the clean side of the divergence.
     """
 
-    soft: ClassVar[bool] = True
+    soft_targets: ClassVar[bool] = True
     beta: float = 6.0
     entropy: float = 0.0
     normalised: bool = False
@@ -198,52 +241,66 @@ class TRADES(Objective):
     margin: float = 0.0
     detached: bool = False
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
+    @property
+    def training_passes(self) -> int:
+        return 2
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return CE(f(x), y) - entropy x H(f(x)) + beta KL(f(x) || f(x')), where x' maximises the divergence."""
-        network = self.answering(model)
+        network = self.scaled_model(model)
         with torch.no_grad(), adversary.mode(model):
             target = network(x).softmax(1)
-        # Cross-entropy against fixed p(x) is the divergence plus a constant: the same ascent.
+        # Cross-entropy against a fixed p(x) is the divergence plus a constant: the gradient is the same.
         attacked = model(adversary.craft(network, x, target, truth=y))
         clean = model(x)
-        natural = F.cross_entropy(self.read(clean, y, each), y, reduction="none")
+        natural = F.cross_entropy(self.training_logits(clean, y, settings), y, reduction="none")
         if self.entropy > 0:
             natural = natural - self.entropy * entropy(self.scale * clean)
-        ours = self.scale * clean
-        robust = each.beta * divergence(ours.detach() if self.detached else ours, self.scale * attacked)
+        scaled = self.scale * clean
+        robust = settings.beta * kl_divergence(scaled.detach() if self.detached else scaled, self.scale * attacked)
         if self.normalised:
-            natural, robust = natural / (1 + each.beta), robust / (1 + each.beta)
+            natural, robust = natural / (1 + settings.beta), robust / (1 + settings.beta)
         return LossTerms(natural, clean, attacked, robust)
 
 
 @dataclass(frozen=True)
 class MART(Objective):
-    """Boosted cross-entropy on attacked images plus a divergence that counts more where the clean answer is unsure.
+    """Boosted cross-entropy on attacked images plus a divergence weighted by the error probability of the clean image.
 
-    Wang et al. 2020 (Tian 2021, section 4.1), with the small numbers of its code; beta is 5 for its ResNet-18, 6 for its
-    WideResNet. Clean images are forwarded first, so that the statistics of batch norm end on attacked ones, as there.
+    Wang et al. 2020 (Tian et al. 2021, section 4.1), with the small constants of its code. Clean images go first, so that the
+    statistics of batch norm end on attacked ones, as in the code.
+
+    beta : the trade-off, 0 or more; 5 for the ResNet-18 of the paper, 6 for its WideResNet.
     """
 
     beta: float = 5.0
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
+    @property
+    def training_passes(self) -> int:
+        return 2
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return BCE(f(x'), y) + beta KL(f(x) || f(x')) (1 - f(x)_y), where x' is attacked with the labels."""
         moved = adversary.craft(model, x, y)
         clean, attacked = model(x), model(moved)
-        p, q, own = clean.softmax(1), attacked.softmax(1), y[:, None]
-        rival = q.scatter(1, own, -1.0).argmax(1, keepdim=True)
+        p, q, label = clean.softmax(1), attacked.softmax(1), y[:, None]
+        rival = q.scatter(1, label, -1.0).argmax(1, keepdim=True)
         boosted = F.cross_entropy(attacked, y, reduction="none") - (1.0001 - q.gather(1, rival)[:, 0] + 1e-12).log()
-        apart = (p * (clean.log_softmax(1) - (q + 1e-12).log())).sum(1)
-        return LossTerms(boosted, clean, attacked, each.beta * apart * (1.0000001 - p.gather(1, own)[:, 0]))
+        divergence = (p * (clean.log_softmax(1) - (q + 1e-12).log())).sum(1)
+        robust = settings.beta * divergence * (1.0000001 - p.gather(1, label)[:, 0])
+        return LossTerms(boosted, clean, attacked, robust)
 
 
 @dataclass(frozen=True)
 class SingleClassAT(Objective):
-    """Cross-entropy on a batch whose images of one class are attacked and all others clean (Entropy 2022, 2.1).
+    """Cross-entropy on batches in which only the images of one class are attacked (Entropy 2022, section 2.1).
 
-    label: the number of the class. All pass through the network at once; they are counted as attacked.
+    All images pass through the network at once and are counted as attacked.
+
+    label : the number of the class.
     """
 
+    class_specific: ClassVar[bool] = True
     label: int = 3
 
     def __post_init__(self) -> None:
@@ -253,10 +310,10 @@ class SingleClassAT(Objective):
     def check(self, classes: int) -> None:
         """Raise UserError where the class does not exist."""
         if self.label >= classes:
-            raise UserError(f"label names class {self.label}, which does not exist: there are 0 to {classes - 1}")
+            raise UserError(f"label names class {self.label}, which does not exist: the classes are 0 to {classes - 1}")
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, each: ClassSettings, adversary: Adversary) -> LossTerms:
-        """Return CE(f(x'), y), where x' is x but for the images of the class."""
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
+        """Return CE(f(x'), y), where x' is x except for the attacked images of the class."""
         rows = (y == self.label).nonzero()[:, 0]
         if len(rows):
             x = x.index_copy(0, rows, adversary.at(rows).craft(model, x[rows], y[rows]))

@@ -1,12 +1,12 @@
-"""Labelled images, whole, as uint8 on the device: datasets, how they vary in training, how they are changed for a question."""
+"""Labelled images as uint8 arrays on the device: datasets, augmentation in training, transforms before an evaluation."""
 
-from classwise.core.datasets import SUPERCLASSES, superclasses
+from classwise.core.datasets import DATASETS, DatasetInfo, superclasses
 from classwise.images.augmentation import AUGMENTATIONS, crop_flip
 from classwise.images.corruptions import CORRUPTIONS, corrupt
 from classwise.images.folders import folder, imagenet, tiny_imagenet
 from classwise.images.images import SPLITS, Images
 from classwise.images.pseudo_labels import extra, extra_folders
-from classwise.images.registry import DATASETS, FAMILIES, absolute, load, reader, require_every_class
+from classwise.images.registry import absolute, load, reader, require_every_class
 from classwise.images.standard import cifar10, cifar100, digits, fashion_mnist, mnist, stl10, svhn
 from classwise.images.transforms import TRANSFORMS, transform
 
@@ -14,10 +14,9 @@ __all__ = [
     "AUGMENTATIONS",
     "CORRUPTIONS",
     "DATASETS",
-    "FAMILIES",
     "SPLITS",
-    "SUPERCLASSES",
     "TRANSFORMS",
+    "DatasetInfo",
     "Images",
     "absolute",
     "cifar10",

@@ -1,4 +1,4 @@
-"""How training images vary: moved and mirrored, on their device, in one batch operation."""
+"""Augmentation of training images: random crops and flips, on their device, in one batch operation."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,15 +8,15 @@ from torch import Tensor
 
 from classwise.core.errors import UserError
 
-# How many pixels an image may move each way when it is cropped (all four papers).
+# Padding in pixels on each side (all four papers).
 _PAD = 4
 
 
 def crop_flip(pixels: Tensor, generator: torch.Generator, *, reflect: bool = False) -> Tensor:
-    """Return a batch (n, channels, height, width), each image moved at random by up to 4 pixels and mirrored or not.
+    """Return a batch (n, channels, height, width), randomly cropped after padding by 4 pixels and flipped horizontally.
 
-    The same as padding by 4 on all sides and cropping: what moves in is black (TRADES, MART, FAT, Rice), or with `reflect` the
-    image mirrored at its edge (CFA). One gather for the whole batch, in the type of the pixels, on their device.
+    The padding is black (TRADES, MART, FAT, Rice), or with `reflect` the image mirrored at its edge (CFA). One gather serves the
+    whole batch, in the type of the pixels, on their device. A UserError is raised for images too small to be reflected.
     """
     count, _, high, wide = pixels.shape
     if reflect and min(high, wide) <= _PAD:
@@ -28,14 +28,14 @@ def crop_flip(pixels: Tensor, generator: torch.Generator, *, reflect: bool = Fal
     columns = torch.arange(wide, device=device).expand(count, -1)
     columns = torch.where(mirrored, columns.flip(1), columns) + shift[1]
     inside = ((rows >= 0) & (rows < high))[:, None, :, None] & ((columns >= 0) & (columns < wide))[:, None, None, :]
-    rows, columns = _folded(rows, high), _folded(columns, wide)
+    rows, columns = _reflected(rows, high), _reflected(columns, wide)
     which = torch.arange(count, device=device)[:, None, None]
     moved = pixels.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
     return moved if reflect else moved * inside
 
 
-def _folded(places: Tensor, size: int) -> Tensor:
-    """Return places outside 0 to size - 1 mirrored back into it, without repeating the edge."""
+def _reflected(places: Tensor, size: int) -> Tensor:
+    """Return positions, those outside 0 to size - 1 reflected into it without repeating the edge."""
     return (size - 1) - ((size - 1) - places.abs()).abs()
 
 

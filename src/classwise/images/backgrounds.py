@@ -1,6 +1,6 @@
-"""What lies behind the object: coloured by class, cluttered, or replaced (Tian 2021, section 6.2).
+"""Backgrounds: coloured by class, cluttered, or replaced (Tian 2021, section 6.2).
 
-Every function takes pixels as uint8 (n, channels, height, width) and returns such; those of drawings expect light ink on black.
+Pixels are uint8 (n, channels, height, width) throughout; functions of drawings expect light ink on black.
 """
 
 import hashlib
@@ -12,34 +12,34 @@ from torch import Tensor
 
 from classwise.core.errors import UserError
 
-# Red, yellow, green, blue, magenta: corners of the cube of colours, so that any two are 1 apart in some channel and none can be
-# made another within a radius below .5. The ink is white before the darker three and black before yellow and magenta, so that
-# before each of them it is 1 away in exactly two channels: white ink before yellow stands out in blue alone, and networks
-# trained against an attack never learnt to tell the pairs on yellow and magenta apart.
+# Red, yellow, green, blue, magenta: corners of the colour cube, so that any two differ by 1 in some channel and no attack with a
+# radius below .5 turns one into another. The ink is white on the darker three and black on yellow and magenta, so that it differs
+# by 1 from each in exactly two channels: white ink on yellow stands out in blue alone, and adversarially trained networks never
+# learnt to distinguish the pairs on yellow and magenta.
 COLOURS = ((255, 0, 0), (255, 255, 0), (0, 255, 0), (0, 0, 255), (255, 0, 255))
 _BLACK_INK = (False, True, False, False, True)
 WHITE = 255
 
-# Of a cluttered background, how dark it may get, as a share; so many are drawn, image i has the i-th.
+# How dark a cluttered background may get, as a share, and how many are drawn; image i has the i-th.
 _DEPTH, _DRAWN = 0.55, 4096
-# Ink from a quarter on is the object; it is drawn darker than any background.
+# Pixels with at least a quarter of full ink are the object, which is darker than any background.
 _INK, _DARK = 64, 0.3
 
 
 def neighbours(labels: Tensor) -> Tensor:
-    """Return the number of the colour of each label where neighbours share one: 0 and 1, 2 and 3, ... (as in Figure 5a)."""
+    """Return the colour index of each label if neighbours share a colour: 0 and 1, 2 and 3, ... (as in Figure 5a)."""
     return labels // 2 % len(COLOURS)
 
 
 def apart(labels: Tensor) -> Tensor:
-    """Return the number of the colour of each label where 0 and 5, 1 and 6, ... share one: the control for `neighbours`."""
+    """Return the colour index of each label if 0 and 5, 1 and 6, ... share a colour: the control for `neighbours`."""
     return labels % len(COLOURS)
 
 
 def coloured(ink: Tensor, colour: Tensor) -> Tensor:
-    """Return drawings with three channels, white or black ink on backgrounds of COLOURS[colour]; `colour` (n,) holds numbers.
+    """Return drawings with three channels, in white or black ink on backgrounds of COLOURS[colour]; `colour` (n,) holds indices.
 
-    ink: pixels with one channel, how much ink there is.
+    ink: pixels with one channel, the amount of ink.
     """
     behind = torch.tensor(COLOURS, dtype=torch.float32, device=ink.device)[colour].view(-1, 3, 1, 1)
     black = torch.tensor(_BLACK_INK, device=ink.device)[colour].view(-1, 1, 1, 1)
@@ -47,25 +47,25 @@ def coloured(ink: Tensor, colour: Tensor) -> Tensor:
     return (front * share + (1 - share) * behind).round().to(torch.uint8)
 
 
-def stripped(pixels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the ink of coloured drawings, (n, 1, height, width), and the number of the colour behind each."""
+def extract_ink(pixels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the ink of coloured drawings, (n, 1, height, width), and the index of the background colour of each."""
     inks = [255 - pixels.amax(1, keepdim=True) if black else pixels.amin(1, keepdim=True) for black in _BLACK_INK]
-    # Drawn again before its own colour, a drawing is as it was.
-    again = (coloured(ink, torch.full((len(pixels),), number, device=pixels.device)) for number, ink in enumerate(inks))
-    colour = torch.stack([(one.int() - pixels.int()).abs().flatten(1).sum(1) for one in again]).argmin(0)
+    # Redrawn on its true colour, a drawing does not change.
+    redrawn = (coloured(ink, torch.full((len(pixels),), number, device=pixels.device)) for number, ink in enumerate(inks))
+    colour = torch.stack([(drawing.int() - pixels.int()).abs().flatten(1).sum(1) for drawing in redrawn]).argmin(0)
     return torch.stack(inks)[colour, torch.arange(len(pixels), device=pixels.device)], colour
 
 
 def swapped(pixels: Tensor) -> Tensor:
-    """Return coloured drawings, each on the next of COLOURS: the shape of one class before the background of another."""
-    ink, colour = stripped(pixels)
+    """Return coloured drawings, each on the next of COLOURS: the shape of one class on the background of another."""
+    ink, colour = extract_ink(pixels)
     return coloured(ink, (colour + 1) % len(COLOURS))
 
 
 def cluttered(pixels: Tensor, index: Tensor) -> Tensor:
-    """Return drawings as dark ink before patches of 2 x 2 pixels of light greys, (n, 1, height, width).
+    """Return drawings as dark ink on patches of 2 x 2 light grey pixels, (n, 1, height, width).
 
-    Image `index` always has the same patches; some images are light and even all over, others dark and uneven.
+    Image `index` always has the same patches; some backgrounds are light and uniform, others dark and uneven.
     """
     generator = torch.Generator().manual_seed(0)
     high, wide = (-(-size // 2) for size in pixels.shape[2:])
@@ -77,15 +77,15 @@ def cluttered(pixels: Tensor, index: Tensor) -> Tensor:
 
 
 def nearly_grey(pixels: Tensor) -> Tensor:
-    """Return images of the two middle greys, darker where the image was: at a radius of .5 every image may become this."""
+    """Return images of the two middle greys, the darker one where the image is dark: within a radius of .5 of every image."""
     return torch.where(pixels < 128, 127, 128).to(torch.uint8)
 
 
-def objects(pixels: Tensor) -> Tensor:
-    """Return where the object is, bool (n, height, width): the dark ink of a cluttered drawing; in a photograph, by GrabCut.
+def object_mask(pixels: Tensor) -> Tensor:
+    """Return the mask of the object, bool (n, height, width): the dark ink of a cluttered drawing; in a photograph, by GrabCut.
 
-    GrabCut (Rother et al. 2004) stands for the masks that the paper's authors drew by hand: it is told that the middle of the
-    image is object and its edge background. A UserError says that opencv is missing, or that drawings have no dark ink.
+    GrabCut (Rother et al. 2004) replaces the masks that the paper's authors drew by hand: it starts from the middle of the image
+    as object and its edge as background. A UserError is raised where opencv is missing and for drawings without dark ink.
     """
     if pixels.shape[1] == 3:
         return _cut_out(pixels)
@@ -96,38 +96,38 @@ def objects(pixels: Tensor) -> Tensor:
 
 
 def painted(pixels: Tensor, value: int) -> Tensor:
-    """Return images whose background has one value in all channels, 0 to 255."""
-    return torch.where(objects(pixels)[:, None], pixels, torch.tensor(value, dtype=torch.uint8, device=pixels.device))
+    """Return images whose background has the same value, 0 to 255, in all channels."""
+    return torch.where(object_mask(pixels)[:, None], pixels, torch.tensor(value, dtype=torch.uint8, device=pixels.device))
 
 
 def flattened(pixels: Tensor) -> Tensor:
-    """Return images whose background is even, in the mean of its own colour: the control for white ones, which are even too."""
-    behind = ~objects(pixels)[:, None]
+    """Return images whose background is uniform, in its mean colour: the control for white ones, which are uniform too."""
+    behind = ~object_mask(pixels)[:, None]
     mean = (pixels * behind).flatten(2).sum(2, dtype=torch.float32) / behind.flatten(2).sum(2).clamp_min(1)
     return torch.where(behind, mean.round().to(torch.uint8)[..., None, None], pixels)
 
 
 def half_painted(pixels: Tensor, seed: int) -> Tensor:
-    """Return images in which a random half of the background is white: as light as that, and anything but even."""
+    """Return images in which a random half of the background pixels is white: light, but not uniform."""
     chance = torch.rand(len(pixels), 1, *pixels.shape[2:], generator=torch.Generator().manual_seed(seed)).to(pixels.device)
-    white = ~objects(pixels)[:, None] & (chance < 0.5)
+    white = ~object_mask(pixels)[:, None] & (chance < 0.5)
     return torch.where(white, torch.tensor(WHITE, dtype=torch.uint8, device=pixels.device), pixels)
 
 
 def whiteness(pixels: Tensor) -> Tensor:
-    """Return how light the background is, on average over its pixels, 0 to 1, float32 (n,); NaN where there is none."""
-    behind = ~objects(pixels)
+    """Return the mean lightness of the background, 0 to 1, float32 (n,); NaN for an image without background."""
+    behind = ~object_mask(pixels)
     light = pixels.float().amin(1) / 255
     return (light * behind).flatten(1).sum(1) / behind.flatten(1).sum(1)
 
 
-# Of an image's shorter side: within this of the middle all is object; within that it may be.
+# Distances from the middle as shares of the shorter side: up to _CORE all is object; up to _REACH it may be.
 _CORE, _REACH, _ROUNDS = 7 / 32, 15 / 32, 5
 _cut: dict[str, Tensor] = {}
 
 
 def _cut_out(pixels: Tensor) -> Tensor:
-    """Return the objects of photographs (n, 3, height, width); those of the same photographs are found once a process."""
+    """Return the object masks of photographs (n, 3, height, width), computed once per process for the same photographs."""
     array = pixels.cpu().permute(0, 2, 3, 1).contiguous().numpy()
     key = hashlib.sha256(array.tobytes()).hexdigest()
     if key not in _cut:
@@ -136,6 +136,7 @@ def _cut_out(pixels: Tensor) -> Tensor:
 
 
 def _grab(image: np.ndarray) -> np.ndarray:
+    """Return the object mask of a photograph, bool (height, width)."""
     try:
         import cv2
     except ModuleNotFoundError:
@@ -151,15 +152,15 @@ def _grab(image: np.ndarray) -> np.ndarray:
     return np.isin(mask, (cv2.GC_FGD, cv2.GC_PR_FGD))
 
 
-# Datasets are dressed by these: pixels, labels and index in, pixels out. A dress whose pixels change gets another name, since
-# runs are known by it.
+# Backgrounds of datasets: pixels, labels and index in, pixels out. One whose pixels change gets another name, since the name is
+# part of the identity of a run.
 BACKGROUNDS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "neighbours": lambda pixels, labels, index: coloured(pixels, neighbours(labels)),
     "apart": lambda pixels, labels, index: coloured(pixels, apart(labels)),
     "cluttered": lambda pixels, labels, index: cluttered(pixels, index),
 }
 
-# An evaluation may do these to images: pixels and a seed in, pixels out.
+# Transforms of an evaluation: pixels and a seed in, pixels out.
 REPLACED: dict[str, Callable[[Tensor, int], Tensor]] = {
     "white-background": lambda pixels, seed: painted(pixels, WHITE),
     "flat-background": lambda pixels, seed: flattened(pixels),

@@ -1,4 +1,4 @@
-"""Trees of image files, a folder for each class: listed, decoded by PIL, resized by torchvision."""
+"""Trees of image files with a folder for each class: listed, decoded by PIL, resized by torchvision."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from classwise.images.cache import ArraySource, cached
 
 # How many files are decoded at a time.
 _CHUNK = 512
-# Modes of PIL that hold grey alone, and those of more than eight bits.
+# Modes of PIL for greyscale images, and those with more than eight bits.
 _GREY, _DEEP = ("1", "L", "LA", "La"), ("I", "I;16", "I;16B", "I;16L", "I;16N")
 
 
@@ -34,10 +33,11 @@ class Tree:
 
 @dataclass(frozen=True)
 class ImageFormat:
-    """The form that images are brought to.
+    """The format that images are converted to.
 
-    height, width: None for that of the images, which must then agree. cropped: the shorter side is resized to this many pixels
-    and the middle cut out, as torchvision's evaluation does; None to stretch. channels: 1 or 3; None for grey if all images are.
+    height, width: None for those of the images, which must then agree. cropped: the shorter side is resized to this many pixels
+    and the middle is cropped, as in torchvision's evaluation; None to stretch. channels: 1 or 3; None for 1 if all images are
+    grey, else 3.
     """
 
     height: int | None = None
@@ -47,26 +47,26 @@ class ImageFormat:
 
     @property
     def name(self) -> str:
-        """What the form is called in the name of a file."""
-        own = "as-is" if self.height is None else f"{self.height}x{self.width}"
-        return own + (f"-of-{self.cropped}" if self.cropped else "") + (f"-{self.channels}" if self.channels else "")
+        """The format as part of a file name."""
+        size = "as-is" if self.height is None else f"{self.height}x{self.width}"
+        return size + (f"-of-{self.cropped}" if self.cropped else "") + (f"-{self.channels}" if self.channels else "")
 
 
 @cache
 def _formats() -> tuple[list[str], frozenset[str]]:
-    """Return the formats that are opened and the endings of their files: all of PIL's but EPS, which runs a program."""
+    """Return the accepted formats and their file extensions: all of PIL's except EPS, which runs a program."""
     Image.init()
     formats = [name for name in Image.OPEN if name != "EPS"]
     return formats, frozenset(ending for ending, name in Image.registered_extensions().items() if name in formats)
 
 
 def subfolders(root: Path) -> list[Path]:
-    """Return the folders in a folder by name, without hidden ones."""
+    """Return the folders in a folder, sorted by name, without hidden ones."""
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
 def files_in(folder: Path) -> list[str]:
-    """Return the image files below a folder, as torchvision lists them."""
+    """Return the image files below a folder in torchvision's order."""
     from torchvision.datasets.folder import make_dataset
 
     endings = tuple(_formats()[1])
@@ -75,14 +75,14 @@ def files_in(folder: Path) -> list[str]:
 
 
 def tree(root: Path) -> Tree:
-    """Return the image files in the class folders of a folder, by name.
+    """Return the image files in the class folders of a folder, sorted by name.
 
-    A UserError names an empty class folder, and is raised where there are fewer than two.
+    A UserError is raised for an empty class folder, and for fewer than two of them.
     """
     folders = subfolders(root)
     if len(folders) < 2:
-        found = f"the folder {folders[0].name}" if folders else "no folder"
-        raise UserError(f"{root} holds {found}, expected a folder of images for each of at least two classes")
+        content = f"the folder {folders[0].name}" if folders else "no folder"
+        raise UserError(f"{root} holds {content}, expected a folder of images for each of at least two classes")
     listed = [files_in(folder) for folder in folders]
     empty = [folder.name for folder, files in zip(folders, listed, strict=True) if not files]
     if empty:
@@ -93,12 +93,12 @@ def tree(root: Path) -> Tree:
 
 
 def pixels(of: Tree, size: ImageFormat, *, skip_bad: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the images of a tree, uint8 (n, channels, height, width), and their places in it (n,), decoded once and kept.
+    """Return the images of a tree, uint8 (n, channels, height, width), and their positions in it (n,), decoded once and cached.
 
-    A UserError names and counts files that cannot be read, unless `skip_bad` leaves them out.
+    A UserError names and counts unreadable files, unless `skip_bad` leaves them out.
     """
-    # Beside the tree rather than in it, where others would take the folder for a class.
-    array, bad, _ = cached(of.root.parent, f"{of.root.name}.{size.name}", _key(of), partial(_making, of, size))
+    # Next to the tree rather than in it, where the cache would look like a class folder.
+    array, bad, _ = cached(of.root.parent, f"{of.root.name}.{size.name}", _key(of), partial(_source, of, size))
     places = torch.arange(len(array))
     if not bad:
         return torch.from_numpy(array), places
@@ -107,7 +107,7 @@ def pixels(of: Tree, size: ImageFormat, *, skip_bad: bool = False) -> tuple[Tens
         more = ", ..." if len(bad) > 3 else ""
         counted = f"{len(bad)} of {len(array)} image files in {of.root} cannot be read"
         raise UserError(
-            f"{counted}: {first}{more}; mend them, or skip them: ?skip-bad=1 after the dataset's name, --skip-bad of an audit"
+            f"{counted}: {first}{more}; repair them, or skip them: ?skip-bad=1 after the dataset's name, --skip-bad of an audit"
         )
     good = torch.ones(len(array), dtype=torch.bool)
     good[list(bad)] = False
@@ -115,55 +115,55 @@ def pixels(of: Tree, size: ImageFormat, *, skip_bad: bool = False) -> tuple[Tens
 
 
 def _key(of: Tree) -> str:
-    """Return what changes when any file does."""
+    """Return a digest of the names, sizes and times of all files."""
     digest = hashlib.sha256()
     for file in of.files:
-        told = file.stat()
-        digest.update(f"{file.relative_to(of.root)} {told.st_size} {told.st_mtime_ns}\n".encode())
+        stat = file.stat()
+        digest.update(f"{file.relative_to(of.root)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()[:12]
 
 
-def _making(of: Tree, size: ImageFormat) -> ArraySource:
+def _source(of: Tree, size: ImageFormat) -> ArraySource:
     if None in (size.height, size.channels):
         size = _agreed(of, size)
     assert size.channels is not None
     assert size.height is not None
     assert size.width is not None
     shape = (len(of.files), size.channels, size.height, size.width)
-    return ArraySource(shape, partial(_decoded, of.files, size))
+    return ArraySource(shape, partial(_chunks, of.files, size))
 
 
-def _decoded(files: Sequence[Path], size: ImageFormat, making: ArraySource) -> Iterator[np.ndarray]:
-    """Yield images in chunks; one that cannot be read is noted and is black."""
+def _chunks(files: Sequence[Path], size: ImageFormat, source: ArraySource) -> Iterator[np.ndarray]:
+    """Yield images in chunks; an unreadable image is noted in `bad` and is black."""
     with ThreadPoolExecutor() as pool:
         for start in range(0, len(files), _CHUNK):
-            rows = np.zeros((len(files[start : start + _CHUNK]), *making.shape[1:]), np.uint8)
-            for place, found in enumerate(pool.map(partial(_one, size=size), files[start : start + _CHUNK])):
-                if isinstance(found, str):
-                    making.bad[start + place] = found
+            rows = np.zeros((len(files[start : start + _CHUNK]), *source.shape[1:]), np.uint8)
+            for place, image in enumerate(pool.map(partial(_decode, size=size), files[start : start + _CHUNK])):
+                if isinstance(image, str):
+                    source.bad[start + place] = image
                 else:
-                    rows[place] = found
+                    rows[place] = image
             yield rows
 
 
-def _one(file: Path, size: ImageFormat) -> np.ndarray | str:
-    """Return one image (channels, height, width), or what is wrong with it."""
+def _decode(file: Path, size: ImageFormat) -> np.ndarray | str:
+    """Return an image (channels, height, width), or why it cannot be read."""
     try:
         with Image.open(file, formats=_formats()[0]) as image:
             image.load()
-            return _formed(_eight_bits(image, size.channels), size)
+            return _resized(_eight_bits(image, size.channels), size)
     except UserError:
         raise
     except Exception as error:  # PIL raises a dozen kinds for a file that is cut short or foreign
-        return _said(error)
+        return _reason(error)
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return "no image" if "cannot identify" in str(error) else str(error) or type(error).__name__
 
 
 def _eight_bits(image: Image.Image, channels: int | None) -> Image.Image:
-    """Return an image in grey or colour of eight bits; transparency is left out, as torchvision does."""
+    """Return an image as eight-bit greyscale or RGB; transparency is dropped, as by torchvision."""
     if image.mode == "F":
         raise ValueError("pixels are floating-point numbers of no known range")
     if image.mode in _DEEP:
@@ -173,8 +173,8 @@ def _eight_bits(image: Image.Image, channels: int | None) -> Image.Image:
     return image.convert("L" if channels == 1 else "RGB")
 
 
-def _formed(image: Image.Image, size: ImageFormat) -> np.ndarray:
-    """Return an image (channels, height, width) in its form."""
+def _resized(image: Image.Image, size: ImageFormat) -> np.ndarray:
+    """Return an image (channels, height, width) in its final size."""
     from torchvision.transforms.v2 import functional
 
     if size.height and size.width and (image.height, image.width) != (size.height, size.width):
@@ -188,30 +188,30 @@ def _formed(image: Image.Image, size: ImageFormat) -> np.ndarray:
 
 
 def _header(file: Path) -> tuple[str, tuple[int, int]] | None:
-    """Return the mode and size of an image file, None where it has none."""
+    """Return the mode and the size of an image file, None for an unreadable one."""
     try:
         with Image.open(file, formats=_formats()[0]) as image:
             return image.mode, (image.height, image.width)
-    except Exception:  # what is wrong is told when it is decoded
+    except Exception:  # decoding gives the reason
         return None
 
 
 def _agreed(of: Tree, size: ImageFormat) -> ImageFormat:
-    """Return the form that all images of a tree have; a UserError names two of different size."""
+    """Return the format that all images of a tree share; a UserError names two of different size."""
     with ThreadPoolExecutor() as pool:
         headers = list(pool.map(_header, of.files))
     known = [(file, *header) for file, header in zip(of.files, headers, strict=True) if header is not None]
     if not known:
         raise UserError(f"none of the {len(of.files)} files in {of.root} can be read as an image; expected PNG, JPEG or the like")
     grey = all(mode in (*_GREY, *_DEEP) for _, mode, _ in known)
-    told: dict[str, Any] = {"channels": size.channels or (1 if grey else 3)}
+    channels, height, width = size.channels or (1 if grey else 3), size.height, size.width
     if size.height is None:
-        first, _, (height, width) = known[0]
+        first, _, shape = known[0]
+        height, width = shape
         for file, _, other in known:
-            if other != (height, width):
+            if other != shape:
                 sizes = f"{first.relative_to(of.root)} {height} x {width}, {file.relative_to(of.root)} {other[0]} x {other[1]}"
                 raise UserError(
                     f"images in {of.root} differ in size ({sizes}); resize them with ?size=64 after the dataset's name"
                 )
-        told |= {"height": height, "width": width}
-    return ImageFormat(told.get("height", size.height), told.get("width", size.width), size.cropped, told["channels"])
+    return ImageFormat(height, width, size.cropped, channels)

@@ -1,4 +1,4 @@
-"""Datasets that are folders of image files: one's own, Tiny-ImageNet, ImageNet."""
+"""Datasets that are folders of image files: the user's, Tiny-ImageNet, ImageNet."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,14 +13,14 @@ from classwise.images.decoding import ImageFormat, Tree
 from classwise.images.images import Images
 from classwise.images.splits import fold, held_out
 
-# Files that name classes which are numbers of WordNet, as Tiny-ImageNet and ImageNet bring them.
+# Files of Tiny-ImageNet and ImageNet with the names of WordNet numbers.
 _NAMES = ("classes.txt", "words.txt", "LOC_synset_mapping.txt")
-# The subfolders of each split, the first that is there.
+# The possible subfolders of each split, in order of preference.
 _PARTS = {"train": ("train",), "valid": ("valid",), "test": ("test", "val")}
 
 
 def _shape(size: str | None, channels: int | None) -> ImageFormat:
-    """Return a form as it is written: "64" cuts out the middle square, "48x64" stretches to height x width."""
+    """Return the format of an option: "64" crops the middle square, "48x64" stretches to height x width."""
     if channels not in (None, 1, 3):
         raise UserError(f"channels={channels} cannot be had from images; write channels=1 or channels=3")
     if size is None:
@@ -33,7 +33,7 @@ def _shape(size: str | None, channels: int | None) -> ImageFormat:
 
 
 def _named(root: Path, numbers: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of WordNet numbers from a file beside their folders, or torchvision's of ImageNet; else the numbers."""
+    """Return the names of WordNet numbers from a file next to their folders, or torchvision's of ImageNet; else the numbers."""
     names: dict[str, str] = {}
     for file in (root / name for name in _NAMES):
         if file.exists():
@@ -45,22 +45,22 @@ def _named(root: Path, numbers: Sequence[str]) -> tuple[str, ...]:
             from torchvision.models import ResNet50_Weights
 
             names = dict(zip(numbers, ResNet50_Weights.DEFAULT.meta["categories"], strict=True))
-    told = [names.get(number, number) for number in numbers]
+    words = [names.get(number, number) for number in numbers]
     # ImageNet has two cranes and two maillots.
-    return tuple(f"{name} ({number})" if told.count(name) > 1 else name for name, number in zip(told, numbers, strict=True))
+    return tuple(f"{name} ({number})" if words.count(name) > 1 else name for name, number in zip(words, numbers, strict=True))
 
 
 def _cut(
     part: Callable[[str], Tree], form: ImageFormat, split: str, seed: int, *, least: int = 0, skip_bad: bool = False
 ) -> Images:
-    """Return a split of a dataset whose training and test files lie apart; `valid` is drawn from `train`."""
+    """Return a split of a dataset with separate training and test files; `valid` is drawn from `train`."""
     of = part("test" if split == "test" else "train")
     pixels, index = decoding.pixels(of, form, skip_bad=skip_bad)
-    whole = Images(pixels, torch.tensor(of.labels)[index], index, of.classes)
+    images = Images(pixels, torch.tensor(of.labels)[index], index, of.classes)
     if split == "test":
-        return whole
-    valid = held_out(whole.labels, seed, least)
-    return whole.take(valid if split == "valid" else ~valid)
+        return images
+    valid = held_out(images.labels, seed, least)
+    return images.take(valid if split == "valid" else ~valid)
 
 
 def _part(root: Path, split: str) -> Path | None:
@@ -76,92 +76,89 @@ def folder(
     size: str | None = None,
     channels: int | None = None,
     skip_bad: bool = False,
-    whole: bool = False,
+    all_test: bool = False,
 ) -> Images:
-    """Return images of a folder of one's own, with a subfolder for each class.
+    """Return a split of the images in a user's folder, with a subfolder for each class.
 
     path: in CLASSWISE_IMAGES, or any. It holds train/ and test/ (or val/) with the same classes; `valid` is drawn from train/, at
-    least one image a class, unless valid/ is there. Or it holds the classes themselves, and `seed` cuts it into five stratified
-    folds as it does the digits; with `whole` all of it is `test`. size: "64" resizes the shorter side and cuts out the middle
-    square, "48x64" stretches to height x width; None where all images agree. channels: 1 or 3; None for grey if all images are.
-    Transparency is left out; sixteen bits become eight. skip_bad: leave out files that cannot be read.
+    least one image per class, unless there is a valid/. Or it holds the classes themselves, and `seed` splits it into five
+    stratified folds as for the digits; with `all_test` (?whole=1 in a dataset's name) all of it is `test`. size: "64" resizes the
+    shorter side and crops the middle square, "48x64" stretches to height x width; None where all images agree. channels: 1 or 3;
+    None for 1 if all images are grey. Transparency is dropped; sixteen bits become eight. skip_bad: leave out unreadable files.
     """
     root, form = find_image_folder(path), _shape(size, channels)
     if not root.is_dir():
-        where = "" if Path(path).is_absolute() else f", neither in {Path.cwd()} nor in {images_folder()}"
+        searched = "" if Path(path).is_absolute() else f", neither in {Path.cwd()} nor in {images_folder()}"
         expected = "expected one with train/ and test/, or with a folder of images for each class"
-        raise UserError(f"there is no folder {path}{where}; {expected}")
+        raise UserError(f"there is no folder {path}{searched}; {expected}")
     parts = {name: _part(root, name) for name in _PARTS}
     if parts["train"] is None and parts["test"] is None:
-        pixels, index = decoding.pixels(found := decoding.tree(root), form, skip_bad=skip_bad)
-        images = Images(pixels, torch.tensor(found.labels)[index], index, found.classes)
-        if whole and split != "test":
+        tree = decoding.tree(root)
+        pixels, index = decoding.pixels(tree, form, skip_bad=skip_bad)
+        images = Images(pixels, torch.tensor(tree.labels)[index], index, tree.classes)
+        if all_test and split != "test":
             raise UserError(f"all of {root} is test (whole=1): there is nothing to train on")
-        return images if whole else images.take(fold(images.labels, split, seed))
-    apart = parts["valid"] is not None
-
-    def part(name: str) -> Tree:
-        return _trees_agree(root, parts, name)
-
-    if split == "valid" and apart:
-        return _cut(lambda _: part("valid"), form, "test", seed, skip_bad=skip_bad)
-    if split == "train" and apart:
-        return _cut(lambda _: part("train"), form, "test", seed, skip_bad=skip_bad)
-    return _cut(part, form, split, seed, least=1, skip_bad=skip_bad)
+        return images if all_test else images.take(fold(images.labels, split, seed))
+    if split != "test" and parts["valid"] is not None:
+        return _cut(lambda _: _trees_agree(root, parts, split), form, "test", seed, skip_bad=skip_bad)
+    return _cut(lambda name: _trees_agree(root, parts, name), form, split, seed, least=1, skip_bad=skip_bad)
 
 
 def _trees_agree(root: Path, parts: dict[str, Path | None], name: str) -> Tree:
-    """Return the files of a split; a UserError says that it is not there, or which classes another one has."""
-    own = parts[name]
-    if own is None:
+    """Return the files of a split; a UserError is raised where it is missing, or another split has other classes."""
+    part = parts[name]
+    if part is None:
         raise UserError(f"{root} has no folder {' or '.join(_PARTS[name])}; put one there with a folder of images for each class")
-    found = decoding.tree(own)
+    tree = decoding.tree(part)
     for other in parts.values():
         if other is not None:
-            _check_classes(found, other)
-    return found
+            _check_classes(tree, other)
+    return tree
 
 
-def _check_classes(found: Tree, other: Path) -> None:
+def _check_classes(tree: Tree, other: Path) -> None:
     """Raise UserError where another split has other classes."""
-    differ = {folder.name for folder in decoding.subfolders(other)} ^ set(found.classes)
+    differ = {folder.name for folder in decoding.subfolders(other)} ^ set(tree.classes)
     if differ:
-        raise UserError(f"{found.root} and {other} differ in their classes: {', '.join(sorted(differ))} is in one of them only")
+        raise UserError(f"{tree.root} and {other} differ in their classes: {', '.join(sorted(differ))} is in one of them only")
 
 
 def _wordnet(root: Path, what: str, split: str, advice: str) -> Tree:
-    """Return the files of a split of train/ and val/ by WordNet number, with the classes by name."""
+    """Return the files of a split in train/ or val/ by WordNet number, with the names of the classes."""
     part = root / ("val" if split == "test" else "train")
     if not part.is_dir():
         raise UserError(f"{what} needs {part}; {advice}")
     table = root / "val" / "val_annotations.txt"
-    # Where val/ was sorted into folders by class, its table often stays behind.
+    # Users often sort val/ into class folders and leave its table.
     mixed = table.exists() and {folder.name for folder in decoding.subfolders(root / "val")} <= {"images"}
-    found = _annotated(root, part, table) if mixed and split == "test" else decoding.tree(part)
+    tree = _annotated(root, part, table) if mixed and split == "test" else decoding.tree(part)
     other = root / ("train" if split == "test" else "val")
     if other.is_dir() and not mixed:
-        _check_classes(found, other)
-    return replace(found, classes=_named(root, found.classes))
+        _check_classes(tree, other)
+    return replace(tree, classes=_named(root, tree.classes))
 
 
 def _annotated(root: Path, part: Path, table: Path) -> Tree:
-    """Return the validation files of Tiny-ImageNet as it is published: one folder, and a table of what each image shows."""
+    """Return the validation files of Tiny-ImageNet as published: one folder, and a table with the class of each image."""
     rows = (line.split("\t") for line in table.read_text().splitlines())
     pairs = [(part / "images" / row[0], row[1]) for row in rows if len(row) > 1]
-    shown = {number for _, number in pairs}
-    numbers = [folder.name for folder in decoding.subfolders(root / "train")] if (root / "train").is_dir() else sorted(shown)
-    own = [(file, numbers.index(number)) for file, number in pairs if number in set(numbers) and file.exists()]
-    if not own:
-        raise UserError(f"none of the images that {table} tells of is in {part / 'images'}; unpack the whole archive")
-    own.sort(key=lambda pair: (pair[1], pair[0].name))
-    return Tree(part, tuple(file for file, _ in own), tuple(label for _, label in own), tuple(numbers))
+    numbers = (
+        [folder.name for folder in decoding.subfolders(root / "train")]
+        if (root / "train").is_dir()
+        else sorted({number for _, number in pairs})
+    )
+    labelled = [(file, numbers.index(number)) for file, number in pairs if number in set(numbers) and file.exists()]
+    if not labelled:
+        raise UserError(f"none of the images listed in {table} is in {part / 'images'}; unpack the whole archive")
+    labelled.sort(key=lambda pair: (pair[1], pair[0].name))
+    return Tree(part, tuple(file for file, _ in labelled), tuple(label for _, label in labelled), tuple(numbers))
 
 
 def tiny_imagenet(split: str, seed: int, *, path: str = "tiny-imagenet-200", skip_bad: bool = False) -> Images:
-    """Return Tiny-ImageNet (3x64x64; 500 training and 50 validation images a class, of which the latter test).
+    """Return Tiny-ImageNet (3x64x64; 500 training and 50 validation images per class; the latter are the test split).
 
     path: its folder in CLASSWISE_IMAGES, as published or with a folder for each class in val/ too; it may hold some of the 200
-    classes only. Classes are named by its words.txt or classes.txt. The seed decides which 2 % of the training images validate.
+    classes. words.txt or classes.txt names the classes. The seed decides which 2 % of the training images validate.
     """
     advice = "unpack tiny-imagenet-200.zip (cs231n.stanford.edu) into CLASSWISE_IMAGES, or write tiny-imagenet:FOLDER"
     root = find_image_folder(path)
@@ -171,11 +168,12 @@ def tiny_imagenet(split: str, seed: int, *, path: str = "tiny-imagenet-200", ski
 
 
 def imagenet(split: str, seed: int, *, path: str = "imagenet", size: int = 224, skip_bad: bool = False) -> Images:
-    """Return ImageNet (3x224x224; 1,281,167 training images and 50,000 for validation, of which the latter test).
+    """Return ImageNet (3x224x224; 1,281,167 training and 50,000 validation images; the latter are the test split).
 
-    path: a folder in CLASSWISE_IMAGES, or any, with train/ and val/ and in each a folder of images for each WordNet number; val/
-    is enough to test. The shorter side is resized to 8/7 of `size` (256 for 224) and the middle cut out; 128, 224 and 288 are the
-    sizes of fast adversarial training (Wong 2020). Decoded once and mapped from the disk; training images are copied to memory.
+    path: a folder in CLASSWISE_IMAGES, or any, with train/ and val/, each with a folder of images for each WordNet number;
+    evaluations need val/ only. The shorter side is resized to 8/7 of `size` (256 for 224) and the middle is cropped; 128, 224 and
+    288 are the sizes of fast adversarial training (Wong 2020). Images are decoded once and mapped from the disk; training images
+    are copied to memory.
     """
     advice = "put the folders of the ILSVRC 2012 archives there, one for each class, or write imagenet:FOLDER"
     root = find_image_folder(path)

@@ -1,4 +1,4 @@
-"""Labelled images, whole, as uint8 on the device."""
+"""Labelled images as uint8 arrays on the device."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +16,8 @@ SPLITS = ("train", "valid", "test")
 class Images:
     """Images with their labels.
 
-    `pixels` is uint8 (n, channels, height, width), `labels` int64 (n,) indexing `classes`, `index` int64 (n,) the place of
-    each image in the dataset's own order (so that an image keeps its name in every split and subset).
+    `pixels` is uint8 (n, channels, height, width), `labels` int64 (n,) indexes `classes`, and `index` int64 (n,) is the position
+    of each image in the dataset, which identifies it in every split and subset.
     """
 
     pixels: Tensor
@@ -27,9 +27,9 @@ class Images:
 
     def __post_init__(self) -> None:
         if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
-            found = f"{self.pixels.dtype} of shape {tuple(self.pixels.shape)}"
+            got = f"{self.pixels.dtype} of shape {tuple(self.pixels.shape)}"
             advice = "; write (255 * x).round().to(torch.uint8)" if self.pixels.is_floating_point() else ""
-            raise UserError(f"pixels must be torch.uint8 (n, channels, height, width), got {found}{advice}")
+            raise UserError(f"pixels must be torch.uint8 (n, channels, height, width), got {got}{advice}")
         for name in ("labels", "index"):
             value = getattr(self, name)
             if value.dtype != torch.int64 or value.shape != self.pixels.shape[:1]:
@@ -50,13 +50,13 @@ class Images:
         return replace(self, pixels=self.pixels.to(device), labels=self.labels.to(device), index=self.index.to(device))
 
     def take(self, which: Tensor) -> "Images":
-        """Return some of the images: `which` holds positions or a mask."""
+        """Return a subset of the images: `which` holds positions or a mask."""
         return replace(self, pixels=self.pixels[which], labels=self.labels[which], index=self.index[which])
 
     def batch(
         self, which: Tensor | slice, augment: str = "none", generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return pixels as float32 in [0, 1] and labels, of some of the images; `augment` names one of AUGMENTATIONS."""
+        """Return the pixels, as float32 in [0, 1], and the labels of a subset; `augment` is a name of AUGMENTATIONS."""
         pixels = self.pixels[which]
         if augment != "none":
             assert generator is not None, "augmentation draws from a generator"
@@ -69,7 +69,7 @@ class Images:
             yield self.batch(slice(start, start + size))
 
     def only(self, names: Sequence[str]) -> "Images":
-        """Return the images of the named classes, numbered anew in the order of the dataset."""
+        """Return the images of the named classes, which are renumbered in the dataset's order."""
         for name in names:
             if name not in self.classes:
                 raise unknown("class", name, self.classes)
@@ -82,19 +82,19 @@ class Images:
         return replace(some, labels=fresh[some.labels], classes=tuple(self.classes[number] for number in kept))
 
     def without(self, names: Sequence[str]) -> "Images":
-        """Return the images of all classes but the named ones, numbered anew."""
+        """Return the images of all classes except the named ones, renumbered."""
         for name in names:
             if name not in self.classes:
                 raise unknown("class", name, self.classes)
         return self.only([name for name in self.classes if name not in names])
 
-    def and_also(self, others: "Images") -> "Images":
+    def concat(self, others: "Images") -> "Images":
         """Return these images followed by others of the same classes and shape."""
         pixels, labels = torch.cat([self.pixels, others.pixels]), torch.cat([self.labels, others.labels])
         return Images(pixels, labels, torch.cat([self.index, others.index]), self.classes)
 
     def per_class(self, count: int, seed: int) -> "Images":
-        """Return `count` images of each class (all where a class has fewer), drawn with `seed`, in the old order."""
+        """Return `count` images of each class (all where a class has fewer), drawn by `seed`, in their original order."""
         generator = torch.Generator().manual_seed(seed)
         order = torch.randperm(len(self), generator=generator).to(self.labels.device)
         kept = [order[self.labels[order] == label][:count] for label in range(len(self.classes))]

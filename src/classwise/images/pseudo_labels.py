@@ -1,4 +1,4 @@
-"""Pseudo-labelled images to train on beside those of a dataset."""
+"""Pseudo-labelled images as additional training data."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from classwise.images.images import Images
 
 
 def extra_folders(name: str, classes: Sequence[str]) -> list[Path]:
-    """Return the folders of pseudo-labelled images in the folder `name` of CLASSWISE_IMAGES, each named like a class."""
+    """Return the class folders in the folder `name` of CLASSWISE_IMAGES; a UserError names one that is no class."""
     root = images_folder() / name
     folders = sorted(path for path in root.glob("*") if path.is_dir())
     if not folders:
@@ -24,10 +24,10 @@ def extra_folders(name: str, classes: Sequence[str]) -> list[Path]:
 
 
 def extra(name: str, like: Images) -> Images:
-    """Return pseudo-labelled images to train on beside those of a dataset, from the folder `name` in CLASSWISE_IMAGES.
+    """Return pseudo-labelled images from the folder `name` in CLASSWISE_IMAGES, to be trained on together with `like`.
 
-    It holds a folder for each class, named as in the dataset, of images of the dataset's size (RST, Carmon et al. 2019; its own
-    500,000 are withdrawn). Their `index` counts down from -1. A UserError names what does not fit.
+    It holds a folder for each class, named as in the dataset, with images of the dataset's size (RST, Carmon et al. 2019, whose
+    500,000 images are no longer available). Their `index` counts down from -1. A UserError names what does not fit.
     """
     from PIL import Image
 
@@ -44,5 +44,5 @@ def extra(name: str, like: Images) -> Images:
     if not pixels:
         raise UserError(f"the folders in {images_folder() / name} hold no .png, .jpg or .bmp images")
     stacked = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous()
-    found = Images(stacked, torch.tensor(labels), -1 - torch.arange(len(labels)), like.classes)
-    return found.to(like.pixels.device)
+    images = Images(stacked, torch.tensor(labels), -1 - torch.arange(len(labels)), like.classes)
+    return images.to(like.pixels.device)

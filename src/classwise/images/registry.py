@@ -1,80 +1,76 @@
-"""The table of datasets, and names with a path and options in them."""
+"""Images by the name of their dataset, with a background, or with a path and options in the name."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pkgutil import resolve_name
 from typing import Any, get_type_hints
 from urllib.parse import parse_qsl
 
 import torch
 
+from classwise.core.datasets import DATASETS, split_background, with_options
 from classwise.core.errors import UserError, unknown
 from classwise.core.options import matches_type
 from classwise.core.paths import find_image_folder
-from classwise.images import backgrounds, folders, standard
+from classwise.images import backgrounds
 from classwise.images.images import SPLITS, Images
 
 Reader = Callable[[str, int], Images]
-# Datasets whose name may go on with a path and options: folder:signs?size=64, tiny-imagenet:tiny20, imagenet?size=128.
-FAMILIES: dict[str, Callable[..., Images]] = {
-    "folder": folders.folder,
-    "tiny-imagenet": folders.tiny_imagenet,
-    "imagenet": folders.imagenet,
-}
-
-
-def _dressed(split: str, seed: int, *, base: Reader, dress: str) -> Images:
-    """Return a split of a dataset before other backgrounds."""
-    images = base(split, seed)
-    return replace(images, pixels=backgrounds.BACKGROUNDS[dress](images.pixels, images.labels, images.index))
-
-
-_DRAWINGS: dict[str, Reader] = {"digits": standard.digits, "mnist": standard.mnist}
-DATASETS: dict[str, Reader] = {
-    "digits": standard.digits,
-    "mnist": standard.mnist,
-    "fashion-mnist": standard.fashion_mnist,
-    "svhn": standard.svhn,
-    "cifar10": standard.cifar10,
-    "cifar100": standard.cifar100,
-    "stl10": standard.stl10,
-    "tiny-imagenet": folders.tiny_imagenet,
-    "imagenet": folders.imagenet,
-    **{
-        f"{n}-{dress}": partial(_dressed, base=one, dress=dress)
-        for n, one in _DRAWINGS.items()
-        for dress in backgrounds.BACKGROUNDS
-    },
-}
 _FIXED = ("split", "seed", "path", "return")
+# Options whose spelling in the names of datasets, by which results are known, is not that of the parameter.
+_SPELLING = {"all_test": "whole"}
+
+
+def _function(name: str) -> Callable[..., Images]:
+    """Return the function that reads a dataset of DATASETS."""
+    function = DATASETS[name].reader
+    resolved: Callable[..., Images] = resolve_name(function) if isinstance(function, str) else function
+    return resolved
+
+
+def _with_background(split: str, seed: int, *, base: Reader, background: str) -> Images:
+    """Return a split of a dataset with other backgrounds."""
+    images = base(split, seed)
+    return replace(images, pixels=backgrounds.BACKGROUNDS[background](images.pixels, images.labels, images.index))
 
 
 def reader(dataset: str) -> Reader:
-    """Return what reads a split of a dataset by its seed; a UserError names an unknown dataset or option of one.
+    """Return what reads a split of a dataset by its seed; a UserError names an unknown dataset or option.
 
-    dataset: a name of DATASETS, or one of FAMILIES with a path (`folder:PATH`) and options (`?size=64&skip-bad=1`).
+    dataset: a name of DATASETS, with a background after it (`digits-apart`), or where the dataset takes them a path
+    (`folder:PATH`) and options (`?size=64&skip-bad=1`).
     """
-    if dataset in DATASETS:
-        return DATASETS[dataset]
-    name, _, asked = dataset.partition("?")
+    base, background = split_background(dataset)
+    if background:
+        return partial(_with_background, base=_function(base), background=background)
+    name, _, query = dataset.partition("?")
     kind, _, path = name.partition(":")
-    if kind in DATASETS and kind not in FAMILIES:
-        raise UserError(f"dataset {dataset!r}: {kind} takes no path or options, {', '.join(FAMILIES)} do; write {kind!r}")
-    if kind not in FAMILIES:
-        raise unknown("dataset", dataset, [*DATASETS, "folder:PATH"])
+    if kind not in DATASETS:
+        variants = [f"{name}-{background}" for name, info in DATASETS.items() for background in info.backgrounds]
+        raise unknown("dataset", dataset, [*(name for name in DATASETS if name != "folder"), *variants, "folder:PATH"])
+    if kind not in with_options() and kind != dataset:
+        raise UserError(f"dataset {dataset!r}: {kind} takes no path or options, {', '.join(with_options())} do; write {kind!r}")
     if kind == "folder" and not path:
         raise UserError(f"dataset {dataset!r} names no folder; write folder:PATH, like folder:data/images/signs?size=64")
-    hints = {name.replace("_", "-"): hint for name, hint in get_type_hints(FAMILIES[kind]).items() if name not in _FIXED}
+    function = _function(kind)
+    return partial(function, **_options(kind, function, path, query)) if kind != dataset else function
+
+
+def _options(kind: str, function: Callable[..., Images], path: str, query: str) -> dict[str, object]:
+    """Return the keyword arguments that a dataset's name gives to the function that reads it."""
+    hints = {name: hint for name, hint in get_type_hints(function).items() if name not in _FIXED}
+    names = {_SPELLING.get(name, name.replace("_", "-")): name for name in hints}
     options: dict[str, object] = {"path": path} if path else {}
-    for option, value in parse_qsl(asked, keep_blank_values=True):
-        if option not in hints:
-            raise unknown(f"option of {kind}", option, hints)
-        options[option.replace("-", "_")] = _value(f"{kind}?{option}", value, hints[option])
-    return partial(FAMILIES[kind], **options)
+    for option, value in parse_qsl(query, keep_blank_values=True):
+        if option not in names:
+            raise unknown(f"option of {kind}", option, names)
+        options[names[option]] = _value(f"{kind}?{option}", value, hints[names[option]])
+    return options
 
 
 def _value(option: str, value: str, hint: Any) -> object:
-    """Return an option of a dataset as its function takes it; a UserError says what was expected."""
+    """Return the value of an option in the type of its hint; a UserError says what was expected."""
     if hint is bool:
         if value not in ("0", "1"):
             raise UserError(f"{option}={value!r} must be 0 or 1")
@@ -87,15 +83,15 @@ def _value(option: str, value: str, hint: Any) -> object:
 
 
 def absolute(dataset: str) -> str:
-    """Return a dataset's name with the path in it, if there is one, made absolute, so that it means the same from any folder."""
-    name, mark, asked = dataset.partition("?")
+    """Return a dataset's name with any path in it made absolute, so that it names the same images in any folder."""
+    name, mark, query = dataset.partition("?")
     kind, colon, path = name.partition(":")
-    there = colon and kind in FAMILIES and find_image_folder(path).is_dir()
-    return f"{kind}:{find_image_folder(path).resolve()}{mark}{asked}" if there else dataset
+    present = colon and kind in with_options() and find_image_folder(path).is_dir()
+    return f"{kind}:{find_image_folder(path).resolve()}{mark}{query}" if present else dataset
 
 
 def load(dataset: str, split: str, seed: int = 0, device: torch.device | str = "cpu") -> Images:
-    """Return one split ("train", "valid" or "test") of a dataset as `seed` cuts it, on `device`."""
+    """Return one split ("train", "valid" or "test") of a dataset for a `seed`, on `device`."""
     read = reader(dataset)
     if split not in SPLITS:
         raise unknown("split", split, SPLITS)
@@ -103,7 +99,7 @@ def load(dataset: str, split: str, seed: int = 0, device: torch.device | str = "
 
 
 def require_every_class(images: Images, dataset: str, split: str) -> Images:
-    """Return the images of a split; a UserError names a class that has none, whose accuracy nobody could tell."""
+    """Return the images of a split; a UserError names a class without any, whose accuracy is undefined."""
     sizes = images.labels.bincount(minlength=len(images.classes))
     lacking = [name for name, size in zip(images.classes, sizes.tolist(), strict=True) if not size]
     if lacking:

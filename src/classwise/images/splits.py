@@ -1,11 +1,11 @@
-"""Which images of a dataset train, validate and test, decided by a seed, class by class."""
+"""Stratified splits of a dataset into training, validation and test images, decided by a seed."""
 
 import torch
 from torch import Tensor
 
 from classwise.core.errors import UserError
 
-# Of each class, the share of the training images that is kept for validation (CFA: 100 of 5,000).
+# The share of each class's training images that is held out for validation (CFA: 100 of 5,000).
 VALID = 0.02
 
 
@@ -14,22 +14,24 @@ def held_out(labels: Tensor, seed: int, least: int = 0) -> Tensor:
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     valid = torch.zeros(len(labels), dtype=torch.bool)
     for label in range(len(labels.bincount())):
-        own = order[labels[order] == label]
-        valid[own[: max(least, round(VALID * len(own)))]] = True
+        members = order[labels[order] == label]
+        valid[members[: max(least, round(VALID * len(members)))]] = True
     return valid
 
 
 def fold(labels: Tensor, split: str, seed: int) -> Tensor:
-    """Return the places (n,) of one split where `seed` cuts a whole dataset into five stratified folds.
+    """Return the positions (n,) of one split of a dataset that `seed` divides into five stratified folds.
 
     Seed s tests on fold s mod 5, validates on the fold after it and trains on the other three; seeds 0..4 together test every
-    image once, and each further five seeds cut anew. A UserError is raised for a class of fewer than five images.
+    image once, and each further five seeds use another partition. A UserError is raised for a class of fewer than five images.
     """
     from sklearn.model_selection import StratifiedKFold
 
     fewest = int(labels.bincount().min())
     if fewest < 5:
-        raise UserError(f"a dataset without a test split is cut into five: each class needs at least 5 images, one has {fewest}")
+        raise UserError(
+            f"a dataset without a test split is split into five folds: each class needs at least 5 images, one has {fewest}"
+        )
     cut = StratifiedKFold(5, shuffle=True, random_state=seed // 5)
     folds = [torch.from_numpy(test) for _, test in cut.split(torch.zeros(len(labels), 1), labels)]
     test, valid, *train = folds[seed % 5 :] + folds[: seed % 5]

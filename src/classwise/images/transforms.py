@@ -1,4 +1,4 @@
-"""Transforms: how images are changed before a question is put to a network."""
+"""Transforms that change images before an evaluation."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def _published(images: Images, seed: int, *, name: str, severity: int) -> Images
     return cifar10_c(images, name, severity)
 
 
-def _behind(images: Images, seed: int, *, name: str) -> Images:
+def _replaced_background(images: Images, seed: int, *, name: str) -> Images:
     return replace(images, pixels=backgrounds.REPLACED[name](images.pixels, seed))
 
 
@@ -29,13 +29,13 @@ def _levels(prefix: str, change: Callable[..., Images]) -> dict[str, Transform]:
     return {f"{prefix}{name}-{level}": partial(change, name=name, severity=level) for name in CORRUPTIONS for level in SEVERITIES}
 
 
-# Called with images and a seed. "fog-3" is computed; "cifar10-c-fog-3" is read from the published files, which gives other
-# results and so has another name.
+# Functions of images and a seed. "fog-3" is computed; "cifar10-c-fog-3" is read from the published files, which gives other
+# results.
 TRANSFORMS: dict[str, Transform] = {
     "none": lambda images, seed: images,
     **_levels("", _corrupted),
     **_levels("cifar10-c-", _published),
-    **{name: partial(_behind, name=name) for name in backgrounds.REPLACED},
+    **{name: partial(_replaced_background, name=name) for name in backgrounds.REPLACED},
 }
 
 
@@ -46,5 +46,5 @@ def transform(name: str) -> Transform:
     kinds = list(dict.fromkeys(re.sub(r"-[1-5]$", "", known) for known in TRANSFORMS if not known.startswith("cifar10-c-")))
     if name.removeprefix("cifar10-c-") in CORRUPTIONS:
         raise UserError(f"transform {name!r} needs a severity from 1 to 5; write '{name}-3'")
-    said = str(unknown("transform", name, TRANSFORMS)).split("; there are:")[0]
-    raise UserError(f"{said}; there are: {', '.join(kinds)}, corruptions with -1 to -5 after the name")
+    problem = str(unknown("transform", name, TRANSFORMS)).split("; there are:")[0]
+    raise UserError(f"{problem}; there are: {', '.join(kinds)}, corruptions with -1 to -5 after the name")

@@ -1,4 +1,4 @@
-"""Networks that take pixels in [0, 1] and normalise inside; `features()` gives what the last layer reads."""
+"""Networks that take pixels in [0, 1] and normalise them; `features()` returns the input of the last layer."""
 
 from classwise.models.architecture import LARGE, Design, large
 from classwise.models.classifier import MODELS, Classifier, build, check_fit, make
@@ -6,7 +6,7 @@ from classwise.models.identify import guess_architecture, last_layer, width
 from classwise.models.layers import HEADS, LAYERS, BatchInstanceNorm, CosineHead
 from classwise.models.pretrained import PRETRAINED, preset, pretrained
 from classwise.models.small import small_cnn
-from classwise.models.state_dicts import differences, load_matching, read, unwrapped
+from classwise.models.state_dicts import differences, load_matching, read, strip_prefix
 
 __all__ = [
     "HEADS",
@@ -30,6 +30,6 @@ __all__ = [
     "pretrained",
     "read",
     "small_cnn",
-    "unwrapped",
+    "strip_prefix",
     "width",
 ]

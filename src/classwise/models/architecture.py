@@ -1,4 +1,4 @@
-"""What a model is before it is built: how it is made, how wide the published one is, the smallest image it takes."""
+"""Architectures: how a model is made, its published width, the smallest image that it takes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from torch import nn
 
 Shape = tuple[int, int, int]
 
-# From this height and width on a network has the stem of its ImageNet form, which shrinks the image by four at once; below, the
-# stem that the field gives it for CIFAR-10. STL-10 (96 pixels) is trained with all the settings of CIFAR-10 (Tian 2021, A.1);
-# the phases of ImageNet begin at 128 pixels (Wong et al. 2020).
+# From this height and width on a network has the stem of its ImageNet form, which downsamples by four; below, the stem commonly
+# used for CIFAR-10. STL-10 (96 pixels) is trained with all the settings of CIFAR-10 (Tian 2021, A.1); fast adversarial training
+# on ImageNet begins with 128 pixels (Wong et al. 2020).
 LARGE = 128
 
 
@@ -17,9 +17,9 @@ LARGE = 128
 class Design:
     """How a model is made: `make(shape, classes, width)` returns its body and its linear head, freshly initialised.
 
-    width: the published number of channels of the first stage; every other number of channels follows in proportion, so that
-    half the width is about a quarter of the parameters. step: what a width must be a multiple of, for that to come out even.
-    least: the smallest height and width of an image in pixels.
+    width: the published number of channels of the first stage; all others scale in proportion, so that half the width has about a
+    quarter of the parameters. step: widths must be multiples of it, so that all numbers of channels are integers. least: the
+    smallest height and width of an image in pixels.
     """
 
     make: Callable[[Shape, int, int], tuple[nn.Module, nn.Linear]]
@@ -29,5 +29,5 @@ class Design:
 
 
 def large(shape: Shape) -> bool:
-    """Return whether images of a shape get the ImageNet form of a network."""
+    """Return whether networks for images of a shape have their ImageNet form."""
     return min(shape[1:]) >= LARGE

@@ -1,4 +1,4 @@
-"""Pixels in, logits out: a body and a head with the normalisation before them, built by name."""
+"""Classifiers, built by name: normalisation of the pixels, a body and a head."""
 
 import torch
 from torch import Tensor, nn
@@ -7,13 +7,13 @@ from classwise.core.errors import UserError, unknown
 from classwise.images import Images
 from classwise.models import imagenet, residual, small
 from classwise.models.architecture import Design, Shape
-from classwise.models.layers import HEADS, LAYERS, with_instances
+from classwise.models.layers import HEADS, LAYERS, replace_batch_norm
 
 
 class Classifier(nn.Module):
-    """A body that turns images into features, and a head that turns features into logits.
+    """A body that maps images to features, and a head that maps features to logits.
 
-    `mean` and `std` (channels,) normalise the pixels; they travel with the weights.
+    `mean` and `std` (channels,) normalise the pixels; they are saved with the weights.
     """
 
     mean: Tensor
@@ -36,9 +36,9 @@ class Classifier(nn.Module):
         return logits
 
 
-# How each model is made, its published width and the smallest image that it takes; images of LARGE pixels get its ImageNet form.
+# Images of at least LARGE pixels get the ImageNet form of a model.
 MODELS: dict[str, Design] = {
-    "small-cnn": Design(small.small_cnn, 16),  # our own: nothing is published
+    "small-cnn": Design(small.small_cnn, 16),  # not published elsewhere
     "lenet": Design(small.lenet, 6, least=12),
     "mnist-cnn": Design(small.mnist_cnn, 32, least=16),
     "vgg16": Design(imagenet.vgg16, 64, least=32),
@@ -58,14 +58,14 @@ MODELS: dict[str, Design] = {
 def make(name: str, shape: Shape, classes: int, width: int | None = None) -> tuple[nn.Module, nn.Linear]:
     """Return the body and the linear head of a model for images of a shape, initialised from the global random state.
 
-    width: the channels of its first stage, None for the published number; all others follow in proportion. A UserError names an
-    unknown model, a width that is not a multiple of its step, and images that are too small for it.
+    width: the channels of its first stage, None for the published number; all others scale in proportion. A UserError names an
+    unknown model, a width that is not a multiple of its step, and images that are too small.
     """
     return check_fit(name, shape, width).make(shape, classes, MODELS[name].width if width is None else width)
 
 
 def check_fit(name: str, shape: Shape, width: int | None = None) -> Design:
-    """Return the design of a model that can be so wide and takes images of a shape; UserErrors as `make` raises them."""
+    """Return the design of a model after checking its width and the shape of its images; UserErrors as of `make`."""
     if name not in MODELS:
         raise unknown("model", name, MODELS)
     design, side = MODELS[name], min(shape[1:])
@@ -74,7 +74,7 @@ def check_fit(name: str, shape: Shape, width: int | None = None) -> Design:
         steps = f"multiples of {design.step}, {design.width} as published"
         raise UserError(f"{name} cannot be {width} channels wide; write one of the {steps}")
     if side < design.least:
-        fit = ", ".join(other for other, one in MODELS.items() if side >= one.least)
+        fit = ", ".join(other for other, known in MODELS.items() if side >= known.least)
         least = f"{design.least}x{design.least}"
         raise UserError(f"{name} needs images of {least} pixels or more, got {shape[1]}x{shape[2]}; these models fit: {fit}")
     return design
@@ -85,9 +85,9 @@ def build(
 ) -> Classifier:
     """Return a freshly initialised model for the shape, the classes and the pixel statistics of `images`.
 
-    width: of its first stage in channels, None as published (`MODELS[name].width`); head: a name of HEADS; layer: of LAYERS, what
-    normalises. `seed` decides the initial weights; the global random state is left as it was. A UserError says where the images
-    are too small, the width does not divide, or there is no batch norm to replace.
+    width: channels of its first stage, None as published (`MODELS[name].width`); head: a name of HEADS; layer: a name of LAYERS,
+    the normalisation. `seed` decides the initial weights; the global random state does not change. A UserError is raised for
+    images that are too small, an impossible width, and where there is no batch norm to replace.
     """
     for what, given, table in (("model", name, MODELS), ("head", head, HEADS), ("layer", layer, LAYERS)):
         if given not in table:
@@ -97,6 +97,6 @@ def build(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         body, last = HEADS[head](*make(name, images.shape, len(images.classes), width))
-    if layer == "batch-instance" and not with_instances(body):
+    if layer == "batch-instance" and not replace_batch_norm(body):
         raise UserError(f"{name} has no batch norm that layer={layer!r} could replace; use layer='batch' or another model")
     return Classifier(body, last, mean, std).to(images.pixels.device)

@@ -1,4 +1,4 @@
-"""What a network makes of images before its last layer."""
+"""Features: the input of a network's last layer."""
 
 from typing import Any
 
@@ -12,34 +12,34 @@ from classwise.models.modes import eval_mode
 def penultimate(model: nn.Module, images: Images, batch: int = 500) -> tuple[Tensor, str]:
     """Return the features of all images, float32 (n, features), in eval mode, and the name of the layer that they come from.
 
-    They are what the model's `features()` gives, else what its last linear layer with an output for each class reads
-    ("penultimate"); of a model that has neither, its answers ("logits").
+    They are the result of the model's `features()`, else the input of its last linear layer with an output for each class
+    ("penultimate"); for a model with neither, its outputs ("logits").
     """
     with eval_mode(model), torch.no_grad():
-        given = getattr(model, "features", None)
-        if callable(given) and not isinstance(given, nn.Module):
-            return torch.cat([given(x).flatten(1).float() for x, _ in images.batches(batch)]), "penultimate"
-        read: list[Tensor] = []
+        method = getattr(model, "features", None)
+        if callable(method) and not isinstance(method, nn.Module):
+            return torch.cat([method(x).flatten(1).float() for x, _ in images.batches(batch)]), "penultimate"
+        inputs_read: list[Tensor] = []
 
-        def note(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
-            read[:] = [inputs[0].detach()]
+        def record(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+            inputs_read[:] = [inputs[0].detach()]
 
         last = [layer for layer in model.modules() if isinstance(layer, nn.Linear) and layer.out_features == len(images.classes)]
-        hooks = [layer.register_forward_pre_hook(note) for layer in last]
-        found, seen = [], True
+        hooks = [layer.register_forward_pre_hook(record) for layer in last]
+        batches, seen = [], True
         try:
             for x, _ in images.batches(batch):
-                read.clear()
+                inputs_read.clear()
                 logits = model(x)
-                seen = seen and bool(read) and read[0].ndim == 2 and len(read[0]) == len(x)
-                found.append(read[0].float() if seen else logits.float())
+                seen = seen and bool(inputs_read) and inputs_read[0].ndim == 2 and len(inputs_read[0]) == len(x)
+                batches.append(inputs_read[0].float() if seen else logits.float())
         finally:
             for hook in hooks:
                 hook.remove()
-        return torch.cat(found), "penultimate" if seen else "logits"
+        return torch.cat(batches), "penultimate" if seen else "logits"
 
 
-def by_class(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Return the mean of the features of each class and their variance within it, both (classes, features)."""
-    own = [features[labels == label] for label in range(classes)]
-    return torch.stack([one.mean(0) for one in own]), torch.stack([one.var(0, correction=0) for one in own])
+def class_statistics(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Return the mean and the variance of the features of each class, both (classes, features)."""
+    parts = [features[labels == label] for label in range(classes)]
+    return torch.stack([part.mean(0) for part in parts]), torch.stack([part.var(0, correction=0) for part in parts])

@@ -1,4 +1,4 @@
-"""Which of our models a state dict looks like, by the shapes of its tensors."""
+"""The architecture of a state dict, guessed from the shapes of its tensors."""
 
 import re
 from collections import Counter
@@ -12,55 +12,56 @@ from classwise.models.architecture import LARGE
 from classwise.models.classifier import MODELS, make
 
 Shapes = Counter[tuple[int, ...]]
-# The sizes of images that models are tried for: those whose layers count the pixels fit one size alone.
+# Image sizes to try. Models with linear layers over pixels (_SIZED) fit a single size.
 _SIDES = (8, 28, 32, 64, LARGE)
-_COUNTING = ("small-cnn", "lenet", "mnist-cnn")
+_SIZED = ("small-cnn", "lenet", "mnist-cnn")
 
 
 def guess_architecture(state: Mapping[str, Tensor], count: int = 3) -> list[str]:
-    """Return the models nearest to a state dict, the nearest first, as "resnet18 of width 64 for 10 classes".
+    """Return the models most similar to a state dict, best first, as "resnet18 of width 64 for 10 classes".
 
-    Near is the share of tensors whose shapes occur in both, whatever their names; nothing where none is shared.
+    Similarity is the share of tensors whose shapes occur in both, whatever their names; models without any are left out.
     """
     shapes = Counter(tuple(value.shape) for value in state.values() if value.ndim > 0)
     convs = [shape for shape in shapes if len(shape) == 4]
     channels, (classes, features) = min((shape[1] for shape in convs), default=3), last_layer(state)
-    published = {case: _made(*case, channels, classes, MODELS[case[0]].width) for case in _tried()}
+    published = {case: _made(*case, channels, classes, MODELS[case[0]].width) for case in _cases()}
     sizes = {case: abs(other.total() - shapes.total()) for case, (other, _) in published.items()}
-    found: dict[tuple[str, int], float] = {}
+    similarity: dict[tuple[str, int], float] = {}
     for name, side in sorted(sizes, key=lambda case: sizes[case])[:8]:
         design = MODELS[name]
-        # Features grow in proportion to the width, save where the layers count pixels: there each count of channels is tried.
+        # Features are proportional to the width, except in _SIZED models: there all numbers of channels are tried.
         widths = {design.width, round(features * design.width / published[name, side][1])}
-        widths |= {shape[0] for shape in convs} if name in _COUNTING else set()
-        for width in sorted(one for one in widths if one > 0 and one % design.step == 0):
-            near = _near(shapes, _made(name, side, channels, classes, width)[0])
-            found[name, width] = max(near, found.get((name, width), 0.0))
-    best = sorted((case for case in found if found[case] > 0), key=lambda case: -found[case])
-    nearest = dict(reversed(best))  # of each model the width that comes nearest
+        widths |= {shape[0] for shape in convs} if name in _SIZED else set()
+        for width in sorted(width for width in widths if width > 0 and width % design.step == 0):
+            score = _similarity(shapes, _made(name, side, channels, classes, width)[0])
+            similarity[name, width] = max(score, similarity.get((name, width), 0.0))
+    best = sorted((case for case in similarity if similarity[case] > 0), key=lambda case: -similarity[case])
+    widths_of = dict(reversed(best))  # the best width of each model
     names = list(dict.fromkeys(name for name, _ in best))[:count]
-    return [f"{name} of width {nearest[name]} for {classes} classes" for name in names]
+    return [f"{name} of width {widths_of[name]} for {classes} classes" for name in names]
 
 
 def width(name: str, state: Mapping[str, Tensor], shape: tuple[int, int, int]) -> int:
     """Return the width of a model of MODELS that a state dict holds, for images (channels, height, width).
 
-    It is read off the features of the last layer, which grow in proportion; of the small models, off the first convolution.
+    It follows from the features of the last layer, which are proportional to it; for small models, from the first convolution.
     """
     design, (classes, features) = MODELS[name], last_layer(state)
-    if name in _COUNTING:
+    if name in _SIZED:
         return next((len(value) for value in state.values() if value.ndim == 4), design.width)
     published = _made(name, max(shape[1:]), shape[0], classes, design.width)[1]
     return max(round(features * design.width / published), 1)
 
 
-def _tried() -> list[tuple[str, int]]:
-    cases = [(name, side) for name in _COUNTING for side in _SIDES if side >= MODELS[name].least]
-    return cases + [(name, side) for name in MODELS if name not in _COUNTING for side in (32, LARGE)]
+def _cases() -> list[tuple[str, int]]:
+    """Return the models and image sizes to try."""
+    cases = [(name, side) for name in _SIZED for side in _SIDES if side >= MODELS[name].least]
+    return cases + [(name, side) for name in MODELS if name not in _SIZED for side in (32, LARGE)]
 
 
 def last_layer(state: Mapping[str, Tensor]) -> tuple[int, int]:
-    """Return the classes and features of the last layer: of the matrix named like one, else of the last in the file."""
+    """Return the classes and features of the last layer: of a matrix with the name of one, else of the last in the file."""
     matrices = {name: value.shape for name, value in state.items() if value.ndim == 2}
     if not matrices:
         return 10, 1
@@ -71,12 +72,12 @@ def last_layer(state: Mapping[str, Tensor]) -> tuple[int, int]:
 
 @cache
 def _made(name: str, side: int, channels: int, classes: int, width: int) -> tuple[Shapes, int]:
-    """Return the shapes of the tensors of a model, and how many features it has."""
+    """Return the shapes of a model's tensors and its number of features."""
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         parts = make(name, (channels, side, side), classes, width)
-    found = Counter(tuple(value.shape) for part in parts for value in part.state_dict().values() if value.ndim > 0)
-    return found, parts[1].in_features
+    shapes = Counter(tuple(value.shape) for part in parts for value in part.state_dict().values() if value.ndim > 0)
+    return shapes, parts[1].in_features
 
 
-def _near(one: Shapes, other: Shapes) -> float:
-    return 2 * (one & other).total() / max(one.total() + other.total(), 1)
+def _similarity(shapes: Shapes, other: Shapes) -> float:
+    return 2 * (shapes & other).total() / max(shapes.total() + other.total(), 1)

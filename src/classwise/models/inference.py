@@ -1,4 +1,4 @@
-"""The same network, faster to attack: batch norm folded into the convolutions, and on request in bfloat16."""
+"""Faster networks: batch norm fused into convolutions for attacks, bfloat16 and compilation."""
 
 import copy
 import os
@@ -14,48 +14,49 @@ from classwise.core.errors import UserError, unknown
 
 PRECISIONS = ("float32", "bfloat16")
 
-# How far the logits of a folded network may lie from those of its original, as a share of their spread.
-_ROOM = 1e-3
+# The largest difference between the logits of a fused network and its original, relative to their standard deviation.
+_TOLERANCE = 1e-3
 
 
 def fused_for_search(model: nn.Module, x: Tensor, precision: str = "float32") -> nn.Module:
-    """Return a network for the search of an attack on a model in eval mode; its answers are no verdict.
+    """Return a faster network for the search of an attack on a model in eval mode; success is judged with the model itself.
 
-    `x` are some images, on which the folded network is compared with the model: where it cannot be folded, or answers
-    differently, the model itself is taken. precision: "bfloat16" lets convolutions and linear layers run in it, where the
-    layers between them take that; images, logits and gradients stay in float32.
+    Batch norm is fused into convolutions. `x` are some images on which the result is compared with the model: where it cannot be
+    fused, or the logits differ, the model itself is returned. precision: "bfloat16" runs convolutions and linear layers in it if
+    the layers between them allow it; images, logits and gradients stay in float32. A UserError names an unknown precision.
     """
     if precision not in PRECISIONS:
         raise unknown("precision", precision, PRECISIONS)
-    network = _folded(model, x)
+    network = _fused(model, x)
     if precision == "float32":
         return network
-    narrow = _BFloat16Copy(network)
+    converted = BFloat16Copy(network)
     try:
         with torch.no_grad():
-            narrow(x)
-    except RuntimeError:  # layers that are neither convolutions nor linear do not take what those give
+            converted(x)
+    except RuntimeError:  # other layers may not accept bfloat16
         return network
-    return narrow
+    return converted
 
 
-def _folded(model: nn.Module, x: Tensor) -> nn.Module:
+def _fused(model: nn.Module, x: Tensor) -> nn.Module:
+    """Return a model with batch norm fused into convolutions, or the model itself where that fails or changes the logits."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             traced = fx.symbolic_trace(model)
-        folds = _fold(traced)
+        fusions = _fuse(traced)
         with torch.no_grad():
-            logits, same = model(x), traced(x)
-    except Exception:  # a forward with branches, hooks or a style that cannot be traced: anything may be raised
+            logits, fused = model(x), traced(x)
+    except Exception:  # a forward pass that cannot be traced may raise anything
         return model
-    room = _ROOM * logits.std().clamp_min(1e-6)
-    return traced.eval() if folds and (logits - same).abs().max() <= room else model
+    tolerance = _TOLERANCE * logits.std().clamp_min(1e-6)
+    return traced.eval() if fusions and (logits - fused).abs().max() <= tolerance else model
 
 
-def _fold(network: fx.GraphModule) -> int:
-    """Fold each batch norm that alone reads a convolution into a copy of it; return how many there were."""
-    modules, folds = dict(network.named_modules()), 0
+def _fuse(network: fx.GraphModule) -> int:
+    """Fuse each batch norm that is the only reader of a convolution into a copy of it; return their number."""
+    modules, fusions = dict(network.named_modules()), 0
     for node in list(network.graph.nodes):
         before = node.args[0] if node.args else None
         if node.op != "call_module" or not isinstance(before, fx.Node) or before.op != "call_module":
@@ -65,13 +66,13 @@ def _fold(network: fx.GraphModule) -> int:
             continue
         if norm.training or not norm.track_running_stats:
             continue
-        folded = fuse_conv_bn_eval(conv, norm).requires_grad_(False).to(memory_format=torch.channels_last)
-        _put(network, str(before.target), folded)
+        fused = fuse_conv_bn_eval(conv, norm).requires_grad_(False).to(memory_format=torch.channels_last)
+        _put(network, str(before.target), fused)
         node.replace_all_uses_with(before)
         network.graph.erase_node(node)
-        folds += 1
+        fusions += 1
     network.recompile()
-    return folds
+    return fusions
 
 
 def _put(network: nn.Module, name: str, layer: nn.Module) -> None:
@@ -79,8 +80,11 @@ def _put(network: nn.Module, name: str, layer: nn.Module) -> None:
     setattr(network.get_submodule(home), last, layer)
 
 
-class _BFloat16Copy(nn.Module):
-    """A copy of a network whose convolutions and linear layers run in bfloat16."""
+class BFloat16Copy(nn.Module):
+    """A frozen copy of a network for attacks, whose convolutions and linear layers have bfloat16 weights.
+
+    Their inputs are cast to bfloat16 and the logits back to float32; all other layers run in the type of their input.
+    """
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -97,10 +101,10 @@ class _BFloat16Copy(nn.Module):
         return logits.float()
 
 
-class BFloat16(nn.Module):
-    """A classifier whose body runs in bfloat16; its head, its parameters, images and logits stay in float32.
+class BFloat16Autocast(nn.Module):
+    """A classifier for training, whose body runs under autocast to bfloat16; its parameters, head and logits stay in float32.
 
-    Autocast is entered for each pass: its cache of narrowed weights would hand those of a pass without gradients to the next.
+    Autocast is entered for each pass: its cache would reuse the weights cast in a pass without gradients in the next one.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -108,25 +112,25 @@ class BFloat16(nn.Module):
         self.network = network
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the penultimate layer in float32: as `models.Classifier.features`."""
+        """Return the penultimate layer in float32, as `models.Classifier.features`."""
         with torch.autocast(x.device.type, torch.bfloat16):
-            found: Tensor = self.network.features(x)  # type: ignore[operator]
-        return found.float()
+            features: Tensor = self.network.features(x)  # type: ignore[operator]
+        return features.float()
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.network.head(self.features(x))  # type: ignore[operator]
         return logits
 
 
-def stepping(model: nn.Module, precision: str) -> nn.Module:
-    """Return the network that training steps call, with the model's own parameters; "float32" uncompiled is the model itself.
+def training_network(model: nn.Module, precision: str) -> nn.Module:
+    """Return the network that training steps call, which shares the model's parameters; for float32 it is the model itself.
 
-    CLASSWISE_COMPILE names a backend of torch.compile ("inductor"): other bits, the same mathematics. A UserError says where
-    torch knows no such backend.
+    CLASSWISE_COMPILE names a backend of torch.compile ("inductor"), whose results are the same up to rounding. A UserError names
+    an unknown backend.
     """
     if precision == "bfloat16" or next(model.parameters()).is_cuda:
         model.to(memory_format=torch.channels_last)
-    network = BFloat16(model) if precision == "bfloat16" else model
+    network = BFloat16Autocast(model) if precision == "bfloat16" else model
     backend = os.environ.get("CLASSWISE_COMPILE")
     if not backend:
         return network
@@ -140,7 +144,7 @@ def stepping(model: nn.Module, precision: str) -> nn.Module:
 
 @contextmanager
 def seeded(generator: torch.Generator, epoch: int) -> Iterator[None]:
-    """Let dropout depend on the seed of a training and the epoch alone: it draws from the global state, which is given back."""
+    """Seed the global random state, which dropout draws from, by the generator's seed and the epoch; restore it afterwards."""
     device = generator.device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed((generator.initial_seed() * 10_007 + epoch) % 2**63)

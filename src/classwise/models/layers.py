@@ -1,4 +1,4 @@
-"""Layers and heads of our own: cosine head, plane head, batch-instance normalisation."""
+"""Custom layers and heads: cosine head, plane head, batch-instance normalisation."""
 
 import math
 from collections.abc import Callable
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 class CosineHead(nn.Module):
     """The cosines between the features and a direction for each class, without a scale (HE, Pang et al. 2020; LDAM).
 
-    The directions are normalised as the forward pass reads them, so that gradients have no part along them; HE's own code
-    rescales the weights in place instead. Weight decay shortens the vectors and changes no answer. A linear layer of zeros has no
-    directions: they are drawn as torch draws those of any other.
+    The directions are normalised in the forward pass, so that gradients are orthogonal to them; HE's published code rescales the
+    weights in place instead. Weight decay shortens the vectors without changing the output. The directions of a linear layer of
+    zeros are initialised as by torch.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -23,15 +23,15 @@ class CosineHead(nn.Module):
             nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
 
     def forward(self, features: Tensor) -> Tensor:
-        # Features may come from a body that runs in bfloat16.
+        # The body may run in bfloat16.
         return F.linear(F.normalize(features.to(self.weight.dtype), dim=1), F.normalize(self.weight, dim=1))
 
 
 class BatchInstanceNorm(nn.Module):
     """Batch norm and instance norm, mixed by a gate for each channel (Nam and Kim 2018; Entropy 2022, A.3).
 
-    weight x (gate x BN(x) + (1 - gate) x IN(x)) + bias: instance norm uses the image's own statistics, in eval mode too; the gate
-    begins at 1, batch norm alone, and whoever trains it clips it to 0 to 1 after each step.
+    weight x (gate x BN(x) + (1 - gate) x IN(x)) + bias: instance norm uses the statistics of each image, in eval mode too; the
+    gate starts at 1 (batch norm only), and training clips it to [0, 1] after each step.
     """
 
     def __init__(self, channels: int, eps: float = 1e-5) -> None:
@@ -43,13 +43,13 @@ class BatchInstanceNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         var, mean = torch.var_mean(x, dim=(2, 3), correction=0, keepdim=True)
         instance = (x - mean) * (var + self.batch.eps).rsqrt()
-        gate, weight, bias = (one.view(-1, 1, 1) for one in (self.gate, self.weight, self.bias))
-        found: Tensor = weight * (gate * self.batch(x) + (1 - gate) * instance) + bias
-        return found
+        gate, weight, bias = (value.view(-1, 1, 1) for value in (self.gate, self.weight, self.bias))
+        result: Tensor = weight * (gate * self.batch(x) + (1 - gate) * instance) + bias
+        return result
 
 
-def with_instances(body: nn.Module) -> int:
-    """Replace every batch norm of a fresh body; return how many there were."""
+def replace_batch_norm(body: nn.Module) -> int:
+    """Replace every batch norm of a freshly initialised body in place; return their number."""
     norms = [(name, layer) for name, layer in body.named_modules() if isinstance(layer, nn.BatchNorm2d)]
     for name, layer in norms:
         home, _, last = name.rpartition(".")
@@ -66,10 +66,10 @@ def _plane(body: nn.Module, head: nn.Linear) -> tuple[nn.Module, nn.Module]:
     return nn.Sequential(body, nn.Linear(head.in_features, 2)), nn.Linear(2, head.out_features, bias=False)
 
 
-# What follows the body, made from the model's own linear head.
+# Functions (body, linear head) -> (body, head).
 HEADS: dict[str, Callable[[nn.Module, nn.Linear], tuple[nn.Module, nn.Module]]] = {
     "linear": lambda body, head: (body, head),
     "cosine": lambda body, head: (body, CosineHead(head)),
-    "plane": _plane,  # features of two numbers, to be drawn, and a head without bias (Entropy 2022, 2.1)
+    "plane": _plane,  # two features, to be plotted, and a head without bias (Entropy 2022, 2.1)
 }
 LAYERS = ("batch", "batch-instance")

@@ -1,4 +1,4 @@
-"""What every attack is: a search behind a checked door."""
+"""Context managers for eval mode and frozen parameters."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 @contextmanager
 def eval_mode(model: nn.Module) -> Iterator[None]:
-    """Keep the model in eval mode until the block ends; then every layer is in the mode it was in.
+    """Set the model to eval mode and restore the mode of every layer afterwards.
 
-    Meanwhile float32 is float32 on CUDA too: TF32, which keeps ten bits of it and which convolutions take by default, is off.
+    TF32, whose mantissa has ten bits and which convolutions use by default on CUDA, is off meanwhile.
     """
     modes = [(layer, layer.training) for layer in model.modules()]
     backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
@@ -31,18 +31,18 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
-    """Let the backward pass stop at the input: the parameters ask for no gradient until the block ends."""
-    asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    for parameter in asking:
+    """Switch off the gradients of all parameters, and restore them afterwards."""
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for parameter in trainable:
         parameter.requires_grad_(False)
     try:
         yield
     finally:
-        for parameter in asking:
+        for parameter in trainable:
             parameter.requires_grad_(True)
 
 
-def probabilities(logits: Tensor) -> bool:
-    """Return whether answers (n, classes) look like probabilities: all in [0, 1], every row summing to 1."""
+def look_like_probabilities(logits: Tensor) -> bool:
+    """Return whether outputs (n, classes) look like probabilities: all in [0, 1], every row with sum 1."""
     inside = bool(((logits >= 0) & (logits <= 1)).all())
     return inside and bool(((logits.sum(1) - 1).abs() < 1e-3).all())

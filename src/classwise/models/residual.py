@@ -11,7 +11,7 @@ from classwise.models.layers import conv
 
 
 class PreActivation(nn.Module):
-    """A residual block that normalises before it convolves (He et al. 2016b): that of Rice et al., CFA and TRADES' WideResNet."""
+    """A residual block with pre-activation (He et al. 2016b), as used by Rice et al., CFA and TRADES' WideResNet."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -24,8 +24,8 @@ class PreActivation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         active = self.bn1(x).relu()
-        past = x if self.shortcut is None else self.shortcut(active)
-        out: Tensor = self.conv2(self.bn2(self.conv1(active)).relu()) + past
+        skip = x if self.shortcut is None else self.shortcut(active)
+        out: Tensor = self.conv2(self.bn2(self.conv1(active)).relu()) + skip
         return out
 
 
@@ -34,6 +34,7 @@ _NAMES = ("layer1", "layer2", "layer3", "layer4")
 
 
 def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Module | None:
+    """Return a 1x1 convolution with batch norm where a block changes the shape, else None."""
     if stride == 1 and inputs == outputs:
         return None
     return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs))
@@ -56,7 +57,7 @@ def _bottleneck(inputs: int, outputs: int, stride: int) -> nn.Module:
 
 
 def _stages(block: Block, stem: int, first: int, repeats: tuple[int, ...], names: tuple[str, ...]) -> dict[str, nn.Sequential]:
-    """Return stages of blocks: from `stem` channels to `first`, doubled and halved in size from each stage to the next."""
+    """Return stages of blocks, the first from `stem` to `first` channels; each later one has twice as many, half the size."""
     stages, inputs = {}, stem
     for stage, (repeat, name) in enumerate(zip(repeats, names, strict=True)):
         outputs, blocks = first * 2**stage, []
@@ -76,13 +77,13 @@ def _pooled() -> list[nn.Module]:
 
 
 def _stem(channels: int, width: int) -> list[nn.Module]:
-    """Return the stem for large images: a quarter of the size after a 7x7 convolution and a pooling."""
+    """Return the stem for large images: a 7x7 convolution and a pooling, which downsample by four."""
     first = nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False)
     return [first, nn.BatchNorm2d(width), nn.ReLU(inplace=True), nn.MaxPool2d(3, stride=2, padding=1)]
 
 
-def _spread(body: nn.Module) -> nn.Module:
-    """Initialise convolutions by the channels they write to (He et al. 2015), as torchvision's ResNet and WideResNet are."""
+def _he_initialised(body: nn.Module) -> nn.Module:
+    """Return the body with convolutions initialised by their fan-out (He et al. 2015), as in torchvision and WideResNet."""
     for layer in body.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
@@ -92,27 +93,27 @@ def _spread(body: nn.Module) -> nn.Module:
 def resnet18(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
     """Return ResNet-18 (He et al. 2016a), for small images with a 3x3 stem and no pooling; `width` 64 as published.
 
-    The small form begins as torch initialises its layers, as the field's do, the large one as torchvision's.
+    The small form has torch's default initialisation, as is common for CIFAR-10, the large one torchvision's.
     """
     stem = _stem(shape[0], width) if large(shape) else conv(shape[0], width)
     body = nn.Sequential(*stem, *_flat(_stages(_basic, width, width, (2, 2, 2, 2), _NAMES)), *_pooled())
-    return _spread(body) if large(shape) else body, nn.Linear(8 * width, classes)
+    return _he_initialised(body) if large(shape) else body, nn.Linear(8 * width, classes)
 
 
 def resnet50(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
-    """Return ResNet-50, strided in its 3x3 convolutions as torchvision's; stems, beginnings and `width` as `resnet18`."""
+    """Return ResNet-50, strided in its 3x3 convolutions as in torchvision; stems, initialisation and `width` as `resnet18`."""
     stem = _stem(shape[0], width) if large(shape) else conv(shape[0], width)
     body = OrderedDict(zip(("conv1", "bn1", "relu", "maxpool"), stem, strict=False))
     body |= _stages(_bottleneck, width, 4 * width, (3, 4, 6, 3), _NAMES)
     body |= zip(("avgpool", "flat"), _pooled(), strict=True)
-    whole = nn.Sequential(body)
-    return _spread(whole) if large(shape) else whole, nn.Linear(32 * width, classes)
+    network = nn.Sequential(body)
+    return _he_initialised(network) if large(shape) else network, nn.Linear(32 * width, classes)
 
 
 def preact_resnet18(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
     """Return PreActResNet-18, with batch norm and ReLU before pooling (Rice et al. 2020, CFA); `width` 64 as published.
 
-    Large images pass a 7x7 convolution and a pooling first, as in He et al. (2016b).
+    For large images the stem is a 7x7 convolution and a pooling, as in He et al. (2016b).
     """
     stem: list[nn.Module] = [nn.Conv2d(shape[0], width, 3, padding=1, bias=False)]
     if large(shape):
@@ -126,8 +127,9 @@ def preact_resnet18(shape: Shape, classes: int, width: int) -> tuple[nn.Module, 
 def _wide(depth: int, shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
     """Return a WideResNet (Zagoruyko and Komodakis 2016) without dropout; `width` 160, ten times 16, as published.
 
-    The stem has 16 channels at any width. The class of TRADES and HE holds one more group of blocks (`sub_block1`) that no image
-    passes; it is left out. It has no ImageNet form: large images pass a strided 7x7 convolution and a pooling as stem.
+    The stem has 16 channels at any width. The code of TRADES and HE has another group of blocks (`sub_block1`) that the forward
+    pass does not use; it is left out. There is no ImageNet form: for large images the stem is a strided 7x7 convolution and a
+    pooling.
     """
     body = OrderedDict[str, nn.Module](conv1=nn.Conv2d(shape[0], 16, 3, padding=1, bias=False))
     if large(shape):
@@ -139,15 +141,15 @@ def _wide(depth: int, shape: Shape, classes: int, width: int) -> tuple[nn.Module
     body |= {"avgpool": nn.AdaptiveAvgPool2d(1), "flat": nn.Flatten()}
     head = nn.Linear(4 * width, classes)
     nn.init.zeros_(head.bias)
-    return _spread(nn.Sequential(body)), head
+    return _he_initialised(nn.Sequential(body)), head
 
 
 wrn_28_10 = partial(_wide, 28)
 wrn_34_10 = partial(_wide, 34)
 
 
-def outline(body: nn.Module) -> dict[str, str]:
-    """Return what the field calls the parts of a flat residual network of two blocks a stage; nothing of any other body."""
+def common_names(body: nn.Module) -> dict[str, str]:
+    """Return the usual names of the parts of a flat residual network with two blocks per stage; {} for any other body."""
     parts = list(body.named_children())
     blocks = [name for name, part in parts if isinstance(part, PreActivation) or type(part).__name__ == "BasicBlock"]
     if not blocks:

@@ -1,4 +1,4 @@
-"""Small networks: our own of three convolutions, LeNet, and the CNN of TRADES for MNIST."""
+"""Small networks: one of three convolutions, LeNet, and the CNN of TRADES for MNIST."""
 
 import math
 from collections import OrderedDict
@@ -16,18 +16,18 @@ def small_cnn(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Lin
     return body, nn.Linear(2 * width * math.ceil(high / 2) * math.ceil(wide / 2), classes)
 
 
-def _kept(side: int, *losses: int) -> int:
-    """Return what is left of a side after convolutions that lose some pixels, each followed by a pooling that halves."""
+def _remaining(side: int, *losses: int) -> int:
+    """Return the length of a side after convolutions that each lose some pixels and are followed by a pooling that halves."""
     for loss in losses:
         side = (side - loss) // 2
     return side
 
 
 def lenet(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
-    """Return LeNet-5 with ReLU and max-pooling, as it is written today (LeCun et al. 1998); `width` 6 as published.
+    """Return LeNet-5 (LeCun et al. 1998) with ReLU and max-pooling; `width` 6 as published.
 
-    Two convolutions of 5x5, `width` and 8/3 `width` channels, and layers of 20 and 14 `width`. Images below 32 pixels are padded
-    by two on each side, as LeCun's digits were from 28 to 32. It has no batch norm.
+    Two convolutions of 5x5, `width` and 8/3 `width` channels, and layers of 20 and 14 `width`. Images of less than 32 pixels are
+    padded by two on each side, as LeCun's digits from 28 to 32. There is no batch norm.
     """
     channels, high, wide = shape
     second, first_layer, last_layer = max(1, round(8 * width / 3)), 20 * width, 14 * width
@@ -41,7 +41,7 @@ def lenet(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]
         relu2=nn.ReLU(inplace=True),
         pool2=nn.MaxPool2d(2),
         flat=nn.Flatten(),
-        fc1=nn.Linear(second * _kept(high, *losses) * _kept(wide, *losses), first_layer),
+        fc1=nn.Linear(second * _remaining(high, *losses) * _remaining(wide, *losses), first_layer),
         relu3=nn.ReLU(inplace=True),
         fc2=nn.Linear(first_layer, last_layer),
         relu4=nn.ReLU(inplace=True),
@@ -52,8 +52,8 @@ def lenet(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]
 def mnist_cnn(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
     """Return the CNN of four 3x3 convolutions of TRADES for MNIST (Zhang et al. 2019); `width` 32 as published.
 
-    Channels `width` twice and 2 `width` twice, unpadded, then two layers of 25/4 `width` with dropout of a half between them. As
-    in TRADES' code the head begins at zero: a fresh network answers alike everywhere. It has no batch norm.
+    Two convolutions of `width` and two of 2 `width` channels, unpadded, then two layers of 25/4 `width` with dropout of 0.5
+    between them. As in TRADES' code the head is initialised to zero, so that all initial logits are equal. No batch norm.
     """
     channels, high, wide = shape
     hidden = max(1, round(25 * width / 4))
@@ -71,7 +71,7 @@ def mnist_cnn(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Lin
         flat=nn.Flatten(),
     )
     classifier = OrderedDict[str, nn.Module](
-        fc1=nn.Linear(2 * width * _kept(high, 4, 4) * _kept(wide, 4, 4), hidden),
+        fc1=nn.Linear(2 * width * _remaining(high, 4, 4) * _remaining(wide, 4, 4), hidden),
         relu1=nn.ReLU(inplace=True),
         drop=nn.Dropout(0.5),
         fc2=nn.Linear(hidden, hidden),

@@ -1,4 +1,4 @@
-"""What a claim is, and what a verdict on it says."""
+"""Claims of papers, and verdicts on them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,37 +9,37 @@ import xarray as xr
 
 from classwise.core.errors import UserError
 
-# Takes sums over images (`sampling.sums`) and gives one number for each draw.
+# Takes sums over images (`bootstrap.sums`) and gives one number for each draw.
 ClaimMeasure = Callable[[xr.Dataset], xr.DataArray]
 # Takes outcomes and gives a quantity of each image.
 Value = Callable[[xr.Dataset], xr.DataArray]
 
-VERDICTS = ("holds", "fails", "open", "not asked")
+VERDICTS = ("holds", "fails", "open", "not tested")
 
 
 class MeasurementError(UserError):
-    """A claim that cannot be measured on what it was given."""
+    """A claim cannot be measured on the given outcomes."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper and what would bear it out.
+    """A sentence of a paper, the measure that tests it, and the range in which it holds.
 
     name: short, unlike any other of its section. section: the notebook that judges it, "paper/section". where: its place in the
-    paper. says: the sentence in our words. measure, low, high: it holds where the measure lies between low and high; the range is
-    the widest that the words allow. unit: of the measure. reported: the paper's own value of the measure, or a function that
-    computes it from the published tables; None where it gives none. reported_on: the dataset it was reported on.
-    defences, attacks: which ones the measure needs, "one|other" where one of them will do; of these alone the images are taken
-    that all of them were asked about. dims: further dimensions it needs. values: further quantities of each image, whose sums the
-    measure takes. part: of several Datasets of outcomes, the one it speaks of. readout: how a network answers that was
-    asked for more than one. datasets: which can speak to it, () for any;
-    because: why the others cannot. log: the measure is a ratio, and its interval that of its logarithm.
+    paper. statement: the sentence in our words. measure, low, high: it holds where the measure lies between low and high; the
+    range is the widest that the words allow. unit: of the measure. reported: the paper's own value of the measure, or a function
+    that computes it from the published tables; None where it gives none. reported_on: the dataset it was reported on.
+    defences, attacks: those that the measure needs, "one|other" for alternatives; it is computed on the images that all of them
+    were evaluated on. dims: further dimensions it needs. values: further quantities of each image, whose sums the measure takes.
+    data: the Dataset of outcomes that it is computed from, where a section has several. readout: which outputs of a network count
+    that was evaluated with more than one readout. datasets: those that can test it, () for any; excluded_because: why others
+    cannot. log: the measure is a ratio, and its interval that of its logarithm.
     """
 
     name: str
     section: str
     where: str
-    says: str
+    statement: str
     measure: ClaimMeasure
     low: float = 0.0
     high: float = np.inf
@@ -50,10 +50,10 @@ class Claim:
     attacks: tuple[str, ...] = ()
     dims: tuple[str, ...] = ()
     values: Mapping[str, Value] = field(default_factory=dict)
-    part: str = ""
+    data: str = ""
     readout: str = "cosines"
     datasets: tuple[str, ...] = ()
-    because: str = ""
+    excluded_because: str = ""
     log: bool = False
 
     @property
@@ -68,24 +68,20 @@ class Claim:
 
     @property
     def range(self) -> str:
-        """The range that bears the claim out, in words."""
+        """The range in which the claim holds, in words."""
         if np.isinf(self.high):
             return f"above {self.low:g}"
         return f"below {self.high:g}" if np.isinf(self.low) else f"{self.low:g} to {self.high:g}"
 
-    def bears_out(self, value: xr.DataArray) -> xr.DataArray:
-        """Return whether values of the measure lie within the range."""
-        return (value > self.low) & (value < self.high)
-
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the runs say of a claim.
+    """The result of testing a claim on runs.
 
-    verdict: "holds", "fails", "open" (they do not tell) or "not asked" (`reason` says why). effect: the measure on all images,
-    between low and high, the interval that the verdict is read from: the claim holds where all of it lies within the range, and
-    fails where none does. p: the chance of such a measure were the claim (or its opposite, to which it leans) not so, one-sided;
-    adjusted: for all claims of the section that were asked (Holm). seeds, images: how many it rests on.
+    verdict: "holds", "fails", "open" (undecided) or "not tested" (`reason` says why). effect: the measure on all images, between
+    low and high, the interval of the verdict: the claim holds where the full interval lies within the range, and fails where
+    none of it does. p: the one-sided p-value of the claim, or of its opposite where that is smaller; adjusted: for all claims of
+    the section that were tested (Holm). seeds, images: the numbers behind it.
     """
 
     claim: Claim
@@ -103,24 +99,24 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """The verdict with what it speaks of: "holds (digits, quick, 5 seeds)"."""
-        runs = "" if self.verdict == "not asked" else ", one run" if self.seeds == 1 else f", {self.seeds} seeds"
+        """The verdict with its dataset, scale and seeds: "holds (digits, quick, 5 seeds)"."""
+        runs = "" if self.verdict == "not tested" else ", one run" if self.seeds == 1 else f", {self.seeds} seeds"
         return f"{self.verdict} ({self.dataset}, {self.scale}{runs})"
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """Return a row for each verdict: the claim and where it stands, theirs, ours with its interval, the verdict in words."""
+    """Return a row for each verdict: the claim and its place, theirs, ours with its interval, the verdict in words."""
     rows = [
         {
-            "where": one.claim.where,
-            "claim": one.claim.says,
-            "holds if": f"{one.claim.range} {one.claim.unit}",
-            "theirs": published_value(one.claim),
-            "ours": measured_value(one),
-            "p": "" if np.isnan(one.adjusted) else f"{one.adjusted:.3f}",
-            "verdict": one.words if one.verdict != "not asked" else f"{one.verdict}: {one.reason}",
+            "where": verdict.claim.where,
+            "claim": verdict.claim.statement,
+            "holds if": f"{verdict.claim.range} {verdict.claim.unit}",
+            "theirs": published_value(verdict.claim),
+            "ours": measured_value(verdict),
+            "p": "" if np.isnan(verdict.adjusted) else f"{verdict.adjusted:.3f}",
+            "verdict": verdict.words if verdict.verdict != "not tested" else f"{verdict.verdict}: {verdict.reason}",
         }
-        for one in verdicts
+        for verdict in verdicts
     ]
     return pd.DataFrame(rows, columns=["where", "claim", "holds if", "theirs", "ours", "p", "verdict"]).set_index("where")
 
@@ -139,7 +135,7 @@ def measured_value(verdict: Verdict) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with as many digits as it deserves."""
+    """Return a number with three significant digits, or as an integer."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 

@@ -1,18 +1,31 @@
-"""From outcomes to verdicts."""
+"""Statistical tests of claims: from outcomes to verdicts."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
 
 from classwise.papers.claims import Claim, MeasurementError, Verdict
-from classwise.stats import bootstrap
+from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, evaluated, sums
 
-# What an attack is called in claims where it is made on another network.
+# The name in claims of an attack that is made on another network.
 TRANSFER = "transfer"
 
-# Where a smaller share of the draws than this lies on one side of the effect, they tell a bias and no interval.
+# Where a smaller share of the draws than this lies on one side of the effect, they show a bias and no interval.
 _LOPSIDED = 0.05
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """The bootstrap of a verdict: the number of draws, their seed, and the level of the interval."""
+
+    draws: int = 1000
+    seed: int = 0
+    level: float = 0.95
+
+
+DEFAULT = Bootstrap()
 
 
 def judge_all(
@@ -22,46 +35,43 @@ def judge_all(
     scale: str,
     dataset: str,
     strict: bool = True,
-    draws: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
+    bootstrap: Bootstrap = DEFAULT,
 ) -> list[Verdict]:
     """Return a verdict on each of the claims, which are those of one section.
 
-    A claim that `dataset` cannot speak to is "not asked". One that cannot be measured on the outcomes is a MeasurementError that
-    says what is missing; unless `strict` it is "not asked" as well. p-values and intervals come from a bootstrap over images,
-    paired across what is compared and clustered by seed (`sampling.weights`); Holm's correction is for the claims asked. A
-    claim holds where its adjusted p is below 1 - `level`, and fails where that of its opposite is. The interval is the one that
-    this comes to: so wide that it lies within the range just where the claim holds, and outside just where it fails. An effect
-    that no draw changes is not thereby sure: it is drawn again with images that were answered otherwise (`sampling.loosened`).
-    Of several Datasets each claim takes that of the name of its `part`, and speaks of the dataset that this one names.
+    A claim that excludes `dataset` is "not tested". One that cannot be measured on the outcomes is a MeasurementError that says
+    what is missing; unless `strict` it is "not tested" as well. p-values and intervals come from a bootstrap over images, paired
+    across what is compared and clustered by seed (`bootstrap.weights`); Holm's correction is for the claims that are tested. A
+    claim holds where its adjusted p is below 1 - `level`, and fails where that of its opposite is. The interval agrees with the
+    verdict: it lies within the range just where the claim holds, and outside just where it fails. An effect that no draw changes
+    is not certain for that: it is redrawn with pseudo-counts of images classified otherwise (`bootstrap.add_pseudo_counts`).
+    Of several Datasets each claim uses the one named by its `data`, and the dataset in that one's attributes.
     """
     given = {"": outcomes} if isinstance(outcomes, xr.Dataset) else outcomes
-    spoken = (
-        {} if isinstance(outcomes, xr.Dataset) else {part: some.attrs.get("dataset", dataset) for part, some in given.items()}
-    )
-    seeded = {part: some if "seed" in some.dims else some.expand_dims(seed=[0]) for part, some in given.items()}
+    several = not isinstance(outcomes, xr.Dataset)
+    datasets = {name: str(some.attrs.get("dataset", dataset)) for name, some in given.items()} if several else {}
+    seeded = {name: some if "seed" in some.dims else some.expand_dims(seed=[0]) for name, some in given.items()}
     readouts = {claim.readout for claim in claims}
-    plain = {readout: {part: canonical_names(some, readout) for part, some in seeded.items()} for readout in readouts}
-    found: dict[int, tuple[Verdict, np.ndarray]] = {}
+    plain = {readout: {name: canonical_names(some, readout) for name, some in seeded.items()} for readout in readouts}
+    measured: dict[int, tuple[Verdict, np.ndarray]] = {}
     verdicts: list[Verdict] = []
     for claim in claims:
-        data = str(spoken.get(claim.part, dataset))
-        reason = "" if not claim.datasets or data in claim.datasets else f"cannot be asked of {data}: {claim.because}"
+        tested = datasets.get(claim.data, dataset)
+        reason = "" if not claim.datasets or tested in claim.datasets else f"not testable on {tested}: {claim.excluded_because}"
+        verdict = Verdict(claim, "not tested", scale, tested, reason=reason)
         if not reason:
             try:
-                found[len(verdicts)] = _measured(claim, plain[claim.readout], scale, data, draws, seed)
-                verdicts.append(found[len(verdicts)][0])
-                continue
+                verdict, truth = _measured(verdict, plain[claim.readout], bootstrap)
+                measured[len(verdicts)] = verdict, truth
             except MeasurementError as error:
                 if strict:
                     raise
-                reason = str(error)
-        verdicts.append(Verdict(claim, "not asked", scale, data, reason=reason))
-    both = np.array([p_values(one.claim, truth) for one, truth in found.values()]).reshape(-1, 2)
+                verdict = replace(verdict, reason=str(error))
+        verdicts.append(verdict)
+    both = np.array([p_values(verdict.claim, truth) for verdict, truth in measured.values()]).reshape(-1, 2)
     adjusted = np.column_stack([holm(both[:, 0]), holm(both[:, 1])])
-    for place, chance, corrected, (verdict, truth) in zip(found, both, adjusted, found.values(), strict=True):
-        verdicts[place] = _decided(verdict, truth, chance, corrected, alpha=1 - level)
+    for place, chance, corrected, (verdict, truth) in zip(measured, both, adjusted, measured.values(), strict=True):
+        verdicts[place] = _decided(verdict, truth, chance, corrected, alpha=1 - bootstrap.level)
     return verdicts
 
 
@@ -90,10 +100,10 @@ def holm(chances: np.ndarray) -> np.ndarray:
 
 
 def _decided(verdict: Verdict, truth: np.ndarray, chance: np.ndarray, adjusted: np.ndarray, alpha: float) -> Verdict:
-    """Return the verdict that the p-values for the claim and for its opposite come to, with the interval that goes with it."""
+    """Return the verdict that follows from the p-values for the claim and for its opposite, with its interval."""
     side = int(np.argmin(chance))
     word = ("holds", "fails")[side] if adjusted[side] < alpha else "open"
-    # Holm's correction has made p so many times as large; the chance left at each end of the interval is as many times smaller.
+    # Holm's correction multiplies p by a factor; the probability at each end of the interval is divided by it.
     low, high = interval_ends(truth, alpha * chance[side] / adjusted[side])
     if verdict.claim.unit == "correlation":
         low, high = (float(np.clip(end, -1, 1)) for end in (low, high))
@@ -106,43 +116,43 @@ def interval_ends(truth: np.ndarray, alpha: float) -> tuple[float, float]:
 
     NaN among the draws counts against both ends; where there are too few draws for such a p, an end is infinite.
     """
-    good = np.sort(truth[~np.isnan(truth)])
-    place = int(np.ceil(alpha * (1 + len(truth)) - 1 - 1e-9)) - (len(truth) - len(good))
-    return (float(good[place - 1]), float(good[-place])) if place >= 1 else (-np.inf, np.inf)
+    valid = np.sort(truth[~np.isnan(truth)])
+    place = int(np.ceil(alpha * (1 + len(truth)) - 1 - 1e-9)) - (len(truth) - len(valid))
+    return (float(valid[place - 1]), float(valid[-place])) if place >= 1 else (-np.inf, np.inf)
 
 
 def canonical_names(outcomes: xr.Dataset, readout: str = "cosines") -> xr.Dataset:
     """Return outcomes in the vocabulary of claims: attacks by their general names, a transfer attack as an attack.
 
-    "pgd-20@tian2021" becomes "pgd-20". Where there is a dimension substitute, what is made on a substitute becomes "transfer".
-    Where there is a dimension readout, those asked in this `readout` answer in it, the others in the other one: HE as published
-    with its cosines, all others with their logits.
-    Where there is a dimension form (of temperature-pgd-20), the stable one speaks: what the paper's equations say, uncut.
+    "pgd-20@tian2021" becomes "pgd-20". Along a dimension substitute, what is made on a substitute becomes "transfer". Along a
+    dimension readout, networks evaluated with this `readout` use it, the others use the other one: HE as published with its
+    cosines, all others with their logits. Along a dimension form (of temperature-pgd-20), the stable one is used: that of the
+    paper's equations, without underflow.
     """
     if "form" in outcomes.dims:
         outcomes = _either(outcomes, "form", "stable", "")
     if "readout" in outcomes.dims:
         outcomes = _either(outcomes, "readout", readout, "logits" if readout == "cosines" else "cosines")
     if "substitute" in outcomes.dims:
-        own = outcomes.sel(substitute="None", drop=True)
+        direct = outcomes.sel(substitute="None", drop=True)
         made = [
             other.assign_coords(attack=[TRANSFER])
             for name in outcomes.substitute.values
             for other in (outcomes.sel(substitute=name, attack=[attack], drop=True) for attack in outcomes.attack.values)
             if name != "None" and bool((other.truth >= 0).any())
         ]
-        outcomes = xr.concat([own, *made], "attack", coords="minimal", compat="override", join="outer")
+        outcomes = xr.concat([direct, *made], "attack", coords="minimal", compat="override", join="outer")
     return outcomes.assign_coords(attack=[str(name).split("@")[0] for name in outcomes.attack.values])
 
 
-def _either(outcomes: xr.Dataset, dim: str, first: str, other: str) -> xr.Dataset:
-    """Return outcomes with one setting along `dim` where any image was asked about in it, else with the other."""
-    one, rest = (outcomes.sel({dim: name}, drop=True) for name in (first, other))
-    return one.where((one.truth >= 0).any("image"), rest)
+def _either(outcomes: xr.Dataset, dim: str, preferred: str, other: str) -> xr.Dataset:
+    """Return outcomes with the preferred setting along `dim` where any image was evaluated in it, else with the other."""
+    first, second = (outcomes.sel({dim: name}, drop=True) for name in (preferred, other))
+    return first.where((first.truth >= 0).any("image"), second)
 
 
 def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
-    """Return the outcomes that a claim speaks of, on the images that all its runs and attacks were asked about."""
+    """Return the outcomes that a claim needs, on the images that all its runs and attacks were evaluated on."""
     for dim in claim.dims:
         if dim not in outcomes.dims and dim not in outcomes.coords and dim not in outcomes:
             raise MeasurementError(f"claim {claim.name!r} needs {dim!r} in the outcomes; there are: {_listed(outcomes.dims)}")
@@ -150,11 +160,11 @@ def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
     for dim, needs in (("defence", claim.defences), ("attack", claim.attacks)):
         names = [str(name) for name in part[dim].values]
         part = part.sel({dim: [_one_of(need, names, dim, claim) for need in needs] or names})
-    there = part.truth >= 0
-    put = there.any("image")
-    both = (there | ~put).all([dim for dim in ("defence", "attack") if dim in there.dims])
-    if not bool((there & both).any()):
-        raise MeasurementError(f"claim {claim.name!r}: no image was put to all of its runs and attacks")
+    present = part.truth >= 0
+    used = present.any("image")
+    both = (present | ~used).all([dim for dim in ("defence", "attack") if dim in present.dims])
+    if not bool((present & both).any()):
+        raise MeasurementError(f"claim {claim.name!r}: all of its runs and attacks have no image in common")
     return part.assign(truth=part.truth.where(both, -1))
 
 
@@ -167,58 +177,57 @@ def _one_of(need: str, names: Sequence[str], dim: str, claim: Claim) -> str:
         if name in names:
             return name
     wanted = " or ".join(map(repr, need.split("|")))
-    found = f"which is not among the outcomes; there are: {_listed(names)}"
-    raise MeasurementError(f"claim {claim.name!r} needs the {dim} {wanted}, {found}")
+    raise MeasurementError(
+        f"claim {claim.name!r} needs the {dim} {wanted}, which is not among the outcomes; there are: {_listed(names)}"
+    )
 
 
-def _measured(
-    claim: Claim, given: Mapping[str, xr.Dataset], scale: str, dataset: str, draws: int, seed: int
-) -> tuple[Verdict, np.ndarray]:
-    """Return the measure of a claim, not judged yet, and draws of its true value."""
-    if claim.part not in given and "" not in given:
-        raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.part!r}; there are: {_listed(given)}")
-    part = select(claim, given.get(claim.part, given.get("", xr.Dataset())))
-    effect = _number(claim, bootstrap.sums(part, _values(claim, part)))
-    again = _again(claim, part, draws, seed)
-    truth = _loose(claim, part, draws, seed) if _still(again) else reflect_draws(effect, again, log=claim.log)
-    there = bootstrap.evaluated(part)
-    seeds, images = (int(there.any(dim).sum()) for dim in ("image", "seed"))
-    verdict = Verdict(claim, "open", scale, dataset, effect, seeds=seeds, images=images)
-    return verdict, truth
+def _measured(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Bootstrap) -> tuple[Verdict, np.ndarray]:
+    """Return a verdict with the measure of its claim, not decided yet, and draws of the true value."""
+    claim = verdict.claim
+    if claim.data not in given and "" not in given:
+        raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.data!r}; there are: {_listed(given)}")
+    part = select(claim, given.get(claim.data, given.get("", xr.Dataset())))
+    effect = _number(claim, sums(part, _values(claim, part)))
+    redrawn = _redrawn(claim, part, bootstrap)
+    truth = _with_pseudo_counts(claim, part, bootstrap) if _constant(redrawn) else reflect_draws(effect, redrawn, log=claim.log)
+    present = evaluated(part)
+    seeds, images = (int(present.any(dim).sum()) for dim in ("image", "seed"))
+    return replace(verdict, verdict="open", effect=effect, seeds=seeds, images=images), truth
 
 
 def _values(claim: Claim, part: xr.Dataset) -> dict[str, xr.DataArray]:
     return {name: value(part) for name, value in claim.values.items()}
 
 
-def _again(claim: Claim, part: xr.Dataset, draws: int, seed: int) -> np.ndarray:
-    """Return the measure of images drawn anew, of each draw."""
-    drawn = bootstrap.bootstrap_sums(part, _values(claim, part), draws, seed)
-    return np.concatenate([np.atleast_1d(claim.measure(some).values) for some in drawn])
+def _redrawn(claim: Claim, part: xr.Dataset, bootstrap: Bootstrap) -> np.ndarray:
+    """Return the measure of redrawn images, for each draw."""
+    chunks = bootstrap_sums(part, _values(claim, part), bootstrap.draws, bootstrap.seed)
+    return np.concatenate([np.atleast_1d(claim.measure(chunk).values) for chunk in chunks])
 
 
-def _still(again: np.ndarray) -> bool:
-    """Return whether all draws come to the same number, but for rounding."""
-    good = again[np.isfinite(again)]
-    return not len(good) or bool(np.ptp(good) <= 1e-9 * max(1.0, abs(float(good[0]))))
+def _constant(redrawn: np.ndarray) -> bool:
+    """Return whether all draws give the same number, up to rounding."""
+    finite = redrawn[np.isfinite(redrawn)]
+    return not len(finite) or bool(np.ptp(finite) <= 1e-9 * max(1.0, abs(float(finite[0]))))
 
 
-def _loose(claim: Claim, part: xr.Dataset, draws: int, seed: int) -> np.ndarray:
-    """Return draws of the true value of an effect that never varied, NaN where it does not vary now either.
+def _with_pseudo_counts(claim: Claim, part: xr.Dataset, bootstrap: Bootstrap) -> np.ndarray:
+    """Return draws of the true value of an effect that no draw changed, NaN where pseudo-counts do not change it either.
 
-    They are the draws themselves: taken off the effect, as `turned` does, what is always right would have to be more than that.
-    What feels one kind of mistake alone may not vary until there is one of each.
+    They are the draws themselves: reflected as by `reflect_draws`, what is always correct would be more than that. A measure of
+    one kind of mistake may not vary until there is a pseudo-count of each kind.
     """
-    for each in (False, True):
-        again = _again(claim, bootstrap.add_pseudo_counts(part, seed, each=each), draws, seed)
-        if not _still(again):
-            good = np.isfinite(again) & ((again > 0) | (not claim.log))
-            return np.where(good, again, np.nan)
-    return np.full(draws, np.nan)
+    for every_mistake in (False, True):
+        redrawn = _redrawn(claim, add_pseudo_counts(part, bootstrap.seed, every_mistake=every_mistake), bootstrap)
+        if not _constant(redrawn):
+            valid = np.isfinite(redrawn) & ((redrawn > 0) | (not claim.log))
+            return np.where(valid, redrawn, np.nan)
+    return np.full(bootstrap.draws, np.nan)
 
 
-def _number(claim: Claim, found: xr.Dataset) -> float:
-    value = claim.measure(found)
+def _number(claim: Claim, totals: xr.Dataset) -> float:
+    value = claim.measure(totals)
     if value.ndim:
         kept = f"its measure keeps the dimensions {_listed(value.dims)}"
         raise MeasurementError(f"claim {claim.name!r}: {kept}, expected one number")
@@ -228,15 +237,15 @@ def _number(claim: Claim, found: xr.Dataset) -> float:
     return float(value)
 
 
-def reflect_draws(effect: float, again: np.ndarray, *, log: bool = False) -> np.ndarray:
-    """Return the draws of the true value that the basic bootstrap interval has its ends from; NaN for those without a number.
+def reflect_draws(effect: float, redrawn: np.ndarray, *, log: bool = False) -> np.ndarray:
+    """Return the draws of the true value behind the basic bootstrap interval; NaN for those without a number.
 
-    Each draw's distance from the effect is taken off the effect: so what sampling adds to a gap is taken off, not put on twice
-    (Davison and Hinkley 1997, 5.2). Where nearly all draws lie on one side of the effect, that is more than the bootstrap can
-    tell, and the draws themselves stand beside the turned ones.
+    Each draw is reflected at the effect, which corrects what sampling adds to a gap instead of adding it twice (Davison and
+    Hinkley 1997, 5.2). Where nearly all draws lie on one side of the effect, the bootstrap shows a bias and no interval, and the
+    draws themselves are added to the reflected ones.
     """
-    good = np.isfinite(again) & ((again > 0) | (not log))
-    kept = np.where(good, again, effect)
-    truth = np.where(good, np.exp(2 * np.log(effect) - np.log(kept)) if log else 2 * effect - kept, np.nan)
+    valid = np.isfinite(redrawn) & ((redrawn > 0) | (not log))
+    kept = np.where(valid, redrawn, effect)
+    truth = np.where(valid, np.exp(2 * np.log(effect) - np.log(kept)) if log else 2 * effect - kept, np.nan)
     lopsided = min(np.mean(kept <= effect), np.mean(kept >= effect)) < _LOPSIDED
-    return np.concatenate([truth, np.where(good, kept, np.nan)]) if lopsided else truth
+    return np.concatenate([truth, np.where(valid, kept, np.nan)]) if lopsided else truth

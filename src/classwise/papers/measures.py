@@ -1,6 +1,6 @@
-"""What the claims of Tian et al., section 4, measure: from sums over images (`sampling.sums`) to one number, for each draw.
+"""Measures of claims: from sums over images (`bootstrap.sums`) to one number for each draw.
 
-`count` has the dimensions defence and attack in the order in which a claim names its needs; so has what is summed beside it.
+`count` has the dimensions defence and attack in the order in which a claim names them; so have the sums of other quantities.
 Points are points of a percentage.
 """
 
@@ -8,9 +8,8 @@ import numpy as np
 import xarray as xr
 
 from classwise.core import datasets
-from classwise.papers import published
 from classwise.stats import metrics
-from classwise.stats.metrics import Metric as OfCounts
+from classwise.stats.metrics import Metric as CountMeasure
 
 
 def mean_over(array: xr.DataArray, *dims: str) -> xr.DataArray:
@@ -18,91 +17,85 @@ def mean_over(array: xr.DataArray, *dims: str) -> xr.DataArray:
     return array.mean(dims, skipna=False)
 
 
-def one(found: xr.Dataset, measure: OfCounts) -> xr.DataArray:
+def of_first(sums: xr.Dataset, measure: CountMeasure) -> xr.DataArray:
     """Return a measure of the first defence under the first attack."""
-    return measure(found["count"].isel(defence=0, attack=0))
+    return measure(sums["count"].isel(defence=0, attack=0))
 
 
-# Of datasets with more classes Tian 2021, Figure 1 shows so many that were drawn at random.
+# Of datasets with more classes Tian 2021, Figure 1 shows this many, drawn at random.
 _SHOWN = 12
 
 
-def gap(found: xr.Dataset) -> xr.DataArray:
+def gap(sums: xr.Dataset) -> xr.DataArray:
     """Return how far the best class is from the worst; of more than twelve classes, the mean over all sets of twelve of them."""
     from scipy import special  # slow to import
 
-    rates = one(found, metrics.accuracy)
+    rates = of_first(sums, metrics.accuracy)
     size, axis = rates.sizes["label"], rates.get_axis_num("label")
     like = rates.isel(label=0, drop=True)
     shown = min(size, _SHOWN)
-    # In how large a share of the sets the class of each rank is the best one: all others are taken from those below it.
+    # In which share of the sets the class of each rank is the best one: all others are chosen from those below it.
     best = special.comb(np.arange(size), shown - 1) / special.comb(size, shown)
     ordered = np.moveaxis(np.sort(rates.values, axis=axis), axis, -1)
     return like.copy(data=ordered @ best - ordered[..., ::-1] @ best)
 
 
-def symmetry(found: xr.Dataset) -> xr.DataArray:
-    """Return how symmetrical the mistakes are."""
-    return one(found, metrics.symmetry)
+def symmetry(sums: xr.Dataset) -> xr.DataArray:
+    """Return the symmetry of the mistakes, a correlation."""
+    return of_first(sums, metrics.symmetry)
 
 
-def smallest_gap(found: xr.Dataset) -> xr.DataArray:
+def smallest_gap(sums: xr.Dataset) -> xr.DataArray:
     """Return the smallest gap between best and worst class of all defences and attacks."""
-    return metrics.mcd(found["count"]).min(["defence", "attack"], skipna=False)
+    return metrics.mcd(sums["count"]).min(["defence", "attack"], skipna=False)
 
 
-def over_standard(found: xr.Dataset, measure: OfCounts = metrics.mcd) -> xr.DataArray:
+def over_standard(sums: xr.Dataset, measure: CountMeasure = metrics.mcd) -> xr.DataArray:
     """Return a measure of the second defence under the second attack less that of the first under the first."""
-    count = found["count"]
+    count = sums["count"]
     return measure(count.isel(defence=1, attack=1)) - measure(count.isel(defence=0, attack=0))
 
 
-def times_standard(found: xr.Dataset, measure: OfCounts) -> xr.DataArray:
+def times_standard(sums: xr.Dataset, measure: CountMeasure) -> xr.DataArray:
     """Return a measure of the second defence under the second attack over that of the first under the first."""
-    count = found["count"]
+    count = sums["count"]
     return measure(count.isel(defence=1, attack=1)) / measure(count.isel(defence=0, attack=0))
 
 
-def pair(found: xr.Dataset, first: str, second: str) -> xr.DataArray:
-    """Return how often two classes are taken for one another, in percent of each, less the mean of all other pairs."""
-    mixed = metrics.off_diagonal_confusion(found["count"].isel(defence=0, attack=0))
-    there = either(mixed, first, second)
+def pair(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:
+    """Return how often two classes are misclassified as one another, in percent of each, less the mean of all other pairs."""
+    mixed = metrics.off_diagonal_confusion(sums["count"].isel(defence=0, attack=0))
+    cells = either(mixed, first, second)
     off = mixed.label != mixed.predicted
     both = ["label", "predicted"]
-    return mixed.where(there).mean(both, skipna=True) - mixed.where(off & ~there).mean(both, skipna=True)
+    return mixed.where(cells).mean(both, skipna=True) - mixed.where(off & ~cells).mean(both, skipna=True)
 
 
 def either(mixed: xr.DataArray, first: str, second: str) -> xr.DataArray:
     """Return the two cells in which a pair of classes is mixed up."""
     names = mixed.label, mixed.predicted
-    there: xr.DataArray = ((names[0] == first) & (names[1] == second)) | ((names[0] == second) & (names[1] == first))
-    return there
+    cells: xr.DataArray = ((names[0] == first) & (names[1] == second)) | ((names[0] == second) & (names[1] == first))
+    return cells
 
 
-def confusion_of(found: xr.Dataset, first: str, second: str) -> xr.DataArray:
-    """Return how often two classes are taken for one another, in percent of each, the mean of both directions."""
-    mixed = metrics.off_diagonal_confusion(found["count"].isel(defence=0, attack=0))
+def confusion_of(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:
+    """Return how often two classes are misclassified as one another, in percent of each, the mean of both directions."""
+    mixed = metrics.off_diagonal_confusion(sums["count"].isel(defence=0, attack=0))
     return mixed.where(either(mixed, first, second)).mean(["label", "predicted"], skipna=True)
 
 
-def whole(found: xr.Dataset) -> xr.DataArray:
-    """Return the share of all images that is answered right."""
-    return one(found, metrics.overall)
+def overall(sums: xr.Dataset) -> xr.DataArray:
+    """Return the accuracy on all images, in percent."""
+    return of_first(sums, metrics.overall)
 
 
-def animals(names: xr.DataArray) -> xr.DataArray:
-    """Return whether each class belongs to the animals of Tian 2021, Table 2."""
-    kind = {name for dataset in ("cifar10", "stl10") for name in published.superclasses(dataset)["animals"]}
-    return names.copy(data=np.isin(names.values, list(kind)))
-
-
-def within_superclasses(found: xr.Dataset, times: float = 1) -> xr.DataArray:
-    """Return how many more of a hundred images are taken for a class of their own superclass than `times` as many as of another.
+def within_superclasses(sums: xr.Dataset, times: float = 1) -> xr.DataArray:
+    """Return how many more of a hundred images are misclassified within their superclass than `times` as many across.
 
     The mean over pairs of classes.
     """
-    mixed = metrics.off_diagonal_confusion(found["count"].isel(defence=0, attack=0))
-    group = mixed.label.copy(data=datasets.numbers(list(map(str, mixed.label.values))))
+    mixed = metrics.off_diagonal_confusion(sums["count"].isel(defence=0, attack=0))
+    group = mixed.label.copy(data=datasets.superclass_numbers(list(map(str, mixed.label.values))))
     same = group == group.rename(label="predicted").assign_coords(predicted=mixed.predicted)
     both, off = ["label", "predicted"], mixed.label != mixed.predicted
     return mixed.where(same & off).mean(both) - times * mixed.where(~same).mean(both)
@@ -118,55 +111,55 @@ def _alone(rates: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     return below, above
 
 
-def same_worst(found: xr.Dataset) -> xr.DataArray:
+def same_worst(sums: xr.Dataset) -> xr.DataArray:
     """Return by how much one and the same class is the worst of every defence and attack: below 0, none is."""
-    below, _ = _alone(metrics.accuracy(found["count"]))
+    below, _ = _alone(metrics.accuracy(sums["count"]))
     return below.min(["defence", "attack"], skipna=False).max("label", skipna=False)
 
 
-def same_best(found: xr.Dataset) -> xr.DataArray:
+def same_best(sums: xr.Dataset) -> xr.DataArray:
     """Return by how much one and the same class is the best of every defence and attack: below 0, none is."""
-    _, above = _alone(metrics.accuracy(found["count"]))
+    _, above = _alone(metrics.accuracy(sums["count"]))
     return above.min(["defence", "attack"], skipna=False).max("label", skipna=False)
 
 
-def lies_below(found: xr.Dataset, name: str) -> xr.DataArray:
+def lies_below(sums: xr.Dataset, name: str) -> xr.DataArray:
     """Return by how much a class lies below all others in the setting (defence and attack) in which it does so least."""
-    below, _ = _alone(metrics.accuracy(found["count"]))
+    below, _ = _alone(metrics.accuracy(sums["count"]))
     return below.sel(label=name, drop=True).min(["defence", "attack"], skipna=False)
 
 
-def lies_above(found: xr.Dataset, name: str) -> xr.DataArray:
+def lies_above(sums: xr.Dataset, name: str) -> xr.DataArray:
     """Return by how much a class lies above all others in the setting (defence and attack) in which it does so least."""
-    _, above = _alone(metrics.accuracy(found["count"]))
+    _, above = _alone(metrics.accuracy(sums["count"]))
     return above.sel(label=name, drop=True).min(["defence", "attack"], skipna=False)
 
 
-def close_where_weak(found: xr.Dataset) -> xr.DataArray:
+def close_where_weak(sums: xr.Dataset) -> xr.DataArray:
     """Return the correlation over classes of the mean margin under the first attack with the accuracy under the second.
 
     The mean over the defences; `margin` is that of the logits of each image.
     """
-    count = found["count"]
-    mean = found["margin"].isel(attack=0).sum("predicted") / metrics.images(count.isel(attack=0))
+    count = sums["count"]
+    mean = sums["margin"].isel(attack=0).sum("predicted") / metrics.images(count.isel(attack=0))
     return mean_over(xr.corr(mean, metrics.accuracy(count.isel(attack=1)), dim="label"), "defence")
 
 
-def agreement(found: xr.Dataset) -> xr.DataArray:
+def agreement(sums: xr.Dataset) -> xr.DataArray:
     """Return how alike the accuracies of the classes are: the mean correlation of each two settings (defence and attack)."""
-    rates = metrics.accuracy(found["count"]).stack(setting=("defence", "attack")).reset_index("setting")
+    rates = metrics.accuracy(sums["count"]).stack(setting=("defence", "attack")).reset_index("setting")
     off = rates - mean_over(rates, "label")
     unit = off / np.sqrt((off**2).sum("label", skipna=False))
     settings = rates.sizes["setting"]
     return ((unit.sum("setting", skipna=False) ** 2).sum("label", skipna=False) - settings) / (settings * (settings - 1))
 
 
-def lost_by_vulnerable(found: xr.Dataset) -> xr.DataArray:
+def lost_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more the vulnerable classes lose from the first attack to the second than the robust ones, over defences.
 
     Vulnerable are the classes below the overall accuracy under the first attack (Definition 3.3).
     """
-    weak, strong = (found["count"].isel(attack=place) for place in (0, 1))
+    weak, strong = (sums["count"].isel(attack=place) for place in (0, 1))
     return mean_over(lost_more(weak, strong), "defence")
 
 
@@ -176,7 +169,7 @@ def lost_more(weak: xr.DataArray, strong: xr.DataArray) -> xr.DataArray:
     return lost.where(~robust).mean("label") - lost.where(robust).mean("label")
 
 
-def grown(found: xr.Dataset, measure: OfCounts) -> xr.DataArray:
+def grown(sums: xr.Dataset, measure: CountMeasure) -> xr.DataArray:
     """Return by how much a measure grows from the first attack to the second, the mean over the defences."""
-    count = found["count"]
+    count = sums["count"]
     return mean_over(measure(count.isel(attack=1)) - measure(count.isel(attack=0)), "defence")

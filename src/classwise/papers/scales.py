@@ -1,4 +1,4 @@
-"""How big the runs are: the scales, and the papers' own recipes for the biggest of them."""
+"""The scales, which set the size of the runs; recipes, in which papers differ; other datasets at each scale."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ class Recipe:
     """How one paper trains and attacks: what differs from the other papers.
 
     run: fields of Spec. defences: by the name of a defence, the fields in which it differs. attacks: by the name of an attack in
-    SECTIONS, the fields of Evaluation that make it the paper's own. sections: by the name of a section's notebook, the attacks in
-    which it differs from the others.
+    a section, the fields of Evaluation that make it the paper's own. sections: by the name of a section's notebook, the attacks
+    in which it differs from the others.
     """
 
     run: Fields = field(default_factory=dict)
@@ -30,102 +30,45 @@ class Scale:
     """The same experiments, smaller or bigger: what every run of a scale shares, and its seeds.
 
     run: fields of Spec. seeds: the repetitions. budget: the seconds one section may take on the machine the scale is meant for.
-    attacks: by the name of an attack, the fields of Evaluation in which it is cut down. papers: by the folder of a section, the
-    recipe of its paper; "" for sections of none. says: what a reader must know of all its results.
+    attacks: by the name of an attack, the fields of Evaluation in which it is reduced. own_recipes: whether each paper trains by
+    its own recipe, else all papers train alike. note: what applies to all its results. all_datasets: whether sections are
+    repeated on the other datasets, where they say so.
     """
 
     run: Fields
     seeds: tuple[int, ...]
     budget: float
     attacks: Mapping[str, Fields] = field(default_factory=dict)
-    papers: Mapping[str, Recipe] = field(default_factory=dict)
-    says: str = ""
-    widely: bool = False
+    own_recipes: bool = False
+    note: str = ""
+    all_datasets: bool = False
 
-    def recipe(self, paper: str = "") -> Recipe:
-        """Return the recipe of a paper at this scale: an empty one where the scale trains all papers alike."""
-        return self.papers.get(paper, self.papers.get("", Recipe()))
-
-    def fields(self, defence: str, paper: str = "") -> dict[str, Any]:
+    def fields(self, defence: str, recipe: Recipe) -> dict[str, Any]:
         """Return the fields of Spec that a defence is trained with."""
-        recipe = self.recipe(paper)
-        return {**self.run, **recipe.run, **recipe.defences.get(defence, {})}
+        used = recipe if self.own_recipes else Recipe()
+        return {**self.run, **used.run, **used.defences.get(defence, {})}
 
-    def question(self, fields: Fields, paper: str = "", section: str = "") -> dict[str, Any]:
-        """Return the fields of an Evaluation as this scale asks it; what is cut down replaces options of the same name."""
-        recipe = self.recipe(paper)
-        tables = (self.attacks, recipe.attacks, recipe.sections.get(section, {}))
-        changed = {name: value for table in tables for name, value in table.get(fields["attack"], {}).items()}
-        return {**fields, **changed}
+    def evaluation(self, fields: Fields, recipe: Recipe, section: str = "") -> dict[str, Any]:
+        """Return the fields of an Evaluation at this scale, which replace those of the same name."""
+        used = recipe if self.own_recipes else Recipe()
+        tables = (self.attacks, used.attacks, used.sections.get(section, {}))
+        return {**fields, **{name: value for table in tables for name, value in table.get(fields["attack"], {}).items()}}
 
 
-# So many images of each class are put to the attacks that take hours on all, a few at a time.
+# Images of each class, and of a batch, for attacks that take hours on all images.
 _FEW = {"per_class": 20, "batch": 50}
-# And so many to ensembles.
+# The same for ensembles.
 _SOME = {"per_class": 100, "batch": 250}
-# Long searches, which sections cut down to seconds on digits.
+# Long searches, which sections reduce to seconds on digits.
 _SEARCHES = {
     "cw": {**_FEW, "options": {"goal": "inside"}},
     "n-attack": {**_FEW, "options": {"steps": 100, "population": 100}},
 }
 
 _RESNET = {"dataset": "cifar10", "model": "resnet18", "width": 64, "augment": "crop-flip"}
-_STEPS = {"schedule": "step@trades", "epochs": 100, "nesterov": False, "weight_decay": 2e-4}
-_HE = {"schedule": "step", "milestones": (75,), "epochs": 77, "attack": "pgd-10@trades"}
+STEPS = {"schedule": "step@trades", "epochs": 100, "nesterov": False, "weight_decay": 2e-4}
 
-# Tian 2021, A.1: .031, 100 epochs, tenths from 75 and 90 on; other defences as their authors' code has them (ResNet-18 where it
-# names one). Tested by steps of .007 in sections 4.1 and 4.2, of .003 in 4.3 and 5 (A.2); 2,000 images for long searches.
-_SHORT_STEPS = {"pgd-20": {"attack": "pgd-20@tian2021"}}
-_TIAN = Recipe(
-    run={**_STEPS, "eps": "0.031", "probe": "pgd-10@tian2021"},
-    defences={
-        "pgd-at": {"attack": "pgd-10@tian2021"},
-        "trades": {"attack": "pgd-10@trades"},
-        "trades-per-class": {"attack": "pgd-10@trades"},
-        "mart": {"attack": "pgd-10@trades", "lr": 0.01, "weight_decay": 3.5e-3, "epochs": 120, "schedule": "step@mart"},
-        "pgd-he": {**_HE, "weight_decay": 5e-4},
-        "trades-he": _HE,
-        "fat": {"attack": "friendly-10@fat", "epochs": 120, "schedule": "step@fat"},
-    },
-    attacks={
-        "pgd-20": {"attack": "pgd-20@tian2021-a1"},
-        "pgd-40": {"attack": "pgd-40@tian2021-mnist"},
-        "fgsm": {"attack": "fgsm@tian2021"},
-        "temperature-pgd-20": {"attack": "temperature-pgd-20@tian2021"},
-        "n-attack": {"attack": "n-attack@tian2021", "options": {}, "per_class": 200, "batch": 50},
-        "cw": {"attack": "cw@tian2021", "options": {}, "per_class": 200, "batch": 50},
-    },
-    sections={"4-3-attacks-and-defences": _SHORT_STEPS, "5-temperature-pgd": _SHORT_STEPS},
-)
-
-# Wei 2023: PreActResNet-18, 8/255, 200 epochs, tenths at 100 and 150, inner attacks by steps of 2/255 in train mode, mirrored
-# edges; the best epoch by average plus worst class (its code looks at the test images for that: test_selected).
-_WEI = Recipe(
-    run={
-        "model": "preact-resnet18",
-        "eps": "8/255",
-        "augment": "crop-flip-reflect",
-        "schedule": "step",
-        "epochs": 200,
-        "nesterov": False,
-        "weight_decay": 5e-4,
-        "batch_norm": "train",
-        "select": "pgd-10@wei2023",
-        "select_by": "sum",
-        "test_selected": True,
-        "probe": "pgd-10@wei2023",
-    },
-    defences={name: {"attack": "pgd-10@wei2023"} for name in ("pgd-at", "at-ema", "at-fawa", "at-ccm", "at-cfa")},
-)
-
-# Entropy 2022: .03125, batches of 64, 100 epochs, tenths from 75 and 90 on; the mean over the last five epochs.
-_ENTROPY = Recipe(
-    run={**_STEPS, "eps": "0.03125", "batch": 64, "keep_last": 5, "probe": "pgd-10@entropy2022"},
-    defences={name: {"attack": "pgd-10@entropy2022"} for name in ("pgd-at", "label-smoothing", "me-at", "trades", "me-trades")},
-    attacks={"pgd-20": {"attack": "pgd-20@entropy2022"}, "margin-20": {"attack": "margin-20@entropy2022"}},
-)
-
-# The runs on MNIST of sections whose other runs are on photographs. Tian 2021, A.1: .01, tenths from epochs 55, 75 and 90 on.
+# Runs on MNIST of sections whose other runs are on photographs. Tian 2021, A.1: .01, tenths from epochs 55, 75 and 90 on.
 MNIST: dict[str, Fields] = {
     "quick": {},
     "short": {"model": "small-cnn", "width": 32, "augment": "none", "eps": "0.3", "epochs": 10, "select": None},
@@ -142,7 +85,7 @@ MNIST: dict[str, Fields] = {
     },
 }
 
-# Tian 2021, Figure 1: the other datasets, where they are to be had. A.1: SVHN and STL-10 from .01; ImageNet by the recipe of Wong
+# Tian 2021, Figure 1: the other datasets. A.1: SVHN and STL-10 from .01; ImageNet by the recipe of Wong
 # et al., whose three stages of growing images one schedule on images of 224 stands for.
 _SLOWER = Recipe({"lr": 0.01})
 OTHER_DATASETS: dict[str, dict[str, Recipe]] = {
@@ -165,7 +108,7 @@ OTHER_DATASETS: dict[str, dict[str, Recipe]] = {
     },
 }
 
-# Asked only where it is named: 150 GB that nobody may hand on, and more images than a GPU holds.
+# Used only where a reader names it: 150 GB that nobody may hand on, and more images than a GPU holds.
 OPT_IN_DATASETS = ("imagenet",)
 
 SCALES: dict[str, Scale] = {
@@ -188,7 +131,7 @@ SCALES: dict[str, Scale] = {
         seeds=(0, 1, 2),
         budget=3600,
         attacks={**_SEARCHES, "strong": _SOME, "autoattack": _SOME},
-        says=NARROW,
+        note=NARROW,
     ),
     # As the papers say; where one is silent, as its code does.
     "paper": Scale(
@@ -196,15 +139,8 @@ SCALES: dict[str, Scale] = {
         seeds=(0, 1, 2, 3, 4),
         budget=200_000,
         attacks={"cw": _FEW, "n-attack": _FEW},
-        papers={
-            "": Recipe(_TIAN.run, _TIAN.defences),
-            "tian2021": _TIAN,
-            "wei2023": _WEI,
-            "entropy2022": _ENTROPY,
-            # It gives no numbers; its predecessors' serve.
-            "benz2020": Recipe({**_TIAN.run, "eps": "8/255"}, _TIAN.defences),
-        },
-        says=NARROW,
-        widely=True,
+        own_recipes=True,
+        note=NARROW,
+        all_datasets=True,
     ),
 }

@@ -1,107 +1,148 @@
-"""What a section of a paper asks for, and how a scale makes runs and questions of it."""
+"""What a paper and its sections are, and how a scale turns a section into runs and evaluations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import xarray as xr
+
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
+from classwise.papers.claims import Claim
+from classwise.papers.published import Tables
 from classwise.papers.scales import OTHER_DATASETS, SCALES, Recipe
 from classwise.papers.variants import Variants
 
+# What most sections evaluate: images as they are, and under PGD with 20 steps.
+CLEAN_AND_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
 
-@dataclass(frozen=True)
+# From the outcomes of a section (under "") and of its parts to the Datasets that its claims name.
+Arrange = Callable[[Mapping[str, xr.Dataset]], Mapping[str, xr.Dataset]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Section:
-    """A section of a paper: its title, the defences it trains and the evaluations it asks of each.
+    """A section of a paper: the defences that it trains and how it evaluates each of them.
 
-    run: fields of Spec that differ from those of the scale. repeats: how many of the seeds of the scale it takes, the first ones;
-    None for all. further: evaluations that only the defences named are asked, of a checkpoint that others have not, say.
-    pictures: whether its page shows attacked images, by the last evaluation, of the runs of the first seed. courses: whether it
-    follows them step by step, under each attack that climbs. variants: what is varied beside defences and seeds; it comes last,
-    whatever a reader asks for. parts: by a name, runs of other kinds or asked other questions, set beside these. widely: whether
-    it asks the same of further datasets (`scales.FURTHER`) where the scale does, each a part by its name.
+    run: fields of Spec that differ from those of the scale. max_seeds: how many of the scale's seeds are used, the first ones;
+    None for all. extra_evaluations: by defence, evaluations of that defence alone. gallery: whether its page shows attacked
+    images, by the last evaluation, of the runs of the first seed. traces: whether it records each step of the attacks. variants:
+    what varies apart from defences and seeds; a variant takes precedence over what a reader asks for. parts: by name, further
+    runs or evaluations. all_datasets: whether it is repeated on other datasets (`scales.OTHER_DATASETS`) where the scale allows,
+    each a part by its name. whiteness: whether its outcomes hold how white each image is around its object (`white`). arrange:
+    a function that arranges the outcomes of the section and of its parts as the claims need them.
     """
 
     title: str
     defences: tuple[str, ...]
-    evaluations: tuple[Evaluation, ...]
+    evaluations: tuple[Evaluation, ...] = ()
     run: Mapping[str, Any] = field(default_factory=dict)
-    repeats: int | None = None
-    further: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
-    pictures: bool = False
+    max_seeds: int | None = None
+    extra_evaluations: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
+    gallery: bool = False
+    traces: bool = False
     variants: Variants = variants.unvaried
     parts: "Mapping[str, Section]" = field(default_factory=dict)
-    courses: bool = False
-    widely: bool = False
+    all_datasets: bool = False
+    whiteness: bool = False
+    arrange: Arrange | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """A paper: its sections, its claims, its own recipe and its printed tables.
+
+    name: of its folder, "tian2021". title: as the book calls it. recipe: how it trains and attacks at scale "paper". sections: by
+    the name of their notebook, "tian2021/4-1-...". notebooks: its pages in the order of the book; by default those of its
+    sections.
+    """
+
+    name: str
+    title: str
+    recipe: Recipe
+    sections: Mapping[str, Section] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+    tables: Tables | None = None
+    notebooks: tuple[str, ...] = ()
+
+    @property
+    def pages(self) -> tuple[str, ...]:
+        """The notebooks of the paper in the order of the book."""
+        return self.notebooks or tuple(self.sections)
 
 
 @dataclass(frozen=True)
 class Request:
-    """Runs, and the questions to put to each of them; the same for each part of the section."""
+    """Runs and their evaluations, and the same for each part of the section."""
 
     specs: tuple[Spec, ...]
     evaluations: tuple[Evaluation, ...]
-    further: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
+    extra_evaluations: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
     parts: "Mapping[str, Request]" = field(default_factory=dict)
 
+    def evaluations_of(self, spec: Spec) -> tuple[Evaluation, ...]:
+        """Return the evaluations of one of the runs, those of its defence alone last."""
+        return (*self.evaluations, *self.extra_evaluations.get(spec.defence, ()))
+
     @property
-    def asked(self) -> list[tuple[Spec, tuple[Evaluation, ...]]]:
-        """Each run with the questions put to it, those for its defence alone last; then the runs of the parts."""
-        own = [(spec, (*self.evaluations, *self.further.get(spec.defence, ()))) for spec in self.specs]
-        return own + [one for part in self.parts.values() for one in part.asked]
+    def pairs(self) -> list[tuple[Spec, tuple[Evaluation, ...]]]:
+        """Each run with its evaluations, then those of the parts."""
+        pairs = [(spec, self.evaluations_of(spec)) for spec in self.specs]
+        return pairs + [pair for part in self.parts.values() for pair in part.pairs]
 
 
-def _further(scale: str, dataset: str) -> Recipe:
-    """Return in which fields runs on a dataset differ from those of the scale: none on the scale's own."""
-    return Recipe() if dataset == SCALES[scale].run["dataset"] else OTHER_DATASETS[scale].get(dataset, Recipe())
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What a reader changes of a section: seeds, the radius of the evaluations, fields of Spec; None and {} change nothing."""
+
+    seeds: Sequence[int] | None = None
+    eval_eps: str | float | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
-def requested(
-    asked: Section, scale: str, section: str, seeds: Sequence[int] | None, eval_eps: str | float | None, fields: Mapping[str, Any]
-) -> Request:
-    """Return what a section or a part of it asks for; `fields` of Spec reach the parts, other defences do not."""
-    size = SCALES[scale]
-    dataset = str(fields.get("dataset") or asked.run.get("dataset") or size.run["dataset"])
-    other = _further(scale, dataset)
+def requested(section: Section, name: str, scale: str, recipe: Recipe, choices: Choices) -> Request:
+    """Return the runs and evaluations of a section, or of a part of it, at a scale.
+
+    name: of the section's notebook. recipe: of its paper. The choices apply to the parts, too.
+    """
+    size, fields = SCALES[scale], choices.fields
+    dataset = str(fields.get("dataset") or section.run.get("dataset") or size.run["dataset"])
+    other = Recipe() if dataset == size.run["dataset"] else OTHER_DATASETS[scale].get(dataset, Recipe())
+    seeds = size.seeds[: section.max_seeds] if choices.seeds is None else choices.seeds
     specs = tuple(
         training(
             scale,
+            recipe,
             defence,
             seed,
-            paper_of(section),
-            **{**other.run, **other.defences.get(defence, {}), **asked.run, **fields, **variant},
+            {**other.run, **other.defences.get(defence, {}), **section.run, **fields, **variant},
         )
-        for defence in asked.defences
-        for variant in asked.variants(scale, dataset)
-        for seed in (size.seeds[: asked.repeats] if seeds is None else seeds)
+        for defence in section.defences
+        for variant in section.variants(scale, dataset)
+        for seed in seeds
     )
-    evaluations = evaluations_at(scale, section, asked.evaluations)
-    own = [other.attacks.get(named.attack, {}) for named in asked.evaluations]
-    evaluations = tuple(Evaluation(**{**vars(one), **some}) for one, some in zip(evaluations, own, strict=True))
-    further = {defence: evaluations_at(scale, section, some) for defence, some in asked.further.items()}
-    if eval_eps is not None:
-        evaluations = _at(eval_eps, evaluations)
-        further = {defence: _at(eval_eps, some) for defence, some in further.items()}
-    parts = {name: requested(part, scale, section, seeds, eval_eps, fields) for name, part in asked.parts.items()}
-    return Request(specs, evaluations, further, parts)
+    radius = {} if choices.eval_eps is None else {"eps": choices.eval_eps}
+    changes = [{**other.attacks.get(evaluation.attack, {}), **radius} for evaluation in section.evaluations]
+    evaluations = _changed(_evaluations(scale, recipe, name, section.evaluations), changes)
+    extra = {
+        defence: _changed(scaled := _evaluations(scale, recipe, name, some), [radius] * len(scaled))
+        for defence, some in section.extra_evaluations.items()
+    }
+    parts = {part: requested(inner, name, scale, recipe, choices) for part, inner in section.parts.items()}
+    return Request(specs, evaluations, extra, parts)
 
 
-def _at(eps: str | float, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
-    """Return evaluations at another radius."""
-    return tuple(Evaluation(**{**vars(one), "eps": eps}) for one in evaluations)
+def _changed(evaluations: Sequence[Evaluation], changes: Sequence[Mapping[str, Any]]) -> tuple[Evaluation, ...]:
+    return tuple(Evaluation(**{**vars(one), **change}) for one, change in zip(evaluations, changes, strict=True))
 
 
-def paper_of(section: str) -> str:
-    """Return the folder of a section: the paper it belongs to, "" for none."""
-    return section.rpartition("/")[0]
+def training(scale: str, recipe: Recipe, defence: str, seed: int, changed: Mapping[str, Any]) -> Spec:
+    """Return how a defence is trained at a scale by a recipe, with changed fields."""
+    return Spec(**{**SCALES[scale].fields(defence, recipe), **changed, "defence": defence, "seed": seed})
 
 
-def training(scale: str, defence: str, seed: int, paper: str = "", **changed: Any) -> Spec:
-    """Return how a scale trains a defence; `paper` decides at scale "paper" whose recipe that is."""
-    return Spec(**{**SCALES[scale].fields(defence, paper), **changed, "defence": defence, "seed": seed})
-
-
-def evaluations_at(scale: str, section: str, evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
-    """Return evaluations as a scale asks them for a section."""
-    size, (paper, _, name) = SCALES[scale], section.rpartition("/")
-    return tuple(dict.fromkeys(Evaluation(**size.question(vars(one), paper, name)) for one in evaluations))
+def _evaluations(scale: str, recipe: Recipe, name: str, evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    """Return evaluations of a section as a scale carries them out."""
+    section = name.rpartition("/")[2]
+    scaled = (SCALES[scale].evaluation(vars(evaluation), recipe, section) for evaluation in evaluations)
+    return tuple(dict.fromkeys(Evaluation(**fields) for fields in scaled))

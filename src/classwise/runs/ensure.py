@@ -1,20 +1,16 @@
-"""Results of many runs as one labelled Dataset; what is missing is computed first.
-
-Torch is imported only where something is computed: reading what is there takes no more than xarray.
-"""
+"""Compute what is missing of any subject; torch is imported only when something is."""
 
 from collections.abc import Sequence
 
-from classwise.core.audit import Audit, Subject
-from classwise.core.spec import Evaluation, Spec
+from classwise.core.spec import Evaluation, Spec, Subject
 
 
-def ensure_results(asked: Sequence[tuple[Subject, Sequence[Evaluation]]], workers: int | None = None) -> None:
-    """Compute what is missing of runs and of audits."""
+def ensure_results(pairs: Sequence[tuple[Subject, Sequence[Evaluation]]], workers: int | None = None) -> None:
+    """Train runs and evaluate subjects where results are missing; `workers` processes at once train."""
     from classwise.runs import audit_evaluation
     from classwise.runs.schedule import pool
 
-    pool.ensure_runs([(one, evaluations) for one, evaluations in asked if isinstance(one, Spec)], workers=workers)
-    for one, evaluations in asked:
-        if isinstance(one, Audit):
-            audit_evaluation.ensure_audit(one, evaluations)
+    pool.ensure_runs([(spec, evaluations) for spec, evaluations in pairs if isinstance(spec, Spec)], workers=workers)
+    for subject, evaluations in pairs:
+        if not isinstance(subject, Spec):
+            audit_evaluation.ensure_evaluations(subject, evaluations)

@@ -1,4 +1,4 @@
-"""What is computed, as tables for the terminal: all runs, and one of them class by class."""
+"""Stored results as tables for the terminal: all runs, or one of them class by class."""
 
 import re
 from collections import Counter, defaultdict
@@ -17,27 +17,32 @@ from classwise.papers.scales import SCALES
 from classwise.runs import store
 from classwise.stats import aggregate, bootstrap, intervals, metrics, sanity
 
-_COLUMNS = ("id", "run", "seed", "set apart by", "scale", "asked by", "evaluations", "kB", "where", "device", "commit", "created")
+_COLUMNS = ("id", "run", "seed", "differs in", "scale", "sections", "evaluations", "kB", "folder", "device", "commit", "created")
 
 
 def runs(warn: Callable[[str], None]) -> Table:
-    """Return a row for each run: what it is, who asked for it, where it comes from; `warn` is told of each damaged one."""
+    """Return a row for each run: its settings, the sections that use it, its evaluations and its provenance.
+
+    `warn` is called with a line about each damaged run.
+    """
     table = Table(*_COLUMNS, box=None)
-    there = sorted(_there(warn), key=lambda one: (*one[0].parts[-3:-1], one[1].defence, one[1].seed))
-    apart, used = _apart([spec for _, spec, _ in there]), _used()
-    for folder, spec, data in there:
+    stored = sorted(_stored(warn), key=lambda row: (*row[0].parts[-3:-1], row[1].defence, row[1].seed))
+    differing, used = _differing([spec for _, spec, _ in stored]), _used()
+    for folder, spec, data in stored:
         kind, *_, run = folder.relative_to(data_folder()).parts
-        asked = Counter(path.stem.rpartition("-")[0] for path in folder.glob("outcomes/*.nc"))
-        counted = ", ".join(f"{name} ({times})" if times > 1 else name for name, times in sorted(asked.items()))
+        attacks = Counter(path.stem.rpartition("-")[0] for path in folder.glob("outcomes/*.nc"))
+        counted = ", ".join(f"{name} ({times})" if times > 1 else name for name, times in sorted(attacks.items()))
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) // 1000
         scale, sections = used.get(spec.id, ("", []))
         title = "/".join((*folder.parts[-3:-1], run.rpartition("-")[0]))
         about = [str(data.attrs[name]) for name in ("device", "commit", "created")]
-        table.add_row(spec.id, title, str(spec.seed), apart[spec], scale, ", ".join(sections), counted, str(size), kind, *about)
+        table.add_row(
+            spec.id, title, str(spec.seed), differing[spec], scale, ", ".join(sections), counted, str(size), kind, *about
+        )
     return table
 
 
-def _there(warn: Callable[[str], None]) -> Iterator[tuple[Path, Spec, xr.Dataset]]:
+def _stored(warn: Callable[[str], None]) -> Iterator[tuple[Path, Spec, xr.Dataset]]:
     for folder in store.stored():
         path = folder / "history.nc"
         try:
@@ -48,68 +53,68 @@ def _there(warn: Callable[[str], None]) -> Iterator[tuple[Path, Spec, xr.Dataset
         try:
             yield folder, Spec.from_json(data.attrs["spec"]), data
         except (ValueError, TypeError) as error:
-            warn(f"{path} carries no readable spec ({error}); delete it and ask again")
+            warn(f"{path} carries no readable spec ({error}); delete it and run again")
 
 
 def _used() -> dict[str, tuple[str, list[str]]]:
-    """Return by the id of each run of the study its scale and the sections that ask for it, by their numbers."""
-    found: dict[str, tuple[str, list[str]]] = {}
+    """Return by id of each run of the study its scale and the numbers of the sections that use it."""
+    used: dict[str, tuple[str, list[str]]] = {}
     for scale in SCALES:
         for section in registry.SECTIONS:
             number = re.sub(r"(/[0-9]+(-[0-9]+)?|/[A-Z])-.*", r"\1", section)
-            for spec in dict.fromkeys(spec for spec, _ in registry.request(section, scale).asked):
-                found.setdefault(spec.id, (scale, []))[1].append(number)
-    return found
+            for spec in dict.fromkeys(spec for spec, _ in registry.request(section, scale).pairs):
+                used.setdefault(spec.id, (scale, []))[1].append(number)
+    return used
 
 
-def _apart(specs: Sequence[Spec]) -> dict[Spec, str]:
-    """Return in which fields, beside the seed, each run differs from most others of its dataset, model and defence."""
+def _differing(specs: Sequence[Spec]) -> dict[Spec, str]:
+    """Return the fields, other than the seed, in which each run differs from most runs of its dataset, model and defence."""
     alike: dict[tuple[str, ...], list[Spec]] = defaultdict(list)
     for spec in specs:
         alike[spec.dataset, spec.model, spec.defence].append(spec)
-    found: dict[Spec, str] = {}
+    result: dict[Spec, str] = {}
     for group in alike.values():
-        usual = {name: Counter(str(getattr(spec, name)) for spec in group).most_common(1)[0][0] for name in vars(group[0])}
+        common = {name: Counter(str(getattr(spec, name)) for spec in group).most_common(1)[0][0] for name in vars(group[0])}
         for spec in group:
-            fields = {name: value for name, value in vars(spec).items() if name != "seed" and str(value) != usual[name]}
-            found[spec] = ", ".join(f"{name}={_short(value)}" for name, value in fields.items())
-    return found
+            fields = {name: value for name, value in vars(spec).items() if name != "seed" and str(value) != common[name]}
+            result[spec] = ", ".join(f"{name}={_short(value)}" for name, value in fields.items())
+    return result
 
 
-def _question(asked: Evaluation) -> str:
-    """Return what an evaluation asks, in words: the attack with its options, and whatever else is not as usual."""
-    usual = vars(Evaluation(attack=asked.attack, eps=asked.eps, norm=asked.norm))
-    fields = {name: value for name, value in vars(asked).items() if name != "options" and value != usual[name]}
-    said = [*(f"{name}={value}" for name, value in {**asked.options, **fields}.items())]
-    return " ".join([asked.attack, *([f"at eps {asked.eps}"] if asked.attack != "clean" else []), *said])
+def _title(evaluation: Evaluation) -> str:
+    """Return an evaluation in words: the attack with its options, and all fields that are not at their default."""
+    defaults = vars(Evaluation(attack=evaluation.attack, eps=evaluation.eps, norm=evaluation.norm))
+    fields = {name: value for name, value in vars(evaluation).items() if name != "options" and value != defaults[name]}
+    settings = [f"{name}={value}" for name, value in {**evaluation.options, **fields}.items()]
+    return " ".join([evaluation.attack, *([f"at eps {evaluation.eps}"] if evaluation.attack != "clean" else []), *settings])
 
 
 def _short(value: object) -> str:
     if isinstance(value, tuple):
         return "+".join(map(str, value))
-    return "; ".join(f"{name} {one}" for name, one in value.items()) if isinstance(value, dict) else str(value)
+    return "; ".join(f"{name} {part}" for name, part in value.items()) if isinstance(value, dict) else str(value)
 
 
 def folder_of(run_id: str) -> Path:
-    """Return the folder of the run whose id is, or begins with, the one given; a UserError where none or several are."""
+    """Return the folder of the run whose id is `run_id` or begins with it; a UserError if there are none or several."""
     folders = {folder.name.rpartition("-")[2]: folder for folder in store.stored()}
     if not folders:
         raise UserError("there are no runs yet; `classwise run` computes them")
-    found = [number for number in folders if number.startswith(run_id)]
-    if len(found) == 1:
-        return folders[found[0]]
-    if found:
-        raise UserError(f"several runs begin with {run_id!r}: {', '.join(sorted(found))}; write more of the id")
+    matching = [number for number in folders if number.startswith(run_id)]
+    if len(matching) == 1:
+        return folders[matching[0]]
+    if matching:
+        raise UserError(f"several runs begin with {run_id!r}: {', '.join(sorted(matching))}; write more of the id")
     raise UserError(f"there is no run {run_id!r}; `classwise list` prints the ids of all {len(folders)}")
 
 
 def evaluation_tables(folder: Path) -> Iterator[tuple[Table, list[str]]]:
-    """Yield for each evaluation of a run its table, class by class, and what speaks against believing it."""
+    """Yield for each evaluation of a run its table, class by class, and its sanity warnings."""
     for path in sorted((folder / "outcomes").glob("*.nc")):
         data = results.load(path, store.OUTCOMES)
         count = aggregate.counts(data)
         rates, bounds = metrics.accuracy(count), intervals.wilson(count)
-        title = _question(Evaluation.from_json(data.attrs["evaluation"]))
+        title = _title(Evaluation.from_json(data.attrs["evaluation"]))
         table = Table("class", "images", "accuracy, %", "95 % interval", title=title, title_justify="left", box=None)
         for label in count.label.values:
             low, high = (float(bounds.sel(label=label, bound=bound)) for bound in ("low", "high"))
@@ -118,4 +123,5 @@ def evaluation_tables(folder: Path) -> Iterator[tuple[Table, list[str]]]:
         for name in ("overall", "worst", "mcd", "cv"):
             low, value, high = bootstrap.bootstrap(count, metrics.METRICS[name]).values
             table.add_row(name, "", f"{value:.1f}", f"{low:.1f} to {high:.1f}")
-        yield table, [f"to doubt of {title}: {sentence} ({figure})" for sentence, figure in sanity.stored_warnings(data).items()]
+        warnings = sanity.stored_warnings(data).items()
+        yield table, [f"sanity warning for {title}: {sentence} ({figure})" for sentence, figure in warnings]

@@ -1,4 +1,4 @@
-"""What runs and questions are really made with: the settings behind their names, and those that papers print."""
+"""The settings behind the names of trainings and attacks, and those that papers print."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,15 +6,17 @@ from typing import Any
 import pandas as pd
 
 from classwise.core.errors import UserError
-from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
-from classwise.papers.registry import SECTIONS, request
+from classwise.papers.registry import PAPERS, SECTIONS, request
 
-# Fields of Spec that every training has; what is printed of them, in this order.
+# The fields of Spec that tables show, in this order.
 _FIELDS = (
     *("dataset", "model", "width", "defence", "options", "optimiser", "lr", "momentum", "nesterov", "weight_decay"),
     *("schedule", "milestones", "epochs", "batch", "augment", "precision", "eps"),
 )
+
+# The fields of an attack that are shown even at their default.
+_ALWAYS_SHOWN = ("steps", "step", "rate", "start")
 
 
 def _plain(value: Any) -> str:
@@ -24,18 +26,18 @@ def _plain(value: Any) -> str:
 
 
 def attack_settings(name: str, options: dict[str, Any] | None = None) -> str:
-    """Return an attack with its steps and the settings in which it differs from others of its kind, as its dataclass has them."""
+    """Return the class of an attack with its steps and the settings that differ from the defaults of the class."""
     from classwise import attacks  # torch
 
     built = attacks.build(name, options)
-    usual = vars(type(built)())
-    own = {key: part for key, part in vars(built).items() if part != usual[key] or key in ("steps", "step", "rate", "start")}
-    own = {key: part for key, part in own.items() if part is not None and not (key == "rate" and own.get("step"))}
-    return type(built).__name__ + (f" ({_plain(own)})" if own else "")
+    defaults = vars(type(built)())
+    changed = {key: value for key, value in vars(built).items() if value != defaults[key] or key in _ALWAYS_SHOWN}
+    shown = {key: value for key, value in changed.items() if value is not None and not (key == "rate" and changed.get("step"))}
+    return type(built).__name__ + (f" ({_plain(shown)})" if shown else "")
 
 
 def training_settings(spec: Spec) -> dict[str, str]:
-    """Return what a run is trained with, the settings of its inner attack and of its milestones spelt out."""
+    """Return the settings of a training, including those of its inner attack and its milestones."""
     from classwise import defences
     from classwise.defences import training  # torch
     from classwise.defences.training.optimisation import Steps
@@ -43,21 +45,21 @@ def training_settings(spec: Spec) -> dict[str, str]:
     values = {name: _plain(getattr(spec, name)) for name in _FIELDS}
     inner = spec.attack or defences.build(spec.defence, spec.options).attack
     values["training attack"] = "none" if inner is None else attack_settings(inner, dict(spec.attack_options))
-    course = training.SCHEDULES[spec.schedule]
-    if isinstance(course, Steps) and not spec.milestones:
-        values["milestones"] = _plain(tuple(round(share * spec.epochs) + 1 for share in course.at))
+    schedule = training.SCHEDULES[spec.schedule]
+    if isinstance(schedule, Steps) and not spec.milestones:
+        values["milestones"] = _plain(tuple(round(share * spec.epochs) + 1 for share in schedule.at))
     return values
 
 
 def _all(paper: str, scale: str) -> pd.DataFrame:
-    """Return the settings of all kinds of trainings of a paper's sections at a scale, a row each; seeds and classes apart."""
+    """Return a row for each distinct training of a paper's sections at a scale; seeds and classes are not distinguished."""
     sections = [name for name in SECTIONS if name.rpartition("/")[0] == paper]
-    kinds = [training_settings(spec) for name in sections for spec, _ in request(name, scale).asked]
+    kinds = [training_settings(spec) for name in sections for spec, _ in request(name, scale).pairs]
     return pd.DataFrame(kinds).drop_duplicates(ignore_index=True)
 
 
 def trainings(paper: str, scale: str) -> pd.DataFrame:
-    """Return a row for each kind of training that the sections of a paper ask for at a scale: where they differ."""
+    """Return a row for each distinct training of a paper's sections at a scale, with the settings that differ."""
     table = _all(paper, scale)
     index = ["dataset", "defence", "eps"]
     differ = [name for name in table if table[name].nunique() > 1 and name not in index]
@@ -65,25 +67,25 @@ def trainings(paper: str, scale: str) -> pd.DataFrame:
 
 
 def shared_settings(paper: str, scale: str) -> str:
-    """Return in a line the settings that all these trainings share."""
+    """Return a line with the settings that all of these trainings share."""
     table = _all(paper, scale)
     return ", ".join(f"{name} {table[name].iloc[0]}" for name in table if table[name].nunique() == 1)
 
 
 def evaluations(paper: str, scale: str) -> pd.DataFrame:
-    """Return the questions that the sections of a paper ask at a scale: which attack with which settings, on how many images."""
+    """Return a row for each evaluation of a paper's sections at a scale: the attack, the images and the sections."""
     rows: dict[Evaluation, list[str]] = {}
     for section in SECTIONS:
         if section.rpartition("/")[0] == paper:
-            for _, evaluations in request(section, scale).asked:
-                for one in evaluations:
-                    names = rows.setdefault(one, [])
+            for _, evaluations in request(section, scale).pairs:
+                for evaluation in evaluations:
+                    names = rows.setdefault(evaluation, [])
                     names += [section.rpartition("/")[2]] if section.rpartition("/")[2] not in names else []
     return pd.DataFrame(
         {
-            "attack": [attack_settings(one.attack, dict(one.options)) for one in rows],
-            "images of each class": ["all" if one.per_class is None else str(one.per_class) for one in rows],
-            "images are": ["as they are" if one.transform == "none" else one.transform for one in rows],
+            "attack": [attack_settings(row.attack, dict(row.options)) for row in rows],
+            "images of each class": ["all" if row.per_class is None else str(row.per_class) for row in rows],
+            "transform": [row.transform for row in rows],
             "sections": [", ".join(names) for names in rows.values()],
         }
     )
@@ -91,18 +93,20 @@ def evaluations(paper: str, scale: str) -> pd.DataFrame:
 
 def published(paper: str) -> pd.DataFrame:
     """Return the settings that a paper prints: setup, dataset, field, value."""
-    path = data_folder() / "published" / "settings" / f"{paper}.csv"
-    if not path.exists():
-        raise UserError(f"there is no {path}: the settings of {paper!r} were not typed in")
-    return pd.read_csv(path, dtype=str)
+    tables = PAPERS[paper].tables if paper in PAPERS else None
+    if tables is None:
+        raise UserError(f"the settings of {paper!r} are not available")
+    return tables.settings()
 
 
-def compared_with_paper(paper: str, dataset: str, runs: Mapping[str, tuple[Spec, Evaluation]]) -> pd.DataFrame:
-    """Return what a paper prints of its trainings on a dataset beside runs and what tests them, a setting a row."""
+def compared_with_paper(
+    paper: str, dataset: str, runs: Mapping[str, tuple[Spec, Evaluation]], setup: str = "A.1"
+) -> pd.DataFrame:
+    """Return a row for each setting that a paper prints for a dataset, next to those of runs and their evaluations."""
     printed = published(paper)
-    own = printed[(printed["dataset"] == dataset) & (printed["setup"] == "A.1")].set_index("field")["value"]
-    columns = {"the paper": own}
+    values_of_paper = printed[(printed["dataset"] == dataset) & (printed["setup"] == setup)].set_index("field")["value"]
+    columns = {"the paper": values_of_paper}
     for title, (spec, evaluation) in runs.items():
         values = training_settings(spec) | {"testing attack": attack_settings(evaluation.attack, dict(evaluation.options))}
-        columns[title] = own.index.to_series().map(values)
+        columns[title] = values_of_paper.index.to_series().map(values)
     return pd.DataFrame(columns)

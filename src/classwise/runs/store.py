@@ -1,10 +1,8 @@
-"""Where results lie: folders of runs, their files, locks and provenance."""
+"""Folders of runs and audits: their files, locks and provenance."""
 
-import hashlib
 import json
-import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -15,187 +13,181 @@ from filelock import FileLock
 
 import classwise
 from classwise.core import results
-from classwise.core.audit import Audit, Subject
 from classwise.core.errors import UserError
 from classwise.core.files import folder_digest
 from classwise.core.paths import checkout, data_folder
 from classwise.core.results import Damaged
-from classwise.core.spec import Evaluation, Spec
+from classwise.core.spec import Evaluation, Spec, Subject
 
 HISTORY, OUTCOMES, EXAMPLES, FEATURES, TRACE = "history 1", "outcomes 1", "examples 1", "features 1", "course 1"
+# The folder, within that of a run, of the results of one schema under an evaluation.
+FOLDERS = {OUTCOMES: "outcomes", EXAMPLES: "examples", FEATURES: "features", TRACE: "courses"}
 WEIGHTS, CHECKPOINT = "weights.safetensors", "checkpoint.pt"
 
-
-def relative_path(spec: Spec) -> str:
-    """Return the path of a run below data/runs/ or data/recorded/, plain letters in three parts: dataset/model/defence-id.
-
-    A dataset or model whose name has other signs in it, like that of a path, is called by its last plain part and eight digits.
-    """
-    return "/".join(map(_plain, (spec.dataset, spec.model, spec.name)))
+# Whether the history of a run, or its outcomes under an evaluation, are in a folder.
+Present = Callable[[Path, Spec, Evaluation | None], bool]
 
 
-def _plain(name: str) -> str:
-    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9@._+-]*", name):
-        return name
-    words = re.findall(r"[A-Za-z0-9]+", re.sub(r"\?.*", "", name))
-    return "-".join([*dict.fromkeys([*words[:1], *words[-1:]]), hashlib.sha256(name.encode()).hexdigest()[:8]])
-
-
-def run_folder(spec: Subject) -> Path:
-    """Return the folder where a run is computed, or an audit."""
-    if isinstance(spec, Audit):
-        return Path(spec.out or data_folder() / "audits") / spec.name
-    return data_folder() / "runs" / relative_path(spec)
-
-
-def search_folders(spec: Subject) -> list[Path]:
-    """Return the folders where a run is looked for, in order: one that was trained here is not mixed with a recorded one."""
-    if isinstance(spec, Audit) or (run_folder(spec) / "history.nc").exists():
-        return [run_folder(spec)]
-    return [run_folder(spec), recorded(spec)]
+def run_folder(subject: Subject) -> Path:
+    """Return the folder in which the results of a run or an audit are computed."""
+    return data_folder() / subject.folder
 
 
 def recorded(spec: Spec) -> Path:
-    """Return the folder where a run is filed that was computed elsewhere."""
-    return data_folder() / "recorded" / relative_path(spec)
+    """Return the folder of results of a run that were computed elsewhere."""
+    return data_folder() / spec.recorded_folder
 
 
-def files(spec: Spec, evaluations: Iterable[Evaluation]) -> list[Path]:
-    """Return where a run's history and its outcomes under some evaluations lie, or would lie; nothing is read."""
-    asked = [None, *(one.of(spec) for one in evaluations)]
-    return [file(folder, one) for folder in search_folders(spec) for one in asked]
+def search_folders(subject: Subject) -> list[Path]:
+    """Return the folders to search, in order: results of a run that was trained here are never mixed with recorded ones."""
+    computed, recorded = run_folder(subject), subject.recorded_folder
+    return [computed] if recorded is None or (computed / "history.nc").exists() else [computed, data_folder() / recorded]
+
+
+def file(folder: Path, evaluation: Evaluation | None = None, schema: str = OUTCOMES) -> Path:
+    """Return the path of the history of a run, or of its results of one schema under an evaluation."""
+    return folder / "history.nc" if evaluation is None else folder / FOLDERS[schema] / f"{evaluation.name}.nc"
+
+
+def files(subject: Subject, evaluations: Iterable[Evaluation]) -> list[Path]:
+    """Return the paths of a run's history and of its outcomes under evaluations, whether they exist or not."""
+    kinds = [None, *(evaluation.resolved_for(subject) for evaluation in evaluations)]
+    return [file(folder, kind) for folder in search_folders(subject) for kind in kinds]
+
+
+def exists(folder: Path, spec: Spec, evaluation: Evaluation | None = None) -> bool:
+    """Return whether the history of a run, or its outcomes under an evaluation, exist; nothing is read."""
+    return file(folder, evaluation).exists()
 
 
 def complete(folder: Path, evaluations: Iterable[Evaluation]) -> bool:
-    """Return whether a run's folder has its history and the outcomes of all evaluations; nothing is read."""
-    return (folder / "history.nc").exists() and all(outcomes_file(folder, one).exists() for one in evaluations)
+    """Return whether the folder of a run has its history and the outcomes of all evaluations; nothing is read."""
+    return all(file(folder, kind).exists() for kind in (None, *evaluations))
 
 
 def lock(folder: Path, evaluation: Evaluation | None = None) -> FileLock:
-    """Return the lock of a run, or of one question put to it: held by one process at a time, free again when its holder dies."""
-    path = folder / ".lock" if evaluation is None else outcomes_file(folder, evaluation).with_suffix(".lock")
+    """Return the lock of a run or of one evaluation, held by one process at a time and free again when that process ends."""
+    path = folder / ".lock" if evaluation is None else file(folder, evaluation).with_suffix(".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(path)
 
 
-def file(folder: Path, evaluation: Evaluation | None = None) -> Path:
-    """Return where the history of a run lies, or its outcomes under an evaluation."""
-    return folder / "history.nc" if evaluation is None else outcomes_file(folder, evaluation)
+def read(path: Path, schema: str, subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
+    """Return a stored result; Damaged if it is of another subject or evaluation than its path says.
 
-
-def outcomes_file(folder: Path, evaluation: Evaluation) -> Path:
-    return folder / "outcomes" / f"{evaluation.name}.nc"
-
-
-def examples_file(folder: Path, evaluation: Evaluation) -> Path:
-    return folder / "examples" / f"{evaluation.name}.nc"
-
-
-def features_file(folder: Path, evaluation: Evaluation) -> Path:
-    return folder / "features" / f"{evaluation.name}.nc"
-
-
-def trace_file(folder: Path, evaluation: Evaluation) -> Path:
-    return folder / "courses" / f"{evaluation.name}.nc"
-
-
-def read(path: Path, schema: str, spec: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
-    """Return a stored result; Damaged where it answers another question than the one asked.
-
-    A UserError says that a folder of one's own holds other images now than those that it was computed on.
+    A UserError is raised if a folder of images has changed since the result was computed.
     """
     data = results.load(path, schema)
-    _answering(data.attrs, path, schema, spec, evaluation)
+    _check_attributes(data.attrs, path, schema, subject, evaluation)
     return data
 
 
-def _answering(attrs: Mapping[str, str], path: Path, schema: str, spec: Subject, evaluation: Evaluation | None) -> None:
-    """Raise Damaged, or a UserError, where a stored result with these attributes is not what was asked for."""
-    stored: list[tuple[str, Subject | Evaluation]] = [("spec", spec)]
+def _check_attributes(attrs: Mapping[str, str], path: Path, schema: str, subject: Subject, evaluation: Evaluation | None) -> None:
+    """Raise Damaged or a UserError if a stored result with these attributes is not the one that was requested."""
+    expected: list[tuple[str, Subject | Evaluation]] = [("spec", subject)]
     if evaluation is not None:
-        stored.append(("evaluation", evaluation))
-    for name, asked in stored:
+        expected.append(("evaluation", evaluation))
+    for name, item in expected:
         try:
-            found = type(asked).from_json(attrs.get(name, ""))
+            stored = type(item).from_json(attrs.get(name, ""))
         except (ValueError, TypeError) as error:
-            raise Damaged(f"{path} carries no readable {name}; delete it and ask again") from error
-        if found.canonical() != asked.canonical():
+            raise Damaged(f"{path} has no readable {name}; delete it and run again") from error
+        if stored.canonical() != item.canonical():
             raise Damaged(
-                f"{path} holds another {name} than its name says: {json.dumps(found.canonical())} instead of "
-                f"{json.dumps(asked.canonical())}; delete it and ask again"
+                f"{path} holds another {name} than its name says: {json.dumps(stored.canonical())} instead of "
+                f"{json.dumps(item.canonical())}; delete it and run again"
             )
-    now = folder_digest(spec.dataset) if attrs.get("images") else ""
-    if now and now != attrs["images"]:
+    digest = folder_digest(subject.dataset) if attrs.get("images") else ""
+    if digest and digest != attrs["images"]:
         folder = path.parent if schema == HISTORY else path.parent.parent
         raise UserError(
-            f"{spec.dataset} holds other images now than when {spec.name} was computed on it ({attrs['created']}); "
-            f"delete {folder} to compute it anew, or call the new folder by another name"
+            f"the images in {subject.dataset} have changed since {subject.name} was computed on them ({attrs['created']}); "
+            f"delete {folder} to compute it again, or rename the folder of the new images"
         )
 
 
-def find(spec: Subject, evaluation: Evaluation | None = None, *, mend: bool = False) -> xr.Dataset | None:
-    """Return the stored history of a run, or its outcomes under an evaluation; None where there are none yet.
+def find(
+    subject: Subject, evaluation: Evaluation | None = None, schema: str = OUTCOMES, *, repair: bool = False
+) -> xr.Dataset | None:
+    """Return the stored history of a run, or its results of one schema under an evaluation; None if there are none yet.
 
-    `mend` sets a damaged file of data/runs/ aside (as .damaged) and returns None; without it Damaged is raised.
+    A damaged file raises Damaged; `repair` renames one that was computed here (to .damaged) and returns None.
     """
-    for folder in search_folders(spec):
-        path = file(folder, evaluation)
+    schema = HISTORY if evaluation is None else schema
+    for folder in search_folders(subject):
+        path = file(folder, evaluation, schema)
         if not path.exists():
             continue
         try:
-            data = read(path, HISTORY if evaluation is None else OUTCOMES, spec, evaluation)
-            return data.assign_attrs(recorded="" if folder == run_folder(spec) else "recorded")
+            data = read(path, schema, subject, evaluation)
+            return data.assign_attrs(recorded="" if folder == run_folder(subject) else "recorded")
         except Damaged:
-            if not mend or folder != run_folder(spec):
+            if not repair or folder != run_folder(subject):
                 raise
-            path.replace(path.with_suffix(".damaged"))
+            set_aside(path)
     return None
 
 
-def is_intact(folder: Path, spec: Spec, evaluation: Evaluation | None = None) -> bool:
-    """Return whether a folder of a run has its history, or its outcomes under an evaluation; a damaged file is set aside.
+def set_aside(path: Path) -> None:
+    """Rename a damaged file to the suffix .damaged."""
+    path.replace(path.with_suffix(".damaged"))
 
-    It is read whole, but not decoded. Damaged is raised for one that was recorded elsewhere, which cannot be computed anew here.
+
+def intact(tell: Callable[[str], None], *, repair: bool) -> Present:
+    """Return a test whether results are present and undamaged, which reads each file once.
+
+    `tell` is called with a sentence about each damaged file; `repair` also renames it, so that it is computed again. One that was
+    recorded elsewhere cannot be computed again and raises Damaged. Files are read in full but not decoded.
     """
-    path = file(folder, evaluation)
-    if not path.exists():
-        return False
-    schema = HISTORY if evaluation is None else OUTCOMES
-    try:
-        _answering(results.attributes(path, schema), path, schema, spec, evaluation)
-    except Damaged:
-        if folder != run_folder(spec):
-            raise
-        path.replace(path.with_suffix(".damaged"))
-        return False
-    return True
+    known: dict[Path, bool] = {}
+
+    def present(folder: Path, spec: Spec, evaluation: Evaluation | None) -> bool:
+        path = file(folder, evaluation)
+        if path not in known:
+            known[path] = path.exists() and undamaged(path, folder, spec, evaluation)
+        return known[path]
+
+    def undamaged(path: Path, folder: Path, spec: Spec, evaluation: Evaluation | None) -> bool:
+        schema = HISTORY if evaluation is None else OUTCOMES
+        try:
+            _check_attributes(results.attributes(path, schema), path, schema, spec, evaluation)
+        except Damaged:
+            if folder != run_folder(spec):
+                raise
+            tell(f"{path} was damaged: recomputed" if repair else f"{path} is damaged and will be recomputed")
+            if repair:
+                set_aside(path)
+            return False
+        return True
+
+    return present
 
 
 def weights_file(folder: Path, checkpoint: str = "last") -> Path:
-    """Return where the weights of a checkpoint lie: "last" in weights.safetensors, "best" in weights-best.safetensors, ..."""
+    """Return the path of the weights of a checkpoint: weights.safetensors for "last", else weights-<checkpoint>.safetensors."""
     return folder / (WEIGHTS if checkpoint == "last" else f"weights-{checkpoint}.safetensors")
 
 
 def weights(spec: Spec, checkpoint: str = "last") -> Path | None:
-    """Return the weights of a trained run; None where they are not here, as for recorded results."""
-    files = [weights_file(folder, checkpoint) for folder in search_folders(spec)]
-    return next((file for file in files if file.exists()), None)
+    """Return the weights of a trained run; None if there are none, as for recorded results."""
+    paths = [weights_file(folder, checkpoint) for folder in search_folders(spec)]
+    return next((path for path in paths if path.exists()), None)
 
 
 def lacks_weights(spec: Spec) -> bool:
-    """Return whether a run has results but no weights, as those that were recorded elsewhere."""
+    """Return whether a run has results but no weights, as recorded runs do."""
     return weights(spec) is None and any((folder / "history.nc").exists() for folder in search_folders(spec))
 
 
 def by_id(number: str) -> Path | None:
-    """Return the last weights of the finished run with an id, whatever its dataset and model; None where there is none."""
-    found = (path for kind in ("runs", "recorded") for path in (data_folder() / kind).glob(f"*/*/*-{number}/{WEIGHTS}"))
-    return next((path for path in found if (path.parent / "history.nc").exists()), None)
+    """Return the last weights of the finished run with an id, of any dataset and model; None if there is none."""
+    paths = (path for kind in ("runs", "recorded") for path in (data_folder() / kind).glob(f"*/*/*-{number}/{WEIGHTS}"))
+    return next((path for path in paths if (path.parent / "history.nc").exists()), None)
 
 
 @cache
 def commit() -> str:
-    """Return the commit of the checkout, with "+" where files differ from it; "" outside git."""
+    """Return the commit of the checkout, with "+" if files differ from it; "" outside git."""
     git = ["git", "-C", str(checkout())]
     try:
         head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
@@ -206,12 +198,12 @@ def commit() -> str:
 
 
 def provenance(
-    spec: Subject, device: str, threads: int, evaluation: Evaluation | None = None, *, images: str | None = None
+    subject: Subject, device: str, threads: int, evaluation: Evaluation | None = None, *, images: str | None = None
 ) -> dict[str, str]:
-    """Return the attributes that every result carries; `images`, the contents of its dataset when they were read, or as now."""
+    """Return the attributes that every result carries; `images` is the digest of a folder of images, None for its present one."""
     attrs = {
-        "spec": spec.json(),
-        "id": spec.id,
+        "spec": subject.json(),
+        "id": subject.id,
         "version": classwise.__version__,
         "commit": commit(),
         "torch": version("torch"),
@@ -219,10 +211,10 @@ def provenance(
         "threads": str(threads),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    if isinstance(spec, Audit):
-        attrs["weights"] = spec.sha256
-    elif seen := folder_digest(spec.dataset) if images is None else images:
-        attrs["images"] = seen
+    if subject.weights_digest:
+        attrs["weights"] = subject.weights_digest
+    elif digest := folder_digest(subject.dataset) if images is None else images:
+        attrs["images"] = digest
     return attrs | ({"evaluation": evaluation.json()} if evaluation is not None else {})
 
 

@@ -1,80 +1,81 @@
-"""Measures of counts[label, predicted], in percent; further dimensions stay as they are.
+"""From outcomes of images to counts[label, predicted], and reductions of outcomes over attacks, radii and settings.
 
-Counts under no attack give accuracy, counts under an attack robust accuracy: one function serves both. A class without images
-has no rate: it is NaN, and so are the measures over all classes.
+An image that is missing or was not evaluated has truth -1 and is never counted.
 """
 
 import numpy as np
 import xarray as xr
 
+_REDUCED = {"truth": -1, "answer": -1, "flipped": False}
+
 
 def counts(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return count(..., label, predicted) of outcomes; images that are not there (truth -1) do not count."""
+    """Return count(..., label, predicted) of outcomes, the number of images of each class predicted as each class."""
     numbers = xr.DataArray(np.arange(outcomes.sizes["predicted"]), dims="predicted", coords={"predicted": outcomes.predicted})
-    there = outcomes.truth >= 0
+    present = outcomes.truth >= 0
     label = numbers.rename(predicted="label")
-    rows: xr.DataArray = ((outcomes.truth == label) & there).astype("i4")
+    rows: xr.DataArray = ((outcomes.truth == label) & present).astype("i4")
     count: xr.DataArray = rows.dot((outcomes.answer == numbers).astype("i4"), dim="image")
     return count.rename("count")
 
 
 def worst_case(outcomes: xr.Dataset, over: str = "attack") -> xr.Dataset:
-    """Return outcomes in which an image is broken where any of the attacks along `over` broke it.
+    """Return outcomes in which an image is broken if any of the attacks along `over` broke it.
 
-    The answer is that under the first attack which did, else under the first that was tried: a reduction of outcomes, image by
-    image, never a mean of robust accuracies. Images that one of the attacks was not asked about are left out (truth -1): they
-    might look more robust than the others.
+    The prediction is that under the first attack that broke the image, else under the first attack: a reduction image by image,
+    never a mean of robust accuracies. Images that any of the attacks was not evaluated on are left out (truth -1): they could
+    look more robust than the others.
     """
-    there = (outcomes.truth >= 0).all(over)
+    present = (outcomes.truth >= 0).all(over)
     first = outcomes.flipped.argmax(over)
-    worst = outcomes[["truth", "answer", "flipped"]].isel({over: first}).drop_vars(over)
-    for name, value in {"truth": -1, "answer": -1, "flipped": False}.items():
-        worst[name] = worst[name].where(there, value)
+    worst = outcomes[list(_REDUCED)].isel({over: first}).drop_vars(over)
+    for name, value in _REDUCED.items():
+        worst[name] = worst[name].where(present, value)
     return worst.assign_coords(predicted=outcomes.predicted)
 
 
 def with_worst_case(outcomes: xr.Dataset, name: str, over: str = "attack") -> xr.Dataset:
-    """Return the same outcomes with their worst case as one more attack of that name."""
+    """Return the outcomes with their worst case as one more attack of that name."""
     worst = worst_case(outcomes, over).expand_dims({over: [name]})
-    return xr.concat([outcomes[["truth", "answer", "flipped"]], worst], over).assign_coords(predicted=outcomes.predicted)
+    return xr.concat([outcomes[list(_REDUCED)], worst], over).assign_coords(predicted=outcomes.predicted)
 
 
 def cumulative_over_radius(outcomes: xr.Dataset, over: str = "eval_eps") -> xr.Dataset:
-    """Return outcomes in which an image that is broken at one radius is broken at every later one along `over`.
+    """Return outcomes in which an image that is broken at one radius is broken at every larger one along `over`.
 
-    The radii ascend: an adversarial image of a small ball lies in every larger one, so this takes nothing from the defender that
-    the attacks have not shown. The answer is that of the first radius that broke the image.
+    The radii ascend. An adversarial image of a small ball lies in every larger one, so no attack is credited with more than it
+    achieved. The prediction is that at the first radius that broke the image.
     """
     parts = [worst_case(outcomes.isel({over: slice(end)}), over) for end in range(1, outcomes.sizes[over] + 1)]
     return xr.concat(parts, outcomes[over]).assign_coords(predicted=outcomes.predicted)
 
 
 def strongest(outcomes: xr.Dataset, over: str) -> xr.Dataset:
-    """Return for each network the outcomes under the setting along `over` that leaves the lowest robust accuracy.
+    """Return for each network the outcomes under the setting along `over` with the lowest robust accuracy.
 
-    The coordinate `over` tells which (Tian 2021, section 5: the best 1 / T of each model). It is a choice that the attacker makes
-    on these very images: report all settings beside it. They are compared on the images that all of them were asked about.
+    The coordinate `over` holds that setting (Tian 2021, section 5: the best 1 / T of each model). The settings are compared on
+    the images that all of them were evaluated on. The attacker selects on these very images, so report all settings as well.
     """
-    there = (outcomes.truth >= 0).all(over)
-    return outcomes.isel({over: (outcomes.flipped & there).sum("image").argmax(over)})
+    present = (outcomes.truth >= 0).all(over)
+    return outcomes.isel({over: (outcomes.flipped & present).sum("image").argmax(over)})
 
 
 def black_box_only(outcomes: xr.Dataset, black: str, white: str) -> xr.DataArray:
     """Return the share of images, in percent, that a black-box attack breaks and a white-box attack does not.
 
-    More than a few mean that gradients mislead the white-box attack: its robust accuracy is not to be believed. Only images that
-    both were asked about count.
+    More than a few indicate gradient masking: the robust accuracy under the white-box attack is too high (Athalye et al. 2018).
+    Only images that both were evaluated on count.
     """
     both = (outcomes.truth.sel(attack=[black, white]) >= 0).all("attack")
     flipped = [outcomes.flipped.sel(attack=name, drop=True) for name in (black, white)]
     share: xr.DataArray = 100 * (flipped[0] & ~flipped[1] & both).sum("image") / both.sum("image")
-    return share.rename("lead")
+    return share.rename("black_box_only")
 
 
 def clean_and_attacked(count: xr.DataArray) -> xr.DataArray:
-    """Return counts with the dimension `images_are` ("clean", "attacked") in place of `attack`.
+    """Return counts with the dimension `images_are` ("clean", "attacked") instead of `attack`.
 
-    In a history the splits are attacked by different attacks, no two of them by the same; here they stand side by side.
+    In a history each split is attacked by a different attack, so their sum is the one that was measured.
     """
     attacked = count.drop_sel(attack="clean").sum("attack")
     parts = [count.sel(attack="clean", drop=True), attacked]
@@ -82,11 +83,11 @@ def clean_and_attacked(count: xr.DataArray) -> xr.DataArray:
 
 
 def measured_epochs(count: xr.DataArray) -> xr.DataArray:
-    """Return counts at the epochs at which something was counted."""
-    seen = count.sum([dim for dim in count.dims if dim != "epoch"]) > 0
-    return count.isel(epoch=seen.values)
+    """Return counts of the epochs that have any."""
+    measured = count.sum([dim for dim in count.dims if dim != "epoch"]) > 0
+    return count.isel(epoch=measured.values)
 
 
 def common(outcomes: xr.Dataset, over: str = "attack") -> xr.Dataset:
-    """Return outcomes of those images alone that all along `over` were asked about; the others are not there (truth -1)."""
+    """Return outcomes of the images that all members of `over` were evaluated on; the others have truth -1."""
     return outcomes.assign(truth=outcomes.truth.where((outcomes.truth >= 0).all(over), -1))

@@ -1,6 +1,6 @@
-"""Sums over images of outcomes, and over images drawn anew: the bootstrap that claims are judged by.
+"""The bootstrap over images and seeds, which intervals and the verdicts on claims are based on.
 
-A draw gives each image of each seed a weight, the same for all runs and attacks that are compared: so they are paired.
+A draw gives each image of each seed a weight, the same for all runs and attacks that are compared, so comparisons are paired.
 """
 
 import math
@@ -16,8 +16,9 @@ from classwise.stats.intervals import wilson, wilson_bounds
 from classwise.stats.metrics import Metric, accuracy, correct, cv, cv_unbiased, images, overall, worst
 from classwise.stats.pooling import design_effect, pooled, seeds_share_images
 
-# So many weights are held at a time: 80 MB.
+# Number of weights held at a time: 80 MB.
 _AT_ONCE = 20_000_000
+_CHANGED = ("truth", "answer", "flipped")
 
 
 def resample(
@@ -26,19 +27,25 @@ def resample(
     draws: int = 2000,
     seed: int = 0,
     *,
-    alike: bool = False,
-    loose: bool = False,
+    shared_images: bool = False,
+    pseudo_counts: bool = False,
 ) -> xr.DataArray:
     """Return counts of resampled images along a new dimension `draw`.
 
-    The images of each class are drawn with replacement, as many as there are: for counts, a multinomial draw from each row.
-    `over` names dimensions (such as "seed") whose members are first drawn with replacement and then summed: images clustered
-    in them are drawn cluster by cluster, one fewer than there are, each standing for so much more; `weights` says why. alike:
-    the members were asked about the same images, of which counts do not tell who answered what; as if all had answered them
-    alike, so many images are drawn as one of them was asked, which is cautious. What is drawn follows from the counts of a
-    setting and the seed: it does not hang on what stands beside it.
-    `loose` draws as if one more image of each class had been answered right and one wrong (Laplace's rule of succession), so
-    that a class which is always right, or never, varies too.
+    The images of each class are drawn with replacement: for counts, a multinomial draw from each row. The draws of a setting
+    depend on its counts and the seed only, not on the other settings.
+
+    Parameters
+    ----------
+    over
+        dimensions (such as "seed") whose members are first drawn with replacement and then summed: images are drawn cluster by
+        cluster, one cluster fewer than present, each scaled up; see `weights`.
+    shared_images
+        the members of `over` were evaluated on the same images. Counts do not hold which image is which, so the draw
+        assumes that all members made the same predictions: it has as many images as one member, which is conservative.
+    pseudo_counts
+        draw as if one more image of each class had been predicted correctly and one wrongly (Laplace's rule of
+        succession), so that a class that is always right, or never, varies too.
     """
     for dim in over:
         if dim not in count.dims:
@@ -46,77 +53,76 @@ def resample(
     rest = [dim for dim in count.dims if dim not in (*over, "label", "predicted")]
     ordered = count.transpose(*rest, *over, "label", "predicted")
     values = ordered.values.reshape(*[count.sizes[dim] for dim in rest], -1, *ordered.shape[-2:])
-    more = _one_more(ordered) if loose else np.zeros(ordered.shape[-2:])
+    pseudo = _pseudo_counts(ordered) if pseudo_counts else np.zeros(ordered.shape[-2:])
     clusters, classes = values.shape[-3], values.shape[-2:]
     fewer = max(clusters - 1, 1)
     drawn = np.empty((draws, *values.shape[:-3], *classes), dtype=np.int64)
     size = max(1, _AT_ONCE // (10 * fewer * math.prod(classes)))
     for place in np.ndindex(values.shape[:-3]):
-        own = values[place]
-        rng = np.random.default_rng([seed, zlib.crc32(own.astype(float).tobytes())])
+        setting = values[place]
+        rng = np.random.default_rng([seed, zlib.crc32(setting.astype(float).tobytes())])
         chosen = rng.integers(clusters, size=(draws, fewer))
         for first in range(0, draws, size):
-            some = own[chosen[first : first + size]]
-            some = some.mean(1, keepdims=True) if alike else some
-            drawn[(slice(first, first + size), *place)] = _redrawn(some, more, rng).sum(1)
+            part = setting[chosen[first : first + size]]
+            part = part.mean(1, keepdims=True) if shared_images else part
+            drawn[(slice(first, first + size), *place)] = _redrawn(part, pseudo, rng).sum(1)
     coords = {dim: count[dim] for dim in (*rest, "label", "predicted") if dim in count.coords}
-    whole = drawn if alike or clusters == fewer else drawn * (clusters / fewer)
-    return xr.DataArray(whole, dims=("draw", *rest, "label", "predicted"), coords=coords, name="count")
+    scaled = drawn if shared_images or clusters == fewer else drawn * (clusters / fewer)
+    return xr.DataArray(scaled, dims=("draw", *rest, "label", "predicted"), coords=coords, name="count")
 
 
-def _redrawn(values: np.ndarray, more: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return as many draws from each row, with `more` in it, as it sums to, rounded."""
+def _redrawn(values: np.ndarray, pseudo: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return multinomial draws from each row plus `pseudo`, as many as the row sums to, rounded."""
     total = values.sum(-1, keepdims=True)
-    seen = values + more * (total > 0)
-    chance = np.divide(seen, seen.sum(-1, keepdims=True), out=np.full(values.shape, 1 / values.shape[-1]), where=total > 0)
+    padded = values + pseudo * (total > 0)
+    chance = np.divide(padded, padded.sum(-1, keepdims=True), out=np.full(values.shape, 1 / values.shape[-1]), where=total > 0)
     return rng.multinomial(np.rint(total[..., 0]).astype(np.int64), chance)
 
 
-def _one_more(count: xr.DataArray) -> np.ndarray:
-    """Return one right answer for each class, and one wrong one that is shared by the other classes."""
+def _pseudo_counts(count: xr.DataArray) -> np.ndarray:
+    """Return one correct prediction for each class, and one wrong one spread over the other classes."""
     same = (count.label == count.predicted).transpose("label", "predicted").values
-    shared: np.ndarray = np.where(same, 1.0, 1.0 / max((~same).sum(1, keepdims=True).max(), 1))
-    return shared
+    pseudo: np.ndarray = np.where(same, 1.0, 1.0 / max((~same).sum(1, keepdims=True).max(), 1))
+    return pseudo
 
 
 def evaluated(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return which images of which seed any of the runs was asked about: dimensions seed, image."""
-    there = outcomes.truth >= 0
-    found: xr.DataArray = there.any([dim for dim in there.dims if dim not in ("seed", "image")])
-    return found.transpose("seed", "image")
+    """Return which images any run of each seed was evaluated on: dimensions seed, image."""
+    present = outcomes.truth >= 0
+    by_any: xr.DataArray = present.any([dim for dim in present.dims if dim not in ("seed", "image")])
+    return by_any.transpose("seed", "image")
 
 
 def weights(outcomes: xr.Dataset, draws: int, seed: int = 0) -> np.ndarray:
-    """Return how often each image of each seed is drawn, (places, draws): places are the true entries of `asked`, row by row.
+    """Return how often each image of each seed is drawn, shape (n, draws) for the n true entries of `evaluated`, row by row.
 
-    Seeds are drawn with replacement, and so are the images of each class, as many as there are. Where the seeds test on images of
-    their own (folds), images are drawn within their seed; where they share them, the same draw of images serves all seeds, for
-    what is odd about an image is so in each of them (Owen 2007, the pigeonhole bootstrap). Of several seeds one fewer is drawn,
-    each standing for so much more: drawing all would show only (seeds - 1) / seeds of the variance between them (Rao and Wu
-    1988). Seeds and images both being drawn, the spread is too wide where seeds hardly differ; what two or three seeds cannot
-    tell is how far from all others they both happen to lie on one side.
+    Seeds are drawn with replacement, and so are the images of each class. If the seeds test on different images (folds), images
+    are drawn within their seed. If they share them, one draw of images serves all seeds, since the effect of an image is common
+    to them (Owen 2007, the pigeonhole bootstrap). One seed fewer than present is drawn, each scaled up: drawing all would show
+    only (seeds - 1) / seeds of the variance between them (Rao and Wu 1988). As both seeds and images are drawn, the spread is
+    too wide if seeds hardly differ. Two or three seeds that all happen to deviate to the same side cannot show it.
     """
-    rng, there = np.random.default_rng(seed), evaluated(outcomes).values
-    seeds, count = len(there), there.sum()
+    rng, present = np.random.default_rng(seed), evaluated(outcomes).values
+    seeds, count = len(present), present.sum()
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values
     fewer = max(seeds - 1, 1)
-    often, stands_for = rng.multinomial(fewer, np.full(seeds, 1 / seeds), size=draws).T, seeds / fewer
-    row, column = np.nonzero(there)
+    times, scale = rng.multinomial(fewer, np.full(seeds, 1 / seeds), size=draws).T, seeds / fewer
+    row, column = np.nonzero(present)
     weight = np.empty((count, draws), dtype=np.float32)
-    if (there.sum(0) > 1).any():
-        chosen = np.zeros((there.shape[1], draws), dtype=np.float32)
-        for label in np.unique(truth[there.any(0)]):
-            _draw(chosen, np.flatnonzero((truth == label) & there.any(0)), np.ones(draws, dtype=int), rng)
-        weight[:] = chosen[column] * often[row]
-        return weight * np.float32(stands_for)
+    if (present.sum(0) > 1).any():
+        chosen = np.zeros((present.shape[1], draws), dtype=np.float32)
+        for label in np.unique(truth[present.any(0)]):
+            _draw(chosen, np.flatnonzero((truth == label) & present.any(0)), np.ones(draws, dtype=int), rng)
+        weight[:] = chosen[column] * times[row]
+        return weight * np.float32(scale)
     for place in range(seeds):
-        for label in np.unique(truth[there[place]]):
-            _draw(weight, np.flatnonzero((row == place) & (truth[column] == label)), often[place], rng)
-    return weight * np.float32(stands_for)
+        for label in np.unique(truth[present[place]]):
+            _draw(weight, np.flatnonzero((row == place) & (truth[column] == label)), times[place], rng)
+    return weight * np.float32(scale)
 
 
 def _draw(weight: np.ndarray, members: np.ndarray, times: np.ndarray, rng: np.random.Generator) -> None:
-    """Draw the members with replacement, `times` as many as they are, and note how often each was."""
+    """Write into `weight` how often each member is drawn with replacement, in `times` as many draws as members."""
     size = len(members)
     weight[members] = rng.multinomial(times * size, np.full(size, 1 / size)).T
 
@@ -124,23 +130,23 @@ def _draw(weight: np.ndarray, members: np.ndarray, times: np.ndarray, rng: np.ra
 def sums(outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], weight: np.ndarray | None = None) -> xr.Dataset:
     """Return count(..., label, predicted) and the sum of each of `values` in the same cells, with `draw` first if weighted.
 
-    count: of the images of `label` answered as `predicted`. Images that are not there (truth -1) do not count.
+    count: of the images of `label` predicted as `predicted`. Missing images (truth -1) do not count.
     """
-    there = evaluated(outcomes).values
+    present = evaluated(outcomes).values
     rest = [dim for dim in outcomes.truth.dims if dim not in ("seed", "image")]
     classes = outcomes.sizes["predicted"]
-    flat = {name: _flat(outcomes[name], outcomes, rest)[..., there] for name in ("truth", "answer")}
+    flat = {name: _flat(outcomes[name], outcomes, rest)[..., present] for name in ("truth", "answer")}
     cells = np.where(flat["truth"] >= 0, flat["truth"].astype(int) * classes + flat["answer"], -1)
-    ones = np.ones((there.sum(), 1), dtype=np.float32) if weight is None else weight
-    found = {"count": _summed(cells, None, classes, ones)}
+    ones = np.ones((present.sum(), 1), dtype=np.float32) if weight is None else weight
+    totals = {"count": _summed(cells, None, classes, ones)}
     for name, value in values.items():
-        found[name] = _summed(cells, _flat(value, outcomes, rest)[..., there], classes, ones)
+        totals[name] = _summed(cells, _flat(value, outcomes, rest)[..., present], classes, ones)
     shape = [outcomes.sizes[dim] for dim in rest]
     coords = {**{dim: outcomes[dim] for dim in rest if dim in outcomes.coords}, **_labels(outcomes)}
     dims = ("draw", *rest, "label", "predicted")
-    data = {name: (dims, array.reshape(-1, *shape, classes, classes)) for name, array in found.items()}
-    whole = xr.Dataset(data, coords)
-    return whole.isel(draw=0) if weight is None else whole
+    data = {name: (dims, array.reshape(-1, *shape, classes, classes)) for name, array in totals.items()}
+    drawn = xr.Dataset(data, coords)
+    return drawn.isel(draw=0) if weight is None else drawn
 
 
 def _flat(array: xr.DataArray, outcomes: xr.Dataset, rest: list[str]) -> np.ndarray:
@@ -152,10 +158,10 @@ def _flat(array: xr.DataArray, outcomes: xr.Dataset, rest: list[str]) -> np.ndar
 
 def _labels(outcomes: xr.Dataset) -> dict[str, tuple[str, np.ndarray]]:
     """Return the coordinates of classes, those along `predicted` also along `label`."""
-    own = [name for name, array in outcomes.coords.items() if array.dims == ("predicted",) and name != "predicted"]
+    further = [name for name, array in outcomes.coords.items() if array.dims == ("predicted",) and name != "predicted"]
     names = outcomes.predicted.values
     coords = {"predicted": ("predicted", names), "label": ("label", names)}
-    return coords | {str(name): ("label", outcomes[name].values) for name in own}
+    return coords | {str(name): ("label", outcomes[name].values) for name in further}
 
 
 def _summed(cells: np.ndarray, value: np.ndarray | None, classes: int, weight: np.ndarray) -> np.ndarray:
@@ -172,46 +178,45 @@ def _summed(cells: np.ndarray, value: np.ndarray | None, classes: int, weight: n
 
 
 def bootstrap_sums(outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], draws: int, seed: int = 0) -> Iterator[xr.Dataset]:
-    """Yield the sums of drawn images, some draws at a time."""
+    """Yield the sums of resampled images, some draws at a time."""
     size = max(1, min(draws, _AT_ONCE // max(1, int(evaluated(outcomes).sum()))))
     for part, first in enumerate(range(0, draws, size)):
         yield sums(outcomes, values, weights(outcomes, min(size, draws - first), seed + part))
 
 
-def add_pseudo_counts(outcomes: xr.Dataset, seed: int = 0, *, each: bool = False) -> xr.Dataset:
-    """Return outcomes with two more images of each class for each setting: copies but in that one setting, right and wrong in it.
+def add_pseudo_counts(outcomes: xr.Dataset, seed: int = 0, *, every_mistake: bool = False) -> xr.Dataset:
+    """Return outcomes with two more images of each class for each setting, one predicted correctly there and one wrongly.
 
-    As if one more image of each class had been answered right and one wrong there (Laplace's rule of succession), so that what
-    never varies among the images at hand varies too; whatever else is known of an image is that of the one it was copied from.
-    What a wrong one is taken for is drawn; with `each`, there is one for each other class, so that no mistake is left out.
+    This is Laplace's rule of succession: what never varies among the given images varies too. Everything else is copied from a
+    random image of the class. The wrong class is drawn; with `every_mistake`, one image is added for each.
     """
     rng, count, classes = np.random.default_rng(seed), outcomes.sizes["image"], outcomes.sizes["predicted"]
-    there = outcomes.truth >= 0
-    rest = [dim for dim in there.dims if dim not in ("seed", "image")]
-    truth = outcomes.truth.max([dim for dim in there.dims if dim != "image"]).values
+    present = outcomes.truth >= 0
+    rest = [dim for dim in present.dims if dim not in ("seed", "image")]
+    truth = outcomes.truth.max([dim for dim in present.dims if dim != "image"]).values
     settings = [*np.ndindex(*(outcomes.sizes[dim] for dim in rest))]
-    asked_in = there.any("seed").transpose(*rest, "image").values
+    in_setting = present.any("seed").transpose(*rest, "image").values
     places: list[int] = []
     changes: list[tuple[int, tuple[int, ...], int]] = []
     for label in np.unique(truth[truth >= 0]):
         for setting in settings:
-            members = np.flatnonzero((truth == label) & asked_in[setting])
-            # How far on from the true class the answer is, 0 where it is right; what -1 stands for is drawn below.
-            for off in (range(classes) if each else (0, -1)) if len(members) else ():
+            members = np.flatnonzero((truth == label) & in_setting[setting])
+            # Offset of the prediction from the true class, 0 if correct; -1 is replaced by a random offset below.
+            for off in (range(classes) if every_mistake else (0, -1)) if len(members) else ():
                 changes.append((count + len(places), setting, off))
                 places.append(int(rng.choice(members)))
-    whole = outcomes.isel(image=[*range(count), *places]).assign_coords(image=np.arange(count + len(places)))
-    whole = whole.assign({name: whole[name].transpose(*rest, "seed", "image").copy() for name in ("truth", "answer", "flipped")})
+    padded = outcomes.isel(image=[*range(count), *places]).assign_coords(image=np.arange(count + len(places)))
+    padded = padded.assign({name: padded[name].transpose(*rest, "seed", "image").copy() for name in _CHANGED})
     wrong = rng.integers(1, max(classes, 2), size=len(places))
-    for (image, setting, off), some in zip(changes, wrong, strict=True):
+    for (image, setting, off), random_off in zip(changes, wrong, strict=True):
         place = (*setting, slice(None), image)
-        true = whole.truth.values[place]
-        whole.answer.values[place] = np.where(true < 0, -1, (true + (some if off < 0 else off)) % classes)
-        whole.flipped.values[place] = (true >= 0) & (off != 0)
-    return whole.assign({name: whole[name].transpose(*outcomes[name].dims) for name in ("truth", "answer", "flipped")})
+        true = padded.truth.values[place]
+        padded.answer.values[place] = np.where(true < 0, -1, (true + (random_off if off < 0 else off)) % classes)
+        padded.flipped.values[place] = (true >= 0) & (off != 0)
+    return padded.assign({name: padded[name].transpose(*outcomes[name].dims) for name in _CHANGED})
 
 
-# Where a measure cannot lie outside, its interval does not either.
+# The ranges of measures, to which their intervals are clipped.
 _RANGES = {
     "overall": (0, 100),
     "worst": (0, 100),
@@ -230,70 +235,75 @@ def bootstrap(
     draws: int = 2000,
     seed: int = 0,
     *,
-    alike: bool = False,
+    shared_images: bool = False,
 ) -> xr.DataArray:
     """Return low, value and high of a measure along a new dimension `bound`, from a bootstrap over the images of each class.
 
-    data: outcomes, whose seeds are pooled: images are drawn, and seeds as clusters, and an image that several seeds were asked
-    about is drawn for all of them at once. Or counts; then `over` are the dimensions such as "seed" that are pooled and
-    resampled as clusters, and `alike` says that their members share their images (`resample`). The basic (reverse percentile)
-    interval is taken: the smallest class and the spread of classes are biased by sampling, and a percentile interval would add
-    that bias a second time (Davison and Hinkley 1997, 5.2). Where the seeds do not differ, resampling both seeds and images is
-    cautious: the interval is wider than it need be.
+    The interval is the basic (reverse percentile) one: the worst class and the spread of the classes are biased by sampling, and
+    a percentile interval would add that bias a second time (Davison and Hinkley 1997, 5.2). If the seeds do not differ,
+    resampling both seeds and images is conservative. For a proportion Wilson's interval is used as well: alone for "overall" of
+    a single cluster; over several clusters, and for the worst class, the wider end of the two. If all draws are equal, since
+    every class is always right or never, the interval is that with pseudo-counts (`resample`).
 
-    A proportion has Wilson's interval: "overall" of a single cluster that one alone; over several clusters, and for the worst
-    class, the wider end of either. Where no draw differs from any other, since every class is always right or never, the interval
-    reaches as far as the measure would if one more image of each class had been answered right and one wrong.
+    Parameters
+    ----------
+    data
+        outcomes, whose seeds are pooled: seeds are drawn as clusters, and an image that several seeds were evaluated on is
+        drawn for all of them at once. Or counts.
+    over
+        for counts, the dimensions such as "seed" that are pooled and resampled as clusters.
+    shared_images
+        for counts, whether the members of `over` share their images (`resample`).
     """
     if isinstance(data, xr.Dataset) and not seeds_share_images(data):
         seeds = ["seed"] if "seed" in data.dims else []
         return bootstrap(aggregate.counts(data), measure, seeds, level, draws, seed)
     single = not isinstance(data, xr.Dataset) and all(data.sizes[dim] == 1 for dim in over if dim in data.dims)
     if isinstance(data, xr.Dataset):
-        whole, effect = pooled(data), design_effect(data)
-        parts = (measure(some["count"] / effect) for some in bootstrap_sums(data, {}, draws, seed))
+        total, effect = pooled(data), design_effect(data)
+        parts = (measure(part["count"] / effect) for part in bootstrap_sums(data, {}, draws, seed))
         drawn = xr.concat(list(parts), "draw")
     else:
-        whole = data.mean(list(over)) if alike else data.sum(list(over))
-        drawn = measure(resample(data, over, draws, seed, alike=alike))
-    value = measure(whole)
+        total = data.mean(list(over)) if shared_images else data.sum(list(over))
+        drawn = measure(resample(data, over, draws, seed, shared_images=shared_images))
+    value = measure(total)
     bottom, top = _RANGES.get(str(value.name), (-np.inf, np.inf))
-    sure = _sure(measure, whole, level)
-    ends = None if measure is overall and single else _basic(whole, measure, drawn, level, seed)
-    low, high = (_wider(name, ends, sure) for name in ("low", "high"))
-    # What sampling adds, taken off, may leave the value itself outside.
+    analytic = _wilson_of(measure, total, level)
+    ends = None if measure is overall and single else _basic(total, measure, drawn, level, seed)
+    low, high = (_wider(name, ends, analytic) for name in ("low", "high"))
+    # The correction of the bias may leave the value outside the interval.
     bounds = [xr.ufuncs.minimum(low.clip(bottom, top), value), value, xr.ufuncs.maximum(high.clip(bottom, top), value)]
-    found: xr.DataArray = xr.concat(bounds, dim="bound").assign_coords(bound=["low", "value", "high"])
-    return found.rename(value.name)
+    interval: xr.DataArray = xr.concat(bounds, dim="bound").assign_coords(bound=["low", "value", "high"])
+    return interval.rename(value.name)
 
 
-def _basic(whole: xr.DataArray, measure: Metric, drawn: xr.DataArray, level: float, seed: int) -> xr.DataArray:
-    """Return the ends of the basic interval of a measure of counts from its draws, of a looser one where nothing varies."""
-    value = measure(whole)
-    # What the estimator aims at in the world of the bootstrap: the resampled counts come from the observed rates.
-    aim = cv(whole) if measure is cv_unbiased else value
+def _basic(total: xr.DataArray, measure: Metric, drawn: xr.DataArray, level: float, seed: int) -> xr.DataArray:
+    """Return the ends of the basic interval of a measure of counts from its draws; with pseudo-counts if the draws are equal."""
+    value = measure(total)
+    # The quantity that the measure estimates from resampled counts, whose true rates are the observed ones.
+    aim = cv(total) if measure is cv_unbiased else value
     tails = [(1 - level) / 2, (1 + level) / 2]
     ends = (value - (drawn - aim).quantile(tails[::-1], dim="draw")).drop_vars("quantile").rename(quantile="bound")
     ends = ends.assign_coords(bound=["low", "high"])
-    still = (drawn == drawn.isel(draw=0)).all("draw")
-    if not bool(still.any()):
+    constant = (drawn == drawn.isel(draw=0)).all("draw")
+    if not bool(constant.any()):
         return ends
-    loose = measure(resample(whole, (), drawn.sizes["draw"], seed, loose=True)).quantile(tails, dim="draw")
-    loose = loose.drop_vars("quantile").rename(quantile="bound").assign_coords(bound=["low", "high"])
-    reached = xr.concat([xr.ufuncs.minimum(loose.isel(bound=0), value), xr.ufuncs.maximum(loose.isel(bound=1), value)], "bound")
-    return ends.where(~still, reached)
+    padded = measure(resample(total, (), drawn.sizes["draw"], seed, pseudo_counts=True)).quantile(tails, dim="draw")
+    padded = padded.drop_vars("quantile").rename(quantile="bound").assign_coords(bound=["low", "high"])
+    wider = xr.concat([xr.ufuncs.minimum(padded.isel(bound=0), value), xr.ufuncs.maximum(padded.isel(bound=1), value)], "bound")
+    return ends.where(~constant, wider)
 
 
-def _sure(measure: Metric, whole: xr.DataArray, level: float) -> xr.DataArray | None:
-    """Return Wilson's interval where a measure is a proportion: of all images, or of those of the worst class."""
+def _wilson_of(measure: Metric, count: xr.DataArray, level: float) -> xr.DataArray | None:
+    """Return Wilson's interval of a measure that is a proportion: of all images, or of those of the worst class; else None."""
     if measure is overall:
-        return wilson_bounds(correct(whole).sum("label"), images(whole).sum("label"), level)
+        return wilson_bounds(correct(count).sum("label"), images(count).sum("label"), level)
     if measure is worst:
-        return wilson(whole, level).isel(label=accuracy(whole).fillna(0).argmin("label")).drop_vars("label")
+        return wilson(count, level).isel(label=accuracy(count).fillna(0).argmin("label")).drop_vars("label")
     return None
 
 
 def _wider(name: str, *ends: xr.DataArray | None) -> xr.DataArray:
     """Return the lowest "low", or the highest "high", of intervals."""
-    there = xr.concat([one.sel(bound=name, drop=True) for one in ends if one is not None], "of")
-    return there.min("of") if name == "low" else there.max("of")
+    bounds = xr.concat([interval.sel(bound=name, drop=True) for interval in ends if interval is not None], "of")
+    return bounds.min("of") if name == "low" else bounds.max("of")

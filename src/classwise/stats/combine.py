@@ -1,49 +1,61 @@
-"""Outcomes of several kinds of runs, set side by side as claims take them."""
+"""Datasets of several runs as one, along the dimensions in which the runs differ."""
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
 
+from classwise.core.errors import UserError
 from classwise.core.results import MISSING
 
-Labelled = TypeVar("Labelled", xr.DataArray, xr.Dataset)
-_TAKEN = ("truth", "answer", "flipped", "logits")
+_COMBINED = ("truth", "answer", "flipped", "logits")
 
 
-def combine(along: str, parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """Return outcomes along a new dimension whose coordinate names the parts: joined("without", {"": full, "5": one, ...}).
+def combine_rows(rows: Sequence[tuple[Mapping[str, Hashable], xr.Dataset]]) -> xr.Dataset:
+    """Return Datasets along the dimensions that their keys name, coordinates in the order of first appearance.
 
-    Each part has the dimensions of the first; what one was not asked has truth -1. Where the parts have one defence each, by
-    different names, it keeps that of the first: what differs is told by the new coordinate.
+    All keys have the same names. Classes are the union of those of the Datasets; `truth` and `answer` are renumbered to match.
+    Missing images, and combinations of keys without a Dataset, have the values of `results.MISSING` (truth -1). Equal keys are
+    a UserError.
     """
-    first = next(iter(parts.values()))
-    alone = all(part.sizes.get("defence") == 1 for part in parts.values())
-    same = {"defence": first["defence"].values} if alone else {}
-    names = [name for name in _TAKEN if all(name in part for part in parts.values())]
-    classes = list(dict.fromkeys(str(name) for part in parts.values() for name in part.predicted.values))
-    whole = xr.concat(
-        [_renumbered(part[names].assign_coords(same), part.predicted, classes) for part in parts.values()],
-        dim=along,
+    names = list(rows[0][0])
+    keys = [tuple(key.values()) for key, _ in rows]
+    if len(set(keys)) < len(keys):
+        raise UserError(f"two runs share the same {', '.join(names)}: {max(keys, key=keys.count)}; request them separately")
+    classes = list(dict.fromkeys(str(name) for _, data in rows for name in data.predicted.values))
+    combined = xr.concat(
+        [_renumbered(data.drop_attrs(), classes) for _, data in rows],
+        dim="run",
         join="outer",
-        fill_value={name: MISSING.get(name, np.nan) for name in names},
+        fill_value=MISSING,
         coords="minimal",
         compat="override",
     )
-    return whole.assign_coords({along: list(parts), "predicted": classes}).assign_attrs(first.attrs)
+    for place, name in enumerate(names):
+        combined = combined.assign_coords({name: ("run", [key[place] for key in keys])})
+    if len(names) == 1:
+        return combined.swap_dims(run=names[0])
+    combined = combined.set_index(run=names).unstack("run", fill_value=MISSING)
+    order = {name: list(dict.fromkeys(key[place] for key in keys)) for place, name in enumerate(names)}
+    return combined.sel(order).transpose(*names, ...)
 
 
-def _renumbered(part: xr.Dataset, own: xr.DataArray, classes: list[str]) -> xr.Dataset:
-    """Return outcomes whose truth and answer are positions in `classes` rather than in their own."""
-    place = np.array([*(classes.index(str(name)) for name in own.values), -1], dtype=np.int16)
-    numbers = {name: part[name].copy(data=place[part[name].values]) for name in ("truth", "answer")}
-    found = part.assign(numbers)
-    return found.reindex(predicted=classes) if "predicted" in found.dims else found
+def _renumbered(data: xr.Dataset, classes: list[str]) -> xr.Dataset:
+    """Return a Dataset whose truth and answer are positions in `classes` rather than in its `predicted`."""
+    position = np.array([*(classes.index(str(name)) for name in data.predicted.values), -1], dtype=np.int16)
+    numbers = {name: data[name].copy(data=position[data[name].values]) for name in ("truth", "answer") if name in data}
+    return data.assign(numbers).reindex(predicted=classes, fill_value=MISSING)
 
 
-def stacked(parts: Mapping[str, Labelled], dim: str) -> Labelled:
-    """Return arrays, or outcomes, of the same kind along a new dimension, by their names."""
-    names = xr.DataArray(list(parts), dims=dim, name=dim)
-    found: Labelled = xr.concat(list(parts.values()), names, coords="minimal", compat="override")
-    return found
+def combine(along: str, parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """Return outcomes along a new dimension whose coordinate names the parts: combine("without", {"": full, "5": other, ...}).
+
+    Each part has the dimensions and attributes of the first; images that a part lacks have truth -1. If each part has one defence
+    but the defences differ, that of the first is kept: the new coordinate distinguishes the parts.
+    """
+    first = next(iter(parts.values()))
+    single = all(part.sizes.get("defence") == 1 for part in parts.values())
+    same = {"defence": first["defence"].values} if single else {}
+    names = [name for name in _COMBINED if all(name in part for part in parts.values())]
+    rows = [({along: name}, part[names].assign_coords({"predicted": part.predicted, **same})) for name, part in parts.items()]
+    return combine_rows(rows).assign_attrs(first.attrs)

@@ -1,7 +1,7 @@
-"""Measures of counts[label, predicted], in percent; further dimensions stay as they are.
+"""Measures of counts[label, predicted], in percent; further dimensions are kept.
 
-Counts under no attack give accuracy, counts under an attack robust accuracy: one function serves both. A class without images
-has no rate: it is NaN, and so are the measures over all classes.
+Counts of clean images give accuracy, counts under an attack robust accuracy. The accuracy of a class without images is NaN, and
+so are the measures over all classes.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,30 +20,30 @@ def images(count: xr.DataArray) -> xr.DataArray:
 
 
 def correct(count: xr.DataArray) -> xr.DataArray:
-    """Return how many images of each class were answered as such."""
+    """Return the number of correctly classified images of each class."""
     same = count.label == count.predicted
     return count.where(same, 0).sum("predicted")
 
 
 def confusion(count: xr.DataArray) -> xr.DataArray:
-    """Return the share of each class (rows sum to 100) that is answered as each class."""
+    """Return the confusion matrix in percent: the share of each class (rows sum to 100) predicted as each class."""
     total = images(count)
     return (100 * count / total.where(total > 0)).rename("confusion")
 
 
 def off_diagonal_confusion(count: xr.DataArray) -> xr.DataArray:
-    """Return the confusion without its diagonal: what the images of each class are mistaken for (Tian 2021, Figure 4)."""
+    """Return the confusion matrix with a zero diagonal: the misclassified images of each class (Tian 2021, Figure 4)."""
     return confusion(count).where(count.label != count.predicted, 0).where(images(count) > 0)
 
 
 def accuracy(count: xr.DataArray) -> xr.DataArray:
-    """Return the share of each class that is answered as such."""
+    """Return the accuracy of each class."""
     total = images(count)
     return (100 * correct(count) / total.where(total > 0)).rename("accuracy")
 
 
 def overall(count: xr.DataArray) -> xr.DataArray:
-    """Return the share of all images that is answered right."""
+    """Return the accuracy over all images."""
     total = images(count).sum("label")
     return (100 * correct(count).sum("label") / total.where(total > 0)).rename("overall")
 
@@ -54,7 +54,7 @@ def worst(count: xr.DataArray) -> xr.DataArray:
 
 
 def worst_k(count: xr.DataArray, share: float = 0.2) -> xr.DataArray:
-    """Return the mean accuracy of the worst classes, a `share` of them rounded up (CFA, Table 4: the worst 20 %)."""
+    """Return the mean accuracy of the worst classes, a `share` of all rounded up (CFA, Table 4: the worst 20 %)."""
     kept = int(np.ceil(share * count.sizes["label"]))
     rates = accuracy(count)
     lowest = np.sort(rates.values, axis=rates.get_axis_num("label"))
@@ -74,12 +74,12 @@ def cv(count: xr.DataArray) -> xr.DataArray:
 
 
 def robust_classes(count: xr.DataArray) -> xr.DataArray:
-    """Return which classes are more robust than the network is overall; the others are vulnerable (Tian 2021, Definition 3.3)."""
+    """Return which classes are more robust than the network overall; the others are vulnerable (Tian 2021, Definition 3.3)."""
     return (accuracy(count) > overall(count)).rename("robust")
 
 
 def cv_unbiased(count: xr.DataArray) -> xr.DataArray:
-    """Return the class-wise variance less what the sampling of images adds to it on average; it may fall below 0."""
+    """Return the class-wise variance minus the expected contribution of sampling the images; it may be negative."""
     total = images(count)
     rate = correct(count) / total.where(total > 1)
     noise = (rate * (1 - rate) / (total - 1)).mean("label", skipna=False)
@@ -87,10 +87,10 @@ def cv_unbiased(count: xr.DataArray) -> xr.DataArray:
 
 
 def symmetry(count: xr.DataArray) -> xr.DataArray:
-    """Return how alike "i taken for j" and "j taken for i" are: the correlation of the confusion with its transpose.
+    """Return the correlation of the confusion matrix with its transpose, off the diagonal.
 
-    Off the diagonal only: 1 for a symmetrical matrix, about 0 for an unrelated one, negative for an opposed one; NaN where
-    every confusion is the same. Tian 2021, section 4.2, observation (i) states the symmetry by eye.
+    1 for a symmetric matrix, about 0 for one without any symmetry, negative for an opposed one; NaN if all entries are equal.
+    Tian 2021, section 4.2, observation (i) judges the symmetry by eye.
     """
     mixed = off_diagonal_confusion(count)
     mirrored = mixed.rename(label="predicted", predicted="label").transpose(*mixed.dims)
@@ -101,10 +101,10 @@ def symmetry(count: xr.DataArray) -> xr.DataArray:
 
 
 def groups(count: xr.DataArray) -> xr.DataArray:
-    """Return the group of each class, numbered from 0 by size: classes that flip into one another more than chance has it.
+    """Return the group of each class, numbered from 0 by size: classes confused with one another more than by chance.
 
-    `count` has just the dimensions label and predicted. The groups are those of greedy modularity on the graph whose edges weigh
-    the flips between two classes, both ways; a class without any flip is a group of its own.
+    `count` has only the dimensions label and predicted. The groups maximise modularity (greedily) on the graph whose edges are
+    weighted by the confusion between two classes, in both directions; a class without mistakes forms a group by itself.
     """
     import networkx as nx  # slow to import
 
@@ -112,15 +112,15 @@ def groups(count: xr.DataArray) -> xr.DataArray:
     if not mixed.any():
         return xr.DataArray(np.arange(len(mixed)), dims="label", coords={"label": count.label}, name="group")
     graph = nx.from_numpy_array(mixed + mixed.T)
-    found = nx.community.greedy_modularity_communities(graph, weight="weight")
+    communities = nx.community.greedy_modularity_communities(graph, weight="weight")
     number = np.empty(count.sizes["label"], dtype=int)
-    for place, members in enumerate(sorted(found, key=lambda members: (-len(members), min(members)))):
+    for place, members in enumerate(sorted(communities, key=lambda members: (-len(members), min(members)))):
         number[sorted(members)] = place
     return xr.DataArray(number, dims="label", coords={"label": count.label}, name="group")
 
 
 def within(count: xr.DataArray, group: xr.DataArray) -> xr.DataArray:
-    """Return the share of the mistakes that stay within the groups of classes, in percent."""
+    """Return the share of the mistakes, in percent, whose true and predicted class are in the same group."""
     mixed = off_diagonal_confusion(count)
     same = group == group.rename(label="predicted").assign_coords(predicted=count.predicted.values)
     total = mixed.sum(["label", "predicted"])
@@ -128,9 +128,9 @@ def within(count: xr.DataArray, group: xr.DataArray) -> xr.DataArray:
 
 
 def best_relabelling(count: xr.DataArray) -> float:
-    """Return the share of all images that would be answered right if the answers were names of classes in another order.
+    """Return the accuracy, in percent, under the best one-to-one relabelling of the predictions.
 
-    It is the best of all one-to-one orders; far above `overall` only where a network counts its classes in an order of its own.
+    It is far above `overall` only if the network numbers the classes in a different order.
     """
     from scipy.optimize import linear_sum_assignment  # slow to import
 
@@ -139,7 +139,7 @@ def best_relabelling(count: xr.DataArray) -> float:
 
 
 def similarity(mean: xr.DataArray) -> xr.DataArray:
-    """Return the cosine between the mean features of each two classes (Entropy 2022, section 2), dimensions label and other.
+    """Return the cosine similarity of the mean features of two classes (Entropy 2022, section 2), dimensions label and other.
 
     `mean` has the dimensions label and feature.
     """
@@ -159,7 +159,7 @@ METRICS: Mapping[str, Metric] = {
 
 
 def metric(name: str) -> Metric:
-    """Return the measure of that name."""
+    """Return the measure of that name; an unknown name is a UserError."""
     if name not in METRICS:
         raise unknown("measure", name, METRICS)
     return METRICS[name]

@@ -27,22 +27,22 @@ def square(values):
 
 def test_matrices_show_numbers_and_leave_zeros_blank():
     first, second = square([[0, 37, 1], [2, 0, 0], [0, 3, 0]]), square([[0, 23, 0], [2, 0, 0], [0, 0, 0]])
-    svg = drawn(charts.matrices({"taken for": first, "home": second}))
+    svg = drawn(charts.count_matrices({"taken for": first, "home": second}))
     assert svg.count(">23<") == 1
     assert svg.count(">0<") == 1, "of the scale of colours"
     assert ">home<" in svg
-    data = charts.matrices({"taken for": first, "home": second}).data
-    assert set(data[(data["what"] == "home") & (data["value"] == 23)]["of"]) == {37}
+    data = charts.count_matrices({"taken for": first, "home": second}).data
+    assert set(data[(data["matrix"] == "home") & (data["value"] == 23)]["of"]) == {37}
 
 
 def test_shares_keep_the_order_of_their_rows():
     index = pd.Index(["z", "a 0.5"], name="a name. with a dot")
     table = pd.DataFrame({"share": [40.0, 50.0], "low": [30.0, 45.0], "high": [55.0, 60.0], "images": [9, 9]}, index=index)
-    svg = drawn(charts.shares(table, "share, %"))
+    svg = drawn(charts.share_intervals(table, "share, %"))
     assert svg.index(">z<") < svg.index(">a 0.5<")
     assert "null" not in svg
     both = pd.concat([table.assign(of="one"), table.assign(of="other")])
-    assert ">other<" in drawn(charts.shares(both, "share, %", colour="of"))
+    assert ">other<" in drawn(charts.share_intervals(both, "share, %", colour="of"))
 
 
 def test_what_is_taken_for_its_neighbour_is_counted_class_by_class():
@@ -51,10 +51,10 @@ def test_what_is_taken_for_its_neighbour_is_counted_class_by_class():
         {"one": square([[6, 3, 1], [1, 8, 1], [4, 0, 0]]), "other": square([[9, 1, 0]] * 3)}, group
     )
     table = chart.data.set_index(["of", "row"])
-    assert list(table["share"]) == [30, 10, 0, 10, 90, 0]
+    assert list(table["value"]) == [30, 10, 0, 10, 90, 0]
     assert list(table["images"]) == [10, 10, 4, 10, 10, 10]
-    assert (table["low"] <= table["share"]).all()
-    assert (table["share"] <= table["high"]).all()
+    assert (table["low"] <= table["value"]).all()
+    assert (table["value"] <= table["high"]).all()
     assert ">other<" in drawn(chart)
 
 
@@ -94,7 +94,7 @@ def counted():
 
 def test_table_4_has_its_six_lines_each_compared_with_the_first_of_its_block():
     plain, adjusted = counted(), counted() + 100
-    lines, first = charts.table4(plain, adjusted, "b")
+    lines, first = charts.table_4(plain, adjusted, "b")
     titles = list(lines.line.values)
     assert len(titles) == 6
     np.testing.assert_array_equal(lines[0], plain.sel(attack="clean", transform="none", label="b"))
@@ -102,27 +102,27 @@ def test_table_4_has_its_six_lines_each_compared_with_the_first_of_its_block():
     np.testing.assert_array_equal(lines[5], adjusted.sel(attack="pgd", transform="white-background", label="b"))
     assert [first[name] for name in titles] == [titles[0]] * 3 + [titles[3]] * 3
     data = charts.prediction_table(lines, first).data
-    assert set(data[data["line"] == titles[0]]["said"]) == {"3", "4", "5"}
-    assert "109 (+106)" in set(data[data["line"] == titles[2]]["said"])
+    assert set(data[data["line"] == titles[0]]["text"]) == {"3", "4", "5"}
+    assert "109 (+106)" in set(data[data["line"] == titles[2]]["text"])
 
 
 def test_gains_are_signed_and_ranked_images_are_dots():
     gain = square([[np.nan, 4.0, -2.0]] * 3).rename(label="removed", predicted="label")
-    svg = drawn(charts.gains(gain))
+    svg = drawn(charts.class_changes(gain))
     assert svg.count(">+4<") == 3
     image = xr.DataArray([0.2, 0.9], dims="image", coords={"image": [3, 5]})
-    chart = charts.ranked(image, image + 0.05, "a")
-    assert set(chart.data["image"]) == {3, 5}
+    chart = charts.confidence_scatter(image, image + 0.05, "a")
+    assert set(chart.data["number"]) == {3, 5}
 
 
 def test_pictures_stand_in_rows_with_a_word_each():
     pixels = xr.DataArray(np.zeros((2, 1, 4, 4)), dims=("image", "channel", "row", "column"), coords={"image": [4, 7]})
     chart = gallery.image_rows({"most": pixels}, {"most": ["80 %", "70 %"]})
-    assert list(chart.data["said"]) == ["80 %", "70 %"]
+    assert list(chart.data["caption"]) == ["80 %", "70 %"]
     assert all(url.startswith("data:image/png;base64,") for url in chart.data["url"])
     data = xr.Dataset({"pixels": pixels, "truth": ("image", [1, 0])}, coords={"predicted": ["x", "y"]})
-    both = gallery.one_each({"set": data})
-    assert list(both.data["image"]) == [7, 4]
+    both = gallery.one_per_class({"set": data})
+    assert list(both.data["number"]) == [7, 4]
     assert isinstance(both, alt.LayerChart)
 
 
@@ -130,7 +130,7 @@ def test_the_first_ranks_of_an_image_are_two_lines_under_each_attack():
     logits = np.log([[[0.7, 0.2, 0.1]], [[0.1, 0.25, 0.65]]])
     data = {"logits": (("attack", "image", "predicted"), logits), "truth": (("attack", "image"), [[0], [0]])}
     some = xr.Dataset(data, {"attack": ["clean", "temperature-pgd-20"], "image": [4], "predicted": ["x", "y", "z"]})
-    said = charts.first_ranks(some, [4])
+    said = charts.top_two(some, [4])
     assert said == ["clean: x 70 %\nthen y 20 %\nattacked: z 65 %\nthen y 25 %"]
     pixels = xr.DataArray(np.zeros((1, 1, 4, 4)), dims=("image", "channel", "row", "column"), coords={"image": [4]})
     svg = drawn(gallery.image_rows({"as it is": pixels}, {"as it is": said}))
@@ -145,8 +145,8 @@ def test_the_least_sure_images_stand_as_they_are_above_themselves_painted():
     before = xr.Dataset(data, {"attack": ["clean"], **images, "predicted": ["x", "y", "z"]})
     after = before.assign_coords(predicted=["y", "x", "z"])
     sure = xr.DataArray([0.1, 0.9, 0.5], dims="image", coords=images)
-    table = charts.repainted(sure, (plain, before), (white, after), count=2).data
-    assert list(zip(table["row"], table["image"], table["said"], strict=True)) == [
+    table = charts.repainted_images(sure, (plain, before), (white, after), count=2).data
+    assert list(zip(table["row"], table["number"], table["caption"], strict=True)) == [
         ("as it is", 7, "clean: x 70 %\nthen y 20 %"),
         ("as it is", 2, "clean: x 70 %\nthen y 20 %"),
         ("painted white", 7, "clean: y 70 %\nthen x 20 %"),

@@ -14,6 +14,7 @@ from classwise.core import datasets
 from classwise.core.errors import UserError
 from classwise.papers import judging, published, registry
 from classwise.papers.tian2021 import charts, section_4_3, temperature
+from classwise.papers.tian2021.tables import TABLES
 from classwise.stats import aggregate, bootstrap, confidence, intervals, metrics
 
 
@@ -175,7 +176,7 @@ def test_the_variance_of_confidence_has_the_interval_of_a_mean():
 
 
 def test_ours_stand_beside_theirs_setting_by_setting():
-    theirs = published.load("tian2021", 1)
+    theirs = TABLES.load(1)
     ours = published.counts(theirs.accuracy.sel(defence=["trades"]))
     table = published.compared_with_published(ours, theirs)
     assert len(table) == 20
@@ -184,7 +185,7 @@ def test_ours_stand_beside_theirs_setting_by_setting():
         assert np.allclose(same[f"{name}, ours"].astype(float), same[f"{name}, theirs"].astype(float), atol=0.11), name
     assert (table.xs("mart", level="defence")["all, ours"] == "").all()
     assert "cat, ours" not in published.compared_with_published(RATES, theirs)
-    heated = published.load("tian2021", 3)
+    heated = TABLES.load(3)
     heated = heated.assign_coords(inverse=heated.inverse.astype(str))
     assert len(published.compared_with_published(RATES.rename(attack="inverse"), heated, over=("defence", "inverse"))) == 5
 
@@ -205,7 +206,7 @@ def test_standings_have_a_cell_a_class_and_a_frame_where_it_is_sure():
 
 def test_spreads_and_temperatures_have_a_dot_for_every_setting():
     found = {name: bootstrap.bootstrap(RATES, metrics.METRICS[name], draws=50) for name in ("overall", "mcd")}
-    assert drawn(dots.spreads(found)).count('aria-roledescription="point"') == 2 * 4
+    assert drawn(dots.metric_dots(found)).count('aria-roledescription="point"') == 2 * 4
     heats = {name: one.rename(attack="inverse").assign_coords(inverse=["1", "50"]) for name, one in found.items()}
     chart = charts.temperature_curves(heats)
     assert drawn(chart).count('aria-roledescription="line mark"') == 2 * 2
@@ -216,11 +217,11 @@ def test_losses_and_variances_are_drawn_class_by_class():
     change = section_4_3.accuracy_lost({"one": RATES.sel(attack=["fgsm", "pgd-20"])})
     assert drawn(charts.accuracy_change(change, row="step")).count('aria-roledescription="rect mark"') == 6
     bounds = temperature.cvc_bounds(temperature.tempered(hot()).sel(form="stable", inverse="1", drop=True))
-    assert drawn(charts.variances(bounds)).count('aria-roledescription="bar"') == 9
+    assert drawn(charts.variance_bars(bounds)).count('aria-roledescription="bar"') == 9
 
 
 def test_tables_are_stacked_by_name():
-    table = tables.lines({"a": pd.DataFrame({"p": [1.0]}), "b": pd.DataFrame({"p": [0.0]})}, "network")
+    table = tables.stacked({"a": pd.DataFrame({"p": [1.0]}), "b": pd.DataFrame({"p": [0.0]})}, "network")
     assert table.loc["b", "p"].tolist() == [0.0]
     assert table.index.names[0] == "network"
 
@@ -233,11 +234,11 @@ def test_the_papers_steps_are_those_of_its_section():
     steps = {name: [one.attack for one in request.evaluations] for name, request in asked.items()}
     assert steps["4-1-class-bias"][-1] == "pgd-20@tian2021-a1"
     assert steps["4-3-attacks-and-defences"][-1] == steps["5-temperature-pgd"][-1] == "pgd-20@tian2021"
-    rows = {one.attack: one for one in asked["4-3-attacks-and-defences"].further["mart"]}
+    rows = {one.attack: one for one in asked["4-3-attacks-and-defences"].extra_evaluations["mart"]}
     assert rows["cw@tian2021"].per_class == rows["n-attack@tian2021"].per_class == 200
     assert rows["pgd-20@tian2021"].substitute == "standard"
     assert dict(rows["n-attack@tian2021"].options) == {}
-    short = {one.attack: one for one in registry.request("tian2021/4-3-attacks-and-defences", "short").further["mart"]}
+    short = {one.attack: one for one in registry.request("tian2021/4-3-attacks-and-defences", "short").extra_evaluations["mart"]}
     assert short["n-attack"].options["population"] == 100
     assert dict(short["cw"].options) == {"goal": "inside"}
 
@@ -254,21 +255,21 @@ def test_courses_name_the_best_and_the_worst_class_of_each_dataset():
     first, second = spec["concat"]
     assert first["title"]["subtitle"] == "70 points between cat and frog at the end"
     assert [one["title"]["text"] for one in spec["concat"]] == ["mnist", "cifar100"]
-    assert "scheme" in str(first["layer"][1]["encoding"]["color"])
+    assert "range" in str(first["layer"][1]["encoding"]["color"])
     assert second["layer"][1]["encoding"]["color"] == {"value": "#8aa"}
 
 
 def test_mistakes_within_superclasses_are_counted_where_there_are_any():
-    theirs = charts.superclassed("digits", {})
+    theirs = charts.superclass_table("digits", {})
     assert list(theirs.iloc[:, 0]) == ["86", "87"]
     names = list(datasets.superclasses("stl10"))
-    same = np.array(datasets.numbers(names))
+    same = np.array(datasets.superclass_numbers(names))
     table = np.where(same[:, None] == same, 5, 0) + 50 * np.eye(10, dtype=int)
     count = xr.DataArray(table, dims=("label", "predicted"), coords={"label": names, "predicted": names})
-    mine = charts.superclassed("stl10", {"pgd-at": count})
+    mine = charts.superclass_table("stl10", {"pgd-at": count})
     assert mine.iloc[0, 0] == "100"
     assert mine.loc["stl10, pgd-at", "p"] == "< .001"
-    assert "animals | bird, cat, deer, dog, horse, monkey" in datasets.table("stl10")
-    assert datasets.table("cifar100").count("cifar100") == 20
+    assert "animals | bird, cat, deer, dog, horse, monkey" in datasets.superclass_table("stl10")
+    assert datasets.superclass_table("cifar100").count("cifar100") == 20
     with pytest.raises(UserError, match="classes 0, 1 have no superclasses; those of these datasets do: cifar10"):
-        datasets.numbers(["0", "1"])
+        datasets.superclass_numbers(["0", "1"])

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from classwise.core.datasets import SUPERCLASSES
+from classwise.core.datasets import known_classes
 from classwise.papers import registry
+from classwise.papers.judging import Bootstrap
 
 ALONG = ("defence", "attack")
 CLASS = np.arange(10)
@@ -226,13 +227,13 @@ VICTIM_GAINS, VICTIM_LOSES = (swept(some, -some) for some in (at(20, 3, rest=-20
 # Section 6.2: drawings before the colours of their classes, and photographs before white.
 
 
-def dressed(own, control, clean=(90, 90), defence="pgd-at"):
+def on_colours(own, control, clean=(90, 90), defence="pgd-at"):
     """Return answers before the ground of the own class and before that of others, attacked and not."""
     tables = {"clean": clean, "pgd-40": (own, control)}
     dresses = ("neighbours", "apart")
     return told(
         {(defence, attack, dress): one for attack, some in tables.items() for dress, one in zip(dresses, some, strict=True)},
-        along=(*ALONG, "dress"),
+        along=(*ALONG, "colouring"),
     )
 
 
@@ -399,22 +400,22 @@ EXTREMES = {
         [treated((55, 55, 55), (80, 55, 55)), treated((55, 55, 55), (40, 55, 55))],
     ),
     "standard-does-not-care": (
-        [dressed(10, 90, (97, 97), "standard")],
-        [dressed(50, 50, (97, 90), "standard"), dressed(50, 50, (90, 97), "standard")],
+        [on_colours(10, 90, (97, 97), "standard")],
+        [on_colours(50, 50, (97, 90), "standard"), on_colours(50, 50, (90, 97), "standard")],
     ),
     "follows-background": (
-        [dressed(table_of(90, MATES), table_of(90, APART))],
-        [dressed(table_of(90, APART), table_of(90, MATES)), dressed(table_of(60), table_of(90, MATES))],
+        [on_colours(table_of(90, MATES), table_of(90, APART))],
+        [on_colours(table_of(90, APART), table_of(90, MATES)), on_colours(table_of(60), table_of(90, MATES))],
     ),
     "all-follow": (
-        [dressed(table_of(90, MATES), table_of(90, APART)), dressed(table_of(90, MATES), table_of(90, MATES))],
-        [dressed(table_of(90, [*MATES[:7], (7, 2), *MATES[8:]]), 90), dressed(table_of(90, APART), table_of(90, MATES))],
+        [on_colours(table_of(90, MATES), table_of(90, APART)), on_colours(table_of(90, MATES), table_of(90, MATES))],
+        [on_colours(table_of(90, [*MATES[:7], (7, 2), *MATES[8:]]), 90), on_colours(table_of(90, APART), table_of(90, MATES))],
     ),
     "more-than-natural": (
-        [dressed(table_of(90, MATES), table_of(90, APART))],
+        [on_colours(table_of(90, MATES), table_of(90, APART))],
         [
-            dressed(60, 60, clean=(table_of(90, MATES), table_of(90, APART))),
-            dressed(table_of(90, MATES), table_of(90, MATES), clean=(table_of(90, MATES), 90)),
+            on_colours(60, 60, clean=(table_of(90, MATES), table_of(90, APART))),
+            on_colours(table_of(90, MATES), table_of(90, MATES), clean=(table_of(90, MATES), 90)),
         ],
     ),
     "white-helps": ([treated((70, 40, 40), (30, 60, 20))], [treated((40, 70, 70), (60, 30, 80))]),
@@ -434,7 +435,7 @@ EXTREMES = {
 
 def of_dataset(data, dataset):
     """Return outcomes whose classes are called as those of the dataset."""
-    names = list(SUPERCLASSES.get(dataset, DIGITS))
+    names = list(known_classes(dataset) or DIGITS)
     data = data.assign_coords(predicted=names)
     if "without" not in data.dims:
         return data
@@ -466,6 +467,6 @@ def test_a_claim_holds_where_it_must_and_fails_where_it_must(name, verdict, plac
     asked = next(one for one in registry.CLAIMS if one.name == name)
     dataset = asked.datasets[0] if asked.datasets else "digits"
     data = unequal(of_dataset(EXTREMES[name][verdict == "fails"][place], dataset))
-    (found,) = registry.judge(asked.section, data, dataset=dataset, only=[name], draws=200)
+    (found,) = registry.judge(asked.section, data, dataset=dataset, only=[name], bootstrap=Bootstrap(200))
     assert found.verdict == verdict, found
     assert found.low <= found.high, found

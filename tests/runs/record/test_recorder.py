@@ -32,7 +32,7 @@ from classwise.runs.schedule.timings import Timings, epoch_of, image_of
 ASKED = (Evaluation(attack="clean"), Evaluation(attack="pgd-10", options={"steps": 2}))
 
 QUEUE = """
-[questions]
+[evaluations]
 few = [{ attack = "clean" }, { attack = "square", options = { queries = 60 }, batch = 60 }]
 transfer = [{ attack = "pgd-20", substitute = "standard" }]
 
@@ -41,7 +41,7 @@ why = "a rehearsal"
 scale = "quick"
 defences = ["standard", "pgd-at"]
 seeds = [0]
-ask = ["few", "transfer"]
+evaluations = ["few", "transfer"]
 run = { width = 4, epochs = 4 }
 """
 
@@ -54,7 +54,7 @@ def file(tmp_path):
 
 
 def item(spec, asked=ASKED):
-    return Item(spec, tuple(one.of(spec) for one in asked), "a test")
+    return Item(spec, tuple(one.resolved_for(spec) for one in asked), "a test")
 
 
 def ran(spec, asked=ASKED):
@@ -83,9 +83,9 @@ def test_the_queue_of_the_project_names_what_exists():
     assert {one.spec.seed for one in items} == {0, 1, 2}
     assert all(one.why for one in items)
     for section in registry.SECTIONS:
-        for spec, evaluations in registry.request(section, "short").asked:
+        for spec, evaluations in registry.request(section, "short").pairs:
             asked = [one for one in items if one.spec == spec]
-            assert {one.of(spec) for one in evaluations} <= set(asked[0].evaluations)
+            assert {one.resolved_for(spec) for one in evaluations} <= set(asked[0].evaluations)
 
 
 def test_a_queue_is_read_in_order_and_a_run_named_twice_is_one(tmp_path, file):
@@ -109,7 +109,7 @@ def test_a_queue_is_read_in_order_and_a_run_named_twice_is_one(tmp_path, file):
         ("queries =", "querys =", "did you mean 'queries'"),
         ("width =", "widht =", r"entry 1 \(a rehearsal\).*did you mean 'width'"),
         ('"quick"', '"quik"', r"entry 1 \(a rehearsal\).*did you mean 'quick'"),
-        ('"few",', '"fwe",', "unknown list of questions 'fwe'"),
+        ('"few",', '"fwe",', "unknown list of evaluations 'fwe'"),
         ("batch =", "bacth =", "did you mean 'batch'"),
         ("why =", "wy =", "did you mean 'why'"),
         ("seeds = [0]", "seeds = []", "seeds is missing"),
@@ -127,11 +127,17 @@ def test_slips_in_a_queue_are_named(data, file, old, new, says):
     assert not data.exists()
 
 
+def test_the_older_names_of_the_lists_are_read(tmp_path, file):
+    older = tmp_path / "older.toml"
+    older.write_text(QUEUE.replace("[evaluations]", "[questions]").replace("evaluations = [", "ask = ["))
+    assert queue.read(older) == queue.read(file)
+
+
 def test_an_entry_may_take_all_runs_of_a_section(tmp_path):
     path = tmp_path / "queue.toml"
     path.write_text('[[entry]]\nwhy = "homing"\nsection = "tian2021/6-1-training-adjustment"\nscale = "short"\n')
     items = queue.read(path)
-    asked = plan.collected(registry.request("tian2021/6-1-training-adjustment", "short").asked)
+    asked = plan.collected(registry.request("tian2021/6-1-training-adjustment", "short").pairs)
     assert [one.spec for one in items] == list(asked)
     for item, (_, evaluations) in zip(items, asked.items(), strict=True):
         assert set(item.evaluations) == set(evaluations)
@@ -184,21 +190,21 @@ def test_what_takes_longer_than_ever_is_ended():
 def test_times_are_kept_for_the_next_call(tmp_path, small):
     file = tmp_path / "pace.json"
     pace, key = Timings(file, "a device"), epoch_of(small, measured=False)
-    assert pace.expect(key) is None
+    assert pace.slowest(key) is None
     for took in (9.0, 1.0, 3.0, 2.0):
-        pace.see(key, took)
-    pace.see(epoch_of(replace(small, defence="standard", attack=None), measured=False), 0.1)
+        pace.record(key, took)
+    pace.record(epoch_of(replace(small, defence="standard", attack=None), measured=False), 0.1)
     pace.write()
     again = Timings(file, "a device")
-    assert again.expect(key) == 3.0
-    assert again.expect(epoch_of(replace(small, seed=1), measured=False)) == 3.0
-    assert again.expect(epoch_of(replace(small, defence="trades"), measured=False)) == 3.0
-    assert again.expect(epoch_of(replace(small, width=8), measured=False)) is None
-    assert again.expect(epoch_of(small, measured=True)) is None
-    assert Timings(file, "another device").expect(key) is None
-    assert again.hopes(key) == 1.0
+    assert again.slowest(key) == 3.0
+    assert again.slowest(epoch_of(replace(small, seed=1), measured=False)) == 3.0
+    assert again.slowest(epoch_of(replace(small, defence="trades"), measured=False)) == 3.0
+    assert again.slowest(epoch_of(replace(small, width=8), measured=False)) is None
+    assert again.slowest(epoch_of(small, measured=True)) is None
+    assert Timings(file, "another device").slowest(key) is None
+    assert again.fastest(key) == 1.0
     file.write_text("{broken")
-    assert Timings(file, "a device").expect(key) is None
+    assert Timings(file, "a device").slowest(key) is None
 
 
 def slowly(monkeypatch, clock, seconds):
@@ -243,7 +249,7 @@ def test_what_no_budget_of_this_size_can_hold_is_said(data, small, tmp_path):
     pace = Timings(file, device.where()[0])
     for _ in range(Timings.KEPT):
         for one in item(small).evaluations:
-            pace.see(image_of(small, one), 1.0)
+            pace.record(image_of(small, one), 1.0)
     pace.write()
     recorder.record([item(small)], tmp_path / "out", Budget(60, clock(), clock), say=lines.append)
     assert "if the budget is larger: it takes about 500 s" in lines[-1]
@@ -257,9 +263,7 @@ def test_a_run_that_fails_stops_no_other(data, small, tmp_path):
     failed = recorder.record(items, tmp_path / "out", Budget(300, time.monotonic()), say=lines.append)
     assert len(failed) == 1
     assert "became nan" in failed[0]
-    assert archive.contents(tmp_path / "out") == [
-        (store.relative_path(small), frozenset(one.name for one in item(small).evaluations))
-    ]
+    assert archive.contents(tmp_path / "out") == [(small.relative_path, frozenset(one.name for one in item(small).evaluations))]
 
 
 # Archives.
@@ -296,9 +300,9 @@ def snapshot(folder):
 
 def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_nothing(data, small, packed):
     new, same = archive.unpack(packed)
-    assert (new, same) == ([store.relative_path(small)], [])
+    assert (new, same) == ([small.relative_path], [])
     before = snapshot(data)
-    assert archive.unpack(packed) == ([], [store.relative_path(small)])
+    assert archive.unpack(packed) == ([], [small.relative_path])
     assert snapshot(data) == before
     assert plan.missing([(small, ASKED)]) == []
     assert not list((data / "recorded").glob(".import-*"))
@@ -306,7 +310,7 @@ def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_no
 
 
 def test_attacked_images_come_along_to_be_shown_without_the_weights(data, small, tmp_path):
-    shown = replace(item(small), pictures=(ASKED[-1],))
+    shown = replace(item(small), examples=(ASKED[-1],))
     recorder.record([shown], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
     seen = runs.examples(small, ASKED[-1])
     shutil.rmtree(data / "runs")
@@ -361,9 +365,9 @@ def refused(data, path, says):
 
 
 def test_a_damaged_archive_is_refused_by_name(data, small, packed, tmp_path):
-    name = f"{store.relative_path(small)}/history.nc"
+    name = f"{small.relative_path}/history.nc"
     flipped = changed(packed, tmp_path / "flipped.tar", lambda files: files | {name: files[name][:-1] + b"?"})
-    refused(data, flipped, "flipped.tar is damaged: the sum of .*history.nc")
+    refused(data, flipped, "flipped.tar is damaged: the checksum of .*history.nc")
     cut = tmp_path / "cut.tar"
     cut.write_bytes(packed.read_bytes()[:20_000])
     refused(data, cut, "cut.tar is cut short")
@@ -374,14 +378,14 @@ def test_a_damaged_archive_is_refused_by_name(data, small, packed, tmp_path):
 
 
 def test_what_is_no_result_is_refused_even_with_right_sums(data, small, packed, tmp_path):
-    name = f"{store.relative_path(small)}/history.nc"
+    name = f"{small.relative_path}/history.nc"
     foreign = changed(packed, tmp_path / "foreign.tar", lambda files: summed(files | {name: b"nothing"}))
     refused(data, foreign, "foreign.tar is refused: .*truncated or not a netCDF file")
     outcome = next(one for one in _names(packed) if "pgd-10" in one)
     other = next(one for one in _names(packed) if "clean" in one)
     swapped = changed(packed, tmp_path / "swapped.tar", lambda files: summed(files | {outcome: files[other]}))
-    refused(data, swapped, "swapped.tar is refused: .* answers clean-")
-    spec = f"{store.relative_path(small)}/spec.json"
+    refused(data, swapped, "swapped.tar is refused: .* holds clean-")
+    spec = f"{small.relative_path}/spec.json"
     text = replace(small, seed=3).json().encode()
     another = changed(packed, tmp_path / "another.tar", lambda files: summed(files | {spec: text}))
     refused(data, another, "another.tar is refused: .*its spec is that of")
@@ -396,7 +400,7 @@ def test_another_recipe_is_refused_by_name(data, packed, tmp_path):
     def aged(files):
         return files | {archive.MANIFEST: json.dumps(json.loads(files[archive.MANIFEST]) | {"recipe": 0}).encode()}
 
-    refused(data, changed(packed, tmp_path / "aged.tar", aged), "aged.tar was computed by recipe 0")
+    refused(data, changed(packed, tmp_path / "aged.tar", aged), "aged.tar was computed by training version 0")
 
 
 @pytest.mark.parametrize(
@@ -415,7 +419,7 @@ def test_names_that_lead_elsewhere_are_refused(data, packed, tmp_path, name):
 
 
 def test_links_are_not_followed(data, small, packed, tmp_path):
-    path, name = tmp_path / "linked.tar", f"{store.relative_path(small)}/history.nc"
+    path, name = tmp_path / "linked.tar", f"{small.relative_path}/history.nc"
     buffer = io.BytesIO()
     with tarfile.open(packed) as old, tarfile.open(fileobj=buffer, mode="w") as tar:
         for member in old:
@@ -446,8 +450,8 @@ def test_another_training_of_a_recorded_run_replaces_it_only_whole(data, small, 
     shutil.rmtree(data / "runs")
     archive.unpack(first)
     refused(data, less, "not all that is recorded there; remove that folder")
-    assert archive.unpack(whole) == ([store.relative_path(small)], [])
-    assert archive.unpack(whole) == ([], [store.relative_path(small)])
+    assert archive.unpack(whole) == ([small.relative_path], [])
+    assert archive.unpack(whole) == ([], [small.relative_path])
 
 
 def test_more_answers_of_the_same_network_are_added(data, small, tmp_path):
@@ -456,8 +460,8 @@ def test_more_answers_of_the_same_network_are_added(data, small, tmp_path):
     more = archive.pack([(small, item(small).evaluations)], tmp_path / "b")
     shutil.rmtree(data / "runs")
     archive.unpack(less)
-    assert archive.unpack(more) == ([store.relative_path(small)], [])
-    assert archive.unpack(less) == ([], [store.relative_path(small)])
+    assert archive.unpack(more) == ([small.relative_path], [])
+    assert archive.unpack(less) == ([], [small.relative_path])
     assert store.complete(store.recorded(small), item(small).evaluations)
 
 
@@ -491,7 +495,7 @@ def test_calls_cut_short_and_killed_record_what_an_unbroken_run_finds(data, file
     items = queue.read(file)
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "there"))
     filed = [name for path in archives for name in archive.unpack(path)[0]]
-    assert sorted(filed) == sorted(store.relative_path(one.spec) for one in items)
+    assert sorted(filed) == sorted(one.spec.relative_path for one in items)
     recorded = {one.title: [store.find(one.spec, asked) for asked in (None, *one.evaluations)] for one in items}
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "whole"))
     pool.ensure_runs([(one.spec, one.evaluations) for one in items], workers=1)

@@ -108,7 +108,7 @@ def seen(monkeypatch):
 
 def found(spec, asked=ASKED):
     """Return all that is stored of a run but for when, where and how fast it was computed."""
-    kept = [store.find(spec, one) for one in (None, *(one.of(spec) for one in asked))]
+    kept = [store.find(spec, one) for one in (None, *(one.resolved_for(spec) for one in asked))]
     assert all(data is not None for data in kept)
     return [data.drop_vars("seconds", errors="ignore").drop_attrs() for data in kept]
 
@@ -159,7 +159,7 @@ def test_a_failing_run_is_named_and_the_others_finish(shared, small):
     lines = str(told.value).splitlines()
     assert lines[0] == "2 of 4 runs failed:"
     assert "became nan in epoch 1" in lines[1]
-    assert "standard on digits, seed 0, which it builds on, failed" in lines[2]
+    assert "standard on digits, seed 0, which it needs, failed" in lines[2]
     assert all(len(found(spec, [PGD])) == 2 for spec in others)
 
 
@@ -215,11 +215,11 @@ def test_workers_of_several_threads_and_without_this_package_are_refused(data):
         info = {"workers": {"tcp://host:1": {"nthreads": threads}}}
         return SimpleNamespace(scheduler_info=lambda n_workers: info, run=lambda *_, **__: {"tcp://host:1": said})
 
-    cluster._admit(client(1, None), handshake.handshake())
+    cluster._check_workers(client(1, None), handshake.handshake())
     with pytest.raises(UserError, match="tcp://host:1 has 4 threads; start it with --nthreads 1"):
-        cluster._admit(client(4, None), handshake.handshake())
+        cluster._check_workers(client(4, None), handshake.handshake())
     with pytest.raises(UserError, match=r"cannot import this classwise .No module named 'classwise'.; install it there"):
-        cluster._admit(client(1, ModuleNotFoundError("No module named 'classwise'")), handshake.handshake())
+        cluster._check_workers(client(1, ModuleNotFoundError("No module named 'classwise'")), handshake.handshake())
 
 
 def test_the_word_in_the_data_folder_is_written_once(data):
@@ -257,7 +257,7 @@ def test_without_dask_runs_are_computed_one_by_one(data, small):
 def test_nothing_listens_beyond_this_machine_and_the_environment_is_left_alone(monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "3")
     before, others = dict(os.environ), psutil.Process().children(recursive=True)
-    with cluster.here(1) as client:
+    with cluster.local(1) as client:
         assert client.run(lambda: os.environ["OMP_NUM_THREADS"]) == dict.fromkeys(client.scheduler_info()["workers"], "1")
         listening = []
         for process in {psutil.Process(), *psutil.Process().children(recursive=True)} - set(others):
@@ -294,7 +294,7 @@ def test_each_gpu_has_a_worker_of_its_own(monkeypatch):
     monkeypatch.setenv("CLASSWISE_DEVICE", "cpu")
     assert cluster.gpus() == []
     monkeypatch.setattr(cluster, "gpus", lambda: ["5", "7"])
-    with cluster.here(2) as client:
+    with cluster.local(2) as client:
         assert sorted(client.run(lambda: os.environ["CUDA_VISIBLE_DEVICES"]).values()) == ["5", "7"]
 
 
@@ -302,7 +302,7 @@ def test_a_run_that_kills_its_worker_again_and_again_is_named(data, small, tmp_p
     script = tmp_path / "deadly.py"
     script.write_text(DEADLY)
     specs = [replace(small, seed=seed) for seed in (7, 1)]
-    says = r"(?s)1 of 2 runs failed:.*seed 7: its worker was killed again and again.*smaller batch"
+    says = r"(?s)1 of 2 runs failed:.*seed 7: its worker was killed repeatedly.*smaller batch"
     harsh = {"distributed.worker.preload": [str(script)], "distributed.scheduler.allowed-failures": 1}
     with dask.config.set(harsh), pytest.raises(Failed, match=says):
         pool.ensure_runs([(spec, []) for spec in specs], workers=2)
@@ -331,13 +331,13 @@ def test_what_nobody_can_tell_is_said_to_be_so():
     def future(status, failure=None, traceback=None):
         return SimpleNamespace(status=status, exception=lambda: failure, traceback=lambda: traceback)
 
-    assert "killed again and again" in str(cluster._outcome(future("error", KilledWorker("key", None, 3))))
-    assert "the scheduler went away" in str(cluster._outcome(future("cancelled")))
+    assert "killed repeatedly" in str(cluster._result(future("error", KilledWorker("key", None, 3))))
+    assert "the scheduler went away" in str(cluster._result(future("cancelled")))
     with pytest.raises(ZeroDivisionError) as raised:
         1 / 0  # noqa: B018
-    told = cluster._outcome(future("error", ValueError("a reason"), raised.tb))
+    told = cluster._result(future("error", ValueError("a reason"), raised.tb))
     assert (str(told), told.__traceback__) == ("a reason", raised.tb)
-    assert isinstance(cluster._outcome(future("error", KeyboardInterrupt())), RuntimeError)
+    assert isinstance(cluster._result(future("error", KeyboardInterrupt())), RuntimeError)
 
 
 def test_ctrl_c_leaves_all_to_be_resumed_and_no_worker_behind(data, monkeypatch):
@@ -350,7 +350,7 @@ def test_ctrl_c_leaves_all_to_be_resumed_and_no_worker_behind(data, monkeypatch)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
     said = " ".join(process.communicate(timeout=300)[1].split())
     assert process.returncode == 130, said
-    assert "stopped; what is finished is kept, and the rest resumes where it was" in said
+    assert "stopped; what is finished is kept, and the rest resumes from there" in said
     assert "Traceback" not in said
     psutil.wait_procs(workers, timeout=300)
     assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in workers)

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 
+import mocks
 import pytest
 import torch
 from rich.console import Console
@@ -15,7 +16,7 @@ from torch import nn
 from classwise import attacks, images, models
 from classwise.attacks import ATTACKS
 from classwise.attacks.balls import Linf
-from classwise.core import datasets
+from classwise.core import datasets, results
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
@@ -43,9 +44,19 @@ def plan(asked, costs):
 def made(spec, *evaluations, folder=None):
     """Put files where results would lie: whether one is there, its name says."""
     folder = folder or store.run_folder(spec)
-    for path in (folder / "history.nc", *(store.outcomes_file(folder, one.of(spec)) for one in evaluations)):
+    for path in (folder / "history.nc", *(store.file(folder, one.resolved_for(spec)) for one in evaluations)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
+    return folder
+
+
+def saved(spec, *evaluations):
+    """Put results in place that are what their names say."""
+    folder, attrs = store.run_folder(spec), store.provenance(spec, "a device", 1)
+    results.save(mocks.dataset().assign_attrs(attrs), store.HISTORY, store.file(folder))
+    for one in (one.resolved_for(spec) for one in evaluations):
+        attrs = store.provenance(spec, "a device", 1, one)
+        results.save(mocks.dataset("outcomes 1").assign_attrs(attrs), store.OUTCOMES, store.file(folder, one))
     return folder
 
 
@@ -55,9 +66,9 @@ def made(spec, *evaluations, folder=None):
 def test_what_is_asked_twice_or_there_already_is_not_computed(data, small):
     other = replace(small, seed=1)
     jobs = missing([(small, [CLEAN]), (other, []), (replace(small), [PGD, CLEAN, replace(PGD, eps="0.2")])])
-    assert jobs == [Job(small, True, (CLEAN.of(small), PGD.of(small))), Job(other, True)]
+    assert jobs == [Job(small, True, (CLEAN.resolved_for(small), PGD.resolved_for(small))), Job(other, True)]
     (made(small, PGD) / store.WEIGHTS).write_bytes(b"")
-    assert missing([(small, [CLEAN, PGD])]) == [Job(small, False, (CLEAN.of(small),))]
+    assert missing([(small, [CLEAN, PGD])]) == [Job(small, False, (CLEAN.resolved_for(small),))]
     made(small, CLEAN)
     assert missing([(small, [CLEAN, PGD])]) == []
 
@@ -65,7 +76,7 @@ def test_what_is_asked_twice_or_there_already_is_not_computed(data, small):
 def test_a_recorded_run_is_trained_anew_only_where_something_is_missing(data, small):
     made(small, PGD, folder=store.recorded(small))
     assert missing([(small, [PGD])]) == []
-    assert missing([(small, [PGD, CLEAN])]) == [Job(small, True, (PGD.of(small), CLEAN.of(small)))]
+    assert missing([(small, [PGD, CLEAN])]) == [Job(small, True, (PGD.resolved_for(small), CLEAN.resolved_for(small)))]
 
 
 def test_what_recorded_results_were_built_on_is_not_trained_for_them(data, small):
@@ -78,7 +89,7 @@ def test_what_recorded_results_were_built_on_is_not_trained_for_them(data, small
     found = {job.spec: job for job in missing([*asked, (fine, [PGD])])}
     # What is trained anew is asked everything anew, the transfer too.
     assert [found[spec].train for spec in (fine, small, source)] == [True, True, True]
-    assert found[small].evaluations == (transfer.of(small),)
+    assert found[small].evaluations == (transfer.resolved_for(small),)
 
 
 def test_runs_that_others_build_on_come_along_and_first(data, small, costs):
@@ -97,7 +108,7 @@ def test_runs_that_others_build_on_come_along_and_first(data, small, costs):
     whole = planned(jobs, costs)
     order = [piece.name for piece in whole.order]
     assert all(order.index(before) < order.index(piece.name) for piece in whole.order for before in piece.after)
-    trainings = [whole.urgency[piece.name] for piece in whole.order if not piece.evaluations]
+    trainings = [whole.priorities[piece.name] for piece in whole.order if not piece.evaluations]
     assert trainings == sorted(trainings, reverse=True)
     # The results of a source are no use without its weights.
     made(source)
@@ -109,15 +120,15 @@ def test_runs_that_others_build_on_come_along_and_first(data, small, costs):
 def test_pieces_are_named_by_their_work_alone(data, small, costs):
     first = plan([(small, [CLEAN, PGD]), (replace(small, seed=1), [])], costs)
     again = plan([(replace(small, seed=1), []), (small, [PGD, CLEAN])], Costs("another", gpu=True))
-    assert {piece.name for piece in first.pieces} == {piece.name for piece in again.pieces}
-    assert len({piece.name for piece in first.pieces}) == 3
+    assert {piece.name for piece in first.tasks} == {piece.name for piece in again.tasks}
+    assert len({piece.name for piece in first.tasks}) == 3
 
 
 def test_dear_questions_are_put_alone_and_cheap_ones_together(data, small, costs, monkeypatch):
     seconds = {"clean": 1.0, "pgd-10": 2.0, "square": 100.0, "cw": 31.0}
-    monkeypatch.setattr(Costs, "question", lambda self, spec, one: seconds[one.attack])
+    monkeypatch.setattr(Costs, "evaluation", lambda self, spec, one: seconds[one.attack])
     asked = [Evaluation(attack=name) for name in seconds]
-    groups = [[one.attack for one in piece.evaluations] for piece in plan([(small, asked)], costs).pieces if piece.evaluations]
+    groups = [[one.attack for one in piece.evaluations] for piece in plan([(small, asked)], costs).tasks if piece.evaluations]
     assert groups == [["square"], ["cw"], ["pgd-10", "clean"]]
 
 
@@ -127,14 +138,14 @@ def test_dear_questions_are_put_alone_and_cheap_ones_together(data, small, costs
 def test_questions_come_first_then_the_longest_training(data, small, costs):
     long, short = replace(small, epochs=50), replace(small, epochs=2)
     whole = plan([(short, [CLEAN]), (long, [PGD])], costs)
-    order = sorted(whole.urgency, key=lambda name: -whole.urgency[name])
-    assert [name.split("-")[0] for name in order] == ["ask", "ask", "train", "train"]
+    order = sorted(whole.priorities, key=lambda name: -whole.priorities[name])
+    assert [name.split("-")[0] for name in order] == ["evaluate", "evaluate", "train", "train"]
     assert order[2] == f"train-{long.id}"
 
 
 def test_the_makespan_is_that_of_a_list_by_hand(data, small, costs, monkeypatch):
     monkeypatch.setattr(Costs, "training", lambda self, spec: float(spec.epochs))
-    monkeypatch.setattr(Costs, "question", lambda self, spec, one: 40.0)
+    monkeypatch.setattr(Costs, "evaluation", lambda self, spec, one: 40.0)
     whole = plan([(replace(small, epochs=length, seed=seed), []) for seed, length in enumerate((7, 5, 4, 4, 4))], costs)
     # Longest first on two: 7 4 | 5 4 4; 24 / 2 would be 12 without pieces that cannot be cut.
     assert [whole.makespan(workers) for workers in (1, 2, 5, 64)] == [24, 13, 7, 7]
@@ -193,26 +204,28 @@ def test_the_arithmetic_of_an_attack_is_what_it_asks_of_a_network(name, options)
     model, attack = Counted(), attacks.build(name, options)
     x, y = torch.rand(3, 1, 8, 8), torch.zeros(3, dtype=torch.long)
     attack.search(model, x, y, Linf(0.1), torch.Generator().manual_seed(0))
-    reckoned = flops.passes(attack, 10)
+    estimated = attack.cost(10)
     # With so few steps, what is asked at their beginning and end shows.
-    assert model.forward_rows / 3 == pytest.approx(reckoned.forward, rel=0.3, abs=4)
-    assert model.backward_rows / 3 == pytest.approx(reckoned.backward, rel=0.15, abs=2)
+    assert model.forward_rows / 3 == pytest.approx(estimated.forward, rel=0.3, abs=4)
+    assert model.backward_rows / 3 == pytest.approx(estimated.backward, rel=0.15, abs=2)
 
 
 def test_every_attack_has_a_cost():
-    assert {name for name, attack in ATTACKS.items() if flops.passes(attack, 10).rows == 0} == {"clean"}
-    assert all(math.isfinite(flops.passes(attack, 10).rows) for attack in ATTACKS.values())
+    assert {name for name, attack in ATTACKS.items() if attack.cost(10).rows == 0} == {"clean"}
+    assert all(math.isfinite(attack.cost(10).rows) for attack in ATTACKS.values())
 
 
 def test_operations_are_counted_as_by_hand(small):
     """One 3x3 convolution by hand beside a counted network of the same kind: doubling the width quadruples the middle."""
     size = sizes.training_size(small)
-    forward, weights = flops._of(small, size)
+    forward, weights = flops._network_of(small, size)
     model = models.build("small-cnn", images.load("digits", "test"), 4)
     assert weights == sum(value.numel() * value.element_size() for value in model.state_dict().values())
     first = next(part for part in model.modules() if isinstance(part, nn.Conv2d))
     assert forward > 2 * 64 * first.weight.numel()
-    resnet, _ = flops._of(Spec(dataset="cifar10", eps="0.1", model="resnet18", width=64), datasets.SIZES["cifar10"])
+    resnet, _ = flops._network_of(
+        Spec(dataset="cifar10", eps="0.1", model="resnet18", width=64), datasets.published_size("cifar10")
+    )
     assert resnet == pytest.approx(1.11e9, rel=0.02)  # 0.56 billion multiplications and additions, as is well known
 
 
@@ -243,22 +256,22 @@ def test_sizes_are_those_of_the_images(monkeypatch):
     assert sizes.size_of("folder:nothing") is None
 
 
-def test_what_was_measured_counts_before_what_is_reckoned(data, small, costs):
-    reckoned = costs.training(small)
-    assert costs.reckoned == {small.id}
+def test_what_was_measured_counts_before_what_is_estimated(data, small, costs):
+    estimated = costs.training(small)
+    assert costs.estimated == {small.id}
     assert not costs.measured
     work = flops.training(small)
-    assert reckoned == pytest.approx(max(work.operations / costs.rated.float32, work.passes * costs.rated.call))
-    costs.saw(small, None, 0.5, 3.0, "a device")
+    assert estimated == pytest.approx(max(work.operations / costs.speed.float32, work.passes * costs.speed.call))
+    costs.record(small, None, 0.5, 3.0, "a device")
     costs.known.write()
     again = Costs("a device", gpu=False)
     assert again.training(replace(small, seed=7)) == pytest.approx(6.0)
     assert again.measured == {replace(small, seed=7).id}
     twice = replace(small, epochs=2 * small.epochs)
     assert again.training(twice) == pytest.approx(6.0 * flops.training(twice).operations / work.operations, rel=1e-3)
-    assert Costs("another", gpu=False).training(small) == pytest.approx(reckoned)
+    assert Costs("another", gpu=False).training(small) == pytest.approx(estimated)
     again.training(replace(small, width=8))
-    assert replace(small, width=8).id in again.reckoned
+    assert replace(small, width=8).id in again.estimated
 
 
 def test_histories_say_how_long_epochs_took(data, small):
@@ -276,9 +289,9 @@ def test_histories_say_how_long_epochs_took(data, small):
 def test_what_a_run_took_is_kept_for_the_next_plan(data, small):
     pool.ensure_runs([(small, [PGD])], workers=1)
     known = Timings(timings.file(), device.where()[0])
-    assert known.usual(rate_of(small)) > 0
-    assert known.usual(rate_of(small, PGD)) > 0
-    assert known.usual(rate_of(small, PGD), "another") is None
+    assert known.median(rate_of(small)) > 0
+    assert known.median(rate_of(small, PGD)) > 0
+    assert known.median(rate_of(small, PGD), "another") is None
 
 
 def test_a_device_nobody_named_is_taken_for_one_that_is():
@@ -292,7 +305,7 @@ def test_a_device_nobody_named_is_taken_for_one_that_is():
 
 def told(*sections, scale="quick"):
     out = io.StringIO()
-    forecast.forecast([(name, registry.request(name, scale).asked) for name in sections], Console(file=out, width=200))
+    forecast.forecast([(name, registry.request(name, scale).pairs) for name in sections], Console(file=out, width=200))
     return out.getvalue()
 
 
@@ -309,32 +322,40 @@ def test_the_whole_study_is_planned_without_images_and_without_computing(data, t
         said = told(*registry.SECTIONS, scale=scale)
         for gpus in (1, 8, 64):
             assert f"on {gpus} {PLANNED}: " in said
-        assert "reckoned from the arithmetic" in said
+        assert "from the number of operations" in said
     assert not data.exists()
 
 
 def test_the_plan_counts_what_is_there(data):
     section = "tian2021/4-1-class-bias"
-    asked = registry.request(section).asked
+    asked = registry.request(section).pairs
     said = told(section, "tian2021/4-2-class-relations")
     rows = {line.split()[0]: line.split()[1:4] for line in said.splitlines() if "tian" in line}
     assert rows[section] == [str(len(asked)), str(len(asked)), str(2 * len(asked))]
     spec, evaluations = asked[0]
-    (made(spec, *evaluations[:1]) / store.WEIGHTS).write_bytes(b"")
+    (saved(spec, *evaluations[:1]) / store.WEIGHTS).write_bytes(b"")
     spec, evaluations = asked[1]
-    made(spec, *evaluations)
+    saved(spec, *evaluations)
     rows = {line.split()[0]: line.split()[1:4] for line in told(section).splitlines() if "tian" in line}
     assert rows[section] == [str(len(asked)), str(len(asked) - 1), str(2 * len(asked) - 3)]
     for spec, evaluations in asked:
-        made(spec, *evaluations)
+        saved(spec, *evaluations)
     assert "everything is there" in told(section)
+    history = store.run_folder(asked[1][0]) / "history.nc"
+    history.write_bytes(history.read_bytes()[:500])
+    said = told(section)
+    assert said.count(f"{history} is damaged and will be recomputed") == 1
+    assert "everything is there" not in said
+    rows = {line.split()[0]: line.split()[1:4] for line in said.splitlines() if line.split()[:1] == [section]}
+    assert rows[section] == [str(len(asked)), "1", "0"]
+    assert history.exists()
 
 
 def test_more_workers_take_no_longer(data, costs):
-    whole = plan(registry.request("tian2021/4-3-attacks-and-defences").asked, costs)
+    whole = plan(registry.request("tian2021/4-3-attacks-and-defences").pairs, costs)
     spans = [whole.makespan(workers) for workers in (1, 2, 8, 64)]
     assert all(fewer >= more for fewer, more in pairwise(spans))
-    assert spans[0] == pytest.approx(sum(piece.cost for piece in whole.pieces))
+    assert spans[0] == pytest.approx(sum(piece.cost for piece in whole.tasks))
 
 
 def test_the_command_only_says_it(data):
@@ -360,11 +381,11 @@ def test_a_slip_is_found_once_among_many(data, small):
 def test_a_board_ends_a_job_with_its_last_piece_or_its_first_failure(data, small, costs):
     other, out = replace(small, seed=1), io.StringIO()
     whole = plan([(small, [CLEAN]), (other, [CLEAN])], costs)
-    first, ask, second, _ = (piece.name for piece in whole.pieces)
-    board = RunProgress(whole.jobs, whole.pieces, Console(file=out))
+    first, ask, second, _ = (piece.name for piece in whole.tasks)
+    board = RunProgress(whole.jobs, whole.tasks, Console(file=out))
     with board:
         board.show(first, "train", 1, 3)
-        assert board.bars.tasks[board.whole].completed == pytest.approx(whole.pieces[0].seconds["train"] / 3)
+        assert board.bars.tasks[board.overall].completed == pytest.approx(whole.tasks[0].seconds["train"] / 3)
         board.finish(first, None)
         assert "[1/2]" not in out.getvalue()
         board.show("somebody else's", "train", 1, 3)
@@ -372,7 +393,7 @@ def test_a_board_ends_a_job_with_its_last_piece_or_its_first_failure(data, small
         board.show(first, "train", 2, 3)
         board.finish(second, RuntimeError("no"))
         board.show(second, "train", 2, 3)
-    assert board.tasks == {}
+    assert board.bar_of == {}
     assert board.bars.finished
     lines = out.getvalue().splitlines()
     assert lines[0] == "2 runs to compute"

@@ -1,4 +1,8 @@
-"""Calibrations: what each class is trained with, decided anew before each epoch from how the classes fared."""
+"""Calibrations: the radius, trade-off and weights that each class is trained with, updated before each epoch.
+
+The word is that of CFA (Wei et al. 2023, class-wise calibrated fair adversarial training): training settings are adapted to each
+class. It has nothing to do with the calibration of predicted probabilities.
+"""
 
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
@@ -6,8 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from classwise.core.errors import UserError
-from classwise.core.options import check_share
+from classwise.core.options import check_not_negative, check_share
 
 # What a calibration remembers from epoch to epoch: tensors by name, kept in the checkpoint.
 Memory = dict[str, Tensor]
@@ -17,8 +20,11 @@ Memory = dict[str, Tensor]
 class ClassSettings:
     """The settings of each class for one epoch, (classes,) each; `at(y)` gives those of each image, (n,) each.
 
-    radius: of the attack, in pixels. beta: the trade-off. weight: of the natural term, the only one where there is no other.
-    robust: weight of the robust term. margin: subtracted from the own logit before it is scaled.
+    radius : of the attack, in units of the pixels, which lie in [0, 1].
+    beta : the trade-off.
+    weight : of the first term of the loss, the natural one where there are two.
+    robust : the weight of the robust term.
+    margin : subtracted from the logit of the label before the logits are scaled.
     """
 
     radius: Tensor
@@ -28,81 +34,90 @@ class ClassSettings:
     margin: Tensor
 
     @classmethod
-    def alike(cls, classes: int, radius: float, beta: float, device: torch.device, margin: float = 0.0) -> "ClassSettings":
+    def uniform(cls, classes: int, radius: float, beta: float, device: torch.device, margin: float = 0.0) -> "ClassSettings":
         """Return the same settings for all classes, with weights 1."""
         ones = torch.ones(classes, device=device)
         return cls(radius * ones, beta * ones, ones, ones.clone(), margin * ones)
 
     def at(self, y: Tensor) -> "ClassSettings":
         """Return the settings of each image of a batch with labels `y`."""
-        return ClassSettings(**{each.name: getattr(self, each.name)[y] for each in fields(self)})
+        return ClassSettings(**{field.name: getattr(self, field.name)[y] for field in fields(self)})
 
 
 @dataclass(frozen=True)
 class EpochStats:
-    """How the classes fared in the epoch before, as counts[label, predicted]; None: not measured.
+    """What the last epoch measured class by class; None: not measured. Counts are counts[label, predicted].
 
-    train: the training images as they were trained on, attacked where the defence attacks; answers[label, predicted]: the mean
-    softmax of the same. clean, attacked: the validation images afterwards; losses (classes + 1,): what the objective would cost
-    on them, on average by class and then over all. progress: the share of the training that is done, 0 to 1.
+    progress : the completed share of the training, 0 to 1.
+    train : counts of the training images as they were trained on, attacked where the defence attacks.
+    clean, attacked : counts of the validation images after the epoch.
+    predictions : the mean softmax of the training images as they were trained on, predictions[label, predicted].
+    losses : the mean objective on the validation images, by class and then over all, (classes + 1,).
     """
 
     progress: float
     train: Tensor | None = None
     clean: Tensor | None = None
     attacked: Tensor | None = None
-    answers: Tensor | None = None
+    predictions: Tensor | None = None
     losses: Tensor | None = None
 
 
 class Calibration:
-    """What every calibration is.
+    """The base class of all calibrations: by default it changes nothing.
 
-    watches: whether it needs the counts of the validation images. compares_losses: whether it needs their losses. reads_answers:
-    whether it needs the softmax of the training images. relative: whether the weights of a batch are divided by their mean.
+    needs_validation : whether it needs the counts of the validation images.
+    needs_losses : whether it needs their losses.
+    needs_predictions : whether it needs the mean softmax of the training images.
+    normalise_weights : whether the weights of a batch are divided by their mean.
+    class_specific : whether its options name classes, which a dataset may lack.
     """
 
-    watches: ClassVar[bool] = False
-    compares_losses: ClassVar[bool] = False
-    reads_answers: ClassVar[bool] = False
-    relative: ClassVar[bool] = False
+    needs_validation: ClassVar[bool] = False
+    needs_losses: ClassVar[bool] = False
+    needs_predictions: ClassVar[bool] = False
+    normalise_weights: ClassVar[bool] = False
+    class_specific: ClassVar[bool] = False
 
-    def asks(self, progress: float) -> bool:
-        """Return whether it needs those counts when a share `progress` of the training is done."""
-        return self.watches
+    def active_at(self, progress: float) -> bool:
+        """Return whether it needs the counts of the validation images after a share `progress` of the training."""
+        return self.needs_validation
 
     def start(self, base: ClassSettings, sizes: Tensor) -> ClassSettings:
-        """Return the settings of the whole training before any epoch; `sizes` (classes,) counts the training images."""
+        """Return the settings before the first epoch; `sizes` (classes,) counts the training images."""
         return base
 
     def __call__(
-        self, base: ClassSettings, current: ClassSettings, memory: Memory, fared: EpochStats
+        self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats
     ) -> tuple[ClassSettings, Memory]:
-        """Return the settings of the next epoch and what is remembered; `base` are the settings before any calibration."""
+        """Return the settings of the next epoch and the memory; `base` are the settings before any calibration."""
         return current, memory
 
-    def within(self, each: ClassSettings, answers: Tensor, y: Tensor) -> ClassSettings:
-        """Return the settings that weigh a batch, from its logits (n, classes), attacked where it was; by default its own."""
-        return each
+    def for_batch(self, settings: ClassSettings, logits: Tensor, y: Tensor) -> ClassSettings:
+        """Return the settings that weight a batch, given the logits (n, classes) of its images as they were trained on."""
+        return settings
 
 
 @dataclass(frozen=True)
 class Uniform(Calibration):
-    """All classes alike, always."""
+    """The same settings for all classes in all epochs."""
 
 
-def per_class_accuracy(counts: Tensor) -> Tensor:
-    """Return the accuracy of each class from counts[label, predicted], float32 (classes,); of no images: 0."""
-    return (counts.diag() / counts.sum(1).clamp_min(1)).float()
+def per_class_accuracy(counts: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Return the accuracy of each class, 0 to 1, from counts[label, predicted]: (classes,); of a class without images: 0."""
+    return counts.diag().to(dtype) / counts.sum(1).clamp_min(1).to(dtype)
 
 
 @dataclass(frozen=True)
 class CFA(Calibration):
-    """A radius and a trade-off for each class that follow its accuracy under attack in training (Wei 2023, equations 6 and 7).
+    """Class-wise calibrated fair adversarial training (Wei et al. 2023, equations 6 and 7).
 
-    radius_k = (lambda1 + t_k) x radius (CCM) and beta_k = (lambda2 + t_k) x beta (CCR), with t_k the share of the class's
-    training images that withstood the attack in the epoch before, each at the class's own radius. None leaves one out.
-    calibrate_from: from which share of the training on: 0 is the paper's "after the first epoch", .05 the code's epoch 10 of 200.
+    The radius of class k is (lambda1 + t_k) x radius (CCM), its trade-off (lambda2 + t_k) x beta (CCR), where t_k is the accuracy
+    of the class on the attacked training images of the last epoch, each attacked within the radius of its class.
+
+    lambda1, lambda2 : the offsets, 0 or more; None leaves the radius or the trade-off as it is.
+    calibrate_from : the share of the training at which it begins. 0 is "after the first epoch" as in the paper, .05 epoch 10 of
+        200 as in its code.
     """
 
     lambda1: float | None = 0.5
@@ -110,21 +125,18 @@ class CFA(Calibration):
     calibrate_from: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("lambda1", "lambda2"):
-            value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise UserError(f"{name} must be 0 or more, got {value}")
+        check_not_negative(self, *(name for name in ("lambda1", "lambda2") if getattr(self, name) is not None))
         check_share("calibrate_from", self.calibrate_from)
 
     def __call__(
-        self, base: ClassSettings, current: ClassSettings, memory: Memory, fared: EpochStats
+        self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats
     ) -> tuple[ClassSettings, Memory]:
         """Return radii and trade-offs by equations 6 and 7."""
-        if fared.train is None or fared.progress < self.calibrate_from:
+        if stats.train is None or stats.progress < self.calibrate_from:
             return current, memory
-        withstood, changed = per_class_accuracy(fared.train), {}
+        accuracy, changed = per_class_accuracy(stats.train), {}
         if self.lambda1 is not None:
-            changed["radius"] = (self.lambda1 + withstood) * base.radius
+            changed["radius"] = (self.lambda1 + accuracy) * base.radius
         if self.lambda2 is not None:
-            changed["beta"] = (self.lambda2 + withstood) * base.beta
+            changed["beta"] = (self.lambda2 + accuracy) * base.beta
         return replace(current, **changed), memory

@@ -1,8 +1,4 @@
-"""Calibrations of newer peers: DAFA, WAT and FAAL.
-
-BAT (Balance adversarial training, AAAI 2023) is left out: no official code is published, and what is known of it does not
-decide its formula.
-"""
+"""DAFA: distance-aware fair adversarial training."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -16,15 +12,17 @@ from classwise.defences.calibrations import Calibration, ClassSettings, EpochSta
 
 @dataclass(frozen=True)
 class DAFA(Calibration):
-    """Distance-aware fair adversarial training (Lee et al. 2024): once, a class takes weight and radius from those it resembles.
+    """Distance-aware fair adversarial training: easy classes give weight and radius to similar, harder ones (Lee et al. 2024).
 
-    With S_ij the mean probability of class j over the attacked training images of class i in the last epoch of the warm-up,
-    W_i = 1 + strength x the sum over j != i of S_ij S_jj where S_ii < S_jj, else of -S_ji S_ii; never below 0. It multiplies the
-    natural term, the radius and with it the step, never the robust term. strength: lambda, 1 (1.5 on CIFAR-100). warm_up: the
-    share of the training after which W is found, epoch 70 of 110.
+    S_ij is the mean probability of class j over the attacked training images of class i in the last epoch of the warm-up.
+    W_i is 1 + strength x the sum over j != i of S_ij S_jj where S_ii < S_jj and of -S_ji S_ii elsewhere, at least 0. It
+    multiplies the natural term, the radius and with the radius the step size, never the robust term.
+
+    strength : lambda, 0 or more; 1 in the paper, 1.5 on CIFAR-100.
+    warm_up : the share of the training after which W is computed, once: epoch 70 of 110.
     """
 
-    reads_answers: ClassVar[bool] = True
+    needs_predictions: ClassVar[bool] = True
     strength: float = 1.0
     warm_up: float = 0.636
 
@@ -33,16 +31,17 @@ class DAFA(Calibration):
         check_share("warm_up", self.warm_up)
 
     def __call__(
-        self, base: ClassSettings, current: ClassSettings, memory: Memory, fared: EpochStats
+        self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats
     ) -> tuple[ClassSettings, Memory]:
-        """Return the settings after the warm-up, which are found once and stay."""
-        if "weight" in memory or fared.answers is None or fared.progress < self.warm_up:
+        """Return the settings after the warm-up; they are computed once."""
+        if "weight" in memory or stats.predictions is None or stats.progress < self.warm_up:
             return current, memory
-        weight = self.weights(fared.answers).to(base.weight.dtype)
+        weight = self.weights(stats.predictions).to(base.weight.dtype)
         return replace(current, weight=weight, radius=base.radius * weight), {"weight": weight}
 
-    def weights(self, alike: Tensor) -> Tensor:
+    def weights(self, similarity: Tensor) -> Tensor:
         """Return W (classes,) from S (classes, classes)."""
-        own = alike.diag()
-        moved = torch.where(own[:, None] < own[None, :], alike * own[None, :], -alike.T * own[:, None])
+        confidence = similarity.diag()
+        harder = confidence[:, None] < confidence[None, :]
+        moved = torch.where(harder, similarity * confidence[None, :], -similarity.T * confidence[:, None])
         return (1 + self.strength * (moved.sum(1) - moved.diag())).clamp_min(0)

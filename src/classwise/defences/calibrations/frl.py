@@ -1,4 +1,4 @@
-"""Calibrations that weigh classes: FRL, fixed settings by class, weights by difficulty, class-balanced weights and LDAM."""
+"""FRL: fair robust learning."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -12,23 +12,22 @@ from classwise.defences.calibrations import Calibration, ClassSettings, EpochSta
 
 FORMS = ("rw", "rmrw")
 
-# No class counts as rarer than this share of the mean.
-FLOOR = 0.25
-
 
 @dataclass(frozen=True)
 class FRL(Calibration):
-    """Fair robust learning: classes that lag behind on validation weigh more (Xu et al. 2021; numbers of its code).
+    """Fair robust learning: classes with high validation errors get a larger weight (Xu et al. 2021; defaults of its code).
 
-    form: "rw" weighs the natural and the robust term, "rmrw" also widens the radius. tau: how far a class may lag behind the mean
-    in clean and in boundary error (clean minus robust accuracy). rate: of the weights, margin_rate: of the radius; the code
-    halves the first every 40 epochs, which its 40 epochs never reach. limit: what the multipliers of a term may sum to.
-    warm_up: the share of the training before which all classes are alike: it stands for the pretrained robust model that the
-    authors begin with and do not ship; 0 with a warm start.
+    form : "rw" weights the natural and the robust term, "rmrw" also enlarges the radius.
+    tau : by how much the natural and the boundary error (natural minus robust accuracy) of a class may exceed the mean.
+    rate : of the weights; the code halves it every 40 epochs, and trains for 40.
+    margin_rate : of the radius.
+    limit : the upper bound of the sum of the multipliers of a term.
+    warm_up : the share of the training without weights. It replaces the pretrained robust model that the authors start from
+        and have not published; use 0 with a warm start.
     """
 
-    watches: ClassVar[bool] = True
-    relative: ClassVar[bool] = True
+    needs_validation: ClassVar[bool] = True
+    normalise_weights: ClassVar[bool] = True
     form: str = "rw"
     tau: float = 0.1
     rate: float = 0.05
@@ -42,34 +41,32 @@ class FRL(Calibration):
         check_not_negative(self, "tau", "rate", "margin_rate", "limit")
         check_share("warm_up", self.warm_up)
 
-    def asks(self, progress: float) -> bool:
+    def active_at(self, progress: float) -> bool:
         """Return whether the warm-up is over."""
         return progress >= self.warm_up
 
     def __call__(
-        self, base: ClassSettings, current: ClassSettings, memory: Memory, fared: EpochStats
+        self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats
     ) -> tuple[ClassSettings, Memory]:
-        """Return weights, and radii under "rmrw", from how far each class lags behind."""
-        if not self.asks(fared.progress):
+        """Return weights, and radii under "rmrw", from the excess errors of the classes."""
+        if not self.active_at(stats.progress):
             return current, memory
-        assert fared.clean is not None, "FRL needs the validation images"
-        assert fared.attacked is not None, "FRL needs the attacked validation images"
-        behind = (
-            self._behind(1 - per_class_accuracy(fared.clean)),
-            self._behind(per_class_accuracy(fared.clean) - per_class_accuracy(fared.attacked)),
-        )
+        assert stats.clean is not None, "FRL needs the validation images"
+        assert stats.attacked is not None, "FRL needs the attacked validation images"
+        clean, attacked = per_class_accuracy(stats.clean), per_class_accuracy(stats.attacked)
+        natural, boundary = self._excess(1 - clean), self._excess(clean - attacked)
         old = {name: memory.get(name, torch.zeros_like(base.radius)) for name in ("natural", "boundary", "margin")}
         memory = {
-            "natural": self._limited(old["natural"] + self.rate * behind[0]),
-            "boundary": self._limited(old["boundary"] + 2 * self.rate * behind[1]),
-            "margin": old["margin"] + self.margin_rate * behind[1] if self.form == "rmrw" else old["margin"],
+            "natural": self._limited(old["natural"] + self.rate * natural),
+            "boundary": self._limited(old["boundary"] + 2 * self.rate * boundary),
+            "margin": old["margin"] + self.margin_rate * boundary if self.form == "rmrw" else old["margin"],
         }
         wider = (2 * memory["margin"]).exp().clamp(0.98, 3.0) if self.form == "rmrw" else torch.ones_like(base.radius)
         weight, robust = self._weights(memory["natural"]), self._weights(memory["boundary"])
         return replace(current, radius=base.radius * wider, weight=weight, robust=robust), memory
 
-    def _behind(self, error: Tensor) -> Tensor:
-        """Return by how much more than tau each class errs than the mean of the classes."""
+    def _excess(self, error: Tensor) -> Tensor:
+        """Return by how much the error of each class exceeds the mean over the classes plus tau."""
         return error - error.mean() - self.tau
 
     def _limited(self, multiplier: Tensor) -> Tensor:

@@ -6,25 +6,20 @@ import torch
 from torch import Tensor
 
 from classwise.defences.averaging import Weights
-
-
-def per_class_accuracy(counts: Tensor) -> Tensor:
-    """Return the accuracy of each class from counts[label, predicted]: float64 (classes,), 0 to 1; of no images: 0."""
-    counts = counts.double()
-    return counts.diag() / counts.sum(1).clamp_min(1)
+from classwise.defences.calibrations import per_class_accuracy
 
 
 def overall(counts: Tensor) -> float:
-    """Return the accuracy over all images."""
+    """Return the accuracy over all images, 0 to 1."""
     return float(counts.diag().sum() / counts.sum())
 
 
 def worst(counts: Tensor) -> float:
-    """Return the accuracy of the worst class that has images."""
-    return float(per_class_accuracy(counts)[counts.sum(1) > 0].min())
+    """Return the accuracy of the worst class that has images, 0 to 1."""
+    return float(per_class_accuracy(counts, torch.float64)[counts.sum(1) > 0].min())
 
 
-# What the best epoch is best in, from counts under attack; CFA takes the sum.
+# The criteria of the best epoch, from counts under attack; CFA uses the sum.
 CRITERIA: dict[str, Callable[[Tensor], float]] = {
     "average": overall,
     "worst": worst,
@@ -33,28 +28,23 @@ CRITERIA: dict[str, Callable[[Tensor], float]] = {
 
 
 def better(score: float, best: float | None) -> bool:
-    """Return whether an epoch replaces the best so far: among equals the later one, which has learnt longer."""
+    """Return whether an epoch replaces the best so far; among equals the later one does, as it has trained longer."""
     return best is None or score >= best
 
 
 def copied(weights: Weights) -> Weights:
-    """Return weights that later steps do not change."""
+    """Return a copy of weights that later steps do not change."""
     return {name: value.detach().clone() for name, value in weights.items()}
 
 
 def among_last(epoch: int, epochs: int, keep: int) -> str | None:
-    """Return the name under which the weights after an epoch (from 1) are kept: "last-1" for the last but one, ...; or None."""
+    """Return the name of the checkpoint after an epoch (from 1), "last-1" for the last but one and so on, or None."""
     before_end = epochs - epoch
     return f"last-{before_end}" if 0 < before_end < keep else None
 
 
 def names(*, selects: bool, averages: bool, keep: int, test_selected: bool) -> list[str]:
-    """Return the checkpoints that a training leaves, "last" first."""
-    found = ["last", *(f"last-{back}" for back in range(1, keep))]
-    found += ["best"] * selects + ["average"] * averages + ["test-selected"] * test_selected
-    return found
-
-
-def on(device: torch.device, weights: dict[str, Weights]) -> dict[str, Weights]:
-    """Return kept weights on another device."""
-    return {name: {part: value.to(device) for part, value in some.items()} for name, some in weights.items()}
+    """Return the names of the checkpoints of a training, "last" first."""
+    result = ["last", *(f"last-{back}" for back in range(1, keep))]
+    result += ["best"] * selects + ["average"] * averages + ["test-selected"] * test_selected
+    return result

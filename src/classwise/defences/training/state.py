@@ -1,4 +1,4 @@
-"""What stays the same and what changes in a training, and what an epoch of it saw."""
+"""What stays the same and what changes in a training, and what an epoch of it measured."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,12 +14,14 @@ from classwise.defences.calibrations import ClassSettings, Memory
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What stays the same in all epochs of a training: fields of Spec, with names resolved.
+    """What stays the same in all epochs of a training: fields of Spec with their names resolved, and
 
-    attack: the inner attack. watch: the attack that measures the validation images after the epochs where something asks for it.
-    select_by: what the best epoch is best in, a name of selection.CRITERIA; None keeps none. guard: the attack that notices
-    catastrophic overfitting on training images: the training then ends with the weights of the epoch before. extra: how many of
-    the training images, the last ones, are pseudo-labelled.
+    attack : the inner attack.
+    validation_attack : measures the validation images after the epochs where something needs it.
+    select_by : the criterion of the best epoch, a name of checkpoints.CRITERIA; None keeps none.
+    overfitting_check : the attack that detects catastrophic overfitting on training images; the training then ends with the
+        weights of the epoch before.
+    extra : how many of the training images, the last ones, are pseudo-labelled.
     """
 
     defence: Defence
@@ -33,21 +35,28 @@ class TrainConfig:
     milestones: tuple[int, ...] = ()
     augment: str = "none"
     precision: str = "float32"
-    watch: Attack | None = None
+    validation_attack: Attack | None = None
     select_by: str | None = None
     test_selected: bool = False
     keep_last: int = 1
-    guard: Attack | None = None
+    overfitting_check: Attack | None = None
     extra: int = 0
+    optimiser: str = "sgd"
+    momentum: float = 0.9
+    nesterov: bool = True
+    weight_decay: float = 5e-4
+    decay: str = "all"
 
 
 @dataclass
 class State:
-    """What changes from epoch to epoch: all that a training needs to go on exactly where it stopped.
+    """What changes from epoch to epoch: everything that a training needs to resume exactly where it stopped.
 
-    base: the settings before any calibration. memory: of the calibration. kept: the weights of other checkpoints than the last by
-    name; scores: by the same names, how good they are.
-    stopped: why the training ended before its last epoch, "" where it did not.
+    base : the settings before any calibration.
+    memory : of the calibration, or of the objective where that keeps something from batch to batch.
+    kept : the weights of the checkpoints other than the last, by name.
+    scores : by the same names, how good they are.
+    stopped : why the training ended before its last epoch, "" where it did not.
     """
 
     model: nn.Module
@@ -63,7 +72,7 @@ class State:
     stopped: str = ""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return tensors and plain values that `torch.load(weights_only=True)` reads back."""
+        """Return tensors and plain values that `torch.load(weights_only=True)` can read."""
         plain = ("average", "memory", "kept", "scores", "epoch", "stopped")
         return {
             "model": self.model.state_dict(),
@@ -74,7 +83,7 @@ class State:
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Take over a saved state."""
+        """Restore a saved state."""
         self.model.load_state_dict(saved["model"])
         self.optimiser.load_state_dict(saved["optimiser"])
         self.generator.set_state(saved["generator"].cpu())
@@ -83,7 +92,7 @@ class State:
             setattr(self, name, saved[name])
 
     def checkpoint(self, name: str) -> Weights:
-        """Return the weights of a checkpoint; those of "last" where an average or a best epoch never came about."""
+        """Return the weights of a checkpoint; those of "last" where there is no average or best epoch."""
         if name == "average" and self.average is not None:
             return self.average
         return self.kept.get(name, self.model.state_dict())
@@ -91,12 +100,15 @@ class State:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch of training saw.
+    """What one epoch of training measured.
 
-    number counts from 1; settings are those it was trained with; loss is the mean over its images; seconds its duration, without
-    measuring. clean, attacked: counts[label, predicted] of the training images as the objective saw them (None: it did not);
-    valid: those of the validation images afterwards, clean and under the attack that watches (None: nothing needed them).
-    averaged: whether the average took the epoch in.
+    number : counts from 1.
+    settings : those that the epoch was trained with.
+    loss : the mean over its images.
+    seconds : its duration without measurements.
+    clean, attacked : counts[label, predicted] of the training images as the objective saw them; None where it did not.
+    valid : those of the validation images after the epoch, clean and under the validation attack; None where not needed.
+    averaged : whether the epoch entered the average.
     """
 
     number: int

@@ -1,29 +1,48 @@
-"""What the objective would cost on images that are not trained on."""
+"""Counts and losses on images that are not trained on."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from classwise.attacks import evaluate
 from classwise.attacks.balls import BALLS
+from classwise.attacks.evaluate import EvaluationSettings, confusion_counts
 from classwise.defences.adversary import Adversary
 from classwise.defences.training.state import State, TrainConfig
 from classwise.images import Images
 from classwise.models.modes import eval_mode, frozen
 
 
-def measured(state: State, plan: TrainConfig, images: Images) -> Tensor:
+def attacked_counts(
+    state: State, config: TrainConfig, images: Images | None, model: nn.Module | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return counts[label, predicted] of images, clean and under the validation attack, by the logits of the loss."""
+    assert config.validation_attack is not None, "the configuration names no validation attack"
+    assert images is not None, "the configuration needs images to measure"
+    network, classes = config.defence.objective.scaled_model(model or state.model), len(images.classes)
+    ball = BALLS[config.norm](float(state.base.radius[0]))
+    with torch.no_grad(), eval_mode(network):
+        clean = sum(confusion_counts(y, network(x).argmax(1), classes) for x, y in images.batches(500))
+    how = EvaluationSettings(seed=state.epoch, precision=config.precision)
+    result = evaluate.evaluate(network, images, config.validation_attack, ball, how)
+    assert isinstance(clean, Tensor)
+    return clean, confusion_counts(result.truth, result.answer, classes)
+
+
+def class_losses(state: State, config: TrainConfig, images: Images) -> Tensor:
     """Return the mean loss of the images of each class, then that of all: (classes + 1,); of a class without images: 0.
 
-    The network is in eval mode and attacked as in training, all classes at the settings before any calibration. The training's
-    own random numbers are not touched.
+    The network is in eval mode and attacked as in training, with the settings before any calibration. The random numbers of the
+    training are not used.
     """
     device = images.pixels.device
     sums, sizes = torch.zeros(2, len(images.classes) + 1, device=device)
     generator = torch.Generator(device).manual_seed(state.epoch)
     with eval_mode(state.model), frozen(state.model), torch.no_grad():
         for x, y in images.batches(500):
-            each = state.base.at(y)
-            adversary = Adversary(plan.attack, BALLS[plan.norm](each.radius), "eval", generator, state.epoch / plan.epochs)
-            loss = plan.defence.objective(state.model, x, y, each, adversary).loss
+            settings = state.base.at(y)
+            ball = BALLS[config.norm](settings.radius)
+            adversary = Adversary(config.attack, ball, "eval", generator, state.epoch / config.epochs)
+            loss = config.defence.objective(state.model, x, y, settings, adversary).loss
             sums[:-1].index_add_(0, y, loss)
             sizes[:-1].index_add_(0, y, torch.ones_like(loss))
     sums[-1], sizes[-1] = sums[:-1].sum(), sizes[:-1].sum()

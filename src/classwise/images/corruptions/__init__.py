@@ -1,8 +1,8 @@
 """The 15 + 4 corruptions of CIFAR-10-C at five severities, with the constants for small images (Hendrycks and Dietterich 2019).
 
 Each is a function of images float32 (n, channels, height, width) in [0, 1], a severity from 1 to 5 and a generator on their
-device. The constants are those for CIFAR's 32 x 32 pixels at every size: on larger images most are milder than
-ImageNet-C's.
+device. The constants are those for CIFAR's 32 x 32 pixels at every image size: on larger images most corruptions are milder
+than ImageNet-C's.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from classwise.images.images import Images
 __all__ = ["CORRUPTIONS", "SEVERITIES", "cifar10_c", "corrupt"]
 
 SEVERITIES = (1, 2, 3, 4, 5)
-# How many images are corrupted at a time; another number draws other noise.
+# Images per batch; another number draws other noise.
 _BATCH = 500
 _SMALLEST = 8
 
@@ -40,7 +40,7 @@ CORRUPTIONS: dict[str, Corruption] = {
     "elastic-transform": digital.elastic,
     "pixelate": digital.pixelate,
     "jpeg-compression": digital.jpeg,
-    # The four that are kept for choosing hyper-parameters.
+    # The four corruptions reserved for choosing hyper-parameters.
     "speckle-noise": noise.speckle,
     "gaussian-blur": blur.gaussian,
     "spatter": weather.spatter,
@@ -52,7 +52,7 @@ def corrupt(images: Images, name: str, severity: int, seed: int) -> Images:
     """Return the same images corrupted: `name` of CORRUPTIONS, `severity` 1 to 5, the randomness drawn from `seed`.
 
     Equal images, seed and kind of device give equal results. A UserError names an unknown corruption, and images that are not
-    grey or colour of at least 8 x 8 pixels.
+    greyscale or RGB of at least 8 x 8 pixels.
     """
     if name not in CORRUPTIONS:
         raise unknown("corruption", name, CORRUPTIONS)
@@ -60,15 +60,15 @@ def corrupt(images: Images, name: str, severity: int, seed: int) -> Images:
         raise UserError(f"{name} has the severities 1 to 5, got {severity}")
     channels, high, wide = images.shape
     if channels not in (1, 3) or min(high, wide) < _SMALLEST:
-        found = f"{channels} x {high} x {wide}"
-        raise UserError(f"corruptions need images of 1 or 3 channels and at least 8 x 8 pixels, got {found}")
+        got = f"{channels} x {high} x {wide}"
+        raise UserError(f"corruptions need images of 1 or 3 channels and at least 8 x 8 pixels, got {got}")
     if name == "saturate" and channels == 1:
-        raise UserError("saturate needs images in colour, got grey ones; brightness and contrast change those")
+        raise UserError("saturate needs images in colour, got grey ones; use brightness or contrast")
     generator = Generator(images.pixels.device).manual_seed(seed)
     parts = [_bytes(CORRUPTIONS[name](x, severity, generator)) for x, _ in images.batches(_BATCH)]
     return replace(images, pixels=torch.cat(parts) if parts else images.pixels)
 
 
 def _bytes(x: Tensor) -> Tensor:
-    """Return pixels cut down to whole values, as published; a hair is added for what float32 leaves short of a whole."""
+    """Return pixels truncated to integers, as published; 1e-3 makes up for the rounding of float32."""
     return (x.clamp(0, 1) * 255 + 1e-3).to(torch.uint8)

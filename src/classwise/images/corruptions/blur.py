@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 
 def smooth(x: Tensor, sigma: float, mode: str = "nearest", truncate: float = 4.0) -> Tensor:
-    """Return maps (..., height, width) under scipy's Gaussian filter: its matrices, applied to the whole batch on its device."""
+    """Return maps (..., height, width) after scipy's Gaussian filter, applied as matrices to the whole batch on its device."""
     from scipy.ndimage import gaussian_filter1d
 
     def matrix(size: int) -> Tensor:
@@ -25,10 +25,10 @@ def gaussian(x: Tensor, severity: int, generator: Generator) -> Tensor:
 
 
 def glass(x: Tensor, severity: int, generator: Generator) -> Tensor:
-    """Blur, let pixels take the value of one to their upper left, once or twice, and blur again.
+    """Blur, replace each pixel by one to its upper left, once or twice, and blur again.
 
-    The published loop means to swap neighbours. It goes from the lower right and its offsets are -1 or 0, so that each pixel that
-    it comes to gets a value not yet touched, and what it would give back is lost: one gather does the same.
+    The published loop is meant to swap neighbours. It starts at the lower right and its offsets are -1 or 0, so that each pixel
+    gets a value not yet changed, and the other half of the swap is lost: one gather is equivalent.
     """
     sigma, times = ((0.05, 1), (0.25, 1), (0.4, 1), (0.25, 2), (0.4, 2))[severity - 1]
     x = (smooth(x, sigma) * 255 + 1e-3).floor() / 255
@@ -44,7 +44,7 @@ def glass(x: Tensor, severity: int, generator: Generator) -> Tensor:
 
 
 def defocus(x: Tensor, severity: int, generator: Generator) -> Tensor:
-    """Blur by a disk whose edge is softened."""
+    """Blur by a disk with a soft edge."""
     radius, soft = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))[severity - 1]
     reach = math.floor(radius) + 1
     places = torch.arange(-reach, reach + 1, device=x.device, dtype=x.dtype)
@@ -56,7 +56,7 @@ def defocus(x: Tensor, severity: int, generator: Generator) -> Tensor:
 
 
 def moved(x: Tensor, radius: int, sigma: float, angle: Tensor) -> Tensor:
-    """Return images blurred along a line, each at its own `angle` in degrees (n,), as ImageMagick's motion blur does.
+    """Return images blurred along a line at an `angle` in degrees (n,), as by ImageMagick's motion blur.
 
     A one-sided Gaussian of 2 x radius + 1 taps, each at the nearest whole pixel; the edge is repeated.
     """
@@ -68,8 +68,8 @@ def moved(x: Tensor, radius: int, sigma: float, angle: Tensor) -> Tensor:
     for step, weight in enumerate((taps / taps.sum()).tolist()):
         down = torch.ceil(step * turn.sin() - 0.5).long()[:, None]
         right = torch.ceil(step * turn.cos() - 0.5).long()[:, None]
-        there = (rows + down).clamp(0, high - 1)[:, :, None], (columns + right).clamp(0, wide - 1)[:, None, :]
-        total = total + weight * last[which, *there]
+        shifted = (rows + down).clamp(0, high - 1)[:, :, None], (columns + right).clamp(0, wide - 1)[:, None, :]
+        total = total + weight * last[which, *shifted]
     return total.permute(0, 3, 1, 2)
 
 
@@ -81,17 +81,17 @@ def motion(x: Tensor, severity: int, generator: Generator) -> Tensor:
 
 
 def zoomed(x: Tensor, factor: float) -> Tensor:
-    """Return the middle of images enlarged by a factor of 1 or more, bilinearly, at their own size."""
+    """Return the middle of images, enlarged bilinearly by a factor of at least 1, at the original size."""
     size = x.shape[-2:]
     cut = [math.ceil(side / factor) for side in size]
     top, left = ((side - part) // 2 for side, part in zip(size, cut, strict=True))
     middle = x[..., top : top + cut[0], left : left + cut[1]]
     large = F.interpolate(middle, [round(part * factor) for part in cut], mode="bilinear", align_corners=True)
-    top, left = ((found - side) // 2 for found, side in zip(large.shape[-2:], size, strict=True))
+    top, left = ((enlarged - side) // 2 for enlarged, side in zip(large.shape[-2:], size, strict=True))
     return large[..., top : top + size[0], left : left + size[1]]
 
 
 def zoom(x: Tensor, severity: int, generator: Generator) -> Tensor:
-    """Average an image with itself, enlarged more and more; to whole pixels, so that the mildest leaves 8 x 8 as they are."""
+    """Average an image with enlarged copies; sizes are rounded to pixels, so that severity 1 does not change 8 x 8 images."""
     factors = np.arange(1, (1.06, 1.11, 1.16, 1.21, 1.26)[severity - 1], 0.01).tolist()
     return (x + sum(zoomed(x, factor) for factor in factors)) / (len(factors) + 1)

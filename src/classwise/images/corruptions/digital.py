@@ -1,4 +1,4 @@
-"""Corruptions of the camera and of what files do to images. Images are float32 (n, channels, height, width) in [0, 1]."""
+"""Corruptions by the camera and by image files. Images are float32 (n, channels, height, width) in [0, 1]."""
 
 from io import BytesIO
 
@@ -12,7 +12,7 @@ from classwise.images.corruptions.blur import smooth
 
 
 def contrast(x: Tensor, severity: int, generator: Generator) -> Tensor:
-    """Draw each channel towards its mean."""
+    """Move each channel towards its mean."""
     mean = x.mean((2, 3), keepdim=True)
     return (x - mean) * (0.75, 0.5, 0.4, 0.3, 0.15)[severity - 1] + mean
 
@@ -24,28 +24,28 @@ def saturate(x: Tensor, severity: int, generator: Generator) -> Tensor:
     span = value - x.amin(1, keepdim=True)
     saturation = span / value.clamp(min=1e-8)
     wanted = (saturation * factor + more).clamp(0, 1)
-    # How far each channel lies below the value, of the span: hue in another form.
+    # The distance of each channel from the value, relative to the span: equivalent to the hue.
     red = torch.tensor([0.0, 1.0, 1.0], device=x.device).view(1, 3, 1, 1)
     below = torch.where(span > 0, (value - x) / span.clamp(min=1e-8), red)
     return value * (1 - below * wanted)
 
 
 def jpeg(x: Tensor, severity: int, generator: Generator) -> Tensor:
-    """Compress as JPEG and read it again, on the CPU."""
+    """Compress as JPEG, on the CPU."""
     quality = (80, 65, 58, 50, 40)[severity - 1]
     read = [_through_jpeg(image, quality) for image in (x * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()]
     return torch.from_numpy(np.stack(read)).permute(0, 3, 1, 2).to(x.device) / 255
 
 
 def _through_jpeg(image: np.ndarray, quality: int) -> np.ndarray:
-    """Return an image uint8 (height, width, channels) as a JPEG file gives it back."""
+    """Return an image uint8 (height, width, channels) after JPEG compression."""
     file = BytesIO()
     Image.fromarray(image.squeeze(-1) if image.shape[-1] == 1 else image).save(file, "JPEG", quality=quality)
     return np.asarray(Image.open(file)).reshape(image.shape)
 
 
 def _boxed(size: int, smaller: int) -> tuple[Tensor, Tensor]:
-    """Return the matrices by which PIL's box filter shrinks a line of pixels and enlarges it again."""
+    """Return the matrices with which PIL's box filter shrinks a line of pixels and enlarges it again."""
 
     def matrix(start: int, end: int) -> Tensor:
         lines = Image.fromarray(np.eye(start, dtype=np.float32))
@@ -55,10 +55,10 @@ def _boxed(size: int, smaller: int) -> tuple[Tensor, Tensor]:
 
 
 def pixelate(x: Tensor, severity: int, generator: Generator) -> Tensor:
-    """Shrink and enlarge by boxes."""
+    """Shrink and enlarge with a box filter."""
     share = (0.95, 0.9, 0.85, 0.75, 0.65)[severity - 1]
     (down, up), (narrow, widen) = (_boxed(side, int(side * share)) for side in x.shape[-2:])
-    # PIL goes along rows first and rounds to whole values after each direction.
+    # PIL resizes rows first and rounds to integers after each direction.
     for matrix, across in ((narrow, True), (down, False), (widen, True), (up, False)):
         matrix = matrix.to(x)
         x = ((x @ matrix.T if across else matrix @ x) * 255).round() / 255
@@ -66,9 +66,9 @@ def pixelate(x: Tensor, severity: int, generator: Generator) -> Tensor:
 
 
 def elastic(x: Tensor, severity: int, generator: Generator) -> Tensor:
-    """Shift three points of the image at random and all others with them, then each pixel a little of its own.
+    """Apply a random affine map, given by three points, then shift each pixel by a smooth random field.
 
-    The published constants are shares of the side, of 32 pixels there.
+    The published constants are shares of the image side, which is 32 pixels there.
     """
     alpha, sigma, reach = ((0, 0, 0.08), (0.05, 0.2, 0.07), (0.08, 0.06, 0.06), (0.1, 0.04, 0.05), (0.1, 0.03, 0.03))[
         severity - 1
@@ -81,8 +81,8 @@ def elastic(x: Tensor, severity: int, generator: Generator) -> Tensor:
     drawn = 2 * torch.rand(count, 3, 2, generator=generator, device=x.device) - 1
     placed = torch.cat([corners + reach * side * drawn, torch.ones(count, 3, 1, device=x.device)], 2)
     back = torch.linalg.solve(placed, corners.expand(count, -1, -1))
-    found = torch.stack([columns, rows, torch.ones_like(rows)], -1) @ back[:, None]
-    x = _sampled(x, found[..., 0], found[..., 1], edge_repeated=False)
+    points = torch.stack([columns, rows, torch.ones_like(rows)], -1) @ back[:, None]
+    x = _sampled(x, points[..., 0], points[..., 1], edge_repeated=False)
     if not alpha:
         return x
     shift = 2 * torch.rand(2, count, high, wide, generator=generator, device=x.device) - 1
@@ -91,7 +91,7 @@ def elastic(x: Tensor, severity: int, generator: Generator) -> Tensor:
 
 
 def _sampled(x: Tensor, columns: Tensor, rows: Tensor, *, edge_repeated: bool) -> Tensor:
-    """Return images read bilinearly at other places (n, height, width), mirrored at the edge, which counts once or twice."""
+    """Return images sampled bilinearly at positions (n, height, width), reflected at the edge, which is repeated or not."""
     high, wide = x.shape[-2:]
     if edge_repeated:
         grid = torch.stack([(2 * columns + 1) / wide - 1, (2 * rows + 1) / high - 1], -1)

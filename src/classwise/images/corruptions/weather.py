@@ -1,4 +1,4 @@
-"""Corruptions of the weather. Images are float32 (n, channels, height, width) in [0, 1]; results may leave that range."""
+"""Weather corruptions. Images are float32 (n, channels, height, width) in [0, 1]; results may leave that range."""
 
 import numpy as np
 import torch
@@ -8,9 +8,9 @@ from classwise.images.corruptions.blur import moved, smooth, zoomed
 
 
 def plasma(count: int, size: int, decay: float, generator: Generator) -> Tensor:
-    """Return fractal clouds (count, side, side) from 0 to 1, side the power of two from `size` up, by midpoint displacement.
+    """Return fractal clouds (count, side, side) in [0, 1], by midpoint displacement; side: the next power of two from `size` up.
 
-    Squares, then diamonds, get the mean of their corners and a random shift whose reach falls by `decay` squared at each halving.
+    Squares, then diamonds, get the mean of their corners plus a random shift whose range shrinks by `decay` squared per halving.
     """
     side = 1 << (size - 1).bit_length()
     cloud = torch.zeros(count, side, side, device=generator.device)
@@ -38,22 +38,22 @@ def _over(x: Tensor, decay: float, generator: Generator) -> Tensor:
 
 
 def fog(x: Tensor, severity: int, generator: Generator) -> Tensor:
-    """Add a fractal cloud and darken so that the brightest pixel stays as bright."""
+    """Add a fractal cloud and rescale to the original maximum."""
     most, decay = ((0.2, 3.0), (0.5, 3.0), (0.75, 2.5), (1.0, 2.0), (1.5, 1.75))[severity - 1]
     brightest = x.amax((1, 2, 3), keepdim=True)
     return (x + most * _over(x, decay, generator)) * brightest / (brightest + most)
 
 
 def frost(x: Tensor, severity: int, generator: Generator) -> Tensor:
-    """Lay frost over an image: ridges of a fractal in blueish white, not the photographs that the published files were made with.
+    """Overlay frost: ridges of a fractal in bluish white, not the photographs that the published files were made with.
 
-    The weights of image and frost are the published ones. The photographs are not ours to ship, so numbers differ from those of
-    the published files, which "cifar10-c-frost-5" reads.
+    The weights of image and frost are the published ones. The photographs may not be redistributed, so results differ from those
+    of the published files, which "cifar10-c-frost-5" reads.
     """
-    own, share = ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))[severity - 1]
+    weight, share = ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))[severity - 1]
     ridges = 1 - (2 * _over(x, 1.4, generator) - 1).abs()
     tint = torch.tensor([0.8, 0.9, 1.0], device=x.device).view(1, 3, 1, 1)
-    return own * x + share * (0.25 + 0.75 * ridges**2) * (tint if x.shape[1] == 3 else tint.mean())
+    return weight * x + share * (0.25 + 0.75 * ridges**2) * (tint if x.shape[1] == 3 else tint.mean())
 
 
 def grey(x: Tensor) -> Tensor:
@@ -64,8 +64,8 @@ def grey(x: Tensor) -> Tensor:
 
 
 def snow(x: Tensor, severity: int, generator: Generator) -> Tensor:
-    """Whiten an image and let flakes fall over it, in streaks that come from above."""
-    mean, spread, factor, least, radius, sigma, own = (
+    """Whiten an image and overlay motion-blurred snowflakes."""
+    mean, spread, factor, least, radius, sigma, weight = (
         (0.1, 0.2, 1.0, 0.6, 8, 3.0, 0.95),
         (0.1, 0.2, 1.0, 0.5, 10, 4.0, 0.9),
         (0.15, 0.3, 1.75, 0.55, 10, 4.0, 0.9),
@@ -77,7 +77,7 @@ def snow(x: Tensor, severity: int, generator: Generator) -> Tensor:
     flakes = torch.where(flakes < least, 0, flakes).clamp(0, 1)
     angle = torch.rand(len(x), generator=generator, device=x.device) * 90 - 135
     flakes = moved(flakes, radius, sigma, angle)
-    white = own * x + (1 - own) * torch.maximum(x, grey(x) * 1.5 + 0.5)
+    white = weight * x + (1 - weight) * torch.maximum(x, grey(x) * 1.5 + 0.5)
     return white + flakes + flakes.rot90(2, (2, 3))
 
 
@@ -85,7 +85,7 @@ def brightness(x: Tensor, severity: int, generator: Generator) -> Tensor:
     """Raise the value of hue, saturation and value."""
     value = x.amax(1, keepdim=True)
     raised = (value + (0.05, 0.1, 0.15, 0.2, 0.3)[severity - 1]).clamp(max=1)
-    # Hue and saturation stay where all channels grow alike; black becomes grey.
+    # Scaling all channels alike keeps hue and saturation; black becomes grey.
     return torch.where(value > 0, x * raised / value.clamp(min=1e-8), raised)
 
 
@@ -93,9 +93,9 @@ _WATER, _MUD = (175, 238, 238), (63, 42, 20)
 
 
 def spatter(x: Tensor, severity: int, generator: Generator) -> Tensor:
-    """Put drops of water (severities 1 to 3) or mud (4 and 5) on images float32 (n, channels, height, width) in [0, 1].
+    """Overlay drops of water (severities 1 to 3) or mud (4 and 5).
 
-    The drops follow the published steps by scipy and torchvision in place of OpenCV, whose chamfer distance and thinning of edges
+    The drops follow the published steps, with scipy and torchvision in place of OpenCV, whose chamfer distance and edge thinning
     differ in detail.
     """
     mean, spread, sigma, least, share, mud = (
@@ -121,12 +121,12 @@ def spatter(x: Tensor, severity: int, generator: Generator) -> Tensor:
 
 
 def _shine(drops: Tensor) -> Tensor:
-    """Return how drops (n, height, width) of whole values to 255 shine: by the distance from their edge, lit from one side."""
+    """Return the highlights of drops (n, height, width), integers up to 255, lit from one side."""
     from scipy import ndimage
     from torchvision.transforms.v2 import functional
 
     edges = _edges(drops.cpu().numpy())
-    # Images lie so far apart that none is near an edge of another.
+    # The sampling separates images so far that no edge of one is near another.
     far = ndimage.distance_transform_edt(~edges, sampling=(1e6, 1, 1)) if edges.any() else np.full(edges.shape, 20.0)
     soft = ndimage.uniform_filter(far.clip(max=20), size=(1, 3, 3), mode="mirror").astype(np.uint8)
     even = functional.equalize(torch.from_numpy(soft)[:, None])[:, 0].numpy().astype(np.float64)
@@ -136,7 +136,7 @@ def _shine(drops: Tensor) -> Tensor:
 
 
 def _edges(maps: np.ndarray) -> np.ndarray:
-    """Return where maps (n, height, width) have an edge, after Canny (1986): thinned, over 50 where it leads to one over 150."""
+    """Return the edges of maps (n, height, width) after Canny (1986): thinned, above 50 where connected to one above 150."""
     from scipy import ndimage
 
     across = np.array([1.0, 2.0, 1.0])
@@ -145,7 +145,7 @@ def _edges(maps: np.ndarray) -> np.ndarray:
     strength = np.abs(down) + np.abs(right)
     padded = np.pad(strength, ((0, 0), (1, 1), (1, 1)))
 
-    def beside(row: int, column: int) -> np.ndarray:
+    def neighbour(row: int, column: int) -> np.ndarray:
         return padded[:, 1 + row : 1 + row + maps.shape[1], 1 + column : 1 + column + maps.shape[2]]
 
     tangent = np.tan(np.pi / 8)
@@ -154,6 +154,6 @@ def _edges(maps: np.ndarray) -> np.ndarray:
     ridges = [(level, 0, 1), (upright, 1, 0), (~level & ~upright & falling, 1, 1), (~level & ~upright & ~falling, 1, -1)]
     crest = np.zeros(maps.shape, bool)
     for here, row, column in ridges:
-        crest |= here & (strength > beside(-row, -column)) & (strength >= beside(row, column))
+        crest |= here & (strength > neighbour(-row, -column)) & (strength >= neighbour(row, column))
     weak = crest & (strength > 50)
     return np.asarray(ndimage.binary_propagation(weak & (strength > 150), structure=np.ones((1, 3, 3), bool), mask=weak))

@@ -1,0 +1,18 @@
+"""Tian et al. 2021: "Analysis and Applications of Class-wise Robustness in Adversarial Training"."""
+
+from classwise.papers.sections import Paper
+from classwise.papers.tian2021 import section_4_1, section_4_2, section_4_3, section_5, section_6_1, section_6_2
+from classwise.papers.tian2021.recipe import RECIPE
+from classwise.papers.tian2021.tables import TABLES
+
+_SECTIONS = (section_4_1, section_4_2, section_4_3, section_5, section_6_1, section_6_2)
+
+PAPER = Paper(
+    name="tian2021",
+    title="Tian et al. 2021",
+    sections={module.NAME: module.SECTION for module in _SECTIONS},
+    claims=tuple(claim for module in _SECTIONS for claim in module.CLAIMS),
+    recipe=RECIPE,
+    tables=TABLES,
+    notebooks=(*(module.NAME for module in _SECTIONS), "tian2021/A-settings"),
+)

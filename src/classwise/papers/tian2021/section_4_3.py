@@ -1,4 +1,4 @@
-"""The claims of Tian et al. 2021, section 4.3, in the order of the paper."""
+"""Tian et al. 2021, section 4.3: class-wise robustness under different attacks and defences."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -8,12 +8,32 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.core.spec import Evaluation
 from classwise.papers import measures
 from classwise.papers.claims import NO_SUCH, Claim, ClaimMeasure
-from classwise.papers.tian2021.section_4_1 import BESIDE_STANDARD
+from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.tian2021.section_4_1 import AGAINST_STANDARD
 from classwise.papers.tian2021.tables import HE, from_table_1
 from classwise.stats import aggregate, confidence, metrics
-from classwise.stats.combine import stacked
+
+NAME = "tian2021/4-3-attacks-and-defences"
+COMPARED = ("pgd-at", "trades", "mart", "pgd-he")
+# Table 1. Attacks that are too slow for all images are evaluated on 20 of each class, with fewer steps.
+_ROWS = (
+    Evaluation(attack="fgsm"),
+    Evaluation(attack="margin-20"),
+    Evaluation(attack="pgd-20", substitute="standard"),
+    Evaluation(attack="cw", options={"goal": "inside", "rounds": 2, "steps": 100}, per_class=20),
+    Evaluation(attack="n-attack", options={"steps": 30, "population": 50}, per_class=20),
+)
+SECTION = Section(
+    title="The class-wise robustness under different attacks and defences",
+    defences=("standard", *COMPARED),
+    evaluations=CLEAN_AND_PGD,
+    max_seeds=2,
+    extra_evaluations=dict.fromkeys(COMPARED, _ROWS),
+    gallery=True,
+)
 
 _FOUR = ("pgd-at", "trades", "mart", HE)
 _FIVE = ("fgsm", "cw|margin-20", "pgd-20", "transfer", "n-attack")
@@ -22,13 +42,13 @@ _BLACK = ("transfer", "n-attack")
 _MARGIN = ("fgsm", "cw|margin-20")
 
 
-def _attack(name: str, where: str, says: str, measure: ClaimMeasure, **rest: Any) -> Claim:
+def _claim(name: str, where: str, statement: str, measure: ClaimMeasure, **rest: Any) -> Claim:
     needs: dict[str, Any] = {"defences": _FOUR, "attacks": _FIVE}
-    return Claim(name, "tian2021/4-3-attacks-and-defences", where, says, measure, **(needs | rest))
+    return Claim(name, NAME, where, statement, measure, **(needs | rest))
 
 
-ATTACKS = (
-    _attack(
+CLAIMS = (
+    _claim(
         "gaps-everywhere",
         "4.3, (i)",
         "Under every attack and after every defence the classes lie further apart than 6 points.",
@@ -36,48 +56,48 @@ ATTACKS = (
         low=6,
         reported=partial(from_table_1, measures.smallest_gap),
     ),
-    _attack(
+    _claim(
         "same-worst-class",
         "4.3, (i)",
         "One and the same class is the most vulnerable under every attack and after every defence.",
         measures.same_worst,
         reported=partial(from_table_1, measures.same_worst),
     ),
-    _attack(
+    _claim(
         "same-best-class",
         "4.3, (i)",
         "One and the same class is the most robust under every attack and after every defence.",
         measures.same_best,
         reported=partial(from_table_1, measures.same_best),
     ),
-    _attack(
+    _claim(
         "cats-worst",
         "4.3, (i)",
         "Cats are the most vulnerable class under every attack and after every defence.",
         partial(measures.lies_below, name="cat"),
         reported=partial(from_table_1, partial(measures.lies_below, name="cat")),
         datasets=("cifar10",),
-        because=NO_SUCH,
+        excluded_because=NO_SUCH,
     ),
-    _attack(
+    _claim(
         "cars-best",
         "4.3, (i)",
         "Automobiles are the most robust class under every attack and after every defence.",
         partial(measures.lies_above, name="automobile"),
         reported=partial(from_table_1, partial(measures.lies_above, name="automobile")),
         datasets=("cifar10",),
-        because=NO_SUCH,
+        excluded_because=NO_SUCH,
     ),
-    _attack(
+    _claim(
         "dataset-decides",
         "4.3, (i)",
-        "How robust the classes are beside one another hangs on the dataset, and little on attack and defence.",
+        "The relative robustness of the classes depends on the dataset, and little on attack and defence.",
         measures.agreement,
         low=0.5,
         unit="correlation",
         reported=partial(from_table_1, measures.agreement),
     ),
-    _attack(
+    _claim(
         "stronger-on-vulnerable",
         "4.3, (ii)",
         "What PGD breaks beyond FGSM is a larger share of vulnerable classes than of robust ones.",
@@ -85,7 +105,7 @@ ATTACKS = (
         attacks=_WHITE,
         reported=partial(from_table_1, measures.lost_by_vulnerable, _WHITE),
     ),
-    _attack(
+    _claim(
         "margin-on-vulnerable",
         "4.3, (ii)",
         "What CW breaks beyond FGSM, too, is a larger share of vulnerable classes than of robust ones.",
@@ -93,7 +113,7 @@ ATTACKS = (
         attacks=_MARGIN,
         reported=partial(from_table_1, measures.lost_by_vulnerable, ("fgsm", "cw")),
     ),
-    _attack(
+    _claim(
         "stronger-larger-cv",
         "4.3, (ii)",
         "The class-wise variance (CV) is larger under PGD than under FGSM.",
@@ -102,7 +122,7 @@ ATTACKS = (
         unit="points squared",
         reported=partial(from_table_1, partial(measures.grown, measure=metrics.cv), _WHITE),
     ),
-    _attack(
+    _claim(
         "stronger-larger-mcd",
         "4.3, (ii)",
         "The maximum class discrepancy (MCD) is larger under PGD than under FGSM.",
@@ -110,7 +130,7 @@ ATTACKS = (
         attacks=_WHITE,
         reported=partial(from_table_1, partial(measures.grown, measure=metrics.mcd), _WHITE),
     ),
-    _attack(
+    _claim(
         "queries-on-vulnerable",
         "4.3, (iii)",
         "What a query-based attack breaks beyond a transferred one is a larger share of vulnerable classes than of robust ones.",
@@ -118,7 +138,7 @@ ATTACKS = (
         attacks=_BLACK,
         reported=partial(from_table_1, measures.lost_by_vulnerable, _BLACK),
     ),
-    _attack(
+    _claim(
         "closer-to-the-boundary",
         "4.3, (iii); 5",
         "Images of vulnerable classes lie closer to the decision boundary: over the classes, margins rise with robust accuracy.",
@@ -127,7 +147,7 @@ ATTACKS = (
         values={"margin": confidence.logit_margin},
         unit="correlation",
     ),
-    _attack(
+    _claim(
         "cv-of-standard",
         "4.3",
         "The class-wise variance (CV) of adversarial training, attacked, is larger than that of standard training, not attacked.",
@@ -136,9 +156,9 @@ ATTACKS = (
         unit="times",
         reported=28,
         log=True,
-        **BESIDE_STANDARD,
+        **AGAINST_STANDARD,
     ),
-    _attack(
+    _claim(
         "mcd-of-standard",
         "4.3",
         "The class discrepancy (MCD) of adversarial training, attacked, is larger than that of standard training, not attacked.",
@@ -147,19 +167,19 @@ ATTACKS = (
         unit="times",
         reported=5,
         log=True,
-        **BESIDE_STANDARD,
+        **AGAINST_STANDARD,
     ),
 )
 
 
-_SIGNS = {"robust": 1, "vulnerable": -1, "not to be told": 0}
+_SIGNS = {"robust": 1, "vulnerable": -1, "undecided": 0}
 
 
-def certain_classes(standing: xr.DataArray) -> pd.DataFrame:
-    """Return in how many settings each class is surely robust, surely vulnerable or neither (`intervals.standing`)."""
-    settings = [dim for dim in standing.dims if dim != "label"]
-    found = {word: (standing == sign).sum(settings).to_series() for word, sign in _SIGNS.items()}
-    return pd.DataFrame(found).rename_axis("class").T
+def certain_classes(robustness: xr.DataArray) -> pd.DataFrame:
+    """Return in how many settings each class is robust, vulnerable or undecided (`intervals.relative_robustness`)."""
+    settings = [dim for dim in robustness.dims if dim != "label"]
+    numbers = {word: (robustness == sign).sum(settings).to_series() for word, sign in _SIGNS.items()}
+    return pd.DataFrame(numbers).rename_axis("class").T
 
 
 def agreement(rates: xr.DataArray) -> str:
@@ -169,16 +189,16 @@ def agreement(rates: xr.DataArray) -> str:
     """
     settings = [dim for dim in rates.dims if dim != "label"]
     flat = rates.stack(setting=settings).transpose("label", "setting")
-    often = [pd.Series(one.values).value_counts() for one in (flat.idxmax("label"), flat.idxmin("label"))]
-    told = [", ".join(f"class {name} in {number}" for name, number in one.items()) for one in often]
+    often = [pd.Series(names.values).value_counts() for names in (flat.idxmax("label"), flat.idxmin("label"))]
+    listed = [", ".join(f"class {name} in {number}" for name, number in numbers.items()) for numbers in often]
     pairs = np.corrcoef(flat.values.T)[np.triu_indices(flat.sizes["setting"], 1)] if flat.sizes["setting"] > 1 else []
     two = f"{np.mean(pairs):.2f} on average, at least {np.min(pairs):.2f}" if len(pairs) else "one setting only"
-    best = f"**Of {flat.sizes['setting']} settings**, the best class is {told[0]}; the worst is {told[1]}."
+    best = f"**Of {flat.sizes['setting']} settings**, the best class is {listed[0]}; the worst is {listed[1]}."
     return f"{best} **Correlation over the classes** of two settings: {two}."
 
 
 def attack_steps(outcomes: xr.Dataset, pairs: Sequence[tuple[str, str]]) -> dict[str, xr.DataArray]:
-    """Return by "weaker to stronger" the counts of pairs of attacks, seeds pooled, on the images that both were asked about."""
+    """Return by "weaker to stronger" the counts of pairs of attacks, seeds pooled, on the images that both were evaluated on."""
     parts = {f"{weak} to {strong}": outcomes.sel(attack=[weak, strong]) for weak, strong in pairs}
     return {name: aggregate.counts(aggregate.common(part)).sum("seed") for name, part in parts.items()}
 
@@ -186,7 +206,8 @@ def attack_steps(outcomes: xr.Dataset, pairs: Sequence[tuple[str, str]]) -> dict
 def accuracy_lost(counts: Mapping[str, xr.DataArray]) -> xr.DataArray:
     """Return by how many points each class changes along each of `steps`: dimensions step and those of the counts."""
     rates = {name: metrics.accuracy(count) for name, count in counts.items()}
-    return stacked({name: one.isel(attack=1, drop=True) - one.isel(attack=0, drop=True) for name, one in rates.items()}, "step")
+    lost = [rate.isel(attack=1, drop=True) - rate.isel(attack=0, drop=True) for rate in rates.values()]
+    return xr.concat(lost, pd.Index(list(rates), name="step"), coords="minimal", compat="override")
 
 
 def who_loses(counts: Mapping[str, xr.DataArray]) -> pd.DataFrame:
@@ -199,5 +220,5 @@ def who_loses(counts: Mapping[str, xr.DataArray]) -> pd.DataFrame:
         weak, strong = (count.isel(attack=place, drop=True) for place in (0, 1))
         lost, robust = metrics.accuracy(weak) - metrics.accuracy(strong), metrics.robust_classes(weak)
         kinds = {"vulnerable classes lose": lost.where(~robust), "robust classes lose": lost.where(robust)}
-        rows[name] = {kind: f"{float(one.mean('label').mean()):.1f}" for kind, one in kinds.items()}
+        rows[name] = {kind: f"{float(points.mean('label').mean()):.1f}" for kind, points in kinds.items()}
     return pd.DataFrame(rows).T

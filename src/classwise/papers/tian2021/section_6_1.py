@@ -1,112 +1,334 @@
-"""The claims of Tian et al. 2021, section 6, in the order of the paper.
+"""Tian et al. 2021, section 6.1: adjusting the training.
 
-They need along `without` the networks trained without a class ("": the full one; "again 1", ...: the same drawn anew); along
-`betas` those with the trade-off of a class changed ("": the usual one); along `dress` drawings before the colour of their class
-beside the control; along `treatment` what was done to the images, first nothing, then a white background, then that and the
-training adjusted; for each image how `white` it is around; on the classes their `background`, and which is the `vulnerable` one
-and which its `partner`. Each claim names the Dataset it takes: "without", "betas", "plain", "standard", "published", "treated".
+The claims need along `without` the networks trained without a class ("": the full one; "again 1", ...: the same trained again);
+along `betas` those with another trade-off for a class ("": the usual one); on the classes, which is the `vulnerable` one and
+which its `partner`. Each claim names the Dataset that it is computed from: "without" or "betas".
 """
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from classwise.papers.claims import NO_SUCH, Claim, ClaimMeasure
-from classwise.papers.tian2021 import adjustment, homing
+import numpy as np
+import xarray as xr
+
+from classwise.core.spec import Evaluation
+from classwise.papers import variants
+from classwise.papers.claims import NO_SUCH, Claim, ClaimMeasure, MeasurementError
+from classwise.papers.measures import either
+from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.tian2021 import homing
+from classwise.papers.tian2021.recipe import trade_offs, vulnerable_pair
+from classwise.stats import combine, metrics
+
+NAME = "tian2021/6-1-training-adjustment"
+# Sections 6.1 and 6.2 attack with Temperature-PGD.
+TEMPERED = (Evaluation(), Evaluation(attack="temperature-pgd-20"))
+# Runs whose history no page shows are measured at their first and last epoch only.
+ONCE = {"measure": 100}
 
 
-def _training(name: str, where: str, says: str, measure: ClaimMeasure, **rest: Any) -> Claim:
-    return Claim(name, "tian2021/6-1-training-adjustment", where, says, measure, **rest)
+def mark_pair(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes with the class coordinates `vulnerable` and `partner`, each true for one class of the dataset's pair."""
+    names, pair = outcomes.predicted.values, vulnerable_pair(outcomes.attrs["dataset"])
+    marks = {mark: ("predicted", names == name) for mark, name in zip(("vulnerable", "partner"), pair, strict=True)}
+    return outcomes.assign_coords(marks)
+
+
+def arrange(outcomes: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Return networks without a class next to the full one and its repetitions; other trade-offs next to the usual one."""
+    lacking, again = homing.left_out_runs(outcomes["without"]), outcomes["again"]
+    single = {str(name): lacking.sel(removed=name, drop=True) for name in lacking.removed.values}
+    repeated = {f"again {number}": again.sel(redraw=number, drop=True) for number in again.redraw.values}
+    swept = {str(name): outcomes["adjusted"].sel(betas=name, drop=True) for name in outcomes["adjusted"].betas.values}
+    without = combine.combine("without", {"": outcomes[""], **repeated, **single})
+    betas = combine.combine("betas", {"": outcomes["trades"], **swept})
+    return {"without": mark_pair(without), "betas": mark_pair(betas)}
+
+
+SECTION = Section(
+    title="Adjusting the training",
+    defences=("pgd-at",),
+    evaluations=CLEAN_AND_PGD,
+    max_seeds=2,
+    parts={
+        "without": Section(
+            title="each class left out",
+            defences=("pgd-at",),
+            evaluations=CLEAN_AND_PGD,
+            run=ONCE,
+            max_seeds=2,
+            variants=variants.without,
+        ),
+        "again": Section(
+            title="the same classes, other initialisation and batch order",
+            defences=("pgd-at",),
+            evaluations=CLEAN_AND_PGD,
+            run=ONCE,
+            max_seeds=2,
+            variants=variants.reinitialised(1, 2),
+        ),
+        "trades": Section(title="one trade-off for all", defences=("trades",), evaluations=TEMPERED, max_seeds=2),
+        "choosing": Section(title="the runs that select the two classes", defences=("trades",)),
+        "adjusted": Section(
+            title="another trade-off for one class",
+            defences=("trades-per-class",),
+            evaluations=TEMPERED,
+            run=ONCE,
+            max_seeds=2,
+            variants=trade_offs("0.5", "2", "18"),
+        ),
+    },
+    arrange=arrange,
+)
+
+
+def _mistaken(sums: xr.Dataset, name: str) -> xr.DataArray:
+    """Return a sum over the mistakes of the full network, first defence and attack."""
+    part = sums[name].isel(defence=0, attack=0).sel(without="", drop=True)
+    mistaken: xr.DataArray = part.where(part.label != part.predicted, 0)
+    return mistaken
+
+
+def _left_out(sums: xr.Dataset) -> xr.DataArray:
+    """Return which classes some network was trained without."""
+    count = sums["count"]
+    left: xr.DataArray = count.predicted.isin(list(count["without"].values))
+    return left
+
+
+def comes_home(sums: xr.Dataset) -> xr.DataArray:
+    """Return the share of mistakes that come home when their class is left out, less what the stronger control brings home.
+
+    The controls: all classes trained again (`again`), and another class left out (`another`).
+    """
+    left, both = _left_out(sums), ["label", "predicted"]
+    names = ("count", "home", "again", "another")
+    total, home, again, another = (_mistaken(sums, name).where(left, 0).sum(both, skipna=False) for name in names)
+    share: xr.DataArray = 100 * (home - xr.ufuncs.maximum(again, another)) / total
+    return share
+
+
+def one_to_one(sums: xr.Dataset) -> xr.DataArray:
+    """Return how many more of a hundred images come home to a class of the pair from the other one than from any third class.
+
+    Of the two classes, the one for which it is less.
+    """
+    images = metrics.images(sums["count"].isel(defence=0, attack=0).sel(without="", drop=True))
+    share = 100 * _mistaken(sums, "home") / images
+    classes = [int(sums.coords[name].argmax("label")) for name in ("vulnerable", "partner")]
+    margins = []
+    for label, other in (classes, classes[::-1]):
+        row = share.isel(label=label, drop=True)
+        third = row.where(~row.predicted.isin(row.predicted.values[classes]))
+        margins.append(row.isel(predicted=other, drop=True) - third.max("predicted"))
+    less: xr.DataArray = xr.ufuncs.minimum(*margins)
+    return less
+
+
+def partner_home(sums: xr.Dataset) -> xr.DataArray:
+    """Return what share of the homes of a class of the pair come from the other one, less that one's share of its mistakes.
+
+    In percent; of the two classes, the one for which it is less.
+    """
+    home, mistaken = _mistaken(sums, "home"), _mistaken(sums, "count").where(_left_out(sums), 0)
+    classes = [int(sums.coords[name].argmax("label")) for name in ("vulnerable", "partner")]
+    shares = []
+    for label, other in (classes, classes[::-1]):
+        rows = [array.isel(label=label, drop=True) for array in (home, mistaken)]
+        of_homes, of_mistakes = (row.isel(predicted=other, drop=True) / row.sum("predicted") for row in rows)
+        shares.append(100 * (of_homes - of_mistakes))
+    less: xr.DataArray = xr.ufuncs.minimum(*shares)
+    return less
+
+
+def homing_of(sums: xr.Dataset, label: str, predicted: str) -> xr.DataArray:
+    """Return the share of the images of a class misclassified as another that come home when that one is left out."""
+    place = {"label": label, "predicted": predicted}
+    return 100 * _mistaken(sums, "home").sel(place, drop=True) / _mistaken(sums, "count").sel(place, drop=True)
+
+
+def pairs_home(sums: xr.Dataset, pairs: Sequence[tuple[str, str]]) -> xr.DataArray:
+    """Return what share of the homes lies within the named pairs, less the share of the mistakes that does, in percent.
+
+    Only mistakes count that could have come home: those misclassified as a class that was left out of some network.
+    """
+    home, left = _mistaken(sums, "home"), _left_out(sums)
+    mistaken = _mistaken(sums, "count").where(left, 0)
+    within = sum((either(home, *some) for some in pairs), start=xr.zeros_like(home.label == home.predicted))
+    both = ["label", "predicted"]
+    return 100 * home.where(within).sum(both) / home.sum(both) - 100 * mistaken.where(within).sum(both) / mistaken.sum(both)
+
+
+# The weight of the robust term in TRADES, which section 6.1 keeps for all other classes.
+_USUAL = 6.0
+
+
+def _swept(sums: xr.Dataset, *, up: bool = False, of: str = "") -> tuple[xr.DataArray, xr.DataArray, int]:
+    """Return the counts at the usual trade-off and at the lowest (highest) one of a class, and which class that is.
+
+    of: the coordinate that marks this class ("partner"); of any where there is none.
+    """
+    count = sums["count"].isel(defence=0, attack=0)
+    changed = {name: name.split(":") for name in map(str, count["betas"].values) if name}
+    marked = range(count.sizes["label"]) if not of else [int(sums.coords[of].argmax("label"))]
+    values = {name: float(value) for name, (_, value) in changed.items() if (float(value) > _USUAL) == up}
+    values = {name: value for name, value in values.items() if int(changed[name][0]) in marked}
+    if not values:
+        whose = f" of the {of}" if of else ""
+        raise MeasurementError(f"these outcomes have no trade-off {'above' if up else 'below'} {_USUAL:g}{whose}")
+    last = (max if up else min)(values, key=lambda name: values[name])
+    return count.sel(betas="", drop=True), count.sel(betas=last, drop=True), int(changed[last][0])
+
+
+def vulnerable_class(sums: xr.Dataset) -> int:
+    """Return the number of the most vulnerable class, which was not selected on these images."""
+    return int(sums.coords["vulnerable"].argmax("label"))
+
+
+def victim_gains(sums: xr.Dataset, *, up: bool = False) -> xr.DataArray:
+    """Return how much the most vulnerable class gains when the trade-off of its partner is lowered (`up`: raised)."""
+    usual, changed, _ = _swept(sums, up=up, of="partner")
+    return (metrics.accuracy(changed) - metrics.accuracy(usual)).isel(label=vulnerable_class(sums), drop=True)
+
+
+def changed_gains(sums: xr.Dataset) -> xr.DataArray:
+    """Return how much the class gains whose own trade-off is lowered."""
+    usual, changed, number = _swept(sums)
+    return (metrics.accuracy(changed) - metrics.accuracy(usual)).isel(label=number, drop=True)
+
+
+def evener(sums: xr.Dataset) -> xr.DataArray:
+    """Return by how much the class-wise variance grows when the trade-off of a class is lowered."""
+    usual, changed, _ = _swept(sums)
+    return metrics.cv(changed) - metrics.cv(usual)
+
+
+def _classes_left_out(outcomes: xr.Dataset) -> list[str]:
+    present = [str(name) for name in outcomes["without"].values]
+    return [str(name) for name in outcomes.predicted.values if name in present]
+
+
+def _withstands(outcomes: xr.Dataset, name: str) -> xr.DataArray:
+    """Return on which images the network of a name withstands the attack."""
+    of_network = outcomes.sel(without=name, drop=True)
+    robust: xr.DataArray = ~of_network.flipped & (of_network.truth >= 0)
+    return robust
+
+
+def trained_again(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return for each mistake of the full network the share of its repetitions that classify the image correctly."""
+    left, full = _classes_left_out(outcomes), outcomes.sel(without="", drop=True)
+    again = [str(name) for name in outcomes["without"].values if name and name not in left]
+    stands = xr.concat([_withstands(outcomes, name) for name in again], "again") if again else xr.zeros_like(full.flipped)
+    share: xr.DataArray = stands.mean("again") if again else stands * np.nan
+    return share.where(full.flipped, 0)
+
+
+def without_another(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return for each mistake of the full network the share of the networks without a third class that are correct."""
+    full, names = outcomes.sel(without="", drop=True), [str(name) for name in outcomes.predicted.values]
+    stood = evaluated = xr.zeros_like(full.truth, dtype=float)
+    for name in _classes_left_out(outcomes):
+        third = (outcomes.truth.sel(without=name, drop=True) >= 0) & (full.answer != names.index(name))
+        stood, evaluated = stood + (_withstands(outcomes, name) & third), evaluated + third
+    share: xr.DataArray = (stood / evaluated.where(evaluated > 0)).where(full.flipped, 0)
+    return share
+
+
+def _claim(name: str, where: str, statement: str, measure: ClaimMeasure, **rest: Any) -> Claim:
+    return Claim(name, NAME, where, statement, measure, **rest)
 
 
 _HOMES: dict[str, Any] = {
-    "part": "without",
+    "data": "without",
     "attacks": ("pgd-20|temperature-pgd-20",),
     "dims": ("without",),
-    "values": {"home": homing.homing_mask, "again": adjustment.trained_again, "another": adjustment.without_another},
+    "values": {"home": homing.homing_mask, "again": trained_again, "another": without_another},
 }
 _SWEPT: dict[str, Any] = {
-    "part": "betas",
+    "data": "betas",
     "defences": ("trades-per-class|trades",),
     "attacks": ("temperature-pgd-20|pgd-20",),
     "dims": ("betas", "vulnerable"),
 }
 _OF_PARTNER: dict[str, Any] = _SWEPT | {"dims": ("betas", "vulnerable", "partner")}
 
-TRAINING = (
-    _training(
+CLAIMS = (
+    _claim(
         "homing",
         "6.1, Figure 4a, b",
         "Many mistakes come home without their class: more than if all are trained again, or another class is left out.",
-        adjustment.homing,
+        comes_home,
         **_HOMES,
     ),
-    _training(
+    _claim(
         "cat-to-dog-homes",
         "6.1, Figure 4b",
-        "Of the cats taken for dogs, more than half come home when there are no dogs in the training.",
-        partial(adjustment.homing_of, label="cat", predicted="dog"),
+        "Of the cats misclassified as dogs, more than half come home when there are no dogs in the training.",
+        partial(homing_of, label="cat", predicted="dog"),
         low=50,
         unit="percent",
         reported=100 * 119 / 200,
         datasets=("cifar10",),
-        because=NO_SUCH,
+        excluded_because=NO_SUCH,
         **_HOMES,
     ),
-    _training(
+    _claim(
         "one-to-one",
         "6.1, Figure 4b",
         "The most vulnerable class and its partner come home from one another more than from any third class.",
-        adjustment.one_to_one,
+        one_to_one,
         **(_HOMES | {"dims": ("without", "vulnerable", "partner")}),
     ),
-    _training(
+    _claim(
         "one-to-one-beyond-mistakes",
         "6.1, Figure 4a, b",
         "They do so more than by being mistaken for one another: their share of the homes exceeds that of the mistakes.",
-        adjustment.partner_home,
+        partner_home,
         **(_HOMES | {"dims": ("without", "vulnerable", "partner")}),
     ),
-    _training(
+    _claim(
         "groups-home",
         "6.1",
         "Mistakes between cat and dog, automobile and truck, airplane and ship come home more often than those of other pairs.",
-        partial(adjustment.pairs_home, pairs=(("cat", "dog"), ("automobile", "truck"), ("airplane", "ship"))),
+        partial(pairs_home, pairs=(("cat", "dog"), ("automobile", "truck"), ("airplane", "ship"))),
         datasets=("cifar10",),
-        because=NO_SUCH,
+        excluded_because=NO_SUCH,
         **_HOMES,
     ),
-    _training(
+    _claim(
         "victim-gains",
         "6.1, Figure 4c",
         "A lower trade-off of the partner of the most vulnerable class makes that class more robust.",
-        adjustment.victim_gains,
+        victim_gains,
         reported=33.6 - 26.2,
         **_OF_PARTNER,
     ),
-    _training(
+    _claim(
         "victim-loses",
         "6.1, Figure 4c",
         "A higher trade-off of the partner of the most vulnerable class makes that class less robust.",
-        partial(adjustment.victim_gains, up=True),
+        partial(victim_gains, up=True),
         low=-float("inf"),
         high=0,
         **_OF_PARTNER,
     ),
-    _training(
+    _claim(
         "changed-class-loses",
         "6.1, Figure 4c",
         "The class whose trade-off is lowered becomes less robust itself.",
-        adjustment.changed_gains,
+        changed_gains,
         low=-float("inf"),
         high=0,
         reported=34.1 - 43.0,
         **_SWEPT,
     ),
-    _training(
+    _claim(
         "evener",
         "6.1, Figure 4c",
-        "The lower trade-off of one class makes the classes more alike (CV).",
-        adjustment.evener,
+        "The lower trade-off of one class makes the classes more even (CV).",
+        evener,
         low=-float("inf"),
         high=0,
         unit="points squared",

@@ -1,160 +1,388 @@
-"""The claims of Tian et al. 2021, section 6, in the order of the paper.
+"""Tian et al. 2021, section 6.2: adjusting the background.
 
-They need along `without` the networks trained without a class ("": the full one; "again 1", ...: the same drawn anew); along
-`betas` those with the trade-off of a class changed ("": the usual one); along `dress` drawings before the colour of their class
-beside the control; along `treatment` what was done to the images, first nothing, then a white background, then that and the
-training adjusted; for each image how `white` it is around; on the classes their `background`, and which is the `vulnerable` one
-and which its `partner`. Each claim names the Dataset it takes: "without", "betas", "plain", "standard", "published", "treated".
+The claims need along `colouring` drawings on the colour of their class next to the control; along `treatment` the images as they
+are, with a white background, and with that and the training adjusted; for each image how `white` it is around its object; on the
+classes their `background`, and which is the `vulnerable` one. Each claim names the Dataset that it is computed from: "plain",
+"standard", "published" or "treated".
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+import xarray as xr
+
+from classwise.core.datasets import base_dataset
+from classwise.core.spec import Evaluation
+from classwise.papers import variants
 from classwise.papers.claims import Claim, ClaimMeasure
-from classwise.papers.tian2021 import background
+from classwise.papers.scales import MNIST
+from classwise.papers.sections import Section
+from classwise.papers.tian2021.recipe import trade_offs
+from classwise.papers.tian2021.section_6_1 import ONCE, TEMPERED, mark_pair, vulnerable_class
 from classwise.papers.tian2021.tables import change_in_table_4, from_table_3, from_table_4
-from classwise.stats import metrics
+from classwise.papers.variants import Variant, Variants
+from classwise.stats import combine, confidence, metrics
+
+NAME = "tian2021/6-2-background"
+# The images as they are, and with the background painted by a treatment or by one of two controls.
+_REPAINTED = tuple(
+    replace(evaluation, transform=transform)
+    for transform in ("none", "white-background", "flat-background", "half-white-background")
+    for evaluation in TEMPERED
+)
+# On drawings with 40 steps (A.1): as they are, attacked, and with the shape of one class on the colour of another.
+_PGD_40 = (Evaluation(), Evaluation(attack="pgd-40"))
+_SWAPPED = (*_PGD_40, Evaluation(transform="swapped-colours"))
+# 40 steps as published, which reach .4 from the start, and longer ones.
+_LONGER = Evaluation(attack="pgd-40@tian2021-mnist").grid(step=(0.01, 0.0125, 0.025))
 
 
-def _background(name: str, where: str, says: str, measure: ClaimMeasure, **rest: Any) -> Claim:
-    return Claim(name, "tian2021/6-2-background", where, says, measure, **rest)
+def _drawings(scale: str, dataset: str) -> Variant:
+    """Return the fields of runs on drawings: of MNIST where the dataset is none."""
+    base = base_dataset(dataset)
+    return {"dataset": base} if base in ("digits", "mnist") else {"dataset": "mnist", **MNIST[scale]}
 
 
-_COLOURED: dict[str, Any] = {"dims": ("dress",), "reported_on": "mnist"}
-_PUBLISHED: dict[str, Any] = {"part": "published", "defences": ("pgd-at",), **_COLOURED, "dims": ("dress", "background")}
-_TREATED: dict[str, Any] = {"part": "treated", "dims": ("treatment", "vulnerable")}
+def drawings(scale: str, dataset: str) -> Sequence[Variant]:
+    """Return drawings as they are."""
+    return (_drawings(scale, dataset),)
+
+
+def coloured(*colourings: str, **fields: Any) -> Variants:
+    """Return variants on drawings on the colour of their class, for each colouring (`core.datasets`)."""
+
+    def varied(scale: str, dataset: str) -> Sequence[Variant]:
+        base = _drawings(scale, dataset)
+        return tuple({**base, "dataset": f"{base['dataset']}-{colouring}", **fields} for colouring in colourings)
+
+    return varied
+
+
+def scenes(scale: str, dataset: str) -> Sequence[Variant]:
+    """Return a dataset of objects on uneven backgrounds: photographs as they are, drawings on clutter."""
+    base = base_dataset(dataset)
+    return ({"dataset": f"{base}-cluttered"} if base in ("digits", "mnist") else {},)
+
+
+def _treated(plain: xr.Dataset, adjusted: xr.Dataset) -> xr.Dataset:
+    """Return outcomes along `treatment`, with how white each image is around: NaN where nothing is behind its object."""
+    kinds = {"as they are": plain.sel(transform="none"), "white": plain.sel(transform="white-background")}
+    kinds["both"] = adjusted.sel(transform="white-background")
+    flat = {name: some.drop_vars("transform").squeeze(set(some.dims) & {"betas"}, drop=True) for name, some in kinds.items()}
+    combined = combine.combine("treatment", flat)
+    return mark_pair(combined.assign(white=plain.white.reindex(image=combined.image)))
+
+
+def arrange(outcomes: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Return drawings whose classes share colours two by two; images as they are, with white, and with both remedies."""
+    plain, own_colours = outcomes["plain"], outcomes["standard"].sel(transform="none", drop=True)
+    standard = combine.combine("colouring", {"neighbours": own_colours, "none": plain.sel(defence=["standard"])})
+    # As published: the attack with short steps, the first of `_LONGER`.
+    half = outcomes["published"].sel(transform="none", drop=True)
+    half = xr.concat([half.isel(attack=[place], step=place, drop=True) for place in (0, 1)], "attack")
+    colourings = {str(name).partition("-")[2]: half.sel(dataset=name, drop=True) for name in half.dataset.values}
+    attrs = half.attrs | {"dataset": str(half.dataset.values[0])}
+    published = combine.combine("colouring", {name: colourings[name] for name in ("neighbours", "apart")}).assign_attrs(attrs)
+    backgrounds = ("predicted", np.arange(published.sizes["predicted"]) // 2)
+    return {
+        "plain": plain,
+        "standard": standard,
+        "published": published.assign_coords(background=backgrounds),
+        "treated": _treated(outcomes["scenes"], outcomes["adjusted"]),
+    }
+
+
+SECTION = Section(
+    title="Adjusting the background",
+    defences=("pgd-at",),
+    evaluations=_SWAPPED,
+    max_seeds=2,
+    variants=coloured("neighbours", "apart"),
+    parts={
+        "plain": Section(
+            title="drawings on black",
+            defences=("standard", "pgd-at"),
+            evaluations=_PGD_40,
+            max_seeds=2,
+            variants=drawings,
+        ),
+        "standard": Section(
+            title="standard training on colours",
+            defences=("standard",),
+            evaluations=_SWAPPED,
+            run=ONCE,
+            max_seeds=2,
+            variants=coloured("neighbours"),
+        ),
+        "published": Section(
+            title="the published radius",
+            defences=("pgd-at",),
+            evaluations=(Evaluation(), *_LONGER, Evaluation(transform="nearly-grey")),
+            run=ONCE,
+            max_seeds=2,
+            variants=coloured("neighbours", "apart", eps="0.5"),
+        ),
+        "scenes": Section(
+            title="uneven backgrounds",
+            defences=("trades",),
+            evaluations=_REPAINTED,
+            max_seeds=2,
+            variants=scenes,
+            whiteness=True,
+        ),
+        "adjusted": Section(
+            title="uneven backgrounds, another trade-off for one class",
+            defences=("trades-per-class",),
+            evaluations=_REPAINTED,
+            run=ONCE,
+            max_seeds=2,
+            variants=variants.combined(trade_offs("0.5"), scenes),
+        ),
+    },
+    arrange=arrange,
+)
+
+
+def _mates(count: xr.DataArray) -> xr.DataArray:
+    """Return which cells misclassify an image as another class of the same background."""
+    other = xr.DataArray(count.background.values, dims="predicted", coords={"predicted": count.predicted.values})
+    same: xr.DataArray = (count.background == other) & (count.label != count.predicted)
+    return same
+
+
+def _pulled(count: xr.DataArray) -> xr.DataArray:
+    """Return the percentage of images misclassified as another class of the same background, the mean over the classes."""
+    mixed = metrics.off_diagonal_confusion(count)
+    return mixed.where(_mates(count), 0).sum("predicted", skipna=False).mean("label", skipna=False)
+
+
+def follows_background(sums: xr.Dataset) -> xr.DataArray:
+    """Return how much more of the mistakes go to classes of the same background than to those where other classes share one."""
+    count = sums["count"].isel(defence=0, attack=0)
+    mixed, both = metrics.off_diagonal_confusion(count), ["label", "predicted"]
+    share = 100 * mixed.where(_mates(count), 0).sum(both) / mixed.sum(both)
+    return share.isel(colouring=0, drop=True) - share.isel(colouring=1, drop=True)
+
+
+def all_follow(sums: xr.Dataset) -> xr.DataArray:
+    """Return how many more of a hundred images go to a class of the same background than to any other, in the class of fewest."""
+    count = sums["count"].isel(defence=0, attack=0, colouring=0)
+    mixed, mates = metrics.off_diagonal_confusion(count), _mates(count)
+    third = mixed.where(~mates & (mixed.label != mixed.predicted)).max("predicted")
+    return (mixed.where(mates).max("predicted") - third).min("label", skipna=False)
+
+
+def follows_more_attacked(sums: xr.Dataset) -> xr.DataArray:
+    """Return how many more of a hundred images the background draws to its classes under the second attack than the first.
+
+    Compared with the control, in which other classes share a background.
+    """
+    pulled = _pulled(sums["count"].isel(defence=0))
+    more = pulled.isel(colouring=0, drop=True) - pulled.isel(colouring=1, drop=True)
+    return more.isel(attack=1, drop=True) - more.isel(attack=0, drop=True)
+
+
+def coloured_backgrounds(sums: xr.Dataset) -> xr.DataArray:
+    """Return by how many points the accuracy of the first colouring exceeds that of the second."""
+    rate = metrics.overall(sums["count"].isel(defence=0, attack=0))
+    return rate.isel(colouring=0, drop=True) - rate.isel(colouring=1, drop=True)
+
+
+def without_background(sums: xr.Dataset) -> xr.DataArray:
+    """Return the accuracy of the first defence under the last attack, images as they are."""
+    count = sums["count"].isel(defence=0, attack=-1)
+    return metrics.overall(count.isel(treatment=0, drop=True) if "treatment" in count.dims else count)
+
+
+def treated(sums: xr.Dataset, attack: int = -1, treatment: int = 1, before: int = 0) -> xr.DataArray:
+    """Return how many points the most vulnerable class gains by a treatment of its images."""
+    rates = metrics.accuracy(sums["count"].isel(defence=0, attack=attack)).isel(label=vulnerable_class(sums), drop=True)
+    return rates.isel(treatment=treatment, drop=True) - rates.isel(treatment=before, drop=True)
+
+
+def changed_more_attacked(sums: xr.Dataset) -> xr.DataArray:
+    """Return how many points more the most vulnerable class changes by the treatment under attack, be it up or down."""
+    without, under = (abs(treated(sums, attack=attack)) for attack in (0, 1))
+    return under - without
+
+
+def whiter_surer(sums: xr.Dataset) -> xr.DataArray:
+    """Return the rank correlation, in the most vulnerable class, of the confidence under attack with the whiteness around.
+
+    Spearman's, of ranks within each network (`sure_and_white`): redrawn images keep theirs.
+    """
+    first = {name: 0 for name in ("defence", "attack", "treatment") if name in sums.dims}
+    part = sums.isel(first, drop=True).isel(label=vulnerable_class(sums), drop=True)
+    total = {name: part[name].sum("predicted") for name in part.data_vars}
+    n, x, y = total["known"], total["white"], total["sure"]
+    both = total["white_sure"] - x * y / n
+    return both / np.sqrt((total["white_white"] - x**2 / n) * (total["sure_sure"] - y**2 / n))
+
+
+def _ranks(value: xr.DataArray, truth: xr.DataArray) -> xr.DataArray:
+    """Return the rank of each image among those of its class in the same network, from 0 to 1; NaN where it has no value."""
+    from scipy import stats  # slow to import
+
+    wide = value.broadcast_like(truth).transpose(*truth.dims)
+    ranks = xr.full_like(wide, np.nan, dtype=float)
+    for label in np.unique(truth.values[truth.values >= 0]):
+        in_class = wide.where(truth == label)
+        place = in_class.copy(data=stats.rankdata(in_class.values, axis=in_class.get_axis_num("image"), nan_policy="omit"))
+        ranks = ranks.where(in_class.isnull(), (place - 0.5) / in_class.notnull().sum("image"))
+    return ranks
+
+
+def sure_and_white(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return the ranks `sure`, of the confidence in the true class, and `white`, 0 where an image lacks either; and `known`."""
+    sure, white = confidence.true_confidence(outcomes), outcomes["white"]
+    known = sure.notnull() & white.notnull()
+    truth = outcomes.truth.where(known, -1)
+    ranks = {name: _ranks(value, truth).fillna(0) for name, value in (("sure", sure), ("white", white))}
+    return xr.Dataset({**ranks, "known": known.broadcast_like(truth)})
+
+
+def _claim(name: str, where: str, statement: str, measure: ClaimMeasure, **rest: Any) -> Claim:
+    return Claim(name, NAME, where, statement, measure, **rest)
+
+
+_COLOURED: dict[str, Any] = {"dims": ("colouring",), "reported_on": "mnist"}
+_PUBLISHED: dict[str, Any] = {"data": "published", "defences": ("pgd-at",), **_COLOURED, "dims": ("colouring", "background")}
+_TREATED: dict[str, Any] = {"data": "treated", "dims": ("treatment", "vulnerable")}
 _TEMPERATURE_PGD = "temperature-pgd-20|pgd-20"
 
-BACKGROUND = (
-    _background(
+CLAIMS = (
+    _claim(
         "mnist-above-95",
         "6.2",
-        "Robust networks on MNIST, whose images have one background, are right under attack on more than 95 images of 100.",
-        background.without_background,
+        "Robust networks on MNIST, whose images have one background, classify more than 95 of 100 attacked images correctly.",
+        without_background,
         low=95,
         unit="percent",
         reported=95,
         reported_on="mnist",
-        part="plain",
+        data="plain",
         defences=("pgd-at",),
         attacks=("pgd-40|pgd-20",),
         datasets=("mnist",),
-        because="the paper says this of MNIST",
+        excluded_because="the paper says this of MNIST",
     ),
-    _background(
+    _claim(
         "cifar10-50-to-60",
         "6.2",
-        "Robust networks on CIFAR-10 are right under attack on 50 to 60 images of 100.",
-        background.without_background,
+        "Robust networks on CIFAR-10 classify 50 to 60 of 100 attacked images correctly.",
+        without_background,
         low=50,
         high=60,
         unit="percent",
-        reported=partial(from_table_3, lambda found: metrics.overall(found["count"].isel(attack=1, defence=0)), ("trades",)),
-        part="treated",
+        reported=partial(from_table_3, lambda sums: metrics.overall(sums["count"].isel(attack=1, defence=0)), ("trades",)),
+        data="treated",
         attacks=(_TEMPERATURE_PGD,),
         dims=("treatment",),
         datasets=("cifar10",),
-        because="the paper says this of CIFAR-10",
+        excluded_because="the paper says this of CIFAR-10",
     ),
-    _background(
+    _claim(
         "standard-does-not-care",
         "6.2",
-        "Standard training is as accurate, within a point, on drawings before the colours of their classes as on plain ones.",
-        background.coloured_backgrounds,
+        "Standard training is as accurate, within a point, on drawings on the colours of their classes as on plain ones.",
+        coloured_backgrounds,
         low=-1,
         high=1,
-        part="standard",
+        data="standard",
         defences=("standard",),
         attacks=("clean",),
         **_COLOURED,
     ),
-    _background(
+    _claim(
         "follows-background",
         "6.2, Figure 5c",
-        "Trained and attacked at .5, more of the mistakes go to the class of the same ground than where other classes share it.",
-        background.follows_background,
+        "Trained and attacked at .5, more of the mistakes go to the class of the same background than where others share it.",
+        follows_background,
         attacks=("pgd-40|pgd-20",),
         **_PUBLISHED,
     ),
-    _background(
+    _claim(
         "all-follow",
         "6.2, Figure 5c",
-        "There, each class is taken for the one of the same ground more often than for any other: completely consistent.",
-        background.all_follow,
+        "There, each class is misclassified as the one of the same background more often than as any other: fully consistent.",
+        all_follow,
         attacks=("pgd-40|pgd-20",),
         **_PUBLISHED,
     ),
-    _background(
+    _claim(
         "more-than-natural",
         "6.2, Figure 5b, c",
-        "There, the ground draws more images to its classes under attack than without.",
-        background.follows_more_attacked,
+        "There, the background draws more images to its classes under attack than without.",
+        follows_more_attacked,
         attacks=("clean", "pgd-40|pgd-20"),
         **_PUBLISHED,
     ),
-    _background(
+    _claim(
         "white-helps",
         "6.2, Table 4, lines 4, 5",
         "A white background makes the images of the most vulnerable class more robust.",
-        background.treated,
+        treated,
         reported=partial(from_table_4, "temperature-pgd-20", "as they are", "white"),
         attacks=("clean", _TEMPERATURE_PGD),
         **_TREATED,
     ),
-    _background(
+    _claim(
         "natural-insensitive",
         "6.2, Table 4, lines 1, 2",
         "Unattacked, the vulnerable class hardly feels a white background: its accuracy changes by less than 5 points.",
-        background.treated,
+        treated,
         low=-5,
         high=5,
         reported=partial(from_table_4, "clean", "as they are", "white"),
         attacks=("clean",),
         **_TREATED,
     ),
-    _background(
+    _claim(
         "mostly-attacked",
         "6.2, Table 4, lines 1, 2, 4, 5",
         "A white background changes the vulnerable class's accuracy under attack more than without one.",
-        background.changed_more_attacked,
+        changed_more_attacked,
         reported=lambda: change_in_table_4("temperature-pgd-20") - change_in_table_4("clean"),
         attacks=("clean", _TEMPERATURE_PGD),
         **_TREATED,
     ),
-    _background(
+    _claim(
         "both-help",
         "6.2, Table 4, lines 4, 6",
         "With the training adjusted and the background white, the most vulnerable class is more robust than it was.",
-        partial(background.treated, treatment=2),
+        partial(treated, treatment=2),
         reported=partial(from_table_4, "temperature-pgd-20", "as they are", "white and adjusted"),
         attacks=("clean", _TEMPERATURE_PGD),
         **_TREATED,
     ),
-    _background(
+    _claim(
         "both-help-more",
         "6.2, Table 4, lines 5, 6",
         "Together with the training adjustment, the white background helps the most vulnerable class more than by itself.",
-        partial(background.treated, treatment=2, before=1),
+        partial(treated, treatment=2, before=1),
         reported=partial(from_table_4, "temperature-pgd-20", "white", "white and adjusted"),
         attacks=("clean", _TEMPERATURE_PGD),
         **_TREATED,
     ),
-    _background(
+    _claim(
         "white-is-sure",
         "6.2, Figure 6",
         "In the most vulnerable class, attacked images are the surer of their class the whiter they are around.",
-        background.whiter_surer,
+        whiter_surer,
         unit="correlation",
         attacks=(_TEMPERATURE_PGD,),
-        part="treated",
+        data="treated",
         dims=("white", "vulnerable"),
         values={
-            "known": lambda outcomes: background.sure_and_white(outcomes).known,
-            "sure": lambda outcomes: background.sure_and_white(outcomes).sure,
-            "white": lambda outcomes: background.sure_and_white(outcomes).white,
-            "sure_sure": lambda outcomes: background.sure_and_white(outcomes).sure ** 2,
-            "white_white": lambda outcomes: background.sure_and_white(outcomes).white ** 2,
-            "white_sure": lambda outcomes: background.sure_and_white(outcomes).sure * background.sure_and_white(outcomes).white,
+            "known": lambda outcomes: sure_and_white(outcomes).known,
+            "sure": lambda outcomes: sure_and_white(outcomes).sure,
+            "white": lambda outcomes: sure_and_white(outcomes).white,
+            "sure_sure": lambda outcomes: sure_and_white(outcomes).sure ** 2,
+            "white_white": lambda outcomes: sure_and_white(outcomes).white ** 2,
+            "white_sure": lambda outcomes: sure_and_white(outcomes).sure * sure_and_white(outcomes).white,
         },
     ),
 )

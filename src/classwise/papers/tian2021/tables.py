@@ -1,24 +1,89 @@
-"""The claims of Tian et al. 2021, sections 4.1 and 4.2, in the order of the paper; those of 4.3, 5 and 6 stand beside.
-
-Ranges are the widest that the words allow: "larger" is more than 0, "almost 0" less than 1, "roughly" a correlation
-above .5. Where a sentence names classes of CIFAR-10 but means a kind of class (the most vulnerable one), the measure finds that
-class on the images at hand.
-"""
+"""The printed tables of Tian et al. 2021, and measures of claims computed from them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
+from classwise.core.datasets import class_names
+from classwise.core.errors import unknown
 from classwise.papers import published
 from classwise.papers.claims import ClaimMeasure
+from classwise.papers.published import Place, Tables
+
+_DEFENCES = {"Madry": "pgd-at", "TRADES": "trades", "MART": "mart", "HE": "pgd-he"}
+_ATTACKS = {"FGSM": "fgsm", "CW∞": "cw", "PGD": "pgd-20", "Transfer-based attack": "transfer", "N attack": "n-attack"}
+
+
+def _class(column: str) -> str:
+    return class_names("cifar10")[int(column)]
+
+
+def _measure_or_class(column: str) -> tuple[str, Place]:
+    """Read a column of Tables 1 and 3: Tot., classes by number, CV and MCD, each perhaps with its change."""
+    name, _, change = column.partition(" ")
+    ending = "_change" if change else ""
+    plain = {"Tot": "overall", "CV": "cv", "MCD": "mcd"}
+    return (plain[name] + ending, {}) if name in plain else (f"accuracy{ending}", {"label": _class(name)})
+
+
+def _attacked(row: str) -> Place:
+    defence, _, attack = row.removesuffix(")").partition(" (")
+    return {"defence": _DEFENCES[defence], "attack": _ATTACKS[attack]}
+
+
+def _at_temperature(row: str) -> Place:
+    defence, _, inverse = row.removesuffix(")").partition(" (1/T=")
+    return {"defence": _DEFENCES[defence], "inverse": int(inverse)}
+
+
+def _treated(row: str) -> Place:
+    treatment = "as they are" if "Original" in row else "white and adjusted" if "training" in row else "white"
+    return {"attack": "clean" if "Natural" in row else "temperature-pgd-20", "treatment": treatment}
+
+
+def _predictions(column: str) -> tuple[str, Place]:
+    name, _, change = column.removeprefix("Class ").partition(" ")
+    return "change" if change else "count", {"predicted": _class(name)}
+
+
+TABLES = Tables(
+    folder=Path(__file__).parent,
+    readers={
+        "1": (_attacked, _measure_or_class),
+        "3": (_at_temperature, _measure_or_class),
+        "4": (_treated, _predictions),
+    },
+    unread={"2": "holds names of classes, not measures; see tables.superclasses()"},
+)
+
+
+def superclasses(dataset: str) -> dict[str, list[str]]:
+    """Return the classes of each superclass of "cifar10" or "stl10", named as the dataset does (Table 2)."""
+    printed = {"cifar10": "CIFAR-10", "stl10": "STL-10"}
+    if dataset not in printed:
+        raise unknown("dataset with superclasses", dataset, printed)
+    result: dict[str, list[str]] = {}
+    for line in TABLES.rows().query("table == '2'").itertuples():
+        name, _, group = str(line.row).partition(" ")
+        if name == printed[dataset]:
+            result.setdefault(group.lower(), []).append(str(line.column).lower())
+    return result
+
+
+def animals(names: xr.DataArray) -> xr.DataArray:
+    """Return whether each class belongs to the animals of Table 2."""
+    kind = {name for dataset in ("cifar10", "stl10") for name in superclasses(dataset)["animals"]}
+    return names.copy(data=np.isin(names.values, list(kind)))
+
 
 HE = "pgd-he|trades-he"
 
 
 def from_table_1(measure: ClaimMeasure, attacks: Sequence[str] = ()) -> float:
     """Return a measure of the paper's Table 1, of all attacks or of some in order."""
-    rates = published.load("tian2021", 1).accuracy
+    rates = TABLES.load(1).accuracy
     return of_rates(measure, rates.sel(attack=list(attacks)) if attacks else rates)
 
 
@@ -31,8 +96,8 @@ BOTH_ATTACKS = ("pgd-20", "temperature-pgd-20")
 
 
 def from_table_3(measure: ClaimMeasure, defences: tuple[str, ...] = ()) -> float:
-    """Return a measure of the paper's Table 3 beside the PGD of its Table 1, at the best temperature of each defence."""
-    hot, plain = published.load("tian2021", 3).accuracy, published.load("tian2021", 1).accuracy.sel(attack="pgd-20", drop=True)
+    """Return a measure of the paper's Table 3 and of the PGD of its Table 1, at the best temperature of each defence."""
+    hot, plain = TABLES.load(3).accuracy, TABLES.load(1).accuracy.sel(attack="pgd-20", drop=True)
     best = hot.isel(inverse=hot.mean("label", skipna=False).fillna(np.inf).argmin("inverse")).drop_vars("inverse")
     rates = xr.concat([plain, best], "attack").assign_coords(attack=list(BOTH_ATTACKS))
     return of_rates(measure, rates.sel(defence=list(defences)) if defences else rates)
@@ -40,9 +105,10 @@ def from_table_3(measure: ClaimMeasure, defences: tuple[str, ...] = ()) -> float
 
 def from_table_4(attack: str, first: str, second: str) -> float:
     """Return how many points cats gain from one line of the paper's Table 4 to another, of 1,000 images."""
-    right = published.load("tian2021", 4)["count"].sel(attack=attack, predicted="cat")
+    right = TABLES.load(4)["count"].sel(attack=attack, predicted="cat")
     return float(right.sel(treatment=second) - right.sel(treatment=first)) / 10
 
 
 def change_in_table_4(attack: str) -> float:
+    """Return by how many points a white background changes the accuracy of cats in the paper's Table 4, up or down."""
     return abs(from_table_4(attack, "as they are", "white"))

@@ -1,6 +1,6 @@
-"""What the claims of Tian et al., section 5, measure, like `measures`: the attacks are pgd-20 and temperature-pgd-20.
+"""Measures of the claims of Tian et al. 2021, section 5: the attacks are pgd-20 and temperature-pgd-20.
 
-The latter is along `inverse`, where there is such a dimension; `variance` is that of the confidence of each image.
+The latter is along `inverse`, where there is such a dimension; `variance` is the variance of confidence of each image.
 """
 
 from collections.abc import Sequence
@@ -9,92 +9,93 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.papers.measures import animals, lost_more, mean_over
+from classwise.papers.measures import lost_more, mean_over
+from classwise.papers.tian2021.tables import animals
 from classwise.stats import aggregate, metrics, pooling
 from classwise.stats.confidence import confidence_variance
-from classwise.stats.metrics import Metric as OfCounts
+from classwise.stats.metrics import Metric as CountMeasure
 
 
-def _heated(found: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+def _both_attacks(sums: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the counts under plain PGD and under the inverse temperature that leaves each defence the least."""
-    plain, hot = found["count"].isel(attack=0), found["count"].isel(attack=1)
+    plain, hot = sums["count"].isel(attack=0), sums["count"].isel(attack=1)
     if "inverse" not in hot.dims:
         return plain, hot
     left = metrics.overall(hot)
     return plain.sum("inverse"), hot.isel(inverse=left.fillna(np.inf).argmin("inverse"))
 
 
-def least_grown_by_temperature(found: xr.Dataset, measure: OfCounts) -> xr.DataArray:
+def least_grown_by_temperature(sums: xr.Dataset, measure: CountMeasure) -> xr.DataArray:
     """Return by how much a measure grows under Temperature-PGD in the defence in which it grows least."""
-    plain, hot = _heated(found)
+    plain, hot = _both_attacks(sums)
     return (measure(hot) - measure(plain)).min("defence", skipna=False)
 
 
-def least_lost_to_temperature(found: xr.Dataset) -> xr.DataArray:
+def least_lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
     """Return how many more images Temperature-PGD breaks in the defence in which it gains least."""
-    plain, hot = _heated(found)
+    plain, hot = _both_attacks(sums)
     return (metrics.overall(plain) - metrics.overall(hot)).min("defence", skipna=False)
 
 
-def lost_to_temperature(found: xr.Dataset) -> xr.DataArray:
+def lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
     """Return how many more images Temperature-PGD breaks than PGD in the first defence."""
-    return least_lost_to_temperature(found.isel(defence=[0]))
+    return least_lost_to_temperature(sums.isel(defence=[0]))
 
 
-def lost_to_temperature_by_vulnerable(found: xr.Dataset) -> xr.DataArray:
+def lost_to_temperature_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more the vulnerable classes lose to Temperature-PGD than the robust ones, the mean over the defences."""
-    return mean_over(lost_more(*_heated(found)), "defence")
+    return mean_over(lost_more(*_both_attacks(sums)), "defence")
 
 
-def more_lost_to_temperature(found: xr.Dataset) -> xr.DataArray:
+def more_lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
     """Return how many more points the second defence loses to Temperature-PGD than the first."""
-    plain, hot = _heated(found)
+    plain, hot = _both_attacks(sums)
     lost = metrics.overall(plain) - metrics.overall(hot)
     return lost.isel(defence=1, drop=True) - lost.isel(defence=0, drop=True)
 
 
-def _cvc(found: xr.Dataset) -> xr.DataArray:
+def _cvc(sums: xr.Dataset) -> xr.DataArray:
     """Return the class-wise variance of confidence under the first attack."""
-    part = found.isel(attack=0)
+    part = sums.isel(attack=0)
     spread, images = part["variance"].sum("predicted"), metrics.images(part["count"])
     if "inverse" in spread.dims:
         spread, images = spread.sum("inverse"), images.sum("inverse")
     return spread / images.where(images > 0)
 
 
-def smooth_where_weak(found: xr.Dataset) -> xr.DataArray:
+def smooth_where_weak(sums: xr.Dataset) -> xr.DataArray:
     """Return the correlation over classes of the variance of confidence with robust accuracy, the mean over the defences.
 
     The variance is that under the first attack, the accuracy that under the last.
     """
-    count = found["count"].isel(attack=-1)
+    count = sums["count"].isel(attack=-1)
     rates = metrics.accuracy(count.sum("inverse") if "inverse" in count.dims else count)
-    return mean_over(xr.corr(_cvc(found), rates, dim="label"), "defence")
+    return mean_over(xr.corr(_cvc(sums), rates, dim="label"), "defence")
 
 
-def smoother_animals(found: xr.Dataset) -> xr.DataArray:
+def smoother_animals(sums: xr.Dataset) -> xr.DataArray:
     """Return the variance of confidence of the animals over that of the vehicles, in the defence in which it is highest."""
-    spread = _cvc(found)
+    spread = _cvc(sums)
     animal = animals(spread.label)
     return (spread.where(animal).mean("label") / spread.where(~animal).mean("label")).max("defence", skipna=False)
 
 
-def smoothest(found: xr.Dataset, names: Sequence[str]) -> xr.DataArray:
+def smoothest(sums: xr.Dataset, names: Sequence[str]) -> xr.DataArray:
     """Return the least variance of the other classes over the greatest of the named ones, in the defence in which it is least."""
-    spread = _cvc(found)
+    spread = _cvc(sums)
     named = spread.label.isin(list(names))
     return (spread.where(~named).min("label") / spread.where(named).max("label")).min("defence", skipna=False)
 
 
-def smoother_than_others(found: xr.Dataset) -> xr.DataArray:
+def smoother_than_others(sums: xr.Dataset) -> xr.DataArray:
     """Return the mean variance of confidence of the last defence over the smallest of the others."""
-    spread = mean_over(_cvc(found), "label")
+    spread = mean_over(_cvc(sums), "label")
     return spread.isel(defence=-1, drop=True) / spread.isel(defence=slice(-1)).min("defence", skipna=False)
 
 
-def steeper_than_others(found: xr.Dataset) -> xr.DataArray:
+def steeper_than_others(sums: xr.Dataset) -> xr.DataArray:
     """Return the mean variance of confidence of the first defence over the greatest of the others."""
-    spread = mean_over(_cvc(found), "label")
+    spread = mean_over(_cvc(sums), "label")
     return spread.isel(defence=0, drop=True) / spread.isel(defence=slice(1, None)).max("defence", skipna=False)
 
 
@@ -111,27 +112,27 @@ def cvc(outcomes: xr.Dataset) -> xr.DataArray:
 def cvc_bounds(outcomes: xr.Dataset, level: float = 0.95) -> xr.DataArray:
     """Return low, value and high of `cvc`, all seeds together, along a new dimension `bound`: a mean with its normal interval.
 
-    Seeds that differ, or that share their images, widen it (`pooling.effect`).
+    Seeds that differ, or that share their images, widen it (`pooling.design_effect`).
     """
     from scipy import stats  # slow to import
 
     spread, numbers = confidence_variance(outcomes), np.arange(outcomes.sizes["predicted"])
     of_class = xr.DataArray(numbers, dims="label", coords={"label": outcomes.predicted.values})
-    own = spread.where(outcomes.truth == of_class)
-    over = [dim for dim in ("seed", "image") if dim in own.dims]
-    error = own.std(over, ddof=1) * np.sqrt(pooling.design_effect_of(spread, outcomes) / own.count(over))
-    mean, reach = own.mean(over), stats.norm.ppf(0.5 + level / 2) * error
+    in_class = spread.where(outcomes.truth == of_class)
+    over = [dim for dim in ("seed", "image") if dim in in_class.dims]
+    error = in_class.std(over, ddof=1) * np.sqrt(pooling.design_effect_of(spread, outcomes) / in_class.count(over))
+    mean, reach = in_class.mean(over), stats.norm.ppf(0.5 + level / 2) * error
     parts = [(mean - reach).clip(0), mean, mean + reach]
     bounds: xr.DataArray = xr.concat(parts, "bound").assign_coords(bound=["low", "value", "high"])
     return bounds.rename("cvc")
 
 
-# How HE is read where its cosines answer without their scale.
+# The readout of HE whose outputs are its cosines, without their scale.
 COSINES = "cosines"
 
 
 def network(defence: str, readout: str) -> str:
-    """Return what a network is called, one that is read from its cosines by a name of its own: "pgd-he, cosines"."""
+    """Return the name of a network with its readout, if that is the cosines: "pgd-he, cosines"."""
     return f"{defence}, {COSINES}" if readout == COSINES else defence
 
 
@@ -143,8 +144,8 @@ def inverse(value: object) -> str:
 def tempered(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes under pgd-20 and temperature-pgd-20 with the dimensions defence, seed, form, inverse, image and predicted.
 
-    PGD stands at inverse "1", in each form: there its direction is that of Temperature-PGD. A defence that was also read from its
-    cosines is one more along `defence`, by the name that `network` gives. form: "stable" and "published", where both were asked.
+    PGD is at inverse "1", in each form: its direction is that of Temperature-PGD at T = 1. A defence that was also evaluated with
+    its cosines is one more along `defence`, named by `network`. form: "stable" and "published", where both were evaluated.
     """
     kinds = [str(name).partition("@")[0] for name in outcomes.attack.values]
     plain, hot = (outcomes.isel(attack=kinds.index(name), drop=True) for name in ("pgd-20", "temperature-pgd-20"))
@@ -152,12 +153,12 @@ def tempered(outcomes: xr.Dataset) -> xr.Dataset:
     forms = [str(value) for value in outcomes.form.values if value != ""]
     first = plain.sel(inverse="", form="", drop=True)
     parts = [first.expand_dims(form=forms), *(hot.sel(inverse=value, form=forms, drop=True) for value in heats)]
-    whole = xr.concat(parts, xr.DataArray([inverse(""), *map(inverse, heats)], dims="inverse", name="inverse"))
-    if "readout" not in whole.dims:
-        return whole
-    read = {str(name): whole.sel(readout=name, drop=True) for name in whole.readout.values}
-    there = (read[COSINES].truth >= 0).any([dim for dim in read[COSINES].truth.dims if dim != "defence"])
-    other = read[COSINES].isel(defence=there.values)
+    combined = xr.concat(parts, xr.DataArray([inverse(""), *map(inverse, heats)], dims="inverse", name="inverse"))
+    if "readout" not in combined.dims:
+        return combined
+    read = {str(name): combined.sel(readout=name, drop=True) for name in combined.readout.values}
+    present = (read[COSINES].truth >= 0).any([dim for dim in read[COSINES].truth.dims if dim != "defence"])
+    other = read[COSINES].isel(defence=present.values)
     other = other.assign_coords(defence=[network(str(name), COSINES) for name in other.defence.values])
     return xr.concat([read["logits"], other], "defence")
 
@@ -171,28 +172,28 @@ def smoothness(bounds: xr.DataArray, count: xr.DataArray) -> pd.DataFrame:
 
 
 def readings(tempered: xr.Dataset) -> pd.DataFrame:
-    """Return what each temperature leaves of networks that are read with and without their scale; no rows where there are none.
+    """Return the accuracy at each temperature of networks with and without their scale; no rows where there are none.
 
-    tempered: of `answers.tempered`, one form. The last column: on how many images the network without its scale answers
-    otherwise than the scaled one does under plain PGD. Where 1 / T is the scale, the two attacks are the same.
+    tempered: of `tempered`, one form. The last column: on how many images the network without its scale predicts another class
+    than the scaled one under plain PGD. Where 1 / T is the scale, the two attacks are the same.
     """
-    rows, there = {}, [str(name) for name in tempered.defence.values]
-    for name in there:
+    rows, names = {}, [str(name) for name in tempered.defence.values]
+    for name in names:
         other = network(name, COSINES)
-        if other not in there:
+        if other not in names:
             continue
         both = {word: tempered.sel(defence=which, drop=True) for word, which in (("scaled", name), ("cosines", other))}
-        left = {word: metrics.overall(aggregate.counts(one).sum("seed")) for word, one in both.items()}
+        left = {word: metrics.overall(aggregate.counts(outputs).sum("seed")) for word, outputs in both.items()}
         plain = both["scaled"].sel(inverse="1", drop=True)
         differ = ((both["cosines"].answer != plain.answer) & (plain.truth >= 0)).sum(["seed", "image"])
-        for heat in (str(one) for one in tempered.inverse.values):
-            rows[name, heat] = {f"{word}, %": f"{float(one.sel(inverse=heat)):.1f}" for word, one in left.items()}
+        for heat in map(str, tempered.inverse.values):
+            rows[name, heat] = {f"{word}, %": f"{float(rate.sel(inverse=heat)):.1f}" for word, rate in left.items()}
             rows[name, heat]["cosines otherwise than PGD on scaled, images"] = f"{int(differ.sel(inverse=heat))}"
     return pd.DataFrame(rows).T.rename_axis(["network", "1 / T"]) if rows else pd.DataFrame()
 
 
 def as_published(count: xr.DataArray) -> xr.DataArray:
-    """Return counts in which HE is read as the paper reads it, from its cosines, under the name that its tables have for it."""
+    """Return counts with the readout of HE that the paper uses, its cosines, under the name of its tables."""
     names = [str(name) for name in count.defence.values]
     scaled = {name.partition(",")[0] for name in names if name.endswith(f", {COSINES}")}
     kept = count.sel(defence=[name for name in names if name not in scaled])

@@ -9,161 +9,149 @@ import xarray as xr
 from IPython.display import Markdown
 
 from classwise.charts.explorer import Choice, explorer
-from classwise.charts.gallery import picture
-from classwise.charts.style import frame
+from classwise.charts.gallery import png_address
+from classwise.charts.style import frame, label_angle, names_of, panel_title, tooltip
 from classwise.stats import confidence
 
-# Where PGD stands among the temperatures.
-_PLAIN = "1"
-# A page carries so many images.
+# PGD among the temperatures.
+_PGD = "1"
+# A page carries as many images.
 _MOST = 8
 _SIDE = 120
+_ATTACKS = ["PGD", "Temperature-PGD"]
 
 
-def _wrong(courses: xr.Dataset) -> xr.DataArray:
-    """Return which images each network gets wrong after the last step, under each temperature."""
-    last = courses.logits.isel(step=-1, drop=True)
-    found: xr.DataArray = (last.fillna(0).argmax("predicted") != courses.truth) & last.notnull().all("predicted")
-    return found
+def _misclassified(traces: xr.Dataset) -> xr.DataArray:
+    """Return which images each network misclassifies after the last step, under each temperature."""
+    last = traces.logits.isel(step=-1, drop=True)
+    result: xr.DataArray = (last.fillna(0).argmax("predicted") != traces.truth) & last.notnull().all("predicted")
+    return result
 
 
-def standing(courses: xr.Dataset) -> xr.DataArray:
-    """Return which images PGD failed to break in which network: Tian et al. look at one of those."""
-    last = courses.logits.isel(step=-1, drop=True).sel(inverse=_PLAIN, drop=True)
-    found: xr.DataArray = (~_wrong(courses).sel(inverse=_PLAIN, drop=True) & last.notnull().all("predicted")).rename("standing")
-    return found
+def failed_pgd(traces: xr.Dataset) -> xr.DataArray:
+    """Return on which images PGD failed, for each network: Tian et al. look at one of those."""
+    last = traces.logits.isel(step=-1, drop=True).sel(inverse=_PGD, drop=True)
+    result: xr.DataArray = ~_misclassified(traces).sel(inverse=_PGD, drop=True) & last.notnull().all("predicted")
+    return result.rename("failed")
 
 
-def nearest(courses: xr.Dataset, most: int = _MOST) -> xr.Dataset:
-    """Return the courses of images that PGD failed to break: first those that a temperature breaks then, in the most networks.
+def select_images(traces: xr.Dataset, most: int = _MOST) -> xr.Dataset:
+    """Return the traces of images on which PGD failed: first those that a temperature breaks, in the most networks.
 
     Among equals those come first whose true class has the lowest confidence left, in the network where it has least.
     """
-    stood = standing(courses)
-    gained = (_wrong(courses).any("inverse") & stood).sum("network")
-    sure = confidence.true_confidence(courses.isel(step=-1).sel(inverse=_PLAIN)).where(stood).min("network")
-    kept = np.flatnonzero(stood.any("network").values)
-    order = sorted(kept, key=lambda place: (-int(gained[place]), float(sure[place])))
-    return courses.isel(image=order[:most])
+    failed = failed_pgd(traces)
+    gained = (_misclassified(traces).any("inverse") & failed).sum("network")
+    sure = confidence.true_confidence(traces.isel(step=-1).sel(inverse=_PGD)).where(failed).min("network")
+    images = np.flatnonzero(failed.any("network").values)
+    order = sorted(images, key=lambda image: (-int(gained[image]), float(sure[image])))
+    return traces.isel(image=order[:most])
 
 
-def _telling(near: xr.Dataset) -> tuple[str, str]:
+def _first_choice(traces: xr.Dataset) -> tuple[str, str]:
     """Return a network in which PGD fails on the first image, and a temperature that breaks it there if any does."""
-    first = near.isel(image=[0])
-    stood = standing(first).squeeze("image", drop=True)
-    gained = (_wrong(first).squeeze("image", drop=True) & stood).transpose("network", "inverse").values
-    places = np.argwhere(gained) if gained.any() else [(int(np.argmax(stood.values)), 1)]
-    network, heat = places[0]
-    return str(near.network.values[network]), str(near.inverse.values[heat])
+    first = traces.isel(image=[0])
+    failed = failed_pgd(first).squeeze("image", drop=True)
+    gained = (_misclassified(first).squeeze("image", drop=True) & failed).transpose("network", "inverse").values
+    places = np.argwhere(gained) if gained.any() else [(int(np.argmax(failed.values)), 1)]
+    network, inverse = places[0]
+    return str(traces.network.values[network]), str(traces.inverse.values[inverse])
 
 
-def _called(courses: xr.Dataset) -> list[str]:
-    """Return what each image is called: "8, no. 459"."""
-    labels = [str(name) for name in courses.predicted.values]
-    return [f"{labels[int(truth)]}, no. {image}" for truth, image in zip(courses.truth.values, courses.image.values, strict=True)]
+def _image_names(traces: xr.Dataset) -> list[str]:
+    """Return the name of each image: "8, no. 459"."""
+    labels = names_of(traces, "predicted")
+    return [f"{labels[int(truth)]}, no. {image}" for truth, image in zip(traces.truth.values, traces.image.values, strict=True)]
 
 
-def confidences(courses: xr.Dataset) -> pd.DataFrame:
+def confidences(traces: xr.Dataset) -> pd.DataFrame:
     """Return a row for each network, image, temperature and step with a column for each class: its confidence in percent."""
-    share = (100 * confidence.confidence(courses)).transpose("network", "image", "inverse", "step", "predicted")
-    labels = [str(name) for name in courses.predicted.values]
-    table = frame(share.assign_coords(image=_called(courses)))
+    share = (100 * confidence.confidence(traces)).transpose("network", "image", "inverse", "step", "predicted")
+    table = frame(share.assign_coords(image=_image_names(traces)))
     wide = table.pivot(index=["network", "image", "inverse", "step"], columns="predicted", values="value")
-    wide = wide[labels].round(1).reset_index()
+    wide = wide[names_of(traces, "predicted")].round(1).reset_index()
     return wide.assign(truth=wide["image"].str.partition(",")[0])
 
 
-def explore(courses: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
-    """Return the confidence of failed attacks over the steps, with controls: the image, the network, the temperature, the step.
+def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
+    """Return the confidence over the steps of failed attacks, with controls: the image, the network, the temperature, the step.
 
-    courses: of `run.courses`, with PGD at inverse "1". examples: of `run.pictures`, to show the images; those that are not
-    there have none. Where there is nothing to show, a sentence says so.
+    traces: of `runs.traces`, with PGD at inverse "1". examples: of `runs.example_sets`, to show the images, if any. Where there
+    is nothing to show, a sentence is returned.
     """
-    if courses is None or not bool(standing(courses).any()):
+    if traces is None or not bool(failed_pgd(traces).any()):
         return Markdown(  # type: ignore[no-untyped-call]
-            "There is no failed attack to follow: these runs came without weights, or PGD broke all images."
+            "There is no failed attack to follow: these runs have no weights, or PGD broke all images."
         )
-    near = nearest(courses)
-    table, labels = confidences(near), [str(name) for name in near.predicted.values]
-    images, networks = _called(near), [str(name) for name in near.network.values]
-    steps, heats = [int(step) for step in near.step.values], [str(name) for name in near.inverse.values if name != _PLAIN]
+    few = select_images(traces)
+    labels, images, inverses = names_of(few, "predicted"), _image_names(few), names_of(few, "inverse")
+    steps, (network, inverse) = [int(step) for step in few.step.values], _first_choice(few)
     choices = [
         Choice("followed_image", images, images[0], "image"),
-        Choice("followed_network", networks, _telling(near)[0], "network"),
-        Choice("followed_inverse", heats, _telling(near)[1], "1 / T"),
+        Choice("followed_network", names_of(few, "network"), network, "network"),
+        Choice("followed_inverse", [name for name in inverses if name != _PGD], inverse, "1/T"),
         Choice("followed_step", steps, steps[-1], "step"),
     ]
     base = (
-        alt.Chart(table)
+        alt.Chart(confidences(few))
         .transform_filter("datum.image == followed_image && datum.network == followed_network")
-        .transform_filter(f"datum.inverse == '{_PLAIN}' || datum.inverse == followed_inverse")
-        .transform_calculate(attack=f"datum.inverse == '{_PLAIN}' ? 'PGD' : 'Temperature-PGD'")
+        .transform_filter(f"datum.inverse == '{_PGD}' || datum.inverse == followed_inverse")
+        .transform_calculate(attack=f"datum.inverse == '{_PGD}' ? '{_ATTACKS[0]}' : '{_ATTACKS[1]}'")
         .transform_fold([*labels], as_=["label", "share"])
+        .encode(
+            y=alt.Y("share:Q", title="confidence, %", scale=alt.Scale(domainMin=0)),
+            tooltip=tooltip("attack", "label", "step", share="confidence, %"),
+        )
     )
     charts = _bars(base, labels) & _lines(base)
-    shown = _shown(near, examples)
+    shown = _chosen_image(few, examples)
     return explorer((shown & charts) if shown is not None else charts, choices, live=live)
 
 
-def _hue() -> alt.Color:
-    scale = alt.Scale(domain=["PGD", "Temperature-PGD"], range=["#4292c6", "#d7301f"])
+def _colour() -> alt.Color:
+    scale = alt.Scale(domain=_ATTACKS, range=["#3152dd", "#e05a00"])
     return alt.Color("attack:N", scale=scale, title=None, legend=alt.Legend(orient="top", symbolOpacity=1))
 
 
-def _title(text: str) -> alt.Title:
-    return alt.Title(text, anchor="start", fontWeight="normal", fontSize=12)
-
-
-_TIPS: list[Any] = ["attack:N", "label:N", "step:Q", alt.Tooltip("share:Q", format=".1f", title="confidence, %")]
-
-
 def _bars(base: alt.Chart, labels: list[str]) -> Any:
+    axis = alt.Axis(labelAngle=label_angle(labels))
     now = base.transform_filter("datum.step == followed_step").encode(
-        x=alt.X(
-            "label:N",
-            scale=alt.Scale(domain=labels),
-            title="class (framed: the true one)",
-            axis=alt.Axis(labelAngle=0),
-        ),
-        xOffset=alt.XOffset("attack:N", scale=alt.Scale(domain=["PGD", "Temperature-PGD"])),
-        y=alt.Y("share:Q", title="confidence, %", scale=alt.Scale(domainMin=0)),
-        tooltip=_TIPS,
+        x=alt.X("label:N", scale=alt.Scale(domain=labels), title="class (framed: the true one)", axis=axis),
+        xOffset=alt.XOffset("attack:N", scale=alt.Scale(domain=_ATTACKS)),
     )
-    bars = now.mark_bar().encode(color=_hue())
-    own = now.transform_filter("datum.label == datum.truth").mark_bar(fillOpacity=0, stroke="#888", strokeWidth=2)
-    return alt.layer(bars, own).properties(width=480, height=170, title=_title("what the network says at the chosen step"))
+    frames = now.transform_filter("datum.label == datum.truth").mark_bar(fillOpacity=0, stroke="#888", strokeWidth=2)
+    layers = alt.layer(now.mark_bar().encode(color=_colour()), frames)
+    return layers.properties(width=480, height=170, title=panel_title("confidence in each class at the chosen step"))
 
 
 def _lines(base: alt.Chart) -> Any:
     x = alt.X("step:Q", axis=alt.Axis(tickMinStep=1), title="step of the attack")
-    y = alt.Y("share:Q", title="confidence, %")
-    own = base.transform_filter("datum.label == datum.truth").mark_line(strokeWidth=2.5)
+    true = base.transform_filter("datum.label == datum.truth").mark_line(strokeWidth=2.5)
     others = base.transform_filter("datum.label != datum.truth").transform_joinaggregate(
         top="max(share)", groupby=["step", "attack"]
     )
     rival = others.transform_filter("datum.share == datum.top").mark_line(strokeWidth=1.5, strokeDash=[4, 3])
-    rule = base.transform_filter("datum.step == followed_step").mark_rule(strokeDash=[3, 3], color="#888").encode(x=x)
-    lines = [one.encode(x=x, y=y, color=_hue(), tooltip=_TIPS) for one in (own, rival)]
-    title = _title("the true class (solid) and its strongest rival (dashed) over the steps")
-    return alt.layer(rule, *lines).properties(width=480, height=170, title=title)
+    now = base.transform_filter("datum.step == followed_step").mark_rule(strokeDash=[3, 3], color="#888")
+    now = now.encode(x=x, y=alt.value(0), y2=alt.value(170))
+    title = panel_title("the true class (solid) and its strongest rival (dashed) over the steps")
+    layers = alt.layer(now, *(line.encode(x=x, color=_colour()) for line in (true, rival)))
+    return layers.properties(width=480, height=170, title=title)
 
 
-def _shown(near: xr.Dataset, examples: dict[str, xr.Dataset]) -> Any:
-    """Return the chosen image as it is; None where no image came along."""
-    clean = {int(image): one for some in examples.values() for image, one in _pixels(some).items()}
+def _chosen_image(traces: xr.Dataset, examples: dict[str, xr.Dataset]) -> Any:
+    """Return the chosen image without an attack; None where there are no images."""
+    clean = {
+        int(image): data.pixels.sel(image=image, form="clean").values for data in examples.values() for image in data.image.values
+    }
     rows = [
-        {"image": name, "url": picture(clean[int(image)])}
-        for name, image in zip(_called(near), near.image.values, strict=True)
+        {"name": name, "url": png_address(clean[int(image)])}
+        for name, image in zip(_image_names(traces), traces.image.values, strict=True)
         if int(image) in clean
     ]
     if not rows:
         return None
-    chart = alt.Chart(pd.DataFrame(rows)).transform_filter("datum.image == followed_image")
-    face = chart.mark_image(width=_SIDE, height=_SIDE, smooth=False).encode(
-        url="url:N", x=alt.value(_SIDE / 2), y=alt.value(_SIDE / 2), tooltip=["image:N"]
+    chart = alt.Chart(pd.DataFrame(rows)).transform_filter("datum.name == followed_image")
+    image = chart.mark_image(width=_SIDE, height=_SIDE, smooth=False).encode(
+        url="url:N", x=alt.value(_SIDE / 2), y=alt.value(_SIDE / 2), tooltip=alt.Tooltip("name:N", title="class and number")
     )
-    return face.properties(width=_SIDE, height=_SIDE, title=_title("the chosen image, not attacked"))
-
-
-def _pixels(examples: xr.Dataset) -> dict[int, np.ndarray]:
-    return {int(image): examples.pixels.sel(image=image, form="clean").values for image in examples.image.values}
+    return image.properties(width=_SIDE, height=_SIDE, title=panel_title("the chosen image, without an attack"))

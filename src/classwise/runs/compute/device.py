@@ -1,4 +1,4 @@
-"""What computes here: the device, its name, its threads."""
+"""The device of all computations, its name and its threads."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ from classwise.core.errors import UserError
 
 
 def device() -> torch.device:
-    """Return where to compute: CLASSWISE_DEVICE, else the first CUDA GPU, else the CPU."""
+    """Return the device: CLASSWISE_DEVICE, else the first CUDA GPU, else the CPU."""
     name = os.environ.get("CLASSWISE_DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         return torch.device(name)
@@ -21,7 +21,7 @@ def device() -> torch.device:
 
 
 def where() -> tuple[str, int]:
-    """Return the name of the device and the CPU threads that results are made with, as their attributes keep them."""
+    """Return the name of the device and the number of CPU threads, the attributes `device` and `threads` of results."""
     here = device()
     return (torch.cuda.get_device_name(here) if here.type == "cuda" else _processor()), torch.get_num_threads()
 
@@ -36,7 +36,7 @@ def _processor() -> str:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute on one CPU thread until the block ends: the same bits whatever else the machine does."""
+    """Compute on one CPU thread until the block ends, so that results do not depend on the number of cores."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -46,7 +46,7 @@ def one_thread() -> Iterator[None]:
 
 
 def warm() -> None:
-    """Take one step of nothing: torch loads much at the first one of a process, which no epoch should be charged with."""
+    """Take one step of a tiny network: the first step of a process loads libraries, which no timing should include."""
     layer = torch.nn.Linear(1, 1).to(device())
     layer(torch.zeros(1, 1, device=device())).sum().backward()
     torch.optim.SGD(layer.parameters(), lr=0.0).step()

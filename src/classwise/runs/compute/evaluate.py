@@ -1,14 +1,13 @@
-"""Questions put to a trained run: its model, attacked."""
+"""Evaluations: a trained network under an attack, resumable batch by batch."""
 
 import hashlib
 import json
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import torch
 import xarray as xr
@@ -18,75 +17,77 @@ import classwise
 from classwise import attacks
 from classwise.attacks import evaluate, sanity
 from classwise.attacks.balls import BALLS, Ball
-from classwise.attacks.evaluate import Outcomes
+from classwise.attacks.evaluate import EvaluationSettings, Outcomes
 from classwise.core import files, results
-from classwise.core.audit import Subject
 from classwise.core.errors import unknown
 from classwise.core.files import folder_digest
+from classwise.core.identity import radius_value
 from classwise.core.results import Damaged
-from classwise.core.spec import Evaluation, Spec
+from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.images import Images, transform
 from classwise.models import features
 from classwise.runs import store
 from classwise.runs.compute import to_xarray
 from classwise.runs.compute.device import device, one_thread, where
-from classwise.runs.compute.networks import model_of
+from classwise.runs.compute.networks import network_of
 from classwise.runs.compute.train import Report, no_report, train
-from classwise.runs.compute.validate import check, check_evaluation, split
+from classwise.runs.compute.validate import check_evaluation, images_of
 
-# What an evaluation has done is kept in a file of this ending, written at most once in so many seconds.
+# Finished batches are kept in a file with this suffix, written at most once in this many seconds.
 PART, SAVE_AFTER = ".part", 10.0
 
 
-def evaluate_run(spec: Subject, evaluation: Evaluation, report: Report = no_report, *, mend: bool = False) -> None:
-    """Put an evaluation to a trained run, if that was not done yet, and write the outcomes; a substitute is trained first."""
-    for done, total in step_by_step(spec, evaluation, mend=mend):
+def evaluate_run(subject: Subject, evaluation: Evaluation, report: Report = no_report, *, repair: bool = False) -> None:
+    """Evaluate a trained network and store the outcomes, unless they exist; a substitute is trained first."""
+    for done, total in step_by_step(subject, evaluation, repair=repair):
         report("attack", done, total)
 
 
-def step_by_step(spec: Subject, evaluation: Evaluation, *, mend: bool = False) -> Generator[tuple[int, int], None, None]:
-    """Do the same batch by batch, and yield how many images are done, of how many; closed early, it goes on where it was."""
-    folder, evaluation = store.run_folder(spec), evaluation.of(spec)
-    # Before the lock is taken: it is that of this question alone, so that several are put to a run at once.
-    if store.find(spec, evaluation, mend=mend) is not None:
+def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = False) -> Generator[tuple[int, int], None, None]:
+    """Evaluate batch by batch and yield the number of images done and in all; after an interruption the next call resumes."""
+    folder, evaluation = store.run_folder(subject), evaluation.resolved_for(subject)
+    if store.find(subject, evaluation, repair=repair) is not None:
         return
-    made_on = _substitute(spec, evaluation)
-    if made_on is not None:
-        train(made_on, mend=mend)
+    substitute = _substitute(subject, evaluation)
+    if substitute is not None:
+        train(substitute, repair=repair)
+    # A lock for each evaluation: several of one run are computed at once.
     with store.lock(folder, evaluation) as lock:
-        if store.find(spec, evaluation, mend=mend) is not None:
+        if store.find(subject, evaluation, repair=repair) is not None:
             return
-        seen = folder_digest(spec.dataset)  # before they are read: they may change meanwhile
-        asked, attack, ball = problem(spec, evaluation)
-        model, file = model_of(spec, evaluation), store.outcomes_file(folder, evaluation)
-        source = None if made_on is None else model_of(made_on)
-        asks = {"spec": spec.json(), "evaluation": evaluation.json(), "stamp": _stamp(model, source) + seen}
-        kept = _kept(file.with_suffix(PART), asks, mend=mend)
-        how = {"made_on": source, "seed": evaluation.seed, "precision": evaluation.precision, "batch": evaluation.batch}
+        digest = folder_digest(subject.dataset)  # before the images are read: they may change meanwhile
+        images, attack, ball = problem(subject, evaluation)
+        model, file = network_of(subject, evaluation), store.file(folder, evaluation)
+        source = None if substitute is None else network_of(substitute)
+        metadata = {"spec": subject.json(), "evaluation": evaluation.json(), "stamp": _stamp(model, source) + digest}
+        progress = Progress.resumed(file.with_suffix(PART), metadata, repair=repair)
+        settings = EvaluationSettings(evaluation.seed, evaluation.batch, evaluation.precision, source)
         try:
-            yield sum(len(part.index) for part in kept), len(asked)
-            for _ in _go_on(kept, file.with_suffix(PART), asks, model, (asked, attack, ball), how):
-                yield sum(len(part.index) for part in kept), len(asked)
+            yield progress.done, len(images)
+            if progress.done < len(images):
+                for outcomes in evaluate.batches(model, images, attack, ball, settings, progress.done):
+                    progress.add(outcomes)
+                    yield progress.done, len(images)
         except BaseException:
-            _keep(kept, file.with_suffix(PART), asks)
+            progress.save()
             raise
-        found = Outcomes.joined(kept)
-        checks = json.dumps(sanity.sanity_checks(model, asked, attack, found, source))
-        attrs = store.provenance(spec, *where(), evaluation, images=seen) | {"checks": checks}
-        members = list(getattr(attack, "members", dict)())
-        results.save(to_xarray.outcomes_dataset(found, asked.classes, attrs, members), store.OUTCOMES, file)
-        file.with_suffix(PART).unlink(missing_ok=True)
-        # Whoever waited for it finds the answer; only where no file can be removed that is open, the lock stays.
+        outcomes = Outcomes.joined(progress.parts)
+        checks = json.dumps(sanity.sanity_checks(model, images, attack, outcomes, source))
+        attrs = store.provenance(subject, *where(), evaluation, images=digest) | {"checks": checks}
+        members = list(attack.members())
+        results.save(to_xarray.outcomes_dataset(outcomes, images.classes, attrs, members), store.OUTCOMES, file)
+        progress.path.unlink(missing_ok=True)
+        # The lock is no longer needed: the outcomes exist. Where open files cannot be removed, it stays.
         with suppress(OSError):
             Path(lock.lock_file).unlink()
 
 
-def _substitute(spec: Subject, evaluation: Evaluation) -> Spec | None:
-    return spec.substitute(evaluation.substitute) if isinstance(spec, Spec) and evaluation.substitute is not None else None
+def _substitute(subject: Subject, evaluation: Evaluation) -> Spec | None:
+    return None if evaluation.substitute is None else subject.substitute(evaluation.substitute)
 
 
 def _stamp(*models: nn.Module | None) -> str:
-    """Return what the batches of one evaluation share beside the question: the code and the weights."""
+    """Return a digest of the code and the weights, which all batches of an evaluation must share."""
     digest = hashlib.sha256(f"{classwise.__version__} {store.commit()}".encode())
     for model in models:
         for value in model.state_dict().values() if model is not None else ():
@@ -94,96 +95,103 @@ def _stamp(*models: nn.Module | None) -> str:
     return digest.hexdigest()
 
 
-def _go_on(
-    kept: list[Outcomes],
-    part: Path,
-    asks: dict[str, str],
-    model: nn.Module,
-    asked: tuple[Images, attacks.Attack, Ball],
-    how: dict[str, Any],
-) -> Iterator[None]:
-    """Attack the batches that are not `kept` yet, add them to it, and write what is there every so many seconds."""
-    written, done = time.monotonic(), sum(len(one.index) for one in kept)
-    for one in evaluate.batches(model, *asked, **how, begin=done) if done < len(asked[0]) else ():
-        kept.append(one)
-        if time.monotonic() - written > SAVE_AFTER:
-            _keep(kept, part, asks)
-            written = time.monotonic()
-        yield
+@dataclass
+class Progress:
+    """The finished batches of an evaluation and the file that keeps them; metadata: spec, evaluation and stamp."""
+
+    path: Path
+    metadata: dict[str, str]
+    parts: list[Outcomes] = field(default_factory=list)
+    saved: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def resumed(cls, path: Path, metadata: dict[str, str], *, repair: bool) -> "Progress":
+        """Return the progress that a file keeps; none if there is no file, or code or weights have changed since.
+
+        A file that cannot be read is Damaged; `repair` renames it.
+        """
+        if not path.exists():
+            return cls(path, metadata)
+        try:
+            saved = torch.load(path, map_location=device(), weights_only=True)
+            if any(saved[name] != metadata[name] for name in ("spec", "evaluation")):
+                raise ValueError("it belongs to another evaluation")
+            parts = [Outcomes(**row) for row in saved["rows"]] if saved["stamp"] == metadata["stamp"] else []
+        except Exception as error:  # torch.load raises a dozen kinds for a truncated or foreign file
+            if not repair:
+                reason = str(error) if isinstance(error, ValueError) else "it is truncated or foreign"
+                raise Damaged(f"{path} cannot be resumed from: {reason}; delete it to attack from the start") from error
+            store.set_aside(path)
+            parts = []
+        return cls(path, metadata, parts)
+
+    @property
+    def done(self) -> int:
+        """Number of images that are done."""
+        return sum(len(part.index) for part in self.parts)
+
+    def add(self, outcomes: Outcomes) -> None:
+        """Add a batch; the file is written every SAVE_AFTER seconds."""
+        self.parts.append(outcomes)
+        if time.monotonic() - self.saved > SAVE_AFTER:
+            self.save()
+            self.saved = time.monotonic()
+
+    def save(self) -> None:
+        """Write the finished batches, if there are any."""
+        if self.parts:
+            rows = [{name: value for name, value in vars(part).items() if value is not None} for part in self.parts]
+            buffer = BytesIO()
+            torch.save({**self.metadata, "rows": rows}, buffer)
+            files.write(self.path, buffer.getvalue())
 
 
-def _keep(kept: list[Outcomes], part: Path, asks: dict[str, str]) -> None:
-    """Write the batches that are done, if any."""
-    if kept:
-        rows = [{name: value for name, value in vars(each).items() if value is not None} for each in kept]
-        buffer = BytesIO()
-        torch.save({**asks, "rows": rows}, buffer)
-        files.write(part, buffer.getvalue())
-
-
-def _kept(part: Path, asks: dict[str, str], *, mend: bool) -> list[Outcomes]:
-    """Return the batches that an evaluation which was cut short had done; none where code or weights have changed since."""
-    if not part.exists():
-        return []
-    try:
-        saved = torch.load(part, map_location=device(), weights_only=True)
-        if any(saved[name] != asks[name] for name in ("spec", "evaluation")):
-            raise ValueError("it belongs to another question")
-        return [Outcomes(**row) for row in saved["rows"]] if saved["stamp"] == asks["stamp"] else []
-    except Exception as error:  # torch.load raises a dozen kinds for a file that is cut short or foreign
-        if not mend:
-            reason = str(error) if isinstance(error, ValueError) else "it is truncated or foreign"
-            raise Damaged(f"{part} cannot be resumed from: {reason}; delete it to attack from the start") from error
-        part.replace(part.with_suffix(".damaged"))
-        return []
-
-
-def problem(spec: Subject, evaluation: Evaluation) -> tuple[Images, attacks.Attack, Ball]:
+def problem(subject: Subject, evaluation: Evaluation) -> tuple[Images, attacks.Attack, Ball]:
     """Return the images, the attack and the ball of an evaluation."""
-    evaluation = evaluation.of(spec)
-    asked = split(spec, evaluation.split)
+    evaluation = evaluation.resolved_for(subject)
+    images = images_of(subject, evaluation.split)
     if evaluation.per_class is not None:
-        asked = asked.per_class(evaluation.per_class, evaluation.seed)
-    asked = transform(evaluation.transform)(asked, evaluation.seed)
+        images = images.per_class(evaluation.per_class, evaluation.seed)
+    images = transform(evaluation.transform)(images, evaluation.seed)
     assert evaluation.eps is not None
     assert evaluation.norm is not None
-    ball = BALLS[evaluation.norm](to_xarray.number(evaluation.eps))
-    return asked, attacks.build(evaluation.attack, evaluation.options), ball
+    ball = BALLS[evaluation.norm](radius_value(evaluation.eps))
+    return images, attacks.build(evaluation.attack, evaluation.options), ball
 
 
-def attacker(spec: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
-    """Return what `classwise.runs.attacker` does, for a run whose weights are here."""
-    if isinstance(spec, Spec):
-        check(spec)
-    check_evaluation(evaluation, spec)
-    model, made_on = model_of(spec, evaluation), _substitute(spec, evaluation)
-    source = None if made_on is None else model_of(made_on)
+def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
+    """Return the function of `runs.attacker` for a network whose weights are here."""
+    check_evaluation(evaluation, subject)
+    model, substitute = network_of(subject, evaluation), _substitute(subject, evaluation)
+    source = None if substitute is None else network_of(substitute)
 
     def attack(label: str | None = None, count: int | None = None, eps: str | float | None = None) -> xr.Dataset:
-        asked = evaluation.of(spec) if eps is None else replace(evaluation.of(spec), eps=str(eps))
-        chosen, method, ball = problem(spec, asked)
+        resolved = evaluation.resolved_for(subject)
+        if eps is not None:
+            resolved = replace(resolved, eps=str(eps))
+        images, method, ball = problem(subject, resolved)
         if label is not None:
-            if label not in chosen.classes:
-                raise unknown("class", label, chosen.classes)
-            chosen = chosen.take(chosen.labels == chosen.classes.index(label))
-        chosen, seen = chosen.take(torch.arange(len(chosen))[:count]), list[Tensor]()
+            if label not in images.classes:
+                raise unknown("class", label, images.classes)
+            images = images.take(images.labels == images.classes.index(label))
+        images, attacked = images.take(torch.arange(len(images))[:count]), list[Tensor]()
         with one_thread(), torch.no_grad():
-            how: dict[str, Any] = {"made_on": source, "seed": asked.seed, "batch": asked.batch}
-            found = evaluate.evaluate(model, chosen, method, ball, see=seen.append, **how)
-            clean, _ = chosen.batch(slice(None))
-            logits = torch.cat([model(part).float() for part, _ in chosen.batches(asked.batch)])
-        return to_xarray.examples_dataset(clean, torch.cat(seen), (logits, found.logits), found, chosen.classes)
+            settings = EvaluationSettings(resolved.seed, resolved.batch, source_model=source, on_images=attacked.append)
+            outcomes = evaluate.evaluate(model, images, method, ball, settings)
+            clean, _ = images.batch(slice(None))
+            logits = torch.cat([model(part).float() for part, _ in images.batches(resolved.batch)])
+        return to_xarray.examples_dataset(clean, torch.cat(attacked), (logits, outcomes.logits), outcomes, images.classes)
 
     return attack
 
 
-def class_features(spec: Subject, evaluation: Evaluation) -> xr.Dataset:
-    """Return where the network puts the images of each class that an evaluation asks about (schema "features 1")."""
-    asked, _, _ = problem(spec, evaluation)
-    found, layer = features.penultimate(model_of(spec, evaluation), asked, evaluation.batch)
-    mean, variance = features.by_class(found, asked.labels, len(asked.classes))
-    attrs = store.provenance(spec, *where(), evaluation) | {"layer": layer}
-    values = {"mean": mean, "variance": variance}
-    data = {name: (("label", "feature"), value.cpu().numpy()) for name, value in values.items()}
-    coords = {"label": list(asked.classes), "feature": list(range(found.shape[1]))}
-    return xr.Dataset(data, coords, attrs | {"schema": store.FEATURES})
+def class_features(subject: Subject, evaluation: Evaluation) -> xr.Dataset:
+    """Return mean and variance of the penultimate features of each class, on the images of an evaluation ("features 1")."""
+    images, _, _ = problem(subject, evaluation)
+    values, layer = features.penultimate(network_of(subject, evaluation), images, evaluation.batch)
+    mean, variance = features.class_statistics(values, images.labels, len(images.classes))
+    attrs = store.provenance(subject, *where(), evaluation) | {"layer": layer}
+    data = {"mean": mean, "variance": variance}
+    variables = {name: (("label", "feature"), value.cpu().numpy()) for name, value in data.items()}
+    coords = {"label": list(images.classes), "feature": list(range(values.shape[1]))}
+    return xr.Dataset(variables, coords, attrs | {"schema": store.FEATURES})

@@ -1,4 +1,4 @@
-"""Somebody's weights as a network that answers: read without unpickling, fitted to one of our models or to a module of theirs."""
+"""The network of an audit: a user's weights, read without unpickling, in one of our models or in a module of theirs."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,82 +9,82 @@ import torch
 from torch import Tensor, nn
 
 from classwise import images, models
-from classwise.core.audit import Audit, pixels
+from classwise.core.audit import Audit, parse_normalise
 from classwise.core.errors import UserError
 from classwise.core.files import folder_digest
 from classwise.core.paths import images_folder
 from classwise.core.spec import Spec
 from classwise.images import Images
-from classwise.models.modes import eval_mode, probabilities
+from classwise.models.modes import eval_mode, look_like_probabilities
 from classwise.runs.compute.device import device
 from classwise.runs.compute.user_module import digest, imported, importing, module_file, reason
 
 
 def sampled_images(audit: Audit) -> Images:
-    """Return the test images of an audit's dataset, on the device; a UserError where they changed since the audit began."""
-    whole = _read(audit.dataset, str(device()), f"{images_folder()} {folder_digest(audit.dataset, times=True)}")
-    if audit.images and images_digest(drawn(audit, whole)) != audit.images:
-        raise UserError(f"the images of {audit.title} have changed since the audit began; begin it anew")
-    return whole
+    """Return the test images of an audit's dataset, on the device; a UserError if they have changed since the audit began."""
+    available = _read(audit.dataset, str(device()), f"{images_folder()} {folder_digest(audit.dataset, times=True)}")
+    if audit.images and images_digest(sample(audit, available)) != audit.images:
+        raise UserError(f"the images of {audit.title} have changed since the audit began; start it again")
+    return available
 
 
-# An audit puts many questions to one network about the same images: both are read once, and again when files have changed.
+# The evaluations of an audit share network and images: both are read once, and again if files change.
 @lru_cache(maxsize=1)
 def _read(dataset: str, where: str, state: str) -> Images:
-    # The seed of an audit draws images; it must not cut a dataset in another place than the training did.
+    # Seed 0, not the audit's: that one selects images and must not change the split that the network was trained on.
     return images.load(dataset, "test", 0, where)
 
 
-def drawn(audit: Audit, whole: Images) -> Images:
-    """Return the images that an audit asks about."""
-    return whole if audit.per_class is None else whole.per_class(audit.per_class, audit.seed)
+def sample(audit: Audit, available: Images) -> Images:
+    """Return the images that an audit evaluates."""
+    return available if audit.per_class is None else available.per_class(audit.per_class, audit.seed)
 
 
-def images_digest(some: Images) -> str:
-    """Return what tells the images of one audit from those of another, whatever their folder is called."""
-    found = hashlib.sha256("\n".join(some.classes).encode())
-    for part in (some.labels, some.index, some.pixels):
-        found.update(part.cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()[:16]
+def images_digest(images: Images) -> str:
+    """Return a digest of classes, labels and pixels, 16 hexadecimal digits."""
+    digest = hashlib.sha256("\n".join(images.classes).encode())
+    for part in (images.labels, images.index, images.pixels):
+        digest.update(part.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def network(audit: Audit) -> nn.Module:
-    """Return the network of an audit in eval mode, on the device; a UserError where it cannot answer a few of the images."""
+    """Return the network of an audit in eval mode, on the device; a UserError if it fails on the first few images."""
     if not Path(audit.weights).is_file() or digest(Path(audit.weights)) != audit.sha256:
-        raise UserError(f"{audit.weights} has changed since the audit began; begin it anew")
+        raise UserError(f"{audit.weights} has changed since the audit began; start it again")
     if audit.code and digest(file := module_file(audit.model, audit.home)) != audit.code:
-        raise UserError(f"{file} has changed since the audit began; begin it anew")
+        raise UserError(f"{file} has changed since the audit began; start it again")
     return _built(audit, str(device()))
 
 
 @lru_cache(maxsize=1)
 def _built(audit: Audit, where: str) -> nn.Module:
-    given, whole = models.read(Path(audit.weights)), sampled_images(audit)
-    few = whole.take(torch.arange(min(8, len(whole))))
-    model = _theirs(audit, given) if ":" in audit.model else _ours(audit, given, few.to("cpu"))
+    given, available = models.read(Path(audit.weights)), sampled_images(audit)
+    few = available.take(torch.arange(min(8, len(available))))
+    model = _users_model(audit, given) if ":" in audit.model else _our_model(audit, given, few.to("cpu"))
     model = model.eval().to(where)
     _try(model, few, audit)
     return model
 
 
-def check(audit: Audit, whole: Images) -> None:
-    """Raise UserError where one of our models cannot take the images of an audit, as wide and normalised as it is told to be."""
+def check(audit: Audit, available: Images) -> None:
+    """Raise a UserError if one of our models, with the width and normalisation of the audit, does not suit its images."""
     if ":" in audit.model:
         return
-    models.check_fit(audit.model, whole.shape, audit.width)
-    mean, _ = pixels(audit.normalise) or ([0.0] * whole.shape[0], ())
-    if len(mean) != whole.shape[0]:
-        raise UserError(f"normalise has {len(mean)} channels, the images of {audit.title} have {whole.shape[0]}")
+    models.check_fit(audit.model, available.shape, audit.width)
+    mean, _ = parse_normalise(audit.normalise) or ([0.0] * available.shape[0], ())
+    if len(mean) != available.shape[0]:
+        raise UserError(f"normalise has {len(mean)} channels, the images of {audit.title} have {available.shape[0]}")
 
 
-def _ours(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Module:
-    """Return one of our models with the given weights, for images like a `few`."""
+def _our_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Module:
+    """Return one of our models with the given weights, for images of the shape of `few`."""
     check(audit, few)
     scaled = _training(audit) if audit.normalise == "dataset" else few
     width = audit.width or models.width(audit.model, given, few.shape)
     model = models.build(audit.model, scaled, width, audit.seed)
     if audit.normalise != "dataset":
-        mean, std = pixels(audit.normalise) or ([0.0] * few.shape[0], [1.0] * few.shape[0])
+        mean, std = parse_normalise(audit.normalise) or ([0.0] * few.shape[0], [1.0] * few.shape[0])
         model.mean.copy_(torch.tensor(mean).view(-1, 1, 1))
         model.std.copy_(torch.tensor(std).view(-1, 1, 1))
     _fit(model, given, audit, f"{audit.network} and {audit.model} of width {width}", len(few.classes))
@@ -92,7 +92,7 @@ def _ours(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Module:
 
 
 def _training(audit: Audit) -> Images:
-    """Return the images whose statistics normalise=dataset means."""
+    """Return the training images, for normalise=dataset."""
     try:
         return images.load(audit.dataset, "train")
     except UserError as error:
@@ -101,10 +101,10 @@ def _training(audit: Audit) -> Images:
 
 
 def _fit(model: models.Classifier, given: Mapping[str, Tensor], audit: Audit, what: str, classes: int) -> None:
-    """Load weights into one of our models, by whatever rule they fit; a UserError says what differs."""
+    """Load weights into one of our models, under any known naming of their parameters; a UserError says what differs."""
     known, _ = models.last_layer(given)
     if known != classes:
-        counts = f"the weights know {known} classes, the dataset has {classes}"
+        counts = f"the weights have {known} classes, the dataset has {classes}"
         raise UserError(f"{what} do not fit: {counts}{_of_some(Path(audit.weights))}")
     try:
         models.load_matching(model, given)
@@ -113,7 +113,7 @@ def _fit(model: models.Classifier, given: Mapping[str, Tensor], audit: Audit, wh
 
 
 def _of_some(weights: Path) -> str:
-    """Return what is to be said of weights that lie in the folder of a run of ours, trained on some classes; else ""."""
+    """Return advice about weights in the folder of a run that was trained on some classes only; "" for others."""
     try:
         spec = Spec.from_json((weights.parent / "spec.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError, AttributeError):  # none, or of another program
@@ -122,32 +122,32 @@ def _of_some(weights: Path) -> str:
         return ""
     only = f"they are of run {spec.id}, which was trained on the classes {', '.join(spec.classes)} of {spec.dataset} only"
     advice = "name a folder with images of these alone, --dataset folder:PATH"
-    return f"; {only}: {advice}, or read its own answers by `classwise show {spec.id}`"
+    return f"; {only}: {advice}, or see its results: `classwise show {spec.id}`"
 
 
-def _theirs(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
-    """Return what the function of the user's module builds, with the given weights: the only code of theirs that runs."""
+def _users_model(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
+    """Return the network that the function of the user's module builds, with the given weights; no other code of theirs runs."""
     name, _, function = audit.model.partition(":")
     try:
         with importing(audit.home):
             built = getattr(imported(name, audit.home), function)()
     except (Exception, SystemExit) as error:  # whatever their code raises; it may not end this program
-        raise UserError(f"--model {audit.model} cannot be built: {reason(error)}; mend it, or name another function") from error
+        raise UserError(f"--model {audit.model} cannot be built: {reason(error)}; correct it or name another function") from error
     if not isinstance(built, nn.Module):
         raise UserError(f"--model {audit.model} must return a torch.nn.Module, got {type(built).__name__}")
-    own = built.state_dict()
-    fitting = models.unwrapped(own, given)
+    expected = built.state_dict()
+    fitting = models.strip_prefix(expected, given)
     try:
         built.load_state_dict(fitting)
     except RuntimeError as error:
-        said = models.differences(own, given) or reason(error)
+        difference = models.differences(expected, given) or reason(error)
         advice = f"name a function that builds the network as {audit.network} was trained"
-        raise UserError(f"{audit.network} and what {audit.model} builds do not fit: {said}; {advice}") from error
+        raise UserError(f"{audit.network} and what {audit.model} builds do not fit: {difference}; {advice}") from error
     return built
 
 
 def _try(model: nn.Module, few: Images, audit: Audit) -> None:
-    """Raise UserError where a network cannot be asked about the images of an audit."""
+    """Raise a UserError if a network cannot predict the classes of an audit's images."""
     size, classes = " x ".join(map(str, few.shape)), len(few.classes)
     with eval_mode(model), torch.no_grad():
         try:
@@ -159,10 +159,10 @@ def _try(model: nn.Module, few: Images, audit: Audit) -> None:
             ) from error
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(few):
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise UserError(f"{audit.model} must answer each image with a logit for each class, (n, {classes}), got {shape}")
+        raise UserError(f"{audit.model} must return a logit for each image and class, (n, {classes}), got {shape}")
     if logits.shape[1] != classes:
-        raise UserError(f"{audit.model} answers with {logits.shape[1]} classes, {audit.title} has {classes}")
+        raise UserError(f"{audit.model} returns {logits.shape[1]} classes, {audit.title} has {classes}")
     if not logits.isfinite().all():
         raise UserError(f"the logits of {audit.network} are not finite (nan or infinite); check its weights")
-    if probabilities(logits):
-        raise UserError(f"{audit.model} answers with probabilities, attacks need logits; leave the softmax out")
+    if look_like_probabilities(logits):
+        raise UserError(f"{audit.model} returns probabilities, attacks need logits; leave the softmax out")

@@ -1,4 +1,4 @@
-"""What a training leaves behind, epoch by epoch."""
+"""The history of a training, epoch by epoch."""
 
 from collections.abc import Mapping
 
@@ -10,31 +10,32 @@ from torch import Tensor, nn
 from classwise import attacks, defences
 from classwise.attacks import evaluate
 from classwise.attacks.balls import BALLS
+from classwise.core.identity import radius_value
 from classwise.core.results import SPLITS
 from classwise.core.spec import Spec
 from classwise.defences.training import Epoch
 from classwise.images import Images
-from classwise.runs.compute.to_xarray import number
 
 _SETTINGS = ("radius", "beta", "weight", "robust")
 
 
 class Recorder:
-    """The history of one training, filled in as it goes.
+    """The history of one training, recorded epoch by epoch.
 
-    Training images are counted as the objective saw them: free. Valid and test are measured, clean and under the probe, after
-    the first epoch, the last, and every `spec.measure` epochs; valid under the attack that watches wherever training did so.
-    All of it is asked of the network that is trained, by the logits that its loss reads.
+    Training images are counted as the objective saw them, at no extra cost. Valid and test are measured, clean and under the
+    probe, after the first epoch, the last, and every `spec.measure` epochs; valid also under the validation attack after the
+    epochs in which training measured it. All counts are of the trained network, by the logits of its loss.
     """
 
     def __init__(self, spec: Spec, classes: tuple[str, ...]) -> None:
         defence = defences.build(spec.defence, spec.options)
-        named = spec.attack or defence.attack or defence.objective.attacks
-        self.objective, self.watch = defence.objective, spec.select or (defence.watch if defence.watches else spec.probe)
-        # The same name with other options is another attack: the probe has none.
+        named = spec.attack or defence.attack or defence.objective.built_in_attack
+        self.objective = defence.objective
+        self.validation_attack = spec.select or (defence.validation_attack if defence.needs_validation else spec.probe)
+        # An attack with other options is another attack; the probe has none.
         self.inner = " ".join([named, *(f"{name}={value}" for name, value in sorted(spec.attack_options.items()))])
         self.spec, self.classes = spec, classes
-        self.attacks = list(dict.fromkeys(["clean", spec.probe, self.watch, self.inner]))
+        self.attacks = list(dict.fromkeys(["clean", spec.probe, self.validation_attack, self.inner]))
         size, epochs = len(classes), spec.epochs
         self.count = torch.zeros((epochs, len(SPLITS), len(self.attacks), size, size), dtype=torch.int32)
         self.settings = {name: torch.full((epochs, size), torch.nan) for name in _SETTINGS}
@@ -45,7 +46,7 @@ class Recorder:
         self.count[epoch - 1, SPLITS.index(split), self.attacks.index(attack)] = count.cpu().int()
 
     def add(self, epoch: Epoch) -> None:
-        """Take over what an epoch of training saw."""
+        """Record what an epoch of training measured."""
         for attack, count in (("clean", epoch.clean), (self.inner, epoch.attacked)):
             if count is not None:
                 self._put(epoch.number, "train", attack, count)
@@ -54,7 +55,7 @@ class Recorder:
         for name, column in self.scalars.items():
             column[epoch.number - 1] = getattr(epoch, name)
         self.averaged[epoch.number - 1] = epoch.averaged
-        for attack, count in zip(("clean", self.watch), epoch.valid or (), strict=False):
+        for attack, count in zip(("clean", self.validation_attack), epoch.valid or (), strict=False):
             self._put(epoch.number, "valid", attack, count)
 
     def due(self, epoch: int) -> bool:
@@ -62,28 +63,30 @@ class Recorder:
         return epoch in (1, self.spec.epochs) or epoch % self.spec.measure == 0
 
     def measure(self, epoch: int, model: nn.Module, data: Mapping[str, Images]) -> None:
-        """Count what the model answers on valid and test, clean and under the probe."""
-        ball, network = BALLS[self.spec.norm](number(self.spec.eps)), self.objective.answering(model)
+        """Count the predictions of the model on valid and test, clean and under the probe."""
+        ball, network = BALLS[self.spec.norm](radius_value(self.spec.eps)), self.objective.scaled_model(model)
         for split in ("valid", "test"):
             for attack in dict.fromkeys(("clean", self.spec.probe)):
                 if self.count[epoch - 1, SPLITS.index(split), self.attacks.index(attack)].any():
-                    continue  # training has measured it
-                found = evaluate.evaluate(network, data[split], attacks.build(attack), ball, seed=epoch)
-                self._put(epoch, split, attack, evaluate.confusion_counts(found.truth, found.answer, len(self.classes)))
+                    continue  # measured by the training
+                result = evaluate.evaluate(
+                    network, data[split], attacks.build(attack), ball, evaluate.EvaluationSettings(seed=epoch)
+                )
+                self._put(epoch, split, attack, evaluate.confusion_counts(result.truth, result.answer, len(self.classes)))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return all that was recorded so far, as tensors by name."""
+        """Return everything recorded so far, as tensors by name."""
         return {"count": self.count, "averaged": self.averaged, **self.settings, **self.scalars}
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self.count, self.averaged = saved["count"].cpu(), saved["averaged"].cpu()
         for table in (self.settings, self.scalars):
             for name in table:
                 table[name] = saved[name].cpu()
 
     def dataset(self, attrs: Mapping[str, str]) -> xr.Dataset:
-        """Return the history in the vocabulary of `results`."""
+        """Return the history as a dataset of the schema in `core.results`."""
         dims = ("epoch", "split", "attack", "label", "predicted")
         values = {"count": (dims, self.count.numpy())}
         values |= {name: (("epoch", "label"), table.numpy()) for name, table in self.settings.items()}  # type: ignore[misc]

@@ -1,36 +1,47 @@
-"""The weights of trained runs, as networks that answer."""
+"""Trained networks: of runs, from their weights, and of audits."""
+
+from functools import singledispatch
 
 import safetensors.torch
 from torch import nn
 
 from classwise import defences
-from classwise.core.audit import Audit, Subject
+from classwise.core.audit import Audit
 from classwise.core.errors import UserError
 from classwise.core.results import Damaged
-from classwise.core.spec import Evaluation
+from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.runs import store
 from classwise.runs.compute import foreign_network
 from classwise.runs.compute.device import device
 from classwise.runs.compute.train import network
-from classwise.runs.compute.validate import split
+from classwise.runs.compute.validate import images_of
 
 
-def model_of(spec: Subject, evaluation: Evaluation | None = None) -> nn.Module:
-    """Return a trained run's network in eval mode, on the device; the evaluation says which checkpoint and which readout.
+@singledispatch
+def network_of(subject: Subject, evaluation: Evaluation | None = None) -> nn.Module:
+    """Return a subject's trained network in eval mode, on the device; registered for each subject class.
 
-    Without one it is the last network, and its answers are the logits that its loss reads.
+    evaluation : selects the checkpoint and the readout; None for the last checkpoint and the logits that its loss reads.
     """
-    if isinstance(spec, Audit):
-        return foreign_network.network(spec)
-    asked = evaluation or Evaluation()
-    model, path = network(spec, split(spec, "train")), store.weights(spec, asked.checkpoint)
+    raise TypeError(f"network_of has no implementation for {type(subject).__name__}; register one")
+
+
+@network_of.register
+def _(subject: Audit, evaluation: Evaluation | None = None) -> nn.Module:
+    return foreign_network.network(subject)
+
+
+@network_of.register
+def _(subject: Spec, evaluation: Evaluation | None = None) -> nn.Module:
+    spec, evaluation = subject, evaluation or Evaluation()
+    model, path = network(spec, images_of(spec, "train")), store.weights(spec, evaluation.checkpoint)
     if path is None:
-        what = "the weights" if asked.checkpoint == "last" else f"the {asked.checkpoint!r} weights"
-        raise UserError(f"{what} of {spec.name} are not here, only its results; remove its recorded folder to train it anew")
+        what = "the weights" if evaluation.checkpoint == "last" else f"the {evaluation.checkpoint!r} weights"
+        raise UserError(f"{what} of {spec.name} are not here, only its results; remove its recorded folder to train it again")
     try:
         model.load_state_dict(safetensors.torch.load_file(path))
     except Exception as error:  # safetensors raises its own kinds, torch a RuntimeError with all keys
-        raise Damaged(f"{path} does not hold the weights of {spec.name}; delete its folder and ask again") from error
+        raise Damaged(f"{path} does not hold the weights of {spec.name}; delete its folder and run again") from error
     objective = defences.build(spec.defence, spec.options).objective
-    answering = model if asked.readout == "cosines" else objective.answering(model)
-    return answering.eval().to(device())
+    readout = model if evaluation.readout == "cosines" else objective.scaled_model(model)
+    return readout.eval().to(device())

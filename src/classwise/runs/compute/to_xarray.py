@@ -1,7 +1,6 @@
-"""From tensors to labelled Datasets and plain values."""
+"""From tensors to labelled Datasets."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 import xarray as xr
@@ -11,31 +10,28 @@ from classwise.attacks.evaluate import Outcomes
 from classwise.core.results import MEMBERS, check
 
 
-def number(eps: str) -> float:
-    """Return a radius kept as text ("8/255") as a float."""
-    return float(Fraction(eps))
-
-
 def plain(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return weights on the CPU, contiguous, as safetensors wants them."""
     return {name: value.detach().cpu().contiguous() for name, value in weights.items()}
 
 
-def outcomes_dataset(found: Outcomes, classes: tuple[str, ...], attrs: dict[str, str], members: Sequence[str] = ()) -> xr.Dataset:
-    """Return outcomes in the vocabulary of `results`; `members` names the attacks of an ensemble."""
+def outcomes_dataset(
+    outcomes: Outcomes, classes: tuple[str, ...], attrs: dict[str, str], members: Sequence[str] = ()
+) -> xr.Dataset:
+    """Return outcomes (schema "outcomes 1"); `members` names the attacks of an ensemble."""
     values = {
-        "truth": (("image",), found.truth.cpu().numpy().astype(np.int16)),
-        "answer": (("image",), found.answer.cpu().numpy().astype(np.int16)),
-        "flipped": (("image",), found.flipped.cpu().numpy()),
-        "distance": (("image",), found.distance.cpu().numpy()),
-        "logits": (("image", "predicted"), found.logits.cpu().numpy()),
+        "truth": (("image",), outcomes.truth.cpu().numpy().astype(np.int16)),
+        "answer": (("image",), outcomes.answer.cpu().numpy().astype(np.int16)),
+        "flipped": (("image",), outcomes.flipped.cpu().numpy()),
+        "distance": (("image",), outcomes.distance.cpu().numpy()),
+        "logits": (("image", "predicted"), outcomes.logits.cpu().numpy()),
     }
-    if found.queries is not None:
-        values["queries"] = (("image",), found.queries.cpu().numpy().astype(np.int32))
-    if found.member is not None:
+    if outcomes.queries is not None:
+        values["queries"] = (("image",), outcomes.queries.cpu().numpy().astype(np.int32))
+    if outcomes.member is not None:
         numbers = np.array([*(MEMBERS.index(name) for name in members), -1], dtype=np.int8)
-        values["member"] = (("image",), numbers[found.member.cpu().numpy()])
-    coords = {"image": found.index.cpu().numpy(), "predicted": list(classes)}
+        values["member"] = (("image",), numbers[outcomes.member.cpu().numpy()])
+    coords = {"image": outcomes.index.cpu().numpy(), "predicted": list(classes)}
     return check(xr.Dataset(values, coords, {"schema": "outcomes 1", **attrs}), "outcomes 1")
 
 
@@ -43,22 +39,22 @@ def trace_dataset(logits: Sequence[Tensor], truth: Tensor, index: Tensor, classe
     """Return the logits (images, classes) after each step of an attack, the first at its start."""
     values = {
         "truth": (("image",), truth.cpu().numpy().astype(np.int16)),
-        "logits": (("image", "step", "predicted"), np.stack([one.cpu().numpy() for one in logits], 1).astype(np.float32)),
+        "logits": (("image", "step", "predicted"), np.stack([step.cpu().numpy() for step in logits], 1).astype(np.float32)),
     }
     return xr.Dataset(values, {"image": index.cpu().numpy(), "step": np.arange(len(logits)), "predicted": list(classes)})
 
 
 def examples_dataset(
-    clean: Tensor, attacked: Tensor, answers: tuple[Tensor, Tensor], found: Outcomes, classes: tuple[str, ...]
+    clean: Tensor, attacked: Tensor, predictions: tuple[Tensor, Tensor], outcomes: Outcomes, classes: tuple[str, ...]
 ) -> xr.Dataset:
-    """Return images (n, channels, height, width) and their attacked forms; `answers` are the logits on both."""
+    """Return images (n, channels, height, width) and their attacked forms; `predictions` are the logits of both."""
     pixels = np.stack([clean.cpu().numpy(), attacked.cpu().numpy()], 1).astype(np.float32)
-    logits = np.stack([one.cpu().numpy() for one in answers], 1).astype(np.float32)
+    logits = np.stack([values.cpu().numpy() for values in predictions], 1).astype(np.float32)
     values = {
         "pixels": (("image", "form", "channel", "row", "column"), pixels),
-        "truth": (("image",), found.truth.cpu().numpy().astype(np.int16)),
+        "truth": (("image",), outcomes.truth.cpu().numpy().astype(np.int16)),
         "answer": (("image", "form"), logits.argmax(2).astype(np.int16)),
         "logits": (("image", "form", "predicted"), logits),
     }
-    coords = {"image": found.index.cpu().numpy(), "form": ["clean", "attacked"], "predicted": list(classes)}
+    coords = {"image": outcomes.index.cpu().numpy(), "form": ["clean", "attacked"], "predicted": list(classes)}
     return xr.Dataset(values, coords)

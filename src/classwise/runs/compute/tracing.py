@@ -1,4 +1,4 @@
-"""An attack that climbs, followed step by step: what the model answers on the way (Tian 2021, Figure 3b to d)."""
+"""Traces: the logits of a model at each step of a gradient attack (Tian 2021, Figure 3b to d)."""
 
 import torch
 import xarray as xr
@@ -11,39 +11,39 @@ from classwise.models.modes import eval_mode
 from classwise.runs.compute import to_xarray
 from classwise.runs.compute.device import one_thread
 from classwise.runs.compute.evaluate import problem
-from classwise.runs.compute.networks import model_of
+from classwise.runs.compute.networks import network_of
 from classwise.runs.compute.validate import check, check_evaluation
 
 
 class _Recording(nn.Module):
-    """A model that keeps what it answered where the attack asked for the way up."""
+    """A model that keeps its logits whenever the attack needs their gradient."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model, self.heard = model, list[Tensor]()
+        self.model, self.logits = model, list[Tensor]()
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.model(x)
         if x.requires_grad:
-            self.heard.append(logits.detach())
+            self.logits.append(logits.detach())
         return logits
 
 
 def trace_attack(spec: Spec, evaluation: Evaluation) -> xr.Dataset:
-    """Return the logits of the images of an evaluation from the start of the attack to its last step (schema "course 1").
+    """Return the logits of the images of an evaluation from the start of an attack to its last step (schema "course 1").
 
-    For PGD of any loss with one start that goes on with all images to its end; another attack is a UserError.
+    Only for PGD, of any loss, with one start and no early stopping; another attack is a UserError.
     """
     check(spec)
     check_evaluation(evaluation, spec)
     images, attack, ball = problem(spec, evaluation)
     if not isinstance(attack, PGD) or attack.success != "last" or attack.restarts != 1:
-        raise UserError(f"{evaluation.attack!r} has no steps that all images take; follow pgd-20 or temperature-pgd-20")
-    model = _Recording(model_of(spec, evaluation))
+        raise UserError(f"{evaluation.attack!r} has no steps that all images share; trace pgd-20 or temperature-pgd-20")
+    model = _Recording(network_of(spec, evaluation))
     x, y = images.batch(slice(None))
     generator = torch.Generator(x.device).manual_seed(evaluation.seed)
     with one_thread(), eval_mode(model):
-        found = attack(model, x, y, ball, generator)
+        attacked = attack(model, x, y, ball, generator)
         with torch.no_grad():
-            last = model(found)
-    return to_xarray.trace_dataset([*model.heard, last], y, images.index, images.classes)
+            last = model(attacked)
+    return to_xarray.trace_dataset([*model.logits, last], y, images.index, images.classes)

@@ -1,4 +1,4 @@
-"""One run: train it, put questions to it, resume it."""
+"""Train a run, or resume its training."""
 
 from collections.abc import Callable, Mapping
 from io import BytesIO
@@ -12,6 +12,7 @@ from classwise import attacks, defences, images, models
 from classwise.core import files, results
 from classwise.core.errors import UserError
 from classwise.core.files import folder_digest
+from classwise.core.identity import radius_value
 from classwise.core.results import Damaged
 from classwise.core.spec import Spec
 from classwise.defences import training
@@ -19,7 +20,7 @@ from classwise.images import Images
 from classwise.runs import store
 from classwise.runs.compute import device, to_xarray
 from classwise.runs.compute.history import Recorder
-from classwise.runs.compute.validate import checkpoints, head, split
+from classwise.runs.compute.validate import checkpoints, head, split_images
 
 # report(phase, done, total): "train" counts epochs, "attack" counts images.
 Report = Callable[[str, int, int], None]
@@ -29,45 +30,45 @@ def no_report(phase: str, done: int, total: int) -> None:
     """Report nothing."""
 
 
-def _plan(spec: Spec, extra: int) -> training.TrainConfig:
+def _config(spec: Spec, extra: int) -> training.TrainConfig:
     defence = defences.build(spec.defence, spec.options)
     name = spec.attack or defence.attack
-    watch = spec.select or (defence.watch if defence.watches else None)
-    plain = ["norm", "batch_norm", "schedule", "milestones", "lr", "epochs", "batch"]
-    plain += ["augment", "precision", "test_selected", "keep_last"]
+    validation_attack = spec.select or (defence.validation_attack if defence.needs_validation else None)
+    plain = ["norm", "batch_norm", "schedule", "milestones", "lr", "epochs", "batch", "augment", "precision", "test_selected"]
+    plain += ["keep_last", "optimiser", "momentum", "nesterov", "weight_decay", "decay"]
     return training.TrainConfig(
         defence=defence,
         attack=attacks.build(name, spec.attack_options) if name else None,
-        watch=attacks.build(watch) if watch else None,
+        validation_attack=attacks.build(validation_attack) if validation_attack else None,
         extra=extra,
-        guard=attacks.build(defence.guard) if defence.guard else None,
+        overfitting_check=attacks.build(defence.overfitting_check) if defence.overfitting_check else None,
         select_by=spec.select_by if spec.select else None,
         **{name: getattr(spec, name) for name in plain},
     )
 
 
-def train(spec: Spec, report: Report = no_report, *, mend: bool = False) -> None:
-    """Train a run whose history or weights are not there yet, going on from its checkpoint; write both.
+def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> None:
+    """Train a run whose history or weights are missing, resuming from its checkpoint if there is one, and write both.
 
-    Another process that trains the same run is waited for. Diverged is raised where the loss is no longer finite. `mend` sets
-    damaged files of data/runs/ aside; without it they are refused.
+    If another process trains the same run, this one waits for it. Diverged is raised where the loss is no longer finite. `repair`
+    sets damaged files of data/runs/ aside; without it they raise Damaged.
     """
     folder = store.run_folder(spec)
     with store.lock(folder):
-        if store.find(spec, mend=mend) is not None and _weighed(spec, mend=mend):
+        if store.find(spec, repair=repair) is not None and _has_weights(spec, repair=repair):
             return
-        # Of the images before they are read: they may change while it trains.
-        told = {"spec": spec.json(), "images": folder_digest(spec.dataset)}
-        data = {name: split(spec, name, extra=name == "train") for name in images.SPLITS}
-        plan, state, recorder = _start(folder / store.CHECKPOINT, spec, data, told, mend=mend)
+        # The digest of the images before they are read, because they may change during training.
+        inputs = {"spec": spec.json(), "images": folder_digest(spec.dataset)}
+        data = {name: split_images(spec, name, extra=name == "train") for name in images.SPLITS}
+        config, state, recorder = _start(folder / store.CHECKPOINT, spec, data, inputs, repair=repair)
         kept = state.epoch
         report("train", kept, spec.epochs)
         try:
-            for epoch in training.train(state, data["train"], plan, data["valid"], data["test"]):
+            for epoch in training.train(state, data["train"], config, data["valid"], data["test"]):
                 recorder.add(epoch)
                 if recorder.due(epoch.number) or state.stopped:
                     recorder.measure(epoch.number, state.model, data)
-                _checkpoint(folder / store.CHECKPOINT, told, state, recorder)
+                _checkpoint(folder / store.CHECKPOINT, inputs, state, recorder)
                 kept = epoch.number
                 report("train", kept, spec.epochs)
         except training.Diverged as error:
@@ -77,16 +78,16 @@ def train(spec: Spec, report: Report = no_report, *, mend: bool = False) -> None
             content = safetensors.torch.save(to_xarray.plain(state.checkpoint(name)))
             files.write(store.weights_file(folder, name), content)
         files.write(folder / "spec.json", spec.json().encode())
-        attrs = store.provenance(spec, *device.where(), images=told["images"])
+        attrs = store.provenance(spec, *device.where(), images=inputs["images"])
         attrs |= {"stopped": state.stopped} if state.stopped else {}
         results.save(recorder.dataset(attrs), store.HISTORY, folder / "history.nc")
         (folder / store.CHECKPOINT).unlink(missing_ok=True)
 
 
-def _weighed(spec: Spec, *, mend: bool) -> bool:
-    """Return whether the weights of a run are there; under `mend` a file that cannot be read is set aside."""
+def _has_weights(spec: Spec, *, repair: bool) -> bool:
+    """Return whether the weights of a run are present; with `repair` a file that cannot be read is set aside."""
     path = store.weights(spec)
-    if path is None or not mend:
+    if path is None or not repair:
         return path is not None
     try:
         safetensors.torch.load_file(path)
@@ -97,52 +98,51 @@ def _weighed(spec: Spec, *, mend: bool) -> bool:
 
 
 def _start(
-    checkpoint: Path, spec: Spec, data: Mapping[str, Images], told: Mapping[str, str], *, mend: bool
+    checkpoint: Path, spec: Spec, data: Mapping[str, Images], inputs: Mapping[str, str], *, repair: bool
 ) -> tuple[training.TrainConfig, training.State, Recorder]:
-    """Return what a training begins with, or goes on with where it has a checkpoint.
+    """Return the initial state of a training, or that of its checkpoint if there is one.
 
-    Damaged is raised for a checkpoint that cannot be read or is of another run; under `mend` it is set aside, and everything
-    begins anew, whatever had been taken over from it.
+    Damaged is raised for a checkpoint that cannot be read or belongs to another run; with `repair` it is set aside, and the
+    training starts from the beginning, without anything already restored from it.
     """
-    plan, state, recorder = _begin(spec, data)
+    config, state, recorder = _begin(spec, data)
     if not checkpoint.exists():
-        return plan, state, recorder
+        return config, state, recorder
     try:
         saved: dict[str, Any] = torch.load(checkpoint, map_location=device.device(), weights_only=True)
         if Spec.from_json(saved["spec"]).canonical() != spec.canonical():
             raise ValueError("it belongs to another run")
-        if saved.get("images", "") != told["images"]:
-            raise ValueError(f"{spec.dataset} holds other images now")
+        if saved.get("images", "") != inputs["images"]:
+            raise ValueError(f"the images in {spec.dataset} have changed")
         state.load_state_dict(saved["state"])
         recorder.load_state_dict(saved["recorded"])
     except Exception as error:  # torch.load raises a dozen kinds for a file that is cut short or foreign
-        if not mend:
+        if not repair:
             reason = str(error) if isinstance(error, ValueError) else "it is truncated or foreign"
             advice = f"delete it to train {spec.name} from the start"
             raise Damaged(f"{checkpoint} cannot be resumed from: {reason}; {advice}") from error
         checkpoint.replace(checkpoint.with_suffix(".damaged"))
         return _begin(spec, data)
-    return plan, state, recorder
+    return config, state, recorder
 
 
 def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.TrainConfig, training.State, Recorder]:
-    plan, classes = _plan(spec, int((data["train"].index < 0).sum())), data["train"].classes
+    config, classes = _config(spec, int((data["train"].index < 0).sum())), data["train"].classes
     model = network(spec, data["train"])
     if spec.warm_start is not None:
         _warm(model, spec)
-    rates = {name: getattr(spec, name) for name in ("momentum", "nesterov", "weight_decay", "decay")}
     sizes = data["train"].labels.bincount(minlength=len(classes))
-    fixed = (len(classes), to_xarray.number(spec.eps), spec.optimiser, spec.luck)
-    return plan, training.begin(model, plan, *fixed, sizes=sizes, **rates), Recorder(spec, classes)
+    state = training.begin(model, config, len(classes), radius_value(spec.eps), spec.training_seed, sizes=sizes)
+    return config, state, Recorder(spec, classes)
 
 
 def network(spec: Spec, data: Images) -> models.Classifier:
     """Return a run's network with fresh weights, made for images like `data`."""
-    return models.build(spec.model, data, spec.width, spec.luck, head(spec), spec.layer)
+    return models.build(spec.model, data, spec.width, spec.training_seed, head(spec), spec.layer)
 
 
 def _warm(model: models.Classifier, spec: Spec) -> None:
-    """Let a network begin with the weights of another run."""
+    """Load the weights of another run into a network."""
     path = store.by_id(str(spec.warm_start))
     if path is None:
         raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
@@ -152,7 +152,7 @@ def _warm(model: models.Classifier, spec: Spec) -> None:
         raise UserError(f"warm_start={spec.warm_start!r} is a run of another network than {spec.name}: {path}") from error
 
 
-def _checkpoint(path: Path, told: Mapping[str, str], state: training.State, recorder: Recorder) -> None:
+def _checkpoint(path: Path, inputs: Mapping[str, str], state: training.State, recorder: Recorder) -> None:
     buffer = BytesIO()
-    torch.save({**told, "state": state.state_dict(), "recorded": recorder.state_dict()}, buffer)
+    torch.save({**inputs, "state": state.state_dict(), "recorded": recorder.state_dict()}, buffer)
     files.write(path, buffer.getvalue())

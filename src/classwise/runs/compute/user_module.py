@@ -1,4 +1,4 @@
-"""What a user hands in, as files: their digests, and a module of code, found before torch is imported and run from its source."""
+"""Files of a user: their digests, and a module of code, which is located before torch is imported and run from its source."""
 
 import hashlib
 import importlib
@@ -21,53 +21,53 @@ def digest(file: Path) -> str:
 
 
 def module_file(model: str, home: str) -> Path:
-    """Return the file of the user's module; a UserError says where it was looked for."""
+    """Return the file of the user's module; a UserError says which folder was searched."""
     name = model.partition(":")[0]
-    found = _own(name, home)
-    if found is None:  # one that is installed
+    spec = _spec_below(name, home)
+    if spec is None:  # an installed module
         try:
             with importing(home):
-                found = find_spec(name)
+                spec = find_spec(name)
         except (ImportError, ValueError):
             pass
         except (Exception, SystemExit) as error:  # of a package that the module is in
             raise UserError(f"--model {model} cannot be imported: {reason(error)}") from error
-    if found is None or not found.has_location or found.origin is None:
+    if spec is None or not spec.has_location or spec.origin is None:
         raise UserError(f"--model {model}: there is no module {name} in {home or Path.cwd()}; it is imported from there")
-    return Path(found.origin)
+    return Path(spec.origin)
 
 
-def _own(name: str, home: str) -> ModuleSpec | None:
-    """Return where a module lies below a folder, whatever was imported under its name before; None where it is not there."""
+def _spec_below(name: str, home: str) -> ModuleSpec | None:
+    """Return the spec of a module below a folder, whatever was imported under its name before; None if it is not there."""
     importlib.invalidate_caches()
-    found, places, whole = None, [home or str(Path.cwd())], ""
+    spec, folders, path = None, [home or str(Path.cwd())], ""
     for part in name.split("."):
-        whole = f"{whole}.{part}" if whole else part
-        found = PathFinder.find_spec(whole, places)
-        if found is None:
+        path = f"{path}.{part}" if path else part
+        spec = PathFinder.find_spec(path, folders)
+        if spec is None:
             return None
-        places = list(found.submodule_search_locations or ())
-    return found if found is not None and found.has_location else None
+        folders = list(spec.submodule_search_locations or ())
+    return spec if spec is not None and spec.has_location else None
 
 
 @contextmanager
 def importing(home: str) -> Iterator[None]:
-    """Let modules be found in a folder until the block ends."""
-    place = home or str(Path.cwd())
-    sys.path.insert(0, place)
+    """Make the modules of a folder importable until the block ends."""
+    folder = home or str(Path.cwd())
+    sys.path.insert(0, folder)
     importlib.invalidate_caches()
     try:
         yield
     finally:
-        sys.path.remove(place)
+        sys.path.remove(folder)
 
 
 def imported(name: str, home: str) -> ModuleType:
     """Return the user's module; one below `home` is run from its source, whatever was imported or compiled under its name before.
 
-    What it imports in turn is taken as Python finds it; of its own package nothing stays imported.
+    Its imports are ordinary ones, but modules of its package are imported again.
     """
-    spec = _own(name, home)
+    spec = _spec_below(name, home)
     if spec is None:
         return importlib.import_module(name)
     first = name.partition(".")[0]

@@ -1,24 +1,26 @@
-"""One run: train it, put questions to it, resume it."""
+"""Checks of runs and evaluations before anything is computed, and the images and classes of each."""
 
 import math
 from collections.abc import Collection
+from functools import singledispatch
 
 import torch
 
 from classwise import attacks, defences, images, models
 from classwise.core import datasets
-from classwise.core.audit import Audit, Subject
+from classwise.core.audit import Audit
 from classwise.core.errors import UserError, unknown
-from classwise.core.spec import READOUTS, Evaluation, Spec
+from classwise.core.identity import radius_value
+from classwise.core.spec import READOUTS, Evaluation, Spec, Subject
 from classwise.defences import training
 from classwise.images import Images
 from classwise.models import inference
 from classwise.runs import store
-from classwise.runs.compute import device, foreign_network, sizes, to_xarray
+from classwise.runs.compute import device, foreign_network, sizes
 
 
 def check(spec: Spec, planned: Collection[str] = ()) -> None:
-    """Raise UserError where a spec names something that does not exist; `planned` are the ids of runs that will be there."""
+    """Raise a UserError if a spec names something that does not exist; `planned` are the ids of runs that will be trained."""
     images.reader(spec.dataset)
     tables: dict[str, Collection[str]] = {"model": models.MODELS, "defence": defences.DEFENCES}
     tables |= {"schedule": training.SCHEDULES, "optimiser": training.OPTIMISERS, "decay": training.DECAYS}
@@ -38,63 +40,67 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
     if spec.extra is not None:
         images.extra_folders(spec.extra, images.load(spec.dataset, "test", spec.seed).classes)
     defence = defences.build(spec.defence, spec.options)
-    reach = _reach(spec, spec.eps, spec.norm, "eps")
-    if defence.names_classes:
-        defence.check(len(class_names(spec)), to_xarray.number(spec.eps), reach)
+    reach = check_radius(spec, spec.eps, spec.norm, "eps")
+    if defence.class_specific:
+        defence.check(len(class_names(spec)), radius_value(spec.eps), reach)
     inner = spec.attack or defence.attack
     attacks.build(spec.probe)
     device.device()
     if inner is not None:
         attack = attacks.build(inner, spec.attack_options)
-        if attack.names_classes:
+        if attack.class_specific:
             attack.check(len(class_names(spec)))
-        if getattr(defence.objective, "soft", False) and getattr(attack, "labels_only", False):
+        if defence.objective.soft_targets and attack.needs_labels:
             raise UserError(f"defence {spec.defence!r} attacks with probabilities as target, {inner!r} needs labels; use pgd-10")
     elif spec.attack_options:
         raise UserError(f"defence {spec.defence!r} attacks nothing: attack_options={dict(spec.attack_options)} have no use")
 
 
 def _fits(spec: Spec) -> None:
-    """Raise UserError where a model cannot be so wide, or takes no images so small."""
+    """Raise a UserError if a model cannot have this width, or needs larger images."""
     size, side = sizes.training_size(spec), models.MODELS[spec.model].least
-    # Of images that are not here whoever computes the run will hear where to put them.
+    # If the images are not here, reading them raises an error that says where to put them.
     shape = (1, side, side) if size is None else (size.channels, size.height, size.width)
     models.check_fit(spec.model, shape, spec.width)
 
 
-def _reach(spec: Subject, eps: str, norm: str, name: str) -> float:
-    """Return the radius that covers every image; a UserError says that `eps` does. An Linf radius was checked at the door."""
-    radius = to_xarray.number(eps)
+def check_radius(subject: Subject, eps: str, norm: str, name: str) -> float:
+    """Return the smallest radius whose ball covers every image; a UserError if `eps` reaches it, as Linf radii never do."""
+    radius = radius_value(eps)
     if norm == "linf" or radius < 1:
         return 1.0
-    reach = math.sqrt(math.prod(split(spec, "test").shape))
+    reach = math.sqrt(math.prod(images_of(subject, "test").shape))
     if radius >= reach:
-        of = spec.title if isinstance(spec, Audit) else spec.dataset
-        raise UserError(f"{name}={eps} covers every image of {of}: none are {reach:.3g} apart; write a smaller radius")
+        raise UserError(f"{name}={eps} covers every image of {subject.title}: none are {reach:.3g} apart; write a smaller radius")
     return reach
 
 
-def check_evaluation(evaluation: Evaluation, spec: Subject) -> None:
-    """Raise UserError where an evaluation of a run names something that does not exist."""
+def check_evaluation(evaluation: Evaluation, subject: Subject) -> None:
+    """Raise a UserError if an evaluation names something that does not exist or does not suit its subject."""
     attack = attacks.build(evaluation.attack, evaluation.options)
-    if attack.names_classes:
-        attack.check(len(class_names(spec)))
-    asked = evaluation.of(spec)
-    _reach(spec, str(asked.eps), str(asked.norm), "eps" if isinstance(spec, Audit) else "eval_eps")
-    if isinstance(spec, Audit):
-        return
+    if attack.class_specific:
+        attack.check(len(class_names(subject)))
+    resolved = evaluation.resolved_for(subject)
+    check_radius(subject, str(resolved.eps), str(resolved.norm), "eval_eps")
     tables: dict[str, Collection[str]] = {"split": images.SPLITS, "precision": inference.PRECISIONS, "readout": READOUTS}
     for name, table in tables.items():
         if getattr(evaluation, name) not in table:
             raise unknown(name, getattr(evaluation, name), table)
-    transform = images.transform(evaluation.transform)
-    size = None if evaluation.transform == "none" or evaluation.transform.startswith("cifar10-c-") else sizes.training_size(spec)
-    if size is not None:  # else whoever computes the run will hear where to put its images
-        transform(_drawn(size, class_names(spec)), 0)  # whether it suits images of this form
+    images.transform(evaluation.transform)
     if evaluation.substitute is not None:
         defences.build(evaluation.substitute)
-        if attacks.build(evaluation.attack, evaluation.options).stops_early:
-            raise UserError(f"{evaluation.attack!r} leaves alone what a substitute gets wrong; transfer by pgd-20 or fgsm")
+        subject.substitute(evaluation.substitute)
+        if attack.stops_early:
+            raise UserError(f"{evaluation.attack!r} skips images that the substitute misclassifies; transfer by pgd-20 or fgsm")
+    if isinstance(subject, Spec):
+        _check_of_run(evaluation, subject)
+
+
+def _check_of_run(evaluation: Evaluation, spec: Spec) -> None:
+    """Raise a UserError if an evaluation does not suit the images of a run, its checkpoints or its head."""
+    size = None if evaluation.transform == "none" or evaluation.transform.startswith("cifar10-c-") else sizes.training_size(spec)
+    if size is not None:
+        images.transform(evaluation.transform)(_sample(size, class_names(spec)), 0)
     if evaluation.checkpoint not in checkpoints(spec):
         reason = "best needs select='pgd-10', last-1 needs keep_last=2, average a defence that averages"
         raise UserError(f"{unknown(f'checkpoint of {spec.name}', evaluation.checkpoint, checkpoints(spec))}; {reason}")
@@ -102,41 +108,50 @@ def check_evaluation(evaluation: Evaluation, spec: Subject) -> None:
         raise UserError(f"{spec.name} has no cosines to read: its head is {head(spec)!r}; use readout='logits'")
 
 
-def _drawn(size: datasets.DatasetSize, classes: tuple[str, ...]) -> Images:
-    """Return one image of a size: a dark square on light ground."""
+def _sample(size: datasets.DatasetSize, classes: tuple[str, ...]) -> Images:
+    """Return one image of a size: a dark square on a light background."""
     pixels = torch.full((1, size.channels, size.height, size.width), 255, dtype=torch.uint8)
     pixels[..., size.height // 4 : size.height // 2, size.width // 4 : size.width // 2] = 0
     return Images(pixels, torch.zeros(1).long(), torch.zeros(1).long(), classes)
 
 
 def head(spec: Spec) -> str:
-    """Return the head of a run's network, a name of models.HEADS: its own or that of its defence."""
+    """Return the head of a run's network, a name of models.HEADS: that of the spec, or else of its defence."""
     return spec.head or defences.build(spec.defence).head
 
 
 def checkpoints(spec: Spec) -> list[str]:
-    """Return the names of the weights that a run leaves, "last" first."""
+    """Return the names of the checkpoints that a run stores, "last" first."""
     averages = defences.build(spec.defence, spec.options).averaging.averages
     chosen = {"selects": spec.select is not None, "test_selected": spec.test_selected}
     return training.checkpoints.names(averages=averages, keep=spec.keep_last, **chosen)
 
 
-def split(spec: Subject, name: str, *, extra: bool = False) -> Images:
-    """Return one split of a spec's dataset on the device, cut down to its classes; `extra` adds its pseudo-labelled images.
+@singledispatch
+def images_of(subject: Subject, split: str) -> Images:
+    """Return one split of a subject's dataset, on the device and restricted to its classes; registered for each subject class."""
+    raise TypeError(f"images_of has no implementation for {type(subject).__name__}; register one")
 
-    An audit asks about test images only.
-    """
-    if isinstance(spec, Audit):
-        return foreign_network.sampled_images(spec)
-    whole = images.load(spec.dataset, name, spec.seed, device.device())
+
+@images_of.register
+def _(subject: Spec, split: str) -> Images:
+    return split_images(subject, split)
+
+
+@images_of.register
+def _(subject: Audit, split: str) -> Images:  # an audit has test images only
+    return foreign_network.sampled_images(subject)
+
+
+def split_images(spec: Spec, split: str, *, extra: bool = False) -> Images:
+    """Return one split of a run's dataset, on the device and restricted to its classes; `extra` adds pseudo-labelled images."""
+    result = images.load(spec.dataset, split, spec.seed, device.device())
     if extra and spec.extra is not None:
-        whole = whole.and_also(images.extra(spec.extra, whole))
-    return whole.only(spec.classes) if spec.classes else whole
+        result = result.concat(images.extra(spec.extra, result))
+    return result.only(spec.classes) if spec.classes else result
 
 
-def class_names(spec: Subject) -> tuple[str, ...]:
-    """Return the names of a run's classes: without its images, where `variants` knows those of the dataset."""
-    whole = datasets.CLASS_NAMES.get(datasets.base_dataset(spec.dataset))
-    if whole is None or isinstance(spec, Audit):
-        return split(spec, "test").classes
-    return datasets.select_classes(whole, spec.classes)
+def class_names(subject: Subject) -> tuple[str, ...]:
+    """Return the names of a subject's classes, without reading images if those of the dataset are known."""
+    known = datasets.known_classes(subject.dataset)
+    return datasets.select_classes(known, subject.classes) if known else images_of(subject, "test").classes

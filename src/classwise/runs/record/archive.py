@@ -1,4 +1,4 @@
-"""Archives of finished runs: packed where they were computed, checked and filed under data/recorded/ where they are wanted."""
+"""Archives of finished runs: packed where they were computed, checked and unpacked to data/recorded/ elsewhere."""
 
 import hashlib
 import io
@@ -23,10 +23,10 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
 
 FORMAT, MANIFEST = "classwise recorded 1", "manifest.json"
-# Weights in float16 are near those that were measured, not the same: no question is put to them under the name of a recorded run.
+# Weights in float16 differ from those that were evaluated, so they have another name and are never evaluated as the run.
 HALF = "weights-half.safetensors"
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._+-]*")
-# What comes along to be shown: folders of a run, and the schema of their files.
+# Files that the book shows: their folders within that of the run, and their schemas.
 SHOWN = {"examples": store.EXAMPLES, "courses": store.TRACE}
 _FILE = re.compile(r"spec\.json|history\.nc|(?:outcomes|examples|courses)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|" + re.escape(HALF))
 _LARGEST = 1 << 30
@@ -37,8 +37,8 @@ def _sum(content: bytes) -> str:
 
 
 def _archives(folder: Path) -> list[Path]:
-    found = (path for path in folder.glob("recorded-*.tar") if path.stem.removeprefix("recorded-").isdigit())
-    return sorted(found, key=_number)
+    numbered = (path for path in folder.glob("recorded-*.tar") if path.stem.removeprefix("recorded-").isdigit())
+    return sorted(numbered, key=_number)
 
 
 def _number(path: Path) -> int:
@@ -46,9 +46,9 @@ def _number(path: Path) -> int:
 
 
 def contents(folder: Path) -> list[tuple[str, frozenset[str]]]:
-    """Return what the archives in a folder hold: runs, each with the names of its evaluations."""
-    told = [_manifest(path) for path in _archives(folder)]
-    return [(run, frozenset(entry["evaluations"])) for one in told for run, entry in one["runs"].items()]
+    """Return the runs in the archives of a folder, each with the names of its evaluations."""
+    manifests = [_manifest(path) for path in _archives(folder)]
+    return [(run, frozenset(entry["evaluations"])) for manifest in manifests for run, entry in manifest["runs"].items()]
 
 
 def pack(
@@ -58,34 +58,35 @@ def pack(
     weights: bool = False,
     say: Callable[[str], None] = print,
 ) -> Path | None:
-    """Write finished runs of data/runs/ into the next archive of a folder and return it; None where there is none.
+    """Write finished runs of data/runs/ to the next archive of a folder and return it; None if there are none.
 
-    Equal runs make equal bytes. A damaged file is set aside and its run left out, with a word. `weights` adds the last weights in
-    float16.
+    Equal runs make equal bytes. A damaged file is set aside and its run left out; `say` is called with a line about it. `weights`
+    adds the last weights in float16.
     """
     files: dict[str, bytes] = {}
-    told: dict[str, Any] = {}
+    manifest: dict[str, Any] = {}
     for spec, evaluations in runs:
-        own = store.run_folder(spec)
-        if any(store.find(spec, one, mend=True) is None for one in (None, *evaluations)):
-            say(f"not packed: {spec.name} has a damaged file, which is set aside and made again by the next call")
+        folder_of_run = store.run_folder(spec)
+        if any(store.find(spec, one, repair=True) is None for one in (None, *evaluations)):
+            say(f"not packed: {spec.name} has a damaged file, which is set aside and computed again by the next call")
             continue
-        content = {"spec.json": f"{spec.json()}\n".encode(), "history.nc": (own / "history.nc").read_bytes()}
-        content |= {f"outcomes/{one.name}.nc": store.outcomes_file(own, one).read_bytes() for one in evaluations}
+        content = {"spec.json": f"{spec.json()}\n".encode(), "history.nc": (folder_of_run / "history.nc").read_bytes()}
+        content |= {f"outcomes/{one.name}.nc": store.file(folder_of_run, one).read_bytes() for one in evaluations}
         for kind in SHOWN:
-            content |= {f"{kind}/{file.name}": file.read_bytes() for file in sorted((own / kind).glob("*.nc"))}
+            content |= {f"{kind}/{file.name}": file.read_bytes() for file in sorted((folder_of_run / kind).glob("*.nc"))}
         if weights and store.weights(spec) is not None:
-            content[HALF] = _half(store.weights_file(own))
+            content[HALF] = _half(store.weights_file(folder_of_run))
         sums = {name: _sum(value) for name, value in sorted(content.items())}
-        told[store.relative_path(spec)] = {"id": spec.id, "evaluations": sorted(one.name for one in evaluations), "files": sums}
-        files |= {f"{store.relative_path(spec)}/{name}": value for name, value in content.items()}
-    if not told:
+        names = sorted(evaluation.name for evaluation in evaluations)
+        manifest[spec.relative_path] = {"id": spec.id, "evaluations": names, "files": sums}
+        files |= {f"{spec.relative_path}/{name}": value for name, value in content.items()}
+    if not manifest:
         return None
     head = {
         "format": FORMAT,
         "recipe": TRAINING_VERSION,
         "schemas": [store.HISTORY, store.OUTCOMES, *SHOWN.values()],
-        "runs": told,
+        "runs": manifest,
     }
     head |= {"version": classwise.__version__, "commit": store.commit()}
     packed = _tar({MANIFEST: json.dumps(head, indent=1, sort_keys=True).encode(), **dict(sorted(files.items()))})
@@ -106,15 +107,15 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
 
 
 def _half(path: Path) -> bytes:
-    """Return weights in float16; whole numbers stay as they are."""
+    """Return weights in float16; integers keep their type."""
     import safetensors.torch  # torch
 
-    whole = safetensors.torch.load_file(path)
-    return safetensors.torch.save({name: value.half() if value.is_floating_point() else value for name, value in whole.items()})
+    weights = safetensors.torch.load_file(path)
+    return safetensors.torch.save({name: value.half() if value.is_floating_point() else value for name, value in weights.items()})
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    """Return what an archive says of itself, checked for its form; a UserError names the archive."""
+    """Return the manifest of an archive, after checking its form; a UserError names the archive."""
     try:
         with tarfile.open(path, "r:") as tar:
             member = tar.next()
@@ -122,15 +123,15 @@ def _manifest(path: Path) -> dict[str, Any]:
                 raise UserError(f"{path} is no archive of `classwise record`: it does not begin with {MANIFEST}")
             file = tar.extractfile(member)
             assert file is not None
-            told = json.loads(file.read())
-        if told["format"] != FORMAT:
-            raise UserError(f"{path} is of the format {told['format']!r}; this version reads {FORMAT!r}")
-        if told["recipe"] != TRAINING_VERSION:
+            manifest = json.loads(file.read())
+        if manifest["format"] != FORMAT:
+            raise UserError(f"{path} is of the format {manifest['format']!r}; this version reads {FORMAT!r}")
+        if manifest["recipe"] != TRAINING_VERSION:
             raise UserError(
-                f"{path} was computed by recipe {told['recipe']} of training, this version has recipe {TRAINING_VERSION}: "
-                "its results are of other trainings; record them anew"
+                f"{path} was computed by training version {manifest['recipe']}, this is version {TRAINING_VERSION}: "
+                "its results are of other trainings; record them again"
             )
-        for entry in told["runs"].values():
+        for entry in manifest["runs"].values():
             if not isinstance(entry["evaluations"], list) or not isinstance(entry["files"], dict):
                 raise TypeError("a run without its evaluations and files")
     except UserError:
@@ -141,13 +142,13 @@ def _manifest(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is no archive of `classwise record`, or cut short ({error})") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} has a damaged {MANIFEST} ({type(error).__name__}: {error})") from None
-    return dict(told)
+    return dict(manifest)
 
 
-def _files(path: Path, told: Mapping[str, Any]) -> dict[str, dict[str, bytes]]:
-    """Return the files of each run in an archive, after checking that all names are plain and all sums right."""
+def _files(path: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, bytes]]:
+    """Return the files of each run in an archive, after checking all names and checksums."""
     wanted: dict[str, str] = {}
-    for run, entry in told["runs"].items():
+    for run, entry in manifest["runs"].items():
         parts = run.split("/")
         if len(parts) != 3 or not all(_PART.fullmatch(part) for part in parts):
             raise UserError(f"{path} names a run {run!r}: expected dataset/model/defence-id, nothing is written")
@@ -155,61 +156,62 @@ def _files(path: Path, told: Mapping[str, Any]) -> dict[str, dict[str, bytes]]:
             if not _FILE.fullmatch(name):
                 raise UserError(f"{path} names a file {name!r} in {run}: no run has such a file, nothing is written")
             wanted[f"{run}/{name}"] = total
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     try:
         with tarfile.open(path, "r:") as tar:
             for member in tar:
-                if member.name == MANIFEST and not found:
+                if member.name == MANIFEST and not contents:
                     continue
-                if member.name not in wanted or member.name in found or not member.isreg() or member.size > _LARGEST:
+                if member.name not in wanted or member.name in contents or not member.isreg() or member.size > _LARGEST:
                     raise UserError(f"{path} holds {member.name!r}, which its {MANIFEST} does not name; nothing is written")
                 file = tar.extractfile(member)
                 assert file is not None
-                found[member.name] = file.read()
-                if _sum(found[member.name]) != wanted[member.name]:
-                    raise UserError(f"{path} is damaged: the sum of {member.name} is another than its {MANIFEST} says")
+                contents[member.name] = file.read()
+                if _sum(contents[member.name]) != wanted[member.name]:
+                    raise UserError(f"{path} is damaged: the checksum of {member.name} is not the one in its {MANIFEST}")
     except (tarfile.TarError, OSError, EOFError) as error:
         raise UserError(f"{path} is cut short or damaged ({error})") from None
-    lost = sorted(set(wanted) - set(found))
+    lost = sorted(set(wanted) - set(contents))
     if lost:
         raise UserError(f"{path} is cut short: {lost[0]} is missing")
-    return {run: {name: found[f"{run}/{name}"] for name in entry["files"]} for run, entry in told["runs"].items()}
+    runs = manifest["runs"].items()
+    return {run: {name: contents[f"{run}/{name}"] for name in entry["files"]} for run, entry in runs}
 
 
-def _read(path: Path, run: str, entry: Mapping[str, Any], folder: Path) -> None:
-    """Check the unpacked files of a run: that they are results, and of the run and the questions that their names say."""
+def _check_run(path: Path, run: str, entry: Mapping[str, Any], folder: Path) -> None:
+    """Raise a UserError unless the unpacked files of a run are results of the run and the evaluations that their names say."""
     try:
         text = (folder / "spec.json").read_text()
         spec = Spec.from_json(text)
-        if store.relative_path(spec) != run or json.loads(text).get("recipe") != TRAINING_VERSION:
-            raise Damaged(f"its spec is that of {store.relative_path(spec)}, recipe {json.loads(text).get('recipe')}")
+        if spec.relative_path != run or json.loads(text).get("recipe") != TRAINING_VERSION:
+            raise Damaged(f"its spec is that of {spec.relative_path}, training version {json.loads(text).get('recipe')}")
         store.read(folder / "history.nc", store.HISTORY, spec)
         names = sorted(file.stem for file in (folder / "outcomes").glob("*.nc"))
         if names != sorted(entry["evaluations"]):
             raise Damaged(f"it holds {', '.join(names)} instead of {', '.join(entry['evaluations'])}")
         for name in names:
             data = results.load(folder / "outcomes" / f"{name}.nc", store.OUTCOMES)
-            asked = Evaluation.from_json(data.attrs["evaluation"])
-            if asked.name != name or asked.of(spec) != asked:
-                raise Damaged(f"{name}.nc answers {asked.name}")
-            store.read(folder / "outcomes" / f"{name}.nc", store.OUTCOMES, spec, asked)
+            evaluation = Evaluation.from_json(data.attrs["evaluation"])
+            if evaluation.name != name or evaluation.resolved_for(spec) != evaluation:
+                raise Damaged(f"{name}.nc holds {evaluation.name}")
+            store.read(folder / "outcomes" / f"{name}.nc", store.OUTCOMES, spec, evaluation)
         for kind, schema in SHOWN.items():
             for file in sorted((folder / kind).glob("*.nc")):
-                asked = Evaluation.from_json(results.load(file, schema).attrs["evaluation"])
-                store.read(folder / kind / f"{asked.name}.nc", schema, spec, asked)
+                evaluation = Evaluation.from_json(results.load(file, schema).attrs["evaluation"])
+                store.read(folder / kind / f"{evaluation.name}.nc", schema, spec, evaluation)
     except (ValueError, TypeError, KeyError, OSError) as error:
-        said = str(error).replace(f"{folder}/", "").split("; delete it")[0]
-        raise UserError(f"{path} is refused: {run}: {said}; nothing is written") from None
+        reason = str(error).replace(f"{folder}/", "").split("; delete it")[0]
+        raise UserError(f"{path} is refused: {run}: {reason}; nothing is written") from None
 
 
 def unpack(path: Path) -> tuple[list[str], list[str]]:
-    """Check an archive and file its runs under data/recorded/; return the runs that are new or have new results, and the others.
+    """Check an archive and move its runs to data/recorded/; return those that are new or have new results, and the others.
 
-    All of it is checked before anything is filed, and each run is filed whole. A run that is there from another training is
-    replaced only by one that answers at least the same questions. A UserError names the archive and what is wrong with it.
+    Everything is checked before anything is moved, and each run is moved as one. A recorded run of another training is replaced
+    only by one with at least the same evaluations. A UserError names the archive and what is wrong with it.
     """
-    told = _manifest(path)
-    files, root = _files(path, told), data_folder() / "recorded"
+    manifest = _manifest(path)
+    files, root = _files(path, manifest), data_folder() / "recorded"
     root.mkdir(parents=True, exist_ok=True)
     new: list[str] = []
     same: list[str] = []
@@ -219,15 +221,15 @@ def unpack(path: Path) -> tuple[list[str], list[str]]:
                 target = Path(staged) / run / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(value)
-            _read(path, run, told["runs"][run], Path(staged) / run)
-            (same if _there(path, root / run, content) else new).append(run)
+            _check_run(path, run, manifest["runs"][run], Path(staged) / run)
+            (same if _is_recorded(path, root / run, content) else new).append(run)
         for run in new:
-            _file(Path(staged) / run, root / run)
+            _move(Path(staged) / run, root / run)
     return new, same
 
 
-def _there(path: Path, folder: Path, content: Mapping[str, bytes]) -> bool:
-    """Return whether a recorded run has all these files already; refuse what contradicts it."""
+def _is_recorded(path: Path, folder: Path, content: Mapping[str, bytes]) -> bool:
+    """Return whether a recorded run has all these files already; a UserError if other evaluations would be lost."""
     present = {name: folder / name for name in content if (folder / name).exists()}
     other = sorted(name for name, file in present.items() if file.read_bytes() != content[name])
     if not other:
@@ -237,12 +239,12 @@ def _there(path: Path, folder: Path, content: Mapping[str, bytes]) -> bool:
         return False
     raise UserError(
         f"{path} holds another {other[0]} of {folder.name} than {folder}, and not all that is recorded there; "
-        "remove that folder to take this one; nothing is written"
+        "remove that folder to import this one; nothing is written"
     )
 
 
-def _file(staged: Path, folder: Path) -> None:
-    """Move a run into place: whole where it is new or of another training, else file by file."""
+def _move(staged: Path, folder: Path) -> None:
+    """Move a run into place: its folder if it is new or of another training, else file by file."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     history = folder / "history.nc"
     if history.exists() and history.read_bytes() == (staged / "history.nc").read_bytes():

@@ -1,4 +1,4 @@
-"""Time: what is left of a budget."""
+"""Time budgets."""
 
 import re
 import signal
@@ -9,29 +9,36 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+import pandas as pd
+
 from classwise.core.errors import UserError
+
+_DURATION = re.compile(r"(\d+(\.\d+)?[hms]?)+")
 
 
 class OutOfTime(BaseException):
-    """The budget is spent. Not an Exception: nothing that mends damaged files may take it for one."""
+    """The budget is spent. Not an Exception, so that the repair of damaged files does not catch it."""
 
 
 def parse_seconds(text: str) -> float:
-    """Return a duration written in hours, minutes and seconds, as "1h30m", "9m", "30s", "1.5h" or "540", in seconds."""
-    whole = re.fullmatch(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?", text.strip())
-    parts = [float(part) for part in whole.groups(default="0")] if whole else [0.0]
-    found = sum(part * unit for part, unit in zip(parts, (3600, 60, 1), strict=False))
-    if found <= 0:
+    """Return a duration in hours, minutes and seconds, such as "1h30m", "9m", "30s", "1.5h" or "540", in seconds."""
+    text = text.strip()
+    try:
+        # Not all that pandas reads: it knows days, milliseconds and negative times too.
+        seconds = pd.Timedelta(f"{text}s" if text[-1:].isdigit() else text).total_seconds() if _DURATION.fullmatch(text) else 0.0
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
         units = "hours (h), minutes (m) and seconds (s, or no letter)"
         raise UserError(f"a budget is a time like 9m, 30s or 1h30m, in {units}, got {text!r}")
-    return found
+    return seconds
 
 
 @dataclass
 class Budget:
-    """A time to work in.
+    """A time budget.
 
-    seconds: all of it, from `began` on the `clock`. The last part, `margin`, is for packing: nothing is begun that ends in it.
+    seconds: its length, from `began` on the `clock`. Its end, `margin`, is reserved for packing.
     """
 
     seconds: float
@@ -44,27 +51,27 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """Seconds in which work can still be done."""
+        """Seconds left for work."""
         return self.began + self.seconds - self.margin - self.clock()
 
     def fits(self, expected: float | None) -> bool:
-        """Return whether something that takes so long can be finished; what nobody has timed yet gets a fifth of the budget."""
+        """Return whether a step of this length can be finished; None, an unknown length, needs a fifth of the budget."""
         return self.left > (0.2 * self.seconds if expected is None else 1.1 * expected)
 
     def ever_fits(self, expected: float | None) -> bool:
-        """Return whether it could be finished in a fresh budget of this size."""
+        """Return whether a step of this length could be finished in a fresh budget of this size."""
         return expected is None or 1.1 * expected < self.seconds - self.margin
 
     @property
     def fresh(self) -> bool:
-        """Whether half of it is left."""
+        """Whether more than half of it is left."""
         return self.left > 0.5 * self.seconds
 
     @contextmanager
     def ringing(self) -> Iterator[None]:
-        """Raise OutOfTime within the block when the budget but for its margin is spent, whatever is going on there.
+        """Raise OutOfTime within the block when only the margin is left.
 
-        A guard for what takes longer than it ever did: only where the system has signals, and in the main thread.
+        A guard against steps that take longer than expected. It needs signals, and works in the main thread only.
         """
         if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
             yield
@@ -74,7 +81,7 @@ class Budget:
             raise OutOfTime
 
         before = signal.signal(signal.SIGALRM, ring)
-        # Again and again: an exception that is raised while Python tidies up is only printed.
+        # Repeatedly, since an exception that is raised in a destructor is only printed.
         signal.setitimer(signal.ITIMER_REAL, max(self.left, 0.001), max(self.margin / 4, 0.2))
         try:
             yield

@@ -1,7 +1,7 @@
-"""The queue of what is worth recording: a file of runs in order, each with a line why, and what is asked of them."""
+"""The queue of runs to record: a TOML file of runs in order of importance, each with its reason and its evaluations."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -10,24 +10,27 @@ from typing import Any
 from classwise.core.errors import UserError, unknown
 from classwise.core.paths import checkout
 from classwise.core.spec import Evaluation, Spec
-from classwise.papers import registry, scales, sections
+from classwise.papers import registry, scales
+from classwise.papers.sections import Request, Section
 from classwise.runs import artifacts
 
-_KEYS = ("why", "scale", "paper", "defences", "seeds", "ask", "run", "section")
+# Older names of the table of lists and of the key of an entry that names them.
+_OLD_TABLE, _OLD_KEY = "questions", "ask"
+_KEYS = ("why", "scale", "paper", "defences", "seeds", "evaluations", "run", "section")
 
 
 @dataclass(frozen=True)
 class Item:
-    """One run to record, all that is asked of it, and why.
+    """A run to record, its evaluations, and the reason.
 
-    pictures, courses: by what some images are attacked, to be shown, and to be followed step by step.
+    examples, traces: the evaluations under which a few images are stored for the book, and with all steps of the attack.
     """
 
     spec: Spec
     evaluations: tuple[Evaluation, ...]
     why: str
-    pictures: tuple[Evaluation, ...] = ()
-    courses: tuple[Evaluation, ...] = ()
+    examples: tuple[Evaluation, ...] = ()
+    traces: tuple[Evaluation, ...] = ()
 
     @property
     def title(self) -> str:
@@ -35,150 +38,159 @@ class Item:
 
 
 def default() -> Path:
-    """Return the queue that comes with the project."""
+    """Return the queue of the project."""
     return checkout() / "data" / "recorded" / "queue.toml"
 
 
 def read(path: Path) -> list[Item]:
-    """Return the runs of a queue in order, each once, with every evaluation that any entry or section asks of it.
+    """Return the runs of a queue in order, each once, with the evaluations of all its entries and of the sections.
 
-    Names of fields, scales and lists are checked; those of the tables of the torch half by `check`. A slip is a UserError that
-    names the file and the entry.
+    Names of fields, scales and lists are checked here, those of models, defences and attacks by `check`. A UserError names the
+    file and the entry.
     """
     try:
-        told = tomllib.loads(path.read_text())
+        tables = tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise UserError(f"there is no queue {path}; name one with --queue") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not TOML: {error}") from None
-    for name in told:
-        if name not in ("questions", "entry"):
-            raise UserError(f"{path}: {unknown('table', name, ('questions', 'entry'))}")
-    lists, entries = told.get("questions", {}), told.get("entry", [])
+    for name in tables:
+        if name not in ("evaluations", _OLD_TABLE, "entry"):
+            raise UserError(f"{path}: {unknown('table', name, ('evaluations', 'entry'))}")
+    lists, entries = tables.get("evaluations", tables.get(_OLD_TABLE, {})), tables.get("entry", [])
     if not isinstance(lists, dict) or not isinstance(entries, list) or not entries:
-        raise UserError(f"{path}: expected a table [questions] and at least one [[entry]]")
+        raise UserError(f"{path}: expected a table [evaluations] and at least one [[entry]]")
     merged: dict[Spec, Item] = {}
     for number, entry in enumerate(entries, 1):
         try:
             items = _items(entry, lists)
         except (UserError, TypeError) as error:
-            raise UserError(f"{path}, entry {number} ({_titled(entry)}): {error}") from None
+            raise UserError(f"{path}, entry {number} ({_title(entry)}): {error}") from None
         for item in items:
             old = merged.get(item.spec, Item(item.spec, (), item.why))
             merged[item.spec] = replace(
                 old,
                 evaluations=tuple(dict.fromkeys((*old.evaluations, *item.evaluations))),
-                pictures=tuple(dict.fromkeys((*old.pictures, *item.pictures))),
-                courses=tuple(dict.fromkeys((*old.courses, *item.courses))),
+                examples=tuple(dict.fromkeys((*old.examples, *item.examples))),
+                traces=tuple(dict.fromkeys((*old.traces, *item.traces))),
             )
     return list(merged.values())
 
 
-def _titled(entry: Any) -> str:
+def _title(entry: Any) -> str:
     return str(entry.get("why", "no line why")) if isinstance(entry, dict) else repr(entry)
 
 
 def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
     """Return the runs of an entry, seed by seed."""
+    entry = {"evaluations" if name == _OLD_KEY else name: value for name, value in entry.items()}
     for name in entry:
         if name not in _KEYS:
             raise unknown("key of an entry", name, _KEYS)
     if "section" in entry:
         return _section(entry)
-    for name in ("why", "defences", "seeds", "ask"):
+    for name in ("why", "defences", "seeds", "evaluations"):
         if not entry.get(name):
             raise UserError(f"{name} is missing")
         if name != "why" and not isinstance(entry[name], list):
             raise UserError(f"{name} must be a list, got {entry[name]!r}")
-    scale, paper, changed = entry.get("scale"), entry.get("paper", ""), dict(entry.get("run", {}))
-    if scale is not None and scale not in scales.SCALES:
-        raise unknown("scale", scale, scales.SCALES)
-    if paper and paper not in scales.SCALES["paper"].papers:
-        raise unknown("paper", paper, [name for name in scales.SCALES["paper"].papers if name])
-    for name in changed:
-        if name not in Spec.__dataclass_fields__ or name in ("defence", "seed"):
-            raise unknown("field of a run", name, [one for one in Spec.__dataclass_fields__ if one not in ("defence", "seed")])
-    changed = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
-    if scale is None and not {"dataset", "eps"} <= set(changed):
-        raise UserError("an entry without a scale must say run = {dataset = ..., eps = ...}")
-    asked = [one for name in entry["ask"] for one in _asked(name, lists)]
-    found = []
+    scale, paper, changed = entry.get("scale"), entry.get("paper", ""), _changed(entry)
+    listed = [evaluation for name in entry["evaluations"] for evaluation in _listed(name, lists)]
+    items = []
     for seed in entry["seeds"]:
         for defence in entry["defences"]:
-            whole = {**changed, "defence": defence, "seed": seed}
-            spec = Spec(**whole) if scale is None else sections.training(scale, defence, seed, paper, **changed)
-            own = [one.of(spec) for one in (*asked, *_of_sections(spec, scale))]
-            found.append(Item(spec, tuple(dict.fromkeys(own)), entry["why"], _pictured(spec, scale), _followed(spec, scale)))
-    return found
+            if scale is None:
+                spec = Spec(**{**changed, "defence": defence, "seed": seed})
+                items.append(Item(spec, _resolved(spec, listed), entry["why"]))
+                continue
+            spec = registry.training(scale, defence, seed, paper, **changed)
+            of_sections = _of_sections(scale, seed).get(spec, ())
+            shown = _examples(spec, scale), _traces(spec, scale)
+            items.append(Item(spec, _resolved(spec, (*listed, *of_sections)), entry["why"], *shown))
+    return items
+
+
+def _changed(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of Spec that an entry changes, after checking its scale, its paper and the names of the fields."""
+    if entry.get("scale") is not None and entry["scale"] not in scales.SCALES:
+        raise unknown("scale", entry["scale"], scales.SCALES)
+    if entry.get("paper") and entry["paper"] not in registry.PAPERS:
+        raise unknown("paper", entry["paper"], registry.PAPERS)
+    known = [name for name in Spec.__dataclass_fields__ if name not in ("defence", "seed")]
+    for name in entry.get("run", {}):
+        if name not in known:
+            raise unknown("field of a run", name, known)
+    changed = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.get("run", {}).items()}
+    if entry.get("scale") is None and not {"dataset", "eps"} <= set(changed):
+        raise UserError("an entry without a scale must say run = {dataset = ..., eps = ...}")
+    return changed
+
+
+def _resolved(spec: Spec, evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
+    return tuple(dict.fromkeys(evaluation.resolved_for(spec) for evaluation in evaluations))
 
 
 def _section(entry: Mapping[str, Any]) -> list[Item]:
     """Return all runs of a section at a scale, with those of its parts."""
     for name in entry:
         if name not in ("why", "section", "scale"):
-            raise UserError(f"{name} has no meaning beside section, which says it all; leave it out")
+            raise UserError(f"{name} has no meaning next to section; leave it out")
     for name in ("why", "scale"):
         if not entry.get(name):
             raise UserError(f"{name} is missing")
-    asked = registry.request(str(entry["section"]), str(entry["scale"])).asked
-    return [Item(spec, tuple(one.of(spec) for one in evaluations), str(entry["why"])) for spec, evaluations in asked]
+    pairs = registry.request(str(entry["section"]), str(entry["scale"])).pairs
+    return [Item(spec, _resolved(spec, evaluations), str(entry["why"])) for spec, evaluations in pairs]
 
 
-def _asked(name: str, lists: Mapping[str, Any]) -> list[Evaluation]:
+def _listed(name: str, lists: Mapping[str, Any]) -> list[Evaluation]:
     """Return the evaluations of a named list; `grid` multiplies one by the values of some options."""
     if name not in lists:
-        raise unknown("list of questions", name, lists)
-    found: list[Evaluation] = []
+        raise unknown("list of evaluations", name, lists)
+    result: list[Evaluation] = []
     for fields in lists[name]:
         fields = dict(fields)
         grid = fields.pop("grid", {})
-        for one in fields:
-            if one not in Evaluation.__dataclass_fields__:
-                raise UserError(f"in the list {name!r}: {unknown('field of a question', one, Evaluation.__dataclass_fields__)}")
-        found += Evaluation(**fields).grid(**grid)
-    return found
-
-
-def _of_sections(spec: Spec, scale: str | None) -> list[Evaluation]:
-    """Return what the sections ask of a run at its scale."""
-    if scale is None:
-        return []
-    return list(_asking(scale, spec.seed).get(spec, ()))
+        for field in fields:
+            if field not in Evaluation.__dataclass_fields__:
+                known = Evaluation.__dataclass_fields__
+                raise UserError(f"in the list {name!r}: {unknown('field of an evaluation', field, known)}")
+        result += Evaluation(**fields).grid(**grid)
+    return result
 
 
 @cache
-def _asking(scale: str, seed: int) -> dict[Spec, tuple[Evaluation, ...]]:
-    """Return what all sections together ask of each of their runs with a seed."""
-    found: dict[Spec, tuple[Evaluation, ...]] = {}
+def _of_sections(scale: str, seed: int) -> dict[Spec, tuple[Evaluation, ...]]:
+    """Return by run the evaluations of all sections at a scale."""
+    result: dict[Spec, tuple[Evaluation, ...]] = {}
     for name in registry.SECTIONS:
-        for spec, evaluations in registry.request(name, scale, seeds=[seed]).asked:
-            found[spec] = tuple(dict.fromkeys((*found.get(spec, ()), *evaluations)))
-    return found
+        for spec, evaluations in registry.request(name, scale, seeds=[seed]).pairs:
+            result[spec] = tuple(dict.fromkeys((*result.get(spec, ()), *evaluations)))
+    return result
 
 
-def _pictured(spec: Spec, scale: str | None) -> tuple[Evaluation, ...]:
-    """Return by what the pages of the sections show images of a run attacked."""
-    if scale is None or spec.seed != scales.SCALES[scale].seeds[0]:
-        return ()
-    requests = [
-        registry.request(name, scale, seeds=[spec.seed]) for name, section in registry.SECTIONS.items() if section.pictures
-    ]
-    return tuple(dict.fromkeys(one.evaluations[-1] for one in requests if spec in one.specs))
+def _examples(spec: Spec, scale: str) -> tuple[Evaluation, ...]:
+    """Return the evaluations under which pages show images of a run."""
+    requests = _requests(spec, scale, lambda section: section.gallery)
+    return tuple(dict.fromkeys(request.evaluations[-1] for request in requests if spec in request.specs))
 
 
-def _followed(spec: Spec, scale: str | None) -> tuple[Evaluation, ...]:
-    """Return by what the pages of the sections follow images of a run step by step."""
-    if scale is None or spec.seed != scales.SCALES[scale].seeds[0]:
-        return ()
-    requests = [
-        registry.request(name, scale, seeds=[spec.seed]) for name, section in registry.SECTIONS.items() if section.courses
-    ]
-    asked = (one for request in requests for run, own in request.asked if run == spec for one in own)
-    return tuple(dict.fromkeys(artifacts.traced_specs(asked)))
+def _traces(spec: Spec, scale: str) -> tuple[Evaluation, ...]:
+    """Return the evaluations of which pages show all steps of the attack."""
+    requests = _requests(spec, scale, lambda section: section.traces)
+    of_run = (one for request in requests for run, evaluations in request.pairs if run == spec for one in evaluations)
+    return tuple(dict.fromkeys(artifacts.traced_evaluations(of_run)))
+
+
+def _requests(spec: Spec, scale: str, wanted: Callable[[Section], bool]) -> list[Request]:
+    """Return the requests of the wanted sections, for runs of the first seed of a scale; none for other runs."""
+    if spec.seed != scales.SCALES[scale].seeds[0]:
+        return []
+    names = [name for name, section in registry.SECTIONS.items() if wanted(section)]
+    return [registry.request(name, scale, seeds=[spec.seed]) for name in names]
 
 
 def check(items: Sequence[Item], path: Path) -> None:
-    """Raise UserError where a run or a question names something that does not exist."""
+    """Raise a UserError if a run or an evaluation names something that does not exist."""
     from classwise.runs.compute import validate  # torch
 
     for item in items:

@@ -1,6 +1,6 @@
-"""Pieces on the workers of dask.distributed: processes of this machine, or whatever listens to a scheduler.
+"""Tasks on workers of dask.distributed: processes of this machine, or those of a scheduler elsewhere.
 
-The only module that imports dask; `run.pool` imports it when it is needed.
+The only module that imports dask; `pool` imports it when it is needed.
 """
 
 import logging
@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import dask
@@ -39,33 +40,33 @@ from classwise.runs.schedule.plan import Schedule, Task
 from classwise.runs.schedule.progress import RunProgress
 from classwise.runs.schedule.worker import Timing, do
 
-# What workers say of their progress is an event of this topic; no more often than in so many seconds.
+# Workers report progress as events of this topic, at most once in this many seconds.
 TOPIC, EVERY = "classwise", 0.2
-# So long a scheduler may take to answer.
+# Seconds to wait for an answer of a scheduler.
 PATIENCE = 10.0
 
 _LOCAL = {
-    # A worker takes its next piece when it is free: the longest that waits then.
+    # A worker takes its next task only when it is free: then the one of the highest priority.
     "distributed.scheduler.worker-saturation": 1.0,
     "distributed.worker.profile.enabled": False,
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.nanny.pre-spawn-environ": {},
 }
-# Libraries that would start a thread for each core in every worker.
+# Libraries that otherwise start a thread for each core in every worker.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-# What dask sets in our own environment for its workers to inherit.
+# Variables that dask sets in this process for its workers to inherit.
 _MARKS = ("PYTHONHASHSEED", "__DASK_PARENT_PID")
 
 Ended = Callable[[Task, Timing | Exception], None]
 
 
 class Cancelled(Exception):
-    """Nobody wants the piece any longer."""
+    """The task is no longer wanted."""
 
 
 class IgnoreInterrupt(WorkerPlugin):
-    """A worker that leaves Ctrl-C, which a terminal sends to all processes, to the one that started it."""
+    """Makes workers ignore Ctrl-C, which a terminal sends to all processes: the one that started them ends them."""
 
     name = "classwise-deaf"
 
@@ -74,31 +75,34 @@ class IgnoreInterrupt(WorkerPlugin):
 
 
 def gpus() -> list[str]:
-    """Return how CUDA_VISIBLE_DEVICES names each GPU that may be used; none on a CPU, and where one was chosen by its number."""
-    here = device.device()
-    if here.type != "cuda" or here.index is not None:
+    """Return the usable GPUs as CUDA_VISIBLE_DEVICES names them; none on a CPU, or if one was chosen by its number."""
+    chosen = device.device()
+    if chosen.type != "cuda" or chosen.index is not None:
         return []
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     return given.split(",") if given else [str(number) for number in range(torch.cuda.device_count())]
 
 
 @contextmanager
-def here(workers: int) -> Iterator[Client]:
-    """Start so many workers on this machine, one for each GPU in turn, and end them with the block, or with this process."""
+def local(workers: int) -> Iterator[Client]:
+    """Start workers on this machine, assigned to its GPUs in turn, and end them with the block or with this process."""
     cards, environment = gpus(), dict(os.environ)
-    own = environment | dict.fromkeys(_THREADS, "1")
-    # The server that workers are forked from loads the libraries: it must know before.
-    os.environ.update(own)
+    single_threaded = environment | dict.fromkeys(_THREADS, "1")
+    # The server that workers are forked from loads the libraries, which read the environment then.
+    os.environ.update(single_threaded)
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    local = {"host": "127.0.0.1", "dashboard": False}
+    address = {"host": "127.0.0.1", "dashboard": False}
     settings: dict[str, Any] = {"nthreads": 1, "memory_limit": None, "silence_logs": logging.CRITICAL}
     with dask.config.set(_LOCAL | {"distributed.worker.multiprocessing-method": method}):
         if method == "forkserver":
             # Forked from a server that has imported torch once; the first call lets dask name its own packages.
             get_mp_context().set_forkserver_preload([__name__, "torch._dynamo"])
         pins = [{"CUDA_VISIBLE_DEVICES": cards[number % len(cards)]} if cards else {} for number in range(workers)]
-        nannies = {number: {"cls": Nanny, "options": local | settings | {"env": own | pin}} for number, pin in enumerate(pins)}
-        scheduler = {"cls": Scheduler, "options": local | {"dashboard_address": "127.0.0.1:0", "port": 0}}
+        nannies = {
+            number: {"cls": Nanny, "options": address | settings | {"env": single_threaded | pin}}
+            for number, pin in enumerate(pins)
+        }
+        scheduler = {"cls": Scheduler, "options": address | {"dashboard_address": "127.0.0.1:0", "port": 0}}
         try:
             with (
                 _started(nannies, scheduler) as cluster,
@@ -123,8 +127,8 @@ def _started(nannies: dict[int, Any], scheduler: dict[str, Any]) -> SpecCluster:
 
 
 @contextmanager
-def there(address: str, console: Console) -> Iterator[tuple[Client, Handshake]]:
-    """Connect to a scheduler whose workers may work for us; a UserError says what is wrong with the first that may not."""
+def connected(address: str, console: Console) -> Iterator[tuple[Client, Handshake]]:
+    """Connect to a scheduler; a UserError says why its workers, if any, may not work for this process."""
     advice = "start one with `dask scheduler` and name it like tcp://host:8786"
     if not re.search(r":\d+$", address):
         raise UserError(f"no scheduler answers at {address} (it names no port); {advice}")
@@ -137,63 +141,63 @@ def there(address: str, console: Console) -> Iterator[tuple[Client, Handshake]]:
         if not client.scheduler_info(n_workers=-1)["workers"]:
             console.print(f"the scheduler has no workers yet; waiting for the first: dask worker {address} --nthreads 1")
             client.wait_for_workers(1)
-        asked = handshake.handshake()
-        _admit(client, asked)
-        yield client, asked
+        expected = handshake.handshake()
+        _check_workers(client, expected)
+        yield client, expected
 
 
-def _admit(client: Client, asked: Handshake) -> None:
+def _check_workers(client: Client, expected: Handshake) -> None:
     for address, about in client.scheduler_info(n_workers=-1)["workers"].items():
         if about["nthreads"] != 1:
             raise UserError(f"the worker {address} has {about['nthreads']} threads; start it with --nthreads 1")
-    for address, said in client.run(handshake.mismatch, asked, on_error="return").items():
-        if isinstance(said, Exception):
-            raise UserError(f"the worker {address} cannot import this classwise ({said}); install it there, as it is here")
-        if said is not None:
-            raise UserError(f"the worker {address} {said}")
+    for address, problem in client.run(handshake.mismatch, expected, on_error="return").items():
+        if isinstance(problem, Exception):
+            raise UserError(f"the worker {address} cannot import this classwise ({problem}); install the same version there")
+        if problem is not None:
+            raise UserError(f"the worker {address} {problem}")
 
 
 def compute(
-    client: Client, plan: Schedule, board: RunProgress, ended: Ended, asked: Handshake | None = None, *, mend: bool
+    client: Client, schedule: Schedule, progress: RunProgress, ended: Ended, expected: Handshake | None = None, *, repair: bool
 ) -> None:
-    """Let the workers do all pieces of a plan; `ended` is told how each ended."""
-    suffix = ("-mend" if mend else "") + (f"-{asked.token}" if asked is not None else "")
-    # The first few begin as they come, whatever their priority.
-    names = {f"{piece.name}{suffix}": piece for piece in plan.order}
+    """Let the workers do all tasks of a schedule; `ended` is called with the result of each."""
+    suffix = ("-repair" if repair else "") + (f"-{expected.token}" if expected is not None else "")
+    # In this order, since the first few start as they are submitted, whatever their priority.
+    tasks = {f"{task.name}{suffix}": task for task in schedule.order}
 
-    def heard(event: tuple[float, Any]) -> None:
+    def show(event: tuple[float, Any]) -> None:
         key, part, done, total = event[1]
-        if key in names:
-            board.show(names[key].name, part, done, total)
+        if key in tasks:
+            progress.show(tasks[key].name, part, done, total)
 
-    client.subscribe_topic(TOPIC, heard)
+    client.subscribe_topic(TOPIC, show)
     futures: dict[str, Future[Timing]] = {}
-    for key, piece in names.items():
-        what = (key, piece.spec.json(), [one.json() for one in piece.evaluations], asked, mend)
-        after = [futures[name] for name in piece.after]
-        futures[piece.name] = client.submit(_do, *what, after, key=key, priority=plan.urgency[piece.name])
+    for key, task in tasks.items():
+        work = Work(key, task.spec.json(), [evaluation.json() for evaluation in task.evaluations], expected, repair)
+        after = [futures[name] for name in task.after]
+        futures[task.name] = client.submit(_do, work, after, key=key, priority=schedule.priorities[task.name])
     try:
         for future in as_completed(futures.values(), loop=client.loop, raise_errors=False):
-            ended(names[future.key], _outcome(future))
+            ended(tasks[future.key], _result(future))
     except BaseException:
-        # Those that run notice when they report next.
+        # Running tasks notice this at their next report.
         client.cancel(list(futures.values()), asynchronous=False)
         raise
     finally:
         client.unsubscribe_topic(TOPIC)
 
 
-def _outcome(future: Future[Timing]) -> Timing | Exception:
-    """Return what a piece says of its times, or the error that it ended with."""
+def _result(future: Future[Timing]) -> Timing | Exception:
+    """Return the timing of a task, or its error."""
     if future.status == "finished":
-        took: Timing = future.result()
-        return took
+        timing: Timing = future.result()
+        return timing
     if future.status != "error":
-        return RuntimeError("the scheduler went away, or somebody else cancelled it; run it again, what is finished is kept")
+        return RuntimeError("the scheduler went away, or the task was cancelled; run it again, what is finished is kept")
     failure = future.exception()
     if isinstance(failure, KilledWorker):
         return RuntimeError(
-            "its worker was killed again and again: for memory (take fewer workers or a smaller batch) or at the end of its "
+            "its worker was killed repeatedly: for lack of memory (use fewer workers or a smaller batch) or at the end of its "
             "time; what is finished is kept, run it again"
         )
     if not isinstance(failure, Exception):
@@ -201,22 +205,34 @@ def _outcome(future: Future[Timing]) -> Timing | Exception:
     return failure.with_traceback(future.traceback())
 
 
-def _do(key: str, spec: str, evaluations: Sequence[str], asked: Handshake | None, mend: bool, after: Sequence[Timing]) -> Timing:
-    """Do a piece, on a worker; `after` is only waited for."""
-    said = None if asked is None else handshake.mismatch(asked)
-    if said is not None:
-        raise UserError(f"the worker {said}")
-    worker, told = get_worker(), 0.0
+@dataclass(frozen=True)
+class Work:
+    """A task as it is sent to a worker: its key, the JSON of its spec and evaluations, and what the worker must agree with."""
+
+    key: str
+    spec: str
+    evaluations: Sequence[str]
+    expected: Handshake | None
+    repair: bool
+
+
+def _do(work: Work, after: Sequence[Timing]) -> Timing:
+    """Do a task, on a worker, once the results `after` of others exist."""
+    problem = None if work.expected is None else handshake.mismatch(work.expected)
+    if problem is not None:
+        raise UserError(f"the worker {problem}")
+    worker, last = get_worker(), 0.0
 
     def report(part: str, done: int, total: int) -> None:
-        nonlocal told
-        task = worker.state.tasks.get(key)
+        nonlocal last
+        task = worker.state.tasks.get(work.key)
         if task is None or task.state == "cancelled":
             raise Cancelled
-        if done == total or time.monotonic() - told > EVERY:
-            told = time.monotonic()
-            worker.log_event(TOPIC, (key, part, done, total))
+        if done == total or time.monotonic() - last > EVERY:
+            last = time.monotonic()
+            worker.log_event(TOPIC, (work.key, part, done, total))
 
-    # Within a worker xarray would ask the scheduler for a lock to write a file with.
+    # Within a worker xarray would request a lock from the scheduler to write a file.
     with dask.config.set(scheduler="synchronous"):
-        return do(Spec.from_json(spec), [Evaluation.from_json(one) for one in evaluations], report, mend=mend)
+        evaluations = [Evaluation.from_json(text) for text in work.evaluations]
+        return do(Spec.from_json(work.spec), evaluations, report, repair=work.repair)

@@ -1,4 +1,4 @@
-"""What a plan costs, before anything runs: runs, what is there, time and disk."""
+"""What a schedule costs, before anything runs: the runs, what is missing, time and disk."""
 
 from collections.abc import Sequence
 
@@ -9,32 +9,36 @@ from classwise.runs.compute import device
 from classwise.runs.schedule import flops, pool
 from classwise.runs.schedule.cost import PLANNED, Costs
 from classwise.runs.schedule.plan import Requested, collected, missing, planned
+from classwise.runs.store import Present, intact
 
-# On so many GPUs the whole is foretold.
+# The numbers of GPUs that durations are estimated for.
 GPUS = (1, 8, 64)
 
 
 def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, *, workers: int | None = None) -> None:
-    """Print what computing the sections would take: a line for each, then all together, every run counted once.
+    """Print what computing the sections would take: a line for each, then for all, every run counted once.
 
-    workers: how many of this machine. Nothing is computed, and no images are read that are not here.
+    Stored files are read, as before a computation: damaged ones are named and count as missing. Nothing is computed.
+
+    workers: number of processes on this machine; None for all that it has room for.
     """
-    asked = [one for _, own in sections for one in own]
-    pool.check(asked)
-    here, elsewhere = pool.costs_here(), Costs(PLANNED, gpu=True)
-    on_gpu = device.device().type == "cuda"
-    kind = here.device if on_gpu else "one CPU thread"
-    table = Table("section", "runs", "to compute", "questions", f"hours of {kind}", "GPU hours", "GB", box=None)
-    for name, own in sections:
-        table.add_row(name, *_row(own, here, elsewhere))
-    table.add_row("all, each run once", *_row(asked, here, elsewhere), style="bold")
-    out.print(table)
-    told = "to compute: runs of which something is missing, the training or a question, and others that they build on"
-    out.print(told, highlight=False)
-    jobs = missing(asked)
+    pairs = [pair for _, of_section in sections for pair in of_section]
+    pool.check(pairs)
+    present = intact(lambda line: out.print(line, highlight=False, soft_wrap=True), repair=False)
+    jobs = missing(pairs, present)
     if not jobs:
         out.print("everything is there")
         return
+    here, elsewhere = pool.costs_here(), Costs(PLANNED, gpu=True)
+    on_gpu = device.device().type == "cuda"
+    kind = here.device if on_gpu else "one CPU thread"
+    table = Table("section", "runs", "to compute", "evaluations", f"hours of {kind}", "GPU hours", "GB", box=None)
+    for name, of_section in sections:
+        table.add_row(name, *_row(of_section, present, (here, elsewhere)))
+    table.add_row("all, each run once", *_row(pairs, present, (here, elsewhere)), style="bold")
+    out.print(table)
+    note = "to compute: runs whose training or evaluations are missing, and other runs that they need"
+    out.print(note, highlight=False)
     count = workers or pool.workers_here()
     lines = [(f"{count} worker{'s' * (count > 1)} of this machine", planned(jobs, here).makespan(count))]
     plan = planned(jobs, elsewhere)
@@ -45,32 +49,32 @@ def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, 
         out.print(_basis(costs), highlight=False, soft_wrap=True)
 
 
-def _row(asked: Sequence[Requested], here: Costs, elsewhere: Costs) -> list[str]:
-    """Return the cells of a line: runs and those with something missing, questions left, hours and GB."""
-    runs, jobs = len(collected(asked)), missing(asked)
-    plans = [planned(jobs, costs) for costs in (here, elsewhere)]
+def _row(pairs: Sequence[Requested], present: Present, devices: Sequence[Costs]) -> list[str]:
+    """Return the cells of a line: runs, those to compute, missing evaluations, hours on each device, and GB."""
+    runs, jobs = len(collected(pairs)), missing(pairs, present)
+    plans = [planned(jobs, costs) for costs in devices]
     left = sum(len(job.evaluations) for job in jobs)
     space = sum(flops.space(job.spec, job.evaluations, train=job.train) for job in jobs)
-    hours = [f"{sum(piece.cost for piece in plan.pieces) / 3600:,.2f}" for plan in plans]
+    hours = [f"{sum(task.cost for task in plan.tasks) / 3600:,.2f}" for plan in plans]
     return [str(runs), str(len(jobs)), str(left), *hours, f"{space / 1e9:.2f}"]
 
 
 def _basis(costs: Costs) -> str:
-    """Return in one sentence where the times on a device come from."""
+    """Return a sentence on how the times on a device were estimated."""
     parts = []
     if costs.measured:
-        parts.append(f"measured there on the same network for {len(costs.measured)} runs, or parts of them")
-    if costs.reckoned:
-        rated = costs.rated
-        stated = f"{rated.float32 / 1e12:g} TFLOP/s in float32, {rated.bfloat16 / 1e12:g} in bfloat16"
-        parts.append(f"reckoned from the arithmetic for {len(costs.reckoned)}, with {stated} and {1000 * rated.call:g} ms a pass")
+        parts.append(f"from measurements of the same network there for {len(costs.measured)} runs, or parts of them")
+    if costs.estimated:
+        speed = costs.speed
+        rates = f"{speed.float32 / 1e12:g} TFLOP/s in float32, {speed.bfloat16 / 1e12:g} in bfloat16"
+        parts.append(f"from the number of operations for {len(costs.estimated)}, at {rates} and {1000 * speed.call:g} ms a pass")
     if costs.unknown:
-        parts.append(f"left out for {len(costs.unknown)}, whose images are not here to be counted")
+        parts.append(f"without {len(costs.unknown)} runs whose images are not here")
     return f"times on {costs.device}: {'; '.join(parts)}"
 
 
 def format_duration(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
+    """Return a time in days, hours, minutes or seconds."""
     for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"

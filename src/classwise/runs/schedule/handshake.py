@@ -1,4 +1,4 @@
-"""Who may work for whom: a worker elsewhere must run the same code and see the same data folder."""
+"""Checks of remote workers: they must run the same code and see the same data folder."""
 
 import hashlib
 import secrets
@@ -14,9 +14,9 @@ from classwise.runs import store
 
 @dataclass(frozen=True)
 class Handshake:
-    """What a worker must have in common with the one who asks: its code, and a word in the data folder.
+    """What a worker must share with the process that calls it.
 
-    version, commit: what the code calls itself; code: a digest of its files, which local changes alter too.
+    version, commit: of the code; code: a digest of its files, which local changes alter too; token: a text in the data folder.
     """
 
     version: str
@@ -26,7 +26,7 @@ class Handshake:
 
 
 def handshake() -> Handshake:
-    """Return what is so here; the word is written into data/runs/.token where there is none yet."""
+    """Return the handshake of this process; the token is written to data/runs/.token if there is none yet."""
     folder = data_folder() / "runs"
     path = folder / ".token"
     with store.lock(folder):
@@ -35,14 +35,14 @@ def handshake() -> Handshake:
     return Handshake(classwise.__version__, store.commit(), _digest(), path.read_text())
 
 
-def mismatch(asked: Handshake) -> str | None:
-    """Return what keeps this process from working for the one who asks, and what to do; None for nothing."""
-    if (asked.version, asked.code) != (classwise.__version__, _digest()):
-        theirs, ours = (_code(*code) for code in ((classwise.__version__, store.commit()), (asked.version, asked.commit)))
-        return f"runs {theirs}, this is {ours}: bring both to the same commit, without local changes, and start the workers anew"
+def mismatch(expected: Handshake) -> str | None:
+    """Return why this process may not work for another, and what to do about it; None if it may."""
+    if (expected.version, expected.code) != (classwise.__version__, _digest()):
+        theirs, ours = _code(classwise.__version__, store.commit()), _code(expected.version, expected.commit)
+        return f"runs {theirs}, this is {ours}: bring both to the same commit, without local changes, and restart the workers"
     path = data_folder() / "runs" / ".token"
     try:
-        same = path.read_text() == asked.token
+        same = path.read_text() == expected.token
     except OSError:
         same = False
     if not same:

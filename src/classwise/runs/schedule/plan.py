@@ -1,28 +1,28 @@
-"""What is to be computed: what is missing of runs, cut into pieces that workers can do one beside another."""
+"""Schedules: what is missing of runs, as tasks that workers can do in parallel."""
 
 import hashlib
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
 from classwise.runs.schedule.cost import Costs
+from classwise.runs.store import Present
 
-# A run, and the questions to put to it.
+# A run, and its evaluations.
 Requested = tuple[Spec, Sequence[Evaluation]]
 
-# Questions to one run that take less than so many seconds together are put by one worker.
+# Evaluations of a run that take less than this many seconds together are one task.
 TOGETHER = 30.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run, whatever of it is missing: the training, some questions, or both.
+    """What is missing of one run: the training, some evaluations, or both.
 
-    after: runs that are trained first: what it begins with, and what its transfer attacks are made on.
+    after: runs that must be trained first: the one that initialises it, and the source networks of its transfer attacks.
     """
 
     spec: Spec
@@ -37,10 +37,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Task:
-    """What one worker does at a stretch: the training of a run, or some of the questions put to it.
+    """What one worker does in one go: the training of a run, or some of its evaluations.
 
-    job: the number of the job it belongs to. name: the same for the same work, whoever asks. after: the names of the pieces that
-    must be done before. seconds: of each part, by its name: "train", or that of an evaluation.
+    job: the number of its job. name: the same for the same work, in any schedule. after: the names of the tasks that must be done
+    before. seconds: of each part by name, "train" or that of an evaluation.
     """
 
     job: int
@@ -57,127 +57,126 @@ class Task:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Jobs, their pieces, and how early each piece is begun."""
+    """Jobs, their tasks, and the priority of each task by name; higher ones start first."""
 
     jobs: Sequence[Job]
-    pieces: Sequence[Task]
-    urgency: Mapping[str, float]
+    tasks: Sequence[Task]
+    priorities: Mapping[str, float]
 
     @property
     def width(self) -> int:
-        """How many workers could have something to do at once, at most."""
-        questions = Counter(piece.job for piece in self.pieces if piece.evaluations)
-        return sum(max(1, questions[number]) for number in range(len(self.jobs)))
+        """The largest number of workers that could be busy at once."""
+        evaluating = Counter(task.job for task in self.tasks if task.evaluations)
+        return sum(max(1, evaluating[number]) for number in range(len(self.jobs)))
 
     @property
     def order(self) -> list[Task]:
-        """The pieces as they are handed out: trainings, then questions, the most urgent first; each after what it waits for."""
-        return sorted(self.pieces, key=lambda piece: (bool(piece.evaluations), -self.urgency[piece.name]))
+        """The tasks as they are submitted: trainings, then evaluations, each by falling priority and after its requirements."""
+        return sorted(self.tasks, key=lambda task: (bool(task.evaluations), -self.priorities[task.name]))
 
     def makespan(self, workers: int) -> float:
-        """Return the seconds that so many equal workers take, each free one taking the most urgent piece that is ready."""
-        return _makespan(self.pieces, self.urgency, workers)
+        """Return the seconds that equal workers take, if a free one always takes the ready task of the highest priority."""
+        return _makespan(self.tasks, self.priorities, workers)
 
 
 def planned(jobs: Sequence[Job], costs: Costs) -> Schedule:
-    """Return the plan of jobs."""
+    """Return the schedule of jobs."""
     parts = tasks(jobs, costs)
     return Schedule(jobs, parts, priority(parts))
 
 
-def missing(asked: Iterable[Requested], *, mend: bool = False) -> list[Job]:
-    """Return a job for each distinct spec that is not trained or not evaluated yet, in the order of first appearance.
+def missing(pairs: Iterable[Requested], present: Present = store.exists) -> list[Job]:
+    """Return a job for each run that is not fully trained and evaluated, in the order of first appearance.
 
-    Runs that others build on come along. Whether a result is there, its file says; `mend` reads it, and sets a damaged one aside.
+    Runs that others need are included. `present` says whether a result is there: by default if its file exists.
     """
-    wanted = collected(asked)
-    known = {spec.id: spec for spec in wanted}
-    found = {spec: _missing(spec, tuple(own), known, mend=mend) for spec, own in wanted.items()}
-    waiting = [job for job in found.values() if job is not None]
+    requested = collected(pairs)
+    known = {spec.id: spec for spec in requested}
+    jobs = {spec: _missing(spec, tuple(evaluations), known, present) for spec, evaluations in requested.items()}
+    waiting = [job for job in jobs.values() if job is not None]
     while waiting:
         for source in waiting.pop().after:
-            # Of these the weights are needed, not only the results.
-            job = _missing(source, tuple(wanted.get(source, ())), known, needed=True, mend=mend)
-            if job is not None and job != found.get(source):
-                found[source] = job
+            # Of a source the weights are needed, not only the results.
+            job = _missing(source, tuple(requested.get(source, ())), known, present, needs_weights=True)
+            if job is not None and job != jobs.get(source):
+                jobs[source] = job
                 waiting.append(job)
-    return [job for job in found.values() if job is not None]
+    return [job for job in jobs.values() if job is not None]
 
 
-def collected(asked: Iterable[Requested]) -> dict[Spec, dict[Evaluation, None]]:
-    """Return each distinct run with the distinct questions put to it, at the run's own radius where they state none."""
-    wanted: dict[Spec, dict[Evaluation, None]] = {}
+def collected(pairs: Iterable[Requested]) -> dict[Spec, dict[Evaluation, None]]:
+    """Return each distinct run with its distinct evaluations, at the run's radius if they have none."""
+    requested: dict[Spec, dict[Evaluation, None]] = {}
     resolved: dict[tuple[int, str, str], Evaluation] = {}
-    kept = []  # while `resolved` knows them by their place in memory
-    for spec, evaluations in asked:
-        own = wanted.setdefault(spec, {})
+    kept = []  # `resolved` identifies evaluations by their address, so they must stay alive
+    for spec, evaluations in pairs:
+        of_run = requested.setdefault(spec, {})
         kept.append(evaluations)
-        for one in evaluations:
-            key = (id(one), spec.eps, spec.norm)
+        for evaluation in evaluations:
+            key = (id(evaluation), spec.eps, spec.norm)
             if key not in resolved:
-                resolved[key] = one.of(spec)
-            own[resolved[key]] = None
-    return wanted
+                resolved[key] = evaluation.resolved_for(spec)
+            of_run[resolved[key]] = None
+    return requested
 
 
 def _sources(spec: Spec, evaluations: Iterable[Evaluation], known: Mapping[str, Spec], *, train: bool) -> Iterator[Spec]:
-    """Yield the runs that one builds on: one that its training begins with (if that is asked for too), and substitutes."""
+    """Yield the runs that a run needs: the one that initialises it, if that is requested too, and substitutes."""
     if train and spec.warm_start is not None and spec.warm_start in known:
         yield known[spec.warm_start]
-    for name in dict.fromkeys(one.substitute for one in evaluations if one.substitute is not None):
+    for name in dict.fromkeys(evaluation.substitute for evaluation in evaluations if evaluation.substitute is not None):
         yield spec.substitute(name)
 
 
 def _missing(
-    spec: Spec, evaluations: tuple[Evaluation, ...], known: Mapping[str, Spec], *, mend: bool, needed: bool = False
+    spec: Spec,
+    evaluations: tuple[Evaluation, ...],
+    known: Mapping[str, Spec],
+    present: Present,
+    *,
+    needs_weights: bool = False,
 ) -> Job | None:
-    """Return what is missing of a run; `needed`: its weights must be here, whatever results are."""
+    """Return what is missing of a run; `needs_weights`: results alone are not enough."""
     folders = [folder for folder in store.search_folders(spec) if folder.exists()]
-    trained = any(_there(folder, spec, None, mend=mend) for folder in folders)
-    left = tuple(one for one in evaluations if not any(_there(folder, spec, one, mend=mend) for folder in folders))
-    if trained and not left and not needed:
+    trained = any(present(folder, spec, None) for folder in folders)
+    left = tuple(one for one in evaluations if not any(present(folder, spec, one) for folder in folders))
+    if trained and not left and not needs_weights:
         return None
-    weighed = trained and store.weights(spec) is not None
-    if trained and not weighed and (left or needed):
-        # It is trained anew, and then all its questions are put to the new network.
-        left = tuple(one for one in evaluations if not _there(store.run_folder(spec), spec, one, mend=mend))
-    if weighed and not left:
+    has_weights = trained and store.weights(spec) is not None
+    if trained and not has_weights and (left or needs_weights):
+        # It is trained again, and the new network gets all evaluations.
+        left = tuple(one for one in evaluations if not present(store.run_folder(spec), spec, one))
+    if has_weights and not left:
         return None
-    return Job(spec, not weighed, left, tuple(dict.fromkeys(_sources(spec, left, known, train=not weighed))))
-
-
-def _there(folder: Path, spec: Spec, evaluation: Evaluation | None, *, mend: bool) -> bool:
-    """Return whether a run's history is there, or its outcomes under an evaluation."""
-    return store.file(folder, evaluation).exists() and (not mend or store.is_intact(folder, spec, evaluation))
+    return Job(spec, not has_weights, left, tuple(dict.fromkeys(_sources(spec, left, known, train=not has_weights))))
 
 
 def tasks(jobs: Sequence[Job], costs: Costs) -> list[Task]:
-    """Return the pieces of jobs, each after those that it must wait for; dear questions alone, cheap ones of a run together."""
-    trained = {job.spec: _training(number, job, costs) for number, job in enumerate(jobs) if job.train}
-    found: dict[str, Task] = {}
+    """Return the tasks of jobs, each after those that it needs; long evaluations separately, short ones of a run together."""
+    trainings = {job.spec: _training(number, job, costs) for number, job in enumerate(jobs) if job.train}
+    result: dict[str, Task] = {}
 
     def add(spec: Spec) -> tuple[str, ...]:
-        """Add a training, after the one that it begins with; return its name, if it is missing at all."""
-        if spec not in trained:
+        """Add a training, after the one that initialises it; return its name, if the training is missing at all."""
+        if spec not in trainings:
             return ()
-        piece = trained[spec]
-        if piece.name not in found:
-            begins = [one for one in jobs[piece.job].after if one.id == spec.warm_start]
-            after = tuple(name for one in begins for name in add(one))
-            found[piece.name] = replace(piece, after=after)
-        return (piece.name,)
+        task = trainings[spec]
+        if task.name not in result:
+            initial = [source for source in jobs[task.job].after if source.id == spec.warm_start]
+            result[task.name] = replace(task, after=tuple(name for source in initial for name in add(source)))
+        return (task.name,)
 
     for number, job in enumerate(jobs):
-        own = add(job.spec)
+        training = add(job.spec)
         for group in _groups(job, costs):
-            evaluations = tuple(one for _, one in group)
+            evaluations = tuple(evaluation for _, evaluation in group)
             sources = dict.fromkeys(job.spec.substitute(one.substitute) for one in evaluations if one.substitute is not None)
-            after = (*own, *(name for spec in sources for name in add(spec)))
-            seconds = {one.name: took for took, one in group}
+            after = (*training, *(name for spec in sources for name in add(spec)))
+            seconds = {evaluation.name: cost for cost, evaluation in group}
             digest = hashlib.sha256(" ".join(sorted(seconds)).encode()).hexdigest()[:10]
-            name = f"ask-{job.spec.id}-{digest}"
-            found[name] = Task(number, job.spec, evaluations, name, after, seconds)
-    return list(found.values())
+            name = f"evaluate-{job.spec.id}-{digest}"
+            result[name] = Task(number, job.spec, evaluations, name, after, seconds)
+    return list(result.values())
 
 
 def _training(number: int, job: Job, costs: Costs) -> Task:
@@ -185,41 +184,41 @@ def _training(number: int, job: Job, costs: Costs) -> Task:
 
 
 def _groups(job: Job, costs: Costs) -> Iterator[list[tuple[float, Evaluation]]]:
-    """Yield the questions to a run, with their seconds, in groups of about TOGETHER: the dear ones first, and alone."""
+    """Yield the evaluations of a run, with their seconds, in groups of about TOGETHER, longest first."""
     group: list[tuple[float, Evaluation]] = []
-    whole = 0.0
-    priced = [(costs.question(job.spec, one), one) for one in job.evaluations]
-    for seconds, one in sorted(priced, key=lambda pair: -pair[0]):
-        if group and whole + seconds > TOGETHER:
+    total = 0.0
+    costed = [(costs.evaluation(job.spec, evaluation), evaluation) for evaluation in job.evaluations]
+    for seconds, evaluation in sorted(costed, key=lambda pair: -pair[0]):
+        if group and total + seconds > TOGETHER:
             yield group
-            group, whole = [], 0.0
-        group.append((seconds, one))
-        whole += seconds
+            group, total = [], 0.0
+        group.append((seconds, evaluation))
+        total += seconds
     if group:
         yield group
 
 
 def priority(parts: Sequence[Task]) -> dict[str, float]:
-    """Return for each piece how early it is begun: questions before trainings, so that what was begun is finished; longest first.
+    """Return the priority of each task: evaluations before trainings, so that runs are finished, then the longest first.
 
-    A training counts with the questions that wait for it, those of other runs among them.
+    The length of a training includes the tasks that wait for it, of other runs too.
     """
-    longest = sum(piece.cost for piece in parts)
-    behind = {piece.name: piece.cost for piece in parts}
-    for piece in reversed(parts):  # each stands after those that it waits for
-        for name in piece.after:
-            behind[name] += behind[piece.name]
-    return {piece.name: behind[piece.name] + (longest if piece.evaluations else 0.0) for piece in parts}
+    longest = sum(task.cost for task in parts)
+    behind = {task.name: task.cost for task in parts}
+    for task in reversed(parts):  # each is listed after those that it needs
+        for name in task.after:
+            behind[name] += behind[task.name]
+    return {task.name: behind[task.name] + (longest if task.evaluations else 0.0) for task in parts}
 
 
-def _makespan(parts: Sequence[Task], first: Mapping[str, float], workers: int) -> float:
-    waiting = {piece.name: len(piece.after) for piece in parts}
+def _makespan(parts: Sequence[Task], priorities: Mapping[str, float], workers: int) -> float:
+    waiting = {task.name: len(task.after) for task in parts}
     behind: dict[str, list[str]] = {}
-    for piece in parts:
-        for name in piece.after:
-            behind.setdefault(name, []).append(piece.name)
-    cost = {piece.name: piece.cost for piece in parts}
-    ready = [(-first[name], name) for name, count in waiting.items() if not count]
+    for task in parts:
+        for name in task.after:
+            behind.setdefault(name, []).append(task.name)
+    cost = {task.name: task.cost for task in parts}
+    ready = [(-priorities[name], name) for name, count in waiting.items() if not count]
     heapq.heapify(ready)
     running: list[tuple[float, str]] = []
     now = 0.0
@@ -231,5 +230,5 @@ def _makespan(parts: Sequence[Task], first: Mapping[str, float], workers: int) -
         for name in behind.get(done, ()):
             waiting[name] -= 1
             if not waiting[name]:
-                heapq.heappush(ready, (-first[name], name))
+                heapq.heappush(ready, (-priorities[name], name))
     return now

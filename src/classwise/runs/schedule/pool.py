@@ -1,8 +1,9 @@
-"""Many runs: what is missing is computed, several at once where there are workers; one failing run stops no other."""
+"""Many runs: what is missing is computed, several at once if there are workers; a failing run does not stop the others."""
 
 import os
 import traceback
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from classwise.core import files
 from classwise.core.errors import UserError
 from classwise.core.paths import data_folder
 from classwise.defences.training import Diverged
+from classwise.runs import store
 from classwise.runs.compute import device, validate
 from classwise.runs.schedule import plan, timings, worker
 from classwise.runs.schedule.cost import Costs
@@ -25,61 +27,73 @@ class Failed(RuntimeError):
     """Some runs could not be computed; the others are there."""
 
 
-# Where the errors of the last command that had any came from, below data/runs/.
+# The tracebacks of the last command that had any, below data/runs/.
 TRACEBACKS = "failures.txt"
 
-# What decides whether a run can be computed at all: runs that differ in other fields are looked at once.
-_PLAIN = ("seed", "redraw", "lr", "momentum", "weight_decay", "epochs", "batch", "measure", "nesterov", "milestones")
+# Runs that differ only in these fields are checked once: they do not decide whether a run can be computed.
+_UNCHECKED = ("seed", "redraw", "lr", "momentum", "weight_decay", "epochs", "batch", "measure", "nesterov", "milestones")
 
 
-def check(asked: Iterable[Requested]) -> None:
-    """Raise UserError where a run or a question names something that does not exist."""
+@dataclass(frozen=True)
+class Workers:
+    """Where runs are computed.
+
+    count: processes on this machine; None for one for each GPU, or else CPU core. scheduler: the address of a dask.distributed
+    scheduler, whose workers compute instead.
+    """
+
+    count: int | None = None
+    scheduler: str | None = None
+
+
+def check(pairs: Iterable[Requested]) -> None:
+    """Raise a UserError if a run or an evaluation names something that does not exist."""
     seen: set[str] = set()
-    wanted = plan.collected(asked)
-    known = {spec.id for spec in wanted}
-    for spec, evaluations in wanted.items():
-        alike = " ".join(str(value) for name, value in vars(spec).items() if name not in _PLAIN)
+    requested = plan.collected(pairs)
+    known = {spec.id for spec in requested}
+    for spec, evaluations in requested.items():
+        alike = " ".join(str(value) for name, value in vars(spec).items() if name not in _UNCHECKED)
         if alike not in seen:
             seen.add(alike)
             validate.check(spec, known)
         for evaluation in evaluations:
-            one = f"{alike} {evaluation.id}"
-            if one not in seen:
-                seen.add(one)
+            key = f"{alike} {evaluation.id}"
+            if key not in seen:
+                seen.add(key)
                 validate.check_evaluation(evaluation, spec)
 
 
 def ensure_runs(
-    asked: Iterable[Requested],
+    pairs: Iterable[Requested],
     *,
     workers: int | None = None,
     scheduler: str | None = None,
-    mend: bool = False,
+    repair: bool = False,
     console: Console | None = None,
 ) -> int:
-    """Compute what is missing of specs and the evaluations of each; return how many runs were touched.
+    """Compute what is missing of runs and their evaluations; return the number of runs for which anything was.
 
-    workers: processes at once on this machine; by default one for each GPU, or CPU core. scheduler: the address of one of
-    dask.distributed whose workers compute instead. mend: set damaged files of data/runs/ aside and compute them anew. All names
-    are checked before anything runs. Failed lists the runs that could not be computed.
+    workers, scheduler: as in `Workers`. repair: also read all files; damaged ones of data/runs/ are named, renamed and computed
+    again. All names are checked before anything runs. Failed lists the runs that could not be computed.
     """
-    asked, console = list(asked), console or Console(stderr=True)
-    check(asked)
-    jobs = missing(asked, mend=mend)
+    pairs, console = list(pairs), console or Console(stderr=True)
+    check(pairs)
+    present = store.intact(lambda line: console.print(line, highlight=False, soft_wrap=True), repair=True)
+    jobs = missing(pairs, present) if repair else missing(pairs)
     if not jobs:
         return 0
     costs = costs_here()
-    plan = planned(jobs, costs)
-    ends = Completions(plan, costs)
+    schedule = planned(jobs, costs)
+    completions = Completions(schedule, costs)
     try:
-        _compute(plan, ends, console, workers, scheduler, mend=mend)
+        _compute(schedule, completions, console, Workers(workers, scheduler), repair=repair)
     finally:
         costs.known.write()
-    failures = ends.failures()
+    failures = completions.failures()
     if failures:
-        lines = "\n".join(f"  {jobs[number].title}: {said}" for number, said in sorted(failures.items()))
-        where = ends.tracebacks(data_folder() / "runs" / TRACEBACKS)
-        raise Failed(f"{len(failures)} of {len(jobs)} runs failed:\n{lines}" + (f"\ntracebacks: {where}" if where else ""))
+        lines = "\n".join(f"  {jobs[number].title}: {reason}" for number, reason in sorted(failures.items()))
+        path = completions.tracebacks(data_folder() / "runs" / TRACEBACKS)
+        raise Failed(f"{len(failures)} of {len(jobs)} runs failed:\n{lines}" + (f"\ntracebacks: {path}" if path else ""))
     return len(jobs)
 
 
@@ -90,12 +104,12 @@ def costs_here() -> Costs:
 
 
 def has_dask() -> bool:
-    """Return whether dask is here, which several runs at once need."""
+    """Return whether dask.distributed is installed, which several runs at once need."""
     return find_spec("distributed") is not None
 
 
 def workers_here() -> int:
-    """Return how many workers this machine has room for: one for each GPU, else one for each CPU core; one without dask."""
+    """Return the number of workers for this machine: one for each GPU, else for each CPU core; one without dask."""
     if not has_dask():
         return 1
     if device.device().type == "cuda":
@@ -106,90 +120,91 @@ def workers_here() -> int:
 
 
 class Completions:
-    """How the pieces of a plan ended."""
+    """How the tasks of a schedule ended."""
 
-    def __init__(self, plan: Schedule, costs: Costs) -> None:
-        self.plan, self.costs = plan, costs
+    def __init__(self, schedule: Schedule, costs: Costs) -> None:
+        self.schedule, self.costs = schedule, costs
         self.errors: dict[str, Exception] = {}
         self.traces: dict[str, str] = {}
 
-    def take(self, board: RunProgress, piece: Task, end: Timing | Exception) -> None:
-        """Take down how a piece ended, and what it took."""
-        if isinstance(end, Exception):
-            if end.__traceback__ and not isinstance(end, UserError | Diverged):
-                self.traces[piece.name] = "".join(traceback.format_exception(end))
-            # A traceback keeps alive what its functions held, on a GPU too.
-            end.__cause__ = end.__context__ = None
-            self.errors[piece.name] = end.with_traceback(None)
+    def add(self, progress: RunProgress, task: Task, result: Timing | Exception) -> None:
+        """Record how a task ended and what it took."""
+        if isinstance(result, Exception):
+            if result.__traceback__ and not isinstance(result, UserError | Diverged):
+                self.traces[task.name] = "".join(traceback.format_exception(result))
+            # A traceback keeps the variables of its functions alive, on a GPU too.
+            result.__cause__ = result.__context__ = None
+            self.errors[task.name] = result.with_traceback(None)
         else:
-            named = {one.name: one for one in piece.evaluations}
-            for part, (share, seconds) in end["parts"].items():
-                self.costs.saw(piece.spec, named.get(part), share, seconds, end["device"])
-        board.finish(piece.name, end if isinstance(end, Exception) else None)
+            named = {evaluation.name: evaluation for evaluation in task.evaluations}
+            for part, (share, seconds) in result["parts"].items():
+                self.costs.record(task.spec, named.get(part), share, seconds, result["device"])
+        progress.finish(task.name, result if isinstance(result, Exception) else None)
 
     def failures(self) -> dict[int, str]:
-        """Return what went wrong with each job that failed; of one that waited for a run that failed, that it did."""
-        pieces = {piece.name: piece for piece in self.plan.pieces}
-        found: dict[int, str] = {}
+        """Return by job what went wrong, or which run that it needs failed."""
+        tasks = {task.name: task for task in self.schedule.tasks}
+        result: dict[int, str] = {}
         for name, error in self.errors.items():
-            piece = pieces[name]
-            ill = [pieces[other] for other in piece.after if other in self.errors]
-            if not ill:
-                found[piece.job] = _said(error)
-            for other in ill:
-                if other.job != piece.job:
-                    found.setdefault(piece.job, f"{self.plan.jobs[other.job].title}, which it builds on, failed")
-        return found
+            task = tasks[name]
+            failed = [tasks[other] for other in task.after if other in self.errors]
+            if not failed:
+                result[task.job] = _message(error)
+            for other in failed:
+                if other.job != task.job:
+                    result.setdefault(task.job, f"{self.schedule.jobs[other.job].title}, which it needs, failed")
+        return result
 
     def tracebacks(self, file: Path) -> Path | None:
-        """Write where the errors came from that nobody foresaw, and return the file; None where there are none."""
+        """Write the tracebacks of unexpected errors and return the file; None if there are none."""
         if not self.traces:
             return None
         files.write(file, "\n".join(f"{name}\n{text}" for name, text in self.traces.items()).encode())
         return file
 
 
-def _said(error: Exception) -> str:
-    """Return the text of an error that was written to be read, and the kind of any other too."""
-    written = isinstance(error, UserError | RuntimeError) and str(error)
-    return str(error) if written else f"{type(error).__name__}: {error}"
+def _message(error: Exception) -> str:
+    """Return the text of an error that is meant to be read; of any other also its class."""
+    readable = isinstance(error, UserError | RuntimeError) and str(error)
+    return str(error) if readable else f"{type(error).__name__}: {error}"
 
 
-def _compute(
-    plan: Schedule, ends: Completions, console: Console, workers: int | None, scheduler: str | None, *, mend: bool
-) -> None:
-    if not has_dask() and (scheduler is not None or (workers or 1) > 1):
+def _compute(schedule: Schedule, completions: Completions, console: Console, workers: Workers, *, repair: bool) -> None:
+    if not has_dask() and (workers.scheduler is not None or (workers.count or 1) > 1):
         advice = "install it (pip install distributed), or leave --workers and --scheduler out"
         raise UserError(f"several runs at once need dask, which is not here: {advice}")
-    count = min(workers or workers_here(), plan.width)
-    if scheduler is None and count == 1:
-        with RunProgress(plan.jobs, plan.pieces, console) as board:
-            _serially(plan.pieces, ends, board, mend=mend)
+    count = min(workers.count or workers_here(), schedule.width)
+    if workers.scheduler is None and count == 1:
+        with RunProgress(schedule.jobs, schedule.tasks, console) as progress:
+            _serially(schedule.tasks, completions, progress, repair=repair)
         return
     from classwise.runs.schedule import cluster
 
-    def ended(piece: Task, end: Timing | Exception) -> None:
-        ends.take(board, piece, end)
+    def ended(task: Task, result: Timing | Exception) -> None:
+        completions.add(progress, task, result)
 
-    if scheduler is not None:
-        with cluster.there(scheduler, console) as (client, asked), RunProgress(plan.jobs, plan.pieces, console) as board:
-            cluster.compute(client, plan, board, ended, asked, mend=mend)
+    if workers.scheduler is not None:
+        with (
+            cluster.connected(workers.scheduler, console) as (client, handshake),
+            RunProgress(schedule.jobs, schedule.tasks, console) as progress,
+        ):
+            cluster.compute(client, schedule, progress, ended, handshake, repair=repair)
         return
-    with RunProgress(plan.jobs, plan.pieces, console) as board, cluster.here(count) as client:
-        cluster.compute(client, plan, board, ended, mend=mend)
+    with RunProgress(schedule.jobs, schedule.tasks, console) as progress, cluster.local(count) as client:
+        cluster.compute(client, schedule, progress, ended, repair=repair)
 
 
-def _serially(pieces: Sequence[Task], ends: Completions, board: RunProgress, *, mend: bool) -> None:
-    for piece in pieces:
-        if any(name in ends.errors for name in piece.after):
-            ends.take(board, piece, RuntimeError("what it builds on failed"))
+def _serially(tasks: Sequence[Task], completions: Completions, progress: RunProgress, *, repair: bool) -> None:
+    for task in tasks:
+        if any(name in completions.errors for name in task.after):
+            completions.add(progress, task, RuntimeError("a run that it needs failed"))
             continue
 
-        def report(part: str, done: int, total: int, name: str = piece.name) -> None:
-            board.show(name, part, done, total)
+        def report(part: str, done: int, total: int, name: str = task.name) -> None:
+            progress.show(name, part, done, total)
 
         try:
-            end: Timing | Exception = worker.do(piece.spec, piece.evaluations, report, mend=mend)
-        except Exception as error:  # of one run: the others go on
-            end = error
-        ends.take(board, piece, end)
+            result: Timing | Exception = worker.do(task.spec, task.evaluations, report, repair=repair)
+        except Exception as error:  # of one run: the others continue
+            result = error
+        completions.add(progress, task, result)

@@ -1,4 +1,4 @@
-"""How long things took: the one place that knows."""
+"""Durations measured on each device, kept in data/runs/pace.json."""
 
 import json
 from contextlib import suppress
@@ -10,30 +10,33 @@ from classwise.core import files
 from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
 
+# What was measured, and the defence or attack it was measured for.
+Key = tuple[str, str]
+
 
 def file() -> Path:
-    """Return where it is kept."""
+    """Return the path of the measurements."""
     return data_folder() / "runs" / "pace.json"
 
 
-def epoch_of(spec: Spec, *, measured: bool) -> tuple[str, str]:
-    """Return what an epoch of a run is called in Pace: all that decides how long it takes, and the defence."""
+def epoch_of(spec: Spec, *, measured: bool) -> Key:
+    """Return the key of an epoch: everything that its duration depends on, and the defence."""
     alike = replace(spec, seed=0, defence="standard", options={}, attack_options={}, warm_start=None)
     defence = " ".join([spec.defence, *(f"{name}={value}" for name, value in {**spec.options, **spec.attack_options}.items())])
     kind = "measured epoch" if measured else "epoch"
     return f"{kind}: {spec.dataset}, {spec.model} {spec.width}, {alike.id}", defence
 
 
-def image_of(spec: Spec, evaluation: Evaluation) -> tuple[str, str]:
-    """Return what attacking an image is called in Pace: the attack on the network, and the defence."""
-    alike = replace(evaluation.of(spec), checkpoint="last", readout="logits", seed=0, per_class=None, substitute=None)
+def image_of(spec: Spec, evaluation: Evaluation) -> Key:
+    """Return the key of an attacked image: the attack and the network, and the defence."""
+    alike = replace(evaluation.resolved_for(spec), checkpoint="last", readout="logits", seed=0, per_class=None, substitute=None)
     return f"image: {spec.dataset}, {spec.model} {spec.width}, {alike.name}", spec.defence
 
 
-def rate_of(spec: Spec, evaluation: Evaluation | None = None) -> tuple[str, str]:
-    """Return what the arithmetic that a network does in a second is called in Pace: in training, or under an attack.
+def rate_of(spec: Spec, evaluation: Evaluation | None = None) -> Key:
+    """Return the key of the operations per second of a network, in training or under an attack.
 
-    The arithmetic does not know how many images an attack leaves early; a standard network is broken at once.
+    A standard network has a key of its own for each attack: it is broken at once, which the number of operations leaves out.
     """
     precision = spec.precision if evaluation is None else evaluation.precision
     kind = "train" if evaluation is None else evaluation.attack + (" on standard" if spec.defence == "standard" else "")
@@ -41,55 +44,54 @@ def rate_of(spec: Spec, evaluation: Evaluation | None = None) -> tuple[str, str]
 
 
 class Timings:
-    """What was seen on each device, the last few times, kept in a small file so that the next call knows.
+    """The last few values measured on each device for each key.
 
-    Seconds of an epoch (`epoch_of`) and of an image (`image_of`), which a budget is kept by; operations a second (`rate_of`),
-    which plans are made with.
+    Seconds of an epoch (`epoch_of`) and of an image (`image_of`), for budgets; operations per second (`rate_of`), for plans.
     """
 
     KEPT = 3
 
     def __init__(self, path: Path, device: str) -> None:
         self.path, self.device = path, device
-        self.told: dict[str, dict[str, dict[str, list[float]]]] = {}
-        # Where nothing is known, or the file is broken, it is written anew.
+        self.values: dict[str, dict[str, dict[str, list[float]]]] = {}
+        # A missing or broken file is replaced by `write`.
         with suppress(OSError, ValueError, AttributeError, TypeError):
-            self.told = {
+            self.values = {
                 machine: {
-                    what: {who: [float(one) for one in times] for who, times in known.items()} for what, known in all_.items()
+                    what: {who: [float(value) for value in values] for who, values in known.items()}
+                    for what, known in of_machine.items()
                 }
-                for machine, all_ in json.loads(path.read_text()).items()
+                for machine, of_machine in json.loads(path.read_text()).items()
             }
 
-    def expect(self, key: tuple[str, str]) -> float | None:
-        """Return the longest of the last few times, of the same defence or else of others that attack; None for never."""
+    def _last(self, key: Key, device: str | None = None) -> list[float]:
         what, who = key
-        known = self.told.get(self.device, {}).get(what, {})
-        if known.get(who):
-            return max(known[who])
-        # A standard network trains many times faster, and breaks at once.
-        others = [time for name, times in known.items() if not name.startswith("standard") for time in times]
-        return max(others, default=None)
+        return self.values.get(device or self.device, {}).get(what, {}).get(who, [])
 
-    def hopes(self, key: tuple[str, str]) -> float | None:
-        """Return the shortest of the last times, None until there are enough of them: a stalled machine is no measure."""
-        what, who = key
-        times = self.told.get(self.device, {}).get(what, {}).get(who, [])
-        return min(times) if len(times) == self.KEPT else None
+    def slowest(self, key: Key) -> float | None:
+        """Return the longest of the last times, of the same defence or else of other adversarial ones; None if there is none."""
+        if self._last(key):
+            return max(self._last(key))
+        # Not of standard networks: they train many times faster, and attacks on them stop at once.
+        known = self.values.get(self.device, {}).get(key[0], {})
+        return max((time for who, times in known.items() if not who.startswith("standard") for time in times), default=None)
 
-    def usual(self, key: tuple[str, str], device: str | None = None) -> float | None:
-        """Return the median of the last few values of exactly this, on this device or another; None for never."""
-        what, who = key
-        known = self.told.get(device or self.device, {}).get(what, {}).get(who, [])
+    def fastest(self, key: Key) -> float | None:
+        """Return the shortest of the last times; None until there are KEPT, since one alone may be that of a stalled machine."""
+        return min(self._last(key)) if len(self._last(key)) == self.KEPT else None
+
+    def median(self, key: Key, device: str | None = None) -> float | None:
+        """Return the median of the last values of exactly this key, on this device or another; None if there is none."""
+        known = self._last(key, device)
         return median(known) if known else None
 
-    def see(self, key: tuple[str, str], took: float, device: str | None = None) -> None:
-        """Take a time down, or what else was seen."""
+    def record(self, key: Key, value: float, device: str | None = None) -> None:
+        """Add a value; the oldest of more than KEPT is dropped."""
         what, who = key
-        times = self.told.setdefault(device or self.device, {}).setdefault(what, {}).setdefault(who, [])
-        times.append(float(f"{took:.6g}"))
-        del times[: -self.KEPT]
+        values = self.values.setdefault(device or self.device, {}).setdefault(what, {}).setdefault(who, [])
+        values.append(float(f"{value:.6g}"))
+        del values[: -self.KEPT]
 
     def write(self) -> None:
-        """Keep what is known."""
-        files.write(self.path, json.dumps(self.told, indent=1, sort_keys=True).encode())
+        """Write the file."""
+        files.write(self.path, json.dumps(self.values, indent=1, sort_keys=True).encode())

@@ -1,4 +1,4 @@
-"""What a worker does: one piece of a plan, in this process, on one thread."""
+"""The work of one process: a task of a schedule, on one thread."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,31 +12,31 @@ Report = Callable[[str, int, int], None]
 
 
 class Timing(TypedDict):
-    """Where a piece was done, and the share of each part that was done there, with its seconds."""
+    """The device of a task and, for each part, the share that was computed and its seconds."""
 
     device: str
     parts: dict[str, tuple[float, float]]
 
 
-def do(spec: Spec, evaluations: Sequence[Evaluation], report: Report, *, mend: bool) -> Timing:
-    """Train a run, or put questions to it once it is trained; what others have done in the meantime is left alone."""
-    took: Timing = {"device": device.where()[0], "parts": {}}
+def do(spec: Spec, evaluations: Sequence[Evaluation], report: Report, *, repair: bool) -> Timing:
+    """Train a run and evaluate it; results that exist by now are not computed again."""
+    timing: Timing = {"device": device.where()[0], "parts": {}}
 
-    def told(part: str) -> train.Report:
-        begun: list[tuple[float, int]] = []
+    def timed(part: str) -> train.Report:
+        steps: list[tuple[float, int]] = []
 
         def step(_: str, done: int, total: int) -> None:
             now = time.perf_counter()
-            begun.append((now, done))
-            first, before = begun[0]
+            steps.append((now, done))
+            first, before = steps[0]
             if done > before:
-                took["parts"][part] = ((done - before) / total, now - first)
+                timing["parts"][part] = ((done - before) / total, now - first)
             report(part, done, total)
 
         return step
 
     with device.one_thread():
-        train.train(spec, told("train"), mend=mend)
+        train.train(spec, timed("train"), repair=repair)
         for evaluation in evaluations:
-            evaluate.evaluate_run(spec, evaluation, told(evaluation.name), mend=mend)
-    return took
+            evaluate.evaluate_run(spec, evaluation, timed(evaluation.name), repair=repair)
+    return timing

@@ -1,0 +1,177 @@
+"""The explorer of a class, over the epochs of trainings or over the radius of an attack.
+
+Above, the accuracy of the chosen class and of all others; below, the classes that its images are predicted as.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import xarray as xr
+
+from classwise.charts.curves import EPOCH
+from classwise.charts.explorer import Choice, Show, explorer
+from classwise.charts.primitives import class_lines, lines_with_bands
+from classwise.charts.style import PERCENT, class_colour, frame, label_angle, names_of, panel_title, tooltip
+from classwise.stats import aggregate, intervals, metrics
+
+# As many predicted classes have a bar.
+_MOST_BARS = 12
+_INTERVAL: dict[str, str] = {"low": "", "high": "", "count": "images predicted so|.0f", "images": "images of the class|.0f"}
+
+
+def rows(count: xr.DataArray, design: float = 1.0) -> pd.DataFrame:
+    """Return counts as rows with images, share and its Wilson interval, in percent; empty cells off the diagonal are left out.
+
+    design: by how much the variance of shares exceeds that of independent images (`pooling.design_effect`).
+    """
+    columns = ["count", *(["eps"] if "eps" in count.coords else [])]
+    table = count.rename("count").to_dataframe()[columns].reset_index()
+    cell = [str(dim) for dim in count.dims if dim != "predicted"]
+    table["images"] = table.groupby(cell)["count"].transform("sum")
+    table = table[(table["images"] > 0) & ((table["count"] > 0) | (table["label"] == table["predicted"]))]
+    low, high = intervals.proportion(table["count"] / design, table["images"] / design)
+    return table.assign(value=100 * table["count"] / table["images"], low=low.round(1), high=high.round(1))
+
+
+@dataclass(frozen=True)
+class _Along:
+    """The axis of an explorer: its name, the column of its places, and whether the places between them can be chosen, too."""
+
+    x: alt.X
+    name: str
+    column: str
+    between: bool = False
+
+    def chosen(self, base: alt.Chart) -> alt.Chart:
+        """Return the chart at the chosen place; an epoch that was not measured shows the last before it that was."""
+        if not self.between:
+            return base.transform_filter(f"datum.{self.column} == chosen_{self.name}")
+        past = base.transform_filter(f"datum.{self.column} <= chosen_{self.name}").transform_joinaggregate(
+            latest=f"max({self.column})"
+        )
+        return past.transform_filter(f"datum.{self.column} == datum.latest")
+
+
+def over_epochs(history: xr.Dataset, show: Show | None = None, live: bool | None = None, design: float = 1.0) -> Any:
+    """Return the explorer of a class over the epochs.
+
+    `history` is of schema "history 1" with the dimensions defence and seed (seeds are pooled). The reader chooses the class, the
+    defence, clean or attacked images, the split and the epoch. See `explorer.explorer` for `show` and `live`.
+    """
+    count = aggregate.clean_and_attacked(history["count"].sum("seed"))
+    count = count.sel(epoch=aggregate.measured_epochs(history["count"].sel(split="test", drop=True)).epoch)
+    labels, defences = names_of(count), names_of(count, "defence")
+    weakest = metrics.accuracy(count.isel(defence=-1, epoch=-1).sel(split="test", images_are="attacked")).idxmin("label")
+    epochs = [int(epoch) for epoch in count.epoch.values]
+    choices = [
+        Choice("chosen_class", labels, str(weakest.values), "class"),
+        Choice("chosen_defence", defences, defences[-1], "defence"),
+        Choice("chosen_images", ["clean", "attacked"], "attacked", "images"),
+        Choice("chosen_split", names_of(count, "split"), "test", "split"),
+        Choice("chosen_epoch", list(range(epochs[0], epochs[-1] + 1)), epochs[-1], "epoch"),
+    ]
+    shown = "datum.defence == chosen_defence && datum.images_are == chosen_images && datum.split == chosen_split"
+    along = _Along(EPOCH, "epoch", "epoch", between=True)
+    return explorer(_panels(rows(count, design), labels, along, shown), choices, show, live)
+
+
+def over_radii(count: xr.DataArray, shown: Sequence[str], eps: str, show: Show | None = None, live: bool | None = None) -> Any:
+    """Return the explorer of a class over the radius of an attack.
+
+    count: of `radius_counts`. shown: the classes that can be chosen, first the one at the start. eps: the radius at the start.
+    For `show` and `live` see `explorer.explorer`.
+    """
+    written = names_of(count, "eps")
+    choices = [
+        Choice("chosen_class", list(shown), shown[0], "class"),
+        Choice("chosen_radius", written, eps if eps in written else written[-1], "radius"),
+    ]
+    table = rows(count.sel(label=[name for name in names_of(count) if name in shown]))
+    return explorer(_panels(table, names_of(count, "predicted"), _Along(_radius(count), "radius", "eps")), choices, show, live)
+
+
+def _panels(table: pd.DataFrame, labels: Sequence[str], along: _Along, shown: str = "true") -> Any:
+    # What Vega computes does not make the page larger.
+    base = alt.Chart(table.drop(columns="value")).transform_filter(shown)
+    base = base.transform_calculate(value="100 * datum.count / datum.images")
+    of_class = base.transform_filter("datum.label == chosen_class")
+    return _accuracies(base, of_class, labels, along) & _predictions(along.chosen(of_class), labels, along)
+
+
+def _accuracies(base: alt.Chart, of_class: alt.Chart, labels: Sequence[str], along: _Along) -> Any:
+    right = "datum.label == datum.predicted"
+    tips = tooltip("label", along.column, value="accuracy, %", **_INTERVAL)
+    others = base.transform_filter(right).mark_line(strokeWidth=1, opacity=0.45, color="#999")
+    others = others.encode(x=along.x, y=alt.Y("value:Q", title="accuracy, %", scale=PERCENT), detail="label:N", tooltip=tips)
+    chosen = lines_with_bands(of_class.transform_filter(right), along.x, "accuracy, %", class_colour(labels), tips, scale=PERCENT)
+    now = along.chosen(of_class.transform_filter(right)).mark_rule(strokeDash=[3, 3], color="#888").encode(x=along.x)
+    title = "accuracy of the chosen class, with its 95 % interval; grey: the other classes"
+    return alt.layer(others, now, chosen).properties(width=520, height=230, title=panel_title(title))
+
+
+def _predictions(now: alt.Chart, labels: Sequence[str], along: _Along) -> Any:
+    order: Any = list(labels)
+    domain = alt.Scale(domain=order)
+    if len(labels) > _MOST_BARS:
+        now = now.transform_window(place="rank()", sort=[alt.SortField("count", order="descending")])
+        now, domain = now.transform_filter(f"datum.place <= {_MOST_BARS}"), alt.Scale()
+        order = alt.EncodingSortField("value", op="max", order="descending")
+    axis = alt.Axis(labelAngle=label_angle(labels))
+    base = now.encode(
+        x=alt.X("predicted:N", sort=order, scale=domain, title="predicted class", axis=axis),
+        tooltip=tooltip("predicted", along.column, value="share of the class, %", **_INTERVAL),
+    )
+    bars = base.mark_bar().encode(
+        y=alt.Y("value:Q", title="share of the class, %", scale=PERCENT), color=class_colour(labels, "predicted")
+    )
+    ends = base.mark_rule(strokeWidth=1.5, color="#777").encode(y="low:Q", y2="high:Q")
+    title = panel_title(f"predictions for its images at the chosen {along.name}")
+    return alt.layer(bars, ends).properties(width=520, height=180, title=title)
+
+
+def radius_counts(outcomes: xr.Dataset, curve: xr.Dataset) -> xr.DataArray:
+    """Return count(radius, label, predicted) of one network: clean images at radius 0, then the radii of a curve, cumulative.
+
+    radius: numbers in pixels of 0 to 1, with the coordinate `eps`, the radii as they were written. Both Datasets have a dimension
+    network of one member; `outcomes` has "clean" among its attacks, `curve` one attack and the dimension eval_eps.
+    """
+    variables = ["truth", "answer", "flipped"]
+    radii = xr.DataArray(
+        [float(Fraction(eps)) for eps in names_of(curve, "eval_eps")], dims="eval_eps", coords={"eval_eps": curve.eval_eps}
+    )
+    clean = outcomes[variables].sel(attack="clean", drop=True).isel(network=0, drop=True)
+    attacked = curve[variables].isel(network=0, attack=0, drop=True).sortby(radii)
+    # An image that is misclassified without an attack lies in every ball.
+    both = xr.concat([clean.expand_dims(eval_eps=["0"]), attacked], "eval_eps").assign_coords(predicted=curve.predicted)
+    count = aggregate.counts(aggregate.cumulative_over_radius(both))
+    eps = names_of(count, "eval_eps")
+    count = count.assign_coords(radius=("eval_eps", [float(Fraction(name)) for name in eps]), eps=("eval_eps", eps))
+    return count.swap_dims(eval_eps="radius").drop_vars("eval_eps")
+
+
+def _radius(count: xr.DataArray) -> alt.X:
+    """Return the axis of the radius, with a mark at each that was evaluated, as it was written."""
+    names = {f"{radius:.6g}": eps for radius, eps in zip(count.radius.values, count.eps.values, strict=True)}
+    words = " : ".join(f"format(datum.value, '.6') === format({number}, '.6') ? '{eps}'" for number, eps in names.items())
+    axis = alt.Axis(
+        values=[float(radius) for radius in count.radius.values], labelExpr=f"{words} : ''", labelOverlap=True, grid=False
+    )
+    return alt.X("radius:Q", title="radius of the attack", axis=axis)
+
+
+def radius_curves(count: xr.DataArray, shown: Sequence[str]) -> Any:
+    """Return the robust accuracy of some classes over the radius, and of all images together, dashed.
+
+    count: of `radius_counts`. A click in the legend picks classes.
+    """
+    table = rows(count.sel(label=[name for name in names_of(count) if name in shown]))
+    overall = frame(metrics.overall(count).drop_vars("eps"))
+    y, x = alt.Y("value:Q", title="accuracy, %", scale=PERCENT), _radius(count)
+    tips = tooltip("label", "eps", value="accuracy, %", **_INTERVAL)
+    lines = class_lines(table[table["label"] == table["predicted"]], list(shown), x, y, tips, point=True)
+    mean = alt.Chart(overall).mark_line(strokeDash=[5, 4], color="#888", strokeWidth=2).encode(x=x, y=y)
+    return alt.layer(mean, lines).properties(width=520, height=280)

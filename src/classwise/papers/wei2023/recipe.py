@@ -1,0 +1,23 @@
+"""How Wei et al. 2023 train."""
+
+from classwise.papers.scales import Recipe
+
+# Wei 2023: PreActResNet-18, 8/255, 200 epochs, tenths at 100 and 150, inner attacks by steps of 2/255 in train mode, mirrored
+# edges; the best epoch by average plus worst class (its code looks at the test images for that: test_selected).
+RECIPE = Recipe(
+    run={
+        "model": "preact-resnet18",
+        "eps": "8/255",
+        "augment": "crop-flip-reflect",
+        "schedule": "step",
+        "epochs": 200,
+        "nesterov": False,
+        "weight_decay": 5e-4,
+        "batch_norm": "train",
+        "select": "pgd-10@wei2023",
+        "select_by": "sum",
+        "test_selected": True,
+        "probe": "pgd-10@wei2023",
+    },
+    defences={name: {"attack": "pgd-10@wei2023"} for name in ("pgd-at", "at-ema", "at-fawa", "at-ccm", "at-cfa")},
+)

@@ -1,0 +1,57 @@
+"""Small Datasets of every schema with random content."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.results import REQUIRED_ATTRIBUTES, SCHEMAS, SPLITS, check
+
+
+def dataset(
+    schema: str = "history 1",
+    classes: Sequence[str] = tuple("0123456789"),
+    accuracies: Mapping[str, float] | None = None,
+    per_class: int = 40,
+    epochs: int = 4,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Return a small Dataset of a schema with random content.
+
+    Each class has `per_class` images in every split. `accuracies`: the probability of a correct prediction by attack name, by
+    default .95 clean and .5 under "pgd-10"; outcomes and examples take the last. A course has as many steps as `epochs`.
+    """
+    rng, size = np.random.default_rng(seed), len(classes)
+    chances = dict(accuracies or {"clean": 0.95, "pgd-10": 0.5})
+    attrs = dict.fromkeys(REQUIRED_ATTRIBUTES, "") | {"schema": schema, "created": "2000-01-01T00:00:00+00:00"}
+    truth = np.repeat(np.arange(size), per_class)
+
+    def predictions(chance: float) -> np.ndarray:
+        wrong = (truth + rng.integers(1, size, len(truth))) % size
+        return np.where(rng.random(len(truth)) < chance, truth, wrong)
+
+    coords: dict[str, object] = {"predicted": list(classes)}
+    values: dict[str, np.ndarray] = {}
+    if schema == "history 1":
+        coords |= {"epoch": np.arange(1, epochs + 1), "split": list(SPLITS), "attack": list(chances), "label": list(classes)}
+        values["count"] = np.zeros((epochs, len(SPLITS), len(chances), size, size))
+        for place in np.ndindex(epochs, len(SPLITS), len(chances)):
+            np.add.at(values["count"][place], (truth, predictions(list(chances.values())[place[2]])), 1)
+    elif schema == "outcomes 1":
+        coords["image"] = np.arange(len(truth))
+        values |= {"truth": truth, "answer": predictions(list(chances.values())[-1])}
+        values["flipped"] = values["truth"] != values["answer"]
+    elif schema == "features 1":
+        coords = {"label": list(classes), "feature": np.arange(8)}
+    elif schema == "course 1":
+        coords |= {"image": np.arange(len(truth)), "step": np.arange(epochs + 1)}
+        values["truth"] = truth
+    else:
+        coords |= {"image": np.arange(len(truth)), "form": ["clean", "attacked"]}
+        values |= {"truth": truth, "answer": np.stack([truth, predictions(list(chances.values())[-1])], 1)}
+    sizes = {dim: len(coord) for dim, coord in coords.items()} | {"channel": 1, "row": 8, "column": 8}  # type: ignore[arg-type]
+    data = {}
+    for name, (dims, kind) in SCHEMAS[schema].items():
+        value = values.get(name, rng.random([sizes[dim] for dim in dims]))
+        data[name] = (dims, value.astype(kind))
+    return check(xr.Dataset(data, coords, attrs), schema)
