@@ -151,7 +151,7 @@ def digits(count: int | None = None) -> Network:
     """Return the adversarially trained networks of the book's first section, each with the fold it has not seen."""
     specs = registry.request("tian2021/4-1-class-bias", defences=["pgd-at"]).specs
     pool.ensure_runs([(spec, ()) for spec in specs], workers=1)
-    parts = [(networks.network_of(spec), *validate.split(spec, "test").batch(slice(count))) for spec in specs]
+    parts = [(networks.network_of(spec), *validate.images_of(spec, "test").batch(slice(count))) for spec in specs]
     return Network("digits", 0.2, parts)
 
 

@@ -107,7 +107,7 @@ def digits() -> tuple[torch.nn.Module, Images, float]:
     """Return the adversarially trained digits network of the book, the images it has not seen, and the radius."""
     spec = registry.request("tian2021/4-1-class-bias", defences=["pgd-at"], seeds=[0]).specs[0]
     pool.ensure_runs([(spec, ())], workers=1)
-    return networks.network_of(spec), validate.split(spec, "test"), 0.2
+    return networks.network_of(spec), validate.images_of(spec, "test"), 0.2
 
 
 def robust(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:

@@ -105,7 +105,7 @@ def command(monkeypatch, *words):
     return stopped.value.code
 
 
-def test_an_audit_is_known_by_weights_and_questions_not_by_places(data, network, tmp_path):
+def test_an_audit_is_identified_by_weights_and_evaluations_not_by_paths(data, network, tmp_path):
     one = runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
     assert runs.audit(str(network), attack="pgd-10", eps=0.1, limit=65, out=str(tmp_path), home=str(tmp_path)).id == one.id
     others = [
@@ -534,7 +534,7 @@ def test_a_module_of_the_users_is_asked_and_known_by_its_code(data, theirs):
     [
         ({"classes": 7}, "build", "my_module:build returns 7 classes, digits has 10"),
         ({"after": ".softmax(1)"}, "build", "leave the softmax out"),
-        ({"after": "[:, 0]"}, "build", r"a logit for each class, \(n, 10\), got \(8,\)"),
+        ({"after": "[:, 0]"}, "build", r"a logit for each image and class, \(n, 10\), got \(8,\)"),
         ({"after": " * torch.inf"}, "build", "not finite"),
         ({"after": ".view(-1, 3, 64)"}, "build", "cannot take images of 1 x 8 x 8"),
         ({}, "text", "must return a torch.nn.Module, got str"),

@@ -121,7 +121,7 @@ def test_recorded_results_are_found_without_weights(data, small):
 
 
 @pytest.mark.parametrize("spoil", ["variable", "attribute", "dimension", "bytes"])
-def test_a_damaged_answer_is_set_aside_and_asked_for_anew(data, small, spoil):
+def test_damaged_outcomes_are_set_aside_and_computed_again(data, small, spoil):
     trained(small)
     assert pool.ensure_runs([(small, [PGD])]) == 1
     path = store.file(store.run_folder(small), PGD.resolved_for(small))
@@ -138,7 +138,7 @@ def test_a_damaged_answer_is_set_aside_and_asked_for_anew(data, small, spoil):
     assert pool.ensure_runs([(small, [PGD])], repair=True) == 0
 
 
-def test_a_question_put_to_a_recorded_run_trains_it_anew(data, small):
+def test_an_evaluation_of_a_recorded_run_trains_it_again(data, small):
     trained(small)
     recorded = data / "recorded" / "digits" / "small-cnn" / small.name
     recorded.parent.mkdir(parents=True)
@@ -237,7 +237,7 @@ def test_a_run_that_diverges_names_its_last_good_checkpoint(data, small, monkeyp
 
 
 @pytest.mark.parametrize("kind", ["history", "outcomes"])
-def test_a_truncated_file_is_refused_or_mended(data, small, kind):
+def test_a_truncated_file_is_refused_or_repaired(data, small, kind):
     runs.outcomes([small], [PGD])
     path = (
         store.run_folder(small) / "history.nc"
@@ -256,7 +256,7 @@ def test_a_truncated_file_is_refused_or_mended(data, small, kind):
     assert runs.history([small]).sizes["epoch"] == 3
 
 
-def test_damaged_weights_are_mended_and_damaged_examples_made_again(data, small):
+def test_damaged_weights_are_repaired_and_damaged_examples_made_again(data, small):
     runs.examples(small, PGD, per_class=1)
     weights_file, examples = store.run_folder(small) / store.WEIGHTS, next((store.run_folder(small) / "examples").glob("*.nc"))
     for path in (weights_file, examples):
@@ -271,7 +271,7 @@ def test_a_checkpoint_that_is_set_aside_leaves_nothing_behind(data, small, tmp_p
     whole = weights(small)
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "other"))
     with device.one_thread():
-        splits = {name: validate.split(small, name) for name in ("train", "valid", "test")}
+        splits = {name: validate.images_of(small, name) for name in ("train", "valid", "test")}
         plan, state, _ = train._begin(small, splits)
         next(iter(training.train(state, splits["train"], plan)))
         store.run_folder(small).mkdir(parents=True)
@@ -281,7 +281,7 @@ def test_a_checkpoint_that_is_set_aside_leaves_nothing_behind(data, small, tmp_p
     assert np.isfinite(store.find(small).loss).all()
 
 
-def test_a_damaged_checkpoint_is_refused_or_mended(data, small):
+def test_a_damaged_checkpoint_is_refused_or_repaired(data, small):
     checkpoint = store.run_folder(small) / store.CHECKPOINT
     checkpoint.parent.mkdir(parents=True)
     checkpoint.write_bytes(b"PK\x03\x04 not a checkpoint")
@@ -409,7 +409,7 @@ def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small):
     assert "queries" in whole
 
 
-def test_what_an_evaluation_had_done_is_refused_or_mended_when_it_is_damaged_or_foreign(data, small):
+def test_what_an_evaluation_had_done_is_refused_or_repaired_when_it_is_damaged_or_foreign(data, small):
     asked, other = (Evaluation(attack="pgd-10", options={"steps": steps}).resolved_for(small) for steps in (1, 2))
     trained(small)
     part = store.file(store.run_folder(small), asked).with_suffix(".part")
@@ -474,7 +474,7 @@ def test_a_grid_of_options_is_a_dimension(data, small):
     assert int(best.flipped.sum()) == int(found.flipped.sum("image").max())
 
 
-def test_images_are_corrupted_before_a_question_is_put(data, small):
+def test_images_are_corrupted_before_an_evaluation(data, small):
     """Against the network's answers on images that are corrupted here."""
     clean, noisy = Evaluation(), Evaluation(transform="gaussian-noise-3", seed=2)
     assert "transform" not in clean.canonical()
@@ -482,7 +482,7 @@ def test_images_are_corrupted_before_a_question_is_put(data, small):
     found = runs.outcomes([small], [clean, replace(noisy, seed=0), noisy])
     assert found.transform.values.tolist() == ["none", "gaussian-noise-3"]
     answers = found.answer.sel(transform="gaussian-noise-3", eval_seed=2).squeeze()
-    images = validate.split(small, "test")
+    images = validate.images_of(small, "test")
     x, _ = corrupt(images, "gaussian-noise", 3, seed=2).batch(slice(None))
     with torch.no_grad():
         own = network_of(small, noisy)(x).argmax(1)
@@ -539,7 +539,7 @@ def test_slips_are_named_before_anything_runs(data, small, changed, says):
         ({"transform": "saturate-3"}, "saturate needs images in colour"),
     ],
 )
-def test_slips_of_an_evaluation_are_named_before_anything_runs(data, small, changed, says):
+def test_wrong_evaluations_are_named_before_anything_runs(data, small, changed, says):
     with pytest.raises(UserError, match=says):
         pool.ensure_runs([(small, [replace(PGD, **changed)])])
     assert not data.exists()
@@ -669,7 +669,7 @@ def test_a_run_trains_on_pseudo_labelled_images_too(data, small, tmp_path, monke
 def test_a_run_on_a_folder_of_ones_own_has_a_plain_place(data, small, tmp_path, monkeypatch):
     monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
     for split in ("train", "test"):
-        found = validate.split(small, split)
+        found = validate.images_of(small, split)
         for number in range(60):
             path = tmp_path / "my digits" / split / str(int(found.labels[number])) / f"{number}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -724,8 +724,8 @@ def test_other_luck_leaves_the_images_and_changes_the_weights():
     spec = Spec(dataset="digits", eps="0.2", width=2, seed=3)
     again = replace(spec, redraw=1)
     for split in ("train", "test"):
-        assert torch.equal(validate.split(spec, split).index, validate.split(again, split).index)
-    images = validate.split(spec, "train")
+        assert torch.equal(validate.images_of(spec, split).index, validate.images_of(again, split).index)
+    images = validate.images_of(spec, "train")
     first, other = (next(train.network(one, images).parameters()) for one in (spec, again))
     assert not torch.equal(first, other)
     assert spec.id == replace(again, redraw=0).id != again.id

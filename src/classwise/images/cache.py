@@ -43,7 +43,8 @@ def cached(home: Path, name: str, key: str, make: Callable[[], ArraySource]) -> 
     """Return a uint8 array of decoded images (n, channels, height, width), the unreadable ones with the reason, and metadata.
 
     The array is `home`/.classwise/`name`.`key`.npy, made if missing. Arrays with another key are stale and are removed; a
-    truncated array or one with another checksum is made again. Where nothing can be written the array is made in memory. Arrays of
+    truncated array or one with another checksum is made again.
+    Where nothing can be written the array is made in memory. Arrays of
     more than 1 GiB are mapped from the disk.
     """
     path = home / FOLDER / f"{name}.{key}.npy"

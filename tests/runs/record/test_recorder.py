@@ -142,7 +142,7 @@ def test_an_entry_may_take_all_runs_of_a_section(tmp_path):
     for item, (_, evaluations) in zip(items, asked.items(), strict=True):
         assert set(item.evaluations) == set(evaluations)
     path.write_text(path.read_text() + "seeds = [0]\n")
-    with pytest.raises(UserError, match="seeds has no meaning beside section"):
+    with pytest.raises(UserError, match="seeds has no meaning next to section"):
         queue.read(path)
 
 

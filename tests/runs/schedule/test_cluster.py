@@ -218,7 +218,7 @@ def test_workers_of_several_threads_and_without_this_package_are_refused(data):
     cluster._check_workers(client(1, None), handshake.handshake())
     with pytest.raises(UserError, match="tcp://host:1 has 4 threads; start it with --nthreads 1"):
         cluster._check_workers(client(4, None), handshake.handshake())
-    with pytest.raises(UserError, match=r"cannot import this classwise .No module named 'classwise'.; install it there"):
+    with pytest.raises(UserError, match=r"cannot import this classwise .No module named .*; install the same version there"):
         cluster._check_workers(client(1, ModuleNotFoundError("No module named 'classwise'")), handshake.handshake())
 
 

@@ -124,7 +124,7 @@ def test_pieces_are_named_by_their_work_alone(data, small, costs):
     assert len({piece.name for piece in first.tasks}) == 3
 
 
-def test_dear_questions_are_put_alone_and_cheap_ones_together(data, small, costs, monkeypatch):
+def test_long_evaluations_are_single_tasks_and_short_ones_share_one(data, small, costs, monkeypatch):
     seconds = {"clean": 1.0, "pgd-10": 2.0, "square": 100.0, "cw": 31.0}
     monkeypatch.setattr(Costs, "evaluation", lambda self, spec, one: seconds[one.attack])
     asked = [Evaluation(attack=name) for name in seconds]
@@ -135,7 +135,7 @@ def test_dear_questions_are_put_alone_and_cheap_ones_together(data, small, costs
 # Who begins when.
 
 
-def test_questions_come_first_then_the_longest_training(data, small, costs):
+def test_evaluations_come_first_then_the_longest_training(data, small, costs):
     long, short = replace(small, epochs=50), replace(small, epochs=2)
     whole = plan([(short, [CLEAN]), (long, [PGD])], costs)
     order = sorted(whole.priorities, key=lambda name: -whole.priorities[name])
