@@ -55,7 +55,7 @@ class Bad(nn.Module):
         (lambda: attacked(y=Y.int()), "got torch.int32; write y.long()"),
         (lambda: attacked(ball=Linf(torch.tensor(0.1))), r"one number or one per image, got shape \(\) for 12 images"),
         (lambda: attacked(y=Y[:5]), "for each of 12 images"),
-        (lambda: attacked(y=torch.rand(12, 7)), "of 7 classes, the model has 5"),
+        (lambda: attacked(y=torch.rand(12, 7)), "have 7 classes, the model has 5"),
         (lambda: attacked(y=torch.rand(12, 5), attack=ATTACKS["apgd-dlr"]), "needs labels, got target probabilities"),
         (lambda: attacked(network().to("meta")), "the model is on meta, the images are on cpu"),
         (lambda: attacked(network(nn.Softmax(1))), "returns probabilities .* leave the softmax out"),
