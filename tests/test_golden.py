@@ -1,17 +1,24 @@
 """Ids, stored files and archives of earlier versions stay valid: what was computed once is never lost to a rename.
 
-`python -m tests.test_golden` writes golden/ids.json anew: the ids that scales and sections ask for now are added, those that are
-there already must come out the same. Do that when a scale or a section changes what it asks for, and say why in the commit.
+`python -m tests.test_golden` writes golden/ids.json again: the ids that scales and sections request now are added; it refuses if
+a known spec or evaluation would get another id. Do that when a scale or a section changes what it requests, and say why in the
+commit. golden/verdicts.json holds the verdicts of commit ca80f6b on the runs of its archive; it changes only with a statistic.
 """
 
 import json
+import math
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from classwise import runs
+from classwise.__main__ import app
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry, scales
+from classwise.papers.claims import VERDICTS, Verdict
 from classwise.runs import store
 from classwise.runs.record import archive
 from classwise.runs.schedule import plan
@@ -19,6 +26,10 @@ from classwise.stats import aggregate, metrics
 
 GOLDEN = Path(__file__).with_name("golden")
 IDS = json.loads((GOLDEN / "ids.json").read_text())
+JUDGED = json.loads((GOLDEN / "verdicts.json").read_text())
+KINDS = {"specs": Spec, "evaluations": Evaluation}
+# Fields of a verdict that are no result, or whose wording may change.
+UNWRITTEN = ("claim", "scale", "dataset", "reason")
 ATTRIBUTES = {"checks", "commit", "created", "device", "evaluation", "id", "recorded", "schema", "spec", "threads", "torch"}
 ATTRIBUTES |= {"version"}
 ARCHIVE = GOLDEN / "recorded-ca80f6b.tar"
@@ -35,12 +46,42 @@ def requested() -> dict[str, list[list[str]]]:
     return result
 
 
-@pytest.mark.parametrize(("kind", "cls"), [("specs", Spec), ("evaluations", Evaluation)])
-def test_canonical_json_keeps_its_id(kind, cls):
-    assert len(IDS[kind]) > 200
-    for known, canonical in IDS[kind].items():
-        fields = {name: tuple(value) if isinstance(value, list) else value for name, value in canonical.items()}
-        assert cls(**fields).id == known, canonical
+def changed_ids(ids: dict[str, Any]) -> list[str]:
+    """Return a line about each canonical JSON that gives another id than its own."""
+    result = []
+    for kind, cls in KINDS.items():
+        for known, canonical in ids[kind].items():
+            fields = {name: tuple(value) if isinstance(value, list) else value for name, value in canonical.items()}
+            now = cls(**fields).id
+            if now != known:
+                result.append(f"{kind}: {known} becomes {now}: {json.dumps(canonical)}")
+    return result
+
+
+def regenerated(ids: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of ids.json with what is requested now; SystemExit if a known id would change."""
+    changed = changed_ids(ids)
+    if changed:
+        sys.exit("\n".join(["ids.json is not written: stored results would be lost", *changed]))
+    specs, evaluations = dict(ids["specs"]), dict(ids["evaluations"])
+    for spec, given in (
+        pair for scale in scales.SCALES for name in registry.SECTIONS for pair in registry.request(name, scale).pairs
+    ):
+        specs.setdefault(spec.id, spec.canonical())
+        for evaluation in (one for each in given for one in (each, each.resolved_for(spec))):
+            evaluations.setdefault(evaluation.id, evaluation.canonical())
+    return {"specs": specs, "evaluations": evaluations, "requested": requested()}
+
+
+def test_canonical_json_keeps_its_id():
+    assert all(len(IDS[kind]) > 200 for kind in KINDS)
+    assert changed_ids(IDS) == []
+
+
+def test_a_changed_id_is_never_written():
+    known, canonical = next(iter(IDS["specs"].items()))
+    with pytest.raises(SystemExit, match=f"0000 becomes {known}"):
+        regenerated({"specs": {"0000": canonical}, "evaluations": {}})
 
 
 def test_scales_ask_for_the_same_runs_and_evaluations():
@@ -66,12 +107,34 @@ def test_an_archive_of_an_earlier_version_imports_and_nothing_is_computed_again(
     assert set(runs.history(specs).dims) == {"defence", "seed", "epoch", "split", "attack", "label", "predicted"}
 
 
+def plain(verdict: Verdict) -> dict[str, Any]:
+    """Return the result of a verdict as JSON holds it, NaN as None."""
+    fields = {name: value for name, value in vars(verdict).items() if name not in UNWRITTEN}
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in fields.items()}
+
+
+@pytest.mark.parametrize("section", JUDGED)
+def test_verdicts_of_an_earlier_version_stay_equal_to_the_last_digit(data, section):
+    archive.unpack(ARCHIVE)
+    outcomes = runs.outcomes([trained("standard"), trained("pgd-at")], (Evaluation(), Evaluation(attack="pgd-20")))
+    verdicts = registry.judge(section, outcomes, scale="quick", strict=False)
+    assert {verdict.claim.name: plain(verdict) for verdict in verdicts} == JUDGED[section]
+
+
+def test_the_verdicts_are_of_every_kind():
+    assert {one["verdict"] for section in JUDGED.values() for one in section.values()} == set(VERDICTS)
+
+
+def test_the_command_shows_a_run_of_an_earlier_version(data):
+    archive.unpack(ARCHIVE)
+    result = CliRunner().invoke(app, ["show", trained("pgd-at").id])
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.output.splitlines()]
+    assert "defence='pgd-at'" in result.output
+    assert [line[0] for line in lines if line and line[0] in ("clean", "pgd-20")] == ["clean", "pgd-20"]
+    assert [line[1:2] + line[2:3] for line in lines if line[:1] == ["overall"]] == [["76.7", "72.0"], ["20.0", "16.2"]]
+
+
 if __name__ == "__main__":
-    for spec, evaluations in (
-        pair for scale in scales.SCALES for name in registry.SECTIONS for pair in registry.request(name, scale).pairs
-    ):
-        IDS["specs"].setdefault(spec.id, spec.canonical())
-        for evaluation in (one for given in evaluations for one in (given, given.resolved_for(spec))):
-            IDS["evaluations"].setdefault(evaluation.id, evaluation.canonical())
-    written = {kind: dict(sorted(IDS[kind].items())) for kind in ("specs", "evaluations")} | {"requested": requested()}
-    (GOLDEN / "ids.json").write_text(json.dumps(written, indent=1, sort_keys=True) + "\n")
+    written = json.dumps(regenerated(IDS), indent=1, sort_keys=True) + "\n"
+    (GOLDEN / "ids.json").write_text(written)

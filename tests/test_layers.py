@@ -24,7 +24,9 @@ ALLOWED |= {name: {*LABEL_HALF, *TORCH_HALF, *ABOVE[: ABOVE.index(name)]} for na
 
 # Within runs: what a module or folder may import, from left to right; those of one group stand beside each other.
 RUNS = [
-    {"store", "describe"},
+    {"store"},
+    {"recorded"},
+    {"describe"},
     {"compute"},
     {"schedule", "audit_evaluation"},
     {"ensure"},
@@ -47,18 +49,28 @@ def name_of(path: Path) -> str:
 NAMES = {name_of(path): path for path in MODULES}
 
 
-def imports(path: Path, *, lazy: bool = True) -> set[str]:
-    """Return the modules of the package that a file imports; lazy: wherever in the file, else at the top of it only."""
+def imported(code: str, package: str = "classwise") -> set[str]:
+    """Return the full names that a module in `package` imports, wherever in its code: of modules and of what is in them."""
     result: set[str] = set()
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree) if lazy else tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "classwise":
-            base = node.module.split(".")[1:]
-            for alias in node.names:
-                result.add(".".join([*base, alias.name]) if ".".join([*base, alias.name]) in NAMES else ".".join(base))
-        elif isinstance(node, ast.Import):
-            result |= {alias.name.partition(".")[2] for alias in node.names if alias.name.startswith("classwise.")}
-    return result - {""}
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            result |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            start = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            base = ".".join([*start, *filter(None, [node.module])])
+            result |= {f"{base}.{alias.name}" for alias in node.names}
+    return result
+
+
+def package_of(path: Path) -> str:
+    """Return the name of the package that a file lies in: "classwise.attacks"."""
+    return ".".join(["classwise", *path.relative_to(PACKAGE).parts[:-1]])
+
+
+def imports(path: Path) -> set[str]:
+    """Return the modules of the package that a file imports."""
+    inside = {name.partition(".")[2] for name in imported(path.read_text(), package_of(path)) if name.startswith("classwise.")}
+    return {name if name in NAMES else name.rpartition(".")[0] for name in inside} - {""}
 
 
 def top(name: str) -> str:
@@ -106,15 +118,38 @@ def test_within_papers_the_engine_knows_no_paper_and_no_paper_another(name):
     assert others <= (allowed | set(PAPERS) | set(REGISTRY) if place in REGISTRY else allowed)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if top(name) != "papers"])
+def test_other_folders_know_no_single_paper(name):
+    others = [other.split(".") for other in imports(NAMES[name]) if other.startswith("papers.")]
+    assert not {parts[1] for parts in others} & set(PAPERS)
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if top(name) in LABEL_HALF])
 def test_only_charts_draw(name):
-    tree = ast.parse(NAMES[name].read_text())
-    external = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    external = {other.split(".")[0] for other in imported(NAMES[name].read_text(), package_of(NAMES[name]))}
     drawing = top(name) == "charts" or name in ALTAIR or (top(name) == "papers" and name.rpartition(".")[2] in CHARTS)
     assert drawing or "altair" not in external
 
 
 CHARTS = {"charts", "trace_explorer"}
+
+
+@pytest.mark.parametrize(
+    ("code", "package", "names"),
+    [
+        ("import altair as alt", "classwise.stats", {"altair"}),
+        ("from altair import Chart", "classwise.stats", {"altair.Chart"}),
+        ("from altair.vegalite import v6", "classwise.stats", {"altair.vegalite.v6"}),
+        ("from . import metrics", "classwise.stats", {"classwise.stats.metrics"}),
+        ("from .metrics import cv", "classwise.stats", {"classwise.stats.metrics.cv"}),
+        ("from .. import runs", "classwise.stats", {"classwise.runs"}),
+        ("from ..runs.store import find", "classwise.stats", {"classwise.runs.store.find"}),
+        ("from ...runs import store", "classwise.papers.tian2021", {"classwise.runs.store"}),
+        ("def f():\n    from classwise import runs", "classwise.stats", {"classwise.runs"}),
+    ],
+)
+def test_every_form_of_import_is_seen(code, package, names):
+    assert imported(code, package) == names
 
 
 def test_the_halves_are_as_the_readme_says():
@@ -148,7 +183,7 @@ def test_computing_does_without_the_packages_of_the_book():
 
 
 # Their arguments are the options of the command line.
-MANY_ARGUMENTS = {("__main__", "audit_network"), ("runs.audits", "audit")}
+MANY_ARGUMENTS = {("__main__", "audit_network"), ("__main__", "record_runs"), ("runs.audits", "audit")}
 
 
 def arguments(node: ast.FunctionDef) -> list[str]:

@@ -1,6 +1,7 @@
 """pyproject, lock, conda environment, Makefile, README and guide agree, and the examples of README and guide work."""
 
 import ast
+import contextlib
 import importlib
 import inspect
 import io
@@ -100,11 +101,30 @@ def test_the_version_is_the_same_everywhere():
     assert str(cited["date-released"]) == latest[2]
 
 
+def replacements():
+    """Return the names of the last column of each table of the changelog, without arguments."""
+    cells = re.findall(r"^\| `.*` \| (.*) \|$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    return [target.partition("(")[0] for cell in cells for target in re.findall(r"`([^`]+)`", cell)]
+
+
+def exists(target):
+    """Return whether a name is one of a module of the package, of what is in it, or of a method or a field of a class."""
+    value = classwise
+    for part in target.split("."):
+        if inspect.ismodule(value) and not hasattr(value, part):
+            with contextlib.suppress(ModuleNotFoundError):
+                importlib.import_module(f"{value.__name__}.{part}")
+        if not hasattr(value, part):
+            return part in getattr(value, "__dataclass_fields__", ()) or part in inspect.get_annotations(value)
+        value = getattr(value, part)
+    return True
+
+
 def test_new_names_of_the_changelog_exist():
-    for target in re.findall(r"\| `([a-z0-9_.]+\.\w+)` \|$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE):
-        module, _, attribute = f"classwise.{target}".rpartition(".")
-        if not hasattr(importlib.import_module(module), attribute):
-            importlib.import_module(f"{module}.{attribute}")
+    targets = replacements()
+    assert {"runs", "stats.bootstrap", "core.spec.Spec.training_seed", "papers.claims.Claim.statement"} <= set(targets)
+    assert [target for target in targets if not exists(target)] == []
+    assert not any(exists(target) for target in ("run", "stats.metrics.metric", "core.spec.Spec.luck", "core.files.a.b"))
 
 
 def test_the_readme_is_short_and_shows_a_small_picture_and_the_two_commands():
@@ -297,13 +317,29 @@ def documented():
     text = (ROOT / "book" / "guide" / "api.md").read_text()
     for module in map(importlib.import_module, re.findall(r"automodule:: (\S+)", text)):
         yield module.__name__, module
-        names = getattr(module, "__all__", None) or [
-            name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__ and name[0] != "_"
-        ]
-        for value in (getattr(module, name) for name in names):
-            if inspect.isfunction(value) or inspect.isclass(value):
-                yield f"{value.__module__}.{value.__name__}", value
-                yield from ((f"{value.__name__}.{name}", inner) for name, inner in members(value))
+        for _, value in public(module):
+            yield f"{value.__module__}.{value.__name__}", value
+            yield from ((f"{value.__name__}.{name}", inner) for name, inner in members(value))
+
+
+def public(module):
+    """Return the functions and classes of a module that its page shows, by name."""
+    names = getattr(module, "__all__", None) or [
+        name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__ and name[0] != "_"
+    ]
+    values = [(name, getattr(module, name)) for name in names]
+    return [(name, value) for name, value in values if inspect.isfunction(value) or inspect.isclass(value)]
+
+
+def test_each_section_of_the_api_begins_with_a_table_of_its_entries():
+    text = (ROOT / "book" / "guide" / "api.md").read_text()
+    tables = re.findall(
+        r"currentmodule:: (\S+)\n\n\.\. autosummary::\n   :nosignatures:\n\n((?:   \w+\n)+)\n\.\. automodule:: (\S+)", text
+    )
+    assert [module for *_, module in tables] == re.findall(r"automodule:: (\S+)", text)
+    for current, names, module in tables:
+        assert current == module
+        assert names.split() == [name for name, _ in public(importlib.import_module(module))], module
 
 
 def members(kind):

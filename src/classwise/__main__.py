@@ -89,13 +89,10 @@ def render_notebook(
     notebooks.check(source, given)
     name = str(source.relative_to(notebooks.folder()).with_suffix(""))
     if name in registry.SECTIONS:
-        request = registry.request(name, **given)
-        from classwise.runs.schedule import pool  # torch
-
-        pool.ensure_runs(request.pairs, repair=True, console=console)
+        build.ensure_runs(registry.request(name, **given).pairs, str(given.get("scale", "quick")), console)
     target = build_folder() / "notebooks" / f"{name}.ipynb"
     console.print(f"executing {name}")
-    notebooks.execute(source, target, given, build_folder() / "failed" / f"{name}.ipynb")
+    build.execute(name, target, given, build_folder() / "failed" / f"{name}.ipynb")
     notebooks.standalone(target, target.with_suffix(".html"), build.scripts(), build.style())
     print(target, target.with_suffix(".html"), sep="\n")
 
@@ -149,22 +146,44 @@ def audit_network(
 
 @app.command("record")
 def record_runs(
-    out: Annotated[Path, typer.Option(help="Folder of the archives.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the archives; with --scale, data/recorded/ is the default.")] = None,
+    scale: Annotated[str | None, typer.Option(help="Use the queue of this scale: data/recorded/<scale>.toml.")] = None,
     budget: Annotated[str, typer.Option(help="Time limit, in hours (h), minutes (m), seconds (s): 1h30m, 9m, 30s.")] = "9m",
     queue: Annotated[Path | None, typer.Option(help="The queue; by default data/recorded/queue.toml.")] = None,
     weights: Annotated[bool, typer.Option("--weights", help="Also pack the last weights, in float16.")] = False,
+    full_weights: Annotated[bool, typer.Option("--full-weights", help="Also pack the weights as they are, in float32.")] = False,
+    workers: Annotated[int, typer.Option(help="Number of processes, each with one thread and other runs.", min=1)] = 1,
+    idle: Annotated[bool, typer.Option("--idle", help="Compute at the lowest priority, on what other processes leave.")] = False,
+    pack_only: Annotated[bool, typer.Option("--pack-only", help="Compute nothing; pack what is finished.")] = False,
 ) -> None:
     """Compute the runs of a queue within a time limit and pack what is finished; the next call continues."""
     began = time.monotonic()
     from classwise.runs.record.budget import Budget, parse_seconds
     from classwise.runs.record.queue import check, default, read
 
-    given, path = Budget(parse_seconds(budget), began), queue or default()
+    if out is None and scale is None:
+        raise UserError("say with --out where the archives go, or with --scale which scale is filed in data/recorded/")
+    if queue is not None and scale is not None:
+        raise UserError("--scale and --queue both name a queue; give one of them")
+    if weights and full_weights:
+        raise UserError("--weights packs them in float16, --full-weights in float32; give one of them")
+    given, path = Budget(parse_seconds(budget), began), queue or default(scale)
     items = read(path)
     from classwise.runs.record import recorder
+    from classwise.runs.record import workers as processes
 
     check(items, path)
-    failed = recorder.record(items, out, given, weights=weights, say=lambda line: print(line, flush=True))
+    if idle:
+        processes.lowest_priority()
+    failed = recorder.record(
+        items,
+        out,
+        given,
+        weights="full" if full_weights else "half" if weights else "none",
+        pack_only=pack_only,
+        processes=workers,
+        say=lambda line: print(line, flush=True),
+    )
     if failed:
         raise RuntimeError(f"{len(failed)} computations failed; the rest of the queue was processed")
 
@@ -217,15 +236,10 @@ def main() -> None:
     """Run the command line: a wrong input prints one sentence and exits with 2, a failed run or notebook exits with 1."""
     try:
         app()
-    except UserError as error:
-        console.print(f"classwise: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-        sys.exit(2)
-    except RuntimeError as error:
-        console.print(f"classwise: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-        sys.exit(1)
-    except OSError as error:
-        console.print(f"classwise: {error}; what is finished is kept", style="red", highlight=False, markup=False, soft_wrap=True)
-        sys.exit(1)
+    except (UserError, RuntimeError, OSError) as error:
+        kept = "; what is finished is kept" if isinstance(error, OSError) else ""
+        console.print(f"classwise: {error}{kept}", style="red", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(2 if isinstance(error, UserError) else 1)
     except (KeyboardInterrupt, SystemExit) as stopped:
         # typer turns Ctrl-C into an exit of its own.
         if isinstance(stopped, SystemExit) and stopped.code != 130:

@@ -47,10 +47,8 @@ def test_an_attack_that_leaves_the_ball_has_failed_and_helps_nobody():
 def test_rows_are_in_the_order_of_the_images_and_the_mode_is_restored():
     test = images.load("digits", "test")
     model = models.build("small-cnn", test, 4).train()
-    done = []
-    found = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1), EvaluationSettings(batch=100), report=done.append)
+    found = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1), EvaluationSettings(batch=100))
     assert model.training
-    assert done == [100, 200, 300, 360]
     assert torch.equal(found.index, test.index)
     assert torch.equal(found.truth, test.labels)
     with torch.no_grad():

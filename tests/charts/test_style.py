@@ -1,8 +1,10 @@
-"""Colours that the colour-blind can tell apart, on a white page and on a dark one."""
+"""Colours that the colour-blind can tell apart, on a white page and on a dark one; the data of charts."""
 
 from itertools import combinations
 
+import altair as alt
 import numpy as np
+import pandas as pd
 import pytest
 
 from classwise.charts import style
@@ -86,7 +88,7 @@ def test_a_defence_has_one_colour_on_all_pages_and_others_are_grey():
 
 def test_many_classes_have_the_colours_of_a_larger_scheme():
     assert Category("label", [str(number) for number in range(12)]).scale.to_dict()["scheme"] == "tableau20"
-    assert style.class_colour([str(number) for number in range(43)]) == style.alt.value(style.CLASS_COLOURS[0])
+    assert style.class_colour([str(number) for number in range(43)]) == alt.value(style.CLASS_COLOURS[0])
 
 
 def test_readers_see_words():
@@ -94,3 +96,15 @@ def test_readers_see_words():
     tips = [tip.to_dict() for tip in style.tooltip("images_are", "defence", value="accuracy, %", low="|.2f")]
     assert [tip["title"] for tip in tips] == ["images", "defence", "accuracy, %", "95 % interval, from"]
     assert [tip.get("format") for tip in tips] == [None, None, ".1f", ".2f"]
+
+
+def test_rows_are_carried_as_csv_with_their_types():
+    frame = pd.DataFrame({"label": ["0", "1"], "value": [1.23456789, 2.0], "right": [True, False]})
+    packed = style.inline_csv(frame)
+    assert packed["values"] == "label,value,right\n0,1.235,true\n1,2,false\n"
+    assert packed["format"]["parse"] == {"label": "string", "value": "number", "right": "boolean"}
+
+
+def test_too_many_rows_are_refused():
+    with pytest.raises(alt.MaxRowsError, match="aggregate"):
+        style.inline_csv(pd.DataFrame({"x": range(style.MAX_ROWS + 1)}))

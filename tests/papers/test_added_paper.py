@@ -1,21 +1,23 @@
-"""A paper is one folder: a made-up one of a single section gets its request, its place in the book, its verdict and its page."""
+"""A paper is one folder: a made-up one of a single section, added to a copy of the project, gets its runs, verdict and page."""
 
-import importlib
 import json
+import os
+import shutil
+import subprocess
+import sys
 
 import nbformat
+import pytest
 import yaml
 
-from classwise import runs
-from classwise.book import build, notebooks
+from classwise.book import build
 from classwise.core.paths import checkout
-from classwise.papers import registry
 
 MODULE = """
 from classwise.core.spec import Evaluation
-from classwise.papers import overview
 from classwise.papers.claims import Claim
 from classwise.papers.measures import overall
+from classwise.papers.scales import COMMON
 from classwise.papers.sections import Paper, Section
 
 NAME = "made2026/1-first"
@@ -27,50 +29,75 @@ SECTION = Section(
     max_seeds=1,
 )
 CLAIMS = (Claim("below-chance", NAME, "1", "Attacked, it is no better than chance.", overall, high=10, attacks=("fgsm",)),)
-PAPER = Paper(name="made2026", title="Made et al. 2026", recipe=overview.RECIPE, sections={NAME: SECTION}, claims=CLAIMS)
+PAPER = Paper(name="made2026", title="Made et al. 2026", recipe=COMMON, sections={NAME: SECTION}, claims=CLAIMS)
 """
 CELLS = (
-    "import sys\nsys.path.insert(0, {folder!r})\nfrom made2026 import NAME, PAPER",
     "from classwise import runs\nfrom classwise.papers import registry\nfrom classwise.stats import aggregate, metrics",
-    "registry.PAPERS[PAPER.name] = PAPER\nregistry.SECTIONS.update(PAPER.sections)",
-    "outcomes = runs.outcomes(registry.request(NAME))",
+    "outcomes = runs.outcomes(registry.request('made2026/1-first'))",
     "metrics.overall(aggregate.counts(outcomes).sum('seed')).to_series().to_frame('accuracy of the made-up paper')",
 )
+REPORT = """
+import json
+from classwise import runs
+from classwise.book import build
+from classwise.papers import registry
+request = registry.request("made2026/1-first")
+(spec,) = request.specs
+(verdict,) = runs.verdicts(sections=["made2026/1-first"], others=[])
+report = {"spec": [spec.dataset, spec.width, spec.epochs, spec.defence, spec.seed], "scale": registry.scale_of(spec)}
+report |= {"attacks": [one.attack for one in request.evaluations], "verdict": verdict.verdict, "toc": build.table_of_contents()}
+print(json.dumps(report))
+"""
 
 
-def page(folder):
-    """Execute a notebook of the paper, render it and return the page."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell.format(folder=str(folder))) for cell in CELLS])
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the project with a paper more: its folder, its notebook, and its name in the registry."""
+    root = tmp_path / "project"
+    for name in ("book", "notebooks", "src"):
+        shutil.copytree(checkout() / name, root / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+    (root / "tests").mkdir()
+    for name in ("pyproject.toml", "tests/test_layers.py"):
+        shutil.copy(checkout() / name, root / name)
+    (root / "src" / "classwise" / "papers" / "made2026").mkdir()
+    (root / "src" / "classwise" / "papers" / "made2026" / "__init__.py").write_text(MODULE)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    source, executed = folder / "1-first.ipynb", folder / "executed" / "1-first.ipynb"
-    nbformat.write(notebook, source)
-    notebooks.execute(source, executed, {}, folder / "failed.ipynb")
-    notebooks.standalone(executed, folder / "1-first.html", [])
-    return (folder / "1-first.html").read_text()
+    (root / "notebooks" / "made2026").mkdir()
+    nbformat.write(notebook, root / "notebooks" / "made2026" / "1-first.ipynb")
+    registry = root / "src" / "classwise" / "papers" / "registry.py"
+    text = registry.read_text()
+    for old, new in (
+        ("import benz2020, ", "import benz2020, made2026, "),
+        ("benz2020.PAPER)", "benz2020.PAPER, made2026.PAPER)"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    registry.write_text(text)
+    return root
 
 
-def test_a_paper_of_one_section_is_a_folder_a_notebook_and_a_line_of_the_registry(data, tmp_path, monkeypatch):
-    (tmp_path / "made2026").mkdir()
-    (tmp_path / "made2026" / "__init__.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(tmp_path)
-    paper = importlib.import_module("made2026").PAPER
-    monkeypatch.setitem(registry.PAPERS, paper.name, paper)
-    monkeypatch.setitem(registry.SECTIONS, "made2026/1-first", paper.sections["made2026/1-first"])
-    monkeypatch.setattr(registry, "CLAIMS", (*registry.CLAIMS, *paper.claims))
+def test_a_paper_of_one_section_is_a_folder_a_notebook_and_its_name_in_the_registry(copy):
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "CLASSWISE_DATA": str(copy / "data")}
 
-    request = registry.request("made2026/1-first")
-    (spec,) = request.specs
-    assert (spec.dataset, spec.width, spec.epochs, spec.defence, spec.seed) == ("digits", 4, 1, "standard", 0)
-    assert [evaluation.attack for evaluation in request.evaluations] == ["clean", "fgsm"]
-    assert registry.scale_of(spec) == "quick"
+    def python(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=copy, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    python(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_layers.py", "-k", "not readme and not torch and not packages"
+    )
+    report = json.loads(python("-c", REPORT).splitlines()[-1])
+    assert report["spec"] == ["digits", 4, 1, "standard", 0]
+    assert (report["scale"], report["attacks"]) == ("quick", ["clean", "fgsm"])
+    assert report["verdict"] in ("holds", "fails", "open")
     part = {"caption": "Made et al. 2026", "chapters": [{"file": "made2026/1-first"}]}
-    assert part in yaml.safe_load(build.table_of_contents())["parts"]
-    assert "accuracy of the made-up paper" in page(tmp_path)
-    executed = json.loads((tmp_path / "executed" / "1-first.ipynb").read_text())
-    assert "fgsm" in str(executed["cells"][-1]["outputs"])
-    (verdict,) = runs.verdicts(sections=["made2026/1-first"], others=[])
-    assert verdict.verdict in ("holds", "fails", "open")
-    assert verdict.claim.theirs is None
+    assert part in yaml.safe_load(report["toc"])["parts"]
+    page = python("-m", "classwise", "render", "made2026/1-first").splitlines()[-1]
+    assert "accuracy of the made-up paper" in (copy / page).read_text()
 
 
 def test_the_table_of_contents_is_written_from_the_papers():

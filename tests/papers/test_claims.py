@@ -1,5 +1,6 @@
 """Claims: verdicts that are known beforehand, and every claim of the table on mock results."""
 
+import importlib
 import itertools
 import zlib
 from functools import partial
@@ -388,8 +389,8 @@ def test_measures_of_attacks():
     assert float(measures.lost_by_vulnerable(found)) == pytest.approx(22)
     assert float(measures.grown(found, metrics.mcd)) == pytest.approx(28)
     assert float(measures.smallest_gap(found)) == pytest.approx(30)
-    assert float(measures.same_worst(found)) == pytest.approx(10)
-    assert float(measures.same_best(found)) == pytest.approx(10)
+    assert float(measures.lies_below(found)) == pytest.approx(10)
+    assert float(measures.lies_below(found, above=True)) == pytest.approx(10)
     one, other = np.array([90, 80, 70, 60]), np.array([88, 76, 50, 30])
     assert float(measures.agreement(found)) == pytest.approx(np.corrcoef(one, other)[0, 1])
 
@@ -416,8 +417,8 @@ def test_mistakes_that_never_cross_superclasses_are_measured():
 
 
 def test_no_class_is_the_worst_of_all_settings():
-    assert float(measures.same_worst(rates([[50, 60, 70], [60, 50, 70]]))) == pytest.approx(-10)
-    assert float(measures.same_best(rates([[50, 60, 70], [60, 50, 70]]))) == pytest.approx(10)
+    assert float(measures.lies_below(rates([[50, 60, 70], [60, 50, 70]]))) == pytest.approx(-10)
+    assert float(measures.lies_below(rates([[50, 60, 70], [60, 50, 70]]), above=True)) == pytest.approx(10)
 
 
 def test_homing_counts_what_comes_home_beyond_the_control():
@@ -540,3 +541,12 @@ def test_the_table_sets_ours_beside_theirs():
     assert table["theirs"].iloc[0] == "6.00 (mnist)"
     assert "not tested: not testable on digits" in table["verdict"].iloc[1]
     assert "[" in table["ours"].iloc[0]
+
+
+def test_a_claim_names_the_function_of_its_measure():
+    names = {claim.name: claim.measure_name for claim in registry.CLAIMS}
+    assert names["gap"] == "papers.measures.gap"
+    assert names["six-and-eight"] == "papers.measures.pair(first='6', second='8')"
+    for name in names.values():
+        module, _, function = name.partition("(")[0].rpartition(".")
+        assert hasattr(importlib.import_module(f"classwise.{module}"), function), name

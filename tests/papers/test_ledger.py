@@ -97,7 +97,7 @@ def test_a_section_is_judged_at_its_scale_and_told_where_it_cannot_be(data, smal
     monkeypatch.setattr(registry, "request", lambda section, scale, **rest: asked)
     section = "tian2021/4-1-class-bias"
     short = judge.verdicts("short", [], sections=[section])
-    assert {one.reason for one in short} == {"0 of 1 runs are there"}
+    assert {one.reason for one in short} == {"none of its runs is stored"}
     quick = judge.verdicts("quick", [], sections=[section])
     assert [one.claim.name for one in quick] == [one.name for one in registry.claims_of(section)]
     assert quick[0].verdict in ("holds", "fails", "open")

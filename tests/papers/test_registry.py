@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import nbformat
 import pytest
 
-from classwise import defences, images
+from classwise import defences, images, papers
 from classwise.book import notebooks
 from classwise.core.errors import UserError
 from classwise.defences import DEFENCES
@@ -204,3 +206,9 @@ def test_a_reader_chooses_datasets():
         registry.request(section, dataset="digits", datasets=["mnist"])
     with pytest.raises(UserError, match="datasets must be a list"):
         registry.request(section, datasets="mnist")
+
+
+def test_each_section_module_has_a_test_module_of_its_name():
+    sections = {f"{path.parent.name}/test_{path.name}" for path in Path(papers.__file__).parent.glob("*/section_*.py")}
+    tests = {f"{path.parent.name}/{path.name}" for path in Path(__file__).parent.glob("*/test_section_*.py")}
+    assert sections == tests != set()

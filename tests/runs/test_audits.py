@@ -241,10 +241,28 @@ def test_other_weights_never_go_on_from_what_is_kept(asked, network):
 def test_a_long_audit_says_how_long_and_what_is_shorter(asked, monkeypatch):
     monkeypatch.setattr(audit_evaluation, "LONG", 0.0)
     said = io.StringIO()
-    audit_evaluation.ensure_evaluations(asked, asked.evaluations, Console(file=said, width=400))
+    audits.carry_out(asked, Console(file=said, width=400))
     assert "minutes to go, estimated from one batch of each attack (8 of 60 images)" in said.getvalue()
     assert "--limit 15 takes about 25 % of that, --attack pgd-20" in said.getvalue()
     assert "pgd-10 at 0.1: " in said.getvalue()
+
+
+def test_an_audit_by_pgd_20_is_not_advised_to_use_it(network, data, monkeypatch):
+    monkeypatch.setattr(audit_evaluation, "LONG", 0.0)
+    audit = runs.audit(str(network), attack="pgd-20", eps="0.1", limit=20)
+    runs.outcomes([audit], audit.evaluations[1:2])
+    output = io.StringIO()
+    audits.carry_out(audit, Console(file=output, width=400))
+    assert "minutes to go" in output.getvalue()
+    assert "--limit 10" in output.getvalue()
+    assert "pgd-20 is quicker" not in output.getvalue()
+
+
+def test_a_subject_without_a_command_gets_an_estimate_without_options(asked, monkeypatch):
+    monkeypatch.setattr(audit_evaluation, "LONG", 0.0)
+    output = io.StringIO()
+    audit_evaluation.ensure_evaluations(asked, asked.evaluations, Console(file=output, width=400))
+    assert "(8 of 60 images). Ctrl-C stops" in output.getvalue()
 
 
 def test_robustness_never_rises_with_the_radius(asked):
@@ -333,9 +351,9 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first():
     assert "**97 % (95 %: 89 to 99)** of 60 images of signs correctly" in lines[0]
     assert "**57 % (95 %: 44 to 68)** under attack: pgd-20 at radius 8/255" in lines[0]
     assert "Critical: 2" in lines[1]
-    assert "50 % (95 %: 30 to 70), most often misclassified as 1 (30 %)" in lines[1]
+    assert "50 % (95 %: 30 to 70), most often misclassified as class 1 (30 %)" in lines[1]
     assert lines[-1] == "- **Warning.** pgd-20 is a quick look: `--attack strong` may break more images than it does."
-    assert "**0** 25 %" in lines[2]
+    assert "**class 0**: 25 %" in lines[2]
     assert "**1**" not in lines[2]
     assert "(1) and the worst lie 70 points" in lines[3]
     assert list(audit_report.class_table(audit, count, ["2"]).index) == ["2 (critical)", "0", "1"]

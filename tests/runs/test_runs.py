@@ -29,7 +29,8 @@ from classwise.core.spec import LAST5, Evaluation, Spec
 from classwise.defences import training
 from classwise.defences.training import Diverged
 from classwise.images import corrupt
-from classwise.papers import registry
+from classwise.papers import registry, sections
+from classwise.papers.scales import SCALES
 from classwise.runs import describe, store
 from classwise.runs.compute import device, evaluate, networks, train, validate
 from classwise.runs.compute.networks import network_of
@@ -693,12 +694,13 @@ def test_recorded_results_say_so(data, small):
     both = runs.history([small, replace(small, seed=1)])
     assert "1 of 2 recorded" in runs.sources(both)
     found = runs.outcomes([replace(small, seed=1)], [PGD])
-    assert "wide networks" not in runs.summary([replace(small, seed=1)], [PGD], found)
+    assert "wide networks" not in runs.summary(sections.Request((replace(small, seed=1),), (PGD,)), found)
 
 
 def test_a_section_says_which_of_its_results_are_recorded(data, small):
     section = "tian2021/4-1-class-bias"
-    assert runs.recorded_runs(section) == "Recorded at scale short: none yet; Recorded at scale paper: none yet."
+    larger = [name for name in SCALES if name != "quick"]
+    assert runs.recorded_runs(section) == "; ".join(f"Recorded at scale {name}: none yet" for name in larger) + "."
     trained(small)
     spec = registry.request(section, "short").specs[0]
     history = results.load(store.run_folder(small) / "history.nc", store.HISTORY)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from classwise import images, runs
+from classwise.charts import gallery
 from classwise.core.errors import UserError
 from classwise.core.identity import Identified
 from classwise.core.spec import Evaluation, Subject
@@ -70,6 +71,13 @@ def test_examples_and_features_of_a_third_kind_of_subject(data):
     assert {path.name for path in store.run_folder(subject).iterdir()} >= {"examples", "features"}
 
 
+def test_images_of_a_third_kind_of_subject_are_attacked_live(data):
+    subjects = [Published(checkpoint=name, dataset="digits", eps="0.1") for name in "ab"]
+    show = gallery.attacked_now(runs.attacker, subjects, PGD, count=1)
+    assert show("1").to_dict() != show("1", "b").to_dict()
+    assert show("1") is show("1", "a")
+
+
 def test_a_transfer_attack_needs_a_subject_that_was_trained_here(data):
     with pytest.raises(UserError, match="was not trained here"):
         runs.outcomes(
@@ -79,7 +87,15 @@ def test_a_transfer_attack_needs_a_subject_that_was_trained_here(data):
 
 def test_a_subject_without_images_is_named():
     class Unknown(Subject):
-        pass
+        folder = "unknown"
 
     with pytest.raises(TypeError, match="no implementation for Unknown"):
         images_of(Unknown(), "test")
+
+
+def test_a_subject_without_a_folder_is_refused():
+    class WithoutFolder(Subject):
+        pass
+
+    with pytest.raises(TypeError, match="abstract method folder"):
+        WithoutFolder()

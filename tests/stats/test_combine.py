@@ -6,6 +6,7 @@ import pytest
 import xarray as xr
 
 from classwise.core.errors import UserError
+from classwise.core.spec import READOUTS
 from classwise.stats import combine
 
 
@@ -53,3 +54,8 @@ def test_named_parts_keep_the_defence_and_the_attributes_of_the_first():
     assert set(both.data_vars) == {"truth", "answer", "flipped"}
     assert both.attrs["scale"] == "quick"
     assert (both.answer.sel(betas="5:0.5").values[0] == part(1).answer.values).all()
+
+
+def test_networks_and_temperatures_have_a_name_each():
+    assert [combine.network_name("pgd-he", readout) for readout in READOUTS] == ["pgd-he", "pgd-he, cosines"]
+    assert [combine.inverse_name(value) for value in (None, "", 5, "10", 0.5)] == ["1", "1", "5", "10", "0.5"]

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from classwise.core.errors import UserError
 from classwise.stats import aggregate, metrics
 
 # Tian et al. 2021, Table 1, Madry under PGD: accuracies of the ten classes, CV and MCD as printed.
@@ -118,11 +117,6 @@ def test_measured_leaves_out_epochs_without_counts():
     count = mocks.dataset(epochs=4)["count"].copy()
     count[[0, 2]] = 0
     assert aggregate.measured_epochs(count).epoch.values.tolist() == [2, 4]
-
-
-def test_an_unknown_measure_is_named():
-    with pytest.raises(UserError, match="did you mean 'mcd'"):
-        metrics.metric("mdc")
 
 
 def attacked(flips, present=None):

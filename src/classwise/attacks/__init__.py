@@ -54,13 +54,8 @@ __all__ = [
 class Clean(Attack):
     """No attack: returns the images unchanged."""
 
-    @property
-    def needs_labels(self) -> bool:
-        return False
-
-    @property
-    def stops_early(self) -> bool:
-        return False
+    needs_labels = False
+    stops_early = False
 
     def cost(self, classes: int) -> Passes:
         return Passes()

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, Passes
+from classwise.attacks.base import Attack, Passes, check_at_least_one
 from classwise.attacks.losses import Loss, cross_entropy, dlr, dlr_towards, labels
-from classwise.attacks.pgd import ActiveSet, batch_targets, loss_and_gradient, predict, start_surface, worth_compacting
-from classwise.core.errors import UserError, unknown
+from classwise.attacks.pgd import STARTS, ActiveSet, batch_targets, loss_and_gradient, predict, worth_compacting
+from classwise.core.errors import unknown
 
 
 def windows(steps: int) -> list[int]:
@@ -103,9 +103,7 @@ class APGD(Attack):
     def __post_init__(self) -> None:
         if self.loss not in ("ce", "dlr", "dlr-targeted"):
             raise unknown("loss", self.loss, ("ce", "dlr", "dlr-targeted"))
-        for name, value in (("steps", self.steps), ("targets", self.targets), ("restarts", self.restarts)):
-            if value < 1:
-                raise UserError(f"{name} must be 1 or more, got {value}")
+        check_at_least_one(self, "steps", "targets", "restarts")
 
     @property
     def needs_labels(self) -> bool:
@@ -125,7 +123,7 @@ class APGD(Attack):
         for group in batch_targets(self._turns(clean.shape[1]), x[left]):
             for _ in range(self.restarts):
                 # Drawn for all images, so that the noise of one does not depend on which others are left.
-                starts = [start_surface(x, ball, generator)[left] for _ in group]
+                starts = [STARTS["surface"](x, ball, generator)[left] for _ in group]
                 if len(left):
                     rows, target = left.repeat(len(group)), torch.cat([ranked[left, turn + 1] for turn in group])
                     batch = (x[rows], y[rows], ball.select(rows), torch.cat(starts))

@@ -16,14 +16,9 @@ from classwise.core.errors import UserError
 TOLERANCE = 1e-6
 
 
-def _per_image(value: Tensor, x: Tensor) -> Tensor:
-    """Return one value per image in a shape that broadcasts over the pixels of `x`."""
-    return value.view(-1, *[1] * (x.ndim - 1))
-
-
 def _broadcast(value: float | Tensor, x: Tensor) -> float | Tensor:
     """Return a single value unchanged, one value per image in a shape that broadcasts over the pixels of `x`."""
-    return _per_image(value, x) if isinstance(value, Tensor) else value
+    return value.view(-1, *[1] * (x.ndim - 1)) if isinstance(value, Tensor) else value
 
 
 @dataclass(frozen=True)
@@ -83,7 +78,7 @@ class Linf(Ball):
     def sample(self, x: Tensor, generator: torch.Generator, *, surface: bool = False) -> Tensor:
         noise = 2 * torch.rand(x.shape, generator=generator, device=x.device, dtype=x.dtype) - 1
         if surface:
-            noise = noise / _per_image(self.norm(noise), x)
+            noise = noise / _broadcast(self.norm(noise), x)
         return x + _broadcast(self.radius, x) * noise
 
     def step(self, x: Tensor, gradient: Tensor, size: float | Tensor) -> Tensor:
@@ -109,22 +104,22 @@ class L2(Ball):
 
     def sample(self, x: Tensor, generator: torch.Generator, *, surface: bool = False) -> Tensor:
         noise = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
-        noise = noise / _per_image(self.norm(noise), x)
+        noise = noise / _broadcast(self.norm(noise), x)
         if not surface:
             share = torch.rand(len(x), generator=generator, device=x.device, dtype=x.dtype)
-            noise = noise * _per_image(share ** (1 / x[0].numel()), x)
+            noise = noise * _broadcast(share ** (1 / x[0].numel()), x)
         return x + _broadcast(self.radius, x) * noise
 
     def step(self, x: Tensor, gradient: Tensor, size: float | Tensor) -> Tensor:
         """Return `x` with each image moved by `size` along its normalised gradient; a zero gradient moves nothing."""
-        norm = _per_image(self.norm(gradient), x)
-        return x + _broadcast(size, x) * gradient / torch.where(norm > 0, norm, torch.ones_like(norm))
+        norm = self.norm(gradient)
+        return x + _broadcast(size, x) * gradient / _broadcast(torch.where(norm > 0, norm, 1.0), x)
 
     def project(self, x: Tensor, centre: Tensor) -> Tensor:
         """Return `x` scaled back to the ball around `centre`, then clipped to [0, 1], which only shortens the perturbation."""
         delta = x - centre
         shrink = (self.radius / self.norm(delta).clamp_min(1e-12)).clamp(max=1)
-        return (centre + delta * _per_image(shrink, x)).clamp(0, 1)
+        return (centre + delta * _broadcast(shrink, x)).clamp(0, 1)
 
 
 BALLS: dict[str, type[Linf] | type[L2]] = {Linf.name: Linf, L2.name: L2}

@@ -18,6 +18,20 @@ from classwise.models.modes import eval_mode, frozen, look_like_probabilities
 _PROBED = 8
 
 
+def check_at_least_one(item: object, *names: str) -> None:
+    """Raise UserError if one of the named fields is below 1."""
+    for name in names:
+        if getattr(item, name) < 1:
+            raise UserError(f"{name} must be 1 or more, got {getattr(item, name)}")
+
+
+def check_positive(item: object, *names: str) -> None:
+    """Raise UserError if one of the named fields is not above 0."""
+    for name in names:
+        if not getattr(item, name) > 0:
+            raise UserError(f"{name} must be above 0, got {getattr(item, name)}")
+
+
 @dataclass(frozen=True)
 class AttackResult:
     """What a search returns: `images` like `x`.

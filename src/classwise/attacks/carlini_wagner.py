@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, Passes
+from classwise.attacks.base import Attack, Passes, check_at_least_one, check_positive
 from classwise.attacks.losses import labels, margin_loss
 from classwise.attacks.pgd import ActiveSet, differentiable_logits
 from classwise.core.errors import UserError, unknown
@@ -17,11 +17,13 @@ _FINEST = 1 / 256
 _SHRINK = 0.999999  # keeps arctanh finite at black and white
 
 
-def _box(w: Tensor) -> Tensor:
+def box(w: Tensor) -> Tensor:
+    """Return the pixels, within [0, 1], of tanh coordinates."""
     return (w.tanh() + 1) / 2
 
 
-def _unbox(x: Tensor) -> Tensor:
+def unbox(x: Tensor) -> Tensor:
+    """Return the tanh coordinates of pixels."""
     return (_SHRINK * (2 * x - 1)).atanh()
 
 
@@ -47,7 +49,7 @@ class _Search(ActiveSet):
 
     @classmethod
     def begin(cls, place: Tensor, x: Tensor, c: float) -> "_Search":
-        w, zeros = _unbox(x), x.new_zeros(len(x))
+        w, zeros = unbox(x), x.new_zeros(len(x))
         still, never = torch.zeros_like(w), torch.zeros_like(zeros, dtype=torch.bool)
         ones, inf, count = torch.ones_like(zeros), torch.full_like(zeros, torch.inf), torch.zeros_like(zeros, dtype=torch.long)
         constants = (ones, ones, c * ones, zeros, inf)
@@ -72,8 +74,8 @@ class _Search(ActiveSet):
 
     def turn(self, ended: Tensor, gamma: float) -> None:
         """Continue where a descent `ended`: with a smaller tau if it misclassified, else with the next constant."""
-        now = _box(self.warm + self.delta)
-        moved = (now - _box(self.origin)).flatten(1).abs().amax(1)
+        now = box(self.warm + self.delta)
+        moved = (now - box(self.origin)).flatten(1).abs().amax(1)
         smaller = torch.minimum(self.tau, moved) * gamma
         lowered = ended & self.succeeded
         onward = lowered & (smaller > _FINEST)
@@ -88,7 +90,7 @@ class _Search(ActiveSet):
         self.tau = torch.where(over, self.start_tau, torch.where(onward, smaller, self.tau))
         self.round = self.round + over
         wide = (-1, 1, 1, 1)
-        begun = torch.where(over.view(wide), self.origin, _unbox(now))
+        begun = torch.where(over.view(wide), self.origin, unbox(now))
         self.warm = torch.where(ended.view(wide), begun, self.warm)
         for name in ("delta", "first", "second"):
             setattr(self, name, torch.where(ended.view(wide), 0.0, getattr(self, name)))
@@ -118,12 +120,8 @@ class CW(Attack):
     goal: str = "closest"
 
     def __post_init__(self) -> None:
-        for name, number in (("rounds", self.rounds), ("steps", self.steps)):
-            if number < 1:
-                raise UserError(f"{name} must be 1 or more, got {number}")
-        for name, value in (("rate", self.rate), ("c", self.c)):
-            if not value > 0:
-                raise UserError(f"{name} must be above 0, got {value}")
+        check_at_least_one(self, "rounds", "steps")
+        check_positive(self, "rate", "c")
         if not 0 < self.gamma < 1:
             raise UserError(f"gamma must lie between 0 and 1, got {self.gamma}")
         if self.goal not in ("closest", "inside"):
@@ -159,9 +157,9 @@ class CW(Attack):
         """Return the images, whether each is misclassified, their losses and the gradients."""
         with torch.enable_grad():
             delta = state.delta.detach().requires_grad_()
-            now = _box(state.warm + delta)
+            now = box(state.warm + delta)
             logits = differentiable_logits(model, now)
-            change = (now - _box(state.origin)).abs() - state.tau.view(-1, 1, 1, 1)
+            change = (now - box(state.origin)).abs() - state.tau.view(-1, 1, 1, 1)
             loss = change.relu().flatten(1).sum(1) + state.c * (-margin_loss(logits, y)).relu()
             (gradient,) = torch.autograd.grad(loss.sum(), delta)
         return now.detach(), logits.argmax(1) != y, loss.detach(), gradient

@@ -54,10 +54,6 @@ def confusion_counts(truth: Tensor, answer: Tensor, classes: int) -> Tensor:
     return counts.scatter_add_(0, truth * classes + answer, torch.ones_like(truth)).view(classes, classes)
 
 
-def _ignore(attacked: Tensor) -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class EvaluationSettings:
     """How a model is evaluated under an attack.
@@ -71,27 +67,15 @@ class EvaluationSettings:
     batch: int = 500
     precision: str = "float32"
     source_model: nn.Module | None = None
-    on_images: Callable[[Tensor], None] = _ignore
+    on_images: Callable[[Tensor], None] = lambda attacked: None
 
 
 DEFAULT = EvaluationSettings()
 
 
-def evaluate(
-    model: nn.Module,
-    images: Images,
-    attack: Attack,
-    ball: Ball,
-    settings: EvaluationSettings = DEFAULT,
-    *,
-    report: Callable[[int], None] = lambda done: None,
-) -> Outcomes:
-    """Return the predictions for all attacked images, as `batches` does; `report` is called with the number of images done."""
-    parts: list[Outcomes] = []
-    for part in batches(model, images, attack, ball, settings):
-        parts.append(part)
-        report(sum(len(part.index) for part in parts))
-    return Outcomes.joined(parts)
+def evaluate(model: nn.Module, images: Images, attack: Attack, ball: Ball, settings: EvaluationSettings = DEFAULT) -> Outcomes:
+    """Return the predictions for all attacked images, as `batches` does."""
+    return Outcomes.joined(list(batches(model, images, attack, ball, settings)))
 
 
 def batches(
@@ -113,7 +97,8 @@ def batches(
             precision = settings.precision if sign_steps else "float32"
             network = fused_for_search(source, images.batch(slice(0, 8))[0], precision)
         for start in range(begin, len(images), batch):
-            generator = torch.Generator(images.pixels.device).manual_seed(_mixed(settings.seed, start))
+            mixed = (settings.seed * 2654435761 + start) % 2**32  # 32 bits: all that the CPU's generator accepts
+            generator = torch.Generator(images.pixels.device).manual_seed(mixed)
             which = torch.arange(start, min(start + batch, len(images)), device=images.pixels.device)
             x, y = images.batch(which)
             local = ball.select(which)
@@ -127,11 +112,6 @@ def batches(
             yield _judged(model, images.index[which], x, y, result, local, attack)
 
 
-def _mixed(seed: int, start: int) -> int:
-    """Return a seed for the batch that begins at `start`: 32 bits, all that the CPU's generator accepts."""
-    return (seed * 2654435761 + start) % 2**32
-
-
 def _missed(attacked: Tensor, network: nn.Module, model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> Tensor:
     """Return the positions of images that the search stopped at because its network is wrong, though the model is right."""
     inside = ball.contains(attacked, x)
@@ -142,12 +122,8 @@ def _missed(attacked: Tensor, network: nn.Module, model: nn.Module, x: Tensor, y
 
 def _replaced(result: AttackResult, rows: Tensor, fresh: AttackResult) -> AttackResult:
     """Return a result with some rows replaced by those of another."""
-    changed = {}
-    for field in fields(result):
-        old, new = getattr(result, field.name), getattr(fresh, field.name)
-        if old is not None:
-            changed[field.name] = old.index_copy(0, rows, new)
-    return AttackResult(**changed)
+    pairs = {field.name: (getattr(result, field.name), getattr(fresh, field.name)) for field in fields(result)}
+    return AttackResult(**{name: old.index_copy(0, rows, new) for name, (old, new) in pairs.items() if old is not None})
 
 
 def _check(images: Images, attack: Attack, source_model: nn.Module | None) -> None:

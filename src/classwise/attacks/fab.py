@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, Passes
-from classwise.attacks.pgd import batch_targets, differentiable_logits, predict
-from classwise.core.errors import UserError
+from classwise.attacks.base import Attack, Passes, check_at_least_one
+from classwise.attacks.losses import lead_of
+from classwise.attacks.pgd import batch_targets, loss_and_gradient, predict
 
 _TINY = 1e-12
 
@@ -60,9 +60,7 @@ class FAB(Attack):
     bias: float = 0.1
 
     def __post_init__(self) -> None:
-        for name, value in (("steps", self.steps), ("targets", self.targets)):
-            if value < 1:
-                raise UserError(f"{name} must be 1 or more, got {value}")
+        check_at_least_one(self, "steps", "targets")
 
     def _turns(self, classes: int) -> int:
         return min(self.targets, classes - 1)
@@ -89,7 +87,8 @@ class FAB(Attack):
         now, best, least = x, x.clone(), torch.full((len(x),), torch.inf, device=x.device, dtype=x.dtype)
         flat = x.flatten(1)
         for _ in range(self.steps if len(x) else 0):
-            lead, normal = _lead(model, now, y, target)
+            _, lead, gradient = loss_and_gradient(model, now, y, lead_of(target))
+            normal = gradient.flatten(1)
             offset = (normal * now.flatten(1)).sum(1) - lead
             pace = _PACES[ball.name](normal)
             points = torch.cat([now.flatten(1), flat])
@@ -105,13 +104,3 @@ class FAB(Attack):
             best[nearer], least[nearer] = now[nearer], distance[nearer]
             now = torch.where(wrong.view(-1, 1, 1, 1), x + self.backward * (now - x), now)
         return best, least
-
-
-def _lead(model: nn.Module, x: Tensor, y: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return z_target - z_y of each image (n,) and its gradient (n, d)."""
-    with torch.enable_grad():
-        x = x.detach().requires_grad_()
-        logits = differentiable_logits(model, x)
-        lead = logits.gather(1, target[:, None])[:, 0] - logits.gather(1, y[:, None])[:, 0]
-        (gradient,) = torch.autograd.grad(lead.sum(), x)
-    return lead.detach(), gradient.flatten(1)

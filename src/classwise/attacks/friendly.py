@@ -23,6 +23,8 @@ class FriendlyPGD(PGD):
     With target probabilities (TRADES) an image is misclassified if its prediction differs from their likeliest class.
     """
 
+    stops_early = True
+    traceable = False
     tau: int = 0
     omega: float = 0.0
     rises: str = ""
@@ -40,14 +42,6 @@ class FriendlyPGD(PGD):
             return [Fraction(word) for word in self.rises.split()]
         except (ValueError, ZeroDivisionError):
             raise UserError(f"rises={self.rises!r} must list shares of the training, like '50/120 90/120'") from None
-
-    @property
-    def stops_early(self) -> bool:
-        return True
-
-    @property
-    def traceable(self) -> bool:
-        return False
 
     def at_progress(self, progress: float) -> Self:
         """Return the attack at a share `progress` of the training, 0 to 1."""

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, AttackResult, Passes
-from classwise.core.errors import UserError, unknown
+from classwise.attacks.base import Attack, AttackResult, Passes, check_at_least_one, check_positive
+from classwise.attacks.carlini_wagner import box, unbox
+from classwise.core.errors import unknown
 
 # The most candidates in one forward pass.
 _CANDIDATES = 8192
@@ -32,12 +33,8 @@ class NAttack(Attack):
     reward: str = "paper"
 
     def __post_init__(self) -> None:
-        for name, number in (("steps", self.steps), ("population", self.population), ("every", self.every)):
-            if number < 1:
-                raise UserError(f"{name} must be 1 or more, got {number}")
-        for name, value in (("sigma", self.sigma), ("rate", self.rate)):
-            if not value > 0:
-                raise UserError(f"{name} must be above 0, got {value}")
+        check_at_least_one(self, "steps", "population", "every")
+        check_positive(self, "sigma", "rate")
         if self.reward not in ("paper", "code"):
             raise unknown("reward", self.reward, ("paper", "code"))
 
@@ -47,11 +44,11 @@ class NAttack(Attack):
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> AttackResult:
         result, queries = x.clone(), torch.zeros(len(x), dtype=torch.long, device=x.device)
         mean = 0.001 * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
-        origin = ((2 * x - 1) * (1 - 1e-6)).atanh()
+        origin = unbox(x)
         left = (model(x).argmax(1) == y).nonzero()[:, 0]
         for step in range(self.steps + 1):
             if step % self.every == 0 or step == self.steps:
-                result[left] = ball.select(left).project(_box(origin[left] + mean[left]), x[left])
+                result[left] = ball.select(left).project(box(origin[left] + mean[left]), x[left])
                 queries[left] += 1
                 left = left[torch.cat([model(result[part]).argmax(1) == y[part] for part in self._parts(left)])]
             if not len(left) or step == self.steps:
@@ -69,7 +66,7 @@ class NAttack(Attack):
         shape = (len(x), self.population, *x.shape[1:])
         noise = torch.randn(shape, generator=generator, device=x.device, dtype=x.dtype)
         owner = torch.arange(len(x), device=x.device).repeat_interleave(self.population)
-        tried = ball.select(owner).project(_box(mean[:, None] + self.sigma * noise).flatten(0, 1), x[owner])
+        tried = ball.select(owner).project(box(mean[:, None] + self.sigma * noise).flatten(0, 1), x[owner])
         logs = model(tried).log_softmax(1).view(len(x), self.population, -1)
         truth = y.view(-1, 1, 1).expand(-1, self.population, 1)
         other = logs.scatter(2, truth, -torch.inf).amax(2)
@@ -81,7 +78,3 @@ class NAttack(Attack):
         scale = self.rate / (self.population * self.sigma)
         moved: Tensor = scale * (weight.view(len(x), -1, 1, 1, 1) * noise).sum(1)
         return moved
-
-
-def _box(w: Tensor) -> Tensor:
-    return (w.tanh() + 1) / 2

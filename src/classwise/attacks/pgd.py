@@ -8,40 +8,28 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, Passes
+from classwise.attacks.base import Attack, Passes, check_at_least_one
 from classwise.attacks.losses import LOSSES, Loss, labels
 from classwise.core.errors import UserError, unknown
 
 Start = Callable[[Tensor, Ball, torch.Generator], Tensor]
 
 
-def start_none(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-    return x
-
-
 def start_gaussian(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
     return x + 0.001 * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
 
 
-def start_uniform(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-    return ball.project(ball.sample(x, generator), x)
-
-
-def start_unclipped(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-    return ball.sample(x, generator)
-
-
-def start_surface(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-    return ball.project(ball.sample(x, generator, surface=True), x)
-
-
 # Where an ascent starts, and which papers or packages start there.
 STARTS: dict[str, Start] = {
-    "none": start_none,  # the image itself
-    "gaussian": start_gaussian,  # .001 N(0, 1), unclipped: TRADES, MART, HE, RST, DAFA
-    "uniform": start_uniform,  # uniform in the ball, clipped to [0, 1]: CFA, Rice, FAT
-    "unclipped": start_unclipped,  # uniform in the ball, not clipped before the first step: the TRADES evaluator
-    "surface": start_surface,  # uniform noise scaled to the full radius, clipped: APGD
+    "none": lambda x, ball, generator: x,
+    # .001 N(0, 1), unclipped: TRADES, MART, HE, RST, DAFA.
+    "gaussian": start_gaussian,
+    # Uniform in the ball, clipped to [0, 1]: CFA, Rice, FAT.
+    "uniform": lambda x, ball, generator: ball.project(ball.sample(x, generator), x),
+    # Uniform in the ball, not clipped before the first step: the TRADES evaluator.
+    "unclipped": lambda x, ball, generator: ball.sample(x, generator),
+    # Uniform noise scaled to the full radius, clipped: APGD.
+    "surface": lambda x, ball, generator: ball.project(ball.sample(x, generator, surface=True), x),
 }
 
 
@@ -135,9 +123,7 @@ class PGD(Attack):
                 raise unknown(name, value, table)
         if self.success not in ("last", "any"):
             raise unknown("success", self.success, ("last", "any"))
-        for name, number in (("steps", self.steps), ("restarts", self.restarts)):
-            if number < 1:
-                raise UserError(f"{name} must be 1 or more, got {number}")
+        check_at_least_one(self, "steps", "restarts")
         if (self.step if self.step is not None else self.rate) <= 0:
             raise UserError(f"the step must be above 0, got step={self.step}, rate={self.rate}")
 
@@ -209,6 +195,7 @@ class FGSM(Attack):
     """
 
     sign_gradient: ClassVar[bool] = True
+    stops_early = False
     start: str = "none"
     loss: str = "ce"
 
@@ -228,10 +215,6 @@ class FGSM(Attack):
     @property
     def loss_fn(self) -> Loss:
         return self._as_pgd().loss_fn
-
-    @property
-    def stops_early(self) -> bool:
-        return False
 
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         return self._as_pgd().search(model, x, y, ball, generator)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, AttackResult, Passes
+from classwise.attacks.base import Attack, AttackResult, Passes, check_at_least_one
 from classwise.attacks.losses import margin_loss
 from classwise.core.errors import UserError
 
@@ -33,8 +33,7 @@ class Square(Attack):
     rescale: bool = False
 
     def __post_init__(self) -> None:
-        if self.queries < 1:
-            raise UserError(f"queries must be 1 or more, got {self.queries}")
+        check_at_least_one(self, "queries")
         if not 0 < self.share <= 1:
             raise UserError(f"share must be above 0 and at most 1, got {self.share}")
 

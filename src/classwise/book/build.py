@@ -5,30 +5,36 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.metadata import distribution
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import vl_convert
 import yaml
 from rich.console import Console
 
 from classwise import runs
-from classwise.book import notebooks
-from classwise.core import files
+from classwise.book import merging, notebooks
 from classwise.core.errors import UserError, unknown
 from classwise.core.files import write
 from classwise.core.paths import build_folder, checkout
 from classwise.papers import registry, scales
 from classwise.runs import store
+from classwise.runs.recorded import recorded_part
 from classwise.stats import benchmarks
+
+if TYPE_CHECKING:
+    from classwise.runs.schedule.plan import Requested
 
 # The pages of no paper by the part of the book, and the guide.
 _PAGES = {"What holds": ("claims",), "Attacks and defences": ("performance", "defences"), "Audits": ("audit",)}
-_GUIDE = ("parameters", "python", "datasets", "audit", "recorded", "cluster", "defences", "extending", "api", "changelog")
+_GUIDE = (
+    *("glossary", "parameters", "python", "datasets", "audit", "recorded", "cluster", "defences", "extending", "api"),
+    *("references", "changelog"),
+)
 
 
 class _Part(TypedDict):
@@ -44,13 +50,6 @@ def table_of_contents() -> str:
     pages = {paper.title: paper.pages for paper in registry.PAPERS.values()} | _PAGES | {"Guide": guide}
     parts = [_Part(caption=title, chapters=[{"file": name} for name in names]) for title, names in pages.items() if names]
     return str(yaml.safe_dump({"format": "jb-book", "root": "intro", "parts": parts}, sort_keys=False))
-
-
-def write_table_of_contents() -> None:
-    """Write the table of contents to book/_toc.yml where it has changed."""
-    path, text = checkout() / "book" / "_toc.yml", table_of_contents()
-    if not path.exists() or path.read_text() != text:
-        write(path, text.encode())
 
 
 def _digest(parts: Iterable[bytes]) -> str:
@@ -99,6 +98,8 @@ def _fingerprint(name: str, scale: str) -> str:
     sections = [section for section in registry.SECTIONS if name in (section, "claims")]
     pairs = [pair for section in sections for pair in registry.request(section, scale).pairs]
     audit = [runs.audit().id.encode()] if name == "audit" else []
+    for read in _also_shown(name, scale):
+        pairs += registry.request(name, read).pairs
     files = [notebooks.find(name), *_code(), *(benchmarks.files() if name == "performance" else [])]
     files += [path for spec, evaluations in pairs for path in store.files(spec, evaluations) if path.exists()]
     return _digest([scale.encode(), *audit, *(path.read_bytes() for path in files)])
@@ -116,35 +117,63 @@ def _stale(scale: str) -> dict[str, str]:
     """Return the notebooks that must be executed, with their fingerprints: those whose executed form is missing or outdated."""
     stale = {}
     for name in notebooks.names():
-        mark = build_folder() / "executed" / f"{name}.json"
         fingerprint = _fingerprint(name, scale)
-        if _stored_fingerprint(mark) != fingerprint:
+        if _stored_fingerprint(build_folder() / "executed" / f"{name}.json") != fingerprint:
             stale[name] = fingerprint
     return stale
 
 
+def _also_shown(name: str, scale: str) -> list[str]:
+    """Return the scales that a page also shows: those that are only read, where any run of its section is stored."""
+    others = [other for other, size in scales.SCALES.items() if size.only_read and other != scale]
+    shown = name in registry.SECTIONS and not scales.SCALES[scale].only_read
+    return [other for other in others if shown and recorded_part(registry.request(name, other)).pairs]
+
+
 def _execute(name: str, scale: str) -> None:
-    out = build_folder()
-    scaled = scale != "quick" and "scale" in notebooks.parameters(notebooks.find(name))
-    given = {"scale": scale} if scaled else {}
-    notebooks.execute(notebooks.find(name), out / "executed" / f"{name}.ipynb", given, out / "failed" / f"{name}.ipynb")
+    """Execute a notebook; where results of another scale are recorded at that scale, too, and merge both (`merging`)."""
+    source, out = notebooks.find(name), build_folder()
+    target, failed = out / "executed" / f"{name}.ipynb", out / "failed" / f"{name}.ipynb"
+    scaled = scale != "quick" and "scale" in notebooks.parameters(source)
+    execute(name, target, {"scale": scale} if scaled else {}, failed)
+    for other in _also_shown(name, scale):
+        recorded = out / "recorded" / f"{name}.ipynb"
+        notebooks.execute(source, recorded, {"scale": other}, failed, tolerant=True)
+        merging.check(merging.merge(recorded, target, (other, scale), target), name, other)
+
+
+def execute(name: str, target: Path, given: Mapping[str, Any], failed: Path) -> None:
+    """Execute a notebook with parameters; at a scale that is only read, cells whose runs are not recorded say so."""
+    scale = str(given.get("scale", "quick"))
+    tolerant = scale in scales.SCALES and scales.SCALES[scale].only_read
+    notebooks.execute(notebooks.find(name), target, given, failed, tolerant=tolerant)
+    if tolerant:
+        merging.check(merging.note_missing(target), name, scale)
+
+
+def ensure_runs(pairs: "Sequence[Requested]", scale: str, console: Console, **workers: Any) -> None:
+    """Compute what is missing of runs; at a scale that is only read, print in one line how much that is."""
+    from classwise.runs.schedule import forecast, pool  # torch
+
+    if scales.SCALES[scale].only_read:
+        console.print(forecast.not_recorded(pairs, scale), highlight=False, soft_wrap=True)
+    else:
+        pool.ensure_runs(pairs, repair=True, console=console, **workers)
 
 
 def execute_all(scale: str, console: Console) -> int:
     """Execute the notebooks that changed, two at once, and return their number; NotebookFailed names those that raised."""
-    stale, errors, done = _stale(scale), [], 0
+    stale, errors = _stale(scale), []
     if stale:
         console.print(f"{len(stale)} notebooks to execute")
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
         futures = {workers.submit(_execute, name, scale): name for name in stale}
-        for future in as_completed(futures):
-            name, done = futures[future], done + 1
-            error = future.exception()
+        for done, future in enumerate(as_completed(futures), 1):
+            name, error = futures[future], future.exception()
             if error is not None:
                 errors.append(str(error))
             else:
-                mark = build_folder() / "executed" / f"{name}.json"
-                files.write(mark, json.dumps({"fingerprint": stale[name]}).encode())
+                write(build_folder() / "executed" / f"{name}.json", json.dumps({"fingerprint": stale[name]}).encode())
             console.print(f"\\[{done}/{len(stale)}] {name}{': failed' if error else ''}", highlight=False)
     if errors:
         raise notebooks.NotebookFailed("\n".join([*errors, f"the last good book stays in {build_folder() / 'html'}"]))
@@ -176,15 +205,9 @@ def render(console: Console) -> bool:
         (pages / "_extra" / "scripts").mkdir(parents=True, exist_ok=True)
         shutil.copy(script, pages / "_extra" / "scripts" / script.name)
     console.print("rendering the book")
-    command = [
-        str(Path(sys.executable).with_name("jupyter-book")),
-        "build",
-        str(pages),
-        "--path-output",
-        str(fresh),
-        "--quiet",
-    ]
-    done = subprocess.run([*command, "--warningiserror", "--keep-going"], capture_output=True, text=True, check=False)
+    options = ["--path-output", str(fresh), "--quiet", "--warningiserror", "--keep-going"]
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(pages), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not (fresh / "_build" / "html" / "index.html").exists():
         raise RuntimeError(
             f"jupyter-book could not render {pages}; the last good book stays in {html}:\n{done.stdout}{done.stderr}"
@@ -195,7 +218,7 @@ def render(console: Console) -> bool:
         html.replace(old)
     (fresh / "_build" / "html").replace(html)
     shutil.rmtree(old, ignore_errors=True)
-    files.write(mark, json.dumps({"fingerprint": fingerprint}).encode())
+    write(mark, json.dumps({"fingerprint": fingerprint}).encode())
     return True
 
 
@@ -207,11 +230,12 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
         if section not in notebooks.names():
             raise UserError(f"section {section} has no notebook; there are: {', '.join(notebooks.names())}")
     pairs = [pair for section in registry.SECTIONS for pair in registry.request(section, scale).pairs]
-    write_table_of_contents()
-    from classwise.runs import audits
-    from classwise.runs.schedule import pool  # torch
+    toc, contents = checkout() / "book" / "_toc.yml", table_of_contents()
+    if not toc.exists() or toc.read_text() != contents:
+        write(toc, contents.encode())
+    from classwise.runs import audits  # torch
 
-    pool.ensure_runs(pairs, workers=workers, scheduler=scheduler, repair=True, console=console)
+    ensure_runs(pairs, scale, console, workers=workers, scheduler=scheduler)
     audits.carry_out(runs.audit(), console)
     executed = execute_all(scale, console)
     rendered = render(console)

@@ -109,8 +109,11 @@ def _fits(value: Any, wanted: ast.expr) -> bool:
     return True
 
 
-def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path) -> None:
-    """Run a notebook and write it with its outputs to `target`; if it raises, to `failed`, and raise NotebookFailed."""
+def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path, *, tolerant: bool = False) -> None:
+    """Run a notebook and write it with its outputs to `target`; if it raises, to `failed`, and raise NotebookFailed.
+
+    tolerant: a cell that raises keeps its error as output, and the cells behind it are run.
+    """
     import papermill  # slow to import
 
     part = target.with_suffix(".part.ipynb")
@@ -119,6 +122,8 @@ def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path) 
     os.environ.pop("JPY_SESSION_NAME", None)
     quiet: dict[str, Any] = {"progress_bar": False, "extra_arguments": ["--IPKernelApp.log_level=50"]}
     options = {"parameters": dict(given), "kernel_name": "python3", "cwd": str(checkout()), **quiet}
+    if tolerant:
+        source = _tolerant(source, target.with_suffix(".source.ipynb"))
     try:
         try:
             papermill.execute_notebook(str(source), str(part), **options)
@@ -128,11 +133,23 @@ def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path) 
                 raise
             papermill.execute_notebook(str(source), str(part), **options)
     except Exception as error:  # a failed cell, a timeout and a dead kernel have no common kind
+        if tolerant and isinstance(error, papermill.PapermillExecutionError):
+            part.replace(target)
+            return
         failed.parent.mkdir(parents=True, exist_ok=True)
         if part.exists():
             part.replace(failed)
         raise NotebookFailed(f"{source.name} failed: {_reason(error)}; see {failed}") from None
     part.replace(target)
+
+
+def _tolerant(source: Path, target: Path) -> Path:
+    """Write a copy of a notebook all of whose cells may raise, and return it."""
+    content = json.loads(source.read_text(encoding="utf-8"))
+    for cell in content["cells"]:
+        cell["metadata"]["tags"] = [*cell["metadata"].get("tags", []), "raises-exception"]
+    files.write(target, json.dumps(content).encode())
+    return target
 
 
 def _reason(error: Exception) -> str:

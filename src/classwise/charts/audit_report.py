@@ -73,7 +73,7 @@ def _class_rate(count: xr.DataArray, label: str) -> str:
     if int(mistakes.sum()) == 0:
         return _rate(right, total)
     most = mistakes.idxmax("predicted").item()
-    return f"{_rate(right, total)}, most often misclassified as {most} ({100 * int(mistakes.max()) / total:.0f} %)"
+    return f"{_rate(right, total)}, most often misclassified as class {most} ({100 * int(mistakes.max()) / total:.0f} %)"
 
 
 def summary(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = None) -> str:
@@ -108,7 +108,8 @@ def _weakest(robust: xr.DataArray) -> str:
         fewest = metrics.images(robust).idxmin("label").item()
         rate = _rate(*_right_of(robust.sel(label=fewest), fewest))
         return f"**Weakest classes.** None is weaker than the others: each withstands the attack on {rate}."
-    classes = "; ".join(f"**{label}** {_class_rate(robust, label)}" for label in names[: max(robust.sizes["label"] // 2, 1)])
+    weakest = names[: max(robust.sizes["label"] // 2, 1)]
+    classes = "; ".join(f"**class {label}**: {_class_rate(robust, label)}" for label in weakest)
     return f"**Weakest classes.** {classes}."
 
 
@@ -157,7 +158,7 @@ def class_table(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None 
         row = robust.sel(label=label)
         total = int(row.sum())
         mistakes = row.where(row.predicted != label, 0).to_series().sort_values(ascending=False, kind="stable")
-        frequent = [f"{name} {100 * hits / total:.0f} %" for name, hits in mistakes.head(3).items() if hits > 0]
+        frequent = [f"class {name}: {100 * hits / total:.0f} %" for name, hits in mistakes.head(3).items() if hits > 0]
         rates = [_interval(*_right_of(some.sel(label=label), label)) for some in (clean, robust)]
         rows.append((label + (" (critical)" if label in first else ""), total, *rates, ", ".join(frequent)))
     columns = ["class", "images", "clean, % [95 %]", "attacked, % [95 %]", "misclassified as"]
@@ -188,10 +189,8 @@ def closest_classes(cosine: xr.DataArray, robust: xr.DataArray, layer: str) -> s
     rank, p = significance.mantel_test(cosine, robust, bootstrap_draws(robust))
     chance = "p < .001" if p < 0.001 else f"p = {p:.3f}"
     linked = f" Similarity and confusion of classes have a rank correlation of {rank:.2f} ({chance})."
-    source = (
-        "" if layer == "penultimate" else " The network has no penultimate layer that could be read: its logits were compared."
-    )
-    return f"**Most similar classes:** {pairs}.{'' if np.isnan(rank) else linked}{source}"
+    logits = " The network has no penultimate layer that could be read: its logits were compared."
+    return f"**Most similar classes:** {pairs}.{'' if np.isnan(rank) else linked}{'' if layer == 'penultimate' else logits}"
 
 
 def attack_gap(audit: Audit, robust: xr.DataArray, cheap: xr.DataArray, attack: str) -> str:
@@ -219,5 +218,4 @@ def sanity_table(audit: Audit, outcomes: xr.Dataset) -> pd.DataFrame:
 
 def select_classes(examples: xr.Dataset, labels: Sequence[str]) -> xr.Dataset:
     """Return the examples of some classes."""
-    names = names_of(examples, "predicted")
-    return examples.isel(image=np.isin(examples.truth.values, [names.index(label) for label in labels]))
+    return examples.isel(image=np.isin(examples.predicted.values[examples.truth.values], labels))

@@ -140,9 +140,7 @@ def radius_counts(outcomes: xr.Dataset, curve: xr.Dataset) -> xr.DataArray:
     network of one member; `outcomes` has "clean" among its attacks, `curve` one attack and the dimension eval_eps.
     """
     variables = ["truth", "answer", "flipped"]
-    radii = xr.DataArray(
-        [float(Fraction(eps)) for eps in names_of(curve, "eval_eps")], dims="eval_eps", coords={"eval_eps": curve.eval_eps}
-    )
+    radii = curve.eval_eps.copy(data=[float(Fraction(eps)) for eps in names_of(curve, "eval_eps")])
     clean = outcomes[variables].sel(attack="clean", drop=True).isel(network=0, drop=True)
     attacked = curve[variables].isel(network=0, attack=0, drop=True).sortby(radii)
     # An image that is misclassified without an attack lies in every ball.
@@ -157,9 +155,8 @@ def _radius(count: xr.DataArray) -> alt.X:
     """Return the axis of the radius, with a mark at each that was evaluated, as it was written."""
     names = {f"{radius:.6g}": eps for radius, eps in zip(count.radius.values, count.eps.values, strict=True)}
     words = " : ".join(f"format(datum.value, '.6') === format({number}, '.6') ? '{eps}'" for number, eps in names.items())
-    axis = alt.Axis(
-        values=[float(radius) for radius in count.radius.values], labelExpr=f"{words} : ''", labelOverlap=True, grid=False
-    )
+    values = [float(radius) for radius in count.radius.values]
+    axis = alt.Axis(values=values, labelExpr=f"{words} : ''", labelOverlap=True, grid=False)
     return alt.X("radius:Q", title="radius of the attack", axis=axis)
 
 

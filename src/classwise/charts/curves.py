@@ -19,17 +19,15 @@ def class_accuracy(accuracy: xr.DataArray, row: str = "attack", column: str = "d
     `accuracy` has the dimensions epoch, label, `row` and `column`. A click in the legend picks classes.
     """
     table = frame(accuracy)
-    y = alt.Y("value:Q", scale=PERCENT)
-    lines = class_lines(table, names_of(accuracy), EPOCH, y, tooltip("label", "epoch", value="accuracy, %"))
-    rows, columns = (Category.of(accuracy, dim) for dim in (row, column))
-    return (
-        alt.layer(range_band(table, EPOCH, "accuracy, %"), lines)
-        .properties(width=180, height=170)
-        .facet(
-            row=alt.Row(rows.encoded, sort=rows.values, title=None),
-            column=alt.Column(columns.encoded, sort=columns.values, title=None),
-        )
-    )
+    y, tips = alt.Y("value:Q", scale=PERCENT), tooltip("label", "epoch", value="accuracy, %")
+    lines = class_lines(table, names_of(accuracy), EPOCH, y, tips)
+    layers = alt.layer(range_band(table, EPOCH, "accuracy, %"), lines).properties(width=180, height=170)
+    return _grid(layers, Category.of(accuracy, row), Category.of(accuracy, column))
+
+
+def _grid(chart: Any, rows: Category, columns: Category) -> Any:
+    row = alt.Row(rows.encoded, sort=rows.values, title=None)
+    return chart.facet(row=row, column=alt.Column(columns.encoded, sort=columns.values, title=None))
 
 
 def metric_curves(bounds: xr.DataArray, title: str, colour: str = "defence") -> Any:
@@ -37,7 +35,7 @@ def metric_curves(bounds: xr.DataArray, title: str, colour: str = "defence") -> 
 
     A click in the legend picks members of `colour`.
     """
-    hues, picked = Category.of(bounds, colour), from_legend(colour)
+    picked, hues = from_legend(Category.of(bounds, colour))
     tips = tooltip(colour, "epoch", value=title, low="", high="")
     chart = lines_with_bands(wide_bounds(bounds), EPOCH, title, hues.colour, tips, picked=picked)
     return chart.add_params(picked).properties(width=520, height=220)
@@ -53,8 +51,4 @@ def training_settings(settings: Mapping[str, xr.DataArray], row: str = "defence"
     y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False))
     tips = tooltip("setting", "label", "epoch", value="value|.3f")
     lines = class_lines(table, names_of(first), EPOCH, y, tips, interpolate="step-after").properties(width=260, height=200)
-    rows, columns = (
-        alt.Row(f"{row}:N", sort=names_of(first, row), title=None),
-        alt.Column("setting:N", sort=list(settings), title=None),
-    )
-    return lines.facet(row=rows, column=columns).resolve_scale(y="independent")
+    return _grid(lines, Category.of(first, row), Category("setting", list(settings))).resolve_scale(y="independent")

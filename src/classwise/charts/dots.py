@@ -8,16 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.primitives import dots_with_intervals, faded, from_legend, panels
-from classwise.charts.style import (
-    PERCENT,
-    Category,
-    class_colour,
-    frame,
-    names_of,
-    titled,
-    tooltip,
-    wide_bounds,
-)
+from classwise.charts.style import PERCENT, Category, class_colour, frame, names_of, titled, tooltip, wide_bounds
 
 
 def _with_interval(accuracy: xr.DataArray, interval: xr.DataArray) -> pd.DataFrame:
@@ -25,20 +16,24 @@ def _with_interval(accuracy: xr.DataArray, interval: xr.DataArray) -> pd.DataFra
 
 
 def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray, colour: str = "attack", column: str = "defence") -> Any:
-    """Return the accuracy of each class as a dot with its interval; `interval` has the further dimension bound."""
-    classes, hues = Category.of(accuracy, "label", "class"), Category.of(accuracy, colour)
-    chart = dots_with_intervals(_with_interval(accuracy, interval), classes, "accuracy, %", hues, vertical=True)
+    """Return the accuracy of each class as a dot with its interval; `interval` has the further dimension bound.
+
+    A click in the legend picks members of `colour`.
+    """
+    classes, (picked, hues) = Category.of(accuracy, "label", "class"), from_legend(Category.of(accuracy, colour))
+    table = _with_interval(accuracy, interval)
+    chart = dots_with_intervals(table, classes, "accuracy, %", hues, vertical=True, picked=picked).add_params(picked)
     return panels(chart.properties(width=260, height=200), Category.of(accuracy, column))
 
 
 def class_rows(accuracy: xr.DataArray, interval: xr.DataArray, colour: str = "attack") -> Any:
     """Return the accuracy of each class as a dot with its interval, a line for each class in the order given.
 
-    `interval` has the further dimension bound.
+    `interval` has the further dimension bound. A click in the legend picks members of `colour`.
     """
-    classes, hues = Category.of(accuracy, "label"), Category.of(accuracy, colour)
-    chart = dots_with_intervals(_with_interval(accuracy, interval), classes, "accuracy, %", hues)
-    return chart.properties(width=480, height=26 * len(classes.values))
+    classes, (picked, hues) = Category.of(accuracy, "label"), from_legend(Category.of(accuracy, colour))
+    chart = dots_with_intervals(_with_interval(accuracy, interval), classes, "accuracy, %", hues, picked=picked)
+    return chart.add_params(picked).properties(width=480, height=26 * len(classes.values))
 
 
 def metric_dots(
@@ -50,14 +45,13 @@ def metric_dots(
     in the last member of `colour`. A click in the legend picks members of `colour`.
     """
     first = next(iter(measured.values()))
-    rows, hues, picked = Category.of(first, row), Category.of(first, colour), from_legend(colour)
+    rows, (picked, hues) = Category.of(first, row), from_legend(Category.of(first, colour))
     if ranked:
         order = first.sel({"bound": "value", colour: first[colour].values[-1]}).to_series().sort_values(ascending=False)
         rows = Category(row, [str(name) for name in order.index])
     charts = []
     for name, bounds in measured.items():
-        chart = dots_with_intervals(wide_bounds(bounds), rows, titled(name), hues, scale=alt.Scale())
-        chart = chart.encode(opacity=faded(picked))
+        chart = dots_with_intervals(wide_bounds(bounds), rows, titled(name), hues, scale=alt.Scale(), picked=picked)
         charts.append(chart.properties(width=190, height=(8 * len(hues.values) + 6) * len(rows.values)))
     # One selection serves all panels.
     return alt.concat(charts[0].add_params(picked), *charts[1:], columns=columns)
@@ -66,10 +60,8 @@ def metric_dots(
 def seed_dots(accuracy: xr.DataArray, column: str = "defence") -> Any:
     """Return the accuracy of each class for each seed as a dot, with their mean as a line: dimensions seed, label, `column`."""
     labels = names_of(accuracy)
-    axis = alt.Axis(labelAngle=0)
-    base = alt.Chart(frame(accuracy)).encode(
-        x=alt.X("label:N", sort=labels, title="class", axis=axis), color=class_colour(labels)
-    )
+    x = alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=0))
+    base = alt.Chart(frame(accuracy)).encode(x=x, color=class_colour(labels))
     dots = base.mark_circle(size=45, opacity=0.7).encode(
         y=alt.Y("value:Q", title="robust accuracy, %", scale=PERCENT),
         tooltip=tooltip("label", "seed", value="robust accuracy, %"),
@@ -86,65 +78,64 @@ def _both_directions(share: xr.DataArray) -> pd.DataFrame:
 
 
 def confusion_symmetry(share: xr.DataArray, colour: str = "defence") -> Any:
-    """Return each pair of classes as a dot: "i misclassified as j" against "j as i"; a symmetric matrix lies on the line."""
+    """Return each pair of classes as a dot: "i misclassified as j" against "j as i"; a symmetric matrix lies on the line.
+
+    A click in the legend picks members of `colour`.
+    """
     pairs = _both_directions(share).rename(columns={"label": "first", "predicted": "second"})
     top = float(max(pairs["value"].max(), pairs["back"].max(), 1.0))
-    scale, titles = (
-        alt.Scale(domain=[0, top], nice=True),
-        ("first misclassified as second, %", "second misclassified as first, %"),
-    )
-    dots = (
-        alt.Chart(pairs)
-        .mark_circle(size=60, opacity=0.75)
-        .encode(
-            x=alt.X("value:Q", scale=scale, title=titles[0]),
-            y=alt.Y("back:Q", scale=scale, title=titles[1]),
-            color=Category.of(share, colour).colour,
-            tooltip=tooltip("first", "second", colour, value=titles[0], back=titles[1]),
-        )
+    scale = alt.Scale(domain=[0, top], nice=True)
+    titles = "first misclassified as second, %", "second misclassified as first, %"
+    picked, hues = from_legend(Category.of(share, colour))
+    dots = alt.Chart(pairs).mark_circle(size=60)
+    dots = dots.add_params(picked).encode(
+        x=alt.X("value:Q", scale=scale, title=titles[0]),
+        y=alt.Y("back:Q", scale=scale, title=titles[1]),
+        color=hues.colour,
+        opacity=faded(picked, 0.75),
+        tooltip=tooltip("first", "second", colour, value=titles[0], back=titles[1]),
     )
     line = alt.Chart(pd.DataFrame({"value": [0.0, top], "back": [0.0, top]})).mark_line(strokeDash=[4, 4], color="#888")
     return alt.layer(line.encode(x="value:Q", y="back:Q"), dots).properties(width=320, height=320)
 
 
 def confused_pairs(mistakes: xr.DataArray, most: int = 12, colour: str = "defence") -> Any:
-    """Return the pairs of classes that are most often confused with each other, both directions added up, as bars."""
+    """Return the pairs of classes that are most often confused with each other, both directions added up, as bars.
+
+    A click in the legend picks members of `colour`.
+    """
     both = _both_directions(mistakes).assign(sum=lambda rows: rows["value"] + rows["back"])
     both["pair"] = both["label"] + " and " + both["predicted"]
     order = both.groupby("pair")["sum"].max().sort_values(ascending=False).index[:most]
-    hues = Category.of(mistakes, colour)
-    title = "misclassified as each other, both directions, % + %"
-    bars = (
-        alt.Chart(both[both["pair"].isin(order)])
-        .mark_bar()
-        .encode(
-            y=alt.Y("pair:N", sort=list(order), title=None),
-            x=alt.X("sum:Q", title=title),
-            yOffset=alt.YOffset(hues.encoded, sort=hues.values),
-            color=hues.colour,
-            tooltip=tooltip("pair", colour, value="first as second, %", back="second as first, %"),
-        )
+    picked, hues = from_legend(Category.of(mistakes, colour))
+    bars = alt.Chart(both[both["pair"].isin(order)]).mark_bar().add_params(picked)
+    bars = bars.encode(
+        y=alt.Y("pair:N", sort=list(order), title=None),
+        x=alt.X("sum:Q", title="misclassified as each other, both directions, % + %"),
+        yOffset=alt.YOffset(hues.encoded, sort=hues.values),
+        color=hues.colour,
+        opacity=faded(picked),
+        tooltip=tooltip("pair", colour, value="first as second, %", back="second as first, %"),
     )
     return bars.properties(width=420, height=26 * len(order))
 
 
 def benchmark_ratios(bench: pd.DataFrame) -> Any:
-    """Return how many times as long as ours each peer takes, with the line of equal time; `bench` as `benchmarks.load` has it."""
+    """Return how many times as long as ours each peer takes, with the line of equal time; `bench` as `benchmarks.load` has it.
+
+    A click in the legend picks machines.
+    """
     tips = tooltip("name", "peer", "machine", ratio="times as long as ours|.2f", ours_s="|.3g", peer_s="|.3g")
-    dots = (
-        alt.Chart(bench)
-        .mark_point(size=80, filled=True)
-        .encode(
-            x=alt.X(
-                "ratio:Q",
-                scale=alt.Scale(type="log", domainMin=min(0.5, bench["ratio"].min())),
-                title="seconds of the other library over ours (log)",
-            ),
-            y=alt.Y("name:N", sort=list(dict.fromkeys(bench["name"])), title=None),
-            color=Category("machine", list(dict.fromkeys(bench["machine"]))).colour,
-            shape=alt.Shape("peer:N", title=None, legend=alt.Legend(symbolFillColor="#888", symbolStrokeColor="#888")),
-            tooltip=[*tips, alt.Tooltip("created:N", title="measured")],
-        )
+    scale = alt.Scale(type="log", domainMin=min(0.5, bench["ratio"].min()))
+    picked, machines = from_legend(Category("machine", list(dict.fromkeys(bench["machine"]))))
+    points = alt.Chart(bench).mark_point(size=80, filled=True).add_params(picked)
+    dots = points.encode(
+        x=alt.X("ratio:Q", scale=scale, title="seconds of the other library over ours (log)"),
+        y=alt.Y("name:N", sort=list(dict.fromkeys(bench["name"])), title=None),
+        color=machines.colour,
+        opacity=faded(picked),
+        shape=alt.Shape("peer:N", title=None, legend=alt.Legend(symbolFillColor="#888", symbolStrokeColor="#888")),
+        tooltip=[*tips, alt.Tooltip("created:N", title="measured")],
     )
     equal = alt.Chart(pd.DataFrame({"x": [1]})).mark_rule(strokeDash=[4, 3], color="#888").encode(x="x:Q")
     return alt.layer(equal, dots).properties(width=420, height=alt.Step(26))

@@ -15,8 +15,8 @@ from PIL import Image
 
 from classwise.charts.explorer import Choice, Show, explorer
 from classwise.charts.style import names_of, tooltip
-from classwise.core.audit import Audit
-from classwise.core.spec import Evaluation, Spec
+from classwise.core.spec import Evaluation, Subject
+from classwise.stats.confidence import confidence
 
 
 def png_address(pixels: np.ndarray) -> str:
@@ -32,13 +32,11 @@ def _grid(table: pd.DataFrame, rows: Sequence[str], side: int, lines: int = 1) -
     """Return images in rows with some lines of text below each: the columns row, place, url, caption and number."""
     axis = alt.Axis(ticks=False, domain=False, labelLimit=180)
     lift = 7 * (lines - 1)
+    tips = tooltip("row", *(["label"] if "label" in table else []), "caption")
     base = alt.Chart(table).encode(
         x=alt.X("place:O", axis=None),
         y=alt.Y("row:N", sort=list(rows), title=None, axis=axis),
-        tooltip=[
-            *tooltip("row", *(["label"] if "label" in table else []), "caption"),
-            alt.Tooltip("number:Q", title="image no."),
-        ],
+        tooltip=[*tips, alt.Tooltip("number:Q", title="image no.")],
     )
     images = base.mark_image(width=side, height=side, smooth=False, yOffset=-lift).encode(url="url:N")
     words = base.mark_text(dy=side / 2 + 8 - lift, fontSize=11, lineBreak="\n").encode(text="caption:N")
@@ -77,16 +75,12 @@ def one_per_class(scenes: Mapping[str, xr.Dataset]) -> Any:
     return image_rows(rows, captions, side=56)
 
 
-_FORMS = ("clean", "perturbation", "attacked")
-
-
 def example_rows(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
     """Return the rows of `example_grid`: each image, what the attack adds, and the attacked image, with the predictions."""
     names = names_of(examples, "predicted")
     delta = examples.pixels.sel(form="attacked") - examples.pixels.sel(form="clean")
     reach = max(float(abs(delta).max()), 1e-9)
-    exponentials = np.exp(examples.logits - examples.logits.max("predicted"))
-    confidence = (100 * exponentials / exponentials.sum("predicted")).max("predicted")
+    likeliest = 100 * confidence(examples).max("predicted")
     rows: list[dict[str, Any]] = []
     seen: dict[str, int] = {}
     for place, number in enumerate(examples.image.values):
@@ -95,7 +89,7 @@ def example_rows(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
         common = {"defence": defence, "label": label, "place": seen[label], "number": int(number)}
         change = delta.isel(image=place).values
         for form in ("clean", "attacked"):
-            sure = float(confidence.isel(image=place).sel(form=form))
+            sure = float(likeliest.isel(image=place).sel(form=form))
             caption = f"{names[int(example.answer.sel(form=form))]}, {sure:.0f} %"
             rows.append({**common, "row": form, "url": png_address(example.pixels.sel(form=form).values), "caption": caption})
         caption = f"largest change {float(abs(change).max()):.3f}"
@@ -105,13 +99,7 @@ def example_rows(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
 
 def example_grid(table: pd.DataFrame) -> Any:
     """Return images in columns, their three forms in rows."""
-    return _grid(table, _FORMS, side=96)
-
-
-def _weakest_class(examples: xr.Dataset) -> int:
-    """Return the class whose examples are most often misclassified under attack."""
-    broken = examples.answer.sel(form="attacked") != examples.truth
-    return int(broken.astype(float).groupby(examples.truth).mean().idxmax())
+    return _grid(table, ("clean", "perturbation", "attacked"), side=96)
 
 
 def gallery(examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
@@ -126,7 +114,8 @@ def gallery(examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
     first, last = next(iter(examples.values())), list(examples)[-1]
     names = names_of(first, "predicted")
     labels = [name for name in names if name in set(table["label"])]
-    weakest = names[_weakest_class(examples[last])]
+    broken = examples[last].answer.sel(form="attacked") != examples[last].truth
+    weakest = names[int(broken.astype(float).groupby(examples[last].truth).mean().idxmax())]
     choices = [Choice("gallery_class", labels, weakest, "class"), Choice("gallery_defence", list(examples), last, "defence")]
     conditions = ["datum.label == gallery_class", "datum.defence == gallery_defence"]
     several = 1 + (len(examples) > 1)
@@ -135,13 +124,14 @@ def gallery(examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
 
 def attacked_now(
     attacker: Callable[[Any, Evaluation], Callable[..., xr.Dataset]],
-    subjects: Sequence[Spec | Audit],
+    subjects: Sequence[Subject],
     evaluation: Evaluation,
     count: int = 4,
 ) -> Show:
     """Return what `class_explorer` shows in a live kernel: images of the chosen class, split and radius, attacked on each choice.
 
-    `attacker` is `runs.attacker`. Of each defence the first of `subjects` is attacked, after its last epoch, in `count` images.
+    `attacker` is `runs.attacker`. Of each defence or network the first of `subjects` is attacked, after its last epoch, in
+    `count` images.
     """
     first = {_name(subject): subject for subject in reversed(subjects)}
     ready: dict[tuple[str, str], Callable[..., xr.Dataset]] = {}
@@ -161,5 +151,5 @@ def attacked_now(
     return show
 
 
-def _name(subject: Spec | Audit) -> str:
-    return subject.network if isinstance(subject, Audit) else subject.defence
+def _name(subject: Subject) -> str:
+    return str(getattr(subject, subject.dimensions[0]))

@@ -18,16 +18,8 @@ def confusion(share: xr.DataArray, order: Sequence[str] | None = None, column: s
     table, labels = frame(share), list(order or names_of(share))
     table["right"] = table["label"] == table["predicted"]
     table["mistake"] = table["value"].where(~table["right"], 0.0)
-    cells = Cells(
-        "mistake",
-        "misclassified, %",
-        "value",
-        ".0f",
-        diverging=False,
-        blank="datum.value < 0.5",
-        framed="datum.right",
-        step=(26, 26),
-    )
+    few, right = "datum.value < 0.5", "datum.right"
+    cells = Cells("mistake", "misclassified, %", "value", ".0f", diverging=False, blank=few, framed=right, step=(26, 26))
     tips = tooltip("label", "predicted", value="share of the class, %")
     chart = heatmap(table, Category("predicted", labels, "predicted class"), Category("label", labels, "class"), cells, tips)
     return panels(chart, Category.of(share, column))

@@ -1,7 +1,7 @@
 """The kinds of marks that charts are made of: heatmaps, dots with intervals, lines with bands, and panels of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
@@ -9,6 +9,8 @@ import pandas as pd
 
 from classwise.charts.style import CLASS_COLOURS, DIVERGING, PERCENT, SEQUENTIAL, Category, label_angle, tooltip
 
+# What the title of a legend says that can be clicked.
+CUE = "click to highlight"
 _FADED = 0.12
 _SHADE, _FRAME = "#8888", 1.4
 _BARE: dict[str, Any] = {"ticks": False, "domain": False}
@@ -80,10 +82,12 @@ def dots_with_intervals(
     *,
     vertical: bool = False,
     scale: alt.Scale = PERCENT,
+    picked: alt.Parameter | None = None,
 ) -> Any:
     """Return the columns value, low and high as dots with intervals, a line (`vertical`: a column) for each member of `along`.
 
-    The members of `colour` lie side by side; those of `along` are in the order of their values.
+    The members of `colour` lie side by side; those of `along` are in the order of their values. picked: a selection from the
+    legend; what it leaves out fades.
     """
     names = [along.field, *([colour.field] if colour else [])]
     extra = {"images": "images|.0f"} if "images" in table else {}
@@ -94,6 +98,8 @@ def dots_with_intervals(
         offset = alt.XOffset if vertical else alt.YOffset
         side = offset(colour.encoded, sort=list(colour.values), scale=alt.Scale(paddingOuter=0.4))
         base = base.encode(side, color=colour.colour)
+    if picked is not None:
+        base = base.encode(opacity=faded(picked))
     lines, dots = base.mark_rule(strokeWidth=2), base.mark_point(filled=True, size=55, opacity=1)
     order: dict[str, Any] = {"sort": list(along.values), "title": along.title}
     if vertical:
@@ -130,18 +136,20 @@ def lines_with_bands(
 
 def class_lines(table: pd.DataFrame, labels: Sequence[str], x: alt.X, y: alt.Y, tips: Sequence[alt.Tooltip], **mark: Any) -> Any:
     """Return the column value as a line for each class; a click in the legend picks classes."""
-    picked, colour = from_legend("label"), Category("label", labels, "class").colour
-    lines = alt.Chart(table).mark_line(strokeWidth=1.8, **mark).encode(x=x, y=y, color=colour, tooltip=list(tips))
+    picked, classes = from_legend(Category("label", labels, "class"))
+    lines = alt.Chart(table).mark_line(strokeWidth=1.8, **mark).encode(x=x, y=y, color=classes.colour, tooltip=list(tips))
     return lines.encode(opacity=faded(picked)).add_params(picked)
 
 
-def from_legend(field: str) -> alt.Parameter:
-    """Return the selection of some members of a column by clicks in the legend of their colours."""
-    return alt.selection_point(fields=[field], bind="legend")
+def from_legend(by: Category) -> tuple[alt.Parameter, Category]:
+    """Return the selection of members by clicks in the legend of their colours, and the category whose legend says so."""
+    title = " – ".join(filter(None, [by.title, CUE]))
+    return alt.selection_point(fields=[by.field], bind="legend"), replace(by, title=title)
 
 
-def faded(picked: alt.Parameter) -> Any:
-    return alt.condition(picked, alt.value(1), alt.value(_FADED))
+def faded(picked: alt.Parameter, shown: float = 1) -> Any:
+    """Return the opacity of marks of which a selection leaves some out: `shown` is that of the others."""
+    return alt.condition(picked, alt.value(shown), alt.value(_FADED))
 
 
 def range_band(table: pd.DataFrame, x: alt.X, title: str) -> Any:

@@ -57,10 +57,15 @@ TITLES = {
     "mcd": "MCD, points",
     "cv": "CV, points squared",
     "cv_unbiased": "unbiased CV, points squared",
+    "ratio": "ratio of the times",
+    "agreement": "same verdict, %",
+    "robust_ours": "robust accuracy, %",
     "ours_s": "ours, s",
     "peer_s": "theirs, s",
     "removed": "class left out",
     "row": "case",
+    "of": "kind of images",
+    "peer": "other library",
 }
 
 

@@ -49,4 +49,4 @@ def final_settings(settings: xr.DataArray, row: str = "defence") -> pd.DataFrame
 
 def stacked(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
     """Return tables one below the other, with their names in a first column of the index, called `name`."""
-    return pd.concat(dict(tables), names=[name])
+    return pd.concat(dict(tables), names=[name]).rename_axis(index=titled)

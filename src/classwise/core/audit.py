@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
 from classwise.core.errors import UserError, unknown
-from classwise.core.identity import NORMS, Identified, at_least, check_types, exact_radius, radius_text, scaled_radius
+from classwise.core.identity import Identified, at_least, check_types, exact_radius, radius_text, scaled_radius
 from classwise.core.spec import Evaluation, Subject
 
 # The radii of the curve, as multiples of the audit's radius.
@@ -97,8 +97,6 @@ class Audit(Subject):
     dimensions: ClassVar[tuple[str, ...]] = ("network",)
 
     def __post_init__(self) -> None:
-        if self.norm not in NORMS:
-            raise unknown("norm", self.norm, NORMS)
         object.__setattr__(self, "eps", radius_text(self.eps, self.norm))
         check_types(self, "an audit")
         at_least(self, "an audit", width=1, per_class=1, seed=0, batch=1)

@@ -28,7 +28,8 @@ class DatasetInfo:
     images are first read. size: None where the images must be counted. classes: their names in the order of the labels, () where
     only the images tell. superclasses: the classes of each superclass; classes of other datasets among them are ignored.
     backgrounds: the variants "NAME-BACKGROUND" with other backgrounds, and how many channels each has. options: whether the name
-    may go on with a path and options, as in `folder:signs?size=64`; these are keyword arguments of the reader.
+    may go on with a path and options, as in `folder:signs?size=64`; these are keyword arguments of the reader. title: as pages
+    name it, by default by its name.
     """
 
     reader: str | Callable[..., Any]
@@ -37,6 +38,7 @@ class DatasetInfo:
     superclasses: Mapping[str, Sequence[str]] = field(default_factory=dict)
     backgrounds: Mapping[str, int] = field(default_factory=dict)
     options: bool = False
+    title: str = ""
 
 
 _DIGITS = tuple("0123456789")
@@ -75,23 +77,40 @@ _STANDARD, _FOLDERS = "classwise.images.standard", "classwise.images.folders"
 DATASETS: dict[str, DatasetInfo] = {
     "digits": DatasetInfo(f"{_STANDARD}:digits", DatasetSize(1077, 360, 360, 1, 8, 8), classes=_DIGITS, backgrounds=_BACKGROUNDS),
     "mnist": DatasetInfo(
-        f"{_STANDARD}:mnist", DatasetSize(58_800, 1_200, 10_000, 1, 28, 28), classes=_DIGITS, backgrounds=_BACKGROUNDS
+        f"{_STANDARD}:mnist",
+        DatasetSize(58_800, 1_200, 10_000, 1, 28, 28),
+        classes=_DIGITS,
+        backgrounds=_BACKGROUNDS,
+        title="MNIST",
     ),
-    "fashion-mnist": DatasetInfo(f"{_STANDARD}:fashion_mnist", DatasetSize(58_800, 1_200, 10_000, 1, 28, 28)),
-    "svhn": DatasetInfo(f"{_STANDARD}:svhn", DatasetSize(71_792, 1_465, 26_032, 3, 32, 32), classes=_DIGITS),
+    "fashion-mnist": DatasetInfo(
+        f"{_STANDARD}:fashion_mnist", DatasetSize(58_800, 1_200, 10_000, 1, 28, 28), title="Fashion-MNIST"
+    ),
+    "svhn": DatasetInfo(f"{_STANDARD}:svhn", DatasetSize(71_792, 1_465, 26_032, 3, 32, 32), classes=_DIGITS, title="SVHN"),
     "cifar10": DatasetInfo(
-        f"{_STANDARD}:cifar10", DatasetSize(49_000, 1_000, 10_000, 3, 32, 32), classes=_CIFAR10, superclasses=_KINDS
+        f"{_STANDARD}:cifar10",
+        DatasetSize(49_000, 1_000, 10_000, 3, 32, 32),
+        classes=_CIFAR10,
+        superclasses=_KINDS,
+        title="CIFAR-10",
     ),
-    "stl10": DatasetInfo(f"{_STANDARD}:stl10", DatasetSize(4_900, 100, 8_000, 3, 96, 96), classes=_STL10, superclasses=_KINDS),
+    "stl10": DatasetInfo(
+        f"{_STANDARD}:stl10",
+        DatasetSize(4_900, 100, 8_000, 3, 96, 96),
+        classes=_STL10,
+        superclasses=_KINDS,
+        title="STL-10",
+    ),
     "cifar100": DatasetInfo(
         f"{_STANDARD}:cifar100",
         DatasetSize(49_000, 1_000, 10_000, 3, 32, 32, 100),
         classes=tuple(sorted(name for names in _CIFAR100.values() for name in names)),
         superclasses=_CIFAR100,
+        title="CIFAR-100",
     ),
     "folder": DatasetInfo(f"{_FOLDERS}:folder", options=True),
-    "tiny-imagenet": DatasetInfo(f"{_FOLDERS}:tiny_imagenet", options=True),
-    "imagenet": DatasetInfo(f"{_FOLDERS}:imagenet", options=True),
+    "tiny-imagenet": DatasetInfo(f"{_FOLDERS}:tiny_imagenet", options=True, title="Tiny ImageNet"),
+    "imagenet": DatasetInfo(f"{_FOLDERS}:imagenet", options=True, title="ImageNet"),
 }
 
 
@@ -104,6 +123,13 @@ def split_background(dataset: str) -> tuple[str, str]:
 def base_dataset(dataset: str) -> str:
     """Return the name of a dataset without its background: "digits" for "digits-apart"; any other name as it is."""
     return split_background(dataset)[0]
+
+
+def title(dataset: str) -> str:
+    """Return how pages name a dataset: "CIFAR-10", "digits (apart)"; a name that is not in DATASETS as it is."""
+    base, background = split_background(dataset)
+    name = (DATASETS[base].title if base in DATASETS else "") or base
+    return f"{name} ({background})" if background else name
 
 
 def published_size(dataset: str) -> DatasetSize | None:
@@ -175,7 +201,7 @@ def superclass_numbers(names: Sequence[str]) -> list[int]:
 
 
 def superclass_table(dataset: str | None = None) -> str:
-    """Return Table 2 of Tian 2021 in Markdown: the classes of each superclass, followed by those of `dataset` if it has any."""
+    """Return the classes of each superclass of CIFAR-10, STL-10 and `dataset`, if that has any, as a table in Markdown."""
     lines = ["| dataset | superclass | classes |", "|---|---|---|"]
     for name in dict.fromkeys(["cifar10", "stl10", *(known for known in with_superclasses() if known == dataset)]):
         groups = superclasses(name)

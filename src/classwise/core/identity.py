@@ -34,8 +34,11 @@ def radius_value(eps: str) -> float:
 def radius_text(eps: str | float, norm: str = "linf", name: str = "eps") -> str:
     """Return a radius as a normalised string that keeps it exactly ("8/255", "0.031").
 
-    Pixels run from 0 to 1. A negative radius is a UserError, and so is an Linf radius of 1 or more: the unit is wrong.
+    Pixels run from 0 to 1. An unknown norm is a UserError, and so are a negative radius and an Linf radius of 1 or more: the unit
+    is wrong.
     """
+    if norm not in NORMS:
+        raise unknown("norm", norm, NORMS)
     value = exact_radius(eps, name)
     if value < 0:
         raise UserError(f"{name}={eps} is negative; a radius is 0 or more, like 0.1 or 8/255")

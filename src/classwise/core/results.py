@@ -1,59 +1,8 @@
 """Results: five kinds of Dataset with common names; counts and outcomes are stored, rates are derived.
 
-history: the measurements after each epoch of a training.
-
-    <xarray.Dataset>
-    Dimensions:  (epoch, split, attack, label, predicted)
-    Coordinates: epoch int from 1 · split "train" "valid" "test" · attack "clean" or a name · label, predicted: names of classes
-    Data variables:
-        count    (epoch, split, attack, label, predicted) int32   images of `label` predicted as `predicted`; not measured: zeros
-        radius   (epoch, label) float32   of the inner attack, in pixels of 0 to 1
-        beta     (epoch, label) float32   the trade-off of the objective, 0 where it has none
-        weight   (epoch, label) float32   of the class in the loss
-        robust   (epoch, label) float32   of the class in the robust term, where the objective has two (not in older files)
-        averaged (epoch) bool             whether the average of the weights includes the epoch (likewise)
-        loss     (epoch) float64          mean over the training images
-        seconds  (epoch) float64          of training, without measuring
-
-outcomes: the prediction of a trained model for each image of a split under an attack.
-
-    Dimensions:  (image, predicted)
-    Coordinates: image int, the position of the image in the dataset · predicted: names of classes
-    Data variables:
-        truth    (image) int16      position in `predicted`; -1 where a combined Dataset has no such image
-        answer   (image) int16      class predicted for the attacked image, likewise; for the image itself where the
-                                    attacked image lies outside the ball
-        flipped  (image) bool       whether the prediction is wrong
-        distance (image) float32    from the image to its attacked form, in the norm of the evaluation
-        logits   (image, predicted) float32
-        queries  (image) int32      where the attack counts them: forward passes of the model; -1 for no such image
-        member   (image) int8       where the attack is an ensemble: which of MEMBERS broke the image; -1 none
-
-examples: a few images with their attacked forms.
-
-    Dimensions:  (image, form, channel, row, column, predicted)
-    Coordinates: image, predicted as above · form "clean" "attacked"
-    Data variables:
-        pixels   (image, form, channel, row, column) float32, 0 to 1
-        truth    (image) int16
-        answer   (image, form) int16
-        logits   (image, form, predicted) float32
-
-features: the penultimate layer of a network on the clean images of each class.
-
-    Dimensions:  (label, feature)
-    Coordinates: label as above · feature int
-    Data variables:
-        mean     (label, feature) float32   over the images of the class
-        variance (label, feature) float32   likewise
-
-course: the predictions of a model for a few images after each step of an attack.
-
-    Dimensions:  (image, step, predicted)
-    Coordinates: image, predicted as above · step int from 0, the start of the attack, to its last
-    Data variables:
-        truth    (image) int16
-        logits   (image, step, predicted) float32
+Coordinates: epoch int from 1 · split "train" "valid" "test" · attack "clean" or a name · label, predicted: names of classes ·
+image int, the position of the image in the dataset · form "clean" "attacked" · feature int · step int from 0, the start of an
+attack, to its last. The other dimensions have none.
 
 Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created; outcomes
 also have checks (JSON): the results of `attacks.sanity.sanity_checks`, which `stats.sanity.stored_warnings` reads.
@@ -71,29 +20,37 @@ from classwise.core.errors import UserError
 from classwise.core.files import write
 
 SPLITS = ("train", "valid", "test")
+# The variables of each kind: dimensions and type.
 SCHEMAS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
+    # The measurements after each epoch of a training.
     "history 1": {
+        # Images of `label` predicted as `predicted`; zeros where not measured.
         "count": (("epoch", "split", "attack", "label", "predicted"), "i4"),
-        "radius": (("epoch", "label"), "f4"),
-        "beta": (("epoch", "label"), "f4"),
-        "weight": (("epoch", "label"), "f4"),
-        "loss": (("epoch",), "f8"),
-        "seconds": (("epoch",), "f8"),
+        "radius": (("epoch", "label"), "f4"),  # of the inner attack, in pixels of 0 to 1
+        "beta": (("epoch", "label"), "f4"),  # the trade-off of the objective, 0 where it has none
+        "weight": (("epoch", "label"), "f4"),  # of the class in the loss
+        "loss": (("epoch",), "f8"),  # mean over the training images
+        "seconds": (("epoch",), "f8"),  # of training, without measuring
     },
+    # The prediction of a trained model for each image of a split under an attack.
     "outcomes 1": {
-        "truth": (("image",), "i2"),
+        "truth": (("image",), "i2"),  # position in `predicted`; -1 where a combined Dataset has no such image
+        # Class predicted for the attacked image, likewise; for the image itself where the attacked image lies outside the ball.
         "answer": (("image",), "i2"),
-        "flipped": (("image",), "b1"),
-        "distance": (("image",), "f4"),
+        "flipped": (("image",), "b1"),  # whether the prediction is wrong
+        "distance": (("image",), "f4"),  # from the image to its attacked form, in the norm of the evaluation
         "logits": (("image", "predicted"), "f4"),
     },
+    # A few images with their attacked forms.
     "examples 1": {
-        "pixels": (("image", "form", "channel", "row", "column"), "f4"),
+        "pixels": (("image", "form", "channel", "row", "column"), "f4"),  # 0 to 1
         "truth": (("image",), "i2"),
         "answer": (("image", "form"), "i2"),
         "logits": (("image", "form", "predicted"), "f4"),
     },
+    # The penultimate layer of a network on the clean images of each class.
     "features 1": {"mean": (("label", "feature"), "f4"), "variance": (("label", "feature"), "f4")},
+    # The predictions of a model for a few images after each step of an attack.
     "course 1": {
         "truth": (("image",), "i2"),
         "logits": (("image", "step", "predicted"), "f4"),
@@ -101,8 +58,14 @@ SCHEMAS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
 }
 # Variables that a Dataset of a schema may lack.
 OPTIONAL: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
-    "history 1": {"robust": (("epoch", "label"), "f4"), "averaged": (("epoch",), "b1")},
-    "outcomes 1": {"queries": (("image",), "i4"), "member": (("image",), "i1")},
+    "history 1": {
+        "robust": (("epoch", "label"), "f4"),  # weight of the class in the robust term, where the objective has two
+        "averaged": (("epoch",), "b1"),  # whether the average of the weights includes the epoch
+    },
+    "outcomes 1": {
+        "queries": (("image",), "i4"),  # where the attack counts them: forward passes of the model; -1 for no such image
+        "member": (("image",), "i1"),  # where the attack is an ensemble: which of MEMBERS broke the image; -1 none
+    },
 }
 MEMBERS = ("apgd-ce", "apgd-t", "fab-t", "square")
 BLACK_BOX_MEMBERS = ("square",)

@@ -5,6 +5,7 @@ Names of datasets, models, attacks and defences are checked by `runs`, which kno
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
@@ -18,7 +19,7 @@ READOUTS = ("logits", "cosines")
 LAST5 = ("last", "last-1", "last-2", "last-3", "last-4")
 
 
-class Subject(Identified):
+class Subject(Identified, ABC):
     """Base of what evaluations are computed for: a training (Spec), or weights of another origin (Audit).
 
     A subclass is a frozen dataclass with at least these fields. Its images and its network come from
@@ -49,9 +50,9 @@ class Subject(Identified):
         return ()
 
     @property
+    @abstractmethod
     def folder(self) -> str:
         """Folder of its results, below the data folder or absolute."""
-        raise NotImplementedError
 
     @property
     def recorded_folder(self) -> str | None:
@@ -78,10 +79,16 @@ class Spec(Subject):
 
     Parameters
     ----------
-    dataset, model, defence
-        names in the tables of images, models and defences, as attack and probe are in that of attacks.
-    eps, norm
-        radius of the inner attack and of the probe, in pixels of 0 to 1.
+    dataset
+        name of the images, one of `core.datasets.DATASETS` or "folder:PATH".
+    model
+        name of the architecture, one of `models.MODELS`, or "module:function".
+    defence
+        name of the training method, one of `defences.DEFENCES`.
+    eps
+        radius of the inner attack and of the probe, for pixels from 0 to 1: 0.2 or "8/255".
+    norm
+        norm in which that radius is measured, "linf" or "l2".
     seed
         of the split, the initial weights and the training.
     options
@@ -96,8 +103,20 @@ class Spec(Subject):
         mode of the network during the inner attack, "eval" or "train".
     probe
         the attack that measures valid and test after every `measure` epochs, the first and the last.
-    optimiser, lr, momentum, weight_decay, schedule, epochs, batch
-        of the optimisation.
+    optimiser
+        the rule that updates the weights, such as "sgd".
+    lr
+        the learning rate; the highest one of the schedule.
+    momentum
+        share of the last update that the next one keeps (sgd).
+    weight_decay
+        factor of the L2 penalty on the weights.
+    schedule
+        how the learning rate changes over the epochs, such as "one-cycle", "step" or "constant".
+    epochs
+        number of passes over the training images.
+    batch
+        number of training images in an update.
     milestones
         for schedule="step", the epochs, counted from 1, from which the rate is divided by ten; () for 1/2 and 3/4.
     nesterov
@@ -168,8 +187,6 @@ class Spec(Subject):
     owned_fields: ClassVar[frozenset[str]] = frozenset({"attack", "epochs", "lr", "milestones", "schedule", "weight_decay"})
 
     def __post_init__(self) -> None:
-        if self.norm not in NORMS:
-            raise unknown("norm", self.norm, NORMS)
         object.__setattr__(self, "eps", radius_text(self.eps, self.norm))
         check_types(self, "a run")
         if not self.momentum < 1:
@@ -229,8 +246,10 @@ class Evaluation(Identified):
     ----------
     attack, options
         the attack, and the options in which it differs from its table.
-    eps, norm
-        its radius; None for that of the run.
+    eps
+        radius of the attack; None for that of the run.
+    norm
+        norm of that radius; None for that of the run.
     split
         "train", "valid" or "test".
     per_class

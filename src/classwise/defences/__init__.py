@@ -29,10 +29,9 @@ __all__ = ["BATCH_NORM_MODES", "DEFENCES", "Defence", "baseline_of", "build"]
 class Defence:
     """How a model is trained.
 
-    attack : the name of the inner attack, None for none.
-    head : of the network, a name of models.HEADS.
-    validation_attack : measures the validation images where the calibration or the averaging needs them.
-    overfitting_check : the attack that detects catastrophic overfitting, None where the inner attack has several steps.
+    attack: the name of the inner attack, None for none. head: of the network, a name of models.HEADS. validation_attack: measures
+    the validation images where the calibration or the averaging needs them. overfitting_check: the attack that detects
+    catastrophic overfitting, None where the inner attack has several steps.
     """
 
     objective: Objective
@@ -56,7 +55,7 @@ class Defence:
     def check(self, classes: int, radius: float = 0.0, reach: float = 1.0) -> None:
         """Raise UserError where an option does not suit a run of so many classes and of that radius.
 
-        reach : a radius that covers every image.
+        reach: a radius that covers every image.
         """
         self.objective.check(classes)
         settings = ClassSettings.uniform(classes, radius, 0.0, torch.device("cpu"))

@@ -19,10 +19,9 @@ BATCH_NORM_MODES = ("eval", "train")
 class Adversary:
     """An attack on one batch with its ball, and the mode of batch norm during the attack.
 
-    attack : None where the defence has no inner attack.
-    batch_norm : "eval" uses the running statistics (TRADES, MART, HE, FAT, FRL), "train" those of the batch, which updates the
-        running ones at every step of the attack (CFA, Rice et al., Wong et al.).
-    progress : the completed share of the training, 0 to 1, for attacks with a schedule.
+    attack: None where the defence has no inner attack. batch_norm: "eval" uses the running statistics (TRADES, MART, HE, FAT,
+    FRL), "train" those of the batch, which updates the running ones at every step of the attack (CFA, Rice et al., Wong et al.).
+    progress: the completed share of the training, 0 to 1, for attacks with a schedule.
     """
 
     attack: Attack | None

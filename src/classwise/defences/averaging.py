@@ -20,9 +20,8 @@ STATISTICS = ("averaged", "last")
 class Averaging:
     """The base class of all averagings; `average` is None before the first weights are accepted, and is updated in place.
 
-    averages : whether there is an average at all.
-    each_step : whether it is updated after every step, not after epochs.
-    needs_validation : whether it needs the robust accuracy of the worst class on the validation images.
+    averages: whether there is an average at all. each_step: whether it is updated after every step, not after epochs.
+    needs_validation: whether it needs the robust accuracy of the worst class on the validation images.
     """
 
     averages: ClassVar[bool] = True
@@ -84,9 +83,8 @@ def _check(decay: float, statistics: str) -> None:
 class EMA(Averaging):
     """Exponential moving average of the weights, by epoch (Wei et al. 2023, table 1) or by step (SEAT).
 
-    decay : the factor of the old average, 0 or more and below 1; by step it rises as (t + 1) / (t + 10) up to that.
-    per : "epoch" or "step".
-    statistics : of batch norm, "averaged" or "last".
+    decay: the factor of the old average, 0 or more and below 1; by step it rises as (t + 1) / (t + 10) up to that. per: "epoch"
+    or "step". statistics: of batch norm, "averaged" or "last".
     """
 
     decay: float = 0.85
@@ -103,7 +101,6 @@ class EMA(Averaging):
         return self.per == "step"
 
     def after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights | None:
-        """Return the average after one more step."""
         return update_average(average, weights, min(self.decay, (step + 1) / (step + 10)), self.statistics)
 
 
@@ -113,11 +110,10 @@ class FAWA(Averaging):
 
     The first accepted epoch is copied. Where none is accepted there is no average, and the last weights replace it.
 
-    decay : the factor of the old average, 0 or more and below 1; .85 in the paper, .88 in its code.
-    threshold : the least robust accuracy of the worst class on the validation images, 0 to 1; .2 in the paper, .24 in its code.
-    average_from : the share of the training before which no epoch is accepted. .25 is epoch 50 of 200 as in the paper; the code
-        has no such bound.
-    statistics : of batch norm, "averaged" or "last".
+    decay: the factor of the old average, 0 or more and below 1; .85 in the paper, .88 in its code. threshold: the least robust
+    accuracy of the worst class on the validation images, 0 to 1; .2 in the paper, .24 in its code. average_from: the share of the
+    training before which no epoch is accepted. .25 is epoch 50 of 200 as in the paper; the code has no such bound. statistics: of
+    batch norm, "averaged" or "last".
     """
 
     needs_validation: ClassVar[bool] = True
@@ -133,11 +129,9 @@ class FAWA(Averaging):
             raise UserError(f"threshold is an accuracy, 0 to 1, got {self.threshold}")
 
     def active_at(self, progress: float) -> bool:
-        """Return whether epochs may be accepted."""
         return progress >= self.average_from
 
     def accepts(self, progress: float, worst: float | None) -> bool:
-        """Return whether the worst class reaches the threshold."""
         if not self.active_at(progress):
             return False
         assert worst is not None, "FAWA needs the validation images"

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from classwise.core.errors import UserError
+from classwise.attacks.base import check_at_least_one
 from classwise.defences.adversary import Adversary
 from classwise.defences.calibrations import ClassSettings
 from classwise.defences.objectives import LossTerms, Objective, TrainingStep
@@ -20,15 +20,14 @@ class FreeAT(Objective):
     (Shafahi et al. 2019.) The perturbation takes steps as long as the radius and is kept from batch to batch; there is no inner
     attack. An epoch of a Spec is one pass over the images including the replays.
 
-    replays : how often each batch is trained on, 1 or more.
+    replays: how often each batch is trained on, 1 or more.
     """
 
     built_in_attack: ClassVar[str] = "free"
     replays: int = 8
 
     def __post_init__(self) -> None:
-        if self.replays < 1:
-            raise UserError(f"replays must be 1 or more, got {self.replays}")
+        check_at_least_one(self, "replays")
 
     @property
     def training_passes(self) -> int:

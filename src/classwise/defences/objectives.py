@@ -22,9 +22,8 @@ from classwise.defences.calibrations import Calibration, ClassSettings, Memory
 class LossTerms(NamedTuple):
     """The terms of the loss of each image, (n,), and the logits of the clean and of the attacked images, (n, classes).
 
-    natural : the first term, the only one where robust is None.
-    clean, attacked : None where the network did not see such images.
-    robust : the second term, multiplied by the trade-off.
+    natural: the first term, the only one where robust is None. clean, attacked: None where the network did not see such images.
+    robust: the second term, multiplied by the trade-off.
     """
 
     natural: Tensor
@@ -58,10 +57,8 @@ class LossTerms(NamedTuple):
 class TrainingStep:
     """What an objective needs to train on one batch besides its images.
 
-    settings : of each image.
-    calibration : weights the terms.
-    memory : kept from batch to batch and in the checkpoint.
-    batch : the size of a full batch.
+    settings: of each image. calibration: weights the terms. memory: kept from batch to batch and in the checkpoint. batch: the
+    size of a full batch.
     """
 
     settings: ClassSettings
@@ -102,11 +99,10 @@ class Scaled(nn.Module):
 class Objective(ABC):
     """The base class of all objectives; a subclass needs only `__call__`.
 
-    beta, scale, margin : before any calibration; 0, 1 and 0 where it has none. From the logits z of the model the loss takes
-        scale x (z - margin of the label).
-    soft_targets : whether its attack diverges from probabilities, not from labels.
-    built_in_attack : the name of its own attack where no inner one runs, "clean" for none.
-    class_specific : whether its options name classes, which a dataset may lack.
+    beta, scale, margin: before any calibration; 0, 1 and 0 where it has none. From the logits z of the model the loss takes scale
+    x (z - margin of the label). soft_targets: whether its attack diverges from probabilities, not from labels. built_in_attack:
+    the name of its own attack where no inner one runs, "clean" for none. class_specific: whether its options name classes, which
+    a dataset may lack.
     """
 
     beta: float = 0.0
@@ -177,7 +173,7 @@ def class_similarity(logits: Tensor, y: Tensor) -> Tensor:
 class Standard(Objective):
     """Cross-entropy on clean images.
 
-    smoothing : of the labels, as in `Adversarial`.
+    smoothing: of the labels, as in `Adversarial`.
     """
 
     smoothing: float = 0.0
@@ -192,11 +188,10 @@ class Standard(Objective):
 class Adversarial(Objective):
     """Cross-entropy on attacked images (Madry et al. 2018; Tian et al. 2021, equation 1).
 
-    smoothing : the share of the target spread over all classes; the attack uses the labels.
-    entropy : the weight of the entropy of the attacked prediction, which is maximised (ME-AT; Entropy 2022, section 3).
-    scale, margin : for a cosine head (PGD-HE, Pang et al. 2020: scale 10, margin .2); the attack sees scale x cosine without the
-        margin.
-    similarity : the weight of `class_similarity` of the attacked logits.
+    smoothing: the share of the target spread over all classes; the attack uses the labels. entropy: the weight of the entropy of
+    the attacked prediction, which is maximised (ME-AT; Entropy 2022, section 3). scale, margin: for a cosine head (PGD-HE, Pang
+    et al. 2020: scale 10, margin .2); the attack sees scale x cosine without the margin. similarity: the weight of
+    `class_similarity` of the attacked logits.
     """
 
     smoothing: float = 0.0
@@ -224,26 +219,20 @@ class TRADES(Objective):
     The official code passes clean, attacked and again clean images through the network; here the attacked ones go first and the
     clean ones once. Loss and gradient are the same, and the running statistics of batch norm end on clean images in both.
 
-    beta : the trade-off, 0 or more.
-    entropy : the weight of the entropy of the clean prediction, which is maximised (ME-TRADES; Entropy 2022, section 3, where
-        beta is called lambda and this weight beta).
-    normalised : divide by 1 + beta as the code of CFA (Wei et al. 2023, equation 8); with beta 6 that is a seventh of the
-        learning rate.
-    scale, margin : for a cosine head (TRADES-HE: scale 15, margin .2).
-    detached : no gradient through the clean side of the divergence.
+    beta: the trade-off, 0 or more. entropy: the weight of the entropy of the clean prediction, which is maximised (ME-TRADES;
+    Entropy 2022, section 3, where beta is called lambda and this weight beta). normalised: divide by 1 + beta as the code of CFA
+    (Wei et al. 2023, equation 8); with beta 6 that is a seventh of the learning rate. scale, margin: for a cosine head
+    (TRADES-HE: scale 15, margin .2). detached: no gradient through the clean side of the divergence.
     """
 
     soft_targets: ClassVar[bool] = True
+    training_passes = 2
     beta: float = 6.0
     entropy: float = 0.0
     normalised: bool = False
     scale: float = 1.0
     margin: float = 0.0
     detached: bool = False
-
-    @property
-    def training_passes(self) -> int:
-        return 2
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return CE(f(x), y) - entropy x H(f(x)) + beta KL(f(x) || f(x')), where x' maximises the divergence."""
@@ -270,14 +259,11 @@ class MART(Objective):
     Wang et al. 2020 (Tian et al. 2021, section 4.1), with the small constants of its code. Clean images go first, so that the
     statistics of batch norm end on attacked ones, as in the code.
 
-    beta : the trade-off, 0 or more; 5 for the ResNet-18 of the paper, 6 for its WideResNet.
+    beta: the trade-off, 0 or more; 5 for the ResNet-18 of the paper, 6 for its WideResNet.
     """
 
+    training_passes = 2
     beta: float = 5.0
-
-    @property
-    def training_passes(self) -> int:
-        return 2
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return BCE(f(x'), y) + beta KL(f(x) || f(x')) (1 - f(x)_y), where x' is attacked with the labels."""
@@ -297,7 +283,7 @@ class SingleClassAT(Objective):
 
     All images pass through the network at once and are counted as attacked.
 
-    label : the number of the class.
+    label: the number of the class.
     """
 
     class_specific: ClassVar[bool] = True

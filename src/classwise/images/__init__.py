@@ -6,7 +6,7 @@ from classwise.images.corruptions import CORRUPTIONS, corrupt
 from classwise.images.folders import folder, imagenet, tiny_imagenet
 from classwise.images.images import SPLITS, Images
 from classwise.images.pseudo_labels import extra, extra_folders
-from classwise.images.registry import absolute, load, reader, require_every_class
+from classwise.images.registry import absolute, load, reader
 from classwise.images.standard import cifar10, cifar100, digits, fashion_mnist, mnist, stl10, svhn
 from classwise.images.transforms import TRANSFORMS, transform
 
@@ -32,7 +32,6 @@ __all__ = [
     "load",
     "mnist",
     "reader",
-    "require_every_class",
     "stl10",
     "superclasses",
     "svhn",

@@ -1,8 +1,10 @@
 """Decoded images, cached next to their files as one uint8 array."""
 
+import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +19,39 @@ FOLDER = ".classwise"
 Cached = tuple[np.ndarray, dict[int, str], Mapping[str, Any]]
 
 
+@dataclass
 class ArraySource:
     """How an array of decoded images is made: its shape, its rows part by part, and plain values as `metadata`.
 
     `bad` collects the positions of unreadable images, each with the reason, while `parts` yields.
     """
 
-    def __init__(
-        self,
-        shape: tuple[int, ...],
-        parts: Callable[["ArraySource"], Iterator[np.ndarray]],
-        metadata: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.shape, self.metadata = shape, dict(metadata or {})
-        self.bad: dict[int, str] = {}
-        self._parts = parts
+    shape: tuple[int, ...]
+    rows: Callable[["ArraySource"], Iterator[np.ndarray]]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    bad: dict[int, str] = field(default_factory=dict)
 
     def parts(self) -> Iterator[np.ndarray]:
         """Yield all rows as uint8 arrays."""
         self.bad = {}
-        yield from self._parts(self)
+        yield from self.rows(self)
+
+
+def digest(root: Path, files: Iterable[Path]) -> str:
+    """Return a digest of the names, sizes and times of files below `root`."""
+    result = hashlib.sha256()
+    for file in files:
+        stat = file.stat()
+        result.update(f"{file.relative_to(root)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return result.hexdigest()[:12]
 
 
 def cached(home: Path, name: str, key: str, make: Callable[[], ArraySource]) -> Cached:
     """Return a uint8 array of decoded images (n, channels, height, width), the unreadable ones with the reason, and metadata.
 
     The array is `home`/.classwise/`name`.`key`.npy, made if missing. Arrays with another key are stale and are removed; a
-    truncated array or one with another checksum is made again.
-    Where nothing can be written the array is made in memory. Arrays of
-    more than 1 GiB are mapped from the disk.
+    truncated array or one with another checksum is made again. Where nothing can be written the array is made in memory. Arrays
+    of more than 1 GiB are mapped from the disk.
     """
     path = home / FOLDER / f"{name}.{key}.npy"
     result = _read(path)

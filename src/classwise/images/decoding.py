@@ -1,6 +1,5 @@
 """Trees of image files with a folder for each class: listed, decoded by PIL, resized by torchvision."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
 
 from classwise.core.errors import UserError
-from classwise.images.cache import ArraySource, cached
+from classwise.images.cache import ArraySource, cached, digest
+from classwise.images.images import Images
 
 # How many files are decoded at a time.
 _CHUNK = 512
@@ -92,16 +91,16 @@ def tree(root: Path) -> Tree:
     return Tree(root, files, tuple(labels), tuple(folder.name for folder in folders))
 
 
-def pixels(of: Tree, size: ImageFormat, *, skip_bad: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the images of a tree, uint8 (n, channels, height, width), and their positions in it (n,), decoded once and cached.
+def read(of: Tree, size: ImageFormat, *, skip_bad: bool = False) -> Images:
+    """Return the images of a tree, with their positions in it as index, decoded once and cached.
 
     A UserError names and counts unreadable files, unless `skip_bad` leaves them out.
     """
     # Next to the tree rather than in it, where the cache would look like a class folder.
-    array, bad, _ = cached(of.root.parent, f"{of.root.name}.{size.name}", _key(of), partial(_source, of, size))
-    places = torch.arange(len(array))
+    array, bad, _ = cached(of.root.parent, f"{of.root.name}.{size.name}", digest(of.root, of.files), partial(_source, of, size))
+    images = Images(torch.from_numpy(array), torch.tensor(of.labels), torch.arange(len(array)), of.classes)
     if not bad:
-        return torch.from_numpy(array), places
+        return images
     if not skip_bad:
         first = "; ".join(f"{of.files[place].relative_to(of.root)} ({reason})" for place, reason in list(bad.items())[:3])
         more = ", ..." if len(bad) > 3 else ""
@@ -111,16 +110,7 @@ def pixels(of: Tree, size: ImageFormat, *, skip_bad: bool = False) -> tuple[Tens
         )
     good = torch.ones(len(array), dtype=torch.bool)
     good[list(bad)] = False
-    return torch.from_numpy(array)[good], places[good]
-
-
-def _key(of: Tree) -> str:
-    """Return a digest of the names, sizes and times of all files."""
-    digest = hashlib.sha256()
-    for file in of.files:
-        stat = file.stat()
-        digest.update(f"{file.relative_to(of.root)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
-    return digest.hexdigest()[:12]
+    return images.take(good)
 
 
 def _source(of: Tree, size: ImageFormat) -> ArraySource:
@@ -155,11 +145,7 @@ def _decode(file: Path, size: ImageFormat) -> np.ndarray | str:
     except UserError:
         raise
     except Exception as error:  # PIL raises a dozen kinds for a file that is cut short or foreign
-        return _reason(error)
-
-
-def _reason(error: Exception) -> str:
-    return "no image" if "cannot identify" in str(error) else str(error) or type(error).__name__
+        return "no image" if "cannot identify" in str(error) else str(error) or type(error).__name__
 
 
 def _eight_bits(image: Image.Image, channels: int | None) -> Image.Image:

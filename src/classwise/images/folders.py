@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from classwise.core.errors import UserError
 from classwise.core.paths import find_image_folder, images_folder
 from classwise.images import decoding
 from classwise.images.decoding import ImageFormat, Tree
 from classwise.images.images import Images
-from classwise.images.splits import fold, held_out
+from classwise.images.splits import cut, fold
 
 # Files of Tiny-ImageNet and ImageNet with the names of WordNet numbers.
 _NAMES = ("classes.txt", "words.txt", "LOC_synset_mapping.txt")
@@ -55,17 +53,7 @@ def _cut(
 ) -> Images:
     """Return a split of a dataset with separate training and test files; `valid` is drawn from `train`."""
     of = part("test" if split == "test" else "train")
-    pixels, index = decoding.pixels(of, form, skip_bad=skip_bad)
-    images = Images(pixels, torch.tensor(of.labels)[index], index, of.classes)
-    if split == "test":
-        return images
-    valid = held_out(images.labels, seed, least)
-    return images.take(valid if split == "valid" else ~valid)
-
-
-def _part(root: Path, split: str) -> Path | None:
-    """Return the folder of a split."""
-    return next((root / name for name in _PARTS[split] if (root / name).is_dir()), None)
+    return cut(decoding.read(of, form, skip_bad=skip_bad), split, seed, least)
 
 
 def folder(
@@ -91,11 +79,9 @@ def folder(
         searched = "" if Path(path).is_absolute() else f", neither in {Path.cwd()} nor in {images_folder()}"
         expected = "expected one with train/ and test/, or with a folder of images for each class"
         raise UserError(f"there is no folder {path}{searched}; {expected}")
-    parts = {name: _part(root, name) for name in _PARTS}
+    parts = {split: next((root / name for name in names if (root / name).is_dir()), None) for split, names in _PARTS.items()}
     if parts["train"] is None and parts["test"] is None:
-        tree = decoding.tree(root)
-        pixels, index = decoding.pixels(tree, form, skip_bad=skip_bad)
-        images = Images(pixels, torch.tensor(tree.labels)[index], index, tree.classes)
+        images = decoding.read(decoding.tree(root), form, skip_bad=skip_bad)
         if all_test and split != "test":
             raise UserError(f"all of {root} is test (whole=1): there is nothing to train on")
         return images if all_test else images.take(fold(images.labels, split, seed))
@@ -142,11 +128,9 @@ def _annotated(root: Path, part: Path, table: Path) -> Tree:
     """Return the validation files of Tiny-ImageNet as published: one folder, and a table with the class of each image."""
     rows = (line.split("\t") for line in table.read_text().splitlines())
     pairs = [(part / "images" / row[0], row[1]) for row in rows if len(row) > 1]
-    numbers = (
-        [folder.name for folder in decoding.subfolders(root / "train")]
-        if (root / "train").is_dir()
-        else sorted({number for _, number in pairs})
-    )
+    numbers = sorted({number for _, number in pairs})
+    if (root / "train").is_dir():
+        numbers = [folder.name for folder in decoding.subfolders(root / "train")]
     labelled = [(file, numbers.index(number)) for file, number in pairs if number in set(numbers) and file.exists()]
     if not labelled:
         raise UserError(f"none of the images listed in {table} is in {part / 'images'}; unpack the whole archive")

@@ -4,19 +4,26 @@ import torch
 from torch import Tensor
 
 from classwise.core.errors import UserError
+from classwise.images.images import Images
 
 # The share of each class's training images that is held out for validation (CFA: 100 of 5,000).
 VALID = 0.02
 
 
-def held_out(labels: Tensor, seed: int, least: int = 0) -> Tensor:
-    """Return a mask (n,) of the training images that validate: a fiftieth of each class, at least `least`, drawn by `seed`."""
+def cut(images: Images, split: str, seed: int, least: int = 0) -> Images:
+    """Return the "train" or "valid" images of a training set, or a test set as it is.
+
+    A fiftieth of each class validates, at least `least` images, drawn by `seed`.
+    """
+    if split == "test":
+        return images
+    labels = images.labels
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     valid = torch.zeros(len(labels), dtype=torch.bool)
     for label in range(len(labels.bincount())):
         members = order[labels[order] == label]
         valid[members[: max(least, round(VALID * len(members)))]] = True
-    return valid
+    return images.take(valid if split == "valid" else ~valid)
 
 
 def fold(labels: Tensor, split: str, seed: int) -> Tensor:

@@ -1,6 +1,5 @@
 """Datasets that are published as arrays: scikit-learn's digits, and those that torchvision downloads, checks and decodes."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,9 +13,9 @@ from torch import Tensor
 from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
 from classwise.core.paths import images_folder
-from classwise.images.cache import ArraySource, cached
+from classwise.images.cache import ArraySource, cached, digest
 from classwise.images.images import Images
-from classwise.images.splits import fold, held_out
+from classwise.images.splits import cut, fold
 
 
 @dataclass(frozen=True)
@@ -99,10 +98,9 @@ def _unreadable(source: _Source, root: Path, error: Exception) -> UserError:
 
 
 def _key(source: _Source, root: Path) -> str:
-    """Return a digest of the names, sizes and times of a dataset's files; "" without any."""
-    stats = [(file.relative_to(root), file.stat()) for pattern in source.patterns for file in sorted(root.glob(pattern))]
-    lines = "".join(f"{file} {stat.st_size} {stat.st_mtime_ns}\n" for file, stat in stats)
-    return hashlib.sha256(lines.encode()).hexdigest()[:12] if stats else ""
+    """Return a digest of a dataset's files; "" without any."""
+    files = [file for pattern in source.patterns for file in sorted(root.glob(pattern))]
+    return digest(root, files) if files else ""
 
 
 def _decoded(source: _Source, part: str, root: Path) -> ArraySource:
@@ -144,10 +142,7 @@ def _torchvision(source: _Source, split: str, seed: int, classes: tuple[str, ...
     pixels, _, metadata = cached(root, f"{source.name}.{part}", _key(source, root), make)
     labels = torch.tensor(metadata["labels"])
     images = Images(torch.from_numpy(pixels), labels, torch.arange(len(labels)), classes or tuple(metadata["classes"]))
-    if split == "test":
-        return images
-    valid = held_out(labels, seed)
-    return images.take(valid if split == "valid" else ~valid)
+    return cut(images, split, seed)
 
 
 def mnist(split: str, seed: int) -> Images:

@@ -1,11 +1,10 @@
 """Networks that take pixels in [0, 1] and normalise them; `features()` returns the input of the last layer."""
 
-from classwise.models.architecture import LARGE, Design, large
+from classwise.models.architecture import LARGE, Design
 from classwise.models.classifier import MODELS, Classifier, build, check_fit, make
 from classwise.models.identify import guess_architecture, last_layer, width
 from classwise.models.layers import HEADS, LAYERS, BatchInstanceNorm, CosineHead
 from classwise.models.pretrained import PRETRAINED, preset, pretrained
-from classwise.models.small import small_cnn
 from classwise.models.state_dicts import differences, load_matching, read, strip_prefix
 
 __all__ = [
@@ -22,14 +21,12 @@ __all__ = [
     "check_fit",
     "differences",
     "guess_architecture",
-    "large",
     "last_layer",
     "load_matching",
     "make",
     "preset",
     "pretrained",
     "read",
-    "small_cnn",
     "strip_prefix",
     "width",
 ]

@@ -17,7 +17,7 @@ _SIDES = (8, 28, 32, 64, LARGE)
 _SIZED = ("small-cnn", "lenet", "mnist-cnn")
 
 
-def guess_architecture(state: Mapping[str, Tensor], count: int = 3) -> list[str]:
+def guess_architecture(state: Mapping[str, Tensor]) -> list[str]:
     """Return the models most similar to a state dict, best first, as "resnet18 of width 64 for 10 classes".
 
     Similarity is the share of tensors whose shapes occur in both, whatever their names; models without any are left out.
@@ -34,12 +34,12 @@ def guess_architecture(state: Mapping[str, Tensor], count: int = 3) -> list[str]
         widths = {design.width, round(features * design.width / published[name, side][1])}
         widths |= {shape[0] for shape in convs} if name in _SIZED else set()
         for width in sorted(width for width in widths if width > 0 and width % design.step == 0):
-            score = _similarity(shapes, _made(name, side, channels, classes, width)[0])
+            other = _made(name, side, channels, classes, width)[0]
+            score = 2 * (shapes & other).total() / max(shapes.total() + other.total(), 1)
             similarity[name, width] = max(score, similarity.get((name, width), 0.0))
     best = sorted((case for case in similarity if similarity[case] > 0), key=lambda case: -similarity[case])
     widths_of = dict(reversed(best))  # the best width of each model
-    names = list(dict.fromkeys(name for name, _ in best))[:count]
-    return [f"{name} of width {widths_of[name]} for {classes} classes" for name in names]
+    return [f"{name} of width {widths_of[name]} for {classes} classes" for name in dict.fromkeys(name for name, _ in best)]
 
 
 def width(name: str, state: Mapping[str, Tensor], shape: tuple[int, int, int]) -> int:
@@ -77,7 +77,3 @@ def _made(name: str, side: int, channels: int, classes: int, width: int) -> tupl
         parts = make(name, (channels, side, side), classes, width)
     shapes = Counter(tuple(value.shape) for part in parts for value in part.state_dict().values() if value.ndim > 0)
     return shapes, parts[1].in_features
-
-
-def _similarity(shapes: Shapes, other: Shapes) -> float:
-    return 2 * (shapes & other).total() / max(shapes.total() + other.total(), 1)

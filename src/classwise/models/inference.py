@@ -67,17 +67,12 @@ def _fuse(network: fx.GraphModule) -> int:
         if norm.training or not norm.track_running_stats:
             continue
         fused = fuse_conv_bn_eval(conv, norm).requires_grad_(False).to(memory_format=torch.channels_last)
-        _put(network, str(before.target), fused)
+        network.set_submodule(str(before.target), fused)
         node.replace_all_uses_with(before)
         network.graph.erase_node(node)
         fusions += 1
     network.recompile()
     return fusions
-
-
-def _put(network: nn.Module, name: str, layer: nn.Module) -> None:
-    home, _, last = name.rpartition(".")
-    setattr(network.get_submodule(home), last, layer)
 
 
 class BFloat16Copy(nn.Module):

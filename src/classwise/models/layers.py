@@ -52,8 +52,7 @@ def replace_batch_norm(body: nn.Module) -> int:
     """Replace every batch norm of a freshly initialised body in place; return their number."""
     norms = [(name, layer) for name, layer in body.named_modules() if isinstance(layer, nn.BatchNorm2d)]
     for name, layer in norms:
-        home, _, last = name.rpartition(".")
-        setattr(body.get_submodule(home), last, BatchInstanceNorm(layer.num_features, layer.eps))
+        body.set_submodule(name, BatchInstanceNorm(layer.num_features, layer.eps))
     return len(norms)
 
 

@@ -50,9 +50,7 @@ def _basic(inputs: int, outputs: int, stride: int) -> nn.Module:
 def _bottleneck(inputs: int, outputs: int, stride: int) -> nn.Module:
     from torchvision.models.resnet import Bottleneck
 
-    planes = outputs // Bottleneck.expansion
-    shortcut = _shortcut(inputs, outputs, stride)
-    block: nn.Module = Bottleneck(inputs, planes, stride, shortcut)
+    block: nn.Module = Bottleneck(inputs, outputs // Bottleneck.expansion, stride, _shortcut(inputs, outputs, stride))
     return block
 
 

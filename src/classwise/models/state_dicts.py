@@ -86,14 +86,15 @@ def load_matching(model: Classifier, state: State) -> str:
     known = {_canonical(name): name for name in file}
     named = {name: known.get(field, field) for name, field in zip(wanted, _common(model, wanted), strict=True)}
     pairs = {"the same names": {name: name for name in wanted}, "the names of the field": named}
-    if not _alphabetical(file):
+    if list(file) != sorted(file):  # names in alphabetical order, as in safetensors, say nothing about the model's order
         pairs["the same order of kinds and shapes"] = dict(zip(wanted, file, strict=False))
     rule = next((rule for rule, pair in pairs.items() if len(pair) == len(wanted) and _fits(expected, file, pair)), None)
     if rule is None:
         closest = max(list(pairs.values())[:2], key=lambda pair: sum(other in file for other in pair.values()))
         raise UserError(f"the weights do not fit the model: {differences(expected, file, closest, state)}")
     weights = {name: file[other] for name, other in pairs[rule].items()}
-    model.load_state_dict(expected | weights | _shaped(statistics, plain, model))
+    pixels = {name: plain[other].reshape(model.mean.shape) for name, other in zip(("mean", "std"), statistics, strict=False)}
+    model.load_state_dict(expected | weights | pixels)
     notes += [] if len(file) == len(left) else ["without unused parts"]
     notes += ["with the file's pixel statistics"] if statistics else []
     return ", ".join([rule, *notes])
@@ -134,10 +135,6 @@ def _statistics(state: State, channels: int) -> tuple[str, ...]:
     return ()
 
 
-def _shaped(statistics: tuple[str, ...], state: State, model: Classifier) -> dict[str, Tensor]:
-    return {name: state[other].reshape(model.mean.shape) for name, other in zip(("mean", "std"), statistics, strict=False)}
-
-
 def _canonical(name: str) -> str:
     """Return a single spelling for names that common code spells in several ways."""
     name = re.sub(r"(?<=\.)(downsample|convShortcut|shortcut)\.(0\.)?", "shortcut.", name)
@@ -153,11 +150,6 @@ def _common(model: Classifier, names: list[str]) -> list[str]:
         first, _, rest = inner.partition(".")
         result.append(_canonical(f"{parts.get(first, first)}.{rest}"))
     return result
-
-
-def _alphabetical(state: State) -> bool:
-    """Return whether the names are sorted, as in safetensors, so that their order means nothing."""
-    return list(state) == sorted(state)
 
 
 def _fits(expected: State, file: State, pair: dict[str, str]) -> bool:

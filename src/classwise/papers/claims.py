@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -67,6 +68,11 @@ class Claim:
         return self.reported() if callable(self.reported) else self.reported
 
     @property
+    def measure_name(self) -> str:
+        """The function that computes the measure, with fixed arguments: "papers.measures.pair(first='6', second='8')"."""
+        return _function_name(self.measure)
+
+    @property
     def range(self) -> str:
         """The range in which the claim holds, in words."""
         if np.isinf(self.high):
@@ -105,11 +111,12 @@ class Verdict:
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """Return a row for each verdict: the claim and its place, theirs, ours with its interval, the verdict in words."""
+    """Return a row for each verdict: the claim, its place and measure, theirs, ours with its interval, the verdict in words."""
     rows = [
         {
             "where": verdict.claim.where,
             "claim": verdict.claim.statement,
+            "measure": verdict.claim.measure_name,
             "holds if": f"{verdict.claim.range} {verdict.claim.unit}",
             "theirs": published_value(verdict.claim),
             "ours": measured_value(verdict),
@@ -118,7 +125,8 @@ def verdict_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
         }
         for verdict in verdicts
     ]
-    return pd.DataFrame(rows, columns=["where", "claim", "holds if", "theirs", "ours", "p", "verdict"]).set_index("where")
+    columns = ["where", "claim", "measure", "holds if", "theirs", "ours", "p", "verdict"]
+    return pd.DataFrame(rows, columns=columns).set_index("where")
 
 
 def published_value(claim: Claim) -> str:
@@ -128,10 +136,27 @@ def published_value(claim: Claim) -> str:
 
 
 def measured_value(verdict: Verdict) -> str:
-    """Return the effect with its interval: "46.3 [41.0, 50.2]"."""
+    """Return the effect with its interval: "46.3 [41.0, 50.2]", or "46.3 [unbounded]" if too few draws give a number."""
     if np.isnan(verdict.effect):
         return ""
-    return f"{number(verdict.effect)} [{number(verdict.low)}, {number(verdict.high)}]"
+    if np.isinf(verdict.low) and np.isinf(verdict.high):
+        return f"{number(verdict.effect)} [unbounded]"
+    low, high = ("unbounded" if np.isinf(end) else number(end) for end in (verdict.low, verdict.high))
+    return f"{number(verdict.effect)} [{low}, {high}]"
+
+
+def _function_name(function: Callable[..., object]) -> str:
+    """Return the module and name of a function within the package, and the arguments that a partial function fixes."""
+    if not isinstance(function, partial):
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        return f"{function.__module__.removeprefix('classwise.')}.{name}"
+    fixed = [_argument(value) for value in function.args]
+    fixed += [f"{name}={_argument(value)}" for name, value in function.keywords.items()]
+    return f"{_function_name(function.func)}({', '.join(fixed)})"
+
+
+def _argument(value: object) -> str:
+    return _function_name(value) if callable(value) else repr(value)
 
 
 def number(value: float) -> str:

@@ -161,7 +161,8 @@ def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
         names = [str(name) for name in part[dim].values]
         part = part.sel({dim: [_one_of(need, names, dim, claim) for need in needs] or names})
     present = part.truth >= 0
-    used = present.any("image")
+    # Of the same seeds, too: where a run has only some, the claim is tested on these.
+    used = present.any([dim for dim in ("image", "seed") if dim in present.dims])
     both = (present | ~used).all([dim for dim in ("defence", "attack") if dim in present.dims])
     if not bool((present & both).any()):
         raise MeasurementError(f"claim {claim.name!r}: all of its runs and attacks have no image in common")

@@ -16,9 +16,12 @@ from classwise.papers.claims import VERDICTS, Verdict
 
 _THEIRS, _RANGE = "#8268dc", "#2a9d8f"
 _ALL = "all"
+# The heads of an interval without an end.
+_ARROWS = {"low": "triangle-left", "high": "triangle-right"}
 # The list, in pixels: its width, the height of a row and of its card; and the letters in a line of a claim, and of its place.
-_WIDTH, _ROW, _CARD, _LETTERS, _PLACE = 640, 36, 172, 66, 22
+_WIDTH, _ROW, _CARD, _LETTERS, _PLACE = 640, 44, 172, 66, 22
 _TIPS = {"verdict in words": "verdict", "ours": "ours", "theirs": "theirs", "holds if": "holds if", "p": "p (Holm)"}
+_TIPS |= {"measure": "measure"}
 
 
 def rows(verdicts: Sequence[Verdict], pages: Collection[str] = ()) -> pd.DataFrame:
@@ -45,6 +48,7 @@ def _words(verdict: Verdict, pages: Collection[str]) -> Mapping[str, object]:
         "why": "\n".join(textwrap.wrap(verdict.reason, 90)),
         "unit": claim.unit,
         "holds if": f"{claim.range} {claim.unit}",
+        "measure": claim.measure_name,
         "ours": claims.measured_value(verdict) or "none",
         "theirs": claims.published_value(claim) or "no number",
         "p": "" if verdict.verdict == "not tested" else f"{verdict.adjusted:.3f}",
@@ -53,16 +57,21 @@ def _words(verdict: Verdict, pages: Collection[str]) -> Mapping[str, object]:
 
 
 def _placed(verdict: Verdict) -> Mapping[str, float]:
-    """Return the numbers of a verdict, and their places on an axis that holds them all and the edge of the range."""
+    """Return the numbers of a verdict, and their places on an axis that holds them all and the edge of the range.
+
+    An end that is infinite is at the edge of the axis, and its "no low" or "no high" is 1.
+    """
     claim = verdict.claim
     theirs = np.nan if claim.theirs is None else float(claim.theirs)
     values = {"effect": verdict.effect, "low": verdict.low, "high": verdict.high, "published": theirs}
+    unbounded = {f"no {end}": float(np.isinf(values[end])) for end in ("low", "high")}
     ends = [value for value in (*values.values(), claim.low, claim.high) if np.isfinite(value)]
     reach = max(max(ends) - min(ends), 1e-6)
     first, last = min(ends) - 0.08 * reach, max(ends) + 0.08 * reach
     values |= {end: float(np.clip(values[end], first, last)) for end in ("low", "high")}
     values |= {"from": float(np.clip(claim.low, first, last)), "to": float(np.clip(claim.high, first, last))}
-    return values | {f"at {name}": 20 + (_WIDTH - 40) * (value - first) / (last - first) for name, value in values.items()}
+    places = {f"at {name}": 20 + (_WIDTH - 40) * (value - first) / (last - first) for name, value in values.items()}
+    return values | places | unbounded
 
 
 def _tips() -> list[alt.Tooltip]:
@@ -70,7 +79,10 @@ def _tips() -> list[alt.Tooltip]:
 
 
 def forest(verdicts: Sequence[Verdict]) -> Any:
-    """Return a forest plot of the claims that were tested: ours with its interval, theirs, and the range where a claim holds."""
+    """Return a forest plot of the claims that were tested: ours with its interval, theirs, and the range where a claim holds.
+
+    An arrow head marks an end of an interval that is unbounded.
+    """
     table = rows([verdict for verdict in verdicts if verdict.verdict != "not tested"])
     panels = []
     for _, row in table.groupby("row") if len(table) else ():
@@ -84,6 +96,11 @@ def forest(verdicts: Sequence[Verdict]) -> Any:
                 x=alt.X("low:Q", title=words["unit"]), x2="high:Q", tooltip=_tips()
             ),
             chart.mark_point(filled=True, size=110, opacity=1, color=colour).encode(x="effect:Q", tooltip=_tips()),
+        ]
+        marks += [
+            chart.mark_point(shape=shape, filled=True, size=110, opacity=1, color=colour).encode(x=f"{end}:Q", tooltip=_tips())
+            for end, shape in _ARROWS.items()
+            if words[f"no {end}"]
         ]
         if np.isfinite(words["published"]):
             theirs = chart.mark_point(shape="diamond", size=130, strokeWidth=2.5, color=_THEIRS)
@@ -132,10 +149,10 @@ def _list(base: Any, picked: Any) -> list[Any]:
     words = [
         base.mark_text(**text, x=x, dy=dy).encode(text=f"{name}:N") for name, x, dy in (("verdict", 18, -6), ("scale", 18, 7))
     ]
-    # The first of two lines is above the middle of the row.
+    # The first of two or three lines is above the middle of the row.
     for name, x in (("where", 80), ("claim", 214)):
-        for test, dy in ((">= 0", -6), ("< 0", 0)):
-            shown = base.transform_filter(f"indexof(datum['{name}'], '\\n') {test}")
+        for lines, dy in ((1, 0), (2, -6), (3, -12)):
+            shown = base.transform_filter(f"length(split(datum['{name}'], '\\n')) == {lines}")
             words.append(shown.mark_text(**text, x=x, dy=dy).encode(text=f"{name}:N"))
     return [line.add_params(picked), square, *words]
 
@@ -150,7 +167,7 @@ def _card(row: Any) -> list[Any]:
 
     lines = row.transform_calculate(
         head="datum['verdict in words'] + (datum.p == '' ? '' : '    p = ' + datum.p + ' (Holm)')",
-        measured="'ours: ' + datum.ours",
+        measured="'ours: ' + datum.ours + ', by ' + datum.measure",
         printed="'theirs: ' + datum.theirs",
         range="'shaded: it holds if ' + datum['holds if']",
     )
@@ -167,6 +184,12 @@ def _card(row: Any) -> list[Any]:
         lines.mark_rect(height=44, yOffset=plot + 11, color=_RANGE, opacity=0.45).encode(x=at("from"), x2="at to:Q"),
         tested.mark_rule(strokeWidth=3, yOffset=plot, color="#eee").encode(x=at("low"), x2="at high:Q"),
         tested.mark_point(filled=True, size=110, opacity=1, yOffset=plot, color="#eee").encode(x=at("effect")),
+        *(
+            tested.transform_filter(f"datum['no {end}'] == 1")
+            .mark_point(shape=shape, filled=True, size=110, opacity=1, yOffset=plot, color="#eee")
+            .encode(x=at(end))
+            for end, shape in _ARROWS.items()
+        ),
         lines.transform_filter("isValid(datum.published)")
         .mark_point(shape="diamond", size=130, strokeWidth=2.5, yOffset=plot + 22, color=_THEIRS)
         .encode(x=at("published")),
@@ -186,10 +209,10 @@ def summary(verdicts: Sequence[Verdict]) -> pd.DataFrame:
 
 
 def markdown(verdicts: Sequence[Verdict]) -> str:
-    """Return `claims.verdict_table` in Markdown, whose sentences break at the edge of the page."""
+    """Return `claims.verdict_table` in Markdown, whose sentences break at the edge of the page; the measure follows the claim."""
     lines = ["| where | claim | holds if | theirs | ours | p | verdict |", "|" + "---|" * 7]
     for where, line in claims.verdict_table(verdicts).iterrows():
-        cells = [str(where), *map(str, line)]
+        cells = [str(where), f"{line['claim']} `{line['measure']}`", *map(str, line.drop(["claim", "measure"]))]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 

@@ -40,11 +40,6 @@ def gap(sums: xr.Dataset) -> xr.DataArray:
     return like.copy(data=ordered @ best - ordered[..., ::-1] @ best)
 
 
-def symmetry(sums: xr.Dataset) -> xr.DataArray:
-    """Return the symmetry of the mistakes, a correlation."""
-    return of_first(sums, metrics.symmetry)
-
-
 def smallest_gap(sums: xr.Dataset) -> xr.DataArray:
     """Return the smallest gap between best and worst class of all defences and attacks."""
     return metrics.mcd(sums["count"]).min(["defence", "attack"], skipna=False)
@@ -64,11 +59,9 @@ def times_standard(sums: xr.Dataset, measure: CountMeasure) -> xr.DataArray:
 
 def pair(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:
     """Return how often two classes are misclassified as one another, in percent of each, less the mean of all other pairs."""
-    mixed = metrics.off_diagonal_confusion(sums["count"].isel(defence=0, attack=0))
-    cells = either(mixed, first, second)
-    off = mixed.label != mixed.predicted
-    both = ["label", "predicted"]
-    return mixed.where(cells).mean(both, skipna=True) - mixed.where(off & ~cells).mean(both, skipna=True)
+    mixed = of_first(sums, metrics.off_diagonal_confusion)
+    others = (mixed.label != mixed.predicted) & ~either(mixed, first, second)
+    return confusion_of(sums, first, second) - mixed.where(others).mean(["label", "predicted"], skipna=True)
 
 
 def either(mixed: xr.DataArray, first: str, second: str) -> xr.DataArray:
@@ -80,7 +73,7 @@ def either(mixed: xr.DataArray, first: str, second: str) -> xr.DataArray:
 
 def confusion_of(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:
     """Return how often two classes are misclassified as one another, in percent of each, the mean of both directions."""
-    mixed = metrics.off_diagonal_confusion(sums["count"].isel(defence=0, attack=0))
+    mixed = of_first(sums, metrics.off_diagonal_confusion)
     return mixed.where(either(mixed, first, second)).mean(["label", "predicted"], skipna=True)
 
 
@@ -94,7 +87,7 @@ def within_superclasses(sums: xr.Dataset, times: float = 1) -> xr.DataArray:
 
     The mean over pairs of classes.
     """
-    mixed = metrics.off_diagonal_confusion(sums["count"].isel(defence=0, attack=0))
+    mixed = of_first(sums, metrics.off_diagonal_confusion)
     group = mixed.label.copy(data=datasets.superclass_numbers(list(map(str, mixed.label.values))))
     same = group == group.rename(label="predicted").assign_coords(predicted=mixed.predicted)
     both, off = ["label", "predicted"], mixed.label != mixed.predicted
@@ -111,28 +104,13 @@ def _alone(rates: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     return below, above
 
 
-def same_worst(sums: xr.Dataset) -> xr.DataArray:
-    """Return by how much one and the same class is the worst of every defence and attack: below 0, none is."""
-    below, _ = _alone(metrics.accuracy(sums["count"]))
-    return below.min(["defence", "attack"], skipna=False).max("label", skipna=False)
+def lies_below(sums: xr.Dataset, name: str = "", *, above: bool = False) -> xr.DataArray:
+    """Return by how much a class lies below (`above`) all others in the setting (defence and attack) in which it does so least.
 
-
-def same_best(sums: xr.Dataset) -> xr.DataArray:
-    """Return by how much one and the same class is the best of every defence and attack: below 0, none is."""
-    _, above = _alone(metrics.accuracy(sums["count"]))
-    return above.min(["defence", "attack"], skipna=False).max("label", skipna=False)
-
-
-def lies_below(sums: xr.Dataset, name: str) -> xr.DataArray:
-    """Return by how much a class lies below all others in the setting (defence and attack) in which it does so least."""
-    below, _ = _alone(metrics.accuracy(sums["count"]))
-    return below.sel(label=name, drop=True).min(["defence", "attack"], skipna=False)
-
-
-def lies_above(sums: xr.Dataset, name: str) -> xr.DataArray:
-    """Return by how much a class lies above all others in the setting (defence and attack) in which it does so least."""
-    _, above = _alone(metrics.accuracy(sums["count"]))
-    return above.sel(label=name, drop=True).min(["defence", "attack"], skipna=False)
+    name: of the class; by default the one that does so most: below 0, none is the worst (best) of every defence and attack.
+    """
+    least = _alone(metrics.accuracy(sums["count"]))[above].min(["defence", "attack"], skipna=False)
+    return least.sel(label=name, drop=True) if name else least.max("label", skipna=False)
 
 
 def close_where_weak(sums: xr.Dataset) -> xr.DataArray:
@@ -163,10 +141,16 @@ def lost_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
     return mean_over(lost_more(weak, strong), "defence")
 
 
+def losses(weak: xr.DataArray, strong: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return how much the vulnerable classes, and the robust ones, lose from one attack to the other."""
+    lost, robust = metrics.accuracy(weak) - metrics.accuracy(strong), metrics.robust_classes(weak)
+    return lost.where(~robust).mean("label"), lost.where(robust).mean("label")
+
+
 def lost_more(weak: xr.DataArray, strong: xr.DataArray) -> xr.DataArray:
     """Return how much more the vulnerable classes lose from one attack to the other than the robust ones."""
-    lost, robust = metrics.accuracy(weak) - metrics.accuracy(strong), metrics.robust_classes(weak)
-    return lost.where(~robust).mean("label") - lost.where(robust).mean("label")
+    vulnerable, robust = losses(weak, strong)
+    return vulnerable - robust
 
 
 def grown(sums: xr.Dataset, measure: CountMeasure) -> xr.DataArray:

@@ -1,11 +1,7 @@
 """Sections of no paper: the attacks, and all defences side by side."""
 
-from dataclasses import replace
-
 from classwise.core.spec import Evaluation
-from classwise.papers import tian2021
-from classwise.papers.scales import Recipe
-from classwise.papers.sections import CLEAN_AND_PGD, Paper, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Section
 
 # From weak to strong; the slow ones cut down to a budget of seconds.
 _ATTACKS = (
@@ -50,9 +46,3 @@ SECTIONS: dict[str, Section] = {
         extra_evaluations=dict.fromkeys(_AVERAGED, _OF_THE_AVERAGE),
     ),
 }
-
-# They train as the paper that has most sections, so that runs are shared, and attack as the scale says.
-RECIPE = Recipe(tian2021.PAPER.recipe.run, tian2021.PAPER.recipe.defences)
-
-# It prints no settings; those of its predecessors are used.
-BENZ2020 = Paper(name="benz2020", title="Benz et al. 2020", recipe=replace(RECIPE, run={**RECIPE.run, "eps": "8/255"}))

@@ -129,4 +129,5 @@ def compared_with_published(count: xr.DataArray, table: xr.Dataset, over: Sequen
     columns = {f"{name}, {who}": some for name, both in pairs.items() for who, some in zip(("ours", "theirs"), both, strict=True)}
     flat = {key: some.drop_vars("label", errors="ignore").to_series().reorder_levels([*over]) for key, some in columns.items()}
     order = table.overall.transpose(*over).to_series().dropna().index
-    return pd.DataFrame(flat).reindex(order).map(lambda value: "" if pd.isna(value) else f"{value:.1f}")
+    compared = pd.DataFrame(flat).reindex(order).map(lambda value: "" if pd.isna(value) else f"{value:.1f}")
+    return compared.rename_axis(index={"inverse": "1/T"})

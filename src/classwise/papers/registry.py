@@ -9,14 +9,15 @@ import xarray as xr
 
 from classwise.core.errors import UserError, unknown
 from classwise.core.spec import Spec
-from classwise.papers import entropy2022, overview, sections, tian2021, wei2023
+from classwise.papers import benz2020, entropy2022, overview, sections, tian2021, wei2023
 from classwise.papers.claims import Claim, Verdict
 from classwise.papers.judging import DEFAULT, Bootstrap, judge_all
 from classwise.papers.published import Tables
-from classwise.papers.scales import OPT_IN_DATASETS, OTHER_DATASETS, SCALES, Recipe
+from classwise.papers.scales import COMMON, OPT_IN_DATASETS, OTHER_DATASETS, SCALES, Recipe
 from classwise.papers.sections import Choices, Paper, Request, Section
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (tian2021.PAPER, wei2023.PAPER, entropy2022.PAPER, overview.BENZ2020)}
+_PAPERS = (tian2021.PAPER, wei2023.PAPER, entropy2022.PAPER, benz2020.PAPER)
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in _PAPERS}
 SECTIONS: dict[str, Section] = {
     **{name: section for paper in PAPERS.values() for name, section in paper.sections.items()},
     **overview.SECTIONS,
@@ -45,7 +46,7 @@ def misprints() -> pd.DataFrame:
 def _recipe(paper: str) -> Recipe:
     if paper and paper not in PAPERS:
         raise unknown("paper", paper, PAPERS)
-    return PAPERS[paper].recipe if paper else overview.RECIPE
+    return PAPERS[paper].recipe if paper else COMMON
 
 
 def training(scale: str, defence: str, seed: int, paper: str = "", **changed: Any) -> Spec:
@@ -104,7 +105,7 @@ def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | N
 def scale_of(spec: Spec) -> str | None:
     """Return the scale that a run belongs to, as trained there or varied by a section; None where its fields match none."""
     for name, size in SCALES.items():
-        for paper in ("", *PAPERS) if size.own_recipes else ("",):
+        for paper in ("", *PAPERS) if size.paper_recipes else ("",):
             if spec == training(name, spec.defence, spec.seed, paper):
                 return name
         for section, definition in SECTIONS.items():

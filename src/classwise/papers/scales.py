@@ -8,6 +8,20 @@ Fields = Mapping[str, Any]
 
 # In place of every WideResNet (Tian 2021, Wei 2023 and Entropy 2022 train some).
 NARROW = "a ResNet-18 stands for the wide networks of the papers"
+SLIM = "a ResNet-18 of width 16, trained for 15 epochs, stands for the networks of the papers: patterns can agree, not numbers"
+
+# Defences whose training takes no steps of an inner attack that a scale could reduce; a test compares them with DEFENCES.
+WITHOUT_STEPS = ("standard", "fgsm-rs", "free-at")
+# Fields whose values are options by name.
+_OPTIONS = ("options", "attack_options")
+
+
+def merged(*layers: Fields) -> dict[str, Any]:
+    """Return the fields of all layers, of which later ones take precedence; options are merged name by name."""
+    result: dict[str, Any] = {}
+    for name, value in (item for layer in layers for item in layer.items()):
+        result[name] = {**result.get(name, {}), **value} if name in _OPTIONS else value
+    return result
 
 
 @dataclass(frozen=True)
@@ -30,27 +44,31 @@ class Scale:
     """The same experiments, smaller or bigger: what every run of a scale shares, and its seeds.
 
     run: fields of Spec. seeds: the repetitions. budget: the seconds one section may take on the machine the scale is meant for.
-    attacks: by the name of an attack, the fields of Evaluation in which it is reduced. own_recipes: whether each paper trains by
-    its own recipe, else all papers train alike. note: what applies to all its results. all_datasets: whether sections are
-    repeated on the other datasets, where they say so.
+    inner_attack: options of the attack inside the training, for defences that take steps. attacks: by the name of an attack, the
+    fields of Evaluation in which it is reduced. paper_recipes: whether each paper trains by its own recipe, else all papers train
+    alike. note: what applies to all its results. all_datasets: whether sections are repeated on the other datasets, where they
+    say so. only_read: whether the book and notebooks show what is recorded and compute nothing.
     """
 
     run: Fields
     seeds: tuple[int, ...]
     budget: float
+    inner_attack: Fields = field(default_factory=dict)
     attacks: Mapping[str, Fields] = field(default_factory=dict)
-    own_recipes: bool = False
+    paper_recipes: bool = False
     note: str = ""
     all_datasets: bool = False
+    only_read: bool = False
 
     def fields(self, defence: str, recipe: Recipe) -> dict[str, Any]:
         """Return the fields of Spec that a defence is trained with."""
-        used = recipe if self.own_recipes else Recipe()
-        return {**self.run, **used.run, **used.defences.get(defence, {})}
+        used = recipe if self.paper_recipes else Recipe()
+        inner = {} if defence in WITHOUT_STEPS else {"attack_options": self.inner_attack}
+        return merged(self.run, inner, used.run, used.defences.get(defence, {}))
 
     def evaluation(self, fields: Fields, recipe: Recipe, section: str = "") -> dict[str, Any]:
         """Return the fields of an Evaluation at this scale, which replace those of the same name."""
-        used = recipe if self.own_recipes else Recipe()
+        used = recipe if self.paper_recipes else Recipe()
         tables = (self.attacks, used.attacks, used.sections.get(section, {}))
         return {**fields, **{name: value for table in tables for name, value in table.get(fields["attack"], {}).items()}}
 
@@ -68,9 +86,26 @@ _SEARCHES = {
 _RESNET = {"dataset": "cifar10", "model": "resnet18", "width": 64, "augment": "crop-flip"}
 STEPS = {"schedule": "step@trades", "epochs": 100, "nesterov": False, "weight_decay": 2e-4}
 
+_HE = {"schedule": "step", "milestones": (75,), "epochs": 77, "attack": "pgd-10@trades"}
+# Tian 2021, A.1: .031, 100 epochs, tenths from 75 and 90 on; other defences as their authors' code has them (ResNet-18 where it
+# names one). Papers that print no settings, and sections of no paper, train alike, so that they share runs.
+COMMON = Recipe(
+    run={**STEPS, "eps": "0.031", "probe": "pgd-10@tian2021"},
+    defences={
+        "pgd-at": {"attack": "pgd-10@tian2021"},
+        "trades": {"attack": "pgd-10@trades"},
+        "trades-per-class": {"attack": "pgd-10@trades"},
+        "mart": {"attack": "pgd-10@trades", "lr": 0.01, "weight_decay": 3.5e-3, "epochs": 120, "schedule": "step@mart"},
+        "pgd-he": {**_HE, "weight_decay": 5e-4},
+        "trades-he": _HE,
+        "fat": {"attack": "friendly-10@fat", "epochs": 120, "schedule": "step@fat"},
+    },
+)
+
 # Runs on MNIST of sections whose other runs are on photographs. Tian 2021, A.1: .01, tenths from epochs 55, 75 and 90 on.
 MNIST: dict[str, Fields] = {
     "quick": {},
+    "laptop": {"model": "small-cnn", "augment": "none", "eps": "0.3", "epochs": 5},
     "short": {"model": "small-cnn", "width": 32, "augment": "none", "eps": "0.3", "epochs": 10, "select": None},
     "paper": {
         "model": "small-cnn",
@@ -90,6 +125,7 @@ MNIST: dict[str, Fields] = {
 _SLOWER = Recipe({"lr": 0.01})
 OTHER_DATASETS: dict[str, dict[str, Recipe]] = {
     "quick": {},
+    "laptop": {"mnist": Recipe(MNIST["laptop"])},
     "short": {"mnist": Recipe(MNIST["short"]), "svhn": _SLOWER, "stl10": _SLOWER, "cifar100": Recipe()},
     "paper": {
         "mnist": Recipe(
@@ -118,6 +154,28 @@ SCALES: dict[str, Scale] = {
         seeds=(0, 1, 2, 3, 4),
         budget=120,
     ),
+    # CIFAR-10 on one CPU core: about 80 minutes a run, so its results are recorded, with their weights.
+    "laptop": Scale(
+        run={
+            **_RESNET,
+            "width": 16,
+            "eps": "8/255",
+            "epochs": 15,
+            "measure": 3,
+            "probe": "pgd-5",
+            "precision": "bfloat16",
+        },
+        seeds=(0, 1, 2),
+        budget=500_000,
+        inner_attack={"steps": 3},
+        attacks={
+            "strong": _SOME,
+            "temperature-pgd-20": _SOME,
+            **dict.fromkeys(("autoattack", "cw", "n-attack", "square", "apgd-ce"), _FEW),
+        },
+        note=SLIM,
+        only_read=True,
+    ),
     # CIFAR-10 on one fast GPU: every paper's defences trained alike, so that they can be compared and share their runs.
     "short": Scale(
         run={
@@ -139,7 +197,7 @@ SCALES: dict[str, Scale] = {
         seeds=(0, 1, 2, 3, 4),
         budget=200_000,
         attacks={"cw": _FEW, "n-attack": _FEW},
-        own_recipes=True,
+        paper_recipes=True,
         note=NARROW,
         all_datasets=True,
     ),

@@ -10,14 +10,19 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
 from classwise.papers.claims import Claim
 from classwise.papers.published import Tables
-from classwise.papers.scales import OTHER_DATASETS, SCALES, Recipe
+from classwise.papers.scales import OTHER_DATASETS, SCALES, Recipe, merged
 from classwise.papers.variants import Variants
 
 # What most sections evaluate: images as they are, and under PGD with 20 steps.
 CLEAN_AND_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
 
-# From the outcomes of a section (under "") and of its parts to the Datasets that its claims name.
-Arrange = Callable[[Mapping[str, xr.Dataset]], Mapping[str, xr.Dataset]]
+
+@dataclass(frozen=True)
+class Arranged:
+    """A Dataset that claims name: `function` makes it of the outcomes of the parts in `needs`, "" for the section itself."""
+
+    function: Callable[..., xr.Dataset]
+    needs: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +32,10 @@ class Section:
     run: fields of Spec that differ from those of the scale. max_seeds: how many of the scale's seeds are used, the first ones;
     None for all. extra_evaluations: by defence, evaluations of that defence alone. gallery: whether its page shows attacked
     images, by the last evaluation, of the runs of the first seed. traces: whether it records each step of the attacks. variants:
-    what varies apart from defences and seeds; a variant takes precedence over what a reader asks for. parts: by name, further
+    what varies apart from defences and seeds; a variant takes precedence over what a reader chooses. parts: by name, further
     runs or evaluations. all_datasets: whether it is repeated on other datasets (`scales.OTHER_DATASETS`) where the scale allows,
     each a part by its name. whiteness: whether its outcomes hold how white each image is around its object (`white`). arrange:
-    a function that arranges the outcomes of the section and of its parts as the claims need them.
+    by the name that claims give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
     """
 
     title: str
@@ -45,7 +50,7 @@ class Section:
     parts: "Mapping[str, Section]" = field(default_factory=dict)
     all_datasets: bool = False
     whiteness: bool = False
-    arrange: Arrange | None = None
+    arrange: Mapping[str, Arranged] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,12 +78,17 @@ class Paper:
 
 @dataclass(frozen=True)
 class Request:
-    """Runs and their evaluations, and the same for each part of the section."""
+    """Runs at a scale and their evaluations, and the same for each part of the section.
+
+    incomplete: of a request that was restricted to what is stored, the seeds of which a run or an evaluation is left out.
+    """
 
     specs: tuple[Spec, ...]
     evaluations: tuple[Evaluation, ...]
+    scale: str = "quick"
     extra_evaluations: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
     parts: "Mapping[str, Request]" = field(default_factory=dict)
+    incomplete: frozenset[int] = frozenset()
 
     def evaluations_of(self, spec: Spec) -> tuple[Evaluation, ...]:
         """Return the evaluations of one of the runs, those of its defence alone last."""
@@ -115,7 +125,7 @@ def requested(section: Section, name: str, scale: str, recipe: Recipe, choices: 
             recipe,
             defence,
             seed,
-            {**other.run, **other.defences.get(defence, {}), **section.run, **fields, **variant},
+            merged(other.run, other.defences.get(defence, {}), section.run, fields, variant),
         )
         for defence in section.defences
         for variant in section.variants(scale, dataset)
@@ -129,7 +139,7 @@ def requested(section: Section, name: str, scale: str, recipe: Recipe, choices: 
         for defence, some in section.extra_evaluations.items()
     }
     parts = {part: requested(inner, name, scale, recipe, choices) for part, inner in section.parts.items()}
-    return Request(specs, evaluations, extra, parts)
+    return Request(specs, evaluations, scale, extra, parts)
 
 
 def _changed(evaluations: Sequence[Evaluation], changes: Sequence[Mapping[str, Any]]) -> tuple[Evaluation, ...]:
@@ -138,7 +148,7 @@ def _changed(evaluations: Sequence[Evaluation], changes: Sequence[Mapping[str, A
 
 def training(scale: str, recipe: Recipe, defence: str, seed: int, changed: Mapping[str, Any]) -> Spec:
     """Return how a defence is trained at a scale by a recipe, with changed fields."""
-    return Spec(**{**SCALES[scale].fields(defence, recipe), **changed, "defence": defence, "seed": seed})
+    return Spec(**merged(SCALES[scale].fields(defence, recipe), changed, {"defence": defence, "seed": seed}))
 
 
 def _evaluations(scale: str, recipe: Recipe, name: str, evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:

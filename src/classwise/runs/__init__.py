@@ -1,5 +1,6 @@
 """From specs to results and back: the only folder that knows both the torch half and the label half.
 
+    available(request)                  of a scale that is only read, what is recorded
     history(specs)                      training histories of runs as one Dataset
     outcomes(specs, evaluations)        predictions for each image as one Dataset; or outcomes(request)
     examples(spec, evaluation)          a few images with their attacked forms
@@ -11,7 +12,7 @@
     scenes(spec, evaluation)            the images of an evaluation, and their backgrounds
     claim_inputs(section, request)      outcomes of a section as its claims need them
     verdicts(scale)                     the verdicts on all claims
-    summary(specs, evaluations, data)   what was trained and evaluated, and where
+    summary(request, data)              what was trained and evaluated, and where
     sanity_summary(data)                the sanity warnings of outcomes
     sources(data)                       device, commit and date of results
     settings                            the settings of runs and attacks, and those that papers print
@@ -29,10 +30,12 @@ from classwise.runs.audits import audit
 from classwise.runs.describe import baselines, recorded_runs, sanity_summary, sources, summary
 from classwise.runs.judge import claim_inputs, verdicts
 from classwise.runs.load import history, outcomes
+from classwise.runs.recorded import available
 
 __all__ = [
     "attacker",
     "audit",
+    "available",
     "baselines",
     "claim_inputs",
     "example_sets",

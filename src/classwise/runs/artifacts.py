@@ -8,57 +8,82 @@ import xarray as xr
 from classwise.core import results
 from classwise.core.errors import unknown
 from classwise.core.spec import Evaluation, Spec, Subject
-from classwise.papers.tian2021 import temperature
 from classwise.runs import ensure, store
-from classwise.stats.combine import combine_rows
+from classwise.stats.combine import combine_rows, inverse_name, network_name
 
 # Number of images of each class that are attacked to be shown.
 EXAMPLES_PER_CLASS = 4
+_TITLES = {store.EXAMPLES: "examples", store.TRACE: "traces", store.FEATURES: "features"}
 
 
-def _few(subject: Subject, evaluation: Evaluation, per_class: int = EXAMPLES_PER_CLASS) -> Evaluation:
-    return replace(evaluation.resolved_for(subject), per_class=per_class)
+def stored_as(subject: Subject, evaluation: Evaluation, schema: str, per_class: int = EXAMPLES_PER_CLASS) -> Evaluation:
+    """Return the evaluation whose name the file of a result has: examples and traces are of a few images of each class."""
+    resolved = evaluation.resolved_for(subject)
+    return resolved if schema == store.FEATURES else replace(resolved, per_class=per_class)
 
 
 def is_stored(subject: Subject, evaluation: Evaluation, schema: str, per_class: int = EXAMPLES_PER_CLASS) -> bool:
-    """Return whether examples or a trace are stored; a damaged file of data/runs/ is set aside."""
-    return store.find(subject, _few(subject, evaluation, per_class), schema, repair=True) is not None
+    """Return whether examples, a trace or features are stored; a damaged file of data/runs/ is set aside."""
+    return store.find(subject, stored_as(subject, evaluation, schema, per_class), schema, repair=True) is not None
 
 
-def _get_or_compute(subject: Subject, evaluation: Evaluation, schema: str, compute: Callable[[], xr.Dataset]) -> xr.Dataset:
-    """Return a result of one schema, computed once and stored; a damaged file of data/runs/ is set aside."""
+def _get_or_compute(subject: Subject, evaluation: Evaluation, schema: str) -> xr.Dataset:
+    """Return a result of one schema, computed once and stored; NotRecorded if a recorded network lacks it.
+
+    A damaged file of data/runs/ is set aside.
+    """
     data = store.find(subject, evaluation, schema, repair=True)
     if data is not None:
         return data
+    if store.has_recorded_network(subject):
+        raise ensure.not_recorded(subject, [evaluation], _TITLES[schema])
     ensure.ensure_results([(subject, [])])
+    return compute(subject, evaluation, schema)
+
+
+def compute(subject: Subject, evaluation: Evaluation, schema: str) -> xr.Dataset:
+    """Return a result of one schema of a trained network, computed unless it is stored, of a recorded network too.
+
+    evaluation: that of `stored_as`.
+    """
     from classwise.runs.compute import networks
 
     networks.network_of(subject, evaluation)  # raises an error before a folder is made
-    with store.lock(store.run_folder(subject)):
+    folder = store.results_folder(subject)
+    with store.lock(folder):
         data = store.find(subject, evaluation, schema, repair=True)
         if data is None:
-            data = compute()
-            results.save(data, schema, store.file(store.run_folder(subject), evaluation, schema))
+            data = _computed(subject, evaluation, schema)
+            results.save(data, schema, store.file(folder, evaluation, schema))
     return data
+
+
+def _computed(subject: Subject, evaluation: Evaluation, schema: str) -> xr.Dataset:
+    from classwise.runs.compute import device, evaluate, tracing
+
+    if schema == store.FEATURES:
+        return evaluate.class_features(subject, evaluation)
+    attrs = store.provenance(subject, *device.where(), evaluation)
+    if schema == store.TRACE:
+        assert isinstance(subject, Spec)
+        return tracing.trace_attack(subject, evaluation).assign_attrs(attrs)
+    return evaluate.attacker(subject, evaluation)().assign_attrs(attrs)
+
+
+def _is_computed_here(spec: Spec) -> bool:
+    """Return whether a page may compute examples and traces of a run: not of recorded ones."""
+    return not (store.lacks_weights(spec) or store.has_recorded_network(spec))
 
 
 def examples(subject: Subject, evaluation: Evaluation, per_class: int = EXAMPLES_PER_CLASS) -> xr.Dataset:
     """Return a few images of each class with their attacked forms (schema "examples 1"), computed once and stored."""
-    few = _few(subject, evaluation, per_class)
-
-    def compute() -> xr.Dataset:
-        from classwise.runs.compute import device, evaluate
-
-        attrs = store.provenance(subject, *device.where(), few)
-        return evaluate.attacker(subject, few)().assign_attrs(attrs)
-
-    return _get_or_compute(subject, few, store.EXAMPLES, compute)
+    return _get_or_compute(subject, stored_as(subject, evaluation, store.EXAMPLES, per_class), store.EXAMPLES)
 
 
 def example_sets(specs: Sequence[Spec], evaluation: Evaluation) -> dict[str, xr.Dataset]:
-    """Return examples by defence, of the runs of the first seed; recorded runs without examples and weights are left out."""
+    """Return examples by defence, of the runs of the first seed; recorded runs without examples are left out."""
     first = [spec for spec in specs if spec.seed == specs[0].seed]
-    available = [spec for spec in first if is_stored(spec, evaluation, store.EXAMPLES) or not store.lacks_weights(spec)]
+    available = [spec for spec in first if is_stored(spec, evaluation, store.EXAMPLES) or _is_computed_here(spec)]
     return {spec.defence: examples(spec, evaluation) for spec in available}
 
 
@@ -83,28 +108,21 @@ def traced_evaluations(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, .
 
 def trace(spec: Spec, evaluation: Evaluation, per_class: int = EXAMPLES_PER_CLASS) -> xr.Dataset:
     """Return the logits of a few images of each class at each step of an attack (schema "course 1"), computed once and stored."""
-    few = _few(spec, evaluation, per_class)
-
-    def compute() -> xr.Dataset:
-        from classwise.runs.compute import device, tracing
-
-        return tracing.trace_attack(spec, few).assign_attrs(store.provenance(spec, *device.where(), few))
-
-    return _get_or_compute(spec, few, store.TRACE, compute)
+    return _get_or_compute(spec, stored_as(spec, evaluation, store.TRACE, per_class), store.TRACE)
 
 
 def traces(pairs: Sequence[tuple[Spec, Sequence[Evaluation]]], per_class: int = EXAMPLES_PER_CLASS) -> xr.Dataset | None:
     """Return the traces of the runs of the first seed: dimensions network, inverse, image, step, predicted.
 
-    network, inverse: as `temperature.network` and `temperature.inverse` name them. Combinations without a trace have NaN logits.
-    Recorded runs without weights and traces are left out; None if nothing is left.
+    network, inverse: as `combine.network_name` and `combine.inverse_name` name them. Combinations without a trace have NaN
+    logits. Recorded runs without traces are left out; None if nothing is left.
     """
     parts: dict[tuple[str, str], xr.Dataset] = {}
     for spec, evaluations in pairs:
         for evaluation in traced_evaluations(evaluations) if spec.seed == pairs[0][0].seed else ():
-            if is_stored(spec, evaluation, store.TRACE, per_class) or not store.lacks_weights(spec):
-                network = temperature.network(spec.defence, evaluation.readout)
-                parts[network, temperature.inverse(evaluation.options.get("inverse"))] = trace(spec, evaluation, per_class)
+            if is_stored(spec, evaluation, store.TRACE, per_class) or _is_computed_here(spec):
+                network = network_name(spec.defence, evaluation.readout)
+                parts[network, inverse_name(evaluation.options.get("inverse"))] = trace(spec, evaluation, per_class)
     if not parts:
         return None
     combined = combine_rows([({"network": network, "inverse": inverse}, data) for (network, inverse), data in parts.items()])
@@ -150,10 +168,4 @@ def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Datas
     evaluation: which images and which checkpoint; None for those of an audit, or for the test images of a run.
     """
     resolved = (evaluation or subject.evaluation_of()).resolved_for(subject)
-
-    def compute() -> xr.Dataset:
-        from classwise.runs.compute import evaluate
-
-        return evaluate.class_features(subject, resolved)
-
-    return _get_or_compute(subject, resolved, store.FEATURES, compute)
+    return _get_or_compute(subject, resolved, store.FEATURES)

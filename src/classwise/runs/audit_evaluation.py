@@ -1,7 +1,7 @@
 """Evaluate an audit, or any network that was not trained here, with progress bars and an estimate of the duration."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -13,9 +13,10 @@ from classwise.core.spec import Evaluation, Subject
 from classwise.runs import store
 from classwise.runs.compute import evaluate, foreign_network, networks, validate
 
-_QUICK = "pgd-20"
-# If the evaluations take longer than this many seconds, they say how to shorten them.
+# If the evaluations take longer than this many seconds, an estimate is printed, and how to shorten them.
 LONG = 60.0
+# Takes the number of images of an evaluation and returns ways to shorten it.
+Advice = Callable[[int], Sequence[str]]
 
 
 def check(audit: Audit, marked: Sequence[str] = ()) -> None:
@@ -32,15 +33,25 @@ def check(audit: Audit, marked: Sequence[str] = ()) -> None:
     critical(marked, available.classes)
 
 
-def ensure_evaluations(subject: Subject, evaluations: Sequence[Evaluation], console: Console | None = None) -> int:
-    """Compute the outcomes that are missing and return their number; an interrupted evaluation is resumed."""
+def no_advice(total: int) -> list[str]:
+    """Return no way to shorten an evaluation."""
+    return []
+
+
+def ensure_evaluations(
+    subject: Subject, evaluations: Sequence[Evaluation], console: Console | None = None, shorter: Advice = no_advice
+) -> int:
+    """Compute the outcomes that are missing and return their number; an interrupted evaluation is resumed.
+
+    shorter: how to shorten a long evaluation, which is printed with its estimate.
+    """
     resolved = dict.fromkeys(evaluation.resolved_for(subject) for evaluation in evaluations)
     missing = [evaluation for evaluation in resolved if store.find(subject, evaluation, repair=True) is None]
     if not missing:
         return 0
     console = console or Console(stderr=True)
     networks.network_of(subject)  # raises an error before a folder is made, and is read before anything is timed
-    _announce(subject, missing, console)
+    _announce(subject, missing, console, shorter)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[step]}"))
     with Progress(
         *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
@@ -59,7 +70,7 @@ def _title(evaluation: Evaluation) -> str:
     return evaluation.attack if evaluation.attack == "clean" else f"{evaluation.attack} at {evaluation.eps}"
 
 
-def _announce(subject: Subject, missing: Sequence[Evaluation], console: Console) -> None:
+def _announce(subject: Subject, missing: Sequence[Evaluation], console: Console, shorter: Advice) -> None:
     """Evaluate one batch under each attack and, if the rest takes long, print an estimate and how to shorten it."""
     left, first, total = 0.0, 0, 0
     for evaluation in missing:
@@ -75,11 +86,8 @@ def _announce(subject: Subject, missing: Sequence[Evaluation], console: Console)
             for _ in steps:
                 pass
     if left > LONG:
-        fewer = max(total // 4, len(validate.class_names(subject)))
-        shorter = [f"--limit {fewer} takes about {100 * fewer / total:.0f} % of that"] if fewer < total else []
-        if _QUICK not in (evaluation.attack for evaluation in missing):
-            shorter.append(f"--attack {_QUICK} is quicker and weaker")
-        advice = f"; shorter: {', '.join(shorter)}" if shorter else ""
+        ways = shorter(total)
+        advice = f"; shorter: {', '.join(ways)}" if ways else ""
         console.print(
             f"about {left / 60:.0f} minutes to go, estimated from one batch of each attack "
             f"({missing[0].batch} of {total} images){advice}. Ctrl-C stops; the same command resumes.",

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 # The scale, defence and seed of the run that is audited by default: the first adversarial training of the study.
 EXAMPLE = ("quick", "pgd-at", 0)
+# The attack that is advised where an audit takes long.
+_QUICK = "pgd-20"
 # Names of files that do not name a network; the folder does then.
 _GENERIC = ("weights", "model", "checkpoint", "best", "last")
 
@@ -121,7 +124,16 @@ def carry_out(audit: Audit, console: Console | None = None) -> int:
     """Compute everything that the report of an audit shows, and return the number of evaluations that were missing."""
     from classwise.runs.audit_evaluation import ensure_evaluations  # torch
 
-    computed = ensure_evaluations(audit, [*audit.evaluations, *audit.curve], console)
+    computed = ensure_evaluations(audit, [*audit.evaluations, *audit.curve], console, partial(_shorter, audit))
     artifacts.features(audit)
     artifacts.examples(audit, audit.cheap)
     return computed
+
+
+def _shorter(audit: Audit, total: int) -> list[str]:
+    """Return the options of the command line that shorten an audit of so many images."""
+    from classwise.runs.compute import validate
+
+    fewer = max(total // 4, len(validate.class_names(audit)))
+    ways = [f"--limit {fewer} takes about {100 * fewer / total:.0f} % of that"] if fewer < total else []
+    return ways if audit.attack == _QUICK else [*ways, f"--attack {_QUICK} is quicker and weaker"]

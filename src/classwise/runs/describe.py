@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import xarray as xr
 
 from classwise.core import results
@@ -14,6 +15,7 @@ from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers import registry, scales
 from classwise.papers.registry import scale_of
 from classwise.papers.scales import SCALES
+from classwise.papers.sections import Request
 from classwise.runs import store
 from classwise.stats import sanity
 
@@ -61,21 +63,81 @@ def collected_warnings(rows: Sequence[Row]) -> dict[str, list[str]]:
     return warnings
 
 
-def summary(specs: Sequence[Spec], evaluations: Sequence[Evaluation], data: xr.Dataset) -> str:
-    """Return a few sentences on the runs, their evaluations, their provenance and the sanity warnings."""
-    first, resolved = specs[0], [evaluation.resolved_for(specs[0]) for evaluation in evaluations]
-    last = resolved[-1]
-    images = int((data.truth >= 0).any([dim for dim in data.truth.dims if dim != "image"]).sum())
-    of = " and ".join(dict.fromkeys(spec.dataset for spec in specs))
-    runs = f"{len(specs)} run{'s' * (len(specs) > 1)} on {of}, {first.epochs} epochs, eps {first.eps}"
-    probed = f"measured after every {first.measure} epochs by {first.probe}"
-    by = ", ".join(dict.fromkeys(evaluation.attack for evaluation in resolved))
-    evaluated = f"at the end by {by} at eps {last.eps} on {images} images ({last.split})"
+def summary(request: Request, data: xr.Dataset) -> str:
+    """Return a few sentences on the runs of a request and its parts, their evaluations, provenance and sanity warnings.
+
+    data: outcomes of the request, whose provenance and warnings are stated.
+    """
+    specs, first = request.specs, request.specs[0]
+    noted = [f"scale {name}" + (f" ({SCALES[name].note})" if SCALES[name].note else "") for name in _scales(request)]
+    scale = f"{', '.join(noted)}: " if noted else ""
+    about = f"{_trained(specs)}, measured after every {first.measure} epochs by {first.probe}"
+    further = [spec for part in request.parts.values() for spec in dict.fromkeys(one for one, _ in part.pairs)]
+    further = [spec for spec in dict.fromkeys(further) if spec not in specs]
+    parts = f" Further parts of this page use {_trained(further)}." if further else ""
     origin = sources(data)
-    names = list(dict.fromkeys(scale_of(spec) for spec in specs))
-    noted = [f"scale {name}" + (f" ({SCALES[name].note})" if SCALES[name].note else "") for name in names if name]
-    scale = f"{', '.join(noted)}: " if noted and None not in names else ""
-    return f"{scale}{runs}; {probed}, {evaluated}. {origin[0].upper()}{origin[1:]}. {sanity_summary(data)}"
+    return f"{scale}{about}; evaluated by {_evaluated(request)}.{parts} {origin[0].upper()}{origin[1:]}. {sanity_summary(data)}"
+
+
+def _trained(specs: Sequence[Spec]) -> str:
+    """Return the number of runs, their datasets, epochs and radii: "2 runs on digits, 16 epochs, eps 0.2"."""
+    on, epochs, radii = (_joined(str(getattr(spec, name)) for spec in specs) for name in ("dataset", "epochs", "eps"))
+    return f"{len(specs)} run{'s' * (len(specs) > 1)} on {on}, {epochs} epochs, eps {radii}"
+
+
+def _joined(names: Iterable[str]) -> str:
+    """Return names, each once: "a, b and c"."""
+    *first, last = dict.fromkeys(names)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _scales(request: Request) -> list[str]:
+    """Return the scales of the runs of a request; none if a run has settings of its own."""
+    names = dict.fromkeys(scale_of(spec) for spec in request.specs)
+    return [] if None in names else [name for name in names if name]
+
+
+def _evaluated(request: Request) -> str:
+    """Return the evaluations of the runs of a request, together those on as many images: "clean at eps 0.2 on 360 images (test)".
+
+    The images are counted in the stored results; of evaluations of some of the runs, the number of these is added.
+    """
+    images: dict[tuple[str, str, str], set[int]] = {}
+    runs: dict[tuple[str, str, str], set[str]] = {}
+    for spec in request.specs:
+        for evaluation in request.evaluations_of(spec):
+            resolved = evaluation.resolved_for(spec)
+            key = (_attack(evaluation), str(resolved.eps), resolved.split)
+            paths = (store.file(folder, resolved) for folder in store.search_folders(spec))
+            images.setdefault(key, set()).update(_images(next((path for path in paths if path.exists()), None)))
+            runs.setdefault(key, set()).add(spec.id)
+    groups: dict[tuple[str, str, int, int], list[str]] = {}
+    for (attack, eps, split), some in images.items():
+        groups.setdefault((eps, split, len(some), len(runs[attack, eps, split])), []).append(attack)
+    texts = []
+    for (eps, split, number, count), attacks in groups.items():
+        where = f"{number} images ({split})" if number else split
+        of = f", {count} of the runs" if count < len(set(request.specs)) else ""
+        texts.append(f"{_joined(attacks)} at eps {eps} on {where}{of}")
+    return "; ".join(texts)
+
+
+def _images(path: Path | None) -> list[int]:
+    """Return the positions of the images of stored outcomes; none without a file."""
+    if path is None:
+        return []
+    with h5py.File(path) as file:
+        return [int(place) for place in file["image"][:]]
+
+
+def _attack(evaluation: Evaluation) -> str:
+    """Return the attack of an evaluation, with what distinguishes it from the same attack in other evaluations."""
+    marks = [] if evaluation.substitute is None else [f"transferred from {evaluation.substitute}"]
+    marks += [evaluation.precision] * (evaluation.precision != "float32")
+    marks += [evaluation.readout] * (evaluation.readout != "logits")
+    marks += [f"{evaluation.checkpoint} weights"] * (evaluation.checkpoint != "last")
+    marks += [evaluation.transform] * (evaluation.transform != "none")
+    return f"{evaluation.attack} ({', '.join(marks)})" if marks else evaluation.attack
 
 
 def sanity_summary(data: xr.Dataset) -> str:

@@ -3,10 +3,21 @@
 from collections.abc import Sequence
 
 from classwise.core.spec import Evaluation, Spec, Subject
+from classwise.papers import registry, scales
+from classwise.runs import recorded, store
 
 
 def ensure_results(pairs: Sequence[tuple[Subject, Sequence[Evaluation]]], workers: int | None = None) -> None:
-    """Train runs and evaluate subjects where results are missing; `workers` processes at once train."""
+    """Train runs and evaluate subjects where results are missing; `workers` processes at once train.
+
+    NotRecorded is raised for a missing evaluation of a run that was recorded with its weights: only `classwise record` and
+    `classwise run` compute these.
+    """
+    for subject, evaluations in pairs:
+        if store.has_recorded_network(subject):
+            lacking = [one.resolved_for(subject) for one in evaluations if not recorded.is_stored(subject, one)]
+            if lacking:
+                raise not_recorded(subject, lacking)
     from classwise.runs import audit_evaluation
     from classwise.runs.schedule import pool
 
@@ -14,3 +25,13 @@ def ensure_results(pairs: Sequence[tuple[Subject, Sequence[Evaluation]]], worker
     for subject, evaluations in pairs:
         if not isinstance(subject, Spec):
             audit_evaluation.ensure_evaluations(subject, evaluations)
+
+
+def not_recorded(subject: Subject, evaluations: Sequence[Evaluation], what: str = "outcomes") -> recorded.NotRecorded:
+    """Return the error that results of a recorded network under evaluations are not recorded."""
+    names = ", ".join(dict.fromkeys(evaluation.name for evaluation in evaluations))
+    scale = registry.scale_of(subject) if isinstance(subject, Spec) else None
+    how = "`classwise record`, with a queue that names it, computes what is missing"
+    if scale is not None and scales.SCALES[scale].only_read:
+        how = recorded.how_to_record(scale)
+    return recorded.NotRecorded(f"{what} of {subject.name} ({subject.title}) under {names} are not recorded; {how}")

@@ -1,6 +1,5 @@
 """Stored results as tables for the terminal: all runs, or one of them class by class."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -57,14 +56,25 @@ def _stored(warn: Callable[[str], None]) -> Iterator[tuple[Path, Spec, xr.Datase
 
 
 def _used() -> dict[str, tuple[str, list[str]]]:
-    """Return by id of each run of the study its scale and the numbers of the sections that use it."""
+    """Return by id of each run of the study its scale and the short names of the sections that use it."""
     used: dict[str, tuple[str, list[str]]] = {}
     for scale in SCALES:
         for section in registry.SECTIONS:
-            number = re.sub(r"(/[0-9]+(-[0-9]+)?|/[A-Z])-.*", r"\1", section)
             for spec in dict.fromkeys(spec for spec, _ in registry.request(section, scale).pairs):
-                used.setdefault(spec.id, (scale, []))[1].append(number)
+                used.setdefault(spec.id, (scale, []))[1].append(_short_name(section))
     return used
+
+
+def _short_name(section: str) -> str:
+    """Return the first words of the name of a section that no other section begins with: "tian2021/4-1"."""
+    words = section.split("-")
+    starts = ("-".join(words[:count]) for count in range(1, len(words)))
+    return next((start for start in starts if _sections(start) == 1), section)
+
+
+def _sections(start: str) -> int:
+    """Return how many sections have a name that begins with these words."""
+    return sum(f"{name}-".startswith(f"{start}-") for name in registry.SECTIONS)
 
 
 def _differing(specs: Sequence[Spec]) -> dict[Spec, str]:

@@ -5,9 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation, Spec
-from classwise.papers.registry import PAPERS, SECTIONS, request
+from classwise.papers.registry import SECTIONS, paper_of, request, tables_of
 
 # The fields of Spec that tables show, in this order.
 _FIELDS = (
@@ -53,7 +52,7 @@ def training_settings(spec: Spec) -> dict[str, str]:
 
 def _all(paper: str, scale: str) -> pd.DataFrame:
     """Return a row for each distinct training of a paper's sections at a scale; seeds and classes are not distinguished."""
-    sections = [name for name in SECTIONS if name.rpartition("/")[0] == paper]
+    sections = [name for name in SECTIONS if paper_of(name) == paper]
     kinds = [training_settings(spec) for name in sections for spec, _ in request(name, scale).pairs]
     return pd.DataFrame(kinds).drop_duplicates(ignore_index=True)
 
@@ -74,13 +73,12 @@ def shared_settings(paper: str, scale: str) -> str:
 
 def evaluations(paper: str, scale: str) -> pd.DataFrame:
     """Return a row for each evaluation of a paper's sections at a scale: the attack, the images and the sections."""
-    rows: dict[Evaluation, list[str]] = {}
+    rows: dict[Evaluation, dict[str, None]] = {}
     for section in SECTIONS:
-        if section.rpartition("/")[0] == paper:
+        if paper_of(section) == paper:
             for _, evaluations in request(section, scale).pairs:
                 for evaluation in evaluations:
-                    names = rows.setdefault(evaluation, [])
-                    names += [section.rpartition("/")[2]] if section.rpartition("/")[2] not in names else []
+                    rows.setdefault(evaluation, {})[section.rpartition("/")[2]] = None
     return pd.DataFrame(
         {
             "attack": [attack_settings(row.attack, dict(row.options)) for row in rows],
@@ -93,18 +91,19 @@ def evaluations(paper: str, scale: str) -> pd.DataFrame:
 
 def published(paper: str) -> pd.DataFrame:
     """Return the settings that a paper prints: setup, dataset, field, value."""
-    tables = PAPERS[paper].tables if paper in PAPERS else None
-    if tables is None:
-        raise UserError(f"the settings of {paper!r} are not available")
-    return tables.settings()
+    return tables_of(paper).settings()
 
 
 def compared_with_paper(
-    paper: str, dataset: str, runs: Mapping[str, tuple[Spec, Evaluation]], setup: str = "A.1"
+    paper: str, dataset: str, runs: Mapping[str, tuple[Spec, Evaluation]], setup: str | None = None
 ) -> pd.DataFrame:
-    """Return a row for each setting that a paper prints for a dataset, next to those of runs and their evaluations."""
+    """Return a row for each setting that a paper prints for a dataset, next to those of runs and their evaluations.
+
+    setup: as the paper names it; None for the first one that it prints.
+    """
     printed = published(paper)
-    values_of_paper = printed[(printed["dataset"] == dataset) & (printed["setup"] == setup)].set_index("field")["value"]
+    of_setup = printed[printed["setup"] == (printed["setup"].iloc[0] if setup is None else setup)]
+    values_of_paper = of_setup[of_setup["dataset"] == dataset].set_index("field")["value"]
     columns = {"the paper": values_of_paper}
     for title, (spec, evaluation) in runs.items():
         values = training_settings(spec) | {"testing attack": attack_settings(evaluation.attack, dict(evaluation.options))}

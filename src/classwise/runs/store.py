@@ -1,5 +1,6 @@
 """Folders of runs and audits: their files, locks and provenance."""
 
+import hashlib
 import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,6 +24,11 @@ HISTORY, OUTCOMES, EXAMPLES, FEATURES, TRACE = "history 1", "outcomes 1", "examp
 # The folder, within that of a run, of the results of one schema under an evaluation.
 FOLDERS = {OUTCOMES: "outcomes", EXAMPLES: "examples", FEATURES: "features", TRACE: "courses"}
 WEIGHTS, CHECKPOINT = "weights.safetensors", "checkpoint.pt"
+# The sha256 of each imported file of a recorded run, by its name within the folder of the run.
+CHECKSUMS = "checksums.json"
+
+# What to do about a damaged file of a recorded run.
+IMPORT_AGAIN = "import its archive again: classwise import"
 
 # Whether the history of a run, or its outcomes under an evaluation, are in a folder.
 Present = Callable[[Path, Spec, Evaluation | None], bool]
@@ -36,6 +42,21 @@ def run_folder(subject: Subject) -> Path:
 def recorded(spec: Spec) -> Path:
     """Return the folder of results of a run that were computed elsewhere."""
     return data_folder() / spec.recorded_folder
+
+
+def has_recorded_network(subject: Subject) -> bool:
+    """Return whether a run was not trained here, but recorded with its weights: it is evaluated from data/recorded/."""
+    if subject.recorded_folder is None or (run_folder(subject) / "history.nc").exists():
+        return False
+    folder = data_folder() / subject.recorded_folder
+    return (folder / "history.nc").exists() and (folder / WEIGHTS).exists()
+
+
+def results_folder(subject: Subject) -> Path:
+    """Return the folder in which new results of a network are filed: data/recorded/ if it was recorded with its weights."""
+    if has_recorded_network(subject):
+        return data_folder() / str(subject.recorded_folder)
+    return run_folder(subject)
 
 
 def search_folders(subject: Subject) -> list[Path]:
@@ -137,23 +158,23 @@ def intact(tell: Callable[[str], None], *, repair: bool) -> Present:
     """Return a test whether results are present and undamaged, which reads each file once.
 
     `tell` is called with a sentence about each damaged file; `repair` also renames it, so that it is computed again. One that was
-    recorded elsewhere cannot be computed again and raises Damaged. Files are read in full but not decoded.
+    recorded elsewhere cannot be computed again: it raises Damaged if `repair`, else it counts as present. Files are read in full
+    but not decoded.
     """
-    known: dict[Path, bool] = {}
 
+    @cache
     def present(folder: Path, spec: Spec, evaluation: Evaluation | None) -> bool:
-        path = file(folder, evaluation)
-        if path not in known:
-            known[path] = path.exists() and undamaged(path, folder, spec, evaluation)
-        return known[path]
-
-    def undamaged(path: Path, folder: Path, spec: Spec, evaluation: Evaluation | None) -> bool:
-        schema = HISTORY if evaluation is None else OUTCOMES
+        path, schema = file(folder, evaluation), HISTORY if evaluation is None else OUTCOMES
+        if not path.exists():
+            return False
         try:
             _check_attributes(results.attributes(path, schema), path, schema, spec, evaluation)
         except Damaged:
             if folder != run_folder(spec):
-                raise
+                if repair:
+                    raise
+                tell(f"{path} is damaged and was recorded elsewhere; {IMPORT_AGAIN}")
+                return True
             tell(f"{path} was damaged: recomputed" if repair else f"{path} is damaged and will be recomputed")
             if repair:
                 set_aside(path)
@@ -169,13 +190,28 @@ def weights_file(folder: Path, checkpoint: str = "last") -> Path:
 
 
 def weights(spec: Spec, checkpoint: str = "last") -> Path | None:
-    """Return the weights of a trained run; None if there are none, as for recorded results."""
-    paths = [weights_file(folder, checkpoint) for folder in search_folders(spec)]
+    """Return the weights of a trained run; None if there are none, as for most recorded results."""
+    folders = [results_folder(spec)] if has_recorded_network(spec) else search_folders(spec)
+    paths = [weights_file(folder, checkpoint) for folder in folders]
     return next((path for path in paths if path.exists()), None)
 
 
+def verified(path: Path) -> bytes:
+    """Return the content of a file of weights; Damaged if it is recorded and its checksum is not the one that was imported."""
+    content, folder = path.read_bytes(), path.parent
+    try:
+        expected = dict(json.loads((folder / CHECKSUMS).read_text())).get(path.name)
+    except FileNotFoundError:
+        return content
+    except (OSError, ValueError, TypeError):
+        raise Damaged(f"{folder / CHECKSUMS} of the recorded run {folder.name} cannot be read; {IMPORT_AGAIN}") from None
+    if expected is not None and hashlib.sha256(content).hexdigest() != expected:
+        raise Damaged(f"{path} of the recorded run {folder.name} is damaged: its checksum is another; {IMPORT_AGAIN}")
+    return content
+
+
 def lacks_weights(spec: Spec) -> bool:
-    """Return whether a run has results but no weights, as recorded runs do."""
+    """Return whether a run has results but no weights, as most recorded runs do."""
     return weights(spec) is None and any((folder / "history.nc").exists() for folder in search_folders(spec))
 
 

@@ -4,6 +4,7 @@ An image that is missing or was not evaluated has truth -1 and is never counted.
 """
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 _REDUCED = {"truth": -1, "answer": -1, "flipped": False}
@@ -22,9 +23,8 @@ def counts(outcomes: xr.Dataset) -> xr.DataArray:
 def worst_case(outcomes: xr.Dataset, over: str = "attack") -> xr.Dataset:
     """Return outcomes in which an image is broken if any of the attacks along `over` broke it.
 
-    The prediction is that under the first attack that broke the image, else under the first attack: a reduction image by image,
-    never a mean of robust accuracies. Images that any of the attacks was not evaluated on are left out (truth -1): they could
-    look more robust than the others.
+    The prediction is that under the first attack that broke the image, else under the first attack. Images that any of the
+    attacks was not evaluated on are left out (truth -1).
     """
     present = (outcomes.truth >= 0).all(over)
     first = outcomes.flipped.argmax(over)
@@ -43,8 +43,7 @@ def with_worst_case(outcomes: xr.Dataset, name: str, over: str = "attack") -> xr
 def cumulative_over_radius(outcomes: xr.Dataset, over: str = "eval_eps") -> xr.Dataset:
     """Return outcomes in which an image that is broken at one radius is broken at every larger one along `over`.
 
-    The radii ascend. An adversarial image of a small ball lies in every larger one, so no attack is credited with more than it
-    achieved. The prediction is that at the first radius that broke the image.
+    The radii ascend. The prediction is that at the first radius that broke the image.
     """
     parts = [worst_case(outcomes.isel({over: slice(end)}), over) for end in range(1, outcomes.sizes[over] + 1)]
     return xr.concat(parts, outcomes[over]).assign_coords(predicted=outcomes.predicted)
@@ -63,8 +62,7 @@ def strongest(outcomes: xr.Dataset, over: str) -> xr.Dataset:
 def black_box_only(outcomes: xr.Dataset, black: str, white: str) -> xr.DataArray:
     """Return the share of images, in percent, that a black-box attack breaks and a white-box attack does not.
 
-    More than a few indicate gradient masking: the robust accuracy under the white-box attack is too high (Athalye et al. 2018).
-    Only images that both were evaluated on count.
+    Only images that both were evaluated on count. More than a few indicate gradient masking (Athalye et al. 2018).
     """
     both = (outcomes.truth.sel(attack=[black, white]) >= 0).all("attack")
     flipped = [outcomes.flipped.sel(attack=name, drop=True) for name in (black, white)]
@@ -78,8 +76,7 @@ def clean_and_attacked(count: xr.DataArray) -> xr.DataArray:
     In a history each split is attacked by a different attack, so their sum is the one that was measured.
     """
     attacked = count.drop_sel(attack="clean").sum("attack")
-    parts = [count.sel(attack="clean", drop=True), attacked]
-    return xr.concat(parts, dim="images_are").assign_coords(images_are=["clean", "attacked"])
+    return xr.concat([count.sel(attack="clean", drop=True), attacked], pd.Index(["clean", "attacked"], name="images_are"))
 
 
 def measured_epochs(count: xr.DataArray) -> xr.DataArray:

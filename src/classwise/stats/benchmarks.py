@@ -10,6 +10,25 @@ from classwise.core.paths import build_folder, data_folder
 
 # Columns of the table; `agreement` is missing if there are no predictions to compare.
 _COLUMNS = ["name", "peer", "ratio", "ours_s", "peer_s", "agreement", "robust_ours", "robust_peer", "cost", "machine", "created"]
+_COLUMNS += ["precision"]
+# What `make bench` measures. In `_BFLOAT16` ours computes in bfloat16 unless the name ends in _float32; all others do in float32.
+_MEASUREMENTS = {
+    "pgd20_forced": "PGD-20 on a ResNet-18 for 32×32 images without early stopping, ours with a search in bfloat16",
+    "pgd20_forced_float32": "the same with our search in float32, as the other packages",
+    "pgd20_eval": "the robust accuracy of a digits network under PGD-20, both in float32",
+    "pgd20_eval_bfloat16": "the same with our search in bfloat16",
+    "autoattack_eval": "AutoAttack on 200 images of the digits network, both in float32",
+    "ascent_overhead": "the cost of a PGD step in plain forward and backward passes",
+    "train_epoch": "an epoch of PGD-10 adversarial training of a ResNet-18, ours in bfloat16, compared with the loop of common "
+    "tutorials: a loader that transforms one image at a time, and an attack whose gradients also reach the parameters",
+    "train_epoch_float32": "the same with ours in float32",
+    "trades_cost": "an epoch of TRADES in epochs of PGD-AT",
+    "cfa_cost": "an epoch of CFA in epochs of PGD-AT",
+    "calibration_cost": "the share of an epoch of PGD-AT that counting its predictions and CFA's equations take, without the "
+    "validation attack",
+    "measuring_cost": "a run of this book, with all measurements and files, relative to its training steps alone",
+}
+_BFLOAT16 = ("pgd20_forced", "train_epoch", "pgd20_eval_bfloat16")
 
 
 def files() -> list[Path]:
@@ -21,8 +40,9 @@ def files() -> list[Path]:
 def load() -> pd.DataFrame:
     """Return one row for each measurement against each peer; no rows if nothing was measured.
 
-    ratio: median of the seconds of the peer over ours; for ascent_overhead and every _cost, ours over the peer's. cost: whether
-    it is one of these. machine: the device and its threads; "here" for this machine. An unreadable file is a UserError.
+    ratio: the ratio of the seconds of the peer to ours in each round, the median over the rounds; for ascent_overhead and every
+    _cost, of ours to the peer's. cost: whether it is one of these. precision: in which ours computes; the peers use float32.
+    machine: the device and its threads; "here" for this machine. An unreadable file is a UserError.
     """
     rows = []
     for path in files():
@@ -33,11 +53,42 @@ def load() -> pd.DataFrame:
                 if "/" in name or not any(other.startswith(f"{name}/") for other in measured):
                     machine = f"{_short(entry['device'])}, {entry['threads']} threads"
                     where = "here" if path.parent == build_folder() else machine
-                    rows.append({**entry, "name": name.split("/")[0], "machine": where, "cost": _is_cost(name)})
+                    head = name.split("/")[0]
+                    precision = "bfloat16" if head in _BFLOAT16 else "float32"
+                    rows.append({**entry, "name": head, "machine": where, "cost": _is_cost(head), "precision": precision})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{path} is not a file of `make bench` ({type(error).__name__}: {error}); delete it") from None
     # A measurement of this machine that was also recorded is shown once.
     return pd.DataFrame(rows).reindex(columns=_COLUMNS).drop_duplicates(["name", "peer", "created"], keep="last")
+
+
+def described(bench: pd.DataFrame) -> str:
+    """Return in Markdown what each measurement is, those of a cost apart, and which of `make bench` are not in the table."""
+    names = [name for name in _MEASUREMENTS if name in set(bench["name"])]
+    kinds = {"Speed, larger is better": [name for name in names if not _is_cost(name)]}
+    kinds["Cost, smaller is better"] = [name for name in names if _is_cost(name)]
+    lines = [
+        f"**{kind}:**\n\n" + "\n".join(f"- *{name}*: {_MEASUREMENTS[name]}." for name in some)
+        for kind, some in kinds.items()
+        if some
+    ]
+    missing = [name for name in _MEASUREMENTS if name not in names]
+    return "\n\n".join([*lines, f"Not recorded: {', '.join(missing) or 'none'}."])
+
+
+def like_for_like(bench: pd.DataFrame) -> str:
+    """Return in Markdown the ratio of each measurement in bfloat16 next to that with float32 on both sides."""
+    rows = bench.to_dict("records")
+    plain = {(row["name"], row["peer"], row["machine"]): f"{row['ratio']:.2f}" for row in rows if row["precision"] == "float32"}
+    lines = []
+    for row in rows:
+        name = str(row["name"])
+        if row["precision"] == "bfloat16":
+            base = name.removesuffix("_bfloat16")
+            equal = plain.get((base if base != name else f"{name}_float32", row["peer"], row["machine"]), "not recorded")
+            both = f"{row['ratio']:.2f} with ours in bfloat16, {equal} with both in float32"
+            lines.append(f"- *{name}*, {row['peer']}, {row['machine']}: {both}.")
+    return "\n".join(lines) or "No measurement in bfloat16."
 
 
 def _is_cost(name: str) -> bool:

@@ -96,11 +96,10 @@ def evaluated(outcomes: xr.Dataset) -> xr.DataArray:
 def weights(outcomes: xr.Dataset, draws: int, seed: int = 0) -> np.ndarray:
     """Return how often each image of each seed is drawn, shape (n, draws) for the n true entries of `evaluated`, row by row.
 
-    Seeds are drawn with replacement, and so are the images of each class. If the seeds test on different images (folds), images
-    are drawn within their seed. If they share them, one draw of images serves all seeds, since the effect of an image is common
-    to them (Owen 2007, the pigeonhole bootstrap). One seed fewer than present is drawn, each scaled up: drawing all would show
-    only (seeds - 1) / seeds of the variance between them (Rao and Wu 1988). As both seeds and images are drawn, the spread is
-    too wide if seeds hardly differ. Two or three seeds that all happen to deviate to the same side cannot show it.
+    Seeds are drawn with replacement, and so are the images of each class: within their seed if the seeds test on different images
+    (folds), else once for all seeds (Owen 2007, the pigeonhole bootstrap). One seed fewer than present is drawn, each scaled up:
+    drawing all would show only (seeds - 1) / seeds of the variance between them (Rao and Wu 1988). The spread is too wide if
+    seeds hardly differ.
     """
     rng, present = np.random.default_rng(seed), evaluated(outcomes).values
     seeds, count = len(present), present.sum()
@@ -239,11 +238,10 @@ def bootstrap(
 ) -> xr.DataArray:
     """Return low, value and high of a measure along a new dimension `bound`, from a bootstrap over the images of each class.
 
-    The interval is the basic (reverse percentile) one: the worst class and the spread of the classes are biased by sampling, and
-    a percentile interval would add that bias a second time (Davison and Hinkley 1997, 5.2). If the seeds do not differ,
-    resampling both seeds and images is conservative. For a proportion Wilson's interval is used as well: alone for "overall" of
-    a single cluster; over several clusters, and for the worst class, the wider end of the two. If all draws are equal, since
-    every class is always right or never, the interval is that with pseudo-counts (`resample`).
+    The interval is the basic (reverse percentile) one: a percentile interval would add the bias that sampling gives the worst
+    class and the spread a second time (Davison and Hinkley 1997, 5.2). For a proportion Wilson's interval is used as well: alone
+    for "overall" of a single cluster; over several clusters, and for the worst class, the wider end of the two. If all draws are
+    equal, since every class is always right or never, the interval is that with pseudo-counts (`resample`).
 
     Parameters
     ----------
@@ -270,7 +268,7 @@ def bootstrap(
     bottom, top = _RANGES.get(str(value.name), (-np.inf, np.inf))
     analytic = _wilson_of(measure, total, level)
     ends = None if measure is overall and single else _basic(total, measure, drawn, level, seed)
-    low, high = (_wider(name, ends, analytic) for name in ("low", "high"))
+    low, high = _wider(ends, analytic)
     # The correction of the bias may leave the value outside the interval.
     bounds = [xr.ufuncs.minimum(low.clip(bottom, top), value), value, xr.ufuncs.maximum(high.clip(bottom, top), value)]
     interval: xr.DataArray = xr.concat(bounds, dim="bound").assign_coords(bound=["low", "value", "high"])
@@ -303,7 +301,32 @@ def _wilson_of(measure: Metric, count: xr.DataArray, level: float) -> xr.DataArr
     return None
 
 
-def _wider(name: str, *ends: xr.DataArray | None) -> xr.DataArray:
-    """Return the lowest "low", or the highest "high", of intervals."""
-    bounds = xr.concat([interval.sel(bound=name, drop=True) for interval in ends if interval is not None], "of")
-    return bounds.min("of") if name == "low" else bounds.max("of")
+def _wider(*ends: xr.DataArray | None) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return the lowest "low" and the highest "high" of intervals."""
+    both = xr.concat([interval for interval in ends if interval is not None], "of")
+    return both.sel(bound="low", drop=True).min("of"), both.sel(bound="high", drop=True).max("of")
+
+
+def gains(
+    outcomes: xr.Dataset,
+    bases: Mapping[str, str],
+    measure: Metric,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> xr.DataArray:
+    """Return low, value and high of the gain of defences over their bases, along defence and a new dimension `bound`.
+
+    bases: by a defence the one that it is compared with. The interval is the basic one of a bootstrap in which both are evaluated
+    on the same redrawn images: it is that of the difference, which two separate intervals do not show.
+    """
+
+    def gain(count: xr.DataArray) -> xr.DataArray:
+        values, others = (measure(count.sel(defence=list(names))) for names in (bases.keys(), bases.values()))
+        return values - others.assign_coords(defence=values.defence)
+
+    drawn = xr.concat([gain(part["count"]) for part in bootstrap_sums(outcomes, {}, draws, seed)], "draw")
+    value = gain(sums(outcomes, {})["count"])
+    high, low = (2 * value - drawn.quantile(share, "draw").drop_vars("quantile") for share in ((1 - level) / 2, (1 + level) / 2))
+    interval: xr.DataArray = xr.concat([low, value, high], dim="bound").assign_coords(bound=["low", "value", "high"])
+    return interval.rename("gain")

@@ -7,6 +7,7 @@ import xarray as xr
 
 from classwise.core.errors import UserError
 from classwise.core.results import MISSING
+from classwise.core.spec import READOUTS
 
 _COMBINED = ("truth", "answer", "flipped", "logits")
 
@@ -59,3 +60,13 @@ def combine(along: str, parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
     names = [name for name in _COMBINED if all(name in part for part in parts.values())]
     rows = [({along: name}, part[names].assign_coords({"predicted": part.predicted, **same})) for name, part in parts.items()]
     return combine_rows(rows).assign_attrs(first.attrs)
+
+
+def network_name(defence: str, readout: str) -> str:
+    """Return the name of a network along `network`, with its readout unless that is the logits: "pgd-he, cosines"."""
+    return defence if readout == READOUTS[0] else f"{defence}, {readout}"
+
+
+def inverse_name(value: object) -> str:
+    """Return how 1 / T is written along `inverse`: "5"; PGD, which has none, is Temperature-PGD at "1"."""
+    return "1" if value in (None, "") else f"{float(str(value)):g}"

@@ -1,7 +1,6 @@
 """Wilson intervals of accuracies, and tables of them.
 
-The unit is the image. With several seeds, `pooling.pooled` scales the counts to the number of independent images that they are
-worth; `bootstrap` draws images and seeds. Tests are in `significance`.
+With several seeds, `pooling.pooled` scales the counts to the number of independent images that they are worth.
 """
 
 from collections.abc import Mapping
@@ -65,11 +64,8 @@ def overall_shares(count: Mapping[str, xr.DataArray], name: str) -> pd.DataFrame
 
 
 def vulnerable(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
-    """Return which classes are significantly less robust than the network overall (Tian 2021, Definition 3.3).
-
-    Significantly: the Wilson interval of the class, at the simultaneous `level`, lies entirely below the overall accuracy.
-    """
-    return (wilson(count, level, together=True).sel(bound="high", drop=True) < overall(count)).rename("vulnerable")
+    """Return which classes are significantly less robust than the network overall: -1 of `relative_robustness`."""
+    return (relative_robustness(count, level) < 0).rename("vulnerable")
 
 
 def relative_robustness(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:

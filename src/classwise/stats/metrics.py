@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import xarray as xr
 
-from classwise.core.errors import unknown
-
 Metric = Callable[[xr.DataArray], xr.DataArray]
 
 
@@ -156,10 +154,3 @@ METRICS: Mapping[str, Metric] = {
     "cv_unbiased": cv_unbiased,
     "symmetry": symmetry,
 }
-
-
-def metric(name: str) -> Metric:
-    """Return the measure of that name; an unknown name is a UserError."""
-    if name not in METRICS:
-        raise unknown("measure", name, METRICS)
-    return METRICS[name]

@@ -1,8 +1,7 @@
 """Seeds pooled: the number of independent images that their predictions are worth.
 
 If each seed tests on different images (the folds of digits), every image is one more observation. If they share the images
-(CIFAR-10), their mistakes coincide: five seeds on 1,000 images carry less information than one network on 5,000. Moreover,
-the effect of a seed is common to all its images. The image coordinates show which case applies.
+(CIFAR-10), their mistakes coincide. The effect of a seed is common to all its images.
 """
 
 import xarray as xr
@@ -21,10 +20,9 @@ def seeds_share_images(outcomes: xr.Dataset) -> bool:
 def design_effect(outcomes: xr.Dataset) -> xr.DataArray:
     """Return the design effect of pooling the seeds: the variance of a class's accuracy relative to independent images.
 
-    At least 1, a number for each setting (defence, attack ...), the same for all its classes. Images and seeds are crossed random
+    At least 1, a number for each setting (defence, attack ...), summed over its classes. Images and seeds are crossed random
     effects: the variance of a mean is that between images plus that between seeds, minus what both count (the two-way clustering
-    of Cameron, Gelbach and Miller 2011, with the residual as in an analysis of variance). It is summed over the classes, so that
-    three to five seeds suffice to estimate how much seeds differ. Kish 1965 for the design effect itself.
+    of Cameron, Gelbach and Miller 2011, with the residual as in an analysis of variance). Kish 1965 for the design effect.
     """
     return design_effect_of((outcomes.answer == outcomes.truth).astype("f8"), outcomes)
 

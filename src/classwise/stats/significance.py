@@ -98,9 +98,8 @@ def within_table(count: Mapping[str, xr.DataArray], group: xr.DataArray) -> pd.D
 def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:
     """Return the exact p-value of the difference between two attacks or models in the number of flipped images.
 
-    Outcomes have the dimension image and possibly seed; images that only one of them has are left out. The unit is the image:
-    under the null hypothesis the sign of the difference on an image is arbitrary, jointly for all its seeds. The sum over the
-    images is therefore compared with that under all choices of the signs. With one seed per image this is McNemar's test.
+    Outcomes have the dimension image and possibly seed; images that only one of them has are left out. Under the null hypothesis
+    the sign of the difference on an image is arbitrary, jointly for all its seeds; with one seed this is McNemar's test.
     """
     first, second = xr.align(one, other)
     both = (first.truth >= 0) & (second.truth >= 0)

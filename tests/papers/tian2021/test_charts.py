@@ -1,28 +1,29 @@
-import altair as alt
+"""Charts of single sections of the paper."""
+
 import numpy as np
 import pandas as pd
 import pytest
-import vl_convert
 import xarray as xr
+from drawing import drawn, legend_fields, reacting_legends
 
-from classwise.charts import gallery, style
-from classwise.papers.tian2021 import charts
+from classwise.charts import gallery
+from classwise.core import datasets
+from classwise.core.errors import UserError
+from classwise.papers.tian2021 import charts, section_4_3, temperature
+from classwise.stats import bootstrap, metrics
 
 CLASSES = ["a", "b", "c"]
 
 
-@pytest.fixture(autouse=True)
-def csv():
-    style.setup()
-
-
-def drawn(chart):
-    """Return the picture that Vega makes of a chart."""
-    return vl_convert.vegalite_to_svg(chart.to_dict())
-
-
 def square(values):
     return xr.DataArray(values, dims=("label", "predicted"), coords={"label": CLASSES, "predicted": CLASSES})
+
+
+def counted():
+    """Two networks' counts under two attacks and transforms for two classes."""
+    coords = {"attack": ["clean", "pgd"], "transform": ["none", "white-background"], "label": CLASSES[:2], "predicted": CLASSES}
+    numbers = np.arange(24).reshape(2, 2, 2, 3)
+    return xr.DataArray(numbers, dims=tuple(coords), coords=coords, name="count")
 
 
 def test_matrices_show_numbers_and_leave_zeros_blank():
@@ -45,7 +46,7 @@ def test_shares_keep_the_order_of_their_rows():
     assert ">other<" in drawn(charts.share_intervals(both, "share, %", colour="of"))
 
 
-def test_what_is_taken_for_its_neighbour_is_counted_class_by_class():
+def test_mistakes_within_a_group_are_counted_for_each_class():
     group = xr.DataArray([0, 0, 1], dims="label", coords={"label": CLASSES})
     chart = charts.confused_with_group(
         {"one": square([[6, 3, 1], [1, 8, 1], [4, 0, 0]]), "other": square([[9, 1, 0]] * 3)}, group
@@ -58,7 +59,7 @@ def test_what_is_taken_for_its_neighbour_is_counted_class_by_class():
     assert ">other<" in drawn(chart)
 
 
-def test_the_two_classes_of_a_trade_off_stand_out():
+def test_the_two_classes_of_a_trade_off_are_named_and_the_axis_is_logarithmic():
     rates = xr.DataArray(
         [[10.0, 20.0], [30.0, 40.0], [50.0, 60.0]],
         dims=("label", "betas"),
@@ -85,13 +86,6 @@ def test_the_two_classes_of_a_trade_off_stand_out():
     assert axis["axis"]["values"] == [0.5, 3, 6, 18]
 
 
-def counted():
-    """Two networks' counts under two attacks and transforms for two classes."""
-    coords = {"attack": ["clean", "pgd"], "transform": ["none", "white-background"], "label": CLASSES[:2], "predicted": CLASSES}
-    numbers = np.arange(24).reshape(2, 2, 2, 3)
-    return xr.DataArray(numbers, dims=tuple(coords), coords=coords, name="count")
-
-
 def test_table_4_has_its_six_lines_each_compared_with_the_first_of_its_block():
     plain, adjusted = counted(), counted() + 100
     lines, first = charts.table_4(plain, adjusted, "b")
@@ -106,7 +100,7 @@ def test_table_4_has_its_six_lines_each_compared_with_the_first_of_its_block():
     assert "109 (+106)" in set(data[data["line"] == titles[2]]["text"])
 
 
-def test_gains_are_signed_and_ranked_images_are_dots():
+def test_gains_are_signed_and_each_image_is_a_dot():
     gain = square([[np.nan, 4.0, -2.0]] * 3).rename(label="removed", predicted="label")
     svg = drawn(charts.class_changes(gain))
     assert svg.count(">+4<") == 3
@@ -115,18 +109,7 @@ def test_gains_are_signed_and_ranked_images_are_dots():
     assert set(chart.data["number"]) == {3, 5}
 
 
-def test_pictures_stand_in_rows_with_a_word_each():
-    pixels = xr.DataArray(np.zeros((2, 1, 4, 4)), dims=("image", "channel", "row", "column"), coords={"image": [4, 7]})
-    chart = gallery.image_rows({"most": pixels}, {"most": ["80 %", "70 %"]})
-    assert list(chart.data["caption"]) == ["80 %", "70 %"]
-    assert all(url.startswith("data:image/png;base64,") for url in chart.data["url"])
-    data = xr.Dataset({"pixels": pixels, "truth": ("image", [1, 0])}, coords={"predicted": ["x", "y"]})
-    both = gallery.one_per_class({"set": data})
-    assert list(both.data["number"]) == [7, 4]
-    assert isinstance(both, alt.LayerChart)
-
-
-def test_the_first_ranks_of_an_image_are_two_lines_under_each_attack():
+def test_the_two_most_confident_predictions_are_two_lines_for_each_attack():
     logits = np.log([[[0.7, 0.2, 0.1]], [[0.1, 0.25, 0.65]]])
     data = {"logits": (("attack", "image", "predicted"), logits), "truth": (("attack", "image"), [[0], [0]])}
     some = xr.Dataset(data, {"attack": ["clean", "temperature-pgd-20"], "image": [4], "predicted": ["x", "y", "z"]})
@@ -137,7 +120,7 @@ def test_the_first_ranks_of_an_image_are_two_lines_under_each_attack():
     assert all(f">{line}<" in svg for line in said[0].splitlines())
 
 
-def test_the_least_sure_images_stand_as_they_are_above_themselves_painted():
+def test_the_least_confident_images_are_shown_as_they_are_and_painted():
     shape, images = ("image", "channel", "row", "column"), {"image": [2, 4, 7]}
     plain, white = (xr.DataArray(np.full((3, 1, 4, 4), shade), dims=shape, coords=images) for shade in (0.2, 1.0))
     logits = (("attack", "image", "predicted"), np.log(np.tile([0.7, 0.2, 0.1], (1, 3, 1))))
@@ -153,3 +136,68 @@ def test_the_least_sure_images_stand_as_they_are_above_themselves_painted():
         ("painted white", 2, "clean: y 70 %\nthen x 20 %"),
     ]
     assert table["url"].nunique() == 2
+
+
+def test_temperature_curves_have_a_line_for_each_network_and_metric(rates):
+    found = {name: bootstrap.bootstrap(rates, metrics.METRICS[name], draws=50) for name in ("overall", "mcd")}
+    heats = {name: one.rename(attack="inverse").assign_coords(inverse=["1", "50"]) for name, one in found.items()}
+    chart = charts.temperature_curves(heats)
+    assert drawn(chart).count('aria-roledescription="line mark"') == 2 * 2
+    assert chart.to_dict()["concat"][0]["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
+
+
+def test_changes_and_variances_are_drawn_for_each_class(rates, hot):
+    change = section_4_3.accuracy_lost({"one": rates.sel(attack=["fgsm", "pgd-20"])})
+    assert drawn(charts.accuracy_change(change, row="step")).count('aria-roledescription="rect mark"') == 6
+    bounds = temperature.cvc_bounds(temperature.tempered(hot()).sel(form="stable", inverse="1", drop=True))
+    assert drawn(charts.variance_bars(bounds)).count('aria-roledescription="bar"') == 9
+
+
+def test_class_curves_name_the_best_and_the_worst_class_of_each_dataset():
+    rates = xr.DataArray(
+        [[10.0, 20, 30], [90, 50, 20]],
+        dims=("epoch", "label"),
+        coords={"epoch": [1, 5], "label": ["cat", "dog", "frog"]},
+    )
+    many = xr.DataArray(np.linspace(0, 100, 80).reshape(2, 40), dims=("epoch", "label"))
+    many = many.assign_coords(epoch=[1, 2], label=[f"class {number}" for number in range(40)])
+    spec = charts.class_curves({"mnist": rates, "cifar100": many}).to_dict()
+    first, second = spec["concat"]
+    assert first["title"]["subtitle"] == "70 points between cat and frog at the end"
+    assert [one["title"]["text"] for one in spec["concat"]] == ["mnist", "cifar100"]
+    assert "range" in str(first["layer"][1]["encoding"]["color"])
+    assert second["layer"][1]["encoding"]["color"] == {"value": "#8aa"}
+
+
+def test_mistakes_within_superclasses_are_counted_where_the_dataset_has_them():
+    theirs = charts.superclass_table("digits", {})
+    assert list(theirs.iloc[:, 0]) == ["86", "87"]
+    names = list(datasets.superclasses("stl10"))
+    same = np.array(datasets.superclass_numbers(names))
+    table = np.where(same[:, None] == same, 5, 0) + 50 * np.eye(10, dtype=int)
+    count = xr.DataArray(table, dims=("label", "predicted"), coords={"label": names, "predicted": names})
+    mine = charts.superclass_table("stl10", {"pgd-at": count})
+    assert mine.iloc[0, 0] == "100"
+    assert mine.loc["stl10, pgd-at", "p"] == "< .001"
+    assert "animals | bird, cat, deer, dog, horse, monkey" in datasets.superclass_table("stl10")
+    assert datasets.superclass_table("cifar100").count("cifar100") == 20
+    with pytest.raises(UserError, match="classes 0, 1 have no superclasses; those of these datasets do: cifar10"):
+        datasets.superclass_numbers(["0", "1"])
+
+
+def test_each_legend_of_categories_has_the_cue_and_highlights_what_is_clicked(rates):
+    table = pd.DataFrame(
+        {"share": [1.0, 2], "low": 0.5, "high": 3.0, "images": 9, "images of": ["one", "other"]}, index=["x", "y"]
+    )
+    accuracy = metrics.accuracy(rates.sel(defence="a")).rename(attack="betas").assign_coords(betas=["1", "6"])
+    interval = xr.concat([accuracy - 5, accuracy + 5], "bound").assign_coords(bound=["low", "high"])
+    heats = bootstrap.bootstrap(rates, metrics.mcd, draws=50).rename(attack="inverse").assign_coords(inverse=["1", "50"])
+    shown = {
+        "images of": charts.share_intervals(table, "share, %", colour="images of"),
+        "name": charts.trade_offs(accuracy, interval, ("0", "1")),
+        "defence": charts.temperature_curves({"mcd": heats}),
+    }
+    for field, chart in shown.items():
+        assert legend_fields(chart) == ({field},) * 4
+        assert set(reacting_legends(chart).values()) == {True}
+    assert legend_fields(charts.share_intervals(table, "share, %")) == (set(),) * 4

@@ -1,3 +1,5 @@
+"""Which misclassified images a network without the predicted class classifies correctly."""
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -46,7 +48,7 @@ def test_homing_counts_the_images_that_the_network_without_their_confound_gets_r
     np.testing.assert_array_equal(mistaken.transpose("label", "predicted"), seen)
 
 
-def test_other_networks_are_controls(drawn):
+def test_networks_without_another_class_and_networks_trained_again_are_controls(drawn):
     whole, others = drawn
     without, again = homing.left_out_runs(others), outcomes(whole.truth.values, whole.truth.values)
     table = homing.comparison(whole, without, again)
@@ -65,7 +67,7 @@ def test_other_networks_are_controls(drawn):
     assert (table["low"] < table["share"]).all()
 
 
-def test_images_are_matched_by_their_number_and_seeds_apart(drawn):
+def test_images_are_matched_by_their_number_within_each_seed(drawn):
     whole, others = drawn
     without = homing.left_out_runs(others)
     mixed = without.isel(image=slice(None, None, -1))
@@ -76,7 +78,7 @@ def test_images_are_matched_by_their_number_and_seeds_apart(drawn):
     assert int(found.isel(seed=1).sum()) == 0
 
 
-def test_images_that_several_seeds_share_are_worth_no_more_for_being_asked_twice(drawn):
+def test_images_that_several_seeds_share_do_not_narrow_the_interval(drawn):
     whole, others = drawn
     without, again = homing.left_out_runs(others), outcomes(whole.truth.values, (whole.truth.values + whole.image.values % 2) % 4)
     twice = [xr.concat([one, one], "seed").assign_coords(seed=[0, 1]) for one in (whole, without, again)]
@@ -100,7 +102,7 @@ def test_networks_must_lack_one_class_each(drawn):
         homing.left_out_runs(xr.concat([others.isel(classes=[0]), others.isel(classes=[0])], "classes"))
 
 
-def test_the_pair_is_the_class_of_lowest_rate_on_valid_and_what_it_is_mixed_up_with_either_way():
+def test_the_pair_is_the_least_accurate_class_on_validation_images_and_the_one_it_is_confused_with_most():
     valid = np.array([[9, 1, 0, 0], [0, 5, 0, 5], [2, 3, 4, 1], [0, 2, 1, 7]])
     shape = ("seed", "epoch", "split", "attack", "label", "predicted")
     count = xr.DataArray(
@@ -129,7 +131,7 @@ def test_the_pair_is_the_class_of_lowest_rate_on_valid_and_what_it_is_mixed_up_w
     assert homing.pair_of(history) != ("c", "d")
 
 
-def test_training_drawn_anew_twice_counts_as_the_mean_of_both(drawn):
+def test_two_networks_trained_again_count_as_their_mean(drawn):
     whole, others = drawn
     without = homing.left_out_runs(others)
     right, wrong = (outcomes(whole.truth.values, answer) for answer in (whole.truth.values, (whole.truth.values + 1) % 4))
@@ -137,3 +139,21 @@ def test_training_drawn_anew_twice_counts_as_the_mean_of_both(drawn):
     table = homing.comparison(whole, without, both)
     assert table["share"].iloc[2] == 50
     assert table["images"].iloc[2] == table["images"].iloc[0]
+
+
+def test_an_image_is_homing_only_without_the_class_it_was_misclassified_as():
+    # Misclassified as 1, 1, 2, and correct; the network without 1 classifies the first and the third correctly.
+    flipped = {"": [True, True, True, False], "1": [False, True, False, False], "2": [True, False, True, False]}
+    parts = [
+        xr.Dataset(
+            {
+                "truth": ("image", [0, 0, 0, 0]),
+                "answer": ("image", [1, 1, 2, 0]),
+                "flipped": ("image", flags),
+            },
+            {"predicted": list("012")},
+        )
+        for flags in flipped.values()
+    ]
+    data = xr.concat(parts, "without").assign_coords(without=list(flipped))
+    assert homing.homing_mask(data).values.tolist() == [True, False, False, False]

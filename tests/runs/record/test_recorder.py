@@ -306,7 +306,12 @@ def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_no
     assert snapshot(data) == before
     assert plan.missing([(small, ASKED)]) == []
     assert not list((data / "recorded").glob(".import-*"))
-    assert sorted(path.name for path in store.recorded(small).iterdir()) == ["history.nc", "outcomes", "spec.json"]
+    assert sorted(path.name for path in store.recorded(small).iterdir()) == [
+        "checksums.json",
+        "history.nc",
+        "outcomes",
+        "spec.json",
+    ]
 
 
 def test_attacked_images_come_along_to_be_shown_without_the_weights(data, small, tmp_path):
@@ -346,7 +351,7 @@ def test_a_run_is_packed_only_with_all_that_is_asked_of_it(data, small, tmp_path
 
 def test_weights_come_along_in_half_precision_only_when_asked(data, small, tmp_path):
     ran(small)
-    path = archive.pack([(small, item(small).evaluations)], tmp_path / "out", weights=True)
+    path = archive.pack([(small, item(small).evaluations)], tmp_path / "out", weights="half")
     whole = safetensors.torch.load_file(store.weights(small))
     shutil.rmtree(data / "runs")
     archive.unpack(path)

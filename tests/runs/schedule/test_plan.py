@@ -126,7 +126,7 @@ def test_pieces_are_named_by_their_work_alone(data, small, costs):
 
 def test_long_evaluations_are_single_tasks_and_short_ones_share_one(data, small, costs, monkeypatch):
     seconds = {"clean": 1.0, "pgd-10": 2.0, "square": 100.0, "cw": 31.0}
-    monkeypatch.setattr(Costs, "evaluation", lambda self, spec, one: seconds[one.attack])
+    monkeypatch.setattr(Costs, "seconds", lambda self, spec, one=None: 0.0 if one is None else seconds[one.attack])
     asked = [Evaluation(attack=name) for name in seconds]
     groups = [[one.attack for one in piece.evaluations] for piece in plan([(small, asked)], costs).tasks if piece.evaluations]
     assert groups == [["square"], ["cw"], ["pgd-10", "clean"]]
@@ -144,8 +144,7 @@ def test_evaluations_come_first_then_the_longest_training(data, small, costs):
 
 
 def test_the_makespan_is_that_of_a_list_by_hand(data, small, costs, monkeypatch):
-    monkeypatch.setattr(Costs, "training", lambda self, spec: float(spec.epochs))
-    monkeypatch.setattr(Costs, "evaluation", lambda self, spec, one: 40.0)
+    monkeypatch.setattr(Costs, "seconds", lambda self, spec, one=None: float(spec.epochs) if one is None else 40.0)
     whole = plan([(replace(small, epochs=length, seed=seed), []) for seed, length in enumerate((7, 5, 4, 4, 4))], costs)
     # Longest first on two: 7 4 | 5 4 4; 24 / 2 would be 12 without pieces that cannot be cut.
     assert [whole.makespan(workers) for workers in (1, 2, 5, 64)] == [24, 13, 7, 7]
@@ -257,7 +256,7 @@ def test_sizes_are_those_of_the_images(monkeypatch):
 
 
 def test_what_was_measured_counts_before_what_is_estimated(data, small, costs):
-    estimated = costs.training(small)
+    estimated = costs.seconds(small)
     assert costs.estimated == {small.id}
     assert not costs.measured
     work = flops.training(small)
@@ -265,12 +264,12 @@ def test_what_was_measured_counts_before_what_is_estimated(data, small, costs):
     costs.record(small, None, 0.5, 3.0, "a device")
     costs.known.write()
     again = Costs("a device", gpu=False)
-    assert again.training(replace(small, seed=7)) == pytest.approx(6.0)
+    assert again.seconds(replace(small, seed=7)) == pytest.approx(6.0)
     assert again.measured == {replace(small, seed=7).id}
     twice = replace(small, epochs=2 * small.epochs)
-    assert again.training(twice) == pytest.approx(6.0 * flops.training(twice).operations / work.operations, rel=1e-3)
-    assert Costs("another", gpu=False).training(small) == pytest.approx(estimated)
-    again.training(replace(small, width=8))
+    assert again.seconds(twice) == pytest.approx(6.0 * flops.training(twice).operations / work.operations, rel=1e-3)
+    assert Costs("another", gpu=False).seconds(small) == pytest.approx(estimated)
+    again.seconds(replace(small, width=8))
     assert replace(small, width=8).id in again.estimated
 
 
@@ -340,7 +339,10 @@ def test_the_plan_counts_what_is_there(data):
     assert rows[section] == [str(len(asked)), str(len(asked) - 1), str(2 * len(asked) - 3)]
     for spec, evaluations in asked:
         saved(spec, *evaluations)
-    assert "everything is there" in told(section)
+    said = told(section)
+    assert said.endswith("everything is there\n")
+    rows = {line.split()[0]: line.split()[1:4] for line in said.splitlines() if line.split()[:1] == [section]}
+    assert rows[section] == [str(len(asked)), "0", "0"]
     history = store.run_folder(asked[1][0]) / "history.nc"
     history.write_bytes(history.read_bytes()[:500])
     said = told(section)
@@ -349,6 +351,22 @@ def test_the_plan_counts_what_is_there(data):
     rows = {line.split()[0]: line.split()[1:4] for line in said.splitlines() if line.split()[:1] == [section]}
     assert rows[section] == [str(len(asked)), "1", "0"]
     assert history.exists()
+
+
+def test_a_damaged_recorded_file_is_named(data):
+    section = "tian2021/4-1-class-bias"
+    pairs = registry.request(section).pairs
+    for spec, evaluations in pairs:
+        saved(spec, *evaluations)
+    recorded = store.recorded(pairs[0][0])
+    recorded.parent.mkdir(parents=True)
+    store.run_folder(pairs[0][0]).rename(recorded)
+    (recorded / "history.nc").write_bytes(b"damaged")
+    output = told(section)
+    assert f"{recorded / 'history.nc'} is damaged and was recorded elsewhere; import its archive again" in output
+    assert output.endswith("everything else is there\n")
+    with pytest.raises(results.Damaged, match=r"history\.nc"):
+        pool.ensure_runs(pairs, repair=True, console=Console(file=io.StringIO()))
 
 
 def test_more_workers_take_no_longer(data, costs):

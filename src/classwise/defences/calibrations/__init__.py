@@ -20,11 +20,9 @@ Memory = dict[str, Tensor]
 class ClassSettings:
     """The settings of each class for one epoch, (classes,) each; `at(y)` gives those of each image, (n,) each.
 
-    radius : of the attack, in units of the pixels, which lie in [0, 1].
-    beta : the trade-off.
-    weight : of the first term of the loss, the natural one where there are two.
-    robust : the weight of the robust term.
-    margin : subtracted from the logit of the label before the logits are scaled.
+    radius: of the attack, in units of the pixels, which lie in [0, 1]. beta: the trade-off. weight: of the first term of the
+    loss, the natural one where there are two. robust: the weight of the robust term. margin: subtracted from the logit of the
+    label before the logits are scaled.
     """
 
     radius: Tensor
@@ -44,15 +42,18 @@ class ClassSettings:
         return ClassSettings(**{field.name: getattr(self, field.name)[y] for field in fields(self)})
 
 
+# The settings of the next epoch and the memory.
+NextSettings = tuple[ClassSettings, Memory]
+
+
 @dataclass(frozen=True)
 class EpochStats:
     """What the last epoch measured class by class; None: not measured. Counts are counts[label, predicted].
 
-    progress : the completed share of the training, 0 to 1.
-    train : counts of the training images as they were trained on, attacked where the defence attacks.
-    clean, attacked : counts of the validation images after the epoch.
-    predictions : the mean softmax of the training images as they were trained on, predictions[label, predicted].
-    losses : the mean objective on the validation images, by class and then over all, (classes + 1,).
+    progress: the completed share of the training, 0 to 1. train: counts of the training images as they were trained on, attacked
+    where the defence attacks. clean, attacked: counts of the validation images after the epoch. predictions: the mean softmax of
+    the training images as they were trained on, predictions[label, predicted]. losses: the mean objective on the validation
+    images, by class and then over all, (classes + 1,).
     """
 
     progress: float
@@ -66,11 +67,9 @@ class EpochStats:
 class Calibration:
     """The base class of all calibrations: by default it changes nothing.
 
-    needs_validation : whether it needs the counts of the validation images.
-    needs_losses : whether it needs their losses.
-    needs_predictions : whether it needs the mean softmax of the training images.
-    normalise_weights : whether the weights of a batch are divided by their mean.
-    class_specific : whether its options name classes, which a dataset may lack.
+    needs_validation: whether it needs the counts of the validation images. needs_losses: whether it needs their losses.
+    needs_predictions: whether it needs the mean softmax of the training images. normalise_weights: whether the weights of a batch
+    are divided by their mean. class_specific: whether its options name classes, which a dataset may lack.
     """
 
     needs_validation: ClassVar[bool] = False
@@ -87,9 +86,7 @@ class Calibration:
         """Return the settings before the first epoch; `sizes` (classes,) counts the training images."""
         return base
 
-    def __call__(
-        self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats
-    ) -> tuple[ClassSettings, Memory]:
+    def __call__(self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats) -> NextSettings:
         """Return the settings of the next epoch and the memory; `base` are the settings before any calibration."""
         return current, memory
 
@@ -115,9 +112,8 @@ class CFA(Calibration):
     The radius of class k is (lambda1 + t_k) x radius (CCM), its trade-off (lambda2 + t_k) x beta (CCR), where t_k is the accuracy
     of the class on the attacked training images of the last epoch, each attacked within the radius of its class.
 
-    lambda1, lambda2 : the offsets, 0 or more; None leaves the radius or the trade-off as it is.
-    calibrate_from : the share of the training at which it begins. 0 is "after the first epoch" as in the paper, .05 epoch 10 of
-        200 as in its code.
+    lambda1, lambda2: the offsets, 0 or more; None leaves the radius or the trade-off as it is. calibrate_from: the share of the
+    training at which it begins. 0 is "after the first epoch" as in the paper, .05 epoch 10 of 200 as in its code.
     """
 
     lambda1: float | None = 0.5
@@ -128,10 +124,7 @@ class CFA(Calibration):
         check_not_negative(self, *(name for name in ("lambda1", "lambda2") if getattr(self, name) is not None))
         check_share("calibrate_from", self.calibrate_from)
 
-    def __call__(
-        self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats
-    ) -> tuple[ClassSettings, Memory]:
-        """Return radii and trade-offs by equations 6 and 7."""
+    def __call__(self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats) -> NextSettings:
         if stats.train is None or stats.progress < self.calibrate_from:
             return current, memory
         accuracy, changed = per_class_accuracy(stats.train), {}

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from classwise.core.options import check_not_negative, check_share
-from classwise.defences.calibrations import Calibration, ClassSettings, EpochStats, Memory
+from classwise.defences.calibrations import Calibration, ClassSettings, EpochStats, Memory, NextSettings
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class DAFA(Calibration):
     W_i is 1 + strength x the sum over j != i of S_ij S_jj where S_ii < S_jj and of -S_ji S_ii elsewhere, at least 0. It
     multiplies the natural term, the radius and with the radius the step size, never the robust term.
 
-    strength : lambda, 0 or more; 1 in the paper, 1.5 on CIFAR-100.
-    warm_up : the share of the training after which W is computed, once: epoch 70 of 110.
+    strength: lambda, 0 or more; 1 in the paper, 1.5 on CIFAR-100. warm_up: the share of the training after which W is computed,
+    once: epoch 70 of 110.
     """
 
     needs_predictions: ClassVar[bool] = True
@@ -30,10 +30,7 @@ class DAFA(Calibration):
         check_not_negative(self, "strength")
         check_share("warm_up", self.warm_up)
 
-    def __call__(
-        self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats
-    ) -> tuple[ClassSettings, Memory]:
-        """Return the settings after the warm-up; they are computed once."""
+    def __call__(self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats) -> NextSettings:
         if "weight" in memory or stats.predictions is None or stats.progress < self.warm_up:
             return current, memory
         weight = self.weights(stats.predictions).to(base.weight.dtype)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from classwise.attacks.losses import margin_loss
 from classwise.core.options import check_not_negative
 from classwise.defences.calibrations import Calibration, ClassSettings
 
@@ -21,7 +22,7 @@ class FAAL(Calibration):
     a robust run: warm_start=its id, epochs=2, lr=.01, schedule="step", milestones=(2,). The weights change from batch to batch
     and are not in the history.
 
-    distance : the radius of the KL ball, 0 or more.
+    distance: the radius of the KL ball, 0 or more.
     """
 
     distance: float = 0.5
@@ -30,14 +31,12 @@ class FAAL(Calibration):
         check_not_negative(self, "distance")
 
     def for_batch(self, settings: ClassSettings, logits: Tensor, y: Tensor) -> ClassSettings:
-        """Return the settings of a batch with its own weights."""
         if self.distance == 0:
             return settings
-        true = logits.gather(1, y[:, None])[:, 0]
-        margin = true - logits.scatter(1, y[:, None], -math.inf).amax(1)
-        sizes = torch.zeros_like(logits[0]).index_add(0, y, torch.ones_like(true))
-        mean = torch.zeros_like(sizes).index_add(0, y, margin) / sizes.clamp_min(1)
-        weight = (sizes > 0).sum() * worst_mixture(-mean, sizes > 0, self.distance)[y]
+        cost = margin_loss(logits, y)
+        sizes = torch.zeros_like(logits[0]).index_add(0, y, torch.ones_like(cost))
+        mean = torch.zeros_like(sizes).index_add(0, y, cost) / sizes.clamp_min(1)
+        weight = (sizes > 0).sum() * worst_mixture(mean, sizes > 0, self.distance)[y]
         return replace(settings, weight=settings.weight * weight, robust=settings.robust * weight)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from classwise.core.errors import unknown
 from classwise.core.options import check_not_negative, check_share
-from classwise.defences.calibrations import Calibration, ClassSettings, EpochStats, Memory, per_class_accuracy
+from classwise.defences.calibrations import Calibration, ClassSettings, EpochStats, Memory, NextSettings, per_class_accuracy
 
 FORMS = ("rw", "rmrw")
 
@@ -17,13 +17,11 @@ FORMS = ("rw", "rmrw")
 class FRL(Calibration):
     """Fair robust learning: classes with high validation errors get a larger weight (Xu et al. 2021; defaults of its code).
 
-    form : "rw" weights the natural and the robust term, "rmrw" also enlarges the radius.
-    tau : by how much the natural and the boundary error (natural minus robust accuracy) of a class may exceed the mean.
-    rate : of the weights; the code halves it every 40 epochs, and trains for 40.
-    margin_rate : of the radius.
-    limit : the upper bound of the sum of the multipliers of a term.
-    warm_up : the share of the training without weights. It replaces the pretrained robust model that the authors start from
-        and have not published; use 0 with a warm start.
+    form: "rw" weights the natural and the robust term, "rmrw" also enlarges the radius. tau: by how much the natural and the
+    boundary error (natural minus robust accuracy) of a class may exceed the mean. rate: of the weights; the code halves it every
+    40 epochs, and trains for 40. margin_rate: of the radius. limit: the upper bound of the sum of the multipliers of a term.
+    warm_up: the share of the training without weights. It replaces the pretrained robust model that the authors start from and
+    have not published; use 0 with a warm start.
     """
 
     needs_validation: ClassVar[bool] = True
@@ -42,13 +40,9 @@ class FRL(Calibration):
         check_share("warm_up", self.warm_up)
 
     def active_at(self, progress: float) -> bool:
-        """Return whether the warm-up is over."""
         return progress >= self.warm_up
 
-    def __call__(
-        self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats
-    ) -> tuple[ClassSettings, Memory]:
-        """Return weights, and radii under "rmrw", from the excess errors of the classes."""
+    def __call__(self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats) -> NextSettings:
         if not self.active_at(stats.progress):
             return current, memory
         assert stats.clean is not None, "FRL needs the validation images"

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from classwise.core.options import check_not_negative
-from classwise.defences.calibrations import Calibration, ClassSettings, EpochStats, Memory
+from classwise.defences.calibrations import Calibration, ClassSettings, EpochStats, Memory, NextSettings
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class WAT(Calibration):
     of an image is multiplied by the w of its class plus the last w, which weights the plain TRADES loss. A rate of 0 is thus the
     plain defence times 2 C / (C + 1), which also holds for the first epoch.
 
-    rate : of the weights, 0 or more.
+    rate: of the weights, 0 or more.
     """
 
     needs_losses: ClassVar[bool] = True
@@ -28,13 +28,9 @@ class WAT(Calibration):
         check_not_negative(self, "rate")
 
     def start(self, base: ClassSettings, sizes: Tensor) -> ClassSettings:
-        """Return the weights before any loss is known."""
         return self._weighted(base, base.radius.new_zeros(len(sizes) + 1))
 
-    def __call__(
-        self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats
-    ) -> tuple[ClassSettings, Memory]:
-        """Return the weights for the losses so far."""
+    def __call__(self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats) -> NextSettings:
         if stats.losses is None:
             return current, memory
         piled = memory.get("piled", torch.zeros_like(stats.losses)) + stats.losses

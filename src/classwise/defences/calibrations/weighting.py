@@ -8,7 +8,7 @@ from torch import Tensor
 
 from classwise.core.errors import UserError, unknown
 from classwise.core.options import check_not_negative, check_share
-from classwise.defences.calibrations import Calibration, ClassSettings, EpochStats, Memory, per_class_accuracy
+from classwise.defences.calibrations import Calibration, ClassSettings, EpochStats, Memory, NextSettings, per_class_accuracy
 
 PROXIES = ("size", "robustness")
 # The size of a class by its robustness is at least this share of the mean.
@@ -35,8 +35,8 @@ class PerClass(Calibration):
 
     Classes are numbered in the order of the run's classes.
 
-    betas : the trade-off of a class, such as "5:0.5" (Tian et al. 2021, section 5.2).
-    weights, radii : the weight of a class's loss, and its radius in multiples of the run's (Benz et al. 2020).
+    betas: the trade-off of a class, such as "5:0.5" (Tian et al. 2021, section 5.2). weights, radii: the weight of a class's
+    loss, and its radius in multiples of the run's (Benz et al. 2020).
     """
 
     class_specific: ClassVar[bool] = True
@@ -76,10 +76,7 @@ class DifficultyWeighting(Calibration):
     def __post_init__(self) -> None:
         check_not_negative(self, "power")
 
-    def __call__(
-        self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats
-    ) -> tuple[ClassSettings, Memory]:
-        """Return the weights by the accuracies of the epoch."""
+    def __call__(self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats) -> NextSettings:
         if stats.train is None:
             return current, memory
         weight = (1 - per_class_accuracy(stats.train)).clamp_min(1e-6) ** self.power
@@ -93,12 +90,11 @@ class ClassBalanced(Calibration):
 
     weight ~ (1 - rarity) / (1 - rarity^n) with mean 1; margin ~ n^(-1/4), the largest being that of the objective.
 
-    rarity : 0 or more and below 1.
-    by : "size" takes n from the training images, so that balanced data give all classes the same. "robustness" is our reading of
-        Benz et al. 2020: n is the mean size times the robust accuracy of the class in the last epoch divided by the mean robust
-        accuracy, at least a quarter of the mean size. Without this bound a class of robust accuracy 0 takes all the weight, and
-        on digits the network ends up predicting one class.
-    weigh_from : the share of the training at which the weights begin (LDAM-DRW: .8, epoch 160 of 200).
+    rarity: 0 or more and below 1. by: "size" takes n from the training images, so that balanced data give all classes the same.
+    "robustness" is our reading of Benz et al. 2020: n is the mean size times the robust accuracy of the class in the last epoch
+    divided by the mean robust accuracy, at least a quarter of the mean size. Without this bound a class of robust accuracy 0
+    takes all the weight, and on digits the network ends up predicting one class. weigh_from: the share of the training at which
+    the weights begin (LDAM-DRW: .8, epoch 160 of 200).
     """
 
     rarity: float = 0.999
@@ -116,10 +112,7 @@ class ClassBalanced(Calibration):
         """Return weights and margins by the sizes of the classes; under "robustness" uniform ones until an accuracy is known."""
         return self._settings(base, sizes, 0.0) if self.by == "size" else base
 
-    def __call__(
-        self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats
-    ) -> tuple[ClassSettings, Memory]:
-        """Return weights and margins for the next epoch."""
+    def __call__(self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats) -> NextSettings:
         if stats.train is None:
             return current, memory
         sizes = stats.train.sum(1)

@@ -31,8 +31,8 @@ class Diverged(RuntimeError):
 def begin(model: nn.Module, config: TrainConfig, classes: int, radius: float, seed: int, *, sizes: Tensor | None = None) -> State:
     """Return the state before the first epoch.
 
-    radius : of the attack before any calibration, in units of the pixels, which lie in [0, 1].
-    sizes : how many training images each class has, (classes,); by default the same number.
+    radius: of the attack before any calibration, in units of the pixels, which lie in [0, 1]. sizes: how many training images
+    each class has, (classes,); by default the same number.
     """
     device, objective = next(model.parameters()).device, config.defence.objective
     base = ClassSettings.uniform(classes, radius, objective.beta, device, objective.margin)
@@ -78,7 +78,7 @@ def train(
             state.epoch / config.epochs,
             attacked if attacked is not None else clean,
             predictions=predictions,
-            losses=_validation_losses(state, config, valid),
+            losses=validation.class_losses(state, config, valid) if config.defence.calibration.needs_losses else None,
             **_validated(counts),
         )
         _calibrate(state, config, stats)
@@ -122,22 +122,12 @@ def _calibrate(state: State, config: TrainConfig, stats: EpochStats) -> None:
     state.settings, state.memory = config.defence.calibration(state.base, state.settings, state.memory, stats)
 
 
-def _validation_losses(state: State, config: TrainConfig, valid: Images | None) -> Tensor | None:
-    """Return the losses on the validation images where the calibration needs them."""
-    if not config.defence.calibration.needs_losses:
-        return None
-    assert valid is not None, "the calibration needs the validation images"
-    return validation.class_losses(state, config, valid)
-
-
 def _average(state: State, config: TrainConfig, counts: tuple[Tensor, Tensor] | None) -> bool:
     """Update the average by the epoch; return whether the epoch entered it."""
     averaging = config.defence.averaging
+    if not averaging.averages or averaging.each_step:
+        return averaging.averages
     worst = checkpoints.worst(counts[1]) if averaging.needs_validation and counts is not None else None
-    if not averaging.averages:
-        return False
-    if averaging.each_step:
-        return True
     accepted = averaging.accepts(state.epoch / config.epochs, worst)
     if accepted:
         state.average = averaging.after_epoch(state.average, state.model.state_dict())

@@ -54,8 +54,7 @@ class Steps:
 
     A paper that drops it "at epoch 75" of 100, counted from 1, trains 74 epochs at the full rate: the share is .74.
 
-    at : the shares of the training at which it changes, increasing.
-    to : the factor from each of them on.
+    at: the shares of the training at which it changes, increasing. to: the factor from each of them on.
     """
 
     at: tuple[float, ...]

@@ -16,12 +16,10 @@ from classwise.defences.calibrations import ClassSettings, Memory
 class TrainConfig:
     """What stays the same in all epochs of a training: fields of Spec with their names resolved, and
 
-    attack : the inner attack.
-    validation_attack : measures the validation images after the epochs where something needs it.
-    select_by : the criterion of the best epoch, a name of checkpoints.CRITERIA; None keeps none.
-    overfitting_check : the attack that detects catastrophic overfitting on training images; the training then ends with the
-        weights of the epoch before.
-    extra : how many of the training images, the last ones, are pseudo-labelled.
+    attack: the inner attack. validation_attack: measures the validation images after the epochs where something needs it.
+    select_by: the criterion of the best epoch, a name of checkpoints.CRITERIA; None keeps none. overfitting_check: the attack
+    that detects catastrophic overfitting on training images; the training then ends with the weights of the epoch before. extra:
+    how many of the training images, the last ones, are pseudo-labelled.
     """
 
     defence: Defence
@@ -48,15 +46,17 @@ class TrainConfig:
     decay: str = "all"
 
 
+# The parts of a state that are saved as they are.
+_PLAIN = ("average", "memory", "kept", "scores", "epoch", "stopped")
+
+
 @dataclass
 class State:
     """What changes from epoch to epoch: everything that a training needs to resume exactly where it stopped.
 
-    base : the settings before any calibration.
-    memory : of the calibration, or of the objective where that keeps something from batch to batch.
-    kept : the weights of the checkpoints other than the last, by name.
-    scores : by the same names, how good they are.
-    stopped : why the training ended before its last epoch, "" where it did not.
+    base: the settings before any calibration. memory: of the calibration, or of the objective where that keeps something from
+    batch to batch. kept: the weights of the checkpoints other than the last, by name. scores: by the same names, how good they
+    are. stopped: why the training ended before its last epoch, "" where it did not.
     """
 
     model: nn.Module
@@ -73,13 +73,12 @@ class State:
 
     def state_dict(self) -> dict[str, Any]:
         """Return tensors and plain values that `torch.load(weights_only=True)` can read."""
-        plain = ("average", "memory", "kept", "scores", "epoch", "stopped")
         return {
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "generator": self.generator.get_state(),
             "settings": asdict(self.settings),
-            **{name: getattr(self, name) for name in plain},
+            **{name: getattr(self, name) for name in _PLAIN},
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
@@ -88,7 +87,7 @@ class State:
         self.optimiser.load_state_dict(saved["optimiser"])
         self.generator.set_state(saved["generator"].cpu())
         self.settings = ClassSettings(**saved["settings"])
-        for name in ("average", "memory", "kept", "scores", "epoch", "stopped"):
+        for name in _PLAIN:
             setattr(self, name, saved[name])
 
     def checkpoint(self, name: str) -> Weights:
@@ -102,13 +101,10 @@ class State:
 class Epoch:
     """What one epoch of training measured.
 
-    number : counts from 1.
-    settings : those that the epoch was trained with.
-    loss : the mean over its images.
-    seconds : its duration without measurements.
-    clean, attacked : counts[label, predicted] of the training images as the objective saw them; None where it did not.
-    valid : those of the validation images after the epoch, clean and under the validation attack; None where not needed.
-    averaged : whether the epoch entered the average.
+    number: counts from 1. settings: those that the epoch was trained with. loss: the mean over its images. seconds: its duration
+    without measurements. clean, attacked: counts[label, predicted] of the training images as the objective saw them; None where
+    it did not. valid: those of the validation images after the epoch, clean and under the validation attack; None where not
+    needed. averaged: whether the epoch entered the average.
     """
 
     number: int

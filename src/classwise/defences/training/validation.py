@@ -28,12 +28,13 @@ def attacked_counts(
     return clean, confusion_counts(result.truth, result.answer, classes)
 
 
-def class_losses(state: State, config: TrainConfig, images: Images) -> Tensor:
+def class_losses(state: State, config: TrainConfig, images: Images | None) -> Tensor:
     """Return the mean loss of the images of each class, then that of all: (classes + 1,); of a class without images: 0.
 
     The network is in eval mode and attacked as in training, with the settings before any calibration. The random numbers of the
     training are not used.
     """
+    assert images is not None, "the calibration needs the validation images"
     device = images.pixels.device
     sums, sizes = torch.zeros(2, len(images.classes) + 1, device=device)
     generator = torch.Generator(device).manual_seed(state.epoch)

@@ -45,7 +45,7 @@ def count_matrices(count: Mapping[str, xr.DataArray]) -> Any:
     table = pd.concat([frame(array).assign(matrix=title) for title, array in count.items()])
     table = table.merge(frame(first).rename(columns={"value": "of"}))
     cells = Cells("value", "images", "value", ".0f", diverging=False, blank="datum.value <= 0", step=(26, 26))
-    tips = tooltip("label", "predicted", "matrix", value="images|.0f", of="of|.0f")
+    tips = tooltip("label", "predicted", "matrix", value="images|.0f", of="of images|.0f")
     x, y = Category.of(first, "predicted", "predicted class"), Category.of(first, "label", "class")
     return panels(heatmap(table, x, y, cells, tips), Category("matrix", list(count)))
 
@@ -58,13 +58,16 @@ def class_changes(points: xr.DataArray, row: str = "removed") -> Any:
 def share_intervals(table: pd.DataFrame, title: str, colour: str | None = None) -> Any:
     """Return shares with their intervals as dots on lines: a row for each entry of the index.
 
-    `table` has the columns share, low, high and images, all but the last in percent; `colour` names a further one.
+    `table` has the columns share, low, high and images, all but the last in percent; `colour` names a further one, of which a
+    click in the legend picks members.
     """
     rows = table.rename_axis("row").reset_index().rename(columns={"share": "value"})
-    order, hues = Category("row", list(dict.fromkeys(rows["row"]))), None
-    if colour is not None:
-        hues = Category(colour, list(dict.fromkeys(rows[colour])))
-    return dots_with_intervals(rows, order, title, hues).properties(width=360, height=alt.Step(14 if colour else 30))
+    order = Category("row", list(dict.fromkeys(rows["row"])))
+    if colour is None:
+        return dots_with_intervals(rows, order, title).properties(width=360, height=alt.Step(30))
+    picked, hues = from_legend(Category(colour, list(dict.fromkeys(rows[colour]))))
+    chart = dots_with_intervals(rows, order, title, hues, picked=picked)
+    return chart.add_params(picked).properties(width=360, height=alt.Step(14))
 
 
 def confused_with_group(count: Mapping[str, xr.DataArray], group: xr.DataArray) -> Any:
@@ -89,7 +92,7 @@ def trade_offs(accuracy: xr.DataArray, interval: xr.DataArray, pair: Sequence[st
     """Return the accuracy of each class over the values of a setting, with the interval of the two classes of `pair` as bands.
 
     `accuracy` has the dimensions label and `along`, whose coordinate reads as written ("0.5"); its axis is logarithmic. The
-    other classes are thin lines. Tian 2021, Figure 4(c).
+    other classes are thin lines. A click in the legend picks one of the two. Tian 2021, Figure 4(c).
     """
     table = frame(accuracy).merge(wide_bounds(interval)).assign(setting=lambda rows: rows[along].astype(float))
     names = {label: f"class {label}" for label in names_of(accuracy)}
@@ -105,14 +108,15 @@ def trade_offs(accuracy: xr.DataArray, interval: xr.DataArray, pair: Sequence[st
     y, tips = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), tooltip("name", along, value=title, low="", high="")
     chosen = table["label"].isin(list(pair))
     others = alt.Chart(table[~chosen]).mark_line(strokeWidth=1, color="#999", opacity=0.6)
-    order = [names[label] for label in pair]
+    picked, hues = from_legend(Category("name", [names[label] for label in pair]))
     colour = alt.Color(
-        "name:N",
-        scale=alt.Scale(domain=order, range=_PAIR_COLOURS),
-        title=None,
+        hues.encoded,
+        scale=alt.Scale(domain=list(hues.values), range=_PAIR_COLOURS),
+        title=hues.title,
         legend=alt.Legend(orient="top", labelLimit=260, symbolOpacity=1),
     )
-    both = lines_with_bands(table[chosen], x, title, colour, tips, scale=alt.Scale(zero=False))
+    both = lines_with_bands(table[chosen], x, title, colour, tips, scale=alt.Scale(zero=False), picked=picked)
+    both = both.add_params(picked)
     # The other classes are named at the ends of their lines.
     ends = _spread(table[~chosen & (table["setting"] == values[-1])], 4.0)
     words = alt.Chart(ends).mark_text(align="left", dx=6, fontSize=10).encode(x=x, y="at:Q", text="label:N")
@@ -213,7 +217,7 @@ def temperature_curves(measured: Mapping[str, xr.DataArray], along: str = "inver
     Each array has the dimensions bound, `along` (numbers as text) and `colour`. A click in the legend picks members of `colour`.
     """
     first = next(iter(measured.values()))
-    hues, picked = Category.of(first, colour), from_legend(colour)
+    picked, hues = from_legend(Category.of(first, colour))
     axis = alt.Axis(values=[float(name) for name in first[along].values], grid=False, format="~g")
     x = alt.X(f"{along}:Q", title=titled(along), scale=alt.Scale(type="log"), axis=axis)
     charts = []

@@ -52,9 +52,7 @@ def homing(full: xr.Dataset, without: xr.Dataset) -> xr.DataArray:
 def freed(full: xr.Dataset, other: xr.Dataset) -> xr.DataArray:
     """Return how many of them another network classifies correctly under attack: the control for `homing`.
 
-    A network of the same classes shows the effect of initialisation and batch order alone; one without another class than the
-    predicted one, that of a smaller problem alone. Images that it was not evaluated on are not counted: compare with
-    `evaluated_by`.
+    Images that it was not evaluated on are not counted: compare with `evaluated_by`.
     """
     stood = (~other.flipped & (other.truth >= 0)).sel(image=full.image)
     return _mistaken(full, stood).rename("freed")

@@ -1,27 +1,17 @@
 """How Tian et al. 2021 train and attack, and the pairs of classes that they study."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from classwise.core.datasets import base_dataset, class_names
 from classwise.core.errors import unknown
-from classwise.papers.scales import STEPS, Recipe
+from classwise.papers.scales import COMMON
 from classwise.papers.variants import Variant, Variants
 
-_HE = {"schedule": "step", "milestones": (75,), "epochs": 77, "attack": "pgd-10@trades"}
-# Tian 2021, A.1: .031, 100 epochs, tenths from 75 and 90 on; other defences as their authors' code has them (ResNet-18 where it
-# names one). Tested by steps of .007 in sections 4.1 and 4.2, of .003 in 4.3 and 5 (A.2); 2,000 images for long searches.
+# Tested by steps of .007 in sections 4.1 and 4.2, of .003 in 4.3 and 5 (A.2); 2,000 images for long searches.
 _SHORT_STEPS = {"pgd-20": {"attack": "pgd-20@tian2021"}}
-RECIPE = Recipe(
-    run={**STEPS, "eps": "0.031", "probe": "pgd-10@tian2021"},
-    defences={
-        "pgd-at": {"attack": "pgd-10@tian2021"},
-        "trades": {"attack": "pgd-10@trades"},
-        "trades-per-class": {"attack": "pgd-10@trades"},
-        "mart": {"attack": "pgd-10@trades", "lr": 0.01, "weight_decay": 3.5e-3, "epochs": 120, "schedule": "step@mart"},
-        "pgd-he": {**_HE, "weight_decay": 5e-4},
-        "trades-he": _HE,
-        "fat": {"attack": "friendly-10@fat", "epochs": 120, "schedule": "step@fat"},
-    },
+RECIPE = replace(
+    COMMON,
     attacks={
         "pgd-20": {"attack": "pgd-20@tian2021-a1"},
         "pgd-40": {"attack": "pgd-40@tian2021-mnist"},

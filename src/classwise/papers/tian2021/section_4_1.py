@@ -1,58 +1,47 @@
 """Tian et al. 2021, section 4.1: class-biased learning.
 
-Ranges are the widest that the words allow: "larger" is more than 0, "almost 0" less than 1, "roughly" a correlation above .5.
-Where a sentence names classes of CIFAR-10 but means a kind of class (the most vulnerable one), the measure selects that class on
-the images at hand.
+In all sections ranges are the widest that the words allow: "larger" is more than 0, "almost 0" less than 1, "roughly" a
+correlation above .5.
 """
 
 from typing import Any
 
 from classwise.papers import measures
-from classwise.papers.claims import Claim, ClaimMeasure
 from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.tian2021.tables import claims_of
 
 NAME = "tian2021/4-1-class-bias"
 BIASED = ("standard", "pgd-at", "trades")
-SECTION = Section(
-    title="Class-biased learning",
-    defences=BIASED,
-    evaluations=CLEAN_AND_PGD,
-    gallery=True,
-    all_datasets=True,
-)
-
-
-def _claim(name: str, statement: str, measure: ClaimMeasure, where: str = "4.1", **rest: Any) -> Claim:
-    return Claim(name, NAME, where, statement, measure, **rest)
-
+SECTION = Section(title="Class-biased learning", defences=BIASED, evaluations=CLEAN_AND_PGD, gallery=True, all_datasets=True)
 
 UNDER_ATTACK = "pgd-20|pgd-40|pgd-50"
-_GAP: dict[str, Any] = {"defences": ("pgd-at",), "attacks": (UNDER_ATTACK,)}
 AGAINST_STANDARD: dict[str, Any] = {"defences": ("standard", "pgd-at"), "attacks": ("clean", UNDER_ATTACK)}
+_claim = claims_of(NAME, defences=("pgd-at",), attacks=(UNDER_ATTACK,))
 _GREY = "the paper says this of other datasets"
 
 CLAIMS = (
     _claim(
         "gap",
+        "4.1",
         "Under attack the classes of an adversarially trained network lie over 6 points apart, the smallest gap reported.",
         measures.gap,
         low=6,
         reported=6,
         reported_on="mnist",
-        **_GAP,
     ),
     _claim(
         "gap-of-40-to-50",
+        "4.1",
         "On SVHN, CIFAR-10, STL-10 and CIFAR-100 the best and the worst of a dozen classes can reach a gap of 40 points.",
         measures.gap,
         low=40,
         reported=50,
         datasets=("svhn", "cifar10", "stl10", "cifar100"),
         excluded_because=_GREY,
-        **_GAP,
     ),
     _claim(
         "gap-of-80",
+        "4.1",
         "On ImageNet the gap between the best and the worst of a dozen classes grows up to 80 points.",
         measures.gap,
         low=75,
@@ -60,10 +49,10 @@ CLAIMS = (
         reported_on="imagenet",
         datasets=("imagenet",),
         excluded_because=_GREY,
-        **_GAP,
     ),
     _claim(
         "simple-is-robust",
+        "4.1",
         "Trained adversarially on MNIST, a network classifies more than 95 % of the attacked images correctly.",
         measures.overall,
         low=95,
@@ -72,13 +61,12 @@ CLAIMS = (
         reported_on="mnist",
         datasets=("mnist",),
         excluded_because="the paper says this of MNIST",
-        **_GAP,
     ),
     _claim(
         "wider-than-standard",
+        "1, 4.1",
         "Classes drift further apart in adversarial training, attacked, than in standard training, not attacked.",
         measures.over_standard,
-        where="1, 4.1",
         **AGAINST_STANDARD,
     ),
 )

@@ -1,36 +1,28 @@
 """Tian et al. 2021, section 4.2: the relations among classes."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from classwise.papers import measures
-from classwise.papers.claims import NO_GROUPS, NO_SUCH, PAIRED, Claim, ClaimMeasure
+from classwise.papers.claims import NO_GROUPS, NO_SUCH, PAIRED
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.tian2021.section_4_1 import BIASED, UNDER_ATTACK
+from classwise.papers.tian2021.tables import claims_of
+from classwise.stats import metrics
 
 NAME = "tian2021/4-2-class-relations"
 SECTION = Section(
-    title="The relations among classes",
-    defences=BIASED,
-    evaluations=CLEAN_AND_PGD,
-    gallery=True,
-    all_datasets=True,
+    title="The relations among classes", defences=BIASED, evaluations=CLEAN_AND_PGD, gallery=True, all_datasets=True
 )
-
-
-def _claim(name: str, where: str, statement: str, measure: ClaimMeasure, **rest: Any) -> Claim:
-    needs: dict[str, Any] = {"defences": ("pgd-at",), "attacks": (UNDER_ATTACK,)}
-    return Claim(name, NAME, where, statement, measure, **(needs | rest))
-
+_claim = claims_of(NAME, defences=("pgd-at",), attacks=(UNDER_ATTACK,))
 
 CLAIMS = (
     _claim(
         "symmetry",
         "4.2, (i)",
         "The confusion matrix under attack is roughly symmetrical: pairs of classes are mistaken for one another both ways.",
-        measures.symmetry,
+        partial(measures.of_first, measure=metrics.symmetry),
         low=0.5,
         unit="correlation",
     ),

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,10 +9,9 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import measures
-from classwise.papers.claims import NO_SUCH, Claim, ClaimMeasure
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.tian2021.section_4_1 import AGAINST_STANDARD
-from classwise.papers.tian2021.tables import HE, from_table_1
+from classwise.papers.tian2021.tables import HE, ON_CIFAR10, RATIO, claims_of, from_table_1
 from classwise.stats import aggregate, confidence, metrics
 
 NAME = "tian2021/4-3-attacks-and-defences"
@@ -40,12 +38,8 @@ _FIVE = ("fgsm", "cw|margin-20", "pgd-20", "transfer", "n-attack")
 _WHITE = ("fgsm", "pgd-20")
 _BLACK = ("transfer", "n-attack")
 _MARGIN = ("fgsm", "cw|margin-20")
-
-
-def _claim(name: str, where: str, statement: str, measure: ClaimMeasure, **rest: Any) -> Claim:
-    needs: dict[str, Any] = {"defences": _FOUR, "attacks": _FIVE}
-    return Claim(name, NAME, where, statement, measure, **(needs | rest))
-
+_LIES_ABOVE = partial(measures.lies_below, above=True)
+_claim = claims_of(NAME, defences=_FOUR, attacks=_FIVE)
 
 CLAIMS = (
     _claim(
@@ -60,15 +54,15 @@ CLAIMS = (
         "same-worst-class",
         "4.3, (i)",
         "One and the same class is the most vulnerable under every attack and after every defence.",
-        measures.same_worst,
-        reported=partial(from_table_1, measures.same_worst),
+        measures.lies_below,
+        reported=partial(from_table_1, measures.lies_below),
     ),
     _claim(
         "same-best-class",
         "4.3, (i)",
         "One and the same class is the most robust under every attack and after every defence.",
-        measures.same_best,
-        reported=partial(from_table_1, measures.same_best),
+        _LIES_ABOVE,
+        reported=partial(from_table_1, _LIES_ABOVE),
     ),
     _claim(
         "cats-worst",
@@ -76,17 +70,15 @@ CLAIMS = (
         "Cats are the most vulnerable class under every attack and after every defence.",
         partial(measures.lies_below, name="cat"),
         reported=partial(from_table_1, partial(measures.lies_below, name="cat")),
-        datasets=("cifar10",),
-        excluded_because=NO_SUCH,
+        **ON_CIFAR10,
     ),
     _claim(
         "cars-best",
         "4.3, (i)",
         "Automobiles are the most robust class under every attack and after every defence.",
-        partial(measures.lies_above, name="automobile"),
-        reported=partial(from_table_1, partial(measures.lies_above, name="automobile")),
-        datasets=("cifar10",),
-        excluded_because=NO_SUCH,
+        partial(_LIES_ABOVE, name="automobile"),
+        reported=partial(from_table_1, partial(_LIES_ABOVE, name="automobile")),
+        **ON_CIFAR10,
     ),
     _claim(
         "dataset-decides",
@@ -100,7 +92,7 @@ CLAIMS = (
     _claim(
         "stronger-on-vulnerable",
         "4.3, (ii)",
-        "What PGD breaks beyond FGSM is a larger share of vulnerable classes than of robust ones.",
+        "The share of images that PGD breaks beyond FGSM is larger in vulnerable classes than in robust ones.",
         measures.lost_by_vulnerable,
         attacks=_WHITE,
         reported=partial(from_table_1, measures.lost_by_vulnerable, _WHITE),
@@ -108,7 +100,7 @@ CLAIMS = (
     _claim(
         "margin-on-vulnerable",
         "4.3, (ii)",
-        "What CW breaks beyond FGSM, too, is a larger share of vulnerable classes than of robust ones.",
+        "The share of images that CW breaks beyond FGSM is larger in vulnerable classes than in robust ones.",
         measures.lost_by_vulnerable,
         attacks=_MARGIN,
         reported=partial(from_table_1, measures.lost_by_vulnerable, ("fgsm", "cw")),
@@ -133,7 +125,7 @@ CLAIMS = (
     _claim(
         "queries-on-vulnerable",
         "4.3, (iii)",
-        "What a query-based attack breaks beyond a transferred one is a larger share of vulnerable classes than of robust ones.",
+        "The share of images that N-attack breaks beyond a transfer attack is larger in vulnerable classes than in robust ones.",
         measures.lost_by_vulnerable,
         attacks=_BLACK,
         reported=partial(from_table_1, measures.lost_by_vulnerable, _BLACK),
@@ -153,9 +145,8 @@ CLAIMS = (
         "The class-wise variance (CV) of adversarial training, attacked, is larger than that of standard training, not attacked.",
         partial(measures.times_standard, measure=metrics.cv),
         low=1,
-        unit="times",
         reported=28,
-        log=True,
+        **RATIO,
         **AGAINST_STANDARD,
     ),
     _claim(
@@ -164,9 +155,8 @@ CLAIMS = (
         "The class discrepancy (MCD) of adversarial training, attacked, is larger than that of standard training, not attacked.",
         partial(measures.times_standard, measure=metrics.mcd),
         low=1,
-        unit="times",
         reported=5,
-        log=True,
+        **RATIO,
         **AGAINST_STANDARD,
     ),
 )
@@ -217,8 +207,7 @@ def who_loses(counts: Mapping[str, xr.DataArray]) -> pd.DataFrame:
     """
     rows = {}
     for name, count in counts.items():
-        weak, strong = (count.isel(attack=place, drop=True) for place in (0, 1))
-        lost, robust = metrics.accuracy(weak) - metrics.accuracy(strong), metrics.robust_classes(weak)
-        kinds = {"vulnerable classes lose": lost.where(~robust), "robust classes lose": lost.where(robust)}
-        rows[name] = {kind: f"{float(points.mean('label').mean()):.1f}" for kind, points in kinds.items()}
+        lost = measures.losses(*(count.isel(attack=place, drop=True) for place in (0, 1)))
+        kinds = zip(("vulnerable classes lose", "robust classes lose"), lost, strict=True)
+        rows[name] = {kind: f"{float(points.mean()):.1f}" for kind, points in kinds}
     return pd.DataFrame(rows).T

@@ -5,16 +5,15 @@ The claims need along `inverse` the inverse temperatures of temperature-pgd-20, 
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from classwise.core.spec import Evaluation
-from classwise.papers.claims import NO_GROUPS, NO_SUCH, PAIRED, Claim, ClaimMeasure
+from classwise.papers.claims import NO_GROUPS, PAIRED
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.tian2021 import temperature
 from classwise.papers.tian2021.section_4_3 import COMPARED
-from classwise.papers.tian2021.tables import BOTH_ATTACKS, HE, from_table_3
+from classwise.papers.tian2021.tables import BOTH_ATTACKS, HE, ON_CIFAR10, RATIO, claims_of, from_table_3
 from classwise.stats import confidence, metrics
 
 NAME = "tian2021/5-temperature-pgd"
@@ -31,173 +30,157 @@ SECTION = Section(
     traces=True,
 )
 
-
-def _claim(name: str, where: str, statement: str, measure: ClaimMeasure, **rest: Any) -> Claim:
-    return Claim(name, NAME, where, statement, measure, **rest)
-
-
-_ATTACKED: dict[str, Any] = {"defences": ("pgd-at", "trades", "mart", HE), "attacks": BOTH_ATTACKS, "dims": ("inverse",)}
-_SMOOTH: dict[str, Any] = {
-    "defences": ("pgd-at", "trades", "mart", HE),
-    "attacks": ("pgd-20",),
-    "values": {"variance": confidence.confidence_variance},
-}
+_FOUR = ("pgd-at", "trades", "mart", HE)
+_attacked = claims_of(NAME, defences=_FOUR, attacks=BOTH_ATTACKS, dims=("inverse",))
+_smooth = claims_of(NAME, defences=_FOUR, attacks=("pgd-20",), values={"variance": confidence.confidence_variance})
 _CV = partial(temperature.least_grown_by_temperature, measure=metrics.cv)
 _MCD = partial(temperature.least_grown_by_temperature, measure=metrics.mcd)
 
 CLAIMS = (
-    _claim(
+    _smooth(
         "smooth-where-weak",
         "5, Figure 3a",
-        "Less robust classes have smoother confidences: over the classes, CVC rises with robust accuracy.",
+        "Less robust classes have smoother confidences: under attack, CVC (the variance of an image's confidences) "
+        "rises with robust accuracy.",
         temperature.smooth_where_weak,
         unit="correlation",
-        **_SMOOTH,
     ),
-    _claim(
+    _smooth(
         "smooth-where-weak-clean",
         "5, Figure 3a",
-        "The same where it is not half true by itself: CVC of images as they are rises with accuracy on attacked ones.",
+        "Less robust classes have smoother confidences: on clean images, CVC (the variance of an image's confidences) "
+        "rises with robust accuracy.",
         temperature.smooth_where_weak,
         unit="correlation",
-        **(_SMOOTH | {"attacks": ("clean", "pgd-20"), "readout": "logits"}),
+        attacks=("clean", "pgd-20"),
+        readout="logits",
     ),
-    _claim(
+    _smooth(
         "animals-smoother",
         "5, Figure 3a",
-        "After every defence animals have smoother confidences than vehicles.",
+        "After every defence animals have smoother confidences than vehicles: a smaller CVC (variance of an image's "
+        "confidences).",
         temperature.smoother_animals,
         low=0,
         high=1,
-        unit="times",
-        log=True,
+        **RATIO,
         datasets=PAIRED,
         excluded_because=NO_GROUPS,
-        **_SMOOTH,
     ),
-    _claim(
+    _smooth(
         "deer-and-cat-smoothest",
         "5, Figure 3a",
-        "After every defence deer and cat have the two smoothest confidences.",
+        "After every defence deer and cat have the smoothest confidences: the two smallest CVC (variance of an image's "
+        "confidences).",
         partial(temperature.smoothest, names=("deer", "cat")),
         low=1,
-        unit="times",
-        log=True,
-        datasets=("cifar10",),
-        excluded_because=NO_SUCH,
-        **_SMOOTH,
+        **RATIO,
+        **ON_CIFAR10,
     ),
-    _claim(
+    _smooth(
         "deer-smoothest",
         "5, Figure 3a",
-        "After every defence deer have the smoothest confidences of all classes.",
+        "After every defence deer have the smoothest confidences of all classes: the smallest CVC (variance of an "
+        "image's confidences).",
         partial(temperature.smoothest, names=("deer",)),
         low=1,
-        unit="times",
-        log=True,
-        datasets=("cifar10",),
-        excluded_because=NO_SUCH,
-        **_SMOOTH,
+        **RATIO,
+        **ON_CIFAR10,
     ),
-    _claim(
+    _smooth(
         "he-smoothest",
         "5, Figure 3a",
-        "HE, read from its cosines, has at most half the CVC of any other defence: that readout alone caps it.",
+        "HE, evaluated on its cosines, has at most half the CVC (variance of an image's confidences) of any other defence.",
         temperature.smoother_than_others,
         low=0,
         high=0.5,
-        unit="times",
-        log=True,
-        **_SMOOTH,
+        **RATIO,
     ),
-    _claim(
+    _smooth(
         "he-smoothest-scaled",
         "5, Figure 3a",
-        "HE, read as it was trained, from its scaled cosines, too has at most half the CVC of any other defence.",
+        "HE, evaluated on its scaled cosines as in training, has at most half the CVC (variance of an image's "
+        "confidences) of any other defence.",
         temperature.smoother_than_others,
         low=0,
         high=0.5,
-        unit="times",
-        log=True,
-        **_SMOOTH,
+        **RATIO,
         readout="logits",
     ),
-    _claim(
+    _attacked(
         "breaks-more",
         "5, results",
-        "At the temperature best on the test images, as in the paper, Temperature-PGD breaks more than PGD, after every defence.",
+        "At the temperature best on the test images, Temperature-PGD breaks more images than PGD, after every defence.",
         temperature.least_lost_to_temperature,
         reported=partial(from_table_3, temperature.least_lost_to_temperature),
-        **_ATTACKED,
     ),
-    _claim(
+    _attacked(
         "larger-cv",
         "5, results (i)",
-        "There the class-wise variance (CV) is larger than under PGD, after every defence (best on the test images).",
+        "At the temperature best on the test images, the class-wise variance (CV) is larger than under PGD, after every defence.",
         _CV,
         unit="points squared",
         reported=partial(from_table_3, _CV),
-        **_ATTACKED,
     ),
-    _claim(
+    _attacked(
         "larger-mcd",
         "5, results (i)",
-        "There, too, the class discrepancy (MCD) is larger than under PGD, after every defence (best on the test images).",
+        "At the temperature best on the test images, the class discrepancy (MCD) is larger than under PGD, after every defence.",
         _MCD,
         reported=partial(from_table_3, _MCD),
-        **_ATTACKED,
     ),
-    _claim(
+    _attacked(
         "hits-vulnerable",
         "5, results (ii)",
-        "What Temperature-PGD (best on the test images, as in the paper) breaks beyond PGD is more of vulnerable classes.",
+        "The share of images that Temperature-PGD (best on the test images) breaks beyond PGD is larger in vulnerable "
+        "classes than in robust ones.",
         temperature.lost_to_temperature_by_vulnerable,
         reported=partial(from_table_3, temperature.lost_to_temperature_by_vulnerable),
-        **_ATTACKED,
     ),
-    _claim(
+    _attacked(
         "he-loses-most",
         "5, results (iii)",
-        "HE loses more to Temperature-PGD, best on the test images as in the paper, than plain adversarial training.",
+        "From PGD to Temperature-PGD (best on the test images), HE on its cosines loses more robust accuracy than "
+        "Madry's training.",
         temperature.more_lost_to_temperature,
         reported=partial(from_table_3, temperature.more_lost_to_temperature, ("pgd-at", "pgd-he")),
-        **(_ATTACKED | {"defences": ("pgd-at", HE)}),
+        defences=("pgd-at", HE),
     ),
-    _claim(
+    _attacked(
         "plain-hardly-loses",
         "5, results (iii)",
-        "Madry's training loses less than a point to Temperature-PGD, though best on the test images, as in the paper.",
+        "From PGD to Temperature-PGD (best on the test images), Madry's training loses less than a point of robust accuracy.",
         temperature.lost_to_temperature,
         low=-np.inf,
         high=1,
         reported=partial(from_table_3, temperature.lost_to_temperature, ("pgd-at",)),
-        **(_ATTACKED | {"defences": ("pgd-at",)}),
+        defences=("pgd-at",),
     ),
-    _claim(
+    _smooth(
         "plain-steepest",
         "5, results (iii)",
-        "Madry's training has steeper confidences (a larger CVC) than the other defences, HE read from its cosines.",
+        "Madry's training has a larger CVC (variance of an image's confidences) than the other defences, with HE "
+        "evaluated on its cosines.",
         temperature.steeper_than_others,
         low=1,
-        unit="times",
-        log=True,
-        **_SMOOTH,
+        **RATIO,
     ),
-    _claim(
+    _attacked(
         "he-loses",
         "5, results (iii)",
-        "After HE, read from its cosines, Temperature-PGD, best on the test images, breaks more than a point beyond PGD.",
+        "From PGD to Temperature-PGD (best on the test images), HE on its cosines loses more than a point of robust accuracy.",
         temperature.lost_to_temperature,
         low=1,
         reported=partial(from_table_3, temperature.lost_to_temperature, ("pgd-he",)),
-        **(_ATTACKED | {"defences": (HE,)}),
+        defences=(HE,),
     ),
-    _claim(
+    _attacked(
         "he-loses-the-vulnerable",
         "5, results (iii)",
-        "What it breaks there (best on the test images) is a larger share of vulnerable classes than of robust ones.",
+        "After HE, the share of images that Temperature-PGD (best on the test images) breaks beyond PGD is larger in "
+        "vulnerable classes.",
         temperature.lost_to_temperature_by_vulnerable,
         reported=partial(from_table_3, temperature.lost_to_temperature_by_vulnerable, ("pgd-he",)),
-        **(_ATTACKED | {"defences": (HE,)}),
+        defences=(HE,),
     ),
 )

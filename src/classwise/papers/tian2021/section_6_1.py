@@ -5,7 +5,7 @@ along `betas` those with another trade-off for a class ("": the usual one); on t
 which its `partner`. Each claim names the Dataset that it is computed from: "without" or "betas".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,11 +14,12 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.claims import NO_SUCH, Claim, ClaimMeasure, MeasurementError
+from classwise.papers.claims import MeasurementError
 from classwise.papers.measures import either
-from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.tian2021 import homing
 from classwise.papers.tian2021.recipe import trade_offs, vulnerable_pair
+from classwise.papers.tian2021.tables import ON_CIFAR10, claims_of
 from classwise.stats import combine, metrics
 
 NAME = "tian2021/6-1-training-adjustment"
@@ -35,38 +36,31 @@ def mark_pair(outcomes: xr.Dataset) -> xr.Dataset:
     return outcomes.assign_coords(marks)
 
 
-def arrange(outcomes: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
-    """Return networks without a class next to the full one and its repetitions; other trade-offs next to the usual one."""
-    lacking, again = homing.left_out_runs(outcomes["without"]), outcomes["again"]
+def _without(full: xr.Dataset, again: xr.Dataset, without: xr.Dataset) -> xr.Dataset:
+    """Return networks without a class next to the full one and its repetitions."""
+    lacking = homing.left_out_runs(without)
     single = {str(name): lacking.sel(removed=name, drop=True) for name in lacking.removed.values}
     repeated = {f"again {number}": again.sel(redraw=number, drop=True) for number in again.redraw.values}
-    swept = {str(name): outcomes["adjusted"].sel(betas=name, drop=True) for name in outcomes["adjusted"].betas.values}
-    without = combine.combine("without", {"": outcomes[""], **repeated, **single})
-    betas = combine.combine("betas", {"": outcomes["trades"], **swept})
-    return {"without": mark_pair(without), "betas": mark_pair(betas)}
+    return mark_pair(combine.combine("without", {"": full, **repeated, **single}))
 
 
+def _betas(trades: xr.Dataset, adjusted: xr.Dataset) -> xr.Dataset:
+    """Return other trade-offs next to the usual one."""
+    swept = {str(name): adjusted.sel(betas=name, drop=True) for name in adjusted.betas.values}
+    return mark_pair(combine.combine("betas", {"": trades, **swept}))
+
+
+# The training of most runs, and how they are evaluated.
+_MADRY: dict[str, Any] = {"defences": ("pgd-at",), "evaluations": CLEAN_AND_PGD, "max_seeds": 2}
 SECTION = Section(
     title="Adjusting the training",
-    defences=("pgd-at",),
-    evaluations=CLEAN_AND_PGD,
-    max_seeds=2,
     parts={
-        "without": Section(
-            title="each class left out",
-            defences=("pgd-at",),
-            evaluations=CLEAN_AND_PGD,
-            run=ONCE,
-            max_seeds=2,
-            variants=variants.without,
-        ),
+        "without": Section(title="each class left out", run=ONCE, variants=variants.without, **_MADRY),
         "again": Section(
             title="the same classes, other initialisation and batch order",
-            defences=("pgd-at",),
-            evaluations=CLEAN_AND_PGD,
             run=ONCE,
-            max_seeds=2,
             variants=variants.reinitialised(1, 2),
+            **_MADRY,
         ),
         "trades": Section(title="one trade-off for all", defences=("trades",), evaluations=TEMPERED, max_seeds=2),
         "choosing": Section(title="the runs that select the two classes", defences=("trades",)),
@@ -79,7 +73,8 @@ SECTION = Section(
             variants=trade_offs("0.5", "2", "18"),
         ),
     },
-    arrange=arrange,
+    arrange={"without": Arranged(_without, ("", "again", "without")), "betas": Arranged(_betas, ("trades", "adjusted"))},
+    **_MADRY,
 )
 
 
@@ -109,6 +104,13 @@ def comes_home(sums: xr.Dataset) -> xr.DataArray:
     return share
 
 
+def _lesser(sums: xr.Dataset, of: Callable[[int, int], xr.DataArray]) -> xr.DataArray:
+    """Return the smaller value of a function of one class of the pair and the other, by number, either way round."""
+    first, second = (int(sums.coords[name].argmax("label")) for name in ("vulnerable", "partner"))
+    less: xr.DataArray = xr.ufuncs.minimum(of(first, second), of(second, first))
+    return less
+
+
 def one_to_one(sums: xr.Dataset) -> xr.DataArray:
     """Return how many more of a hundred images come home to a class of the pair from the other one than from any third class.
 
@@ -116,14 +118,13 @@ def one_to_one(sums: xr.Dataset) -> xr.DataArray:
     """
     images = metrics.images(sums["count"].isel(defence=0, attack=0).sel(without="", drop=True))
     share = 100 * _mistaken(sums, "home") / images
-    classes = [int(sums.coords[name].argmax("label")) for name in ("vulnerable", "partner")]
-    margins = []
-    for label, other in (classes, classes[::-1]):
+
+    def margin(label: int, other: int) -> xr.DataArray:
         row = share.isel(label=label, drop=True)
-        third = row.where(~row.predicted.isin(row.predicted.values[classes]))
-        margins.append(row.isel(predicted=other, drop=True) - third.max("predicted"))
-    less: xr.DataArray = xr.ufuncs.minimum(*margins)
-    return less
+        third = row.where(~row.predicted.isin(row.predicted.values[[label, other]]))
+        return row.isel(predicted=other, drop=True) - third.max("predicted")
+
+    return _lesser(sums, margin)
 
 
 def partner_home(sums: xr.Dataset) -> xr.DataArray:
@@ -132,14 +133,13 @@ def partner_home(sums: xr.Dataset) -> xr.DataArray:
     In percent; of the two classes, the one for which it is less.
     """
     home, mistaken = _mistaken(sums, "home"), _mistaken(sums, "count").where(_left_out(sums), 0)
-    classes = [int(sums.coords[name].argmax("label")) for name in ("vulnerable", "partner")]
-    shares = []
-    for label, other in (classes, classes[::-1]):
+
+    def excess(label: int, other: int) -> xr.DataArray:
         rows = [array.isel(label=label, drop=True) for array in (home, mistaken)]
         of_homes, of_mistakes = (row.isel(predicted=other, drop=True) / row.sum("predicted") for row in rows)
-        shares.append(100 * (of_homes - of_mistakes))
-    less: xr.DataArray = xr.ufuncs.minimum(*shares)
-    return less
+        return 100 * (of_homes - of_mistakes)
+
+    return _lesser(sums, excess)
 
 
 def homing_of(sums: xr.Dataset, label: str, predicted: str) -> xr.DataArray:
@@ -236,102 +236,99 @@ def without_another(outcomes: xr.Dataset) -> xr.DataArray:
     return share
 
 
-def _claim(name: str, where: str, statement: str, measure: ClaimMeasure, **rest: Any) -> Claim:
-    return Claim(name, NAME, where, statement, measure, **rest)
-
-
-_HOMES: dict[str, Any] = {
-    "data": "without",
-    "attacks": ("pgd-20|temperature-pgd-20",),
-    "dims": ("without",),
-    "values": {"home": homing.homing_mask, "again": trained_again, "another": without_another},
-}
-_SWEPT: dict[str, Any] = {
-    "data": "betas",
-    "defences": ("trades-per-class|trades",),
-    "attacks": ("temperature-pgd-20|pgd-20",),
-    "dims": ("betas", "vulnerable"),
-}
-_OF_PARTNER: dict[str, Any] = _SWEPT | {"dims": ("betas", "vulnerable", "partner")}
+_homes = claims_of(
+    NAME,
+    data="without",
+    attacks=("pgd-20|temperature-pgd-20",),
+    dims=("without",),
+    values={"home": homing.homing_mask, "again": trained_again, "another": without_another},
+)
+_changed = claims_of(
+    NAME,
+    data="betas",
+    defences=("trades-per-class|trades",),
+    attacks=("temperature-pgd-20|pgd-20",),
+    dims=("betas", "vulnerable"),
+)
+_OF_PARTNER = ("betas", "vulnerable", "partner")
+_FALLS: dict[str, Any] = {"low": -np.inf, "high": 0}
 
 CLAIMS = (
-    _claim(
+    _homes(
         "homing",
         "6.1, Figure 4a, b",
-        "Many mistakes come home without their class: more than if all are trained again, or another class is left out.",
+        "Images home: more of those misclassified under attack are correct without the predicted class than after a "
+        "repeated training or without another class.",
         comes_home,
-        **_HOMES,
     ),
-    _claim(
+    _homes(
         "cat-to-dog-homes",
         "6.1, Figure 4b",
-        "Of the cats misclassified as dogs, more than half come home when there are no dogs in the training.",
+        "Of the cats misclassified as dogs under attack, more than half are classified correctly after training "
+        "without dogs (they home).",
         partial(homing_of, label="cat", predicted="dog"),
         low=50,
         unit="percent",
         reported=100 * 119 / 200,
-        datasets=("cifar10",),
-        excluded_because=NO_SUCH,
-        **_HOMES,
+        **ON_CIFAR10,
     ),
-    _claim(
+    _homes(
         "one-to-one",
         "6.1, Figure 4b",
-        "The most vulnerable class and its partner come home from one another more than from any third class.",
+        "Of the most vulnerable class and of its partner, more images home (are correct without the predicted class) "
+        "from one another than from any third class.",
         one_to_one,
-        **(_HOMES | {"dims": ("without", "vulnerable", "partner")}),
+        dims=("without", "vulnerable", "partner"),
     ),
-    _claim(
+    _homes(
         "one-to-one-beyond-mistakes",
         "6.1, Figure 4a, b",
-        "They do so more than by being mistaken for one another: their share of the homes exceeds that of the mistakes.",
+        "Of the most vulnerable class and of its partner, images misclassified as the other are a larger share of "
+        "those that home than of all mistakes.",
         partner_home,
-        **(_HOMES | {"dims": ("without", "vulnerable", "partner")}),
+        dims=("without", "vulnerable", "partner"),
     ),
-    _claim(
+    _homes(
         "groups-home",
         "6.1",
-        "Mistakes between cat and dog, automobile and truck, airplane and ship come home more often than those of other pairs.",
+        "Mistakes between cat and dog, automobile and truck, airplane and ship home (are correct without the predicted "
+        "class) more often than others.",
         partial(pairs_home, pairs=(("cat", "dog"), ("automobile", "truck"), ("airplane", "ship"))),
-        datasets=("cifar10",),
-        excluded_because=NO_SUCH,
-        **_HOMES,
+        **ON_CIFAR10,
     ),
-    _claim(
+    _changed(
         "victim-gains",
         "6.1, Figure 4c",
-        "A lower trade-off of the partner of the most vulnerable class makes that class more robust.",
+        "A lower beta (weight of the robust term in TRADES) for the partner of the most vulnerable class makes the "
+        "vulnerable class more robust.",
         victim_gains,
         reported=33.6 - 26.2,
-        **_OF_PARTNER,
+        dims=_OF_PARTNER,
     ),
-    _claim(
+    _changed(
         "victim-loses",
         "6.1, Figure 4c",
-        "A higher trade-off of the partner of the most vulnerable class makes that class less robust.",
+        "A higher beta (weight of the robust term in TRADES) for the partner of the most vulnerable class makes the "
+        "vulnerable class less robust.",
         partial(victim_gains, up=True),
-        low=-float("inf"),
-        high=0,
-        **_OF_PARTNER,
+        **_FALLS,
+        dims=_OF_PARTNER,
     ),
-    _claim(
+    _changed(
         "changed-class-loses",
         "6.1, Figure 4c",
-        "The class whose trade-off is lowered becomes less robust itself.",
+        "A lower beta (weight of the robust term in TRADES) for one class makes this class less robust.",
         changed_gains,
-        low=-float("inf"),
-        high=0,
+        **_FALLS,
         reported=34.1 - 43.0,
-        **_SWEPT,
     ),
-    _claim(
+    _changed(
         "evener",
         "6.1, Figure 4c",
-        "The lower trade-off of one class makes the classes more even (CV).",
+        "A lower beta (weight of the robust term in TRADES) for one class makes the classes more even: the class-wise "
+        "variance (CV) falls.",
         evener,
-        low=-float("inf"),
-        high=0,
+        **_FALLS,
         unit="points squared",
-        **_SWEPT,
     ),
 )

@@ -6,7 +6,7 @@ classes their `background`, and which is the `vulnerable` one. Each claim names 
 "standard", "published" or "treated".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,12 +17,11 @@ import xarray as xr
 from classwise.core.datasets import base_dataset
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.claims import Claim, ClaimMeasure
 from classwise.papers.scales import MNIST
-from classwise.papers.sections import Section
+from classwise.papers.sections import Arranged, Section
 from classwise.papers.tian2021.recipe import trade_offs
 from classwise.papers.tian2021.section_6_1 import ONCE, TEMPERED, mark_pair, vulnerable_class
-from classwise.papers.tian2021.tables import change_in_table_4, from_table_3, from_table_4
+from classwise.papers.tian2021.tables import change_in_table_4, claims_of, from_table_3, from_table_4
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import combine, confidence, metrics
 
@@ -76,23 +75,26 @@ def _treated(plain: xr.Dataset, adjusted: xr.Dataset) -> xr.Dataset:
     return mark_pair(combined.assign(white=plain.white.reindex(image=combined.image)))
 
 
-def arrange(outcomes: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
-    """Return drawings whose classes share colours two by two; images as they are, with white, and with both remedies."""
-    plain, own_colours = outcomes["plain"], outcomes["standard"].sel(transform="none", drop=True)
-    standard = combine.combine("colouring", {"neighbours": own_colours, "none": plain.sel(defence=["standard"])})
+def _trained_on_colours(plain: xr.Dataset, standard: xr.Dataset) -> xr.Dataset:
+    """Return standard training on colours next to that on black."""
+    neighbours = standard.sel(transform="none", drop=True)
+    return combine.combine("colouring", {"neighbours": neighbours, "none": plain.sel(defence=["standard"])})
+
+
+def _at_published_radius(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return drawings whose classes share colours two by two, at the published radius."""
     # As published: the attack with short steps, the first of `_LONGER`.
-    half = outcomes["published"].sel(transform="none", drop=True)
+    half = outcomes.sel(transform="none", drop=True)
     half = xr.concat([half.isel(attack=[place], step=place, drop=True) for place in (0, 1)], "attack")
     colourings = {str(name).partition("-")[2]: half.sel(dataset=name, drop=True) for name in half.dataset.values}
     attrs = half.attrs | {"dataset": str(half.dataset.values[0])}
     published = combine.combine("colouring", {name: colourings[name] for name in ("neighbours", "apart")}).assign_attrs(attrs)
-    backgrounds = ("predicted", np.arange(published.sizes["predicted"]) // 2)
-    return {
-        "plain": plain,
-        "standard": standard,
-        "published": published.assign_coords(background=backgrounds),
-        "treated": _treated(outcomes["scenes"], outcomes["adjusted"]),
-    }
+    return published.assign_coords(background=("predicted", np.arange(published.sizes["predicted"]) // 2))
+
+
+def _unchanged(plain: xr.Dataset) -> xr.Dataset:
+    """Return drawings on black."""
+    return plain
 
 
 SECTION = Section(
@@ -142,7 +144,12 @@ SECTION = Section(
             variants=variants.combined(trade_offs("0.5"), scenes),
         ),
     },
-    arrange=arrange,
+    arrange={
+        "plain": Arranged(_unchanged, ("plain",)),
+        "standard": Arranged(_trained_on_colours, ("plain", "standard")),
+        "published": Arranged(_at_published_radius, ("published",)),
+        "treated": Arranged(_treated, ("scenes", "adjusted")),
+    },
 )
 
 
@@ -244,17 +251,14 @@ def sure_and_white(outcomes: xr.Dataset) -> xr.Dataset:
     return xr.Dataset({**ranks, "known": known.broadcast_like(truth)})
 
 
-def _claim(name: str, where: str, statement: str, measure: ClaimMeasure, **rest: Any) -> Claim:
-    return Claim(name, NAME, where, statement, measure, **rest)
-
-
-_COLOURED: dict[str, Any] = {"dims": ("colouring",), "reported_on": "mnist"}
-_PUBLISHED: dict[str, Any] = {"data": "published", "defences": ("pgd-at",), **_COLOURED, "dims": ("colouring", "background")}
-_TREATED: dict[str, Any] = {"data": "treated", "dims": ("treatment", "vulnerable")}
 _TEMPERATURE_PGD = "temperature-pgd-20|pgd-20"
+_BOTH = ("clean", _TEMPERATURE_PGD)
+_on_mnist = claims_of(NAME, reported_on="mnist")
+_published = claims_of(NAME, data="published", defences=("pgd-at",), dims=("colouring", "background"), reported_on="mnist")
+_on_scenes = claims_of(NAME, data="treated", attacks=_BOTH, dims=("treatment", "vulnerable"))
 
 CLAIMS = (
-    _claim(
+    _on_mnist(
         "mnist-above-95",
         "6.2",
         "Robust networks on MNIST, whose images have one background, classify more than 95 of 100 attacked images correctly.",
@@ -262,14 +266,13 @@ CLAIMS = (
         low=95,
         unit="percent",
         reported=95,
-        reported_on="mnist",
         data="plain",
         defences=("pgd-at",),
         attacks=("pgd-40|pgd-20",),
         datasets=("mnist",),
         excluded_because="the paper says this of MNIST",
     ),
-    _claim(
+    _on_scenes(
         "cifar10-50-to-60",
         "6.2",
         "Robust networks on CIFAR-10 classify 50 to 60 of 100 attacked images correctly.",
@@ -278,103 +281,96 @@ CLAIMS = (
         high=60,
         unit="percent",
         reported=partial(from_table_3, lambda sums: metrics.overall(sums["count"].isel(attack=1, defence=0)), ("trades",)),
-        data="treated",
         attacks=(_TEMPERATURE_PGD,),
         dims=("treatment",),
         datasets=("cifar10",),
         excluded_because="the paper says this of CIFAR-10",
     ),
-    _claim(
+    _on_mnist(
         "standard-does-not-care",
         "6.2",
-        "Standard training is as accurate, within a point, on drawings on the colours of their classes as on plain ones.",
+        "Standard training is as accurate, within a point, on drawings with a background colour for each pair of "
+        "classes as on black ones.",
         coloured_backgrounds,
         low=-1,
         high=1,
         data="standard",
         defences=("standard",),
         attacks=("clean",),
-        **_COLOURED,
+        dims=("colouring",),
     ),
-    _claim(
+    _published(
         "follows-background",
         "6.2, Figure 5c",
-        "Trained and attacked at .5, more of the mistakes go to the class of the same background than where others share it.",
+        "Trained and attacked at radius .5, two classes account for a larger share of the mistakes if they have the "
+        "same background colour than if not.",
         follows_background,
         attacks=("pgd-40|pgd-20",),
-        **_PUBLISHED,
     ),
-    _claim(
+    _published(
         "all-follow",
         "6.2, Figure 5c",
-        "There, each class is misclassified as the one of the same background more often than as any other: fully consistent.",
+        "Trained and attacked at radius .5, every class is misclassified as the class with the same background colour "
+        "more often than as any other.",
         all_follow,
         attacks=("pgd-40|pgd-20",),
-        **_PUBLISHED,
     ),
-    _claim(
+    _published(
         "more-than-natural",
         "6.2, Figure 5b, c",
-        "There, the background draws more images to its classes under attack than without.",
+        "Trained and attacked at radius .5, a common background colour adds more confusion between two classes under "
+        "attack than without attack.",
         follows_more_attacked,
         attacks=("clean", "pgd-40|pgd-20"),
-        **_PUBLISHED,
     ),
-    _claim(
+    _on_scenes(
         "white-helps",
         "6.2, Table 4, lines 4, 5",
         "A white background makes the images of the most vulnerable class more robust.",
         treated,
         reported=partial(from_table_4, "temperature-pgd-20", "as they are", "white"),
-        attacks=("clean", _TEMPERATURE_PGD),
-        **_TREATED,
     ),
-    _claim(
+    _on_scenes(
         "natural-insensitive",
         "6.2, Table 4, lines 1, 2",
-        "Unattacked, the vulnerable class hardly feels a white background: its accuracy changes by less than 5 points.",
+        "Without attack, a white background changes the accuracy of the most vulnerable class by less than 5 points.",
         treated,
         low=-5,
         high=5,
         reported=partial(from_table_4, "clean", "as they are", "white"),
         attacks=("clean",),
-        **_TREATED,
     ),
-    _claim(
+    _on_scenes(
         "mostly-attacked",
         "6.2, Table 4, lines 1, 2, 4, 5",
-        "A white background changes the vulnerable class's accuracy under attack more than without one.",
+        "A white background changes the accuracy of the most vulnerable class more under attack than without attack.",
         changed_more_attacked,
         reported=lambda: change_in_table_4("temperature-pgd-20") - change_in_table_4("clean"),
-        attacks=("clean", _TEMPERATURE_PGD),
-        **_TREATED,
     ),
-    _claim(
+    _on_scenes(
         "both-help",
         "6.2, Table 4, lines 4, 6",
-        "With the training adjusted and the background white, the most vulnerable class is more robust than it was.",
+        "With a lower beta of TRADES for its partner and a white background, the most vulnerable class is more robust "
+        "than with neither.",
         partial(treated, treatment=2),
         reported=partial(from_table_4, "temperature-pgd-20", "as they are", "white and adjusted"),
-        attacks=("clean", _TEMPERATURE_PGD),
-        **_TREATED,
     ),
-    _claim(
+    _on_scenes(
         "both-help-more",
         "6.2, Table 4, lines 5, 6",
-        "Together with the training adjustment, the white background helps the most vulnerable class more than by itself.",
+        "With a lower beta of TRADES for its partner and a white background, the most vulnerable class is more robust "
+        "than with the background alone.",
         partial(treated, treatment=2, before=1),
         reported=partial(from_table_4, "temperature-pgd-20", "white", "white and adjusted"),
-        attacks=("clean", _TEMPERATURE_PGD),
-        **_TREATED,
     ),
-    _claim(
+    _on_scenes(
         "white-is-sure",
         "6.2, Figure 6",
-        "In the most vulnerable class, attacked images are the surer of their class the whiter they are around.",
+        "In the most vulnerable class, the confidence in the true class under attack is higher, the whiter the "
+        "surroundings of the object are.",
         whiter_surer,
         unit="correlation",
         attacks=(_TEMPERATURE_PGD,),
-        data="treated",
         dims=("white", "vulnerable"),
         values={
             "known": lambda outcomes: sure_and_white(outcomes).known,

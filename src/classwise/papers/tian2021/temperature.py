@@ -12,6 +12,7 @@ import xarray as xr
 from classwise.papers.measures import lost_more, mean_over
 from classwise.papers.tian2021.tables import animals
 from classwise.stats import aggregate, metrics, pooling
+from classwise.stats.combine import inverse_name, network_name
 from classwise.stats.confidence import confidence_variance
 from classwise.stats.metrics import Metric as CountMeasure
 
@@ -31,15 +32,20 @@ def least_grown_by_temperature(sums: xr.Dataset, measure: CountMeasure) -> xr.Da
     return (measure(hot) - measure(plain)).min("defence", skipna=False)
 
 
+def _lost(sums: xr.Dataset) -> xr.DataArray:
+    """Return how many more images Temperature-PGD breaks than PGD in each defence."""
+    plain, hot = _both_attacks(sums)
+    return metrics.overall(plain) - metrics.overall(hot)
+
+
 def least_lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
     """Return how many more images Temperature-PGD breaks in the defence in which it gains least."""
-    plain, hot = _both_attacks(sums)
-    return (metrics.overall(plain) - metrics.overall(hot)).min("defence", skipna=False)
+    return _lost(sums).min("defence", skipna=False)
 
 
 def lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
     """Return how many more images Temperature-PGD breaks than PGD in the first defence."""
-    return least_lost_to_temperature(sums.isel(defence=[0]))
+    return _lost(sums).isel(defence=0, drop=True)
 
 
 def lost_to_temperature_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
@@ -49,8 +55,7 @@ def lost_to_temperature_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
 
 def more_lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
     """Return how many more points the second defence loses to Temperature-PGD than the first."""
-    plain, hot = _both_attacks(sums)
-    lost = metrics.overall(plain) - metrics.overall(hot)
+    lost = _lost(sums)
     return lost.isel(defence=1, drop=True) - lost.isel(defence=0, drop=True)
 
 
@@ -99,20 +104,12 @@ def steeper_than_others(sums: xr.Dataset) -> xr.DataArray:
     return spread.isel(defence=0, drop=True) / spread.isel(defence=slice(1, None)).max("defence", skipna=False)
 
 
-def cvc(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return the class-wise variance of confidence, the mean of `confidence_variance` over the images of each class.
-
-    Tian 2021, Definition 5.1, with the mean confidence of an image taken over the classes (the paper's text divides by N).
-    """
-    spread, numbers = confidence_variance(outcomes), np.arange(outcomes.sizes["predicted"])
-    of_class = xr.DataArray(numbers, dims="label", coords={"label": outcomes.predicted.values})
-    return spread.where(outcomes.truth == of_class).mean("image").rename("cvc")
-
-
 def cvc_bounds(outcomes: xr.Dataset, level: float = 0.95) -> xr.DataArray:
-    """Return low, value and high of `cvc`, all seeds together, along a new dimension `bound`: a mean with its normal interval.
+    """Return low, value and high of the class-wise variance of confidence, all seeds together, along a new dimension `bound`.
 
-    Seeds that differ, or that share their images, widen it (`pooling.design_effect`).
+    The mean of `confidence_variance` over the images of each class with its normal interval, which seeds that differ or share
+    images widen (`pooling.design_effect`). Tian 2021, Definition 5.1, with the mean confidence of an image taken over the
+    classes (the paper's text divides by N).
     """
     from scipy import stats  # slow to import
 
@@ -131,21 +128,12 @@ def cvc_bounds(outcomes: xr.Dataset, level: float = 0.95) -> xr.DataArray:
 COSINES = "cosines"
 
 
-def network(defence: str, readout: str) -> str:
-    """Return the name of a network with its readout, if that is the cosines: "pgd-he, cosines"."""
-    return f"{defence}, {COSINES}" if readout == COSINES else defence
-
-
-def inverse(value: object) -> str:
-    """Return how 1 / T is written, "5"; PGD, which has none, is Temperature-PGD at "1"."""
-    return "1" if value in (None, "") else f"{float(str(value)):g}"
-
-
 def tempered(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes under pgd-20 and temperature-pgd-20 with the dimensions defence, seed, form, inverse, image and predicted.
 
     PGD is at inverse "1", in each form: its direction is that of Temperature-PGD at T = 1. A defence that was also evaluated with
-    its cosines is one more along `defence`, named by `network`. form: "stable" and "published", where both were evaluated.
+    its cosines is one more along `defence`, named by `combine.network_name`. form: "stable" and "published", where both were
+    evaluated.
     """
     kinds = [str(name).partition("@")[0] for name in outcomes.attack.values]
     plain, hot = (outcomes.isel(attack=kinds.index(name), drop=True) for name in ("pgd-20", "temperature-pgd-20"))
@@ -153,13 +141,13 @@ def tempered(outcomes: xr.Dataset) -> xr.Dataset:
     forms = [str(value) for value in outcomes.form.values if value != ""]
     first = plain.sel(inverse="", form="", drop=True)
     parts = [first.expand_dims(form=forms), *(hot.sel(inverse=value, form=forms, drop=True) for value in heats)]
-    combined = xr.concat(parts, xr.DataArray([inverse(""), *map(inverse, heats)], dims="inverse", name="inverse"))
+    combined = xr.concat(parts, xr.DataArray([inverse_name(""), *map(inverse_name, heats)], dims="inverse", name="inverse"))
     if "readout" not in combined.dims:
         return combined
     read = {str(name): combined.sel(readout=name, drop=True) for name in combined.readout.values}
     present = (read[COSINES].truth >= 0).any([dim for dim in read[COSINES].truth.dims if dim != "defence"])
     other = read[COSINES].isel(defence=present.values)
-    other = other.assign_coords(defence=[network(str(name), COSINES) for name in other.defence.values])
+    other = other.assign_coords(defence=[network_name(str(name), COSINES) for name in other.defence.values])
     return xr.concat([read["logits"], other], "defence")
 
 
@@ -179,7 +167,7 @@ def readings(tempered: xr.Dataset) -> pd.DataFrame:
     """
     rows, names = {}, [str(name) for name in tempered.defence.values]
     for name in names:
-        other = network(name, COSINES)
+        other = network_name(name, COSINES)
         if other not in names:
             continue
         both = {word: tempered.sel(defence=which, drop=True) for word, which in (("scaled", name), ("cosines", other))}

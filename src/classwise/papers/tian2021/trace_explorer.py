@@ -10,7 +10,8 @@ from IPython.display import Markdown
 
 from classwise.charts.explorer import Choice, explorer
 from classwise.charts.gallery import png_address
-from classwise.charts.style import frame, label_angle, names_of, panel_title, tooltip
+from classwise.charts.primitives import faded, from_legend
+from classwise.charts.style import Category, frame, label_angle, names_of, panel_title, tooltip
 from classwise.stats import confidence
 
 # PGD among the temperatures.
@@ -30,8 +31,9 @@ def _misclassified(traces: xr.Dataset) -> xr.DataArray:
 
 def failed_pgd(traces: xr.Dataset) -> xr.DataArray:
     """Return on which images PGD failed, for each network: Tian et al. look at one of those."""
-    last = traces.logits.isel(step=-1, drop=True).sel(inverse=_PGD, drop=True)
-    result: xr.DataArray = ~_misclassified(traces).sel(inverse=_PGD, drop=True) & last.notnull().all("predicted")
+    plain = traces.sel(inverse=_PGD, drop=True)
+    present = plain.logits.isel(step=-1, drop=True).notnull().all("predicted")
+    result: xr.DataArray = ~_misclassified(plain) & present
     return result.rename("failed")
 
 
@@ -103,28 +105,30 @@ def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bo
             tooltip=tooltip("attack", "label", "step", share="confidence, %"),
         )
     )
-    charts = _bars(base, labels) & _lines(base)
+    picked, attack = from_legend(Category("attack", _ATTACKS))
+    # One selection serves both panels.
+    charts = _bars(base, labels, attack, picked).add_params(picked) & _lines(base, attack, picked)
     shown = _chosen_image(few, examples)
     return explorer((shown & charts) if shown is not None else charts, choices, live=live)
 
 
-def _colour() -> alt.Color:
-    scale = alt.Scale(domain=_ATTACKS, range=["#3152dd", "#e05a00"])
-    return alt.Color("attack:N", scale=scale, title=None, legend=alt.Legend(orient="top", symbolOpacity=1))
+def _colour(attack: Category) -> alt.Color:
+    scale = alt.Scale(domain=list(attack.values), range=["#3152dd", "#e05a00"])
+    return alt.Color(attack.encoded, scale=scale, title=attack.title, legend=alt.Legend(orient="top", symbolOpacity=1))
 
 
-def _bars(base: alt.Chart, labels: list[str]) -> Any:
+def _bars(base: alt.Chart, labels: list[str], attack: Category, picked: alt.Parameter) -> Any:
     axis = alt.Axis(labelAngle=label_angle(labels))
     now = base.transform_filter("datum.step == followed_step").encode(
         x=alt.X("label:N", scale=alt.Scale(domain=labels), title="class (framed: the true one)", axis=axis),
-        xOffset=alt.XOffset("attack:N", scale=alt.Scale(domain=_ATTACKS)),
+        xOffset=alt.XOffset(attack.encoded, scale=alt.Scale(domain=list(attack.values))),
     )
     frames = now.transform_filter("datum.label == datum.truth").mark_bar(fillOpacity=0, stroke="#888", strokeWidth=2)
-    layers = alt.layer(now.mark_bar().encode(color=_colour()), frames)
+    layers = alt.layer(now.mark_bar().encode(color=_colour(attack), opacity=faded(picked)), frames)
     return layers.properties(width=480, height=170, title=panel_title("confidence in each class at the chosen step"))
 
 
-def _lines(base: alt.Chart) -> Any:
+def _lines(base: alt.Chart, attack: Category, picked: alt.Parameter) -> Any:
     x = alt.X("step:Q", axis=alt.Axis(tickMinStep=1), title="step of the attack")
     true = base.transform_filter("datum.label == datum.truth").mark_line(strokeWidth=2.5)
     others = base.transform_filter("datum.label != datum.truth").transform_joinaggregate(
@@ -134,7 +138,7 @@ def _lines(base: alt.Chart) -> Any:
     now = base.transform_filter("datum.step == followed_step").mark_rule(strokeDash=[3, 3], color="#888")
     now = now.encode(x=x, y=alt.value(0), y2=alt.value(170))
     title = panel_title("the true class (solid) and its strongest rival (dashed) over the steps")
-    layers = alt.layer(now, *(line.encode(x=x, color=_colour()) for line in (true, rival)))
+    layers = alt.layer(now, *(line.encode(x=x, color=_colour(attack), opacity=faded(picked)) for line in (true, rival)))
     return layers.properties(width=480, height=170, title=title)
 
 

@@ -45,7 +45,7 @@ def evaluate_run(subject: Subject, evaluation: Evaluation, report: Report = no_r
 
 def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = False) -> Generator[tuple[int, int], None, None]:
     """Evaluate batch by batch and yield the number of images done and in all; after an interruption the next call resumes."""
-    folder, evaluation = store.run_folder(subject), evaluation.resolved_for(subject)
+    folder, evaluation = store.results_folder(subject), evaluation.resolved_for(subject)
     if store.find(subject, evaluation, repair=repair) is not None:
         return
     substitute = _substitute(subject, evaluation)
@@ -191,7 +191,6 @@ def class_features(subject: Subject, evaluation: Evaluation) -> xr.Dataset:
     values, layer = features.penultimate(network_of(subject, evaluation), images, evaluation.batch)
     mean, variance = features.class_statistics(values, images.labels, len(images.classes))
     attrs = store.provenance(subject, *where(), evaluation) | {"layer": layer}
-    data = {"mean": mean, "variance": variance}
-    variables = {name: (("label", "feature"), value.cpu().numpy()) for name, value in data.items()}
     coords = {"label": list(images.classes), "feature": list(range(values.shape[1]))}
-    return xr.Dataset(variables, coords, attrs | {"schema": store.FEATURES})
+    data = {"mean": mean, "variance": variance}
+    return to_xarray.labelled(store.FEATURES, data, coords, attrs | {"schema": store.FEATURES})

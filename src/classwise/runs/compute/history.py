@@ -15,6 +15,7 @@ from classwise.core.results import SPLITS
 from classwise.core.spec import Spec
 from classwise.defences.training import Epoch
 from classwise.images import Images
+from classwise.runs.compute import to_xarray
 
 _SETTINGS = ("radius", "beta", "weight", "robust")
 
@@ -69,14 +70,14 @@ class Recorder:
             for attack in dict.fromkeys(("clean", self.spec.probe)):
                 if self.count[epoch - 1, SPLITS.index(split), self.attacks.index(attack)].any():
                     continue  # measured by the training
-                result = evaluate.evaluate(
-                    network, data[split], attacks.build(attack), ball, evaluate.EvaluationSettings(seed=epoch)
-                )
+                # The search may use the precision of the training; predictions are in float32.
+                settings = evaluate.EvaluationSettings(seed=epoch, precision=self.spec.precision)
+                result = evaluate.evaluate(network, data[split], attacks.build(attack), ball, settings)
                 self._put(epoch, split, attack, evaluate.confusion_counts(result.truth, result.answer, len(self.classes)))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything recorded so far, as tensors by name."""
-        return {"count": self.count, "averaged": self.averaged, **self.settings, **self.scalars}
+        return {"count": self.count, **self.settings, "averaged": self.averaged, **self.scalars}
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
@@ -87,11 +88,6 @@ class Recorder:
 
     def dataset(self, attrs: Mapping[str, str]) -> xr.Dataset:
         """Return the history as a dataset of the schema in `core.results`."""
-        dims = ("epoch", "split", "attack", "label", "predicted")
-        values = {"count": (dims, self.count.numpy())}
-        values |= {name: (("epoch", "label"), table.numpy()) for name, table in self.settings.items()}  # type: ignore[misc]
-        values["averaged"] = (("epoch",), self.averaged.numpy())  # type: ignore[assignment]
-        values |= {name: (("epoch",), column.numpy()) for name, column in self.scalars.items()}  # type: ignore[misc]
         coords = {
             "epoch": np.arange(1, self.spec.epochs + 1),
             "split": list(SPLITS),
@@ -99,4 +95,4 @@ class Recorder:
             "label": list(self.classes),
             "predicted": list(self.classes),
         }
-        return xr.Dataset(values, coords, attrs)
+        return to_xarray.labelled("history 1", self.state_dict(), coords, attrs)

@@ -38,10 +38,12 @@ def _(subject: Spec, evaluation: Evaluation | None = None) -> nn.Module:
     if path is None:
         what = "the weights" if evaluation.checkpoint == "last" else f"the {evaluation.checkpoint!r} weights"
         raise UserError(f"{what} of {spec.name} are not here, only its results; remove its recorded folder to train it again")
+    content = store.verified(path)
     try:
-        model.load_state_dict(safetensors.torch.load_file(path))
+        model.load_state_dict(safetensors.torch.load(content))
     except Exception as error:  # safetensors raises its own kinds, torch a RuntimeError with all keys
-        raise Damaged(f"{path} does not hold the weights of {spec.name}; delete its folder and run again") from error
+        advice = store.IMPORT_AGAIN if store.has_recorded_network(spec) else "delete its folder and run again"
+        raise Damaged(f"{path} does not hold the weights of {spec.name}; {advice}") from error
     objective = defences.build(spec.defence, spec.options).objective
     readout = model if evaluation.readout == "cosines" else objective.scaled_model(model)
     return readout.eval().to(device())

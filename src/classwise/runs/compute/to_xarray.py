@@ -1,60 +1,50 @@
 """From tensors to labelled Datasets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import torch
 import xarray as xr
 from torch import Tensor
 
 from classwise.attacks.evaluate import Outcomes
-from classwise.core.results import MEMBERS, check
+from classwise.core.results import MEMBERS, OPTIONAL, SCHEMAS, check
 
 
-def plain(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return weights on the CPU, contiguous, as safetensors wants them."""
-    return {name: value.detach().cpu().contiguous() for name, value in weights.items()}
+def labelled(
+    schema: str, values: Mapping[str, Tensor], coords: Mapping[str, Any], attrs: Mapping[str, str] | None = None
+) -> xr.Dataset:
+    """Return tensors as a Dataset with the dimensions and types that a schema of `core.results` gives their names."""
+    known = SCHEMAS[schema] | OPTIONAL.get(schema, {})
+    variables = {name: (known[name][0], value.cpu().numpy().astype(known[name][1])) for name, value in values.items()}
+    return xr.Dataset(variables, coords, attrs)
 
 
 def outcomes_dataset(
     outcomes: Outcomes, classes: tuple[str, ...], attrs: dict[str, str], members: Sequence[str] = ()
 ) -> xr.Dataset:
     """Return outcomes (schema "outcomes 1"); `members` names the attacks of an ensemble."""
-    values = {
-        "truth": (("image",), outcomes.truth.cpu().numpy().astype(np.int16)),
-        "answer": (("image",), outcomes.answer.cpu().numpy().astype(np.int16)),
-        "flipped": (("image",), outcomes.flipped.cpu().numpy()),
-        "distance": (("image",), outcomes.distance.cpu().numpy()),
-        "logits": (("image", "predicted"), outcomes.logits.cpu().numpy()),
-    }
+    values = {name: getattr(outcomes, name) for name in SCHEMAS["outcomes 1"]}
     if outcomes.queries is not None:
-        values["queries"] = (("image",), outcomes.queries.cpu().numpy().astype(np.int32))
+        values["queries"] = outcomes.queries
     if outcomes.member is not None:
-        numbers = np.array([*(MEMBERS.index(name) for name in members), -1], dtype=np.int8)
-        values["member"] = (("image",), numbers[outcomes.member.cpu().numpy()])
+        values["member"] = torch.tensor([*(MEMBERS.index(name) for name in members), -1])[outcomes.member.cpu()]
     coords = {"image": outcomes.index.cpu().numpy(), "predicted": list(classes)}
-    return check(xr.Dataset(values, coords, {"schema": "outcomes 1", **attrs}), "outcomes 1")
+    return check(labelled("outcomes 1", values, coords, {"schema": "outcomes 1", **attrs}), "outcomes 1")
 
 
 def trace_dataset(logits: Sequence[Tensor], truth: Tensor, index: Tensor, classes: tuple[str, ...]) -> xr.Dataset:
     """Return the logits (images, classes) after each step of an attack, the first at its start."""
-    values = {
-        "truth": (("image",), truth.cpu().numpy().astype(np.int16)),
-        "logits": (("image", "step", "predicted"), np.stack([step.cpu().numpy() for step in logits], 1).astype(np.float32)),
-    }
-    return xr.Dataset(values, {"image": index.cpu().numpy(), "step": np.arange(len(logits)), "predicted": list(classes)})
+    coords = {"image": index.cpu().numpy(), "step": np.arange(len(logits)), "predicted": list(classes)}
+    return labelled("course 1", {"truth": truth, "logits": torch.stack([step.cpu() for step in logits], 1)}, coords)
 
 
 def examples_dataset(
     clean: Tensor, attacked: Tensor, predictions: tuple[Tensor, Tensor], outcomes: Outcomes, classes: tuple[str, ...]
 ) -> xr.Dataset:
     """Return images (n, channels, height, width) and their attacked forms; `predictions` are the logits of both."""
-    pixels = np.stack([clean.cpu().numpy(), attacked.cpu().numpy()], 1).astype(np.float32)
-    logits = np.stack([values.cpu().numpy() for values in predictions], 1).astype(np.float32)
-    values = {
-        "pixels": (("image", "form", "channel", "row", "column"), pixels),
-        "truth": (("image",), outcomes.truth.cpu().numpy().astype(np.int16)),
-        "answer": (("image", "form"), logits.argmax(2).astype(np.int16)),
-        "logits": (("image", "form", "predicted"), logits),
-    }
+    pixels, logits = (torch.stack([before.cpu(), after.cpu()], 1) for before, after in ((clean, attacked), predictions))
+    values = {"pixels": pixels, "truth": outcomes.truth, "answer": logits.argmax(2), "logits": logits}
     coords = {"image": outcomes.index.cpu().numpy(), "form": ["clean", "attacked"], "predicted": list(classes)}
-    return xr.Dataset(values, coords)
+    return labelled("examples 1", values, coords)

@@ -18,7 +18,7 @@ from classwise.core.spec import Spec
 from classwise.defences import training
 from classwise.images import Images
 from classwise.runs import store
-from classwise.runs.compute import device, to_xarray
+from classwise.runs.compute import device
 from classwise.runs.compute.history import Recorder
 from classwise.runs.compute.validate import checkpoints, head, split_images
 
@@ -50,9 +50,12 @@ def _config(spec: Spec, extra: int) -> training.TrainConfig:
 def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> None:
     """Train a run whose history or weights are missing, resuming from its checkpoint if there is one, and write both.
 
+    A run that is recorded with its weights is not trained.
     If another process trains the same run, this one waits for it. Diverged is raised where the loss is no longer finite. `repair`
     sets damaged files of data/runs/ aside; without it they raise Damaged.
     """
+    if store.has_recorded_network(spec):
+        return
     folder = store.run_folder(spec)
     with store.lock(folder):
         if store.find(spec, repair=repair) is not None and _has_weights(spec, repair=repair):
@@ -75,8 +78,8 @@ def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> No
             good = f"the last good state is {folder / store.CHECKPOINT} (epoch {kept})" if kept else "no epoch was finished"
             raise training.Diverged(f"{spec.name}: {error}; {good}; a smaller lr may help") from None
         for name in checkpoints(spec):
-            content = safetensors.torch.save(to_xarray.plain(state.checkpoint(name)))
-            files.write(store.weights_file(folder, name), content)
+            weights = {key: value.detach().cpu().contiguous() for key, value in state.checkpoint(name).items()}
+            files.write(store.weights_file(folder, name), safetensors.torch.save(weights))
         files.write(folder / "spec.json", spec.json().encode())
         attrs = store.provenance(spec, *device.where(), images=inputs["images"])
         attrs |= {"stopped": state.stopped} if state.stopped else {}
@@ -146,8 +149,9 @@ def _warm(model: models.Classifier, spec: Spec) -> None:
     path = store.by_id(str(spec.warm_start))
     if path is None:
         raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
+    content = store.verified(path)
     try:
-        model.load_state_dict(safetensors.torch.load_file(path))
+        model.load_state_dict(safetensors.torch.load(content))
     except Exception as error:  # safetensors raises its own kinds, torch a RuntimeError with all keys
         raise UserError(f"warm_start={spec.warm_start!r} is a run of another network than {spec.name}: {path}") from error
 

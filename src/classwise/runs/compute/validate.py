@@ -134,15 +134,11 @@ def images_of(subject: Subject, split: str) -> Images:
 
 
 @images_of.register
-def _(subject: Spec, split: str) -> Images:
-    return split_images(subject, split)
-
-
-@images_of.register
 def _(subject: Audit, split: str) -> Images:  # an audit has test images only
     return foreign_network.sampled_images(subject)
 
 
+@images_of.register
 def split_images(spec: Spec, split: str, *, extra: bool = False) -> Images:
     """Return one split of a run's dataset, on the device and restricted to its classes; `extra` adds pseudo-labelled images."""
     result = images.load(spec.dataset, split, spec.seed, device.device())

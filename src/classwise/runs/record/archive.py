@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import classwise
 from classwise.core import files, results
@@ -23,12 +23,16 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
 
 FORMAT, MANIFEST = "classwise recorded 1", "manifest.json"
+# Which weights are packed: none, the last in float16, or in full (float32) those of all checkpoints that are evaluated.
+Weights = Literal["none", "half", "full"]
 # Weights in float16 differ from those that were evaluated, so they have another name and are never evaluated as the run.
 HALF = "weights-half.safetensors"
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._+-]*")
 # Files that the book shows: their folders within that of the run, and their schemas.
-SHOWN = {"examples": store.EXAMPLES, "courses": store.TRACE}
-_FILE = re.compile(r"spec\.json|history\.nc|(?:outcomes|examples|courses)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|" + re.escape(HALF))
+SHOWN = {"examples": store.EXAMPLES, "courses": store.TRACE, "features": store.FEATURES}
+_FILE = re.compile(
+    r"spec\.json|history\.nc|(?:outcomes|examples|courses|features)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|weights(?:-[a-z0-9-]+)?\.safetensors"
+)
 _LARGEST = 1 << 30
 
 
@@ -45,37 +49,38 @@ def _number(path: Path) -> int:
     return int(path.stem.removeprefix("recorded-"))
 
 
-def contents(folder: Path) -> list[tuple[str, frozenset[str]]]:
-    """Return the runs in the archives of a folder, each with the names of its evaluations."""
+def contents(folder: Path, *, full_weights: bool = False) -> list[tuple[str, frozenset[str]]]:
+    """Return the runs in the archives of a folder, each with the names of its evaluations; or only those with full weights."""
     manifests = [_manifest(path) for path in _archives(folder)]
-    return [(run, frozenset(entry["evaluations"])) for manifest in manifests for run, entry in manifest["runs"].items()]
+    return [
+        (run, frozenset(entry["evaluations"]))
+        for manifest in manifests
+        for run, entry in manifest["runs"].items()
+        if store.WEIGHTS in entry["files"] or not full_weights
+    ]
 
 
 def pack(
     runs: Iterable[tuple[Spec, Sequence[Evaluation]]],
     folder: Path,
     *,
-    weights: bool = False,
+    weights: Weights = "none",
+    repair: bool = True,
     say: Callable[[str], None] = print,
 ) -> Path | None:
-    """Write finished runs of data/runs/ to the next archive of a folder and return it; None if there are none.
+    """Write finished runs to the next archive of a folder and return it; None if there are none.
 
-    Equal runs make equal bytes. A damaged file is set aside and its run left out; `say` is called with a line about it. `weights`
-    adds the last weights in float16.
+    Equal runs make equal bytes. A damaged file is set aside, unless not `repair`, and its run left out; `say` is called with a
+    line about it.
     """
     files: dict[str, bytes] = {}
     manifest: dict[str, Any] = {}
     for spec, evaluations in runs:
-        folder_of_run = store.run_folder(spec)
-        if any(store.find(spec, one, repair=True) is None for one in (None, *evaluations)):
-            say(f"not packed: {spec.name} has a damaged file, which is set aside and computed again by the next call")
+        problem = _problem(spec, evaluations, repair=repair)
+        if problem:
+            say(f"not packed: {problem}")
             continue
-        content = {"spec.json": f"{spec.json()}\n".encode(), "history.nc": (folder_of_run / "history.nc").read_bytes()}
-        content |= {f"outcomes/{one.name}.nc": store.file(folder_of_run, one).read_bytes() for one in evaluations}
-        for kind in SHOWN:
-            content |= {f"{kind}/{file.name}": file.read_bytes() for file in sorted((folder_of_run / kind).glob("*.nc"))}
-        if weights and store.weights(spec) is not None:
-            content[HALF] = _half(store.weights_file(folder_of_run))
+        content = _content(spec, evaluations, weights)
         sums = {name: _sum(value) for name, value in sorted(content.items())}
         names = sorted(evaluation.name for evaluation in evaluations)
         manifest[spec.relative_path] = {"id": spec.id, "evaluations": names, "files": sums}
@@ -89,11 +94,48 @@ def pack(
         "runs": manifest,
     }
     head |= {"version": classwise.__version__, "commit": store.commit()}
-    packed = _tar({MANIFEST: json.dumps(head, indent=1, sort_keys=True).encode(), **dict(sorted(files.items()))})
-    with store.lock(data_folder() / "runs"):  # another call may pack as well
-        path = folder / f"recorded-{max(map(_number, _archives(folder)), default=0) + 1}.tar"
-        write(path, packed)
-    return path
+    files = {MANIFEST: json.dumps(head, indent=1, sort_keys=True).encode(), **dict(sorted(files.items()))}
+    return _write_next(folder, _tar(files))
+
+
+def _problem(spec: Spec, evaluations: Sequence[Evaluation], *, repair: bool) -> str:
+    """Return why a run cannot be packed, "" if it can; `repair` sets damaged files aside."""
+    try:
+        if any(store.find(spec, one, repair=repair) is None for one in (None, *evaluations)):
+            return f"{spec.name} has a damaged file, which is set aside and computed again by the next call"
+    except Damaged as error:
+        return str(error)
+    return ""
+
+
+def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights) -> dict[str, bytes]:
+    """Return the files of a run to pack, by their names in its folder."""
+    folder = store.results_folder(spec)
+    content = {"spec.json": f"{spec.json()}\n".encode(), "history.nc": (folder / "history.nc").read_bytes()}
+    content |= {f"outcomes/{one.name}.nc": store.file(folder, one).read_bytes() for one in evaluations}
+    for kind in SHOWN:
+        content |= {f"{kind}/{file.name}": file.read_bytes() for file in sorted((folder / kind).glob("*.nc"))}
+    if weights == "half" and store.weights(spec) is not None:
+        content[HALF] = _half(store.weights_file(folder))
+    if weights == "full":
+        paths = [store.weights(spec, name) for name in dict.fromkeys(("last", *(one.checkpoint for one in evaluations)))]
+        content |= {path.name: store.verified(path) for path in paths if path is not None}
+    return content
+
+
+def _write_next(folder: Path, packed: bytes) -> Path:
+    """Write an archive under the next free number; another call may write at the same time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".pack-", dir=folder) as place:
+        part = Path(place) / "archive"
+        write(part, packed)
+        while True:
+            path = folder / f"recorded-{max(map(_number, _archives(folder)), default=0) + 1}.tar"
+            try:
+                os.link(part, path)
+            except FileExistsError:
+                continue
+            return path
 
 
 def _tar(files: Mapping[str, bytes]) -> bytes:
@@ -195,6 +237,8 @@ def _check_run(path: Path, run: str, entry: Mapping[str, Any], folder: Path) -> 
             if evaluation.name != name or evaluation.resolved_for(spec) != evaluation:
                 raise Damaged(f"{name}.nc holds {evaluation.name}")
             store.read(folder / "outcomes" / f"{name}.nc", store.OUTCOMES, spec, evaluation)
+        for file in sorted(folder.glob("*.safetensors")):
+            _check_weights(file)
         for kind, schema in SHOWN.items():
             for file in sorted((folder / kind).glob("*.nc")):
                 evaluation = Evaluation.from_json(results.load(file, schema).attrs["evaluation"])
@@ -202,6 +246,19 @@ def _check_run(path: Path, run: str, entry: Mapping[str, Any], folder: Path) -> 
     except (ValueError, TypeError, KeyError, OSError) as error:
         reason = str(error).replace(f"{folder}/", "").split("; delete it")[0]
         raise UserError(f"{path} is refused: {run}: {reason}; nothing is written") from None
+
+
+def _check_weights(path: Path) -> None:
+    """Raise Damaged unless a file can be read as weights."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = list(file.keys())
+    except (SafetensorError, OSError) as error:
+        raise Damaged(f"{path} cannot be read as weights ({error})") from error
+    if not names:
+        raise Damaged(f"{path} holds no weights")
 
 
 def unpack(path: Path) -> tuple[list[str], list[str]]:
@@ -213,8 +270,6 @@ def unpack(path: Path) -> tuple[list[str], list[str]]:
     manifest = _manifest(path)
     files, root = _files(path, manifest), data_folder() / "recorded"
     root.mkdir(parents=True, exist_ok=True)
-    new: list[str] = []
-    same: list[str] = []
     with tempfile.TemporaryDirectory(prefix=".import-", dir=root) as staged:
         for run, content in files.items():
             for name, value in content.items():
@@ -222,19 +277,52 @@ def unpack(path: Path) -> tuple[list[str], list[str]]:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(value)
             _check_run(path, run, manifest["runs"][run], Path(staged) / run)
-            (same if _is_recorded(path, root / run, content) else new).append(run)
-        for run in new:
-            _move(Path(staged) / run, root / run)
-    return new, same
+        new = [run for run, content in files.items() if not _is_recorded(path, root / run, content)]
+        if new:
+            with store.lock(root):  # another call may import as well
+                for run in new:
+                    if not _is_recorded(path, root / run, files[run]):
+                        _move(Path(staged) / run, root / run, manifest["runs"][run]["files"])
+    return new, [run for run in files if run not in new]
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """Return the checksums of a recorded run by file; {} if there are none, or the file is damaged."""
+    try:
+        return {str(name): str(value) for name, value in json.loads((folder / store.CHECKSUMS).read_text()).items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+def _write_sums(folder: Path, sums: Mapping[str, str]) -> None:
+    write(folder / store.CHECKSUMS, f"{json.dumps(dict(sorted(sums.items())), indent=1)}\n".encode())
+
+
+def add_checksums(spec: Spec) -> None:
+    """Add the checksums of results that were computed in the folder of a recorded run."""
+    folder = store.recorded(spec)
+    known = _sums(folder)
+    paths = [path for kind in ("outcomes", *SHOWN) for path in (folder / kind).glob("*.nc")]
+    added = {name: path for path in paths if (name := f"{path.parent.name}/{path.name}") not in known}
+    if added and known:
+        _write_sums(folder, known | {name: _sum(path.read_bytes()) for name, path in added.items()})
 
 
 def _is_recorded(path: Path, folder: Path, content: Mapping[str, bytes]) -> bool:
-    """Return whether a recorded run has all these files already; a UserError if other evaluations would be lost."""
-    present = {name: folder / name for name in content if (folder / name).exists()}
-    other = sorted(name for name, file in present.items() if file.read_bytes() != content[name])
+    """Return whether a recorded run has all these files already; a UserError if other evaluations would be lost.
+
+    A file there that differs from its own checksum is damaged and counts as missing.
+    """
+    sums = _sums(folder)
+    present = {name: (folder / name).read_bytes() for name in content if (folder / name).exists()}
+    other = sorted(name for name, value in present.items() if value != content[name])
+    damaged = {name for name in other if name in sums and _sum(present[name]) != sums[name] == _sum(content[name])}
+    other = [name for name in other if name not in damaged]
     if not other:
-        return len(present) == len(content)
+        known = all(sums.get(name) == _sum(value) for name, value in content.items())
+        return len(present) == len(content) and not damaged and known
     kept = {f"outcomes/{file.name}" for file in (folder / "outcomes").glob("*.nc")}
+    kept |= {store.WEIGHTS} if (folder / store.WEIGHTS).exists() else set()
     if "history.nc" in other and kept <= set(content):
         return False
     raise UserError(
@@ -243,13 +331,17 @@ def _is_recorded(path: Path, folder: Path, content: Mapping[str, bytes]) -> bool
     )
 
 
-def _move(staged: Path, folder: Path) -> None:
-    """Move a run into place: its folder if it is new or of another training, else file by file."""
+def _move(staged: Path, folder: Path, sums: Mapping[str, str]) -> None:
+    """Move a run into place with its checksums: its folder if it is new or of another training, else file by file."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    history = folder / "history.nc"
-    if history.exists() and history.read_bytes() == (staged / "history.nc").read_bytes():
-        for file in sorted(file for file in staged.rglob("*") if file.is_file()):
-            files.write(folder / file.relative_to(staged), file.read_bytes())
+    history, known = folder / "history.nc", _sums(folder)
+    same = history.exists() and sums["history.nc"] in (_sum(history.read_bytes()), known.get("history.nc"))
+    _write_sums(staged, {**(known if same else {}), **sums})
+    if same:
+        # The checksums last: what is interrupted is imported by the next call.
+        for file in sorted(staged.rglob("*"), key=lambda file: (file.name == store.CHECKSUMS, file)):
+            if file.is_file():
+                files.write(folder / file.relative_to(staged), file.read_bytes())
         return
     if not folder.exists():
         os.replace(staged, folder)

@@ -12,11 +12,11 @@ from classwise.core.paths import checkout
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry, scales
 from classwise.papers.sections import Request, Section
-from classwise.runs import artifacts
+from classwise.runs import artifacts, store
 
 # Older names of the table of lists and of the key of an entry that names them.
 _OLD_TABLE, _OLD_KEY = "questions", "ask"
-_KEYS = ("why", "scale", "paper", "defences", "seeds", "evaluations", "run", "section")
+_KEYS = ("why", "scale", "paper", "defences", "seeds", "evaluations", "run", "recorded", "section")
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Item:
     """A run to record, its evaluations, and the reason.
 
     examples, traces: the evaluations under which a few images are stored for the book, and with all steps of the attack.
+    features: those of whose images the features of each class are stored. recorded: whether the run is not trained here, only
+    evaluated once its network is recorded.
     """
 
     spec: Spec
@@ -31,15 +33,31 @@ class Item:
     why: str
     examples: tuple[Evaluation, ...] = ()
     traces: tuple[Evaluation, ...] = ()
+    features: tuple[Evaluation, ...] = ()
+    recorded: bool = False
 
     @property
     def title(self) -> str:
         return f"{self.spec.name} (seed {self.spec.seed})"
 
+    @property
+    def further(self) -> list[tuple[str, Evaluation]]:
+        """The results that are stored apart from outcomes: their schema and their evaluation."""
+        kinds = {store.FEATURES: self.features, store.EXAMPLES: self.examples, store.TRACE: self.traces}
+        return [(schema, evaluation) for schema, evaluations in kinds.items() for evaluation in evaluations]
 
-def default() -> Path:
-    """Return the queue of the project."""
-    return checkout() / "data" / "recorded" / "queue.toml"
+
+def default(scale: str | None = None) -> Path:
+    """Return the queue of the project, or its queue of one scale."""
+    folder = checkout() / "data" / "recorded"
+    if scale is None:
+        return folder / "queue.toml"
+    if scale not in scales.SCALES:
+        raise unknown("scale", scale, scales.SCALES)
+    path = folder / f"{scale}.toml"
+    if not path.exists():
+        raise UserError(f"scale {scale!r} has no queue of its own ({path}); leave --scale out, or name a queue with --queue")
+    return path
 
 
 def read(path: Path) -> list[Item]:
@@ -67,12 +85,13 @@ def read(path: Path) -> list[Item]:
         except (UserError, TypeError) as error:
             raise UserError(f"{path}, entry {number} ({_title(entry)}): {error}") from None
         for item in items:
-            old = merged.get(item.spec, Item(item.spec, (), item.why))
+            old = merged.get(item.spec, Item(item.spec, (), item.why, recorded=item.recorded))
             merged[item.spec] = replace(
                 old,
                 evaluations=tuple(dict.fromkeys((*old.evaluations, *item.evaluations))),
                 examples=tuple(dict.fromkeys((*old.examples, *item.examples))),
                 traces=tuple(dict.fromkeys((*old.traces, *item.traces))),
+                features=tuple(dict.fromkeys((*old.features, *item.features))),
             )
     return list(merged.values())
 
@@ -94,6 +113,8 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
             raise UserError(f"{name} is missing")
         if name != "why" and not isinstance(entry[name], list):
             raise UserError(f"{name} must be a list, got {entry[name]!r}")
+    if not isinstance(entry.get("recorded", False), bool):
+        raise UserError(f"recorded must be true or false, got {entry['recorded']!r}")
     scale, paper, changed = entry.get("scale"), entry.get("paper", ""), _changed(entry)
     listed = [evaluation for name in entry["evaluations"] for evaluation in _listed(name, lists)]
     items = []
@@ -102,12 +123,18 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
             if scale is None:
                 spec = Spec(**{**changed, "defence": defence, "seed": seed})
                 items.append(Item(spec, _resolved(spec, listed), entry["why"]))
-                continue
-            spec = registry.training(scale, defence, seed, paper, **changed)
-            of_sections = _of_sections(scale, seed).get(spec, ())
-            shown = _examples(spec, scale), _traces(spec, scale)
-            items.append(Item(spec, _resolved(spec, (*listed, *of_sections)), entry["why"], *shown))
-    return items
+            else:
+                spec = registry.training(scale, defence, seed, paper, **changed)
+                evaluations = _resolved(spec, (*listed, *_of_sections(scale, seed).get(spec, ())))
+                items.append(_with_shown(Item(spec, evaluations, entry["why"]), scale))
+    return [replace(item, recorded=entry.get("recorded", False)) for item in items]
+
+
+def _with_shown(item: Item, scale: str) -> Item:
+    """Return a run with what is stored of it apart from outcomes; features only where the book does not compute them."""
+    spec = item.spec
+    features = (spec.evaluation_of().resolved_for(spec),) if scales.SCALES[scale].only_read else ()
+    return replace(item, examples=_examples(spec, scale), traces=_traces(spec, scale), features=features)
 
 
 def _changed(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,8 +165,10 @@ def _section(entry: Mapping[str, Any]) -> list[Item]:
     for name in ("why", "scale"):
         if not entry.get(name):
             raise UserError(f"{name} is missing")
-    pairs = registry.request(str(entry["section"]), str(entry["scale"])).pairs
-    return [Item(spec, _resolved(spec, evaluations), str(entry["why"])) for spec, evaluations in pairs]
+    scale = str(entry["scale"])
+    pairs = registry.request(str(entry["section"]), scale).pairs
+    items = [Item(spec, _resolved(spec, evaluations), str(entry["why"])) for spec, evaluations in pairs]
+    return [_with_shown(item, scale) for item in items] if scales.SCALES[scale].only_read else items
 
 
 def _listed(name: str, lists: Mapping[str, Any]) -> list[Evaluation]:
@@ -163,7 +192,7 @@ def _of_sections(scale: str, seed: int) -> dict[Spec, tuple[Evaluation, ...]]:
     """Return by run the evaluations of all sections at a scale."""
     result: dict[Spec, tuple[Evaluation, ...]] = {}
     for name in registry.SECTIONS:
-        for spec, evaluations in registry.request(name, scale, seeds=[seed]).pairs:
+        for spec, evaluations in _request(name, scale, seed).pairs:
             result[spec] = tuple(dict.fromkeys((*result.get(spec, ()), *evaluations)))
     return result
 
@@ -186,7 +215,12 @@ def _requests(spec: Spec, scale: str, wanted: Callable[[Section], bool]) -> list
     if spec.seed != scales.SCALES[scale].seeds[0]:
         return []
     names = [name for name, section in registry.SECTIONS.items() if wanted(section)]
-    return [registry.request(name, scale, seeds=[spec.seed]) for name in names]
+    return [_request(name, scale, spec.seed) for name in names]
+
+
+@cache
+def _request(section: str, scale: str, seed: int) -> Request:
+    return registry.request(section, scale, seeds=[seed])
 
 
 def check(items: Sequence[Item], path: Path) -> None:

@@ -1,6 +1,6 @@
 """How long runs take on a device: from measurements of the same network there, else from the number of operations."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from statistics import median
@@ -69,26 +69,14 @@ class Costs:
         self._seconds: dict[str, tuple[float, bool] | None] = {}
         self._cost_keys: dict[str, str] = {}
 
-    def training(self, spec: Spec) -> float:
-        """Return the seconds of a training."""
-        from classwise.runs.schedule import flops  # torch
-
-        return self._cached(spec, None, lambda: flops.training(spec))
-
-    def evaluation(self, spec: Spec, evaluation: Evaluation) -> float:
-        """Return the seconds of an evaluation of a run."""
-        from classwise.runs.schedule import flops
-
-        return self._cached(spec, evaluation, lambda: flops.evaluation(spec, evaluation))
-
-    def _cached(self, spec: Spec, evaluation: Evaluation | None, work: "Callable[[], Flops | None]") -> float:
-        """Return the seconds of some work, computed once for all runs of equal cost."""
+    def seconds(self, spec: Spec, evaluation: Evaluation | None = None) -> float:
+        """Return the seconds of a training, or of an evaluation of a run: estimated once for all runs of equal cost."""
         if spec.id not in self._cost_keys:
             self._cost_keys[spec.id] = _cost_key(spec)
         key = f"{'' if evaluation is None else evaluation.id} {self._cost_keys[spec.id]}"
         if key not in self._seconds:
-            flops = work()
-            self._seconds[key] = None if flops is None else self._from_flops(spec, evaluation, flops)
+            work = _work(spec, evaluation)
+            self._seconds[key] = None if work is None else self._from_flops(spec, evaluation, work)
         result = self._seconds[key]
         ids = self.unknown if result is None else self.measured if result[1] else self.estimated
         ids.add(spec.id)
@@ -128,15 +116,19 @@ class Costs:
 
     def record(self, spec: Spec, evaluation: Evaluation | None, share: float, seconds: float, device: str) -> None:
         """Record the seconds that a share of a training or of an evaluation took on a device."""
-        from classwise.runs.schedule import flops
-
-        work = flops.training(spec) if evaluation is None else flops.evaluation(spec, evaluation)
+        work = _work(spec, evaluation)
         if work is not None and share > 0 and seconds > 0 and work.operations > 0:
             self.known.record(rate_of(spec, evaluation), share * work.operations / seconds, device)
 
 
 # Fields of Spec that do not change the cost.
 _FREE = ("seed", "redraw", "eps", "lr", "momentum", "weight_decay", "nesterov", "milestones", "decay", "schedule", "warm_start")
+
+
+def _work(spec: Spec, evaluation: Evaluation | None) -> "Flops | None":
+    from classwise.runs.schedule import flops  # torch
+
+    return flops.training(spec) if evaluation is None else flops.evaluation(spec, evaluation)
 
 
 def _cost_key(spec: Spec) -> str:

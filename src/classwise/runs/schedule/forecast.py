@@ -18,17 +18,18 @@ GPUS = (1, 8, 64)
 def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, *, workers: int | None = None) -> None:
     """Print what computing the sections would take: a line for each, then for all, every run counted once.
 
-    Stored files are read, as before a computation: damaged ones are named and count as missing. Nothing is computed.
+    Stored files are read, as before a computation, and damaged ones are named. Those that were computed here count as missing;
+    those that were recorded elsewhere do not, as only their archive restores them. Nothing is computed.
 
     workers: number of processes on this machine; None for all that it has room for.
     """
     pairs = [pair for _, of_section in sections for pair in of_section]
     pool.check(pairs)
-    present = intact(lambda line: out.print(line, highlight=False, soft_wrap=True), repair=False)
+    damaged: list[str] = []
+    present = intact(damaged.append, repair=False)
     jobs = missing(pairs, present)
-    if not jobs:
-        out.print("everything is there")
-        return
+    for line in damaged:
+        out.print(line, highlight=False, soft_wrap=True)
     here, elsewhere = pool.costs_here(), Costs(PLANNED, gpu=True)
     on_gpu = device.device().type == "cuda"
     kind = here.device if on_gpu else "one CPU thread"
@@ -37,8 +38,10 @@ def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, 
         table.add_row(name, *_row(of_section, present, (here, elsewhere)))
     table.add_row("all, each run once", *_row(pairs, present, (here, elsewhere)), style="bold")
     out.print(table)
-    note = "to compute: runs whose training or evaluations are missing, and other runs that they need"
-    out.print(note, highlight=False)
+    out.print("to compute: runs whose training or evaluations are missing, and other runs that they need", highlight=False)
+    if not jobs:
+        out.print("everything else is there" if damaged else "everything is there")
+        return
     count = workers or pool.workers_here()
     lines = [(f"{count} worker{'s' * (count > 1)} of this machine", planned(jobs, here).makespan(count))]
     plan = planned(jobs, elsewhere)
@@ -47,6 +50,18 @@ def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, 
         out.print(f"on {who}: {format_duration(seconds)}", highlight=False)
     for costs in (here, elsewhere):
         out.print(_basis(costs), highlight=False, soft_wrap=True)
+
+
+def not_recorded(pairs: Sequence[Requested], scale: str) -> str:
+    """Return in one line how much of runs of a scale that is only read is missing, what computes it, and how long that takes."""
+    jobs = missing(pairs)
+    if not jobs:
+        return f"all {len(collected(pairs))} runs of scale {scale} are recorded"
+    hours = sum(task.cost for task in planned(jobs, pool.costs_here()).tasks) / 3600
+    return (
+        f"{len(jobs)} of {len(collected(pairs))} runs of scale {scale} are not recorded, or not with all evaluations; results of "
+        f"this scale are only read here: `classwise record --scale {scale}` computes them, about {hours:.0f} hours of one core"
+    )
 
 
 def _row(pairs: Sequence[Requested], present: Present, devices: Sequence[Costs]) -> list[str]:

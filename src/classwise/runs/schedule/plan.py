@@ -76,7 +76,26 @@ class Schedule:
 
     def makespan(self, workers: int) -> float:
         """Return the seconds that equal workers take, if a free one always takes the ready task of the highest priority."""
-        return _makespan(self.tasks, self.priorities, workers)
+        waiting = {task.name: len(task.after) for task in self.tasks}
+        behind: dict[str, list[str]] = {}
+        for task in self.tasks:
+            for name in task.after:
+                behind.setdefault(name, []).append(task.name)
+        cost = {task.name: task.cost for task in self.tasks}
+        ready = [(-self.priorities[name], name) for name, count in waiting.items() if not count]
+        heapq.heapify(ready)
+        running: list[tuple[float, str]] = []
+        now = 0.0
+        while ready or running:
+            while ready and len(running) < workers:
+                name = heapq.heappop(ready)[1]
+                heapq.heappush(running, (now + cost[name], name))
+            now, done = heapq.heappop(running)
+            for name in behind.get(done, ()):
+                waiting[name] -= 1
+                if not waiting[name]:
+                    heapq.heappush(ready, (-self.priorities[name], name))
+        return now
 
 
 def planned(jobs: Sequence[Job], costs: Costs) -> Schedule:
@@ -107,13 +126,11 @@ def missing(pairs: Iterable[Requested], present: Present = store.exists) -> list
 def collected(pairs: Iterable[Requested]) -> dict[Spec, dict[Evaluation, None]]:
     """Return each distinct run with its distinct evaluations, at the run's radius if they have none."""
     requested: dict[Spec, dict[Evaluation, None]] = {}
-    resolved: dict[tuple[int, str, str], Evaluation] = {}
-    kept = []  # `resolved` identifies evaluations by their address, so they must stay alive
+    resolved: dict[tuple[Evaluation, str, str], Evaluation] = {}
     for spec, evaluations in pairs:
         of_run = requested.setdefault(spec, {})
-        kept.append(evaluations)
         for evaluation in evaluations:
-            key = (id(evaluation), spec.eps, spec.norm)
+            key = (evaluation, spec.eps, spec.norm)
             if key not in resolved:
                 resolved[key] = evaluation.resolved_for(spec)
             of_run[resolved[key]] = None
@@ -153,7 +170,11 @@ def _missing(
 
 def tasks(jobs: Sequence[Job], costs: Costs) -> list[Task]:
     """Return the tasks of jobs, each after those that it needs; long evaluations separately, short ones of a run together."""
-    trainings = {job.spec: _training(number, job, costs) for number, job in enumerate(jobs) if job.train}
+    trainings = {
+        job.spec: Task(number, job.spec, (), f"train-{job.spec.id}", (), {"train": costs.seconds(job.spec)})
+        for number, job in enumerate(jobs)
+        if job.train
+    }
     result: dict[str, Task] = {}
 
     def add(spec: Spec) -> tuple[str, ...]:
@@ -179,15 +200,11 @@ def tasks(jobs: Sequence[Job], costs: Costs) -> list[Task]:
     return list(result.values())
 
 
-def _training(number: int, job: Job, costs: Costs) -> Task:
-    return Task(number, job.spec, (), f"train-{job.spec.id}", (), {"train": costs.training(job.spec)})
-
-
 def _groups(job: Job, costs: Costs) -> Iterator[list[tuple[float, Evaluation]]]:
     """Yield the evaluations of a run, with their seconds, in groups of about TOGETHER, longest first."""
     group: list[tuple[float, Evaluation]] = []
     total = 0.0
-    costed = [(costs.evaluation(job.spec, evaluation), evaluation) for evaluation in job.evaluations]
+    costed = [(costs.seconds(job.spec, evaluation), evaluation) for evaluation in job.evaluations]
     for seconds, evaluation in sorted(costed, key=lambda pair: -pair[0]):
         if group and total + seconds > TOGETHER:
             yield group
@@ -209,26 +226,3 @@ def priority(parts: Sequence[Task]) -> dict[str, float]:
         for name in task.after:
             behind[name] += behind[task.name]
     return {task.name: behind[task.name] + (longest if task.evaluations else 0.0) for task in parts}
-
-
-def _makespan(parts: Sequence[Task], priorities: Mapping[str, float], workers: int) -> float:
-    waiting = {task.name: len(task.after) for task in parts}
-    behind: dict[str, list[str]] = {}
-    for task in parts:
-        for name in task.after:
-            behind.setdefault(name, []).append(task.name)
-    cost = {task.name: task.cost for task in parts}
-    ready = [(-priorities[name], name) for name, count in waiting.items() if not count]
-    heapq.heapify(ready)
-    running: list[tuple[float, str]] = []
-    now = 0.0
-    while ready or running:
-        while ready and len(running) < workers:
-            name = heapq.heappop(ready)[1]
-            heapq.heappush(running, (now + cost[name], name))
-        now, done = heapq.heappop(running)
-        for name in behind.get(done, ()):
-            waiting[name] -= 1
-            if not waiting[name]:
-                heapq.heappush(ready, (-priorities[name], name))
-    return now

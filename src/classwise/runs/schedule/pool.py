@@ -3,7 +3,6 @@
 import os
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,18 +33,6 @@ TRACEBACKS = "failures.txt"
 _UNCHECKED = ("seed", "redraw", "lr", "momentum", "weight_decay", "epochs", "batch", "measure", "nesterov", "milestones")
 
 
-@dataclass(frozen=True)
-class Workers:
-    """Where runs are computed.
-
-    count: processes on this machine; None for one for each GPU, or else CPU core. scheduler: the address of a dask.distributed
-    scheduler, whose workers compute instead.
-    """
-
-    count: int | None = None
-    scheduler: str | None = None
-
-
 def check(pairs: Iterable[Requested]) -> None:
     """Raise a UserError if a run or an evaluation names something that does not exist."""
     seen: set[str] = set()
@@ -73,8 +60,9 @@ def ensure_runs(
 ) -> int:
     """Compute what is missing of runs and their evaluations; return the number of runs for which anything was.
 
-    workers, scheduler: as in `Workers`. repair: also read all files; damaged ones of data/runs/ are named, renamed and computed
-    again. All names are checked before anything runs. Failed lists the runs that could not be computed.
+    workers: processes on this machine; None for one for each GPU, or else CPU core. scheduler: the address of a dask.distributed
+    scheduler, whose workers compute instead. repair: also read all files; damaged ones of data/runs/ are named, renamed and
+    computed again. All names are checked before anything runs. Failed lists the runs that could not be computed.
     """
     pairs, console = list(pairs), console or Console(stderr=True)
     check(pairs)
@@ -86,7 +74,7 @@ def ensure_runs(
     schedule = planned(jobs, costs)
     completions = Completions(schedule, costs)
     try:
-        _compute(schedule, completions, console, Workers(workers, scheduler), repair=repair)
+        _compute(completions, console, workers, scheduler, repair=repair)
     finally:
         costs.known.write()
     failures = completions.failures()
@@ -169,13 +157,14 @@ def _message(error: Exception) -> str:
     return str(error) if readable else f"{type(error).__name__}: {error}"
 
 
-def _compute(schedule: Schedule, completions: Completions, console: Console, workers: Workers, *, repair: bool) -> None:
-    if not has_dask() and (workers.scheduler is not None or (workers.count or 1) > 1):
+def _compute(completions: Completions, console: Console, workers: int | None, scheduler: str | None, *, repair: bool) -> None:
+    if not has_dask() and (scheduler is not None or (workers or 1) > 1):
         advice = "install it (pip install distributed), or leave --workers and --scheduler out"
         raise UserError(f"several runs at once need dask, which is not here: {advice}")
-    count = min(workers.count or workers_here(), schedule.width)
-    if workers.scheduler is None and count == 1:
-        with RunProgress(schedule.jobs, schedule.tasks, console) as progress:
+    schedule = completions.schedule
+    count, progress = min(workers or workers_here(), schedule.width), RunProgress(schedule.jobs, schedule.tasks, console)
+    if scheduler is None and count == 1:
+        with progress:
             _serially(schedule.tasks, completions, progress, repair=repair)
         return
     from classwise.runs.schedule import cluster
@@ -183,14 +172,11 @@ def _compute(schedule: Schedule, completions: Completions, console: Console, wor
     def ended(task: Task, result: Timing | Exception) -> None:
         completions.add(progress, task, result)
 
-    if workers.scheduler is not None:
-        with (
-            cluster.connected(workers.scheduler, console) as (client, handshake),
-            RunProgress(schedule.jobs, schedule.tasks, console) as progress,
-        ):
+    if scheduler is not None:
+        with cluster.connected(scheduler, console) as (client, handshake), progress:
             cluster.compute(client, schedule, progress, ended, handshake, repair=repair)
         return
-    with RunProgress(schedule.jobs, schedule.tasks, console) as progress, cluster.local(count) as client:
+    with progress, cluster.local(count) as client:
         cluster.compute(client, schedule, progress, ended, repair=repair)
 
 

@@ -1,0 +1,121 @@
+"""Notebooks executed at a scale that is only read: alone, or merged with the same notebook at another scale under a switch."""
+
+import html
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from classwise.book.notebooks import NotebookFailed
+from classwise.core import datasets
+from classwise.papers.scales import SCALES
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+# What a cell raises if the runs that it shows are not all recorded: no such part, defence or attack; a name of such a cell.
+_MISSING = ("NotRecorded", "MeasurementError", "KeyError", "NameError")
+# Cells that papermill adds: the parameters that were given, and where a cell raised.
+_ADDED = {"injected-parameters", "papermill-error-cell-tag"}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell of the recorded scale that could not be executed: its number, the kind of the error and its text."""
+
+    cell: int
+    kind: str
+    text: str
+
+
+def title_of(scale: str) -> str:
+    """Return what a scale shows, in words: "CIFAR-10, recorded" or "digits, computed here"."""
+    size = SCALES[scale]
+    name = datasets.title(str(size.run["dataset"]))
+    return f"{name}, {'recorded' if size.only_read else 'computed here'}"
+
+
+def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path) -> list[Failure]:
+    """Write the notebook that shows the outputs of both executions, and return the cells that failed at the recorded scale.
+
+    scales: of the recorded and of the computed one. A cell that failed at the recorded scale, because not all of its runs are
+    there, shows the outputs of the other scale under both.
+    """
+    import nbformat  # slow to import
+
+    nodes = [nbformat.read(path, as_version=4) for path in (recorded, computed)]
+    result = deepcopy(nodes[1])
+    result.cells, others = (
+        [cell for cell in node.cells if not _ADDED & set(cell.metadata.get("tags", []))] for node in nodes[::-1]
+    )
+    failures: list[Failure] = []
+    for number, (cell, other) in enumerate(zip(result.cells, others, strict=True)):
+        if cell.cell_type != "code":
+            continue
+        errors = [output for output in other.outputs if output.output_type == "error"]
+        failures += [Failure(number, error.ename, error.evalue) for error in errors]
+        if cell.outputs and errors:
+            cell.outputs = [_mark(scales[1], both=True), *cell.outputs, _end()]
+        elif cell.outputs != other.outputs:
+            cell.outputs = _both({scales[0]: other.outputs, scales[1]: cell.outputs})
+    result.cells.insert(1, nbformat.v4.new_markdown_cell(_switch(scales)))
+    nbformat.write(result, target)
+    return failures
+
+
+def note_missing(notebook: Path) -> list[Failure]:
+    """Replace the errors in a notebook, executed at a scale that is only read, by notes, and return them."""
+    import nbformat
+
+    node, failures = nbformat.read(notebook, as_version=4), []
+    node.cells = [cell for cell in node.cells if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])]
+    for number, cell in enumerate(node.cells):
+        for place, output in enumerate(cell.get("outputs", [])):
+            if output.output_type == "error":
+                failures.append(Failure(number, output.ename, output.evalue))
+                reason = output.evalue if output.ename == "NotRecorded" else "not all runs that this cell shows are recorded"
+                cell.outputs[place] = _html(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>')
+    nbformat.write(node, notebook)
+    return failures
+
+
+def check(failures: list[Failure], name: str, scale: str) -> None:
+    """Raise NotebookFailed if a cell failed for a reason that missing runs do not explain."""
+    for failure in failures:
+        if failure.kind not in _MISSING:
+            raise NotebookFailed(f"{name} failed at scale {scale} in cell {failure.cell}: {failure.kind}: {failure.text}")
+
+
+def _both(outputs: Mapping[str, list["NotebookNode"]]) -> list["NotebookNode"]:
+    result: list[NotebookNode] = []
+    for scale, some in outputs.items():
+        result += [_mark(scale), *some] if some else []
+    return [*result, _end()]
+
+
+def _mark(scale: str, *, both: bool = False) -> "NotebookNode":
+    """Return the start of the outputs of a scale; both: they are shown under either choice."""
+    words = title_of(scale) + (": not recorded on the other dataset" if both else "")
+    shown = "" if both else f' data-scale="{scale}"'
+    return _html(f'<p class="scale-mark"{shown}>{html.escape(words)}</p>')
+
+
+def _end() -> "NotebookNode":
+    return _html('<span class="scale-end"></span>')
+
+
+def _html(text: str) -> "NotebookNode":
+    import nbformat
+
+    data = {"text/html": text, "text/plain": ""}
+    output: NotebookNode = nbformat.v4.new_output("display_data", data=data)
+    return output
+
+
+def _switch(scales: tuple[str, str]) -> str:
+    buttons = "".join(
+        f'<button type="button" data-scale="{scale}" aria-pressed="{str(scale == scales[0]).lower()}">{title_of(scale)}</button>'
+        for scale in scales
+    )
+    return f'<div class="scale-switch" role="group" aria-label="Dataset of the results on this page">{buttons}</div>'

@@ -1,0 +1,74 @@
+"""What is there of the runs of a section, at scales that are recorded elsewhere and only read here."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from classwise.core.errors import UserError
+from classwise.core.spec import Evaluation, Spec, Subject
+from classwise.papers.scales import SCALES
+from classwise.papers.sections import Request
+from classwise.runs import store
+
+
+class NotRecorded(UserError):
+    """A result of a scale that is only read has not been recorded."""
+
+
+class _Parts(dict[str, Request]):
+    """The recorded parts of a request; naming another one says so."""
+
+    def __missing__(self, name: str) -> Request:
+        raise NotRecorded(f"the part {name!r} of this section is not recorded; there are: {', '.join(self) or 'none'}")
+
+
+def available(request: Request) -> Request:
+    """Return a request, or at a scale that is only read what is recorded of it; NotRecorded if that is nothing.
+
+    Kept are runs with the evaluations of the section that are recorded for all of them; one that is recorded for some defences
+    becomes an extra evaluation of these.
+    """
+    if not SCALES[request.scale].only_read:
+        return request
+    result = recorded_part(request)
+    if not result.pairs:
+        raise NotRecorded(f"no run of this section is recorded at scale {request.scale!r}; {how_to_record(request.scale)}")
+    return result
+
+
+def how_to_record(scale: str) -> str:
+    """Return a sentence with the command that computes what is missing at a scale that is only read."""
+    return f"`classwise record --scale {scale}` computes what is missing"
+
+
+def recorded_part(request: Request) -> Request:
+    """Return what is stored of a request, computed here or recorded; parts without a run are left out."""
+    results = {spec: set(_stored(spec, request.evaluations_of(spec))) for spec in request.specs if is_stored(spec)}
+    specs = tuple(spec for spec in request.specs if results.get(spec) or (spec in results and not request.evaluations_of(spec)))
+    common = _of_all(request.evaluations, specs, results)
+    extra = {}
+    for defence in dict.fromkeys(spec.defence for spec in specs):
+        of_defence = [spec for spec in specs if spec.defence == defence]
+        further = [one for one in request.evaluations_of(of_defence[0]) if one not in common]
+        extra[defence] = _of_all(further, of_defence, results)
+    parts = {name: recorded_part(part) for name, part in request.parts.items()}
+    kept = _Parts({name: part for name, part in parts.items() if part.specs})
+    lacking = {spec.seed for spec in request.specs if len(results.get(spec, ())) < len(set(request.evaluations_of(spec)))}
+    lacking |= {spec.seed for spec in request.specs if spec not in specs}
+    return replace(request, specs=specs, evaluations=common, extra_evaluations=extra, parts=kept, incomplete=frozenset(lacking))
+
+
+def is_stored(subject: Subject, evaluation: Evaluation | None = None) -> bool:
+    """Return whether the history of a run, or its outcomes under an evaluation, are stored; nothing is read."""
+    resolved = evaluation and evaluation.resolved_for(subject)
+    return any(store.file(folder, resolved).exists() for folder in store.search_folders(subject))
+
+
+def _stored(spec: Spec, evaluations: Iterable[Evaluation]) -> Iterable[Evaluation]:
+    return (evaluation for evaluation in evaluations if is_stored(spec, evaluation))
+
+
+def _of_all(
+    evaluations: Iterable[Evaluation], specs: Sequence[Spec], results: Mapping[Spec, set[Evaluation]]
+) -> tuple[Evaluation, ...]:
+    """Return the evaluations that are there for all runs."""
+    return tuple(one for one in evaluations if specs and all(one in results[spec] for spec in specs))

@@ -1,0 +1,80 @@
+"""Notebooks at a scale that is only read: merged with another scale under a switch, or with notes where runs are missing."""
+
+import nbformat
+import pytest
+
+from classwise.book import merging
+from classwise.book.notebooks import NotebookFailed, execute
+
+RECORDED, COMPUTED = "laptop", "quick"
+CELLS = (
+    "# A page",
+    "scale = 'quick'",
+    "names = {'quick': ['a', 'b'], 'laptop': ['a']}[scale]",
+    "print(len(names), 'of', scale)",
+    "print('the same at both')",
+    "result = {'a': 1}[names[-1]] if scale == 'quick' and False else dict(zip(names, 'xy'))['b']; print('second', result)",
+    "print('needs', result)",
+)
+
+
+@pytest.fixture
+def notebook(tmp_path):
+    cells = [nbformat.v4.new_markdown_cell(CELLS[0]), *map(nbformat.v4.new_code_cell, CELLS[1:])]
+    cells[1].metadata.tags = ["parameters"]
+    content = nbformat.v4.new_notebook(cells=cells)
+    content.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(content, tmp_path / "page.ipynb")
+    return tmp_path / "page.ipynb"
+
+
+@pytest.fixture
+def executed(notebook, tmp_path):
+    """The notebook executed at the two scales; at the recorded one two cells fail."""
+    paths = {}
+    for scale in (RECORDED, COMPUTED):
+        paths[scale] = tmp_path / f"{scale}.ipynb"
+        execute(notebook, paths[scale], {"scale": scale}, tmp_path / "failed.ipynb", tolerant=scale == RECORDED)
+    return paths
+
+
+def html(cell):
+    return "".join(output.data["text/html"] for output in cell.outputs if output.output_type == "display_data")
+
+
+def text(cell):
+    return [output.text for output in cell.outputs if output.output_type == "stream"]
+
+
+def test_both_outputs_stand_under_a_switch_the_recorded_first(executed, tmp_path):
+    failures = merging.merge(executed[RECORDED], executed[COMPUTED], (RECORDED, COMPUTED), tmp_path / "merged.ipynb")
+    cells = nbformat.read(tmp_path / "merged.ipynb", as_version=4).cells
+    assert len(cells) == len(CELLS) + 1
+    switch = cells[1].source
+    assert switch.index('data-scale="laptop" aria-pressed="true">CIFAR-10, recorded<') < switch.index(
+        'data-scale="quick" aria-pressed="false">digits, computed here<'
+    )
+    both, same, only_computed = cells[4], cells[5], cells[6]
+    assert text(both) == ["1 of laptop\n", "2 of quick\n"]
+    assert html(both).count("scale-mark") == 2
+    assert html(both).index('data-scale="laptop"') < html(both).index('data-scale="quick"') < html(both).index("scale-end")
+    assert (text(same), html(same)) == (["the same at both\n"], "")
+    assert text(only_computed) == ["second y\n"]
+    assert "data-scale" not in html(only_computed)
+    assert "digits, computed here: not recorded on the other dataset" in html(only_computed)
+    assert [(failure.cell, failure.kind) for failure in failures] == [(5, "KeyError"), (6, "NameError")]
+    merging.check(failures, "page", RECORDED)
+
+
+def test_a_failure_that_missing_runs_do_not_explain_is_raised():
+    with pytest.raises(NotebookFailed, match="page failed at scale laptop in cell 3: ZeroDivisionError: division by zero"):
+        merging.check([merging.Failure(3, "ZeroDivisionError", "division by zero")], "page", RECORDED)
+
+
+def test_at_a_scale_that_is_only_read_cells_say_what_is_missing(executed):
+    failures = merging.note_missing(executed[RECORDED])
+    cells = [cell for cell in nbformat.read(executed[RECORDED], as_version=4).cells if cell.cell_type == "code"]
+    assert [failure.kind for failure in failures] == ["KeyError", "NameError"]
+    assert "Not shown: not all runs that this cell shows are recorded." in html(cells[-1])
+    assert all(output.output_type != "error" for cell in cells for output in cell.outputs)
+    assert text(cells[3]) == ["1 of laptop\n"]

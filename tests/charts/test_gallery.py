@@ -1,0 +1,63 @@
+"""Images in charts."""
+
+import base64
+import io
+
+import altair as alt
+import mocks
+import numpy as np
+import pandas as pd
+import xarray as xr
+from PIL import Image
+
+from classwise.charts import gallery
+from classwise.core.spec import Evaluation, Spec
+
+
+def test_a_picture_holds_the_pixels():
+    pixels = np.linspace(0, 1, 12).reshape(1, 3, 4)
+    address = gallery.png_address(pixels)
+    image = np.asarray(Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))))
+    assert (image == (pixels[0] * 255).round()).all()
+    colour = gallery.png_address(np.stack([pixels[0], 1 - pixels[0], pixels[0] * 0]))
+    assert np.asarray(Image.open(io.BytesIO(base64.b64decode(colour.split(",")[1])))).shape == (3, 4, 3)
+
+
+def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
+    rows = pd.DataFrame(gallery.example_rows(mocks.dataset("examples 1", per_class=2), "trades"))
+    assert len(rows) == 10 * 2 * 3
+    assert set(rows["row"]) == {"clean", "perturbation", "attacked"}
+    assert rows[rows["row"] == "clean"]["caption"].str.endswith("%").all()
+    given = {name: mocks.dataset("examples 1", per_class=2) for name in ("trades", "standard")}
+    for number, bound in ((2, {"gallery_class", "gallery_defence"}), (1, {"gallery_class"})):
+        chart = gallery.gallery(dict(list(given.items())[:number]), live=False).to_dict()
+        assert {param["name"] for param in chart["params"] if "bind" in param} == bound
+
+
+def test_attacking_now_takes_the_chosen_network_once():
+    asked, called = [], []
+
+    def attacker(spec, evaluation):
+        asked.append(spec.defence)
+        return lambda label, count: called.append((label, count)) or mocks.dataset("examples 1", per_class=1)
+
+    specs = [
+        Spec(dataset="digits", eps="0.1", defence=defence, seed=seed) for defence in ("standard", "trades") for seed in (0, 1)
+    ]
+    show = gallery.attacked_now(attacker, specs, Evaluation(attack="pgd-20"))
+    for label in ("3", "8"):
+        show(chosen_class=label, chosen_defence="trades", chosen_split="test", chosen_epoch=1)
+        show(chosen_class=label, chosen_defence="trades", chosen_split="test", chosen_epoch=2)
+    assert asked == ["trades"]
+    assert called == [("3", 4), ("8", 4)]
+
+
+def test_images_are_shown_in_rows_with_a_caption_each():
+    pixels = xr.DataArray(np.zeros((2, 1, 4, 4)), dims=("image", "channel", "row", "column"), coords={"image": [4, 7]})
+    chart = gallery.image_rows({"most": pixels}, {"most": ["80 %", "70 %"]})
+    assert list(chart.data["caption"]) == ["80 %", "70 %"]
+    assert all(url.startswith("data:image/png;base64,") for url in chart.data["url"])
+    data = xr.Dataset({"pixels": pixels, "truth": ("image", [1, 0])}, coords={"predicted": ["x", "y"]})
+    both = gallery.one_per_class({"set": data})
+    assert list(both.data["number"]) == [7, 4]
+    assert isinstance(both, alt.LayerChart)

@@ -1,0 +1,35 @@
+"""Tables of metrics and settings."""
+
+import pandas as pd
+
+from classwise.charts import tables
+from classwise.stats import bootstrap, metrics
+
+
+def test_interval_tables_contain_the_value_and_its_interval(count):
+    table = tables.interval_table({"mcd": bootstrap.bootstrap(count, metrics.mcd, over=["seed"], draws=50)})
+    value = float(metrics.mcd(count.sum("seed")).sel(defence="pgd-at", attack="clean"))
+    assert table.loc[("pgd-at", "clean"), "MCD, points"].startswith(f"{value:.1f} [")
+    assert list(table.index.get_level_values(0).unique()) == ["standard", "pgd-at"]
+
+
+def test_best_and_worst_names_the_class_of_the_lowest_rate(count):
+    rates = metrics.accuracy(count.sum("seed"))
+    table = tables.best_and_worst(rates)
+    assert table.loc[("standard", "clean"), "worst class"] == rates.sel(defence="standard", attack="clean").idxmin().item()
+
+
+def test_final_settings_are_a_row_for_each_defence(history):
+    table = tables.final_settings(history["weight"])
+    assert table.shape == (2, 10)
+    assert list(table.index) == ["standard", "pgd-at"]
+    assert table.columns.name == "class"
+    weight = history["weight"].isel(epoch=-1).sel(defence="pgd-at", label="3")
+    assert table.loc["pgd-at", "3"] == f"{float(weight):.2f}"
+    assert tables.final_settings(history["weight"].sel(defence=[])).shape == (0, 10)
+
+
+def test_tables_are_stacked_by_name():
+    table = tables.stacked({"a": pd.DataFrame({"p": [1.0]}), "b": pd.DataFrame({"p": [0.0]})}, "network")
+    assert table.loc["b", "p"].tolist() == [0.0]
+    assert table.index.names[0] == "network"

@@ -1,0 +1,173 @@
+"""Answers made by hand for the claims of Tian et al. 2021, and what the claims say of them.
+
+For every claim there are answers of which its sentence is plainly true, and others of which it is plainly false. Answers that a
+claim does not use (to other images, attacks and temperatures) say the opposite of those that it does.
+"""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from classwise.core.datasets import known_classes
+from classwise.papers import registry
+from classwise.papers.claims import Verdict
+from classwise.papers.judging import Bootstrap
+
+ALONG = ("defence", "attack")
+CLASS = np.arange(10)
+DIGITS = list(map(str, CLASS))
+
+
+def table_of(right, pairs=(), more=40, size=100):
+    """Return so many right answers of each class, and the rest evenly, but `more` from the first to the second of each pair."""
+    right = np.broadcast_to(right, 10)
+    table = np.zeros((10, 10), dtype=int)
+    for label in range(10):
+        for one in range(size - right[label]):
+            table[label, (label + 1 + one % 9) % 10] += 1
+        table[label, label] += right[label]
+    for first, second in pairs:
+        table[first, first] -= more
+        table[first, second] += more
+    return table
+
+
+def listed(table, times=1):
+    """Return the answers, class by class, of a table of answers, or of how many of a hundred are right in each class or all."""
+    table = times * (table_of(table) if np.ndim(table) < 2 else np.asarray(table))
+    return np.concatenate([np.repeat(CLASS, row) for row in table]).astype("i2")
+
+
+def told(tables, sharp=None, along=ALONG, times=1):
+    """Return outcomes of one seed from what `listed` takes for each setting; of settings that are left out nothing was asked.
+
+    sharp: how high the logit of the answer is, by setting and class; none: no logits. 3 is the vulnerable class, 5 its partner,
+    and 0 and 1, 2 and 3, ... have the same background.
+    """
+    axes = [list(dict.fromkeys(key[place] for key in tables)) for place in range(len(along))]
+    lists = {key: listed(table, times) for key, table in tables.items()}
+    number = len(next(iter(lists.values())))
+    whole = np.repeat(CLASS, number // 10).astype("i2")
+    truth, answer = np.full((2, *map(len, axes), number), -1, dtype="i2")
+    for key, some in lists.items():
+        place = tuple(axis.index(name) for axis, name in zip(axes, key, strict=True))
+        truth[place], answer[place] = whole, some
+    dims = (*along, "image")
+    data = {"truth": (dims, truth), "answer": (dims, answer), "flipped": (dims, answer != truth)}
+    if sharp is not None:
+        height = np.broadcast_to(np.asarray(sharp, dtype=float), (*map(len, axes), 10))[..., whole]
+        height = height * np.random.default_rng(0).uniform(0.9, 1.1, height.shape)
+        data["logits"] = ((*dims, "predicted"), (answer[..., None] == CLASS) * height[..., None])
+    marks = {"vulnerable": CLASS == 3, "partner": CLASS == 5, "background": CLASS // 2}
+    coords = dict(zip(along, axes, strict=True)) | {name: ("predicted", mark) for name, mark in marks.items()}
+    return xr.Dataset(data, coords | {"predicted": DIGITS}, {"scale": "quick"})
+
+
+def under(*defences, attacks=("pgd-20",), table=60):
+    return dict.fromkeys(product(defences, attacks), table)
+
+
+def at(value, *classes, rest=0):
+    """Return one value for some classes, and another for the rest."""
+    return np.where(np.isin(CLASS, classes), value, rest)
+
+
+UP = np.arange(30, 100, 7)
+WEAK = CLASS < 5
+FROM_WEAK, FROM_ROBUST = np.where(WEAK, 15, 1), np.where(WEAK, 1, 15)
+# One class loses the most, but those of the other kind lose more by far.
+BUT_ONE_ROBUST, BUT_ONE_WEAK = np.where(CLASS == 7, 30, 12 * WEAK), np.where(CLASS == 2, 30, 12 * ~WEAK)
+FOUR = ("pgd-at", "trades", "mart", "pgd-he")
+BOTH_WAYS = [(3, 5), (5, 3), (1, 9), (9, 1), (0, 8), (8, 0)]
+ACROSS = [(animal, 0) for animal in range(2, 8)] + [(vehicle, 3) for vehicle in (0, 1, 8, 9)]
+CAT, DOG = [(3, 5)], [(5, 3)]
+PAIR = CAT + DOG
+
+
+def ends(worst, best):
+    return at(20, worst, rest=at(95, best, rest=60))
+
+
+# Two halves differ more in variance than two single classes do, whose discrepancy is larger.
+HALVES, SINGLES = np.where(WEAK, 40, 90), ends(4, 5)
+STEEPS = under(*FOUR, table=UP)
+RISING, FALLING = np.linspace(1, 5, 10), np.linspace(5, 1, 10)
+
+
+def attacked(table, clean=90, times=1):
+    return told({("pgd-at", "clean"): clean, ("pgd-at", "pgd-20"): table}, times=times)
+
+
+def beside_standard(standard, robust, *others):
+    """Return standard training not attacked, adversarial training attacked, and the two that nobody asks for."""
+    keys = ("standard", "clean"), ("pgd-at", "pgd-20"), ("standard", "pgd-20"), ("pgd-at", "clean")
+    return told(dict(zip(keys, (standard, robust, *others), strict=True)))
+
+
+DRIFTED = tuple(
+    [beside_standard(one, other, 10 * CLASS, 90), beside_standard(one, other, 90, 10 * CLASS)]
+    for one, other in ((80 + CLASS, UP), (UP, 80 + CLASS))
+)
+
+# Of four classes.
+CLASSES = ["a", "b", "c", "d"]
+GROUNDS = np.array([0, 0, 1, 1])
+
+
+def counted(values, *dims, **names):
+    """Return counts of four classes, a and b before one ground, c and d before another; c is vulnerable, a its partner."""
+    coords = {"label": CLASSES, "predicted": CLASSES, "background": ("label", GROUNDS), **names}
+    coords |= {name: ("label", np.array(CLASSES) == one) for name, one in (("vulnerable", "c"), ("partner", "a"))}
+    array = xr.DataArray(np.array(values, dtype=float), dims=(*dims, "label", "predicted"), coords=coords)
+    return xr.Dataset({"count": array.expand_dims([dim for dim in ("defence", "attack") if dim not in dims])})
+
+
+# Of ten images of each class: how many go to the mate, and how many to the class two further on.
+def rows(mate, other):
+    mates, table = (1, 0, 3, 2), np.diag([10.0 - mate - other] * 4)
+    for label in range(4):
+        table[label, mates[label]] += mate
+        table[label, (label + 2) % 4] += other
+    return table
+
+
+def of_dataset(data, dataset):
+    """Return outcomes whose classes are called as those of the dataset."""
+    names = list(known_classes(dataset) or DIGITS)
+    data = data.assign_coords(predicted=names)
+    if "without" not in data.dims:
+        return data
+    return data.assign_coords(without=[names[int(one)] if one in DIGITS else one for one in data["without"].values])
+
+
+def unequal(data):
+    """Return the same outcomes with the images of every other class twice."""
+    truth = data.truth.max([dim for dim in data.truth.dims if dim != "image"]).values
+    chosen = np.repeat(np.arange(len(truth)), 1 + truth % 2)
+    return data.isel(image=chosen).assign_coords(image=range(len(chosen)))
+
+
+def cases(extremes):
+    """Return the parameters of a test: name, verdict and answers, from a pair of lists for each claim (it holds, it fails)."""
+    return [
+        pytest.param(name, verdict, data, id=f"{name}-{verdict}-{place}")
+        for name, both in extremes.items()
+        for verdict, some in zip(("holds", "fails"), both, strict=True)
+        for place, data in enumerate(some)
+    ]
+
+
+def names_of_both(extremes):
+    """Return the sorted names of the claims for which there are answers of both kinds."""
+    return sorted(name for name, both in extremes.items() if len(both) == 2 and all(both))
+
+
+def judged(name: str, data: xr.Dataset) -> Verdict:
+    """Return the verdict on a claim, on a dataset of which it speaks, with twice as many images of every other class."""
+    claim = next(one for one in registry.CLAIMS if one.name == name)
+    dataset = claim.datasets[0] if claim.datasets else "digits"
+    data = unequal(of_dataset(data, dataset))
+    (found,) = registry.judge(claim.section, data, dataset=dataset, only=[name], bootstrap=Bootstrap(200))
+    return found

@@ -1,0 +1,155 @@
+"""Section 5: how smooth the confidences are, and what Temperature-PGD breaks."""
+
+import numpy as np
+import pytest
+import torch
+from claim_answers import (
+    ALONG,
+    BUT_ONE_ROBUST,
+    BUT_ONE_WEAK,
+    FALLING,
+    FOUR,
+    FROM_ROBUST,
+    FROM_WEAK,
+    HALVES,
+    RISING,
+    SINGLES,
+    STEEPS,
+    UP,
+    WEAK,
+    at,
+    cases,
+    judged,
+    names_of_both,
+    told,
+    under,
+)
+
+from classwise import attacks
+from classwise.attacks.balls import Linf
+from classwise.papers import judging
+from classwise.papers.tian2021 import section_5, temperature
+
+OF_KIND = np.array([5, 5, 1, 1, 0.5, 1, 1, 1, 5, 5])
+DEERS, CATS = at(0.5, 4, rest=at(1, 3, rest=OF_KIND + 2)), at(0.5, 3, rest=at(1, 4, rest=OF_KIND + 2))
+
+
+def of_defences(*sharp):
+    return np.array(sharp, dtype=float)[:, None, None]
+
+
+def sharp_in(*sharp, odd=None):
+    """Return networks that are so sure of each class, the third of them otherwise."""
+    return told(STEEPS, np.array([*sharp] * 4 if odd is None else [sharp[0], sharp[0], odd, sharp[0]])[:, None])
+
+
+def in_both(*sharp, cosines):
+    """Return networks with their logits, and HE once more with its cosines."""
+    whole = told(STEEPS, of_defences(*sharp)).expand_dims(readout=["logits", "cosines"]).copy(deep=True)
+    whole.logits[{"readout": 1}] *= cosines / sharp[-1]
+    whole["truth"] = whole.truth.where((whole.readout == "logits") | (whole.defence == FOUR[-1]), -1).astype("i2")
+    return whole
+
+
+def heated(*lost, he="pgd-he", usual=UP):
+    """Return what each defence loses to Temperature-PGD beyond PGD at inverse temperatures of 2 and 50."""
+    found = {}
+    for name, some in zip((*FOUR[:3], he), lost, strict=True):
+        found[name, "pgd-20", ""] = usual
+        found |= {(name, "temperature-pgd-20", heat): usual - less for heat, less in zip(("2", "50"), some, strict=True)}
+    return told(found, along=(*ALONG, "inverse"), times=3)
+
+
+WEAK_AT_2, WEAK_AT_50 = (FROM_WEAK, 3), (3, FROM_WEAK)
+ROBUST_AT_2, ROBUST_AT_50 = (FROM_ROBUST, 3), (3, FROM_ROBUST)
+# At 50 the weak lose, but less than the robust do at 2.
+NOT_AT_BEST = (FROM_ROBUST, np.where(WEAK, 12, 0))
+WIDER, NARROWER = heated(*[WEAK_AT_2, WEAK_AT_50] * 2), [heated(*[ROBUST_AT_50] * 4), heated(*[WEAK_AT_2] * 3, NOT_AT_BEST)]
+HEATED_TO_SINGLES, HEATED_TO_HALVES = (
+    heated(*[(0, HALVES - SINGLES)] * 4, usual=HALVES),
+    heated(*[(SINGLES - HALVES + 10, 0)] * 4, usual=SINGLES),
+)
+
+
+# For each claim: answers on which it must hold, and answers on which it must fail.
+EXTREMES = {
+    "smooth-where-weak": ([sharp_in(RISING)], [sharp_in(FALLING)]),
+    "smooth-where-weak-clean": [
+        [told(under(*FOUR, attacks=("clean",)) | STEEPS, np.array([some, 6 - some]))] for some in (RISING, FALLING)
+    ],
+    "animals-smoother": (
+        [sharp_in(OF_KIND), sharp_in(at(6, 6, rest=OF_KIND))],
+        [sharp_in(6 - OF_KIND), sharp_in(at(6, 8, rest=6 - OF_KIND)), sharp_in(OF_KIND, odd=6 - OF_KIND)],
+    ),
+    "deer-and-cat-smoothest": (
+        [sharp_in(DEERS), sharp_in(CATS), sharp_in(DEERS, odd=CATS)],
+        [sharp_in(6 - DEERS), sharp_in(DEERS, odd=at(0.5, 4, 2, rest=DEERS + 1))],
+    ),
+    "deer-smoothest": ([sharp_in(DEERS)], [sharp_in(6 - DEERS), sharp_in(CATS), sharp_in(DEERS, odd=CATS)]),
+    "he-smoothest": (
+        [in_both(5, 5, 5, 1, cosines=1), in_both(5, 5, 5, 5, cosines=1)],
+        [in_both(5, 5, 5, 5, cosines=5), in_both(5, 5, 1.2, 1, cosines=1), in_both(5, 5, 5, 1, cosines=5)],
+    ),
+    "he-smoothest-scaled": (
+        [in_both(5, 5, 5, 1, cosines=1), in_both(5, 5, 5, 1, cosines=5)],
+        [in_both(1, 5, 5, 5, cosines=5), in_both(5, 5, 1.2, 1, cosines=1), in_both(5, 5, 5, 5, cosines=1)],
+    ),
+    "breaks-more": (
+        [heated((9, -5), (-5, 9), (9, 5), (5, 9)), heated((0, 9), (9, 0), (9, 0), (0, 9), he="trades-he")],
+        [heated((30, 30), (30, 30), (-3, -6), (30, 30)), heated(*[(-4, -5)] * 4)],
+    ),
+    "larger-cv": ([WIDER, HEATED_TO_HALVES], [*NARROWER, HEATED_TO_SINGLES]),
+    "larger-mcd": ([WIDER, HEATED_TO_SINGLES], [*NARROWER, HEATED_TO_HALVES]),
+    "hits-vulnerable": (
+        [WIDER, heated(*[(0, BUT_ONE_ROBUST)] * 4)],
+        [heated(*[ROBUST_AT_2] * 4), heated(*[NOT_AT_BEST] * 4), heated(*[(BUT_ONE_WEAK, 0)] * 4)],
+    ),
+    "he-loses-most": (
+        [heated((2, 1), (20, 9), (20, 9), (3, 12)), heated((-2, -1), (20, 9), (20, 9), (3, 12), he="trades-he")],
+        [heated((9, 12), (0, 0), (0, 0), (1, 2))],
+    ),
+    "plain-hardly-loses": ([heated((0, -3), *[(20, 9)] * 3), heated((-3, -5), *[(20, 9)] * 3)], [heated((0, 5), *[(0, 0)] * 3)]),
+    "plain-steepest": (
+        [in_both(5, 3, 3, 1, cosines=1), in_both(5, 3, 3, 6, cosines=1)],
+        [in_both(3, 5, 3, 3, cosines=1), in_both(3, 2, 5, 2, cosines=1), in_both(3, 2, 2, 2, cosines=5)],
+    ),
+    "he-loses": (
+        [heated(*[(0, 0)] * 3, (1, 9)), heated(*[(0, 0)] * 3, (9, 1), he="trades-he")],
+        [heated(*[(20, 20)] * 3, (0, -3))],
+    ),
+    "he-loses-the-vulnerable": ([heated(*[ROBUST_AT_2] * 3, WEAK_AT_50)], [heated(*[WEAK_AT_2] * 3, ROBUST_AT_50)]),
+}
+
+
+def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_5.CLAIMS)
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
+    found = judged(name, data)
+    assert found.verdict == verdict, found
+    assert found.low <= found.high, found
+
+
+def test_claims_use_the_stable_form_and_the_cosines_of_he(hot):
+    raw = hot()
+    named = judging.canonical_names(raw)
+    assert not {"form", "readout"} & set(named.dims)
+    found = temperature.tempered(raw).sel(form="stable")
+    for name, ours in (("pgd-at", "pgd-at"), ("pgd-he", "pgd-he, cosines")):
+        spoken = named.answer.sel(defence=name, attack="temperature-pgd-20", inverse=5)
+        np.testing.assert_array_equal(spoken.squeeze(), found.answer.sel(defence=ours, inverse="5").squeeze())
+    clean = named.answer.sel(attack="clean", inverse="")
+    np.testing.assert_array_equal(clean, raw.answer.sel(attack="clean", inverse="", readout="logits", form=""))
+
+
+def test_temperature_pgd_at_a_temperature_of_1_is_pgd(generator):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 10)).eval()
+    x, y = torch.rand(20, 1, 8, 8, generator=generator), torch.arange(20) % 10
+    one, other = (
+        attacks.build(name, options)(model, x, y, Linf(0.1), torch.Generator().manual_seed(1))
+        for name, options in (("pgd-20", {}), ("temperature-pgd-20", {"inverse": 1.0, "form": "stable"}))
+    )
+    assert (one - other).abs().max() < 1e-6

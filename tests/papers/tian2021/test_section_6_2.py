@@ -1,0 +1,170 @@
+"""Section 6.2: drawings on the colours of their classes, and photographs on white."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from claim_answers import ALONG, CLASSES, at, cases, counted, judged, names_of_both, rows, table_of, told, under
+from scipy import stats
+
+from classwise.papers.tian2021 import section_6_2
+from classwise.stats import bootstrap
+
+MATES, APART = [(one, one ^ 1) for one in range(10)], [(one, (one + 5) % 10) for one in range(10)]
+
+
+def on_colours(own, control, clean=(90, 90), defence="pgd-at"):
+    """Return answers before the ground of the own class and before that of others, attacked and not."""
+    tables = {"clean": clean, "pgd-40": (own, control)}
+    dresses = ("neighbours", "apart")
+    return told(
+        {(defence, attack, dress): one for attack, some in tables.items() for dress, one in zip(dresses, some, strict=True)},
+        along=(*ALONG, "colouring"),
+    )
+
+
+def treated_as(clean, hot, times=1):
+    """Return how many are right of class 3 as they are, before white, and trained for it too; of others it is the reverse."""
+    names, attacks = ("as they are", "white", "both"), {"clean": clean, "temperature-pgd-20": hot}
+    tables = {
+        ("trades", key, name): at(one, 3, rest=110 - one)
+        for key in attacks
+        for name, one in zip(names, attacks[key], strict=True)
+    }
+    return told(tables, along=(*ALONG, "treatment"), times=times)
+
+
+def lightened(own, others):
+    """Return images that are lighter around the surer the network is of them (1), or darker (-1), in class 3 and the others."""
+    data = told({("trades", "pgd-20", name): 60 for name in ("as they are", "white")}, 3, (*ALONG, "treatment"))
+    first = data.isel(defence=0, attack=0, treatment=0)
+    height = first.logits.max("predicted").values * np.where(first.flipped, -1, 1)
+    luck = np.random.default_rng(1).normal(size=height.shape)
+    return data.assign(white=("image", height * np.where(first.truth == 3, own, others) + luck))
+
+
+# For each claim: answers on which it must hold, and answers on which it must fail.
+EXTREMES = {
+    "mnist-above-95": (
+        [told(under("pgd-at", attacks=("pgd-40",), table=98) | {("standard", "pgd-40"): 0})],
+        [told(under("pgd-at", attacks=("pgd-40",), table=90) | {("standard", "pgd-40"): 99})],
+    ),
+    "cifar10-50-to-60": (
+        [treated_as((90, 95, 95), (55, 90, 90), 3)],
+        [treated_as((55, 55, 55), (80, 55, 55)), treated_as((55, 55, 55), (40, 55, 55))],
+    ),
+    "standard-does-not-care": (
+        [on_colours(10, 90, (97, 97), "standard")],
+        [on_colours(50, 50, (97, 90), "standard"), on_colours(50, 50, (90, 97), "standard")],
+    ),
+    "follows-background": (
+        [on_colours(table_of(90, MATES), table_of(90, APART))],
+        [on_colours(table_of(90, APART), table_of(90, MATES)), on_colours(table_of(60), table_of(90, MATES))],
+    ),
+    "all-follow": (
+        [on_colours(table_of(90, MATES), table_of(90, APART)), on_colours(table_of(90, MATES), table_of(90, MATES))],
+        [on_colours(table_of(90, [*MATES[:7], (7, 2), *MATES[8:]]), 90), on_colours(table_of(90, APART), table_of(90, MATES))],
+    ),
+    "more-than-natural": (
+        [on_colours(table_of(90, MATES), table_of(90, APART))],
+        [
+            on_colours(60, 60, clean=(table_of(90, MATES), table_of(90, APART))),
+            on_colours(table_of(90, MATES), table_of(90, MATES), clean=(table_of(90, MATES), 90)),
+        ],
+    ),
+    "white-helps": ([treated_as((70, 40, 40), (30, 60, 20))], [treated_as((40, 70, 70), (60, 30, 80))]),
+    "natural-insensitive": (
+        [treated_as((80, 80, 20), (30, 70, 90), 5), treated_as((81, 80, 20), (30, 70, 90), 5)],
+        [treated_as((70, 90, 70), (60, 60, 60)), treated_as((90, 70, 90), (60, 60, 60))],
+    ),
+    "mostly-attacked": (
+        [treated_as((70, 72, 10), (30, 55, 30)), treated_as((72, 70, 10), (55, 30, 55))],
+        [treated_as((70, 95, 70), (30, 32, 90)), treated_as((95, 70, 95), (30, 32, 90))],
+    ),
+    "both-help": ([treated_as((70, 70, 40), (30, 20, 60))], [treated_as((40, 40, 70), (60, 70, 30))]),
+    "both-help-more": ([treated_as((70, 70, 40), (70, 30, 60))], [treated_as((40, 40, 70), (30, 60, 40))]),
+    "white-is-sure": ([lightened(1, -1)], [lightened(-1, 1)]),
+}
+
+
+def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_6_2.CLAIMS)
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
+    found = judged(name, data)
+    assert found.verdict == verdict, found
+    assert found.low <= found.high, found
+
+
+@pytest.mark.parametrize(("own", "control", "effect"), [((4, 1), (1, 4), 60), ((1, 4), (1, 4), 0), ((0, 5), (5, 0), -100)])
+def test_mistakes_follow_the_background_or_do_not(own, control, effect):
+    found = counted([rows(*own), rows(*control)], "colouring", colouring=["neighbours", "apart"])
+    assert float(section_6_2.follows_background(found)) == pytest.approx(effect)
+
+
+def test_one_class_that_does_not_follow_is_enough_to_fail():
+    table = rows(4, 1)
+    found = counted([table, table], "colouring", colouring=["neighbours", "apart"])
+    assert float(section_6_2.all_follow(found)) == pytest.approx(30)
+    table[2] = [6, 0, 2, 2]
+    found = counted([table, table], "colouring", colouring=["neighbours", "apart"])
+    assert float(section_6_2.all_follow(found)) == pytest.approx(20 - 60)
+
+
+def test_what_the_background_draws_without_an_attack_is_subtracted():
+    both = [[rows(2, 0), rows(5, 1)], [rows(1, 0), rows(1, 4)]]
+    found = counted(both, "colouring", "attack", colouring=["neighbours", "apart"], attack=["clean", "pgd-40"])
+    assert float(section_6_2.follows_more_attacked(found)) == pytest.approx((50 - 10) - (20 - 10))
+    # A network that mixes up the pairs without any attack, and is led elsewhere by one, fails.
+    found = counted(
+        [[rows(5, 0), rows(1, 6)], both[1]], "colouring", "attack", colouring=["neighbours", "apart"], attack=["clean", "x"]
+    )
+    assert float(section_6_2.follows_more_attacked(found)) == pytest.approx(-40)
+
+
+@pytest.fixture
+def treated():
+    """Two networks' answers for images of one class before and after a treatment, not attacked and attacked."""
+    rng = np.random.default_rng(0)
+    dims, shape = ("defence", "seed", "attack", "treatment", "image"), (1, 2, 2, 2, 60)
+    truth = np.broadcast_to(np.where((np.arange(60) % 2 == np.arange(2)[:, None]), 2, -1)[:, None, None], shape)
+    logits = rng.normal(size=(*shape, 4))
+    data = {"truth": (dims, truth), "answer": (dims, logits.argmax(-1)), "logits": ((*dims, "predicted"), logits)}
+    data["flipped"] = (dims, (logits.argmax(-1) != 2) & (truth >= 0))
+    marks = {name: ("predicted", np.arange(4) == number) for name, number in (("vulnerable", 2), ("partner", 0))}
+    whole = xr.Dataset(data, {"predicted": CLASSES, "seed": [0, 1], **marks})
+    return whole.assign(white=("image", np.where(np.arange(60) == 7, np.nan, rng.random(60))))
+
+
+def test_changes_of_answers_in_both_directions_cancel_in_the_accuracy(treated):
+    """Table 4 compares how many are right: +141 of 1,000 attacked, +32 as they are."""
+    right = np.array([[30, 32], [20, 45]])
+    for attack, treatment in np.ndindex(2, 2):
+        there = treated.truth.values[0, :, attack, treatment] == 2
+        # The first are right without the treatment, the last with it: as many as can be get another answer.
+        order = np.cumsum(there.ravel()).reshape(there.shape) - 1
+        order = order if treatment == 0 else there.sum() - 1 - order
+        treated.answer.values[0, :, attack, treatment] = np.where(there & (order < right[attack, treatment]), 2, 1)
+    found = bootstrap.sums(treated, {})
+    assert float(section_6_2.changed_more_attacked(found)) == pytest.approx(100 * (25 - 2) / 60)
+    treated.answer.values[0, :, 1] = treated.answer.values[0, :, 1, ::-1].copy()
+    assert float(section_6_2.changed_more_attacked(bootstrap.sums(treated, {}))) == pytest.approx(100 * (25 - 2) / 60)
+
+
+def test_lightness_and_confidence_are_correlated_by_rank_within_each_network(treated):
+    hot = treated.isel(attack=[1])
+    ranks = section_6_2.sure_and_white(hot)
+    values = {"known": ranks.known, "sure": ranks.sure, "white": ranks.white}
+    values |= {"sure_sure": ranks.sure**2, "white_white": ranks.white**2, "white_sure": ranks.sure * ranks.white}
+    sure, white = [], []
+    for seed in (0, 1):
+        there = [image for image in range(60) if hot.truth.values[0, seed, 0, 0, image] == 2 and image != 7]
+        power = np.exp(hot.logits.values[0, seed, 0, 0, there])
+        for into, value in ((sure, power[:, 2] / power.sum(1)), (white, hot.white.values[there])):
+            into.append((stats.rankdata(value) - 0.5) / len(there))
+    expected = np.corrcoef(np.concatenate(sure), np.concatenate(white))[0, 1]
+    assert float(section_6_2.whiter_surer(bootstrap.sums(hot, values))) == pytest.approx(expected)
+    # Ranks do not feel by how much.
+    bent = hot.assign(white=hot.white**5)
+    assert np.allclose(section_6_2.sure_and_white(bent).white, ranks.white)

@@ -1,0 +1,55 @@
+"""Temperature-PGD beside PGD: networks with and without their scale, and the variance of confidence."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+from classwise.papers.tian2021 import temperature
+from classwise.stats import aggregate, confidence
+
+
+def test_pgd_is_the_temperature_of_1_and_cosines_are_a_further_network(hot):
+    raw = hot()
+    found = temperature.tempered(raw)
+    assert list(found.defence.values) == ["pgd-at", "pgd-he", "pgd-he, cosines"]
+    assert list(found.inverse.values) == ["1", "2", "5"]
+    assert (found.truth >= 0).all()
+    first = raw.answer.sel(defence="pgd-he", attack="pgd-20", readout="cosines", inverse="", form="")
+    for form in ("stable", "published"):
+        same = found.answer.sel(defence="pgd-he, cosines", form=form, inverse="1")
+        np.testing.assert_array_equal(same.squeeze(), first.squeeze())
+        other = raw.answer.sel(defence="pgd-at", attack="temperature-pgd-20", readout="logits", inverse=5, form=form)
+        np.testing.assert_array_equal(found.answer.sel(defence="pgd-at", form=form, inverse="5").squeeze(), other.squeeze())
+    assert list(temperature.tempered(hot(("logits",))).defence.values) == ["pgd-at", "pgd-he"]
+
+
+def test_readings_compare_cosines_with_the_scaled_network(hot):
+    found = temperature.tempered(hot()).sel(form="stable", drop=True)
+    scaled, bare = (found.answer.sel(defence=name, drop=True) for name in ("pgd-he", "pgd-he, cosines"))
+    found.answer.loc[{"defence": "pgd-he, cosines", "inverse": "5"}] = scaled.sel(inverse="1", drop=True)
+    table = temperature.readings(found)
+    assert table.index.tolist() == [("pgd-he", heat) for heat in ("1", "2", "5")]
+    last = table.columns[-1]
+    assert table.loc[("pgd-he", "5"), last] == "0"
+    assert table.loc[("pgd-he", "1"), last] == str(int((scaled.sel(inverse="1") != bare.sel(inverse="1")).sum()))
+    assert temperature.readings(temperature.tempered(hot(("logits",))).sel(form="stable", drop=True)).empty
+
+
+def test_the_variance_of_confidence_has_the_interval_of_a_mean(hot):
+    found = temperature.tempered(hot()).sel(form="stable", inverse="1", drop=True)
+    bounds = temperature.cvc_bounds(found)
+    own = confidence.confidence_variance(found).sel(defence="pgd-at").squeeze("seed").values[0::3]
+    assert float(bounds.sel(bound="value", defence="pgd-at", label="x")) == pytest.approx(own.mean(), rel=1e-5)
+    reach = 1.959964 * stats.sem(own)
+    assert float(bounds.sel(bound="high", defence="pgd-at", label="x")) == pytest.approx(own.mean() + reach, rel=1e-4)
+    table = temperature.smoothness(bounds, aggregate.counts(found).sum("seed"))
+    assert list(table.index) == ["pgd-at", "pgd-he", "pgd-he, cosines"]
+
+
+def test_the_cosines_of_he_have_the_name_of_he_in_the_paper(rates, hot):
+    count = aggregate.counts(temperature.tempered(hot()).sel(form="stable", drop=True))
+    found = temperature.as_published(count)
+    assert list(found.defence.values) == ["pgd-at", "pgd-he"]
+    np.testing.assert_array_equal(found.sel(defence="pgd-he"), count.sel(defence="pgd-he, cosines"))
+    xr.testing.assert_equal(temperature.as_published(rates), rates)

@@ -1,0 +1,128 @@
+"""Scales that are only read: what is stored of a request, and claims judged on it."""
+
+from dataclasses import replace
+
+import mocks
+import numpy as np
+import pytest
+
+from classwise import runs
+from classwise.core import results
+from classwise.core.spec import Evaluation
+from classwise.papers import registry, scales
+from classwise.papers.sections import Arranged, Section
+from classwise.runs import recorded, store
+
+SECTION, SCALE = "tian2021/4-1-class-bias", "laptop"
+CLEAN, PGD = Evaluation(), Evaluation(attack="pgd-20")
+NAMES = tuple("abcdefghij")
+
+
+def record(spec, *evaluations, accuracy=0.5):
+    """Write results with random content as those of a recorded run."""
+    folder, attrs = store.recorded(spec), {"spec": spec.json(), "id": spec.id, "device": "a CPU", "commit": "abc"}
+    results.save(mocks.dataset(classes=NAMES).assign_attrs(attrs), store.HISTORY, store.file(folder))
+    for evaluation in evaluations:
+        resolved = evaluation.resolved_for(spec)
+        chance = {resolved.attack: accuracy if resolved.attack != "clean" else 0.9}
+        data = mocks.dataset("outcomes 1", NAMES, chance, seed=spec.seed + len(spec.defence))
+        data = data.assign_attrs(attrs, evaluation=resolved.json(), checks="")
+        results.save(data, store.OUTCOMES, store.file(folder, resolved))
+
+
+def test_nothing_recorded_is_an_error_that_names_the_command(data):
+    with pytest.raises(recorded.NotRecorded, match=r"no run .* at scale 'laptop'; `classwise record --scale laptop`"):
+        runs.available(registry.request(SECTION, SCALE))
+
+
+def test_other_scales_are_left_as_they_are(data):
+    request = registry.request(SECTION, "quick")
+    assert runs.available(request) is request
+
+
+def test_what_is_stored_is_kept_with_the_evaluations_that_all_runs_have(data):
+    request = registry.request("tian2021/4-3-attacks-and-defences", SCALE)
+    first = {spec.defence: spec for spec in request.specs if spec.seed == 0}
+    record(first["pgd-at"], CLEAN, PGD, Evaluation(attack="fgsm"))
+    record(first["trades"], CLEAN, PGD)
+    record(first["mart"])  # trained, not evaluated
+    part = runs.available(request)
+    assert part.specs == (first["pgd-at"], first["trades"])
+    assert [one.attack for one in part.evaluations] == ["clean", "pgd-20"]
+    assert {name: [one.attack for one in some] for name, some in part.extra_evaluations.items()} == {
+        "pgd-at": ["fgsm"],
+        "trades": [],
+    }
+    assert part.incomplete == {0, 1}
+    outcomes = runs.outcomes(part)
+    assert outcomes.sizes["defence"] == 2
+    assert outcomes.attrs["recorded"] == "all"
+
+
+def test_parts_that_are_not_recorded_say_so(data):
+    request = registry.request("tian2021/6-1-training-adjustment", SCALE)
+    record(request.specs[0], CLEAN, PGD)
+    part = runs.available(request)
+    assert list(part.parts) == []
+    with pytest.raises(recorded.NotRecorded, match="the part 'again' of this section is not recorded; there are: none"):
+        part.parts["again"]
+
+
+def test_a_claim_is_judged_where_the_runs_that_it_needs_are_recorded(data):
+    request = registry.request(SECTION, SCALE)
+    (spec,) = [spec for spec in request.specs if (spec.defence, spec.seed) == ("pgd-at", 0)]
+    record(spec, CLEAN, PGD)
+    judged = {verdict.claim.name: verdict for verdict in runs.verdicts(SCALE, [], [SECTION])}
+    gap = judged["gap"]
+    assert gap.verdict in ("holds", "fails", "open")
+    assert gap.words.endswith("(cifar10, laptop, one run)")
+    assert judged["wider-than-standard"].verdict == "not tested"
+    assert "needs the defence 'standard'" in judged["wider-than-standard"].reason
+
+
+def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_left_out(data, monkeypatch):
+    request = registry.request(SECTION, SCALE)
+    for spec in request.specs:
+        record(spec, CLEAN, PGD)
+    monkeypatch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], seeds=()))
+    both = runs.verdicts("short", None, [SECTION])
+    names = [claim.name for claim in registry.claims_of(SECTION)]
+    # At the first scale all claims are listed; nothing is stored at "paper".
+    assert [(one.claim.name, one.scale) for one in both if one.scale != "quick"] == [
+        (name, scale) for name in names for scale in ("short", "laptop")
+    ]
+    assert {one.reason for one in both if one.scale == "short"} == {"none of its runs is stored"}
+    assert {one.seeds for one in both if one.verdict in ("holds", "fails", "open")} == {3}
+
+
+def test_a_claim_uses_the_seeds_that_all_of_its_defences_have(data):
+    request = registry.request(SECTION, SCALE)
+    for spec in request.specs:
+        if spec.defence == "pgd-at" or spec.seed == 0:
+            record(spec, CLEAN, PGD)
+    judged = {verdict.claim.name: verdict for verdict in runs.verdicts(SCALE, [], [SECTION])}
+    assert judged["gap"].seeds == 3
+    assert judged["wider-than-standard"].seeds == 1
+
+
+def test_arranged_outcomes_need_complete_parts(data, monkeypatch):
+    part = Section(title="", defences=("trades",), evaluations=(CLEAN, PGD), max_seeds=2)
+    made = replace(
+        part,
+        defences=("pgd-at",),
+        parts={"other": part},
+        arrange={
+            "alone": Arranged(lambda own: own, ("",)),
+            "both": Arranged(lambda own, other: own, ("", "other")),
+        },
+    )
+    monkeypatch.setitem(registry.SECTIONS, SECTION, made)
+    request = registry.request(SECTION, SCALE)
+    for spec in request.specs:
+        record(spec, CLEAN, PGD)
+    record(request.parts["other"].specs[0], CLEAN)
+    alone = runs.claim_inputs(SECTION, runs.available(request))
+    assert list(alone) == ["alone"]
+    record(request.parts["other"].specs[1], CLEAN, PGD)
+    assert list(runs.claim_inputs(SECTION, runs.available(request))) == ["alone", "both"]
+    assert np.array_equal(alone["alone"].seed, [0, 1])

@@ -1,0 +1,25 @@
+import numpy as np
+import pytest
+import xarray as xr
+
+from classwise.stats import bootstrap, metrics
+
+
+def test_a_gain_over_a_base_has_the_interval_of_the_difference():
+    rng = np.random.default_rng(0)
+    # Both defences find the same images hard; the second is wrong on three of a hundred more.
+    base = rng.random(500) < 0.6
+    better = base | (rng.random(500) < 0.03)
+    truth = np.zeros((2, 1, 1, 500), "i2") + np.arange(500) % 2
+    answer = np.where(np.stack([base, better])[:, None, None], truth, 1 - truth)
+    coords = {"defence": ["plain", "better"], "seed": [0], "attack": ["pgd-20"], "image": np.arange(500), "predicted": ["a", "b"]}
+    dims = ("defence", "seed", "attack", "image")
+    outcomes = xr.Dataset({"truth": (dims, truth), "answer": (dims, answer.astype("i2"))}, coords)
+    outcomes["flipped"] = outcomes.truth != outcomes.answer
+    gain = bootstrap.gains(outcomes, {"better": "plain"}, metrics.overall).squeeze(["attack", "defence"], drop=True)
+    low, value, high = (float(gain.sel(bound=name)) for name in ("low", "value", "high"))
+    assert value == pytest.approx(100 * (better.mean() - base.mean()), rel=1e-5)
+    assert 0 < low < value < high
+    separate = bootstrap.bootstrap(outcomes, metrics.overall).sel(attack="pgd-20")
+    widths = (separate.sel(bound="high") - separate.sel(bound="low")).sel(defence="better")
+    assert high - low < 0.6 * float(widths)
