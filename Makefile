@@ -4,6 +4,7 @@ PY := .venv/bin/python
 UV := .venv/bin/uv
 READY := .venv/.ready
 AT_ONCE ?= -n logical --maxprocesses 8 --dist worksteal
+TOOK := build/tests.seconds
 TORCH := $(if $(TORCH_BACKEND),--torch-backend $(TORCH_BACKEND))
 
 .DEFAULT_GOAL := help
@@ -27,7 +28,9 @@ book: $(READY) ## compute what is missing and render the book (SCALE=quick)
 	@$(PY) -m classwise book --scale $(SCALE)
 
 test: $(READY) ## ruff, mypy, and all tests, the built book in a browser among them
-	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && $(PY) -m pytest $(AT_ONCE)
+	@echo "ruff, mypy, then all tests$$(test -f $(TOOK) && echo ", about $$(cat $(TOOK)) s by the last run")"
+	@began=$$(date +%s); $(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && $(PY) -m pytest $(AT_ONCE) \
+	  && mkdir -p build && echo $$(($$(date +%s) - began)) > $(TOOK)
 
 notebook: $(READY) ## one notebook with other parameters: NB=tian2021/4-1-class-bias P="eps=0.1 seeds=[0,1]"
 	@test -n "$(NB)" || { echo 'say which: make notebook NB=tian2021/4-1-class-bias P="seeds=[0]"; the names are those under notebooks/'; exit 2; }

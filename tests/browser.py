@@ -43,8 +43,11 @@ def launched(program: str) -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(browser: Browser, path: Path, scheme: str = "light", width: int = 1280) -> Iterator[Page]:
-    """Open a page without a network; leaving it fails if it raised an error, warned, or asked for anything but files."""
+def opened(browser: Browser, path: Path, scheme: str = "light", width: int = 1280, scale: str = "quick") -> Iterator[Page]:
+    """Open a page without a network; leaving it fails if it raised an error, warned, or asked for anything but files.
+
+    scale: whose results are chosen where the page shows those of two scales, "" for what it shows at first.
+    """
     wrong: list[str] = []
     context = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": width, "height": 900})
     context.set_default_timeout(PATIENCE)
@@ -55,6 +58,8 @@ def opened(browser: Browser, path: Path, scheme: str = "light", width: int = 128
         page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else wrong.append(asked.url))
         page.on("requestfailed", lambda asked: wrong.append(f"failed: {asked.url}"))
         page.goto(path.as_uri())
+        for button in page.locator(f".scale-switch [data-scale='{scale}']").all():
+            button.click()
         yield page
         said = list(wrong)  # what is still asked for when the page is closed has failed, too
     except BaseException as error:
@@ -66,8 +71,8 @@ def opened(browser: Browser, path: Path, scheme: str = "light", width: int = 128
 
 
 def holding(page: Page, control: str) -> Locator:
-    """Return the chart that has a control of that name."""
-    return page.locator(".vega-embed").filter(has=page.locator(f"[name={control}]"))
+    """Return the chart in sight that has a control of that name."""
+    return page.locator(".vega-embed:visible").filter(has=page.locator(f"[name={control}]"))
 
 
 def choose(chart: Locator, **choices: str) -> None:

@@ -8,10 +8,11 @@ from torch import nn
 
 from classwise.attacks import ATTACKS, CW, NAttack
 from classwise.attacks.apgd import APGD, windows
-from classwise.attacks.autoattack import AutoAttack, Strong
+from classwise.attacks.autoattack import CR, AutoAttack, Strong
 from classwise.attacks.balls import L2, Linf
 from classwise.attacks.fab import FAB, onto_plane
 from classwise.attacks.losses import dlr, dlr_towards
+from classwise.attacks.relaxation import ConstraintRelaxation
 from classwise.attacks.square import Square
 from classwise.core.errors import UserError
 
@@ -42,6 +43,8 @@ ATTACKERS = {
     "apgd-t": APGD(loss="dlr-targeted"),
     "strong": Strong(),
     "autoattack": AutoAttack(queries=20),
+    "relaxation": ConstraintRelaxation(),
+    "cr": CR(queries=20),
 }
 
 
@@ -374,3 +377,67 @@ def test_an_ensemble_tells_which_member_broke_an_image():
     assert list(attack.members()) == ["apgd-ce", "apgd-t", "fab-t", "square"]
     first = ~(model(APGD(steps=10)(model, x, y, ball, seeded())).argmax(1) == y)
     assert torch.equal(found.member == 0, first)
+
+
+def test_the_ball_grows_shrinks_and_returns_while_its_slack_halves():
+    attack = ConstraintRelaxation(steps=150, cycle=30)
+    assert [attack._slack(30 * cycle) for cycle in range(5)] == pytest.approx([0.8, 0.4, 0.2, 0.1, 0.05])
+    assert [attack._third(step) for step in (0, 9, 10, 19, 20, 29, 30)] == [0, 0, 1, 1, 2, 2, 0]
+    assert [attack._share(step) for step in (0, 5, 10, 30)] == pytest.approx([1, 0.5, 1, 0.5])
+    assert attack.cost(10).forward == 10 + 3 * (150 + 50)
+    assert attack.cost(3).backward == 10 + 2 * 150
+
+
+def test_relaxation_does_not_depend_on_the_scale_of_the_logits(linear):
+    """The cross-entropy of such logits has no gradient in float32, and a gap of probabilities would be 1 everywhere."""
+    _, x, _, _ = linear
+    model, x, y = curved()
+    loud = nn.Sequential(model, Loud())
+    once, again = (ConstraintRelaxation(steps=60)(network, x, y, Linf(0.03), seeded()) for network in (model, loud))
+    broken, still = (model(images).argmax(1) != y for images in (once, again))
+    assert broken.any()
+    assert (broken != still).float().mean() <= 0.1
+
+
+class Loud(nn.Module):
+    def forward(self, logits):
+        return 1e5 * logits
+
+
+def test_restarts_and_targets_break_more_and_keep_what_is_broken():
+    model, x, y = curved()
+    ball, broken = Linf(0.015), []
+    for options in ({"targets": 1, "restarts": 0}, {"restarts": 0}, {}):
+        attacked = ConstraintRelaxation(steps=30, **options)(model, x, y, ball, seeded())
+        assert ball.contains(attacked, x).all()
+        broken.append(model(attacked).argmax(1) != y)
+    assert not (broken[0] & ~broken[1]).any()
+    assert not (broken[1] & ~broken[2]).any()
+    assert broken[2].sum() > 0
+
+
+class Rounded(nn.Module):
+    """Rounds its input: the gradient exists and is zero."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model((x * 32).round() / 32)
+
+
+def test_square_finds_what_masked_gradients_hide():
+    model, x, y = curved()
+    masked = Rounded(model)
+    y = masked(x).argmax(1)
+    found = CR().run(masked, x, y, Linf(0.1), seeded())
+    assert list(CR().members()) == ["relaxation", "square"]
+    assert (found.member == 1).float().mean() > 0.01
+    assert torch.equal(found.member >= 0, masked(found.images).argmax(1) != y)
+
+
+@pytest.mark.parametrize("options", [{"restarts": -1}, {"slack": 1.0}, {"least_slack": 0.9}, {"cycle": 0}])
+def test_relaxation_names_what_does_not_fit(options):
+    with pytest.raises(UserError, match=next(iter(options))):
+        ConstraintRelaxation(**options)

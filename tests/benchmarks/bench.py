@@ -17,7 +17,7 @@ from rich.table import Table
 from torch import Tensor
 
 from classwise import models
-from classwise.attacks import PGD, Attack, AutoAttack, evaluate
+from classwise.attacks import CR, PGD, Attack, AutoAttack, evaluate
 from classwise.attacks.balls import Linf
 from classwise.attacks.losses import cross_entropy
 from classwise.attacks.pgd import input_gradient
@@ -30,7 +30,7 @@ from classwise.runs.compute import networks, validate
 from classwise.runs.compute.device import device, where
 from classwise.runs.schedule import pool
 
-from . import epochs, peers
+from . import epochs, peers, reading
 from .clock import Side, contest, cost, in_turn
 
 
@@ -129,11 +129,23 @@ def ensemble(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     return contest(sides, {"torchattacks": other}, rounds, warm=False)
 
 
+def verdicts(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
+    """Constraint relaxation with Square against our own AutoAttack, on the unseen images of the same network."""
+    model, data, eps = digits()
+    sides = {"strong_eval": ours(model, data, CR(), eps)}
+    return contest(sides, {"our AutoAttack": ours(model, data, AutoAttack(), eps)}, rounds, warm=False)
+
+
 def learning(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     """Epochs of adversarial training on CIFAR-shaped images: against a textbook loop, between defences, and with measurements."""
     data = _coloured(epochs.sizes(device)[1], device)
     compared = epochs.against_a_textbook(data, device, rounds) | epochs.costs(data, device, rounds)
     return compared | epochs.calibrating(data, device, rounds) | epochs.measuring(rounds)
+
+
+def loading(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
+    """600 stored outcomes of digits networks: as pages read them, and opened one by one with xarray."""
+    return reading.load_results(rounds)
 
 
 def headlines(measured: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -164,7 +176,8 @@ def main(
     out: Annotated[Path, typer.Option(help="where to write the measurements")] = Path("build/bench.json"),
     rounds: Annotated[int, typer.Option(help="how often both sides run")] = 3,
     only: Annotated[
-        list[str] | None, typer.Option(help="pgd20_forced, pgd20_eval, autoattack_eval, train_epoch; all by default")
+        list[str] | None,
+        typer.Option(help="pgd20_forced, pgd20_eval, autoattack_eval, strong_eval, train_epoch, load_results; all by default"),
     ] = None,
 ) -> None:
     """Measure, print a table and write it."""
@@ -176,7 +189,9 @@ def main(
         "pgd20_forced": forced,
         "pgd20_eval": robust,
         "autoattack_eval": ensemble,
+        "strong_eval": verdicts,
         "train_epoch": learning,
+        "load_results": loading,
     }.items():
         if only is None or name in only:
             measured |= part(device(), rounds)

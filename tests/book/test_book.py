@@ -105,7 +105,7 @@ def bars(explorer: Locator, label: str = "") -> Locator:
 
 def courses(page: Page) -> Locator:
     """Return the chart of the classes over the epochs."""
-    return page.locator(".vega-embed").filter(has=page.locator(".label_legend_entries")).first
+    return page.locator(".vega-embed:visible").filter(has=page.locator(".label_legend_entries")).first
 
 
 @every_page
@@ -148,7 +148,7 @@ def test_a_page_fits_a_phone(visit, name):
     with visit(name, "light", 375) as page:
         all_drawn(page, name)
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
-        controls = [control.bounding_box() for control in page.locator(".vega-bind").all()]
+        controls = [control.bounding_box() for control in page.locator(".vega-bind:visible").all()]
         assert all(box["x"] >= 0 and box["x"] + box["width"] <= 375 for box in controls)
 
 
@@ -277,3 +277,19 @@ def test_the_pair_of_digits_is_the_one_that_the_rule_names_on_the_runs_of_the_bo
     asked = registry.request("tian2021/6-1-training-adjustment").parts["choosing"].specs
     seen = runs.history(asked).isel(defence=0)
     assert homing.pair_of(seen, recipe.SELECTION_SEEDS["digits"]) == recipe.VULNERABLE_PAIRS["digits"]
+
+
+def test_a_switch_shows_the_photographs_first_and_remembers_the_digits(visit):
+    with visit(BIAS, "light", 1280, "") as page:
+        all_drawn(page, BIAS)
+        buttons = page.locator(".scale-switch button")
+        expect(buttons).to_have_text(["CIFAR-10, recorded", "digits, computed here"])
+        expect(buttons.first).to_have_attribute("aria-pressed", "true")
+        recorded = holding(page, "chosen_class")
+        expect(recorded).to_have_count(1)
+        expect(recorded.locator("[name=chosen_class] option").nth(3)).to_have_text("cat")
+        buttons.last.click()
+        expect(holding(page, "chosen_class").locator("[name=chosen_class] option").nth(3)).to_have_text("3")
+        page.reload()
+        expect(page.locator(".scale-switch button").last).to_have_attribute("aria-pressed", "true")
+        expect(holding(page, "chosen_class").locator("[name=chosen_class] option").nth(3)).to_have_text("3")

@@ -7,10 +7,11 @@ from classwise.book import merging
 from classwise.book.notebooks import NotebookFailed, execute
 
 RECORDED, COMPUTED = "laptop", "quick"
+CHART = "from IPython.display import HTML, display; display(HTML(f'<script>vegaEmbed({scale})</script>'))\n"
 CELLS = (
     "# A page",
     "scale = 'quick'",
-    "names = {'quick': ['a', 'b'], 'laptop': ['a']}[scale]",
+    CHART + "names = {'quick': ['a', 'b'], 'laptop': ['a']}[scale]",
     "print(len(names), 'of', scale)",
     "print('the same at both')",
     "result = {'a': 1}[names[-1]] if scale == 'quick' and False else dict(zip(names, 'xy'))['b']; print('second', result)",
@@ -63,12 +64,24 @@ def test_both_outputs_stand_under_a_switch_the_recorded_first(executed, tmp_path
     assert "data-scale" not in html(only_computed)
     assert "digits, computed here: not recorded on the other dataset" in html(only_computed)
     assert [(failure.cell, failure.kind) for failure in failures] == [(5, "KeyError"), (6, "NameError")]
-    merging.check(failures, "page", RECORDED)
+    merging.check(failures, "page", RECORDED, complete=False)
 
 
 def test_a_failure_that_missing_runs_do_not_explain_is_raised():
     with pytest.raises(NotebookFailed, match="page failed at scale laptop in cell 3: ZeroDivisionError: division by zero"):
-        merging.check([merging.Failure(3, "ZeroDivisionError", "division by zero")], "page", RECORDED)
+        merging.check([merging.Failure(3, "ZeroDivisionError", "division by zero")], "page", RECORDED, complete=True)
+
+
+def test_without_a_chart_at_the_recorded_scale_the_page_shows_the_other_alone(executed, tmp_path):
+    content = nbformat.read(executed[RECORDED], as_version=4)
+    for cell in content.cells:
+        cell.get("outputs", [])[:] = [output for output in cell.get("outputs", []) if output.output_type != "display_data"]
+    nbformat.write(content, executed[RECORDED])
+    failures = merging.merge(executed[RECORDED], executed[COMPUTED], (RECORDED, COMPUTED), tmp_path / "merged.ipynb")
+    cells = nbformat.read(tmp_path / "merged.ipynb", as_version=4).cells
+    assert len(cells) == len(CELLS)
+    assert not any("scale-" in html(cell) for cell in cells if cell.cell_type == "code")
+    assert len(failures) == 2
 
 
 def test_at_a_scale_that_is_only_read_cells_say_what_is_missing(executed):

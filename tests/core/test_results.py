@@ -1,8 +1,12 @@
+import tarfile
+
 import mocks
 import numpy as np
 import pytest
+import xarray as xr
+from test_golden import ARCHIVE
 
-from classwise.core import results
+from classwise.core import netcdf, results
 from classwise.core.results import SCHEMAS, Damaged
 
 
@@ -12,6 +16,56 @@ def test_what_is_saved_is_loaded(tmp_path, schema):
     results.save(data, schema, tmp_path / "a" / "file.nc")
     assert results.load(tmp_path / "a" / "file.nc", schema).identical(data)
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["file.nc"]
+
+
+def same_as_xarray(path):
+    with xr.open_dataset(path, engine="h5netcdf") as stored:
+        expected = stored.load()
+    data = netcdf.read(path)
+    xr.testing.assert_identical(data, expected)
+    assert list(data.variables) == list(expected.variables)
+    assert {name: variable.dtype for name, variable in data.variables.items()} == {
+        name: variable.dtype for name, variable in expected.variables.items()
+    }
+    assert {name: index.dtype for name, index in data.indexes.items()} == {
+        name: index.dtype for name, index in expected.indexes.items()
+    }
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_files_are_read_as_xarray_reads_them(tmp_path, schema):
+    data = mocks.dataset(schema, classes=("stop_sign", "é", "10"))
+    for name, (dims, kind) in results.OPTIONAL.get(schema, {}).items():
+        if set(dims) <= set(data.dims):
+            data[name] = (dims, np.ones([data.sizes[dim] for dim in dims], dtype=kind))
+    results.save(data.assign_attrs(spec='{"π": 1}'), schema, tmp_path / "file.nc")
+    same_as_xarray(tmp_path / "file.nc")
+
+
+def test_recorded_files_are_read_as_xarray_reads_them(tmp_path):
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    paths = sorted(tmp_path.glob("**/*.nc"))
+    assert len(paths) == 6
+    for path in paths:
+        same_as_xarray(path)
+
+
+def test_large_outcomes_are_stored_compactly(tmp_path):
+    small = mocks.dataset("outcomes 1", per_class=200)
+    extremes = [np.nan, np.inf, -np.inf, np.finfo("f4").max, np.finfo("f4").tiny, 1e-45, 0, -0.0, 1 + 2**-11, -(1 + 3 * 2**-11)]
+    large = mocks.dataset("outcomes 1", per_class=201)
+    large.logits[1:] += 1  # in the range of float16
+    large.logits[0] = extremes
+    for data, name in ((small, "small.nc"), (large, "large.nc")):
+        results.save(data, "outcomes 1", tmp_path / name)
+    assert results.load(tmp_path / "small.nc", "outcomes 1").identical(small)
+    stored = results.load(tmp_path / "large.nc", "outcomes 1")
+    assert stored.drop_vars("logits").identical(large.drop_vars("logits"))
+    assert (stored.image.dtype, stored.logits.dtype) == (np.int64, np.float32)
+    np.testing.assert_array_equal(stored.logits[1:], large.logits[1:].astype("f2"))
+    np.testing.assert_array_equal(stored.logits[0], [*extremes[:5], 0, 0, 0, 1, -(1 + 2**-9)])
+    assert (tmp_path / "large.nc").stat().st_size < 0.7 * (tmp_path / "small.nc").stat().st_size
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)

@@ -30,6 +30,15 @@ def test_an_id_follows_content_not_notation():
     assert len({radius_text("8/255"), radius_text("0.031"), radius_text("0.03125")}) == 3
 
 
+def test_averages_have_no_order_and_no_substitute_keeps_them():
+    both = spec(averages=("fawa", "ema"))
+    assert both == spec(averages=("ema", "fawa"))
+    assert both.id == spec(averages=("ema", "fawa")).id != spec().id
+    assert both.canonical()["averages"] == ("ema", "fawa")
+    assert Spec.from_json(both.json()) == both
+    assert both.substitute("standard") == spec().substitute("standard")
+
+
 def test_every_field_is_hashed_but_not_at_its_default():
     for field in fields(Spec):
         if field.name not in ("dataset", "eps"):
@@ -87,6 +96,8 @@ def test_radii_keep_their_notation(given, kept):
         ({"milestones": (5,)}, "belong to schedule='step'"),
         ({"test_selected": True}, "set select='pgd-10'"),
         ({"keep_last": 5, "epochs": 4}, "more than its 4 epochs"),
+        ({"averages": "ema"}, "averages must be a tuple of str, got 'ema'"),
+        ({"averages": ("ema", "fawa", "ema")}, "averages names an average twice"),
     ],
 )
 def test_errors_are_named(values, message):

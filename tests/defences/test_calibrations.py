@@ -129,6 +129,12 @@ def test_fawa_opens_its_gate_to_fair_epochs(progress, worst, counted):
     assert FAWA().accepts(progress, worst) is counted
 
 
+@pytest.mark.parametrize(("progress", "counted"), [(0.24, False), (0.25, True), (1.0, True)])
+def test_ema_may_begin_later(progress, counted):
+    assert EMA(average_from=0.25).accepts(progress, None) is counted
+    assert EMA().accepts(progress, None)
+
+
 def test_no_average_is_kept_where_none_is_asked_for():
     assert not NoAveraging.averages
     assert EMA.averages

@@ -336,6 +336,11 @@ def test_a_defence_is_one_line_of_parts():
         (lambda: defences.build("at-ema", {"decay": 1.0}), "decay must be 0 or more and below 1"),
         (lambda: defences.build("at-ema", {"statistics": "lost"}), "did you mean 'last'"),
         (lambda: defences.build("at-ema", {"per": "steps"}), "did you mean 'step'"),
+        (lambda: defences.build("at-ema", {"average_from": 50}), "average_from is a share of the training, 0 to 1, got 50"),
+        (
+            lambda: defences.build("at-ema", {"average_from": 0.5, "per": "step"}),
+            "average_from counts epochs, .*; use per='epoch'",
+        ),
         (lambda: defences.build("at-fawa", {"threshold": 20}), "threshold is an accuracy, 0 to 1"),
         (lambda: defences.build("at-ccm", {"lambda1": -0.5}), "lambda1 must be 0 or more"),
         (lambda: defences.build("at-ccm", {"calibrate_from": 10.0}), "share of the training"),

@@ -12,7 +12,7 @@ from classwise.attacks.balls import Linf
 from classwise.core.errors import UserError
 from classwise.defences import DEFENCES
 from classwise.defences.adversary import Adversary
-from classwise.defences.averaging import EMA, FAWA
+from classwise.defences.averaging import AVERAGINGS, EMA, FAWA
 from classwise.defences.calibrations import Calibration
 from classwise.defences.free import FreeAT
 from classwise.defences.objectives import Adversarial, SingleClassAT, Standard
@@ -105,6 +105,8 @@ def test_a_seed_gives_the_same_bits_and_another_seed_others(data):
     assert not torch.equal(found[0], found[2])
 
 
+# Averages that every epoch enters.
+OPEN = {"ema": EMA(), "fawa": FAWA(threshold=0, average_from=0)}
 STATEFUL = [name for name, one in DEFENCES.items() if one.needs_validation or one.averaging.averages or one.attack is None]
 
 
@@ -124,6 +126,8 @@ STATEFUL = [name for name, one in DEFENCES.items() if one.needs_validation or on
         ("faal", {}),
         ("at-ema", {"options": {"per": "step"}}),
         ("at-ema", {"validation_attack": PGD(steps=2), "select_by": "sum", "keep_last": 3}),
+        ("pgd-at", {"averages": OPEN, "validation_attack": PGD(steps=2), "select_by": "sum", "keep_last": 3}),
+        ("at-ema", {"averages": {"step": EMA(per="step")}}),
     ],
 )
 def test_a_saved_state_goes_on_to_the_same_bits(data, valid, tmp_path, defence, changed):
@@ -138,7 +142,7 @@ def test_a_saved_state_goes_on_to_the_same_bits(data, valid, tmp_path, defence, 
     assert torch.equal(weights(fresh), weights(whole))
     assert fresh.scores == whole.scores
     assert torch.equal(fresh.settings.radius, whole.settings.radius)
-    for name in ("average", "best", "last-1"):
+    for name in ("average", "best", "last-1", "ema", "ema-1", "best-ema", "fawa", "fawa-1", "best-fawa", "step"):
         one, other = fresh.checkpoint(name), whole.checkpoint(name)
         assert all(torch.equal(one[part], other[part]) for part in other)
 
@@ -307,6 +311,109 @@ def test_fawa_without_a_threshold_is_ema(data, valid):
         list(train(state, data, plan, valid))
         found.append(state.average)
     assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
+
+
+def same(one, other):
+    return all(torch.equal(value, other[part]) for part, value in one.items())
+
+
+@pytest.mark.parametrize("defence", ["standard", "pgd-at", "trades", "frl-rmrw", "cost-sensitive", "at-cfa", "free-at"])
+def test_averages_do_not_influence_the_training(data, valid, defence):
+    options = {"warm_up": 0.5} if defence == "frl-rmrw" else {}
+    plain, plan = start(data, defence, epochs=4, options=options, keep_last=2)
+    before = list(train(plain, data, plan, valid))
+    kept, plan = start(data, defence, epochs=4, options=options, keep_last=2, averages=AVERAGINGS, validation_attack=PGD(steps=2))
+    after = list(train(kept, data, plan, valid))
+    assert torch.equal(weights(plain), weights(kept))
+    assert same(plain.checkpoint("last-1"), kept.checkpoint("last-1"))
+    assert same(plain.checkpoint("average"), kept.checkpoint("average"))
+    for one, other in zip(before, after, strict=True):
+        assert (one.loss, one.averaged) == (other.loss, other.averaged)
+        assert torch.equal(one.settings.radius, other.settings.radius)
+        assert torch.equal(one.settings.weight, other.settings.weight)
+    assert ["ema" in epoch.taken for epoch in after] == [True] * 4
+    assert not same(kept.checkpoint("ema"), kept.checkpoint("last"))
+
+
+@pytest.mark.parametrize(
+    ("defence", "averaging"),
+    [
+        ("at-ema", EMA()),
+        ("at-ema", AVERAGINGS["ema"]),
+        ("at-ema", EMA(per="step")),
+        ("at-fawa", FAWA(threshold=0, average_from=0)),
+        ("at-fawa", FAWA(threshold=0.02)),
+        ("at-cfa", FAWA(threshold=0, average_from=0.5)),
+    ],
+)
+def test_an_average_next_to_a_training_is_that_of_the_defence_alone(data, valid, defence, averaging):
+    """Also where a defence averages and another average is kept next to it."""
+    changed = {"validation_attack": PGD(steps=2), "select_by": "sum", "epochs": 5, "keep_last": 2}
+    alone, plan = start(data, defence, options=vars(averaging), **changed)
+    epochs = list(train(alone, data, plan, valid))
+    base = "at-ccm" if defence == "at-cfa" else "pgd-at"
+    for other, averages in ((base, {"one": averaging}), (defence, {"two": EMA(decay=0.5), "one": averaging})):
+        state, plan = start(data, other, averages=averages, **changed)
+        taken = ["one" in epoch.taken for epoch in train(state, data, plan, valid)]
+        assert taken == [epoch.averaged for epoch in epochs]
+        assert same(state.checkpoint("one"), alone.checkpoint("average"))
+        if all(taken):
+            assert same(state.checkpoint("best-one"), alone.checkpoint("best"))
+            assert state.scores["best-one"] == alone.scores["best"]
+
+
+def test_averages_are_kept_and_selected_like_the_weights(data, valid):
+    changed = {"validation_attack": PGD(steps=2), "select_by": "worst", "epochs": 4, "keep_last": 3, "lr": 0.02}
+    state, plan = start(data, averages={"ema": EMA(average_from=0.5)}, **changed)
+    passed, scores, candidate = [], [], copy.deepcopy(state.model)
+    for epoch in train(state, data, plan, valid):
+        assert epoch.taken == (("ema",) if epoch.number >= 2 else ())
+        passed.append(checkpoints.copied(state.checkpoint("ema")))
+        candidate.load_state_dict(passed[-1])
+        scores.append(checkpoints.CRITERIA["worst"](validation.attacked_counts(state, plan, valid, candidate)[1]))
+    best = max(range(1, 4), key=lambda number: (scores[number], number))
+    for name, number in (("ema", 3), ("ema-1", 2), ("ema-2", 1), ("best-ema", best)):
+        assert same(state.checkpoint(name), passed[number]), name
+    assert state.scores["best-ema"] == scores[best]
+    assert sorted(state.kept) == ["best", "best-ema", "ema-1", "ema-2", "last-1", "last-2"]
+
+
+def test_the_weights_replace_an_average_that_no_epoch_entered(data, valid):
+    changed = {"validation_attack": PGD(steps=2), "select_by": "sum", "keep_last": 2}
+    state, plan = start(data, averages={"fawa": FAWA(threshold=1)}, **changed)
+    assert [epoch.taken for epoch in train(state, data, plan, valid)] == [()] * 3
+    assert state.averages == {}
+    for name, other in (("fawa", "last"), ("fawa-1", "last-1"), ("best-fawa", "best")):
+        assert same(state.checkpoint(name), state.checkpoint(other)), name
+
+
+def test_only_the_gate_of_fawa_measures_the_validation_images(data, valid):
+    for names, measured in ((("ema",), [False] * 4), (("ema", "fawa"), [True] * 4)):
+        averages = {name: AVERAGINGS[name] for name in names}
+        state, plan = start(data, epochs=4, averages=averages, validation_attack=PGD(steps=2))
+        assert [epoch.valid is not None for epoch in train(state, data, plan, valid)] == measured
+
+
+def test_a_state_of_an_earlier_version_goes_on(data):
+    state, plan = start(data, "at-ema")
+    next(iter(train(state, data, plan)))
+    saved = state.state_dict()
+    old = {name: value for name, value in saved.items() if name != "averages"} | {"average": saved["averages"]["average"]}
+    other, _ = start(data, "at-ema", seed=5)
+    other.load_state_dict(old)
+    assert same(other.checkpoint("average"), state.checkpoint("average"))
+    other.load_state_dict(old | {"average": None})
+    assert other.average is None
+
+
+def test_the_names_of_averages_are_names_of_checkpoints():
+    assert {"ema": EMA(average_from=0.25), "fawa": FAWA()} == AVERAGINGS
+    known = checkpoints.names(selects=True, averaging=True, keep=3, test_selected=True)
+    names = checkpoints.names(selects=True, averaging=True, keep=3, test_selected=True, averages=AVERAGINGS)
+    assert names[: len(known)] == known
+    assert names[len(known) :] == ["ema", "ema-1", "ema-2", "best-ema", "fawa", "fawa-1", "fawa-2", "best-fawa"]
+    assert all(name.isalpha() and name.islower() for name in AVERAGINGS)
+    assert not {"last", "best", "average", "test", "half"} & set(AVERAGINGS)
 
 
 def test_a_narrow_network_answers_almost_alike_with_the_same_parameters(data):

@@ -54,6 +54,7 @@ def test_what_is_stored_is_kept_with_the_evaluations_that_all_runs_have(data):
         "trades": [],
     }
     assert part.incomplete == {0, 1}
+    assert not part.absent
     outcomes = runs.outcomes(part)
     assert outcomes.sizes["defence"] == 2
     assert outcomes.attrs["recorded"] == "all"
@@ -126,3 +127,33 @@ def test_arranged_outcomes_need_complete_parts(data, monkeypatch):
     record(request.parts["other"].specs[1], CLEAN, PGD)
     assert list(runs.claim_inputs(SECTION, runs.available(request))) == ["alone", "both"]
     assert np.array_equal(alone["alone"].seed, [0, 1])
+
+
+def test_a_run_that_lacks_an_evaluation_does_not_take_it_from_the_others(data):
+    request = registry.request(SECTION, SCALE)
+    first, second = (next(s for s in request.specs if (s.defence, s.seed) == ("pgd-at", seed)) for seed in (0, 1))
+    record(first, CLEAN, PGD)
+    record(second, CLEAN)
+    part = runs.available(request)
+    assert part.specs == (first,)
+    assert [one.attack for one in part.evaluations] == ["clean", "pgd-20"]
+    more = registry.request("tian2021/4-3-attacks-and-defences", SCALE)
+    record(second, PGD)
+    record(first, Evaluation(attack="fgsm"))
+    part = runs.available(more)
+    fgsm = part.extra_evaluations["pgd-at"][0]
+    assert fgsm.attack == "fgsm"
+    assert part.absent == {(second, fgsm)}
+    outcomes = runs.outcomes(part)
+    assert (outcomes.truth.sel(attack="fgsm", seed=1) == -1).all()
+    assert (outcomes.truth.sel(attack="fgsm", seed=0) >= 0).all()
+
+
+def test_nothing_of_a_scale_that_is_only_read_is_computed_by_reading(data, monkeypatch):
+    spec = registry.training(SCALE, "mart", 0)
+    with pytest.raises(recorded.NotRecorded, match=r"mart.* are not recorded; `classwise record --scale laptop`"):
+        runs.history([spec])
+    with pytest.raises(recorded.NotRecorded, match=r"under clean-.* are not recorded"):
+        runs.outcomes([spec], [CLEAN])
+    with pytest.raises(recorded.NotRecorded, match="mart"):
+        runs.features(spec)

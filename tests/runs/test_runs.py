@@ -27,6 +27,7 @@ from classwise.core.errors import UserError
 from classwise.core.results import Damaged
 from classwise.core.spec import LAST5, Evaluation, Spec
 from classwise.defences import training
+from classwise.defences.averaging import AVERAGINGS, FAWA
 from classwise.defences.training import Diverged
 from classwise.images import corrupt
 from classwise.papers import registry, sections
@@ -516,6 +517,7 @@ def test_images_are_corrupted_before_an_evaluation(data, small):
         ({"precision": "bf16"}, "unknown precision 'bf16'"),
         ({"decay": "weight"}, "did you mean 'weights'"),
         ({"select": "pgd-11"}, "did you mean 'pgd-10'"),
+        ({"averages": ("ema", "fava")}, "unknown average 'fava' .did you mean 'fawa'"),
         ({"select_by": "wurst"}, "did you mean 'worst'"),
         ({"head": "cosin"}, "did you mean 'cosine'"),
         ({"layer": "batch_instance"}, "did you mean 'batch-instance'"),
@@ -593,6 +595,55 @@ def test_every_checkpoint_of_a_run_can_be_asked(data, small):
         runs.outcomes([small], [Evaluation(checkpoint="best")])
 
 
+def test_averages_next_to_a_run_are_those_of_the_defences_alone(data, small, monkeypatch):
+    """Both gates let some epochs in; "last" is the network of the run without averages."""
+    monkeypatch.setitem(AVERAGINGS, "fawa", FAWA(threshold=0.02))
+    both = replace(small, epochs=4, keep_last=2, select="pgd-10", averages=("fawa", "ema"))
+    names = ["last", "last-1", "best"]
+    averaged = [f"{name}{ending}" for name in ("ema", "fawa") for ending in ("", "-1")]
+    assert validate.checkpoints(both) == [*names, *averaged[:2], "best-ema", *averaged[2:], "best-fawa"]
+    ema = replace(both, defence="at-ema", averages=(), options={"average_from": 0.25})
+    fawa = replace(both, defence="at-fawa", averages=(), options={"threshold": 0.02})
+    plain = replace(both, averages=())
+    for spec in (both, ema, fawa, plain):
+        trained(spec)
+    pairs = [(name, plain, name) for name in names] + [("ema", ema, "average"), ("fawa", fawa, "average")]
+    for name, other, checkpoint in pairs:
+        assert store.weights(both, name).read_bytes() == store.weights(other, checkpoint).read_bytes(), name
+    files = {path.name for path in store.run_folder(both).glob("*.safetensors")}
+    assert {"weights-ema.safetensors", "weights-fawa-1.safetensors", "weights-best-fawa.safetensors"} <= files
+    history = store.find(both)
+    assert history.taken.dims == ("epoch", "average")
+    for name, other in (("ema", ema), ("fawa", fawa)):
+        assert history.taken.sel(average=name).values.tolist() == store.find(other).averaged.values.tolist()
+    assert not history.averaged.any()
+    assert "taken" not in store.find(plain)
+    assert history["count"].equals(store.find(plain)["count"])
+    evaluations = [replace(PGD, checkpoint=name) for name in ("last", "ema", "fawa")]
+    found = runs.outcomes([both], evaluations).squeeze(drop=True)
+    for name, other in (("ema", ema), ("fawa", fawa)):
+        alone = runs.outcomes([other], [replace(PGD, checkpoint="average")]).squeeze(drop=True)
+        assert np.array_equal(found.logits.sel(checkpoint=name), alone.logits)
+    joined = runs.history([plain, both])
+    assert joined.taken.sel(averages="()").sum() == 0
+    assert joined.taken.sel(averages="('ema', 'fawa')", average="ema").all()
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "says"),
+    [
+        ("ema", r"unknown checkpoint .* 'ema'.*; ema needs averages=\('ema',\)$"),
+        ("fawa-2", r"fawa-2 needs averages=\('fawa',\) and keep_last=3$"),
+        ("best-ema", r"best-ema needs averages=\('ema',\) and select='pgd-10'$"),
+        ("emma", r"average a defence that averages, ema averages=\('ema',\)$"),
+    ],
+)
+def test_a_checkpoint_that_a_run_lacks_says_what_to_set(data, small, checkpoint, says):
+    with pytest.raises(UserError, match=says):
+        pool.ensure_runs([(small, [Evaluation(checkpoint=checkpoint)])])
+    assert not data.exists()
+
+
 def test_the_mean_over_the_last_five_epochs_is_a_mean_over_checkpoints(data, small):
     spec = replace(small, defence="standard", attack=None, attack_options={}, epochs=5, keep_last=5)
     accuracy = metrics.overall(aggregate.counts(runs.outcomes([spec], [Evaluation(checkpoint=name) for name in LAST5])))
@@ -602,9 +653,14 @@ def test_the_mean_over_the_last_five_epochs_is_a_mean_over_checkpoints(data, sma
     assert float(accuracy.mean("checkpoint").squeeze()) == pytest.approx(float(by_epoch.mean("epoch")))
 
 
-def test_a_killed_fair_training_goes_on_to_the_same_bits(data, small, tmp_path, monkeypatch):
-    spec = replace(small, defence="trades-cfa", epochs=6, select="pgd-10", augment="crop-flip", keep_last=2)
-    spec = replace(spec, options={"threshold": 0.0, "average_from": 0.0})
+@pytest.mark.parametrize("defence", ["trades-cfa", "trades-ccm"])
+def test_a_killed_fair_training_goes_on_to_the_same_bits(data, small, tmp_path, monkeypatch, defence):
+    spec = replace(small, defence=defence, epochs=6, select="pgd-10", augment="crop-flip", keep_last=2)
+    if defence == "trades-cfa":
+        spec = replace(spec, options={"threshold": 0.0, "average_from": 0.0})
+    else:
+        monkeypatch.setitem(AVERAGINGS, "fawa", FAWA(threshold=0.0))
+        spec = replace(spec, averages=("ema", "fawa"))
     real = training.train
 
     def killed(state, *rest):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.apgd import APGD
-from classwise.attacks.autoattack import AutoAttack, Strong
+from classwise.attacks.autoattack import CR, AutoAttack, Strong
 from classwise.attacks.balls import Ball
 from classwise.attacks.base import Attack, AttackResult, Passes
 from classwise.attacks.carlini_wagner import CW
@@ -22,6 +22,7 @@ from classwise.attacks.fab import FAB
 from classwise.attacks.friendly import FriendlyPGD
 from classwise.attacks.nattack import NAttack
 from classwise.attacks.pgd import FGSM, PGD
+from classwise.attacks.relaxation import ConstraintRelaxation
 from classwise.attacks.square import Square
 from classwise.attacks.targeted import TargetedPGD
 from classwise.attacks.temperature import TemperaturePGD
@@ -31,6 +32,7 @@ from classwise.core.options import configure
 __all__ = [
     "APGD",
     "ATTACKS",
+    "CR",
     "CW",
     "FAB",
     "FGSM",
@@ -39,6 +41,7 @@ __all__ = [
     "AttackResult",
     "AutoAttack",
     "Clean",
+    "ConstraintRelaxation",
     "FriendlyPGD",
     "NAttack",
     "Passes",
@@ -93,6 +96,7 @@ _GENERAL: dict[str, Attack] = {
     "square": Square(),
     "strong": Strong(),
     "autoattack": AutoAttack(),
+    "cr": CR(),
 }
 
 # Settings as published ("name@paper"): steps in pixels, for the radius that the paper uses. Where a paper says nothing, the

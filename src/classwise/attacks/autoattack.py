@@ -1,5 +1,7 @@
 """Ensembles: several attacks in turn, each on the images that withstood the ones before it."""
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -10,23 +12,20 @@ from classwise.attacks.balls import Ball
 from classwise.attacks.base import Attack, AttackResult, Passes
 from classwise.attacks.fab import FAB
 from classwise.attacks.pgd import predict
+from classwise.attacks.relaxation import ConstraintRelaxation
 from classwise.attacks.square import Square
 
 
 @dataclass(frozen=True)
-class Strong(Attack):
-    """APGD-CE, then targeted APGD: nearly as strong as AutoAttack, without FAB and Square.
-
-    steps: of each ascent.
-    """
-
-    steps: int = 100
+class Ensemble(Attack):
+    """Several attacks in turn, each on the images that withstood the ones before it."""
 
     def __post_init__(self) -> None:
         self.members()  # their options are checked
 
-    def members(self) -> dict[str, Attack]:
-        return {"apgd-ce": APGD(steps=self.steps), "apgd-t": APGD(steps=self.steps, loss="dlr-targeted")}
+    @abstractmethod
+    def members(self) -> Mapping[str, Attack]:
+        """Return the attacks by name, in their order; the names are those of `results.MEMBERS`."""
 
     def cost(self, classes: int) -> Passes:
         return sum((member.cost(classes) for member in self.members().values()), Passes())
@@ -49,6 +48,19 @@ class Strong(Attack):
 
 
 @dataclass(frozen=True)
+class Strong(Ensemble):
+    """APGD-CE, then targeted APGD: nearly as strong as AutoAttack, without FAB and Square.
+
+    steps: of each ascent.
+    """
+
+    steps: int = 100
+
+    def members(self) -> dict[str, Attack]:
+        return {"apgd-ce": APGD(steps=self.steps), "apgd-t": APGD(steps=self.steps, loss="dlr-targeted")}
+
+
+@dataclass(frozen=True)
 class AutoAttack(Strong):
     """The standard AutoAttack: APGD-CE, targeted APGD, targeted FAB, Square (Croce and Hein 2020b).
 
@@ -60,3 +72,17 @@ class AutoAttack(Strong):
 
     def members(self) -> dict[str, Attack]:
         return {**super().members(), "fab-t": FAB(steps=self.steps), "square": Square(queries=self.queries)}
+
+
+@dataclass(frozen=True)
+class CR(Ensemble):
+    """Constraint relaxation, then Square, which checks whether gradients were masked.
+
+    steps: of each ascent. queries: of Square, whose schedule is stretched to them.
+    """
+
+    steps: int = 150
+    queries: int = 100
+
+    def members(self) -> dict[str, Attack]:
+        return {"relaxation": ConstraintRelaxation(steps=self.steps), "square": Square(queries=self.queries, rescale=True)}

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.metadata import distribution
@@ -17,7 +18,7 @@ import yaml
 from rich.console import Console
 
 from classwise import runs
-from classwise.book import merging, notebooks
+from classwise.book import merging, notebooks, seconds
 from classwise.core.errors import UserError, unknown
 from classwise.core.files import write
 from classwise.core.paths import build_folder, checkout
@@ -98,10 +99,12 @@ def _fingerprint(name: str, scale: str) -> str:
     sections = [section for section in registry.SECTIONS if name in (section, "claims")]
     pairs = [pair for section in sections for pair in registry.request(section, scale).pairs]
     audit = [runs.audit().id.encode()] if name == "audit" else []
-    for read in _also_shown(name, scale):
-        pairs += registry.request(name, read).pairs
+    read = [(section, other) for section in sections for other in _also_shown(section, scale)]
+    shown = {store.recorded(spec) for section, other in read for spec, _ in registry.request(section, other).pairs}
     files = [notebooks.find(name), *_code(), *(benchmarks.files() if name == "performance" else [])]
     files += [path for spec, evaluations in pairs for path in store.files(spec, evaluations) if path.exists()]
+    # Of recorded runs also examples, features and traces, which pages show without computing them.
+    files += sorted(path for folder in shown for path in folder.rglob("*.nc"))
     return _digest([scale.encode(), *audit, *(path.read_bytes() for path in files)])
 
 
@@ -124,14 +127,24 @@ def _stale(scale: str) -> dict[str, str]:
 
 
 def _also_shown(name: str, scale: str) -> list[str]:
-    """Return the scales that a page also shows: those that are only read, where any run of its section is stored."""
+    """Return the scales that a page also shows: those that are only read, where any run of its section itself is stored."""
     others = [other for other, size in scales.SCALES.items() if size.only_read and other != scale]
     shown = name in registry.SECTIONS and not scales.SCALES[scale].only_read
-    return [other for other in others if shown and recorded_part(registry.request(name, other)).pairs]
+    return [other for other in others if shown and recorded_part(registry.request(name, other)).specs]
 
 
-def _execute(name: str, scale: str) -> None:
-    """Execute a notebook; where results of another scale are recorded at that scale, too, and merge both (`merging`)."""
+def _is_complete(name: str, scale: str) -> bool:
+    """Return whether all runs of a section are stored at a scale; True for a page that is no section."""
+    if name not in registry.SECTIONS:
+        return True
+    request = registry.request(name, scale)
+    stored = recorded_part(request)
+    return len(stored.pairs) == len(request.pairs) and not stored.incomplete
+
+
+def _execute(name: str, scale: str) -> float:
+    """Execute a notebook, where results of another scale are recorded at that scale, too, and merge both; return the seconds."""
+    began = time.perf_counter()
     source, out = notebooks.find(name), build_folder()
     target, failed = out / "executed" / f"{name}.ipynb", out / "failed" / f"{name}.ipynb"
     scaled = scale != "quick" and "scale" in notebooks.parameters(source)
@@ -139,7 +152,9 @@ def _execute(name: str, scale: str) -> None:
     for other in _also_shown(name, scale):
         recorded = out / "recorded" / f"{name}.ipynb"
         notebooks.execute(source, recorded, {"scale": other}, failed, tolerant=True)
-        merging.check(merging.merge(recorded, target, (other, scale), target), name, other)
+        failures = merging.merge(recorded, target, (other, scale), target)
+        merging.check(failures, name, other, complete=_is_complete(name, other))
+    return time.perf_counter() - began
 
 
 def execute(name: str, target: Path, given: Mapping[str, Any], failed: Path) -> None:
@@ -148,7 +163,7 @@ def execute(name: str, target: Path, given: Mapping[str, Any], failed: Path) -> 
     tolerant = scale in scales.SCALES and scales.SCALES[scale].only_read
     notebooks.execute(notebooks.find(name), target, given, failed, tolerant=tolerant)
     if tolerant:
-        merging.check(merging.note_missing(target), name, scale)
+        merging.check(merging.note_missing(target), name, scale, complete=_is_complete(name, scale))
 
 
 def ensure_runs(pairs: "Sequence[Requested]", scale: str, console: Console, **workers: Any) -> None:
@@ -161,12 +176,18 @@ def ensure_runs(pairs: "Sequence[Requested]", scale: str, console: Console, **wo
         pool.ensure_runs(pairs, repair=True, console=console, **workers)
 
 
-def execute_all(scale: str, console: Console) -> int:
-    """Execute the notebooks that changed, two at once, and return their number; NotebookFailed names those that raised."""
+def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
+    """Execute the notebooks that changed, two at once, and return their number; NotebookFailed names those that raised.
+
+    before: seconds of the build that are done, for its progress.
+    """
     stale, errors = _stale(scale), []
     if stale:
         console.print(f"{len(stale)} notebooks to execute")
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
+    with (
+        seconds.progress(list(stale), console, before) as advance,
+        ProcessPoolExecutor(seconds.AT_ONCE, mp_context=get_context("spawn")) as workers,
+    ):
         futures = {workers.submit(_execute, name, scale): name for name in stale}
         for done, future in enumerate(as_completed(futures), 1):
             name, error = futures[future], future.exception()
@@ -174,7 +195,9 @@ def execute_all(scale: str, console: Console) -> int:
                 errors.append(str(error))
             else:
                 write(build_folder() / "executed" / f"{name}.json", json.dumps({"fingerprint": stale[name]}).encode())
+                seconds.record(name, future.result())
             console.print(f"\\[{done}/{len(stale)}] {name}{': failed' if error else ''}", highlight=False)
+            advance()
     if errors:
         raise notebooks.NotebookFailed("\n".join([*errors, f"the last good book stays in {build_folder() / 'html'}"]))
     return len(stale)
@@ -205,6 +228,7 @@ def render(console: Console) -> bool:
         (pages / "_extra" / "scripts").mkdir(parents=True, exist_ok=True)
         shutil.copy(script, pages / "_extra" / "scripts" / script.name)
     console.print("rendering the book")
+    began = time.perf_counter()
     options = ["--path-output", str(fresh), "--quiet", "--warningiserror", "--keep-going"]
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(pages), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -219,6 +243,7 @@ def render(console: Console) -> bool:
     (fresh / "_build" / "html").replace(html)
     shutil.rmtree(old, ignore_errors=True)
     write(mark, json.dumps({"fingerprint": fingerprint}).encode())
+    seconds.record("render", time.perf_counter() - began)
     return True
 
 
@@ -235,9 +260,13 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
         write(toc, contents.encode())
     from classwise.runs import audits  # torch
 
-    ensure_runs(pairs, scale, console, workers=workers, scheduler=scheduler)
+    stale = list(_stale(scale))
+    only_read = scales.SCALES[scale].only_read
+    before = seconds.announce([] if only_read else pairs, stale, console, workers)
+    more = {} if only_read else {"after": seconds.after_runs(stale)}
+    ensure_runs(pairs, scale, console, workers=workers, scheduler=scheduler, **more)
     audits.carry_out(runs.audit(), console)
-    executed = execute_all(scale, console)
+    executed = execute_all(scale, console, before)
     rendered = render(console)
     if not executed and not rendered:
         console.print("nothing changed")

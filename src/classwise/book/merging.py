@@ -1,7 +1,7 @@
 """Notebooks executed at a scale that is only read: alone, or merged with the same notebook at another scale under a switch."""
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,6 @@ from classwise.papers.scales import SCALES
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-# What a cell raises if the runs that it shows are not all recorded: no such part, defence or attack; a name of such a cell.
-_MISSING = ("NotRecorded", "MeasurementError", "KeyError", "NameError")
 # Cells that papermill adds: the parameters that were given, and where a cell raised.
 _ADDED = {"injected-parameters", "papermill-error-cell-tag"}
 
@@ -40,7 +38,8 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
     """Write the notebook that shows the outputs of both executions, and return the cells that failed at the recorded scale.
 
     scales: of the recorded and of the computed one. A cell that failed at the recorded scale, because not all of its runs are
-    there, shows the outputs of the other scale under both.
+    there, shows the outputs of the other scale under both. If no chart could be drawn at the recorded scale, the notebook shows
+    the other one alone.
     """
     import nbformat  # slow to import
 
@@ -49,42 +48,53 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
     result.cells, others = (
         [cell for cell in node.cells if not _ADDED & set(cell.metadata.get("tags", []))] for node in nodes[::-1]
     )
-    failures: list[Failure] = []
-    for number, (cell, other) in enumerate(zip(result.cells, others, strict=True)):
+    if not any(_has_chart(cell) for cell in others):
+        nbformat.write(result, target)
+        return _failures(others)
+    for cell, other in zip(result.cells, others, strict=True):
         if cell.cell_type != "code":
             continue
-        errors = [output for output in other.outputs if output.output_type == "error"]
-        failures += [Failure(number, error.ename, error.evalue) for error in errors]
-        if cell.outputs and errors:
-            cell.outputs = [_mark(scales[1], both=True), *cell.outputs, _end()]
+        failed = any(output.output_type == "error" for output in other.outputs)
+        if failed:
+            cell.outputs = [_mark(scales[1], both=True), *cell.outputs, _end()] if cell.outputs else []
         elif cell.outputs != other.outputs:
             cell.outputs = _both({scales[0]: other.outputs, scales[1]: cell.outputs})
     result.cells.insert(1, nbformat.v4.new_markdown_cell(_switch(scales)))
     nbformat.write(result, target)
-    return failures
+    return _failures(others)
+
+
+def _has_chart(cell: "NotebookNode") -> bool:
+    return any("vegaEmbed(" in output.get("data", {}).get("text/html", "") for output in cell.get("outputs", []))
+
+
+def _failures(cells: Sequence["NotebookNode"]) -> list[Failure]:
+    """Return the errors among the outputs of cells."""
+    outputs = [(number, output) for number, cell in enumerate(cells) for output in cell.get("outputs", [])]
+    return [Failure(number, output.ename, output.evalue) for number, output in outputs if output.output_type == "error"]
 
 
 def note_missing(notebook: Path) -> list[Failure]:
     """Replace the errors in a notebook, executed at a scale that is only read, by notes, and return them."""
     import nbformat
 
-    node, failures = nbformat.read(notebook, as_version=4), []
+    node = nbformat.read(notebook, as_version=4)
     node.cells = [cell for cell in node.cells if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])]
-    for number, cell in enumerate(node.cells):
+    failures = _failures(node.cells)
+    for cell in node.cells:
         for place, output in enumerate(cell.get("outputs", [])):
             if output.output_type == "error":
-                failures.append(Failure(number, output.ename, output.evalue))
                 reason = output.evalue if output.ename == "NotRecorded" else "not all runs that this cell shows are recorded"
                 cell.outputs[place] = _html(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>')
     nbformat.write(node, notebook)
     return failures
 
 
-def check(failures: list[Failure], name: str, scale: str) -> None:
-    """Raise NotebookFailed if a cell failed for a reason that missing runs do not explain."""
-    for failure in failures:
-        if failure.kind not in _MISSING:
-            raise NotebookFailed(f"{name} failed at scale {scale} in cell {failure.cell}: {failure.kind}: {failure.text}")
+def check(failures: Sequence[Failure], name: str, scale: str, *, complete: bool) -> None:
+    """Raise NotebookFailed if cells failed although all runs of the section are recorded: then missing runs do not explain it."""
+    if failures and complete:
+        first = failures[0]
+        raise NotebookFailed(f"{name} failed at scale {scale} in cell {first.cell}: {first.kind}: {first.text}")
 
 
 def _both(outputs: Mapping[str, list["NotebookNode"]]) -> list["NotebookNode"]:

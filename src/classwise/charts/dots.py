@@ -8,7 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.primitives import dots_with_intervals, faded, from_legend, panels
-from classwise.charts.style import PERCENT, Category, class_colour, frame, names_of, titled, tooltip, wide_bounds
+from classwise.charts.style import PERCENT, Category, class_colour, frame, label_angle, names_of, titled, tooltip, wide_bounds
 
 
 def _with_interval(accuracy: xr.DataArray, interval: xr.DataArray) -> pd.DataFrame:
@@ -60,7 +60,7 @@ def metric_dots(
 def seed_dots(accuracy: xr.DataArray, column: str = "defence") -> Any:
     """Return the accuracy of each class for each seed as a dot, with their mean as a line: dimensions seed, label, `column`."""
     labels = names_of(accuracy)
-    x = alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=0))
+    x = alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=label_angle(labels)))
     base = alt.Chart(frame(accuracy)).encode(x=x, color=class_colour(labels))
     dots = base.mark_circle(size=45, opacity=0.7).encode(
         y=alt.Y("value:Q", title="robust accuracy, %", scale=PERCENT),

@@ -2,7 +2,7 @@
 
 Coordinates: epoch int from 1 · split "train" "valid" "test" · attack "clean" or a name · label, predicted: names of classes ·
 image int, the position of the image in the dataset · form "clean" "attacked" · feature int · step int from 0, the start of an
-attack, to its last. The other dimensions have none.
+attack, to its last · average: a name of `Spec.averages`. The other dimensions have none.
 
 Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created; outcomes
 also have checks (JSON): the results of `attacks.sanity.sanity_checks`, which `stats.sanity.stored_warnings` reads.
@@ -11,11 +11,13 @@ also have checks (JSON): the results of `attacks.sanity.sanity_checks`, which `s
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import xarray as xr
 
+from classwise.core import netcdf
 from classwise.core.errors import UserError
 from classwise.core.files import write
 
@@ -61,16 +63,19 @@ OPTIONAL: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
     "history 1": {
         "robust": (("epoch", "label"), "f4"),  # weight of the class in the robust term, where the objective has two
         "averaged": (("epoch",), "b1"),  # whether the average of the weights includes the epoch
+        "taken": (("epoch", "average"), "b1"),  # likewise of each of Spec.averages
     },
     "outcomes 1": {
         "queries": (("image",), "i4"),  # where the attack counts them: forward passes of the model; -1 for no such image
         "member": (("image",), "i1"),  # where the attack is an ensemble: which of MEMBERS broke the image; -1 none
     },
 }
-MEMBERS = ("apgd-ce", "apgd-t", "fab-t", "square")
+# Stored by their numbers: a new name goes to the end.
+MEMBERS = ("apgd-ce", "apgd-t", "fab-t", "square", "relaxation")
 BLACK_BOX_MEMBERS = ("square",)
 # The fill values of a combined Dataset where a run has no entry; NaN for other variables.
-MISSING = {"count": 0, "truth": -1, "answer": -1, "flipped": False, "queries": -1, "member": -1, "averaged": False}
+MISSING = {"count": 0, "truth": -1, "answer": -1, "queries": -1, "member": -1}
+MISSING |= dict.fromkeys(("flipped", "averaged", "taken"), False)
 REQUIRED_ATTRIBUTES = ("schema", "spec", "id", "version", "commit", "torch", "device", "threads", "created")
 _NO_COORDINATE = ("channel", "row", "column")
 
@@ -87,8 +92,9 @@ def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Datas
         if name not in data:
             raise Damaged(f"{where} lacks the variable {name!r} of schema {schema!r}")
     for name, (dims, kind) in _variables(data, schema).items():
-        if data[name].dims != dims or data[name].dtype != np.dtype(kind):
-            actual = f"{data[name].dims} {data[name].dtype}"
+        variable = data.variables[name]
+        if variable.dims != dims or variable.dtype != np.dtype(kind):
+            actual = f"{variable.dims} {variable.dtype}"
             raise Damaged(f"{where}: {name} is {actual}, expected {dims} {np.dtype(kind)}")
     for dim in data.dims:
         if dim not in data.coords and dim not in _NO_COORDINATE:
@@ -106,11 +112,30 @@ def _variables(data: xr.Dataset, schema: str) -> dict[str, tuple[tuple[str, ...]
 
 
 def save(data: xr.Dataset, schema: str, path: Path) -> None:
-    """Check a Dataset against a schema and write it atomically as compressed netCDF 4."""
-    check(data.assign_attrs(schema=schema), schema)
-    compressed = {name: {"zlib": True, "complevel": 4} for name in _variables(data, schema) if data[name].ndim > 0}
-    content = data.assign_attrs(schema=schema).to_netcdf(engine="h5netcdf", encoding=compressed)
-    write(path, bytes(content))
+    """Check a Dataset against a schema and write it atomically as compressed netCDF 4.
+
+    Of outcomes of more than 2,000 images, logits are rounded to the 11 significant bits of float16; their type stays.
+    """
+    data = check(data.assign_attrs(schema=schema), schema)
+    encoding: dict[str, dict[str, Any]] = {name: {**_COMPRESSED} for name in _variables(data, schema) if data[name].ndim > 0}
+    if schema == "outcomes 1" and data.sizes["image"] > _LARGE:
+        data = data.assign(logits=data.logits.copy(data=_rounded(data.logits.values)))
+        chunk = (min(data.sizes["image"], 10_000), data.sizes["predicted"])
+        encoding["logits"] |= {"shuffle": True, "chunksizes": chunk}
+        encoding["image"] = {**_COMPRESSED, "shuffle": True, "dtype": "int32"}
+    write(path, bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding)))
+
+
+_COMPRESSED = {"zlib": True, "complevel": 4}
+# The outcomes of more images than this are stored compactly.
+_LARGE = 2000
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """Return float32 numbers to the nearest of 11 significant bits, ties to even; what would become infinite is kept."""
+    bits = values.view(np.uint32)
+    rounded = ((bits + (0x0FFF + ((bits >> 13) & 1))) & 0xFFFFE000).view(np.float32)
+    return np.where(np.isfinite(rounded) & np.isfinite(values), rounded, values)
 
 
 _ADVICE = "delete it and run again, or run `make book`, which recomputes it"
@@ -118,8 +143,10 @@ _ADVICE = "delete it and run again, or run `make book`, which recomputes it"
 
 def load(path: Path, schema: str) -> xr.Dataset:
     """Return a stored Dataset, loaded into memory; Damaged if it cannot be read, with the file and what to do."""
-    with _readable(path), xr.open_dataset(path, engine="h5netcdf") as stored:
-        data = stored.load()
+    with _readable(path):
+        data = netcdf.read(path)
+    if "image" in data.coords and data.image.dtype != np.int64:
+        data = data.assign_coords(image=data.image.astype("i8"))  # stored compactly
     try:
         return check(data, schema, str(path))
     except Damaged as error:

@@ -135,6 +135,11 @@ class Spec(Subject):
         also keep, as "test-selected", the best epoch on the test images; only to compare with papers that did so.
     keep_last
         for how many final epochs to keep the weights: "last", "last-1", ...
+    averages
+        names of `defences.averaging.AVERAGINGS`: averages of the weights that are kept as checkpoints, "ema" and "fawa", and do
+        not influence the training. With keep_last also "ema-1", ..., with select also "best-ema" (selected by its own
+        measurements of valid). "fawa" measures valid after every epoch from a quarter of the training on, by `select` or the
+        attack of the defence; that costs nothing more where the probe is the same attack and measure=1.
     head
         "linear" or "cosine"; None for the defence's default.
     layer
@@ -182,9 +187,12 @@ class Spec(Subject):
     warm_start: str | None = None
     extra: str | None = None
     redraw: int = 0
+    averages: tuple[str, ...] = ()
 
     dimensions: ClassVar[tuple[str, ...]] = ("defence", "seed")
-    owned_fields: ClassVar[frozenset[str]] = frozenset({"attack", "epochs", "lr", "milestones", "schedule", "weight_decay"})
+    owned_fields: ClassVar[frozenset[str]] = frozenset(
+        ("attack", "averages", "epochs", "lr", "milestones", "schedule", "weight_decay"),
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", radius_text(self.eps, self.norm))
@@ -199,6 +207,9 @@ class Spec(Subject):
             raise UserError(f"a run: milestones belong to schedule='step', got {self.schedule!r}")
         if self.test_selected and self.select is None:
             raise UserError("a run: test_selected needs the attack that selects; set select='pgd-10'")
+        if len(set(self.averages)) < len(self.averages):
+            raise UserError(f"a run: averages names an average twice: {self.averages}")
+        object.__setattr__(self, "averages", tuple(sorted(self.averages)))
         if self.keep_last > self.epochs:
             raise UserError(f"a run: keep_last={self.keep_last} is more than its {self.epochs} epochs")
 
@@ -225,8 +236,11 @@ class Spec(Subject):
         return self.seed + 100_003 * self.redraw
 
     def substitute(self, defence: str) -> "Spec":
-        """Return the same training with another defence at its defaults, the source network of transfer attacks."""
-        return replace(self, defence=defence, options={}, attack=None, attack_options={})
+        """Return the same training with another defence at its defaults, the source network of transfer attacks.
+
+        Its averages are left out: only its last weights are used.
+        """
+        return replace(self, defence=defence, options={}, attack=None, attack_options={}, averages=())
 
     __hash__ = Identified.__hash__
 
@@ -255,8 +269,9 @@ class Evaluation(Identified):
     per_class
         number of images of each class; None for all.
     checkpoint
-        "last"; "best" (selected on valid); "average" (EMA, FAWA); "last-1", "last-2", ... epochs before the last;
-        "test-selected". The papers' mean over the last five epochs is the mean over LAST5.
+        "last"; "best" (selected on valid); "average" (of a defence that averages); "last-1", "last-2", ... epochs before the
+        last; "test-selected"; of a run with averages also "ema", "ema-1", "best-ema", ... The papers' mean over the last five
+        epochs is the mean over LAST5.
     seed
         of the attack and of the choice of images.
     substitute

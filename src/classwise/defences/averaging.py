@@ -1,4 +1,4 @@
-"""Averagings: a second set of weights, averaged over steps or epochs.
+"""Averagings: a second set of weights, averaged over steps or epochs, by a defence or next to it (AVERAGINGS).
 
 The running statistics of batch norm are averaged like the weights (as in CFA: an average of running averages) or, with
 statistics="last", taken from the trained network. Integers, such as the number of batches, are always taken from it.
@@ -84,17 +84,22 @@ class EMA(Averaging):
     """Exponential moving average of the weights, by epoch (Wei et al. 2023, table 1) or by step (SEAT).
 
     decay: the factor of the old average, 0 or more and below 1; by step it rises as (t + 1) / (t + 10) up to that. per: "epoch"
-    or "step". statistics: of batch norm, "averaged" or "last".
+    or "step". statistics: of batch norm, "averaged" or "last". average_from: the share of the training before which no epoch
+    enters, with per="epoch" only; .25 is epoch 50 of 200, where the paper begins.
     """
 
     decay: float = 0.85
     per: str = "epoch"
     statistics: str = "averaged"
+    average_from: float = 0.0
 
     def __post_init__(self) -> None:
         _check(self.decay, self.statistics)
+        check_share("average_from", self.average_from)
         if self.per not in ("epoch", "step"):
             raise unknown("per", self.per, ("epoch", "step"))
+        if self.average_from > 0 and self.each_step:
+            raise UserError(f"average_from counts epochs, got {self.average_from} with per='step'; use per='epoch'")
 
     @property
     def each_step(self) -> bool:
@@ -102,6 +107,9 @@ class EMA(Averaging):
 
     def after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights | None:
         return update_average(average, weights, min(self.decay, (step + 1) / (step + 10)), self.statistics)
+
+    def accepts(self, progress: float, worst: float | None) -> bool:
+        return progress >= self.average_from
 
 
 @dataclass(frozen=True)
@@ -136,3 +144,8 @@ class FAWA(Averaging):
             return False
         assert worst is not None, "FAWA needs the validation images"
         return worst >= self.threshold
+
+
+# The averages that any training can keep next to its ordinary weights (Spec.averages), as in tables 1 and 3 of Wei et al. 2023:
+# both begin at epoch 50 of 200. A name is the name of a checkpoint: lower-case letters, and none of "last", "best", "average".
+AVERAGINGS: dict[str, Averaging] = {"ema": EMA(average_from=0.25), "fawa": FAWA()}

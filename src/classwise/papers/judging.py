@@ -12,6 +12,9 @@ from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, evaluat
 # The name in claims of an attack that is made on another network.
 TRANSFER = "transfer"
 
+# What is evaluated on the same images: attacks on fewer images restrict those that they are compared with.
+_COMPARED = ("defence", "attack", "inverse")
+
 # Where a smaller share of the draws than this lies on one side of the effect, they show a bias and no interval.
 _LOPSIDED = 0.05
 
@@ -163,7 +166,7 @@ def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
     present = part.truth >= 0
     # Of the same seeds, too: where a run has only some, the claim is tested on these.
     used = present.any([dim for dim in ("image", "seed") if dim in present.dims])
-    both = (present | ~used).all([dim for dim in ("defence", "attack") if dim in present.dims])
+    both = (present | ~used).all([dim for dim in _COMPARED if dim in present.dims])
     if not bool((present & both).any()):
         raise MeasurementError(f"claim {claim.name!r}: all of its runs and attacks have no image in common")
     return part.assign(truth=part.truth.where(both, -1))
@@ -186,9 +189,9 @@ def _one_of(need: str, names: Sequence[str], dim: str, claim: Claim) -> str:
 def _measured(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Bootstrap) -> tuple[Verdict, np.ndarray]:
     """Return a verdict with the measure of its claim, not decided yet, and draws of the true value."""
     claim = verdict.claim
-    if claim.data not in given and "" not in given:
+    if claim.data not in given and list(given) != [""]:
         raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.data!r}; there are: {_listed(given)}")
-    part = select(claim, given.get(claim.data, given.get("", xr.Dataset())))
+    part = select(claim, given[claim.data if claim.data in given else ""])
     effect = _number(claim, sums(part, _values(claim, part)))
     redrawn = _redrawn(claim, part, bootstrap)
     truth = _with_pseudo_counts(claim, part, bootstrap) if _constant(redrawn) else reflect_draws(effect, redrawn, log=claim.log)

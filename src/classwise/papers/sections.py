@@ -80,7 +80,8 @@ class Paper:
 class Request:
     """Runs at a scale and their evaluations, and the same for each part of the section.
 
-    incomplete: of a request that was restricted to what is stored, the seeds of which a run or an evaluation is left out.
+    Of a request that was restricted to what is stored: incomplete, the seeds of which a run or an evaluation is left out; absent,
+    the evaluations that single runs lack.
     """
 
     specs: tuple[Spec, ...]
@@ -89,10 +90,12 @@ class Request:
     extra_evaluations: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
     parts: "Mapping[str, Request]" = field(default_factory=dict)
     incomplete: frozenset[int] = frozenset()
+    absent: frozenset[tuple[Spec, Evaluation]] = frozenset()
 
     def evaluations_of(self, spec: Spec) -> tuple[Evaluation, ...]:
         """Return the evaluations of one of the runs, those of its defence alone last."""
-        return (*self.evaluations, *self.extra_evaluations.get(spec.defence, ()))
+        requested = (*self.evaluations, *self.extra_evaluations.get(spec.defence, ()))
+        return tuple(evaluation for evaluation in requested if (spec, evaluation) not in self.absent)
 
     @property
     def pairs(self) -> list[tuple[Spec, tuple[Evaluation, ...]]]:

@@ -1,12 +1,12 @@
 """What is there of the runs of a section, at scales that are recorded elsewhere and only read here."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers.scales import SCALES
-from classwise.papers.sections import Request
+from classwise.papers.sections import CLEAN_AND_PGD, Request
 from classwise.runs import store
 
 
@@ -24,8 +24,7 @@ class _Parts(dict[str, Request]):
 def available(request: Request) -> Request:
     """Return a request, or at a scale that is only read what is recorded of it; NotRecorded if that is nothing.
 
-    Kept are runs with the evaluations of the section that are recorded for all of them; one that is recorded for some defences
-    becomes an extra evaluation of these.
+    Its evaluations are those that all kept runs have; one that only some have is an extra evaluation of their defences.
     """
     if not SCALES[request.scale].only_read:
         return request
@@ -41,20 +40,33 @@ def how_to_record(scale: str) -> str:
 
 
 def recorded_part(request: Request) -> Request:
-    """Return what is stored of a request, computed here or recorded; parts without a run are left out."""
+    """Return what is stored of a request, computed here or recorded; parts without a run are left out.
+
+    A run counts once it has the evaluations that all pages show, clean and by PGD, as far as the section requests them.
+    """
     results = {spec: set(_stored(spec, request.evaluations_of(spec))) for spec in request.specs if is_stored(spec)}
-    specs = tuple(spec for spec in request.specs if results.get(spec) or (spec in results and not request.evaluations_of(spec)))
-    common = _of_all(request.evaluations, specs, results)
-    extra = {}
+    base = {one for one in request.evaluations if one in CLEAN_AND_PGD}
+    specs = tuple(
+        spec for spec in request.specs if spec in results and base <= results[spec] and _has_any(request, spec, results)
+    )
+    common = tuple(one for one in request.evaluations if specs and all(one in results[spec] for spec in specs))
+    extra: dict[str, tuple[Evaluation, ...]] = {}
+    absent: set[tuple[Spec, Evaluation]] = set()
     for defence in dict.fromkeys(spec.defence for spec in specs):
         of_defence = [spec for spec in specs if spec.defence == defence]
         further = [one for one in request.evaluations_of(of_defence[0]) if one not in common]
-        extra[defence] = _of_all(further, of_defence, results)
+        extra[defence] = tuple(one for one in further if any(one in results[spec] for spec in of_defence))
+        absent |= {(spec, one) for spec in of_defence for one in extra[defence] if one not in results[spec]}
     parts = {name: recorded_part(part) for name, part in request.parts.items()}
     kept = _Parts({name: part for name, part in parts.items() if part.specs})
     lacking = {spec.seed for spec in request.specs if len(results.get(spec, ())) < len(set(request.evaluations_of(spec)))}
     lacking |= {spec.seed for spec in request.specs if spec not in specs}
-    return replace(request, specs=specs, evaluations=common, extra_evaluations=extra, parts=kept, incomplete=frozenset(lacking))
+    present = replace(request, specs=specs, evaluations=common, extra_evaluations=extra, parts=kept)
+    return replace(present, incomplete=frozenset(lacking), absent=frozenset(absent))
+
+
+def _has_any(request: Request, spec: Spec, results: Mapping[Spec, set[Evaluation]]) -> bool:
+    return bool(results[spec]) or not request.evaluations_of(spec)
 
 
 def is_stored(subject: Subject, evaluation: Evaluation | None = None) -> bool:
@@ -65,10 +77,3 @@ def is_stored(subject: Subject, evaluation: Evaluation | None = None) -> bool:
 
 def _stored(spec: Spec, evaluations: Iterable[Evaluation]) -> Iterable[Evaluation]:
     return (evaluation for evaluation in evaluations if is_stored(spec, evaluation))
-
-
-def _of_all(
-    evaluations: Iterable[Evaluation], specs: Sequence[Spec], results: Mapping[Spec, set[Evaluation]]
-) -> tuple[Evaluation, ...]:
-    """Return the evaluations that are there for all runs."""
-    return tuple(one for one in evaluations if specs and all(one in results[spec] for spec in specs))

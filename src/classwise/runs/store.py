@@ -202,7 +202,9 @@ def verified(path: Path) -> bytes:
     try:
         expected = dict(json.loads((folder / CHECKSUMS).read_text())).get(path.name)
     except FileNotFoundError:
-        return content
+        if (data_folder() / "recorded") not in path.parents:
+            return content
+        raise Damaged(f"{folder / CHECKSUMS} of the recorded run {folder.name} is missing; {IMPORT_AGAIN}") from None
     except (OSError, ValueError, TypeError):
         raise Damaged(f"{folder / CHECKSUMS} of the recorded run {folder.name} cannot be read; {IMPORT_AGAIN}") from None
     if expected is not None and hashlib.sha256(content).hexdigest() != expected:

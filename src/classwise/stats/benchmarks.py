@@ -18,6 +18,7 @@ _MEASUREMENTS = {
     "pgd20_eval": "the robust accuracy of a digits network under PGD-20, both in float32",
     "pgd20_eval_bfloat16": "the same with our search in bfloat16",
     "autoattack_eval": "AutoAttack on 200 images of the digits network, both in float32",
+    "strong_eval": "constraint relaxation with Square compared with AutoAttack, both ours and in float32, on the same network",
     "ascent_overhead": "the cost of a PGD step in plain forward and backward passes",
     "train_epoch": "an epoch of PGD-10 adversarial training of a ResNet-18, ours in bfloat16, compared with the loop of common "
     "tutorials: a loader that transforms one image at a time, and an attack whose gradients also reach the parameters",
@@ -26,6 +27,7 @@ _MEASUREMENTS = {
     "cfa_cost": "an epoch of CFA in epochs of PGD-AT",
     "calibration_cost": "the share of an epoch of PGD-AT that counting its predictions and CFA's equations take, without the "
     "validation attack",
+    "load_results": "reading 600 stored outcomes of digits networks, compared with opening them one by one with xarray",
     "measuring_cost": "a run of this book, with all measurements and files, relative to its training steps alone",
 }
 _BFLOAT16 = ("pgd20_forced", "train_epoch", "pgd20_eval_bfloat16")

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from classwise.core.errors import UserError
@@ -25,24 +26,28 @@ def combine_rows(rows: Sequence[tuple[Mapping[str, Hashable], xr.Dataset]]) -> x
         raise UserError(f"two runs share the same {', '.join(names)}: {max(keys, key=keys.count)}; request them separately")
     classes = list(dict.fromkeys(str(name) for _, data in rows for name in data.predicted.values))
     combined = xr.concat(
-        [_renumbered(data.drop_attrs(), classes) for _, data in rows],
+        [_renumbered(data, classes) for _, data in rows],
         dim="run",
         join="outer",
         fill_value=MISSING,
         coords="minimal",
         compat="override",
-    )
-    for place, name in enumerate(names):
-        combined = combined.assign_coords({name: ("run", [key[place] for key in keys])})
+        combine_attrs="drop",
+    ).drop_attrs()
     if len(names) == 1:
-        return combined.swap_dims(run=names[0])
-    combined = combined.set_index(run=names).unstack("run", fill_value=MISSING)
-    order = {name: list(dict.fromkeys(key[place] for key in keys)) for place, name in enumerate(names)}
-    return combined.sel(order).transpose(*names, ...)
+        return combined.assign_coords({names[0]: ("run", [key[0] for key in keys])}).swap_dims(run=names[0])
+    levels = [list(dict.fromkeys(key[place] for key in keys)) for place in range(len(names))]
+    codes = [[level.index(key[place]) for key in keys] for place, level in enumerate(levels)]
+    index = pd.MultiIndex(levels, codes, names=names)
+    combined = combined.assign_coords(xr.Coordinates.from_pandas_multiindex(index, "run"))
+    combined = combined.unstack("run", fill_value=MISSING).transpose(*names, ...)
+    return combined.assign_coords(dict(zip(names, levels, strict=True)))  # their type is that of the keys
 
 
 def _renumbered(data: xr.Dataset, classes: list[str]) -> xr.Dataset:
-    """Return a Dataset whose truth and answer are positions in `classes` rather than in its `predicted`."""
+    """Return a Dataset whose truth and answer are positions in `classes` rather than in its `predicted`; itself if they agree."""
+    if data.predicted.values.tolist() == classes:
+        return data
     position = np.array([*(classes.index(str(name)) for name in data.predicted.values), -1], dtype=np.int16)
     numbers = {name: data[name].copy(data=position[data[name].values]) for name in ("truth", "answer") if name in data}
     return data.assign(numbers).reindex(predicted=classes, fill_value=MISSING)

@@ -197,6 +197,7 @@ class Counted(nn.Module):
         ("n-attack", {"steps": 10, "population": 20}),
         ("strong", {"steps": 10}),
         ("autoattack", {"steps": 10, "queries": 60}),
+        ("cr", {"steps": 30, "queries": 60}),
     ],
 )
 def test_the_arithmetic_of_an_attack_is_what_it_asks_of_a_network(name, options):
@@ -237,11 +238,18 @@ def test_a_training_costs_its_epochs_its_steps_and_its_measuring(small):
         "steps": replace(once, attack_options={"steps": 4}),
         "trades": replace(once, defence="trades"),
         "fewer": replace(once, classes=("3", "8")),
+        "ema": replace(once, averages=("ema",)),
+        "fawa": replace(once, averages=("fawa",)),
+        "best-ema": replace(once, averages=("ema",), select="pgd-10"),
+        "best": replace(once, select="pgd-10"),
+        "shared": replace(once, averages=("fawa",), measure=1),
     }.items()}  # fmt: skip
     assert work["once"] < work["fewer"] * 10
     assert work["fewer"] < work["once"] < min(work["often"], work["twice"])
     assert work["twice"] < 2 * work["once"]
     assert work["steps"] > 1.3 * work["once"] < work["trades"]
+    assert work["once"] == work["ema"] < work["fawa"] == work["best"] < work["best-ema"]
+    assert work["shared"] == pytest.approx(work["often"]), "the probe measures what FAWA needs"
 
 
 def test_sizes_are_those_of_the_images(monkeypatch):

@@ -73,7 +73,7 @@ def train(
         if before is not None and _overfits(state, images, config):
             state.model.load_state_dict(before)
         counts = validation.attacked_counts(state, config, valid) if _needs_validation(state, config) else None
-        averaged = _average(state, config, counts)
+        taken = _average(state, config, counts)
         stats = EpochStats(
             state.epoch / config.epochs,
             attacked if attacked is not None else clean,
@@ -83,13 +83,14 @@ def train(
         )
         _calibrate(state, config, stats)
         _keep(state, config, counts, valid, test)
-        yield Epoch(state.epoch, settings, loss, seconds, clean, attacked, counts, averaged)
+        yield Epoch(state.epoch, settings, loss, seconds, clean, attacked, counts, taken)
 
 
 def _needs_validation(state: State, config: TrainConfig) -> bool:
     """Return whether anything needs the validation images after this epoch."""
     progress, defence = state.epoch / config.epochs, config.defence
-    return config.select_by is not None or defence.calibration.active_at(progress) or defence.averaging.active_at(progress)
+    averaged = any(averaging.active_at(progress) for averaging in config.averagings.values())
+    return config.select_by is not None or defence.calibration.active_at(progress) or averaged
 
 
 def _validated(counts: tuple[Tensor, Tensor] | None) -> dict[str, Tensor]:
@@ -122,44 +123,69 @@ def _calibrate(state: State, config: TrainConfig, stats: EpochStats) -> None:
     state.settings, state.memory = config.defence.calibration(state.base, state.settings, state.memory, stats)
 
 
-def _average(state: State, config: TrainConfig, counts: tuple[Tensor, Tensor] | None) -> bool:
-    """Update the average by the epoch; return whether the epoch entered it."""
-    averaging = config.defence.averaging
-    if not averaging.averages or averaging.each_step:
-        return averaging.averages
-    worst = checkpoints.worst(counts[1]) if averaging.needs_validation and counts is not None else None
-    accepted = averaging.accepts(state.epoch / config.epochs, worst)
-    if accepted:
-        state.average = averaging.after_epoch(state.average, state.model.state_dict())
-    return accepted
+def _average(state: State, config: TrainConfig, counts: tuple[Tensor, Tensor] | None) -> tuple[str, ...]:
+    """Update the averages by the epoch; return the names of those that it entered."""
+    progress, taken = state.epoch / config.epochs, []
+    for name, averaging in config.averagings.items():
+        if not averaging.each_step:  # else each step of the epoch entered it
+            worst = checkpoints.worst(counts[1]) if averaging.needs_validation and counts is not None else None
+            if not averaging.accepts(progress, worst):
+                continue
+            state.averages[name] = averaging.after_epoch(state.averages.get(name), state.model.state_dict())
+        taken.append(name)
+    return tuple(taken)
+
+
+def _average_step(state: State, config: TrainConfig, step: int) -> None:
+    """Update the averages over steps; steps are numbered from 0."""
+    for name, averaging in config.averagings.items():
+        if averaging.each_step:
+            average = averaging.after_step(state.averages.get(name), state.model.state_dict(), step)
+            if average is not None:
+                state.averages[name] = average
 
 
 def _keep(
     state: State, config: TrainConfig, counts: tuple[Tensor, Tensor] | None, valid: Images | None, test: Images | None
 ) -> None:
-    """Keep the weights of the epoch where they are among the last or the best.
+    """Keep the weights of the epoch where they are among the last or the best, and likewise the averages next to them.
 
-    The best are chosen among the weights that the defence returns: the average, once there is one.
+    The best are chosen among the weights that the defence returns: its average, once there is one. An average next to the
+    training is selected from its first epoch on; until then the weights of an epoch replace it among the last.
     """
-    name = checkpoints.among_last(state.epoch, config.epochs, config.keep_last)
-    if name is not None:
-        state.kept[name] = checkpoints.copied(state.model.state_dict())
+    ending = checkpoints.among_last(state.epoch, config.epochs, config.keep_last)
+    for name in ("last", *config.averages) if ending is not None else ():
+        state.kept[f"{name}{ending}"] = checkpoints.copied(state.averages.get(name, state.model.state_dict()))
     if config.select_by is None:
         return
     candidate = state.model
     if state.average is not None:
-        candidate = copy.deepcopy(state.model)
-        candidate.load_state_dict(state.average)
+        candidate = _averaged(state, "average")
         counts = validation.attacked_counts(state, config, valid, candidate)
-    counts_by_name = {"best": counts}
+    assert counts is not None
+    _select(state, config, "best", candidate, counts)
     if config.test_selected:
-        counts_by_name["test-selected"] = validation.attacked_counts(state, config, test, candidate)
-    for name, measured in counts_by_name.items():
-        assert measured is not None
-        score = checkpoints.CRITERIA[config.select_by](measured[1])
-        if checkpoints.better(score, state.scores.get(name)):
-            state.scores[name] = score
-            state.kept[name] = checkpoints.copied(candidate.state_dict())
+        _select(state, config, "test-selected", candidate, validation.attacked_counts(state, config, test, candidate))
+    for name in config.averages:
+        if name in state.averages:
+            candidate = _averaged(state, name)
+            _select(state, config, f"best-{name}", candidate, validation.attacked_counts(state, config, valid, candidate))
+
+
+def _averaged(state: State, name: str) -> nn.Module:
+    """Return a copy of the network with the weights of an average."""
+    model = copy.deepcopy(state.model)
+    model.load_state_dict(state.averages[name])
+    return model
+
+
+def _select(state: State, config: TrainConfig, name: str, candidate: nn.Module, counts: tuple[Tensor, Tensor]) -> None:
+    """Keep the weights of a candidate under a name where its counts under attack are the best so far."""
+    assert config.select_by is not None
+    score = checkpoints.CRITERIA[config.select_by](counts[1])
+    if checkpoints.better(score, state.scores.get(name)):
+        state.scores[name] = score
+        state.kept[name] = checkpoints.copied(candidate.state_dict())
 
 
 @torch.no_grad()
@@ -192,9 +218,7 @@ def _epoch(
         terms = _step(state, network, x, y, config, progress)
         for gate in bounded:
             gate.data.clamp_(0, 1)
-        if defence.averaging.each_step:
-            step = state.epoch * len(order) + number
-            state.average = defence.averaging.after_step(state.average, state.model.state_dict(), step)
+        _average_step(state, config, state.epoch * len(order) + number)
         total += terms.loss.detach().sum()
         for name, logits in (("clean", terms.clean), ("attacked", terms.attacked)):
             if logits is not None:

@@ -1,6 +1,6 @@
 """Which epochs' weights are kept."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import torch
 from torch import Tensor
@@ -38,13 +38,18 @@ def copied(weights: Weights) -> Weights:
 
 
 def among_last(epoch: int, epochs: int, keep: int) -> str | None:
-    """Return the name of the checkpoint after an epoch (from 1), "last-1" for the last but one and so on, or None."""
+    """Return the ending of the checkpoints after an epoch (from 1), "-1" for the last but one and so on, or None."""
     before_end = epochs - epoch
-    return f"last-{before_end}" if 0 < before_end < keep else None
+    return f"-{before_end}" if 0 < before_end < keep else None
 
 
-def names(*, selects: bool, averages: bool, keep: int, test_selected: bool) -> list[str]:
-    """Return the names of the checkpoints of a training, "last" first."""
+def names(*, selects: bool, averaging: bool, keep: int, test_selected: bool, averages: Collection[str] = ()) -> list[str]:
+    """Return the names of the checkpoints of a training, "last" first.
+
+    averaging: whether the defence averages its weights. averages: the names of those that are kept next to it.
+    """
     result = ["last", *(f"last-{back}" for back in range(1, keep))]
-    result += ["best"] * selects + ["average"] * averages + ["test-selected"] * test_selected
+    result += ["best"] * selects + ["average"] * averaging + ["test-selected"] * test_selected
+    for name in averages:
+        result += [name, *(f"{name}-{back}" for back in range(1, keep))] + [f"best-{name}"] * selects
     return result

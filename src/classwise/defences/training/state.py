@@ -1,5 +1,6 @@
 """What stays the same and what changes in a training, and what an epoch of it measured."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from classwise.attacks import Attack
 from classwise.defences import Defence
-from classwise.defences.averaging import Weights
+from classwise.defences.averaging import Averaging, Weights
 from classwise.defences.calibrations import ClassSettings, Memory
 
 
@@ -19,7 +20,7 @@ class TrainConfig:
     attack: the inner attack. validation_attack: measures the validation images after the epochs where something needs it.
     select_by: the criterion of the best epoch, a name of checkpoints.CRITERIA; None keeps none. overfitting_check: the attack
     that detects catastrophic overfitting on training images; the training then ends with the weights of the epoch before. extra:
-    how many of the training images, the last ones, are pseudo-labelled.
+    how many of the training images, the last ones, are pseudo-labelled. averages: kept next to the training, by name.
     """
 
     defence: Defence
@@ -44,19 +45,27 @@ class TrainConfig:
     nesterov: bool = True
     weight_decay: float = 5e-4
     decay: str = "all"
+    averages: Mapping[str, Averaging] = field(default_factory=dict)
+
+    @property
+    def averagings(self) -> dict[str, Averaging]:
+        """All averagings by the names of their checkpoints: that of the defence is "average"."""
+        of_defence = {"average": self.defence.averaging} if self.defence.averaging.averages else {}
+        return of_defence | dict(self.averages)
 
 
 # The parts of a state that are saved as they are.
-_PLAIN = ("average", "memory", "kept", "scores", "epoch", "stopped")
+_PLAIN = ("averages", "memory", "kept", "scores", "epoch", "stopped")
 
 
 @dataclass
 class State:
     """What changes from epoch to epoch: everything that a training needs to resume exactly where it stopped.
 
-    base: the settings before any calibration. memory: of the calibration, or of the objective where that keeps something from
-    batch to batch. kept: the weights of the checkpoints other than the last, by name. scores: by the same names, how good they
-    are. stopped: why the training ended before its last epoch, "" where it did not.
+    base: the settings before any calibration. averages: the averages that exist so far, by the names of TrainConfig.averagings.
+    memory: of the calibration, or of the objective where that keeps something from batch to batch. kept: the weights of the
+    checkpoints other than the last, by name. scores: by the same names, how good they are. stopped: why the training ended before
+    its last epoch, "" where it did not.
     """
 
     model: nn.Module
@@ -64,12 +73,17 @@ class State:
     generator: torch.Generator
     settings: ClassSettings
     base: ClassSettings
-    average: Weights | None = None
+    averages: dict[str, Weights] = field(default_factory=dict)
     memory: Memory = field(default_factory=dict)
     kept: dict[str, Weights] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
     epoch: int = 0
     stopped: str = ""
+
+    @property
+    def average(self) -> Weights | None:
+        """The average of the defence; None where there is none yet."""
+        return self.averages.get("average")
 
     def state_dict(self) -> dict[str, Any]:
         """Return tensors and plain values that `torch.load(weights_only=True)` can read."""
@@ -87,14 +101,20 @@ class State:
         self.optimiser.load_state_dict(saved["optimiser"])
         self.generator.set_state(saved["generator"].cpu())
         self.settings = ClassSettings(**saved["settings"])
+        if "averages" not in saved:  # as versions before 0.3.0 wrote it
+            saved = saved | {"averages": {} if saved["average"] is None else {"average": saved["average"]}}
         for name in _PLAIN:
             setattr(self, name, saved[name])
 
     def checkpoint(self, name: str) -> Weights:
-        """Return the weights of a checkpoint; those of "last" where there is no average or best epoch."""
-        if name == "average" and self.average is not None:
-            return self.average
-        return self.kept.get(name, self.model.state_dict())
+        """Return the weights of a checkpoint; those of "last" where there is no average or best epoch.
+
+        Where "best-ema" does not exist, because no epoch entered the average, "best" replaces it, and where "ema-1" does not,
+        because the training stopped early, "ema".
+        """
+        existing = self.averages | self.kept
+        names = (name, name.rpartition("-")[0])
+        return next((existing[one] for one in names if one in existing), self.model.state_dict())
 
 
 @dataclass(frozen=True)
@@ -104,7 +124,7 @@ class Epoch:
     number: counts from 1. settings: those that the epoch was trained with. loss: the mean over its images. seconds: its duration
     without measurements. clean, attacked: counts[label, predicted] of the training images as the objective saw them; None where
     it did not. valid: those of the validation images after the epoch, clean and under the validation attack; None where not
-    needed. averaged: whether the epoch entered the average.
+    needed. taken: the names of the averages that the epoch entered.
     """
 
     number: int
@@ -114,4 +134,9 @@ class Epoch:
     clean: Tensor | None
     attacked: Tensor | None
     valid: tuple[Tensor, Tensor] | None = None
-    averaged: bool = False
+    taken: tuple[str, ...] = ()
+
+    @property
+    def averaged(self) -> bool:
+        """Whether the epoch entered the average of the defence."""
+        return "average" in self.taken

@@ -15,7 +15,7 @@ from classwise.core.results import SPLITS
 from classwise.core.spec import Spec
 from classwise.defences.training import Epoch
 from classwise.images import Images
-from classwise.runs.compute import to_xarray
+from classwise.runs.compute import to_xarray, validate
 
 _SETTINGS = ("radius", "beta", "weight", "robust")
 
@@ -32,7 +32,7 @@ class Recorder:
         defence = defences.build(spec.defence, spec.options)
         named = spec.attack or defence.attack or defence.objective.built_in_attack
         self.objective = defence.objective
-        self.validation_attack = spec.select or (defence.validation_attack if defence.needs_validation else spec.probe)
+        self.validation_attack = validate.validation_attack(spec) or spec.probe
         # An attack with other options is another attack; the probe has none.
         self.inner = " ".join([named, *(f"{name}={value}" for name, value in sorted(spec.attack_options.items()))])
         self.spec, self.classes = spec, classes
@@ -42,6 +42,7 @@ class Recorder:
         self.settings = {name: torch.full((epochs, size), torch.nan) for name in _SETTINGS}
         self.scalars = {name: torch.full((epochs,), torch.nan, dtype=torch.float64) for name in ("loss", "seconds")}
         self.averaged = torch.zeros(epochs, dtype=torch.bool)
+        self.taken = torch.zeros((epochs, len(spec.averages)), dtype=torch.bool)
 
     def _put(self, epoch: int, split: str, attack: str, count: Tensor) -> None:
         self.count[epoch - 1, SPLITS.index(split), self.attacks.index(attack)] = count.cpu().int()
@@ -56,6 +57,7 @@ class Recorder:
         for name, column in self.scalars.items():
             column[epoch.number - 1] = getattr(epoch, name)
         self.averaged[epoch.number - 1] = epoch.averaged
+        self.taken[epoch.number - 1] = torch.tensor([name in epoch.taken for name in self.spec.averages], dtype=torch.bool)
         for attack, count in zip(("clean", self.validation_attack), epoch.valid or (), strict=False):
             self._put(epoch.number, "valid", attack, count)
 
@@ -77,11 +79,13 @@ class Recorder:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything recorded so far, as tensors by name."""
-        return {"count": self.count, **self.settings, "averaged": self.averaged, **self.scalars}
+        taken = {"taken": self.taken} if self.spec.averages else {}
+        return {"count": self.count, **self.settings, "averaged": self.averaged, **taken, **self.scalars}
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
         self.count, self.averaged = saved["count"].cpu(), saved["averaged"].cpu()
+        self.taken = saved["taken"].cpu() if self.spec.averages else self.taken
         for table in (self.settings, self.scalars):
             for name in table:
                 table[name] = saved[name].cpu()
@@ -95,4 +99,6 @@ class Recorder:
             "label": list(self.classes),
             "predicted": list(self.classes),
         }
+        if self.spec.averages:
+            coords["average"] = list(self.spec.averages)
         return to_xarray.labelled("history 1", self.state_dict(), coords, attrs)

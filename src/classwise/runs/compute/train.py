@@ -16,11 +16,12 @@ from classwise.core.identity import radius_value
 from classwise.core.results import Damaged
 from classwise.core.spec import Spec
 from classwise.defences import training
+from classwise.defences.averaging import AVERAGINGS
 from classwise.images import Images
 from classwise.runs import store
 from classwise.runs.compute import device
 from classwise.runs.compute.history import Recorder
-from classwise.runs.compute.validate import checkpoints, head, split_images
+from classwise.runs.compute.validate import checkpoints, head, split_images, validation_attack
 
 # report(phase, done, total): "train" counts epochs, "attack" counts images.
 Report = Callable[[str, int, int], None]
@@ -33,16 +34,17 @@ def no_report(phase: str, done: int, total: int) -> None:
 def _config(spec: Spec, extra: int) -> training.TrainConfig:
     defence = defences.build(spec.defence, spec.options)
     name = spec.attack or defence.attack
-    validation_attack = spec.select or (defence.validation_attack if defence.needs_validation else None)
+    measuring = validation_attack(spec)
     plain = ["norm", "batch_norm", "schedule", "milestones", "lr", "epochs", "batch", "augment", "precision", "test_selected"]
     plain += ["keep_last", "optimiser", "momentum", "nesterov", "weight_decay", "decay"]
     return training.TrainConfig(
         defence=defence,
         attack=attacks.build(name, spec.attack_options) if name else None,
-        validation_attack=attacks.build(validation_attack) if validation_attack else None,
+        validation_attack=attacks.build(measuring) if measuring else None,
         extra=extra,
         overfitting_check=attacks.build(defence.overfitting_check) if defence.overfitting_check else None,
         select_by=spec.select_by if spec.select else None,
+        averages={name: AVERAGINGS[name] for name in spec.averages},
         **{name: getattr(spec, name) for name in plain},
     )
 

@@ -1,6 +1,7 @@
 """Checks of runs and evaluations before anything is computed, and the images and classes of each."""
 
 import math
+import re
 from collections.abc import Collection
 from functools import singledispatch
 
@@ -13,6 +14,7 @@ from classwise.core.errors import UserError, unknown
 from classwise.core.identity import radius_value
 from classwise.core.spec import READOUTS, Evaluation, Spec, Subject
 from classwise.defences import training
+from classwise.defences.averaging import AVERAGINGS
 from classwise.images import Images
 from classwise.models import inference
 from classwise.runs import store
@@ -31,6 +33,9 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
             raise unknown(name, getattr(spec, name), table)
     if spec.head is not None and spec.head not in models.HEADS:
         raise unknown("head", spec.head, models.HEADS)
+    for name in spec.averages:
+        if name not in AVERAGINGS:
+            raise unknown("average", name, AVERAGINGS)
     _fits(spec)
     class_names(spec)
     if spec.warm_start is not None and spec.warm_start not in planned and store.by_id(spec.warm_start) is None:
@@ -102,10 +107,20 @@ def _check_of_run(evaluation: Evaluation, spec: Spec) -> None:
     if size is not None:
         images.transform(evaluation.transform)(_sample(size, class_names(spec)), 0)
     if evaluation.checkpoint not in checkpoints(spec):
-        reason = "best needs select='pgd-10', last-1 needs keep_last=2, average a defence that averages"
-        raise UserError(f"{unknown(f'checkpoint of {spec.name}', evaluation.checkpoint, checkpoints(spec))}; {reason}")
+        error = unknown(f"checkpoint of {spec.name}", evaluation.checkpoint, checkpoints(spec))
+        raise UserError(f"{error}; {_needed_for(evaluation.checkpoint)}")
     if evaluation.readout == "cosines" and head(spec) != "cosine":
         raise UserError(f"{spec.name} has no cosines to read: its head is {head(spec)!r}; use readout='logits'")
+
+
+def _needed_for(checkpoint: str) -> str:
+    """Return what a run needs for a checkpoint that it lacks."""
+    form = re.fullmatch(rf"(best-)?({'|'.join(AVERAGINGS)})(?:-(\d+))?", checkpoint)
+    if form is None:
+        return "best needs select='pgd-10', last-1 needs keep_last=2, average a defence that averages, ema averages=('ema',)"
+    best, average, back = form.groups()
+    needed = [f"averages=({average!r},)", *["select='pgd-10'"] * bool(best), *[f"keep_last={int(back or 0) + 1}"] * bool(back)]
+    return f"{checkpoint} needs {' and '.join(needed)}"
 
 
 def _sample(size: datasets.DatasetSize, classes: tuple[str, ...]) -> Images:
@@ -122,9 +137,16 @@ def head(spec: Spec) -> str:
 
 def checkpoints(spec: Spec) -> list[str]:
     """Return the names of the checkpoints that a run stores, "last" first."""
-    averages = defences.build(spec.defence, spec.options).averaging.averages
+    averaging = defences.build(spec.defence, spec.options).averaging.averages
     chosen = {"selects": spec.select is not None, "test_selected": spec.test_selected}
-    return training.checkpoints.names(averages=averages, keep=spec.keep_last, **chosen)
+    return training.checkpoints.names(averaging=averaging, keep=spec.keep_last, averages=spec.averages, **chosen)
+
+
+def validation_attack(spec: Spec) -> str | None:
+    """Return the attack that measures the validation images during a training, None where nothing needs them."""
+    defence = defences.build(spec.defence, spec.options)
+    needed = defence.needs_validation or any(AVERAGINGS[name].needs_validation for name in spec.averages)
+    return spec.select or (defence.validation_attack if needed else None)
 
 
 @singledispatch

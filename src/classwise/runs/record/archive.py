@@ -301,6 +301,11 @@ def _write_sums(folder: Path, sums: Mapping[str, str]) -> None:
 def add_checksums(spec: Spec) -> None:
     """Add the checksums of results that were computed in the folder of a recorded run."""
     folder = store.recorded(spec)
+    with store.lock(data_folder() / "recorded"):
+        _add_missing_sums(folder)
+
+
+def _add_missing_sums(folder: Path) -> None:
     known = _sums(folder)
     paths = [path for kind in ("outcomes", *SHOWN) for path in (folder / kind).glob("*.nc")]
     added = {name: path for path in paths if (name := f"{path.parent.name}/{path.name}") not in known}

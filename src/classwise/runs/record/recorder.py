@@ -69,6 +69,9 @@ def record(
                 workers.share(computable, processes, budget, untrained, (left, failed), say)
     finally:
         ready = _file(todo, say) if target.folder is None else _pack(todo, target, packed, say)
+        for item in items:
+            if store.has_recorded_network(item.spec):
+                archive.add_checksums(item.spec)
     missing = [item for item in todo if item not in ready]
     waiting = [item for item in missing if _is_waiting(item, untrained)]
     say(_last_line(len(items), [item for item in missing if item not in waiting], len(waiting), [] if pack_only else left))
@@ -133,9 +136,7 @@ def _is_known(spec: Spec, evaluations: Iterable[Evaluation], known: Mapping[str,
 def _file(todo: Sequence[Item], say: Say) -> list[Item]:
     """File finished networks with what is there of their results in data/recorded/; return the runs that are complete there."""
     for item in todo:
-        if store.has_recorded_network(item.spec):
-            archive.add_checksums(item.spec)
-        elif has_network(item.spec):
+        if not store.has_recorded_network(item.spec) and has_network(item.spec):
             _file_run(item, say)
     return [item for item in todo if is_finished(item)]
 

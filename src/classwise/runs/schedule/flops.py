@@ -78,14 +78,17 @@ def training(spec: Spec) -> Flops | None:
     size = sizes.training_size(spec)
     if size is None:
         return None
-    defence, (forward, _) = defences.build(spec.defence, spec.options), _network_of(spec, size)
+    forward, _ = _network_of(spec, size)
     work = epoch(spec, size)
-    if spec.select is not None or defence.needs_validation:
-        validation = attacks.build(spec.select or defence.validation_attack).cost(size.classes)
-        work += _measurement(size.valid + (size.test if spec.test_selected else 0), forward, validation)
+    name = validate.validation_attack(spec)
+    if name is not None:
+        validation = attacks.build(name).cost(size.classes)
+        selected = len(spec.averages) if spec.select is not None else 0
+        work += _measurement(size.valid * (1 + selected) + (size.test if spec.test_selected else 0), forward, validation)
     measured_epochs = len({1, spec.epochs, *range(spec.measure, spec.epochs + 1, spec.measure)})
     probe = attacks.build(spec.probe).cost(size.classes)
-    return work * spec.epochs + _measurement(size.valid + size.test, forward, probe) * measured_epochs
+    probed = size.test + (0 if name == spec.probe else size.valid)  # what the training measures is not measured again
+    return work * spec.epochs + _measurement(probed, forward, probe) * measured_epochs
 
 
 def _measurement(images: int, forward: float, attack: Passes) -> Flops:

@@ -57,12 +57,14 @@ def ensure_runs(
     scheduler: str | None = None,
     repair: bool = False,
     console: Console | None = None,
+    after: float = 0.0,
 ) -> int:
     """Compute what is missing of runs and their evaluations; return the number of runs for which anything was.
 
     workers: processes on this machine; None for one for each GPU, or else CPU core. scheduler: the address of a dask.distributed
     scheduler, whose workers compute instead. repair: also read all files; damaged ones of data/runs/ are named, renamed and
-    computed again. All names are checked before anything runs. Failed lists the runs that could not be computed.
+    computed again. after: the seconds of what follows, which the bar of all runs includes. All names are checked before anything
+    runs. Failed lists the runs that could not be computed.
     """
     pairs, console = list(pairs), console or Console(stderr=True)
     check(pairs)
@@ -73,8 +75,11 @@ def ensure_runs(
     costs = costs_here()
     schedule = planned(jobs, costs)
     completions = Completions(schedule, costs)
+    count = min(workers or workers_here(), schedule.width)
+    # The bar adds up the seconds of all workers.
+    progress = RunProgress(schedule.jobs, schedule.tasks, console, after * count)
     try:
-        _compute(completions, console, workers, scheduler, repair=repair)
+        _compute(completions, progress, workers, scheduler, repair=repair)
     finally:
         costs.known.write()
     failures = completions.failures()
@@ -157,12 +162,14 @@ def _message(error: Exception) -> str:
     return str(error) if readable else f"{type(error).__name__}: {error}"
 
 
-def _compute(completions: Completions, console: Console, workers: int | None, scheduler: str | None, *, repair: bool) -> None:
+def _compute(
+    completions: Completions, progress: RunProgress, workers: int | None, scheduler: str | None, *, repair: bool
+) -> None:
     if not has_dask() and (scheduler is not None or (workers or 1) > 1):
         advice = "install it (pip install distributed), or leave --workers and --scheduler out"
         raise UserError(f"several runs at once need dask, which is not here: {advice}")
     schedule = completions.schedule
-    count, progress = min(workers or workers_here(), schedule.width), RunProgress(schedule.jobs, schedule.tasks, console)
+    count = min(workers or workers_here(), schedule.width)
     if scheduler is None and count == 1:
         with progress:
             _serially(schedule.tasks, completions, progress, repair=repair)
@@ -173,7 +180,7 @@ def _compute(completions: Completions, console: Console, workers: int | None, sc
         completions.add(progress, task, result)
 
     if scheduler is not None:
-        with cluster.connected(scheduler, console) as (client, handshake), progress:
+        with cluster.connected(scheduler, progress.console) as (client, handshake), progress:
             cluster.compute(client, schedule, progress, ended, handshake, repair=repair)
         return
     with progress, cluster.local(count) as client:

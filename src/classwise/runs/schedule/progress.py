@@ -14,10 +14,13 @@ _LEAST = 1e-3
 
 
 class RunProgress:
-    """Shows the progress of each job, which ends with its last task or with the first one that fails."""
+    """Shows the progress of each job, which ends with its last task or with the first one that fails.
 
-    def __init__(self, jobs: Sequence[Job], tasks: Sequence[Task], console: Console) -> None:
-        self.jobs, self.console = jobs, console
+    after: the seconds of what follows the runs, which the overall bar includes; it is then that of the book.
+    """
+
+    def __init__(self, jobs: Sequence[Job], tasks: Sequence[Task], console: Console, after: float = 0.0) -> None:
+        self.jobs, self.console, self.after = jobs, console, after
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[step]}"))
         self.bars = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True)
         self.tasks = {task.name: task for task in tasks}
@@ -38,7 +41,8 @@ class RunProgress:
         if self.console.is_terminal:
             self.bars.start()
         self.console.print(f"{len(self.jobs)} run{'s' * (len(self.jobs) > 1)} to compute", highlight=False)
-        self.overall = self.bars.add_task("all runs", total=sum(sum(costs.values()) for costs in self.costs), step="")
+        total = sum(sum(costs.values()) for costs in self.costs)
+        self.overall = self.bars.add_task("the book" if self.after else "all runs", total=total + self.after, step="")
         return self
 
     def __exit__(self, *_: object) -> None:
