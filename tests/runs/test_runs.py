@@ -766,6 +766,7 @@ def test_a_section_says_which_of_its_results_are_recorded(data, small):
         path = store.file(store.recorded(spec), one.resolved_for(spec))
         results.save(mocks.dataset("outcomes 1"), store.OUTCOMES, path)
     assert "scale short: 1 of 9 runs (a GPU, commit abc, 2" in runs.recorded_runs(section)
+    assert re.search(r"\d\.\d hours of training\)", runs.recorded_runs(section))
     with pytest.raises(UserError, match="did you mean"):
         runs.recorded_runs("tian2021/4-1-clas-bias")
 

@@ -160,7 +160,7 @@ def sources(data: xr.Dataset) -> str:
 
 
 def recorded_runs(section: str) -> str:
-    """Return for each larger scale how many of a section's runs are recorded, with their device, commit and date."""
+    """Return for each larger scale how many of a section's runs are recorded, with their device, commit, date and hours."""
     if section not in registry.SECTIONS:
         raise unknown("section", section, registry.SECTIONS)
     lines = []
@@ -181,10 +181,14 @@ def _origin(folders: list[Path], total: int) -> str:
     """Return how many of all runs are recorded, and their provenance."""
     if not folders:
         return "none yet"
-    attrs = [results.load(folder / "history.nc", store.HISTORY).attrs for folder in folders]
+    histories = [results.load(folder / "history.nc", store.HISTORY) for folder in folders]
+    attrs = [history.attrs for history in histories]
+    hours = sum(float(history["seconds"].sum()) for history in histories) / 3600
     about = [", ".join(sorted({of_run[name] or "unknown" for of_run in attrs})) for name in ("device", "commit")]
     days = sorted({of_run["created"][:10] for of_run in attrs})
-    return f"{len(folders)} of {total} runs ({about[0]}, commit {about[1]}, {' to '.join(dict.fromkeys((days[0], days[-1])))})"
+    days = list(dict.fromkeys((days[0], days[-1])))
+    origin = f"{about[0]}, commit {about[1]}, {' to '.join(days)}, {hours:.1f} hours of training"
+    return f"{len(folders)} of {total} runs ({origin})"
 
 
 def baselines(names: Iterable[str]) -> dict[str, str]:
