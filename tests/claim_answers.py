@@ -40,7 +40,7 @@ def listed(table, times=1):
     return np.concatenate([np.repeat(CLASS, row) for row in table]).astype("i2")
 
 
-def told(tables, sharp=None, along=ALONG, times=1):
+def outcomes_with(tables, sharp=None, along=ALONG, times=1):
     """Return outcomes of one seed from what `listed` takes for each setting; of settings that are left out nothing was asked.
 
     sharp: how high the logit of the answer is, by setting and class; none: no logits. 3 is the vulnerable class, 5 its partner,
@@ -97,13 +97,13 @@ RISING, FALLING = np.linspace(1, 5, 10), np.linspace(5, 1, 10)
 
 
 def attacked(table, clean=90, times=1):
-    return told({("pgd-at", "clean"): clean, ("pgd-at", "pgd-20"): table}, times=times)
+    return outcomes_with({("pgd-at", "clean"): clean, ("pgd-at", "pgd-20"): table}, times=times)
 
 
 def beside_standard(standard, robust, *others):
     """Return standard training not attacked, adversarial training attacked, and the two that nobody asks for."""
     keys = ("standard", "clean"), ("pgd-at", "pgd-20"), ("standard", "pgd-20"), ("pgd-at", "clean")
-    return told(dict(zip(keys, (standard, robust, *others), strict=True)))
+    return outcomes_with(dict(zip(keys, (standard, robust, *others), strict=True)))
 
 
 DRIFTED = tuple(

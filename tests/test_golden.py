@@ -114,17 +114,11 @@ def plain(verdict: Verdict) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("section", JUDGED)
-def test_verdicts_of_an_earlier_version_stay_equal(data, section):
+def test_verdicts_of_an_earlier_version_stay_equal_to_the_last_digit(data, section):
     archive.unpack(ARCHIVE)
     outcomes = runs.outcomes([trained("standard"), trained("pgd-at")], (Evaluation(), Evaluation(attack="pgd-20")))
     verdicts = registry.judge(section, outcomes, scale="quick", strict=False)
-    judged = {verdict.claim.name: plain(verdict) for verdict in verdicts}
-    assert set(judged) == set(JUDGED[section])
-    for name, expected in JUDGED[section].items():
-        for field, value in expected.items():
-            # Sums of another processor may differ in the last bits of a float32.
-            same = pytest.approx(value, rel=1e-6) if isinstance(value, float) else value
-            assert judged[name][field] == same, (name, field)
+    assert {verdict.claim.name: plain(verdict) for verdict in verdicts} == JUDGED[section]
 
 
 def test_the_verdicts_are_of_every_kind():

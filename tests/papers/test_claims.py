@@ -550,3 +550,15 @@ def test_a_claim_names_the_function_of_its_measure():
     for name in names.values():
         module, _, function = name.partition("(")[0].rpartition(".")
         assert hasattr(importlib.import_module(f"classwise.{module}"), function), name
+
+
+def test_settings_of_an_attack_on_fewer_images_restrict_the_attack_that_they_are_compared_with():
+    truth = np.zeros((1, 1, 2, 2, 10), "i2") - 1
+    truth[0, 0, 0, 0] = 0  # pgd-20, which has no temperature, on all images
+    truth[0, 0, 1, 1, :4] = 0
+    dims = ("defence", "seed", "attack", "inverse", "image")
+    coords = {"defence": ["pgd-at"], "seed": [0], "attack": ["pgd-20", "temperature-pgd-20"], "inverse": ["", "5"]}
+    outcomes = xr.Dataset({"truth": (dims, truth)}, {**coords, "image": np.arange(10)})
+    claim = Claim("c", "tian2021/5-temperature-pgd", "5", "", measures.gap, dims=("inverse",))
+    used = (judging.select(claim, outcomes).truth >= 0).sum("image").squeeze(["defence", "seed"])
+    assert used.values.tolist() == [[4, 0], [0, 4]]

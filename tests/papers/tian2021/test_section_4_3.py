@@ -23,7 +23,7 @@ from claim_answers import (
     ends,
     judged,
     names_of_both,
-    told,
+    outcomes_with,
     under,
 )
 
@@ -36,13 +36,13 @@ FIVE = ("fgsm", "cw", "pgd-20", "transfer", "n-attack")
 def everywhere(right, **but):
     """Return what `right` says of each setting, by its number; "mart_cw=..." sets another right than the others."""
     keys = {key: right(place) for place, key in enumerate(product(FOUR, FIVE))}
-    return told(keys | {tuple(name.split("_")): value for name, value in but.items()})
+    return outcomes_with(keys | {tuple(name.split("_")): value for name, value in but.items()})
 
 
 def beyond(first, second, lost, otherwise):
     """Return what the second attack breaks beyond the first, both of the named; after other attacks it is otherwise."""
     rest, own = (under(*FOUR, attacks=some, table=UP - some_lost) for some, some_lost in ((FIVE, otherwise), ((second,), lost)))
-    return told(rest | under(*FOUR, attacks=(first,), table=UP) | own)
+    return outcomes_with(rest | under(*FOUR, attacks=(first,), table=UP) | own)
 
 
 def breaks_the_weak(first, second):
@@ -54,7 +54,7 @@ def breaks_the_weak(first, second):
 
 SPREAD = beyond("fgsm", "pgd-20", FROM_WEAK, FROM_ROBUST), beyond("fgsm", "pgd-20", FROM_ROBUST, FROM_WEAK)
 TO_SINGLES, TO_HALVES = (
-    told(under(*FOUR, attacks=("fgsm",), table=first) | under(*FOUR, table=second))
+    outcomes_with(under(*FOUR, attacks=("fgsm",), table=first) | under(*FOUR, table=second))
     for first, second in ((HALVES, SINGLES), (SINGLES, HALVES))
 )
 
@@ -87,7 +87,8 @@ EXTREMES = {
     "stronger-larger-mcd": ([SPREAD[0], TO_SINGLES], [SPREAD[1], TO_HALVES]),
     "queries-on-vulnerable": breaks_the_weak("transfer", "n-attack"),
     "closer-to-the-boundary": [
-        [told(under(*FOUR, attacks=("clean",), table=90) | STEEPS, np.array([some, 6 - some]))] for some in (RISING, FALLING)
+        [outcomes_with(under(*FOUR, attacks=("clean",), table=90) | STEEPS, np.array([some, 6 - some]))]
+        for some in (RISING, FALLING)
     ],
     "cv-of-standard": (
         [*DRIFTED[0], beside_standard(SINGLES, HALVES, UP, UP)],

@@ -21,7 +21,7 @@ from claim_answers import (
     cases,
     judged,
     names_of_both,
-    told,
+    outcomes_with,
     under,
 )
 
@@ -40,12 +40,12 @@ def of_defences(*sharp):
 
 def sharp_in(*sharp, odd=None):
     """Return networks that are so sure of each class, the third of them otherwise."""
-    return told(STEEPS, np.array([*sharp] * 4 if odd is None else [sharp[0], sharp[0], odd, sharp[0]])[:, None])
+    return outcomes_with(STEEPS, np.array([*sharp] * 4 if odd is None else [sharp[0], sharp[0], odd, sharp[0]])[:, None])
 
 
 def in_both(*sharp, cosines):
     """Return networks with their logits, and HE once more with its cosines."""
-    whole = told(STEEPS, of_defences(*sharp)).expand_dims(readout=["logits", "cosines"]).copy(deep=True)
+    whole = outcomes_with(STEEPS, of_defences(*sharp)).expand_dims(readout=["logits", "cosines"]).copy(deep=True)
     whole.logits[{"readout": 1}] *= cosines / sharp[-1]
     whole["truth"] = whole.truth.where((whole.readout == "logits") | (whole.defence == FOUR[-1]), -1).astype("i2")
     return whole
@@ -57,7 +57,7 @@ def heated(*lost, he="pgd-he", usual=UP):
     for name, some in zip((*FOUR[:3], he), lost, strict=True):
         found[name, "pgd-20", ""] = usual
         found |= {(name, "temperature-pgd-20", heat): usual - less for heat, less in zip(("2", "50"), some, strict=True)}
-    return told(found, along=(*ALONG, "inverse"), times=3)
+    return outcomes_with(found, along=(*ALONG, "inverse"), times=3)
 
 
 WEAK_AT_2, WEAK_AT_50 = (FROM_WEAK, 3), (3, FROM_WEAK)
@@ -75,7 +75,7 @@ HEATED_TO_SINGLES, HEATED_TO_HALVES = (
 EXTREMES = {
     "smooth-where-weak": ([sharp_in(RISING)], [sharp_in(FALLING)]),
     "smooth-where-weak-clean": [
-        [told(under(*FOUR, attacks=("clean",)) | STEEPS, np.array([some, 6 - some]))] for some in (RISING, FALLING)
+        [outcomes_with(under(*FOUR, attacks=("clean",)) | STEEPS, np.array([some, 6 - some]))] for some in (RISING, FALLING)
     ],
     "animals-smoother": (
         [sharp_in(OF_KIND), sharp_in(at(6, 6, rest=OF_KIND))],

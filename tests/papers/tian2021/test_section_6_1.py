@@ -18,9 +18,9 @@ from claim_answers import (
     judged,
     listed,
     names_of_both,
+    outcomes_with,
     rows,
     table_of,
-    told,
 )
 
 from classwise.papers.claims import MeasurementError
@@ -41,7 +41,7 @@ def homed(home, again=0.3, another=0.3, table=60):
         wrong = np.where((truth + 1) % 10 == left, truth + 2, truth + 1) % 10
         answer = np.where(rng.random(len(full)) < np.where(full == truth, 0.9, share), truth, wrong)
         found[name] = (np.where(truth == left, -1, truth), np.where(truth == left, -1, answer))
-    data = told({("pgd-at", "pgd-20", name): table for name in found}, along=(*ALONG, "without"))
+    data = outcomes_with({("pgd-at", "pgd-20", name): table for name in found}, along=(*ALONG, "without"))
     for place, (there, answer) in enumerate(found.values()):
         data.truth[0, 0, place], data.answer[0, 0, place] = there, answer
     return data.assign(flipped=data.answer != data.truth)
@@ -57,7 +57,7 @@ def swept(lower, higher, **others):
     """Return answers at the usual trade-off and what classes gain by a lower and by a higher one of class 5, or of others."""
     usual = at(25, 3, rest=at(45, 5, rest=60))
     gains = {"": 0, "5:0.5": lower, "5:2": 0, "5:18": higher, "5:9": 0} | others
-    return told({("trades", "pgd-20", name): usual + gain for name, gain in gains.items()}, along=(*ALONG, "betas"))
+    return outcomes_with({("trades", "pgd-20", name): usual + gain for name, gain in gains.items()}, along=(*ALONG, "betas"))
 
 
 VICTIM_GAINS, VICTIM_LOSES = (swept(some, -some) for some in (at(20, 3, rest=-20), at(-20, 3, rest=20)))

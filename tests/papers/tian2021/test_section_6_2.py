@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
-from claim_answers import ALONG, CLASSES, at, cases, counted, judged, names_of_both, rows, table_of, told, under
+from claim_answers import ALONG, CLASSES, at, cases, counted, judged, names_of_both, outcomes_with, rows, table_of, under
 from scipy import stats
 
 from classwise.papers.tian2021 import section_6_2
@@ -16,7 +16,7 @@ def on_colours(own, control, clean=(90, 90), defence="pgd-at"):
     """Return answers before the ground of the own class and before that of others, attacked and not."""
     tables = {"clean": clean, "pgd-40": (own, control)}
     dresses = ("neighbours", "apart")
-    return told(
+    return outcomes_with(
         {(defence, attack, dress): one for attack, some in tables.items() for dress, one in zip(dresses, some, strict=True)},
         along=(*ALONG, "colouring"),
     )
@@ -30,12 +30,12 @@ def treated_as(clean, hot, times=1):
         for key in attacks
         for name, one in zip(names, attacks[key], strict=True)
     }
-    return told(tables, along=(*ALONG, "treatment"), times=times)
+    return outcomes_with(tables, along=(*ALONG, "treatment"), times=times)
 
 
 def lightened(own, others):
     """Return images that are lighter around the surer the network is of them (1), or darker (-1), in class 3 and the others."""
-    data = told({("trades", "pgd-20", name): 60 for name in ("as they are", "white")}, 3, (*ALONG, "treatment"))
+    data = outcomes_with({("trades", "pgd-20", name): 60 for name in ("as they are", "white")}, 3, (*ALONG, "treatment"))
     first = data.isel(defence=0, attack=0, treatment=0)
     height = first.logits.max("predicted").values * np.where(first.flipped, -1, 1)
     luck = np.random.default_rng(1).normal(size=height.shape)
@@ -45,8 +45,8 @@ def lightened(own, others):
 # For each claim: answers on which it must hold, and answers on which it must fail.
 EXTREMES = {
     "mnist-above-95": (
-        [told(under("pgd-at", attacks=("pgd-40",), table=98) | {("standard", "pgd-40"): 0})],
-        [told(under("pgd-at", attacks=("pgd-40",), table=90) | {("standard", "pgd-40"): 99})],
+        [outcomes_with(under("pgd-at", attacks=("pgd-40",), table=98) | {("standard", "pgd-40"): 0})],
+        [outcomes_with(under("pgd-at", attacks=("pgd-40",), table=90) | {("standard", "pgd-40"): 99})],
     ),
     "cifar10-50-to-60": (
         [treated_as((90, 95, 95), (55, 90, 90), 3)],

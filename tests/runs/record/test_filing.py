@@ -182,8 +182,12 @@ def test_damaged_recorded_weights_are_refused_by_name_and_the_rest_is_read(data,
     assert runs.outcomes([filed], [CLEAN]).sizes["image"] == 360
     assert archive.unpack(packed) == ([filed.relative_path], [])
     assert networks.network_of(filed) is not None
-    (store.recorded(filed) / store.CHECKSUMS).write_text("{")
-    with pytest.raises(Damaged, match=r"checksums\.json of the recorded run"):
+    checksums = store.recorded(filed) / store.CHECKSUMS
+    checksums.write_text("{")
+    with pytest.raises(Damaged, match=r"checksums\.json of the recorded run .* cannot be read"):
+        networks.network_of(filed)
+    checksums.unlink()
+    with pytest.raises(Damaged, match=r"checksums\.json of the recorded run .* is missing"):
         networks.network_of(filed)
     assert archive.unpack(packed) == ([filed.relative_path], [])
     assert networks.network_of(filed) is not None
