@@ -8,7 +8,7 @@ TOOK := build/tests.seconds
 TORCH := $(if $(TORCH_BACKEND),--torch-backend $(TORCH_BACKEND))
 
 .DEFAULT_GOAL := help
-.PHONY: help book test notebook lab serve run bench lock clean
+.PHONY: help book test notebook lab serve run bench converged lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ run: $(READY) ## only compute the runs (SCALE=quick)
 
 bench: $(READY) ## how fast the attacks are beside those of other packages: build/bench.json
 	@$(PY) -m tests.benchmarks.bench
+
+converged: $(READY) ## train all networks with twice the epochs too, and record both (SCALE=quick)
+	@$(PY) -m classwise converged --scale $(SCALE)
 
 lock: $(READY) ## renew requirements.lock
 	@$(UV) pip compile --quiet --universal --upgrade --python-version 3.11 --all-extras --no-annotate \

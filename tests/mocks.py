@@ -46,6 +46,11 @@ def dataset(
     elif schema == "course 1":
         coords |= {"image": np.arange(len(truth)), "step": np.arange(epochs + 1)}
         values["truth"] = truth
+    elif schema == "convergence 1":
+        coords |= {"training": ["pgd-at", "trades"], "epochs": ["once", "twice"], "seed": [0, 1], "image": np.arange(len(truth))}
+        drawn = [[[predictions(list(chances.values())[-1]) for _ in range(2)] for _ in range(2)] for _ in range(2)]
+        values |= {"truth": np.broadcast_to(truth, np.shape(drawn)), "answer": np.array(drawn)}
+        values["number"] = np.array([[epochs, 2 * epochs]] * 2)
     else:
         coords |= {"image": np.arange(len(truth)), "form": ["clean", "attacked"]}
         values |= {"truth": truth, "answer": np.stack([truth, predictions(list(chances.values())[-1])], 1)}

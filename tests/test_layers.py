@@ -30,7 +30,7 @@ RUNS = [
     {"compute"},
     {"schedule", "audit_evaluation"},
     {"ensure"},
-    {"load", "artifacts", "listing", "settings"},
+    {"load", "artifacts", "listing", "settings", "convergence"},
     {"audits", "judge"},
     {"record"},
 ]

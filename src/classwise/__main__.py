@@ -201,6 +201,18 @@ def import_archives(archives: Annotated[list[Path], typer.Argument(help="Archive
         print(f"{path}: {result}")
 
 
+@app.command("converged")
+def record_convergence(scale: Scale = "quick", workers: Workers = None) -> None:
+    """Train each network of a scale once more, with twice the epochs, and record both; this takes three times its trainings."""
+    from classwise.runs import convergence
+    from classwise.stats.convergence import LARGEST_GAIN, unconverged
+
+    print(convergence.record(scale, console, workers))
+    late = unconverged(convergence.load(scale))
+    rule = f"more than {LARGEST_GAIN:g} points of robust accuracy by twice the epochs"
+    print(f"these gain {rule}: {', '.join(late)}" if late else f"no network gains {rule}")
+
+
 @app.command("book")
 def build_book(scale: Scale = "quick", workers: Workers = None, scheduler: Scheduler = None) -> None:
     """Compute missing results, execute the notebooks that changed, and render the book to build/html/."""

@@ -70,3 +70,8 @@ def test_options_of_scale_paper_section_variant_take_precedence_in_this_order(mo
 def test_scales_reduce_the_steps_of_every_defence_that_takes_some():
     steps = {name: getattr(attacks.build(one.attack), "steps", 1) if one.attack else 0 for name, one in defences.DEFENCES.items()}
     assert {name for name, number in steps.items() if number <= 1} == set(scales.WITHOUT_STEPS)
+
+
+def test_normalised_defences_are_those_by_a_normalised_loss():
+    normalised = {name for name, one in defences.DEFENCES.items() if getattr(one.objective, "normalised", False)}
+    assert normalised == set(scales.NORMALISED)

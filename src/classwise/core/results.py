@@ -1,8 +1,9 @@
-"""Results: five kinds of Dataset with common names; counts and outcomes are stored, rates are derived.
+"""Results: six kinds of Dataset with common names; counts and outcomes are stored, rates are derived.
 
 Coordinates: epoch int from 1 · split "train" "valid" "test" · attack "clean" or a name · label, predicted: names of classes ·
 image int, the position of the image in the dataset · form "clean" "attacked" · feature int · step int from 0, the start of an
-attack, to its last · average: a name of `Spec.averages`. The other dimensions have none.
+attack, to its last · average: a name of `Spec.averages` · training: the name of one · epochs "once" "twice" · seed int. The other
+dimensions have none.
 
 Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created; outcomes
 also have checks (JSON): the results of `attacks.sanity.sanity_checks`, which `stats.sanity.stored_warnings` reads.
@@ -56,6 +57,12 @@ SCHEMAS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
     "course 1": {
         "truth": (("image",), "i2"),
         "logits": (("image", "step", "predicted"), "f4"),
+    },
+    # The predictions under attack of networks trained once, and once more with twice the epochs.
+    "convergence 1": {
+        "truth": (("training", "epochs", "seed", "image"), "i2"),
+        "answer": (("training", "epochs", "seed", "image"), "i2"),
+        "number": (("training", "epochs"), "i4"),  # of epochs
     },
 }
 # Variables that a Dataset of a schema may lack.

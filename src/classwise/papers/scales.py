@@ -12,6 +12,8 @@ SLIM = "a ResNet-18 of width 16, trained for 15 epochs, stands for the networks 
 
 # Defences whose training takes no steps of an inner attack that a scale could reduce; a test compares them with DEFENCES.
 WITHOUT_STEPS = ("standard", "fgsm-rs", "free-at")
+# Defences by TRADES divided by 1 + beta; a test compares them with DEFENCES.
+NORMALISED = ("trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-cfa")
 # Fields whose values are options by name.
 _OPTIONS = ("options", "attack_options")
 
@@ -44,16 +46,18 @@ class Scale:
     """The same experiments, smaller or bigger: what every run of a scale shares, and its seeds.
 
     run: fields of Spec. seeds: the repetitions. budget: the seconds one section may take on the machine the scale is meant for.
-    inner_attack: options of the attack inside the training, for defences that take steps. attacks: by the name of an attack, the
-    fields of Evaluation in which it is reduced. paper_recipes: whether each paper trains by its own recipe, else all papers train
-    alike. note: what applies to all its results. all_datasets: whether sections are repeated on the other datasets, where they
-    say so. only_read: whether the book and notebooks show what is recorded and compute nothing.
+    inner_attack: options of the attack inside the training, for defences that take steps. defences: by the name of a defence, the
+    fields in which it differs. attacks: by the name of an attack, the fields of Evaluation in which it is reduced. paper_recipes:
+    whether each paper trains by its own recipe, else all papers train alike. note: what applies to all its results. all_datasets:
+    whether sections are repeated on the other datasets, where they say so. only_read: whether the book and notebooks show what is
+    recorded and compute nothing.
     """
 
     run: Fields
     seeds: tuple[int, ...]
     budget: float
     inner_attack: Fields = field(default_factory=dict)
+    defences: Mapping[str, Fields] = field(default_factory=dict)
     attacks: Mapping[str, Fields] = field(default_factory=dict)
     paper_recipes: bool = False
     note: str = ""
@@ -64,7 +68,7 @@ class Scale:
         """Return the fields of Spec that a defence is trained with."""
         used = recipe if self.paper_recipes else Recipe()
         inner = {} if defence in WITHOUT_STEPS else {"attack_options": self.inner_attack}
-        return merged(self.run, inner, used.run, used.defences.get(defence, {}))
+        return merged(self.run, inner, self.defences.get(defence, {}), used.run, used.defences.get(defence, {}))
 
     def evaluation(self, fields: Fields, recipe: Recipe, section: str = "") -> dict[str, Any]:
         """Return the fields of an Evaluation at this scale, which replace those of the same name."""
@@ -147,12 +151,38 @@ OTHER_DATASETS: dict[str, dict[str, Recipe]] = {
 # Used only where a reader names it: 150 GB that nobody may hand on, and more images than a GPU holds.
 OPT_IN_DATASETS = ("imagenet",)
 
+_QUICK_RATE = 0.3
+
 SCALES: dict[str, Scale] = {
-    # scikit-learn's digits on a CPU: five stratified folds, a few seconds a run.
+    # scikit-learn's digits on a CPU: five stratified folds, a few seconds a run, trained until twice the epochs gain little.
     "quick": Scale(
-        run={"dataset": "digits", "model": "small-cnn", "width": 8, "eps": "0.2", "epochs": 16, "measure": 2},
+        run={
+            "dataset": "digits",
+            "model": "small-cnn",
+            "width": 8,
+            "eps": "0.2",
+            "batch": 64,
+            "lr": _QUICK_RATE,
+            "epochs": 60,
+            "measure": 6,
+        },
         seeds=(0, 1, 2, 3, 4),
         budget=120,
+        inner_attack={"steps": 3},
+        defences={
+            # The averages of their weights are rows of other pages; they do not influence the training.
+            **{name: {"averages": ("ema", "fawa")} for name in ("pgd-at", "trades")},
+            # Their loss is that of TRADES over 1 + beta = 7: these are the steps of TRADES.
+            **{name: {"lr": 7 * _QUICK_RATE, "weight_decay": 5e-4 / 7} for name in NORMALISED},
+            # They converge more slowly (`make converged`).
+            **{name: {"epochs": 90} for name in ("pgd-he", "trades-he", "ldam", "ldam-drw", "fat", "fat-trades")},
+            # An update costs half, and larger rates end in catastrophic overfitting.
+            "fgsm-rs": {"epochs": 120, "lr": 0.2},
+            # An epoch is eight passes over the images.
+            "free-at": {"epochs": 24},
+        },
+        # It misclassifies more images, in a third of the time (`strong_eval` of `make bench`).
+        attacks={"strong": {"attack": "cr"}},
     ),
     # CIFAR-10 on one CPU core: about 80 minutes a run, so its results are recorded, with their weights.
     "laptop": Scale(

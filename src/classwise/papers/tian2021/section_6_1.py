@@ -26,7 +26,8 @@ NAME = "tian2021/6-1-training-adjustment"
 # Sections 6.1 and 6.2 attack with Temperature-PGD.
 TEMPERED = (Evaluation(), Evaluation(attack="temperature-pgd-20"))
 # Runs whose history no page shows are measured at their first and last epoch only.
-ONCE = {"measure": 100}
+UNAVERAGED: dict[str, Any] = {"averages": ()}
+ONCE = {"measure": 100, **UNAVERAGED}
 
 
 def mark_pair(outcomes: xr.Dataset) -> xr.Dataset:

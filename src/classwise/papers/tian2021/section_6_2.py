@@ -20,7 +20,7 @@ from classwise.papers import variants
 from classwise.papers.scales import MNIST
 from classwise.papers.sections import Arranged, Section
 from classwise.papers.tian2021.recipe import trade_offs
-from classwise.papers.tian2021.section_6_1 import ONCE, TEMPERED, mark_pair, vulnerable_class
+from classwise.papers.tian2021.section_6_1 import ONCE, TEMPERED, UNAVERAGED, mark_pair, vulnerable_class
 from classwise.papers.tian2021.tables import change_in_table_4, claims_of, from_table_3, from_table_4
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import combine, confidence, metrics
@@ -101,6 +101,7 @@ SECTION = Section(
     title="Adjusting the background",
     defences=("pgd-at",),
     evaluations=_SWAPPED,
+    run=UNAVERAGED,
     max_seeds=2,
     variants=coloured("neighbours", "apart"),
     parts={
@@ -131,6 +132,7 @@ SECTION = Section(
             title="uneven backgrounds",
             defences=("trades",),
             evaluations=_REPAINTED,
+            run=UNAVERAGED,
             max_seeds=2,
             variants=scenes,
             whiteness=True,

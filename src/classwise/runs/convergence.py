@@ -1,0 +1,122 @@
+"""Whether the networks of a scale have converged: each training compared with the same one of twice as many epochs."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from rich.console import Console
+
+from classwise.core import results
+from classwise.core.errors import UserError
+from classwise.core.paths import data_folder
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers import registry
+from classwise.papers.scales import SCALES
+from classwise.runs import describe, store
+from classwise.stats.combine import combine_rows
+
+SCHEMA = "convergence 1"
+ATTACK = Evaluation(attack="pgd-20")
+_DIMS = ("training", "epochs", "seed")
+
+
+def trainings(scale: str) -> dict[str, Spec]:
+    """Return by name the trainings of a scale on all classes, each with the first seed.
+
+    Defences that differ only in the average that they return are one training, named after all of them. Networks that are
+    trained on some of the classes, or with another initialisation, are trained as those on all classes.
+    """
+    from classwise import defences  # torch
+    from classwise.defences.averaging import NoAveraging
+
+    usual, seed = SCALES[scale].run, SCALES[scale].seeds[0]
+    names: dict[tuple[object, Spec], list[str]] = {}
+    specs: dict[tuple[object, Spec], Spec] = {}
+    for section in registry.SECTIONS:
+        for spec, _ in registry.request(section, scale).pairs:
+            if not spec.classes and spec.redraw == 0:
+                method = replace(defences.build(spec.defence, spec.options), averaging=NoAveraging(), validation_attack="")
+                settings = {"defence": "", "options": {}, "averages": (), "seed": seed, "measure": 1}
+                key = method, replace(spec, **settings)  # type: ignore[arg-type]
+                specs.setdefault(key, _with_seed(spec, seed))
+                names.setdefault(key, []).append(_name(spec, str(usual["dataset"]), str(usual["eps"])))
+    return {" / ".join(dict.fromkeys(names[key])): spec for key, spec in specs.items()}
+
+
+def _name(spec: Spec, dataset: str, eps: str) -> str:
+    settings = [f"{name}={value}" for name, value in sorted(spec.options.items())]
+    settings += [spec.dataset] if spec.dataset != dataset else []
+    settings += [f"eps={spec.eps}"] if spec.eps != eps else []
+    return ", ".join([spec.defence, *settings])
+
+
+def _with_seed(spec: Spec, seed: int) -> Spec:
+    return replace(spec, seed=seed)
+
+
+def twice_as_long(spec: Spec) -> Spec:
+    """Return the training with twice as many epochs, measured at its end only and without averages of its weights."""
+    epochs = 2 * spec.epochs
+    return replace(spec, epochs=epochs, milestones=tuple(2 * epoch for epoch in spec.milestones), measure=epochs, averages=())
+
+
+def path(scale: str) -> Path:
+    """Return the path of the recorded comparison of a scale."""
+    return data_folder() / "recorded" / "convergence" / f"{scale}.nc"
+
+
+def record(scale: str, console: Console, workers: int | None = None) -> Path:
+    """Train all of `trainings`, and once more with twice the epochs, evaluate both under `ATTACK`, and write `path(scale)`.
+
+    The file has schema "convergence 1"; its attribute `trainings` is the Spec of each name. Results that exist are used.
+    """
+    if SCALES[scale].only_read:
+        raise UserError(f"scale {scale!r} is only read here, so that its networks cannot be trained for twice the epochs")
+    from classwise.runs.schedule import pool  # torch
+
+    named = trainings(scale)
+    specs = {
+        (name, epochs, seed): _with_seed(changed, seed)
+        for name, spec in named.items()
+        for epochs, changed in (("once", spec), ("twice", twice_as_long(spec)))
+        for seed in SCALES[scale].seeds
+    }
+    pool.ensure_runs([(spec, (ATTACK,)) for spec in specs.values()], workers=workers, repair=True, console=console)
+    results_of = {key: store.find(spec, ATTACK.resolved_for(spec)) for key, spec in specs.items()}
+    rows = [(dict(zip(_DIMS, key, strict=True)), data) for key, data in results_of.items() if data is not None]
+    attrs = describe.provenance_attributes([(key | {"attack": ATTACK.attack}, data) for key, data in rows])
+    attrs |= {"trainings": _described(named), "scale": scale, "evaluation": ATTACK.json()}
+    data = combine_rows([(key, data[["truth", "answer"]]) for key, data in rows])
+    numbers = [[specs[name, epochs, SCALES[scale].seeds[0]].epochs for epochs in data.epochs.values] for name in named]
+    first = next(iter(named.values()))
+    attrs |= {"spec": first.json(), "id": first.id, "dataset": first.dataset}
+    data = data.assign(number=(("training", "epochs"), np.array(numbers, dtype="i4"))).assign_attrs(attrs)
+    results.save(data, SCHEMA, path(scale))
+    return path(scale)
+
+
+def _described(named: Mapping[str, Spec]) -> str:
+    return json.dumps({name: json.loads(spec.json()) for name, spec in named.items()})
+
+
+def load(scale: str) -> xr.Dataset:
+    """Return the recorded comparison of a scale; UserError if there is none, or if the scale has other trainings now."""
+    if not path(scale).exists():
+        raise UserError(f"no comparison with twice the epochs is recorded for scale {scale!r}: `classwise converged` computes it")
+    data = results.load(path(scale), SCHEMA)
+    requested = {spec for section in registry.SECTIONS for spec, _ in registry.request(section, scale).pairs}
+    changed = [name for name, spec in recorded_trainings(data).items() if spec not in requested]
+    if changed:
+        raise UserError(
+            f"{path(scale)} has trainings that scale {scale!r} no longer has: {', '.join(changed)}; "
+            "`classwise converged` computes them again"
+        )
+    return data
+
+
+def recorded_trainings(data: xr.Dataset) -> dict[str, Spec]:
+    """Return the Spec of each training of a recorded comparison, with the first seed."""
+    return {name: Spec.from_json(json.dumps(values)) for name, values in json.loads(data.attrs["trainings"]).items()}
