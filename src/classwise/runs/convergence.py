@@ -89,7 +89,7 @@ def record(scale: str, console: Console, workers: int | None = None) -> Path:
     rows = [(dict(zip(_DIMS, key, strict=True)), data) for key, data in results_of.items() if data is not None]
     attrs = describe.provenance_attributes([(key | {"attack": ATTACK.attack}, data) for key, data in rows])
     attrs |= {"trainings": _described(named), "scale": scale, "evaluation": ATTACK.json()}
-    data = combine_rows([(key, data[["truth", "answer"]]) for key, data in rows])
+    data = combine_rows([(key, data.drop_vars(set(data.data_vars) - {"truth", "answer"})) for key, data in rows])
     numbers = [[specs[name, epochs, SCALES[scale].seeds[0]].epochs for epochs in data.epochs.values] for name in named]
     first = next(iter(named.values()))
     attrs |= {"spec": first.json(), "id": first.id, "dataset": first.dataset}

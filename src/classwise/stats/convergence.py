@@ -16,7 +16,7 @@ def comparison(data: xr.Dataset) -> dict[str, xr.DataArray]:
     """
     columns: dict[str, list[xr.DataArray]] = {}
     for name in data.training.values:
-        outcomes = data[["truth", "answer"]].sel(training=name, drop=True).rename(epochs="defence")
+        outcomes = data.drop_vars("number").sel(training=name, drop=True).rename(epochs="defence")
         once = outcomes.sel(defence=["once"])
         cells = {
             "overall": bootstrap.bootstrap(once, metrics.overall),

@@ -1,0 +1,96 @@
+"""Each training of a scale next to the same one of twice the epochs."""
+
+import io
+
+import mocks
+import pytest
+from rich.console import Console
+
+from classwise import defences
+from classwise.core import results
+from classwise.core.errors import UserError
+from classwise.papers import overview, registry, scales
+from classwise.papers.scales import Scale
+from classwise.papers.sections import Section
+from classwise.runs import convergence, store
+from classwise.runs.schedule import pool
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """A scale whose runs take a second, and two sections that train at it."""
+    size = Scale(
+        run={"dataset": "digits", "model": "small-cnn", "width": 2, "eps": "0.2", "epochs": 1, "measure": 5, "batch": 500},
+        seeds=(0, 1),
+        budget=1,
+        inner_attack={"steps": 1},
+    )
+    sections = {
+        "defences": Section(title="", defences=("pgd-at", "at-ema", "standard")),
+        "other": Section(title="", defences=("pgd-at",), variants=lambda scale, dataset: [{"eps": "0.1"}, {"redraw": 1}]),
+    }
+    monkeypatch.setitem(scales.SCALES, "tiny", size)
+    monkeypatch.setitem(scales.OTHER_DATASETS, "tiny", {})
+    monkeypatch.setattr(registry, "SECTIONS", sections)
+
+
+def test_every_defence_that_is_compared_is_one_of_the_trainings():
+    names = {name for names in convergence.trainings("quick") for name in names.split(", ")[0].split(" / ")}
+    assert names >= set(overview.SECTIONS["defences"].defences)
+
+
+def test_trainings_that_give_the_same_weights_are_one(tiny):
+    named = convergence.trainings("tiny")
+    assert list(named) == ["pgd-at / at-ema", "standard", "pgd-at, eps=0.1"]
+    assert {spec.seed for spec in named.values()} == {0}
+    assert {spec.redraw for spec in named.values()} == {0}
+
+
+def test_defences_that_share_a_training_have_the_same_objective_and_attack():
+    for names in convergence.trainings("quick"):
+        plain = [defences.DEFENCES[name.split(",")[0]] for name in names.split(" / ")]
+        assert len({(one.objective, one.attack, one.calibration) for one in plain}) == 1
+
+
+def test_twice_as_long_doubles_epochs_and_milestones_and_changes_nothing_else():
+    spec = registry.training("paper", "pgd-he", 0, "tian2021", averages=("ema",), keep_last=1)
+    longer = convergence.twice_as_long(spec)
+    assert (longer.epochs, longer.milestones, longer.averages) == (154, (150,), ())
+    same = set(vars(spec)) - {"epochs", "milestones", "averages", "measure"}
+    assert {name for name in same if getattr(spec, name) != getattr(longer, name)} == set()
+
+
+def test_the_comparison_is_recorded_and_read_again(tiny, data):
+    with pytest.raises(UserError, match=r"no comparison .* 'tiny': `classwise converged` computes it"):
+        convergence.load("tiny")
+    quiet = Console(file=io.StringIO())
+    path = convergence.record("tiny", quiet, workers=1)
+    assert path == data / "recorded" / "convergence" / "tiny.nc"
+    compared = convergence.load("tiny")
+    assert compared.number.values.tolist() == [[1, 2]] * 3
+    specs = convergence.recorded_trainings(compared)
+    assert specs == convergence.trainings("tiny")
+    for name, spec in specs.items():
+        for epochs, changed in (("once", spec), ("twice", convergence.twice_as_long(spec))):
+            stored = store.find(changed, convergence.ATTACK.resolved_for(changed))
+            part = compared.sel(training=name, epochs=epochs, seed=0)
+            part = part.where(part.truth >= 0, drop=True)
+            assert part.answer.values.tolist() == stored.answer.sel(image=part.image).values.tolist()
+    before = sorted((data / "runs").glob("*/*/*/history.nc"))
+    assert len(before) == 3 * 2 * 2
+    convergence.record("tiny", quiet, workers=1)
+    assert sorted((data / "runs").glob("*/*/*/history.nc")) == before
+
+
+def test_a_comparison_of_other_trainings_is_refused(tiny, data, monkeypatch):
+    spec = registry.training("tiny", "pgd-at", 0, epochs=7)
+    attrs = {"trainings": convergence._described({"pgd-at": spec})}
+    results.save(mocks.dataset("convergence 1").assign_attrs(attrs), convergence.SCHEMA, convergence.path("tiny"))
+    with pytest.raises(UserError, match=r"has trainings that scale 'tiny' no longer has: pgd-at; `classwise converged`"):
+        convergence.load("tiny")
+
+
+def test_scales_that_are_only_read_are_refused(monkeypatch):
+    monkeypatch.setattr(pool, "ensure_runs", lambda *args, **how: pytest.fail("nothing may be computed"))
+    with pytest.raises(UserError, match="scale 'laptop' is only read"):
+        convergence.record("laptop", Console(file=io.StringIO()))
