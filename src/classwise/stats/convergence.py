@@ -14,19 +14,15 @@ def comparison(data: xr.Dataset) -> dict[str, xr.DataArray]:
     "overall" and "worst" are robust accuracies of the network in percent, "gain" is what twice the epochs add to "overall" and
     "worst_gain" what they add to "worst", in points, with both networks evaluated on the same redrawn images.
     """
-    columns: dict[str, list[xr.DataArray]] = {}
-    for name in data.training.values:
-        outcomes = data.drop_vars("number").sel(training=name, drop=True).rename(epochs="defence")
-        once = outcomes.sel(defence=["once"])
-        cells = {
-            "overall": bootstrap.bootstrap(once, metrics.overall),
-            "gain": bootstrap.gains(outcomes, {"twice": "once"}, metrics.overall),
-            "worst": bootstrap.bootstrap(once, metrics.worst),
-            "worst_gain": bootstrap.gains(outcomes, {"twice": "once"}, metrics.worst),
-        }
-        for column, cell in cells.items():
-            columns.setdefault(column, []).append(cell.isel(defence=0, drop=True).assign_coords(training=name))
-    return {column: xr.concat(cells, "training", coords="minimal", compat="override") for column, cells in columns.items()}
+    both = data.drop_vars("number").rename(epochs="defence")
+    once, pair = both.sel(defence=["once"]), {"twice": "once"}
+    columns = {
+        "overall": bootstrap.bootstrap(once, metrics.overall),
+        "gain": bootstrap.gains(both, pair, metrics.overall),
+        "worst": bootstrap.bootstrap(once, metrics.worst),
+        "worst_gain": bootstrap.gains(both, pair, metrics.worst),
+    }
+    return {name: column.isel(defence=0, drop=True).transpose("training", "bound") for name, column in columns.items()}
 
 
 def unconverged(data: xr.Dataset) -> list[str]:
