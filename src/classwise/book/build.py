@@ -18,7 +18,7 @@ import yaml
 from rich.console import Console
 
 from classwise import runs
-from classwise.book import merging, notebooks, seconds
+from classwise.book import merging, notebooks, pages, seconds
 from classwise.core.errors import UserError, unknown
 from classwise.core.files import write
 from classwise.core.paths import build_folder, checkout
@@ -61,9 +61,15 @@ def _digest(parts: Iterable[bytes]) -> str:
 
 
 def _code() -> list[Path]:
+    """Return the files that executed notebooks depend on."""
     root = checkout()
-    files = (file for suffix in ("py", "csv", "js") for file in (root / "src" / "classwise").rglob(f"*.{suffix}"))
-    return sorted([*files, root / "requirements.lock"])
+    files = {file for suffix in ("py", "csv", "js") for file in (root / "src" / "classwise").rglob(f"*.{suffix}")}
+    return sorted({*files, root / "requirements.lock"} - set(_shell()))
+
+
+def _shell() -> list[Path]:
+    """Return the code that only decides how pages look: a change of it renders the book and executes nothing."""
+    return [Path(__file__).with_name(name) for name in ("charts.js", "pages.py", "shell.py")]
 
 
 def scripts() -> list[Path]:
@@ -209,32 +215,30 @@ def render(console: Console) -> bool:
     The new book replaces the old one only when it is complete.
     """
     out, source = build_folder(), checkout() / "book"
-    pages, fresh, html = out / "pages", out / "book", out / "html"
+    sources, fresh, html = out / "pages", out / "book", out / "html"
     inputs = sorted(path for path in source.rglob("*") if path.is_file())
     inputs.append(checkout() / "CHANGELOG.md")  # included by guide/changelog.md
-    inputs += [out / "executed" / f"{name}.ipynb" for name in notebooks.names()] + scripts()
+    inputs += [out / "executed" / f"{name}.ipynb" for name in notebooks.names()] + scripts() + _shell()
     mark, fingerprint = out / "html.json", _digest(str(path).encode() + path.read_bytes() for path in inputs)
     if html.exists() and _stored_fingerprint(mark) == fingerprint:
         return False
-    for folder in (pages, fresh):
+    for folder in (sources, fresh):
         shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(source, pages)
+    shutil.copytree(source, sources)
     shutil.copy(checkout() / "CHANGELOG.md", out)
     for name in notebooks.names():
-        target = pages / f"{name}.ipynb"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(out / "executed" / f"{name}.ipynb", target)
+        pages.prepare(name, out / "executed" / f"{name}.ipynb", sources / f"{name}.ipynb")
     for script in scripts():
-        (pages / "_extra" / "scripts").mkdir(parents=True, exist_ok=True)
-        shutil.copy(script, pages / "_extra" / "scripts" / script.name)
+        (sources / "_extra" / "scripts").mkdir(parents=True, exist_ok=True)
+        shutil.copy(script, sources / "_extra" / "scripts" / script.name)
     console.print("rendering the book")
     began = time.perf_counter()
     options = ["--path-output", str(fresh), "--quiet", "--warningiserror", "--keep-going"]
-    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(pages), *options]
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(sources), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not (fresh / "_build" / "html" / "index.html").exists():
         raise RuntimeError(
-            f"jupyter-book could not render {pages}; the last good book stays in {html}:\n{done.stdout}{done.stderr}"
+            f"jupyter-book could not render {sources}; the last good book stays in {html}:\n{done.stdout}{done.stderr}"
         )
     old = out / "html.old"
     shutil.rmtree(old, ignore_errors=True)
