@@ -50,3 +50,9 @@ def final_settings(settings: xr.DataArray, row: str = "defence") -> pd.DataFrame
 def stacked(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
     """Return tables one below the other, with their names in a first column of the index, called `name`."""
     return pd.concat(dict(tables), names=[name]).rename_axis(index=titled)
+
+
+def folded(title: str, table: pd.DataFrame | str) -> str:
+    """Return a table, or text in Markdown, as a block in Markdown that a click on its title opens."""
+    inside = table if isinstance(table, str) else table.to_html(notebook=True)
+    return f"<details>\n<summary>{title}</summary>\n\n{inside}\n\n</details>"
