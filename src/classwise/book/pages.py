@@ -1,4 +1,4 @@
-"""Pages of the book from executed notebooks: all code folded, captions with numbers, and a last block that says how to rerun it."""
+"""Pages of the book from executed notebooks: code folded, captions with numbers, a last block that says how to rerun a page."""
 
 import ast
 import json
