@@ -2,7 +2,7 @@
 // changes or a narrow screen becomes wide. The theme is "auto" until the script of the page has run.
 (function () {
   const embed = window.vegaEmbed, charts = [], night = matchMedia("(prefers-color-scheme: dark)");
-  const narrow = matchMedia("(max-width: 600px)"), NARROWEST = 300;
+  const narrow = matchMedia("(max-width: 600px)"), WIDEST = 300;
   const inks = {
     light: {text: {color: "#222"}},
     dark: {text: {color: "#eee"}, axis: {gridColor: "#333"}, view: {stroke: "#444"}},
@@ -13,6 +13,17 @@
   };
   const look = (options, name) => ({...options, actions: false, renderer: "svg", theme: name === "dark" ? "dark" : undefined,
     config: {...(options || {}).config, background: "transparent", ...inks[name]}});
+  // What stands out on a white page does not on a dark one: colours of charts/style.py, and what takes their place.
+  const lighter = {"#3152dd": "#8aa0ff", "#e05a00": "#ff9a52", "#b7008a": "#ff6fd0"};
+  const lit = (spec) => JSON.parse(JSON.stringify(spec).replace(/#(3152dd|e05a00|b7008a)/g, (colour) => lighter[colour]));
+  function wrapped(text, most) {
+    const lines = [""];
+    for (const word of [].concat(text).join(" ").split(" ")) {
+      const line = lines.pop();
+      if (line && line.length + 1 + word.length > most) lines.push(line, word); else lines.push(line ? line + " " + word : word);
+    }
+    return lines;
+  }
   // On a phone panels stand in one column, as wide as the screen, and legends above them.
   function column(spec, room) {
     const result = {...spec};
@@ -22,12 +33,16 @@
     for (const name of ["vconcat", "concat"]) if (result[name]) result[name] = result[name].map((one) => column(one, room));
     if (result.spec) result.spec = column(result.spec, room);
     if (typeof result.width === "number" && result.width > room) result.width = room;
+    if (result.title && result.title.text) {
+      result.title = {...result.title, text: wrapped(result.title.text, 38)};
+      if (result.title.subtitle) result.title.subtitle = wrapped(result.title.subtitle, 46);
+    }
     return result;
   }
-  function fitted(chart, small) {
-    const spec = structuredClone(chart.spec);
+  function fitted(chart, small, dark) {
+    const spec = dark ? lit(chart.spec) : structuredClone(chart.spec);
     if (!small) return spec;
-    const room = Math.max(200, Math.min(NARROWEST, document.documentElement.clientWidth - 110));
+    const room = Math.max(200, Math.min(WIDEST, document.documentElement.clientWidth - 140));
     const result = column(spec, room), config = result.config || {};
     result.config = {...config, legend: {...config.legend, orient: "top", columns: 4}};
     return result;
@@ -42,7 +57,7 @@
       const kept = old ? bound.map((name) => [name, old.signal(name)]) : linked(bound);
       if (old) chart.result.finalize();
       chart.state = state();
-      chart.result = await embed(chart.place, fitted(chart, narrow.matches), look(chart.options, scheme()));
+      chart.result = await embed(chart.place, fitted(chart, narrow.matches, scheme() === "dark"), look(chart.options, scheme()));
       for (const [name, value] of kept) chart.result.view.signal(name, value);
       await chart.result.view.runAsync();
       reachable(element(chart));

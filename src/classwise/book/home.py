@@ -88,8 +88,8 @@ def _result(scale: str) -> list["NotebookNode"]:
     outcomes = runs.outcomes(request.specs, request.evaluations)
     attack = request.evaluations[-1].attack
     counted = pooling.pooled(outcomes).sel(attack=attack)
-    title = f"Robust accuracy of each class, {merging.title_of(scale)}, under {attack}"
-    chart = ranking.class_ranking(metrics.accuracy(counted), intervals.wilson(counted), _base(outcomes), title)
+    titles = f"Robust accuracy of each class: {merging.title_of(scale)}", f"Under {attack}. Bars: 95 % intervals."
+    chart = ranking.class_ranking(metrics.accuracy(counted), intervals.wilson(counted), _base(outcomes), titles)
     sentence = {"text/markdown": findings.class_gap(outcomes, _base(outcomes), attack), "text/plain": ""}
     bundle: Any = chart._repr_mimebundle_(None, None)
     data = {"text/html": _only_html(bundle), "text/plain": ""}
@@ -112,19 +112,20 @@ def certainty(verdicts: Sequence[Verdict], folder: str = "") -> str:
     Each number links to these claims. folder: in front of the links.
     """
     counted = Counter((verdict.claim.paper, verdict.scale, verdict.verdict) for verdict in verdicts)
-    lines = []
+    lines, unwritten = [], []
     for paper in registry.PAPERS.values():
-        head = f'<tr><th scope="row"><a href="{folder}papers.html#{paper.name}">{paper.title}</a></th>'
-        scales = dict.fromkeys(verdict.scale for verdict in verdicts if verdict.claim.paper == paper.name)
+        title = f'<a href="{folder}papers.html#{paper.name}">{paper.title}</a>'
+        scales = reports.scales_of([verdict for verdict in verdicts if verdict.claim.paper == paper.name])
         for scale in scales:
             chosen = {"paper": paper.name, "scale": scale}
             numbers = (reports.link(counted[paper.name, scale, name], folder, **chosen, verdict=name) for name in VERDICTS)
             cells = "".join(f"<td>{number}</td>" for number in numbers)
-            lines.append(f"{head}<td>{merging.title_of(scale)}</td>{cells}</tr>")
+            lines.append(f'<tr><th scope="row">{title}, {merging.title_of(scale)}</th>{cells}</tr>')
         if not scales:
-            lines.append(f'{head}<td colspan="{len(VERDICTS) + 1}">its pages are not written yet</td></tr>')
-    heads = "".join(f'<th scope="col">{name}</th>' for name in ("paper", "dataset", *VERDICTS))
-    return f'<table class="table certainty"><thead><tr>{heads}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
+            unwritten.append(title)
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("claims of", *VERDICTS))
+    table = f'<table class="table certainty"><thead><tr>{heads}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
+    return table + (f"<p>Pages not written yet: {'; '.join(unwritten)}.</p>" if unwritten else "")
 
 
 def files() -> list[Path]:

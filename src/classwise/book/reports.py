@@ -11,6 +11,7 @@ from classwise.book import merging
 from classwise.charts.tables import folded
 from classwise.papers import ledger, registry
 from classwise.papers.claims import VERDICTS, Verdict
+from classwise.papers.scales import SCALES
 from classwise.papers.sections import Paper
 
 if TYPE_CHECKING:
@@ -86,10 +87,15 @@ def link(number: int, folder: str = "", **chosen: str) -> str:
     return f'<a href="{folder}claims.html?{query}" aria-label="{number} claims: {words}">{number}</a>'
 
 
+def scales_of(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the scales of verdicts, those recorded elsewhere first."""
+    return sorted(dict.fromkeys(verdict.scale for verdict in verdicts), key=lambda name: not SCALES[name].only_read)
+
+
 def reproduced(verdicts: Sequence[Verdict]) -> str:
     """Return how many claims hold at each scale, of those tested, with a link to them."""
     lines = []
-    for scale in dict.fromkeys(verdict.scale for verdict in verdicts):
+    for scale in scales_of(verdicts):
         counted = Counter(verdict.verdict for verdict in verdicts if verdict.scale == scale)
         paper = verdicts[0].claim.paper
         numbers = {name: link(counted[name], paper=paper, scale=scale, verdict=name) for name in VERDICTS}
@@ -105,6 +111,7 @@ def not_reproduced(verdicts: Sequence[Verdict]) -> str:
     """Return the claims that fail, and why others were not tested."""
     failed = [verdict for verdict in verdicts if verdict.verdict == "fails"]
     lines = [f"- {v.claim.where}: {v.claim.statement} *{v.words[0].upper()}{v.words[1:]}.*" for v in failed]
+    lines = lines if lines or not verdicts else ["- None of the claims that were tested."]
     untested = [verdict for verdict in verdicts if verdict.verdict == "not tested"]
     table = folded(f"Why {len(untested)} claims were not tested", ledger.not_tested(untested)) if untested else ""
     return "\n\n".join(part for part in ("\n".join(lines), table) if part)
