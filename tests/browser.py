@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
@@ -27,6 +28,18 @@ LATE = """scheme => {
   vegaEmbed(late, {data: {values: [{a: 1}]}, mark: "point", encoding: {x: {field: "a", type: "quantitative"}}}, {});
   document.documentElement.dataset.theme = scheme;
 }"""
+# The smallest text of the charts in sight, in pixels as it is drawn.
+SMALLEST = """() => {
+  const sizes = [...document.querySelectorAll(".vega-embed svg text")]
+    .filter(one => one.textContent.trim() && one.getClientRects().length)
+    .map(one => parseFloat(getComputedStyle(one).fontSize) * one.ownerSVGElement.getBoundingClientRect().width
+      / (one.ownerSVGElement.viewBox.baseVal.width || one.ownerSVGElement.width.baseVal.value));
+  return sizes.length ? Math.min(...sizes) : null;
+}"""
+# What axe reports, as its rule and the first place.
+AXE = """rules => axe.run(document, rules.length ? {runOnly: rules} : {}).then(result => result.violations
+  .filter(one => ["serious", "critical"].includes(one.impact))
+  .map(one => `${one.id} (${one.nodes.length}): ${one.nodes[0].target} ${one.nodes[0].html.slice(0, 200)}`))"""
 
 
 def installed() -> str | None:
@@ -43,13 +56,17 @@ def launched(program: str) -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(browser: Browser, path: Path, scheme: str = "light", width: int = 1280, scale: str = "quick") -> Iterator[Page]:
+def opened(
+    browser: Browser, path: Path, scheme: str = "light", width: int = 1280, scale: str = "quick", script: bool = True
+) -> Iterator[Page]:
     """Open a page without a network; leaving it fails if it raised an error, warned, or asked for anything but files.
 
-    scale: whose results are chosen where the page shows those of two scales, "" for what it shows at first.
+    scale: whose results are chosen where the page shows those of two scales, "" for what it shows at first. script: whether the
+    browser runs JavaScript.
     """
     wrong: list[str] = []
-    context = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": width, "height": 900})
+    size = {"width": width, "height": 900}
+    context = browser.new_context(offline=True, color_scheme=scheme, viewport=size, java_script_enabled=script)
     context.set_default_timeout(PATIENCE)
     try:
         page = context.new_page()
@@ -68,6 +85,12 @@ def opened(browser: Browser, path: Path, scheme: str = "light", width: int = 128
     finally:
         context.close()
     assert said == []
+
+
+def violations(page: Page, *rules: str) -> list[str]:
+    """Return the serious and critical violations that axe finds on a page, by all its rules or by some."""
+    page.evaluate(resources.files("axe_playwright_python").joinpath("axe.min.js").read_text())
+    return list(page.evaluate(AXE, list(rules)))
 
 
 def holding(page: Page, control: str) -> Locator:

@@ -5,11 +5,11 @@
   function groups() {
     const result = [];
     for (const mark of document.querySelectorAll(".scale-mark")) {
-      const start = mark.closest(".cell_output > *");
+      const start = mark.closest(".cell_output > *, figure > *");
       const scale = mark.dataset.scale;
       if (!start || !scale) continue;
       for (let node = start; node; node = node.nextElementSibling) {
-        if (node !== start && (node.querySelector(".scale-mark, .scale-end") || node.matches(".scale-mark, .scale-end"))) break;
+        if (node !== start && (node.querySelector(".scale-mark, .scale-end") || node.matches(".scale-mark, .scale-end, figcaption"))) break;
         result.push([node, scale]);
       }
     }

@@ -6,23 +6,38 @@ import re
 
 import pytest
 import yaml
-from browser import LATE, STANDS_OUT, attributes, choose, holding, installed, launched, number, opened
+from browser import (
+    LATE,
+    SMALLEST,
+    STANDS_OUT,
+    attributes,
+    choose,
+    holding,
+    installed,
+    launched,
+    number,
+    opened,
+    violations,
+)
 from filelock import FileLock
 from playwright.sync_api import Locator, Page, expect
 from rich.console import Console
 
 from classwise import runs
-from classwise.book import build
+from classwise.book import build, notebooks
+from classwise.charts.style import CHOSEN
 from classwise.core import paths
 from classwise.core.paths import build_folder
 from classwise.papers import registry
 from classwise.papers.tian2021 import homing, recipe
-from classwise.stats import aggregate
+from classwise.stats import aggregate, metrics, pooling
 
 TOC = yaml.safe_load((paths.checkout() / "book" / "_toc.yml").read_text())
 NOTEBOOKS = [chapter["file"] for part in TOC["parts"] for chapter in part["chapters"]]
+HOME = TOC["root"]
 BIAS, RELATIONS = "tian2021/4-1-class-bias", "tian2021/4-2-class-relations"
-DRAWN = [name for name in NOTEBOOKS if name != "tian2021/A-settings" and not name.startswith("guide/")]  # those are words
+# The others are words.
+DRAWN = [HOME, *(name for name in NOTEBOOKS if name in notebooks.names() and name != "tian2021/A-settings")]
 START = {
     "chosen_class": "3",
     "chosen_defence": "trades",
@@ -31,10 +46,12 @@ START = {
     "chosen_epoch": "16",
 }
 OTHER = {"chosen_class": "7", "chosen_defence": "pgd-at", "chosen_images": "clean", "chosen_split": "train", "chosen_epoch": "4"}
+# CHOSEN as charts.js draws it.
+STRONG = {"light": CHOSEN, "dark": "#ff6fd0"}
 AGAINST, INK = {"light": "dark", "dark": "light"}, {"light": "#000", "dark": "#fff"}
 
 both = pytest.mark.parametrize("scheme", ["light", "dark"])
-every_page = pytest.mark.parametrize("name", [TOC["root"], *NOTEBOOKS])
+every_page = pytest.mark.parametrize("name", [HOME, *NOTEBOOKS])
 
 
 @pytest.fixture(scope="session")
@@ -103,20 +120,15 @@ def bars(explorer: Locator, label: str = "") -> Locator:
     return explorer.locator(f".mark-rect.role-mark path[aria-label*='predicted class: {label}']")
 
 
-def courses(page: Page) -> Locator:
-    """Return the chart of the classes over the epochs."""
-    return page.locator(".vega-embed:visible").filter(has=page.locator(".label_legend_entries")).first
+def highlighting(page: Page) -> Locator:
+    """Return the first chart of lines one of which can be highlighted."""
+    return holding(page, "highlighted_class").first
 
 
 @every_page
 def test_tables_in_words_are_tables(book, name):
     html = (book / f"{name}.html").read_text()
     assert "<p>| " not in html
-
-
-def legend_colour(page: Page, label: str) -> str:
-    entries = courses(page).locator(".label_legend_entries > g")
-    return str(entries.filter(has_text=label).locator(".role-legend-symbol path").get_attribute("stroke"))
 
 
 def answers(history, chosen: dict[str, str]) -> dict[str, int]:
@@ -176,7 +188,7 @@ def test_another_scheme_redraws_the_charts_and_keeps_what_was_chosen(visit, sche
         all_drawn(page, BIAS)
         explorer = holding(page, "chosen_class")
         choose(explorer, chosen_class="7", chosen_epoch="10")
-        expect(line(explorer)).to_have_attribute("stroke", legend_colour(page, "7"))
+        expect(line(explorer)).to_have_attribute("stroke", STRONG[scheme])
         drawn = str(line(explorer).get_attribute("d"))
         page.locator("button.theme-switch-button").click()
         in_scheme = f"svg:has(.role-axis-label text[fill='{INK[AGAINST[scheme]]}'])"
@@ -188,7 +200,7 @@ def test_another_scheme_redraws_the_charts_and_keeps_what_was_chosen(visit, sche
 
 @both
 def test_a_chart_that_is_being_drawn_when_the_scheme_changes_follows(visit, scheme):
-    with visit(TOC["root"], scheme) as page:
+    with visit(HOME, scheme) as page:
         expect(page.locator("html")).to_have_attribute("data-theme", scheme)
         page.evaluate(LATE, AGAINST[scheme])
         expect(page.locator("#late .role-axis-label text").first).to_have_attribute("fill", INK[AGAINST[scheme]])
@@ -207,11 +219,10 @@ def test_a_choice_shows_what_was_counted(explorer, history, control, value):
 
 
 @pytest.mark.parametrize("label", ["3", "8"])
-def test_the_chosen_class_has_its_colour_and_when_clean_the_tallest_bar(bias, explorer, label):
+def test_the_chosen_class_has_its_colour_and_when_clean_the_tallest_bar(explorer, label):
     choose(explorer, **START | {"chosen_class": label, "chosen_images": "clean"})
-    colour = legend_colour(bias, label)
-    expect(line(explorer)).to_have_attribute("stroke", colour)
-    expect(bars(explorer, label)).to_have_attribute("fill", colour)
+    expect(line(explorer)).to_have_attribute("stroke", CHOSEN)
+    expect(bars(explorer, label)).to_have_attribute("fill", CHOSEN)
     heights = [number(bar, "getBBox().height") for bar in bars(explorer).all()]
     assert len(heights) > 1
     assert number(bars(explorer, label), "getBBox().height") == max(heights)
@@ -252,15 +263,13 @@ def test_another_defence_changes_the_attacked_images_and_not_the_clean_ones(gall
     assert not set(attributes(attacked, "href")) & set(old)
 
 
-def test_a_click_in_the_legend_fades_the_other_classes(bias):
-    chart = courses(bias)
-    lines = chart.locator(".mark-line.role-mark path")
-    expect(lines).to_have_count(60)
-    chart.locator(".role-legend-label text").filter(has_text="3").click()
-    bright = chart.locator(".mark-line.role-mark path[opacity='1']")
-    expect(bright).to_have_count(6)
-    assert set(attributes(bright, "stroke")) == {legend_colour(bias, "3")}
-    assert sum(float(opacity) < 0.5 for opacity in attributes(lines, "opacity")) == 54
+def test_a_class_that_is_chosen_stands_out_among_the_lines(bias):
+    chart = highlighting(bias)
+    chosen = chart.locator(f".mark-line.role-mark path[stroke='{CHOSEN}']")
+    choose(chart, highlighted_class="none")
+    expect(chosen).to_have_count(0)
+    choose(chart, highlighted_class="3")
+    expect(chosen.first).to_be_visible()
 
 
 def test_a_mark_under_the_pointer_tells_its_class(bias, explorer):
@@ -293,3 +302,150 @@ def test_a_switch_shows_the_photographs_first_and_remembers_the_digits(visit):
         page.reload()
         expect(page.locator(".scale-switch button").last).to_have_attribute("aria-pressed", "true")
         expect(holding(page, "chosen_class").locator("[name=chosen_class] option").nth(3)).to_have_text("3")
+
+
+def inside(page: Page) -> Locator:
+    """Return the charts in sight."""
+    return page.locator(".vega-embed:visible")
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_page_begins_with_a_chart_and_has_nine_screens(visit, name):
+    with visit(name, "light", 1280, "") as page:
+        all_drawn(page, name)
+        assert page.locator("html").get_attribute("data-code") in (None, "folded")
+        assert inside(page).first.bounding_box()["y"] + page.evaluate("scrollY") < 900
+        assert page.evaluate("document.documentElement.scrollHeight") < 9.5 * 800
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_text_of_charts_has_eleven_pixels(visit, name):
+    with visit(name, "light", 1280, "") as page:
+        all_drawn(page, name)
+        assert page.evaluate(SMALLEST) >= 10.99
+
+
+@both
+@every_page
+def test_axe_finds_no_serious_violation(visit, name, scheme):
+    with visit(name, scheme, 1280, "") as page:
+        all_drawn(page, name)
+        # The rest does not depend on the scheme.
+        assert violations(page, *(["color-contrast"] if scheme == "dark" else [])) == []
+
+
+@every_page
+def test_a_page_is_small_loads_shared_scripts_once_and_describes_itself(book, name):
+    html = (book / f"{name}.html").read_text()
+    assert len(html.encode()) < 4_000_000
+    assert html.count("scripts/vega.js") == 1
+    assert max(map(len, re.findall(r"(?s)<script>(.*?)</script>", html)), default=0) < 500_000
+    for mark in ('<meta name="description" content="', '<meta property="og:title" content="', '<link rel="icon"'):
+        assert html.count(mark) == 1
+
+
+def test_code_is_folded_until_it_is_shown_and_the_choice_is_remembered(visit):
+    with visit(BIAS) as page:
+        code = page.locator("article .cell_input")
+        assert code.count() > 10
+        assert not any(one.is_visible() for one in code.all())
+        page.locator(".cell:has(.cell_output) > details.above-input > summary").first.press("Enter")
+        assert sum(one.is_visible() for one in code.all()) > 1  # its own, and that of the cells above without an output
+        button = page.locator(".code-switch")
+        button.press("Enter")
+        assert all(one.is_visible() for one in page.locator("article .cell:not(.tag_provenance) > details .cell_input").all())
+        page.reload()
+        expect(page.locator(".code-switch")).to_have_attribute("aria-pressed", "true")
+        expect(page.locator("article .cell_input").first).to_be_visible()
+
+
+def test_without_a_script_all_code_opens_by_its_own_button(visit):
+    with visit(BIAS, "light", 1280, "", False) as page:
+        for cell in page.locator("article .cell > details.above-input").all():
+            cell.locator("summary").click()
+            expect(cell.locator(".cell_input")).to_be_visible()
+
+
+def test_a_page_ends_with_the_command_that_recomputes_it(visit):
+    with visit(BIAS) as page:
+        last = page.locator("article .cell").last
+        expect(last.locator("summary p").first).to_be_visible()
+        last.locator("summary").first.press("Enter")
+        expect(last).to_contain_text(f"make notebook NB={BIAS}")
+        expect(last).to_contain_text("commit")
+
+
+def test_figures_have_numbers_in_their_order_and_anchors(visit):
+    with visit(BIAS) as page:
+        numbers = page.locator("article figure figcaption a.figure-number")
+        count = numbers.count()
+        assert count > 3
+        assert numbers.all_inner_texts() == [f"Figure 4.1-{place}" for place in range(1, count + 1)]
+        for link in numbers.all():
+            expect(page.locator(f"figure{link.get_attribute('href')}")).to_have_count(1)
+
+
+@pytest.mark.parametrize("name", [BIAS, "claims", "tian2021/A-settings"])
+def test_what_is_wider_than_a_phone_says_so_and_scrolls_by_keyboard(visit, name):
+    with visit(name, "light", 375) as page:
+        all_drawn(page, name)
+        page.wait_for_timeout(500)
+        wide = page.locator("table.dataframe:visible, .pst-scrollable-table-container:visible, .vega-embed:visible")
+        for one in wide.all():
+            if one.evaluate("one => one.scrollWidth > one.clientWidth + 1"):
+                assert one.get_attribute("tabindex") == "0"
+                assert one.evaluate("one => one.previousElementSibling.className") == "scroll-cue"
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_control_and_every_legend_changes_its_chart(visit, name):
+    with visit(name) as page:
+        all_drawn(page, name)
+        for chart in inside(page).all():
+            drawing = chart.locator("> svg")
+            for control in chart.locator(".vega-bind :is(select, input[type=range])").all():
+                before, title = drawing.inner_html(), control.get_attribute("name")
+                if control.get_attribute("type") == "range":
+                    ends = {control.get_attribute("min"), control.get_attribute("max")}
+                    values = list(ends - {control.input_value()})
+                else:
+                    values = control.locator("option").evaluate_all("all => all.map(one => one.value)")
+                    values = [value for value in values if value != control.input_value()]
+                assert any(chosen(chart, title, value) != before for value in values), title
+            labels = chart.locator(".role-legend-label text[role=button]")
+            if labels.count() > 1:
+                before = drawing.inner_html()
+                labels.first.press("Enter")
+                assert drawing.inner_html() != before
+
+
+def chosen(chart: Locator, name: str, value: str) -> str:
+    """Return the drawing of a chart after a choice."""
+    choose(chart, **{name: value})
+    return chart.locator("> svg").inner_html()
+
+
+def test_the_home_page_names_the_best_and_the_worst_class_of_the_defence_that_is_chosen(visit):
+    request = registry.request(BIAS)
+    rates = metrics.accuracy(pooling.pooled(runs.outcomes(request.specs, request.evaluations)))
+    rates = rates.sel(attack=request.evaluations[-1].attack)
+    with visit(HOME) as page:
+        chart = holding(page, "ranking_defence")
+        for defence in ("trades", "pgd-at"):
+            choose(chart, ranking_defence=defence)
+            of_one = rates.sel(defence=defence)
+            for word, place in (("best", of_one.argmax("label")), ("worst", of_one.argmin("label"))):
+                words = f"{word}: {of_one.label.values[int(place)]}, {float(of_one[int(place)]):.0f} %"
+                expect(chart.locator("svg text", has_text=words)).to_have_count(1)
+
+
+def test_a_number_on_the_home_page_opens_its_claims(visit):
+    with visit(HOME) as page:
+        links = page.locator("table.certainty td a[href*='scale=quick'][href*='verdict=holds']")
+        number = int(links.first.inner_text())
+        links.first.click()
+        page.wait_for_url("**/claims.html?*")
+        all_drawn(page, "claims")
+        expect(page.locator("[name=ledger_verdict]").first).to_have_value("holds")
+        expect(page.locator("[name=ledger_scale]").first).to_have_value("quick")
+        assert number > 0

@@ -18,7 +18,7 @@ import yaml
 from rich.console import Console
 
 from classwise import runs
-from classwise.book import merging, notebooks, seconds
+from classwise.book import merging, notebooks, pages, seconds
 from classwise.core.errors import UserError, unknown
 from classwise.core.files import write
 from classwise.core.paths import build_folder, checkout
@@ -30,10 +30,13 @@ from classwise.stats import benchmarks
 if TYPE_CHECKING:
     from classwise.runs.schedule.plan import Requested
 
+# The pages that no notebook makes but `home.write_pages`; the first is the root of the book.
+GENERATED = ("index", "papers")
+HOME = GENERATED[0]
 # The pages of no paper by the part of the book, and the guide.
-_PAGES = {"What holds": ("claims",), "Attacks and defences": ("performance", "defences"), "Audits": ("audit",)}
+_PAGES = {"What holds": ("claims", "papers"), "Attacks and defences": ("performance", "defences"), "Audits": ("audit",)}
 _GUIDE = (
-    *("glossary", "parameters", "python", "datasets", "audit", "recorded", "cluster", "defences", "extending", "api"),
+    *("reading", "glossary", "parameters", "python", "datasets", "audit", "recorded", "cluster", "defences", "extending", "api"),
     *("references", "changelog"),
 )
 
@@ -50,7 +53,7 @@ def table_of_contents() -> str:
     guide = [f"guide/{name}" for name in _GUIDE if (checkout() / "book" / "guide" / f"{name}.md").exists()]
     pages = {paper.title: paper.pages for paper in registry.PAPERS.values()} | _PAGES | {"Guide": guide}
     parts = [_Part(caption=title, chapters=[{"file": name} for name in names]) for title, names in pages.items() if names]
-    return str(yaml.safe_dump({"format": "jb-book", "root": "intro", "parts": parts}, sort_keys=False))
+    return str(yaml.safe_dump({"format": "jb-book", "root": HOME, "parts": parts}, sort_keys=False))
 
 
 def _digest(parts: Iterable[bytes]) -> str:
@@ -61,9 +64,15 @@ def _digest(parts: Iterable[bytes]) -> str:
 
 
 def _code() -> list[Path]:
+    """Return the files that executed notebooks depend on."""
     root = checkout()
-    files = (file for suffix in ("py", "csv", "js") for file in (root / "src" / "classwise").rglob(f"*.{suffix}"))
-    return sorted([*files, root / "requirements.lock"])
+    files = {file for suffix in ("py", "csv", "js") for file in (root / "src" / "classwise").rglob(f"*.{suffix}")}
+    return sorted({*files, root / "requirements.lock"} - set(_shell()))
+
+
+def _shell() -> list[Path]:
+    """Return the code that only decides how pages look: a change of it renders the book and executes nothing."""
+    return [Path(__file__).with_name(name) for name in ("charts.js", "pages.py", "shell.py")]
 
 
 def scripts() -> list[Path]:
@@ -96,12 +105,15 @@ def style() -> str:
 
 def _fingerprint(name: str, scale: str) -> str:
     """Return a digest of everything a page depends on: its notebook, the code, the scale, and the results it shows."""
-    sections = [section for section in registry.SECTIONS if name in (section, "claims")]
+    from classwise.book import home  # slow to import
+
+    sections = [section for section in registry.SECTIONS if name in (section, "claims", HOME)]
     pairs = [pair for section in sections for pair in registry.request(section, scale).pairs]
     audit = [runs.audit().id.encode()] if name == "audit" else []
     read = [(section, other) for section in sections for other in _also_shown(section, scale)]
     shown = {store.recorded(spec) for section, other in read for spec, _ in registry.request(section, other).pairs}
-    files = [notebooks.find(name), *_code(), *(benchmarks.files() if name == "performance" else [])]
+    files = home.files() if name == HOME else [notebooks.find(name)]
+    files += [*_code(), *(benchmarks.files() if name == "performance" else [])]
     files += [path for spec, evaluations in pairs for path in store.files(spec, evaluations) if path.exists()]
     # Of recorded runs also examples, features and traces, which pages show without computing them.
     files += sorted(path for folder in shown for path in folder.rglob("*.nc"))
@@ -119,7 +131,7 @@ def _stored_fingerprint(mark: Path) -> str | None:
 def _stale(scale: str) -> dict[str, str]:
     """Return the notebooks that must be executed, with their fingerprints: those whose executed form is missing or outdated."""
     stale = {}
-    for name in notebooks.names():
+    for name in (*notebooks.names(), HOME):
         fingerprint = _fingerprint(name, scale)
         if _stored_fingerprint(build_folder() / "executed" / f"{name}.json") != fingerprint:
             stale[name] = fingerprint
@@ -145,6 +157,11 @@ def _is_complete(name: str, scale: str) -> bool:
 def _execute(name: str, scale: str) -> float:
     """Execute a notebook, where results of another scale are recorded at that scale, too, and merge both; return the seconds."""
     began = time.perf_counter()
+    if name == HOME:
+        from classwise.book import home  # slow to import
+
+        home.write_pages(scale, build_folder() / "executed")
+        return time.perf_counter() - began
     source, out = notebooks.find(name), build_folder()
     target, failed = out / "executed" / f"{name}.ipynb", out / "failed" / f"{name}.ipynb"
     scaled = scale != "quick" and "scale" in notebooks.parameters(source)
@@ -209,32 +226,33 @@ def render(console: Console) -> bool:
     The new book replaces the old one only when it is complete.
     """
     out, source = build_folder(), checkout() / "book"
-    pages, fresh, html = out / "pages", out / "book", out / "html"
+    sources, fresh, html = out / "pages", out / "book", out / "html"
     inputs = sorted(path for path in source.rglob("*") if path.is_file())
     inputs.append(checkout() / "CHANGELOG.md")  # included by guide/changelog.md
-    inputs += [out / "executed" / f"{name}.ipynb" for name in notebooks.names()] + scripts()
+    names = (*notebooks.names(), *GENERATED)
+    tables = {paper.name: paper.tables.folder / "tables.csv" for paper in registry.PAPERS.values() if paper.tables is not None}
+    inputs += [*(out / "executed" / f"{name}.ipynb" for name in names), *scripts(), *_shell(), *tables.values()]
     mark, fingerprint = out / "html.json", _digest(str(path).encode() + path.read_bytes() for path in inputs)
     if html.exists() and _stored_fingerprint(mark) == fingerprint:
         return False
-    for folder in (pages, fresh):
+    for folder in (sources, fresh):
         shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(source, pages)
+    shutil.copytree(source, sources)
     shutil.copy(checkout() / "CHANGELOG.md", out)
-    for name in notebooks.names():
-        target = pages / f"{name}.ipynb"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(out / "executed" / f"{name}.ipynb", target)
-    for script in scripts():
-        (pages / "_extra" / "scripts").mkdir(parents=True, exist_ok=True)
-        shutil.copy(script, pages / "_extra" / "scripts" / script.name)
+    for name in names:
+        pages.prepare(name, out / "executed" / f"{name}.ipynb", sources / f"{name}.ipynb")
+    extra = {f"scripts/{script.name}": script for script in scripts()}
+    for name, file in (extra | {f"tables/{paper}.csv": table for paper, table in tables.items()}).items():
+        (sources / "_extra" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, sources / "_extra" / name)
     console.print("rendering the book")
     began = time.perf_counter()
     options = ["--path-output", str(fresh), "--quiet", "--warningiserror", "--keep-going"]
-    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(pages), *options]
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(sources), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not (fresh / "_build" / "html" / "index.html").exists():
         raise RuntimeError(
-            f"jupyter-book could not render {pages}; the last good book stays in {html}:\n{done.stdout}{done.stderr}"
+            f"jupyter-book could not render {sources}; the last good book stays in {html}:\n{done.stdout}{done.stderr}"
         )
     old = out / "html.old"
     shutil.rmtree(old, ignore_errors=True)

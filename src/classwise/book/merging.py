@@ -58,8 +58,8 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
         if failed:
             cell.outputs = [_mark(scales[1], both=True), *cell.outputs, _end()] if cell.outputs else []
         elif cell.outputs != other.outputs:
-            cell.outputs = _both({scales[0]: other.outputs, scales[1]: cell.outputs})
-    result.cells.insert(1, nbformat.v4.new_markdown_cell(_switch(scales)))
+            cell.outputs = both({scales[0]: other.outputs, scales[1]: cell.outputs})
+    result.cells.insert(1, nbformat.v4.new_markdown_cell(switch(scales)))
     nbformat.write(result, target)
     return _failures(others)
 
@@ -85,7 +85,7 @@ def note_missing(notebook: Path) -> list[Failure]:
         for place, output in enumerate(cell.get("outputs", [])):
             if output.output_type == "error":
                 reason = output.evalue if output.ename == "NotRecorded" else "not all runs that this cell shows are recorded"
-                cell.outputs[place] = _html(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>')
+                cell.outputs[place] = html_output(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>')
     nbformat.write(node, notebook)
     return failures
 
@@ -97,7 +97,8 @@ def check(failures: Sequence[Failure], name: str, scale: str, *, complete: bool)
         raise NotebookFailed(f"{name} failed at scale {scale} in cell {first.cell}: {first.kind}: {first.text}")
 
 
-def _both(outputs: Mapping[str, list["NotebookNode"]]) -> list["NotebookNode"]:
+def both(outputs: Mapping[str, list["NotebookNode"]]) -> list["NotebookNode"]:
+    """Return the outputs of several scales one after another, marked so that the switch shows those of one."""
     result: list[NotebookNode] = []
     for scale, some in outputs.items():
         result += [_mark(scale), *some] if some else []
@@ -108,14 +109,15 @@ def _mark(scale: str, *, both: bool = False) -> "NotebookNode":
     """Return the start of the outputs of a scale; both: they are shown under either choice."""
     words = title_of(scale) + (": not recorded on the other dataset" if both else "")
     shown = "" if both else f' data-scale="{scale}"'
-    return _html(f'<p class="scale-mark"{shown}>{html.escape(words)}</p>')
+    return html_output(f'<p class="scale-mark"{shown}>{html.escape(words)}</p>')
 
 
 def _end() -> "NotebookNode":
-    return _html('<span class="scale-end"></span>')
+    return html_output('<span class="scale-end"></span>')
 
 
-def _html(text: str) -> "NotebookNode":
+def html_output(text: str) -> "NotebookNode":
+    """Return HTML as the output of a cell."""
     import nbformat
 
     data = {"text/html": text, "text/plain": ""}
@@ -123,7 +125,8 @@ def _html(text: str) -> "NotebookNode":
     return output
 
 
-def _switch(scales: tuple[str, str]) -> str:
+def switch(scales: Sequence[str]) -> str:
+    """Return the buttons that choose between the outputs of scales, the first of them shown."""
     buttons = "".join(
         f'<button type="button" data-scale="{scale}" aria-pressed="{str(scale == scales[0]).lower()}">{title_of(scale)}</button>'
         for scale in scales

@@ -6,6 +6,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.style import names_of, titled, wide_bounds
+from classwise.stats.significance import p_text
 
 
 def interval_table(measured: Mapping[str, xr.DataArray], digits: int = 1) -> pd.DataFrame:
@@ -47,6 +48,18 @@ def final_settings(settings: xr.DataArray, row: str = "defence") -> pd.DataFrame
     return pd.DataFrame(last, index=index, columns=columns).map("{:.2f}".format)
 
 
+def paired_table(paired: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of `significance.paired` for readers: points with their sign, p-values in words."""
+    words = {"points": paired["points"].map("{:+.1f}".format), "p": paired["p"].map(p_text)}
+    return paired.assign(**words).rename_axis(index=titled).rename(columns={"p": "p (Holm)"})
+
+
 def stacked(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
     """Return tables one below the other, with their names in a first column of the index, called `name`."""
     return pd.concat(dict(tables), names=[name]).rename_axis(index=titled)
+
+
+def folded(title: str, table: pd.DataFrame | str) -> str:
+    """Return a table, or text in Markdown, as a block in Markdown that a click on its title opens."""
+    inside = table if isinstance(table, str) else table.to_html(notebook=True)
+    return f"<details>\n<summary>{title}</summary>\n\n{inside}\n\n</details>"

@@ -160,7 +160,7 @@ def sources(data: xr.Dataset) -> str:
 
 
 def recorded_runs(section: str) -> str:
-    """Return for each larger scale how many of a section's runs are recorded, with their device, commit, date and hours."""
+    """Return how many of a section's runs are recorded at larger scales, with their device, commit, date and hours."""
     if section not in registry.SECTIONS:
         raise unknown("section", section, registry.SECTIONS)
     lines = []
@@ -173,14 +173,13 @@ def recorded_runs(section: str) -> str:
             for spec, evaluations in pairs
             if store.complete(store.recorded(spec), [evaluation.resolved_for(spec) for evaluation in evaluations])
         ]
-        lines.append(f"Recorded at scale {scale}: {_origin(folders, len(pairs))}")
-    return "; ".join(lines) + "."
+        if folders:
+            lines.append(f"Recorded at scale {scale}: {_origin(folders, len(pairs))}")
+    return "; ".join(lines or ["Nothing is recorded at larger scales"]) + "."
 
 
 def _origin(folders: list[Path], total: int) -> str:
     """Return how many of all runs are recorded, and their provenance."""
-    if not folders:
-        return "none yet"
     histories = [results.load(folder / "history.nc", store.HISTORY) for folder in folders]
     attrs = [history.attrs for history in histories]
     hours = sum(float(history["seconds"].sum()) for history in histories) / 3600

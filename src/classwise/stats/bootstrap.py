@@ -5,7 +5,7 @@ A draw gives each image of each seed a weight, the same for all runs and attacks
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -307,6 +307,25 @@ def _wider(*ends: xr.DataArray | None) -> tuple[xr.DataArray, xr.DataArray]:
     return both.sel(bound="low", drop=True).min("of"), both.sel(bound="high", drop=True).max("of")
 
 
+def paired(
+    outcomes: xr.Dataset,
+    measure: Callable[[xr.DataArray], xr.DataArray],
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> xr.DataArray:
+    """Return low, value and high of a measure that compares settings, along a new dimension `bound`.
+
+    measure: of the counts of all settings (defences, attacks), seeds pooled; it may reduce their dimensions. The interval is the
+    basic one of a bootstrap in which all settings are evaluated on the same redrawn images.
+    """
+    drawn = xr.concat([measure(part["count"]) for part in bootstrap_sums(outcomes, {}, draws, seed)], "draw")
+    value = measure(sums(outcomes, {})["count"])
+    high, low = (2 * value - drawn.quantile(share, "draw").drop_vars("quantile") for share in ((1 - level) / 2, (1 + level) / 2))
+    interval: xr.DataArray = xr.concat([low, value, high], dim="bound").assign_coords(bound=["low", "value", "high"])
+    return interval
+
+
 def gains(
     outcomes: xr.Dataset,
     bases: Mapping[str, str],
@@ -317,16 +336,12 @@ def gains(
 ) -> xr.DataArray:
     """Return low, value and high of the gain of defences over their bases, along defence and a new dimension `bound`.
 
-    bases: by a defence the one that it is compared with. The interval is the basic one of a bootstrap in which both are evaluated
-    on the same redrawn images: it is that of the difference, which two separate intervals do not show.
+    bases: by a defence the one that it is compared with. The interval is that of the difference (`paired`), which two separate
+    intervals do not show.
     """
 
     def gain(count: xr.DataArray) -> xr.DataArray:
         values, others = (measure(count.sel(defence=list(names))) for names in (bases.keys(), bases.values()))
         return values - others.assign_coords(defence=values.defence)
 
-    drawn = xr.concat([gain(part["count"]) for part in bootstrap_sums(outcomes, {}, draws, seed)], "draw")
-    value = gain(sums(outcomes, {})["count"])
-    high, low = (2 * value - drawn.quantile(share, "draw").drop_vars("quantile") for share in ((1 - level) / 2, (1 + level) / 2))
-    interval: xr.DataArray = xr.concat([low, value, high], dim="bound").assign_coords(bound=["low", "value", "high"])
-    return interval.rename("gain")
+    return paired(outcomes, gain, level, draws, seed).rename("gain")

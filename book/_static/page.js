@@ -1,0 +1,100 @@
+// Folded code with one switch for all pages, and what a keyboard and a screen reader need of things that scroll sideways.
+// Without this script each cell still opens by its own button (a details element).
+(function () {
+  const key = "classwise-code";
+  const stored = () => { try { return localStorage.getItem(key); } catch (error) { return null; } };
+  const store = (value) => { try { localStorage.setItem(key, value); } catch (error) { /* a page from file:// may have no storage */ } };
+
+  function folded() {
+    const cells = [...document.querySelectorAll("article .cell")];
+    const codes = cells.map((cell) => cell.querySelector(":scope > details.above-input")).filter(Boolean);
+    if (!codes.length) return;
+    for (const code of codes) {
+      code.querySelector("summary").removeAttribute("aria-label");
+      // With the code of a result comes that of the cells above which have no output of their own.
+      code.addEventListener("toggle", () => {
+        const open = code.open;
+        for (let cell = code.parentElement.previousElementSibling; cell; cell = cell.previousElementSibling) {
+          if (!cell.matches(".cell") || cell.querySelector(".cell_output")) break;
+          const hidden = cell.querySelector(":scope > details.above-input");
+          if (hidden) hidden.open = open;
+        }
+      });
+    }
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "code-switch";
+    const show = (open) => {
+      button.textContent = open ? "Hide all code" : "Show all code";
+      button.setAttribute("aria-pressed", String(open));
+      document.documentElement.dataset.code = open ? "shown" : "folded";
+      for (const code of codes) code.open = open;
+    };
+    button.addEventListener("click", () => {
+      const open = button.getAttribute("aria-pressed") !== "true";
+      show(open);
+      store(open ? "shown" : "folded");
+    });
+    show(stored() === "shown");
+    const bar = document.querySelector(".scale-switch");
+    const row = document.createElement("div");
+    row.className = "page-switches";
+    const place = bar || document.querySelector("article h1");
+    if (!place) return;
+    place.after(row);
+    if (bar) row.append(bar);
+    row.append(button);
+  }
+
+  // Tables, charts and code that are wider than their place: reachable by keyboard, named, and with a cue.
+  const WIDE = "table.dataframe, .pst-scrollable-table-container, article div.highlight > pre, .vega-embed, .docutils.math";
+  function wide() {
+    for (const node of document.querySelectorAll(WIDE)) {
+      const scrolls = node.clientWidth > 0 && node.scrollWidth > node.clientWidth + 1;
+      if (scrolls === node.hasAttribute("data-scrolls")) continue;
+      node.toggleAttribute("data-scrolls", scrolls);
+      if (scrolls) node.tabIndex = 0; else node.removeAttribute("tabindex");
+      const cue = node.previousElementSibling && node.previousElementSibling.matches(".scroll-cue") ? node.previousElementSibling : null;
+      if (scrolls && !cue && !node.matches("pre")) {
+        const words = document.createElement("p");
+        words.className = "scroll-cue";
+        words.textContent = "scroll sideways →";
+        node.before(words);
+      } else if (!scrolls && cue) cue.remove();
+    }
+  }
+
+  // On a phone the rows of a table of words are cards (book.css), where each cell says which column it is of.
+  function cards() {
+    for (const table of document.querySelectorAll("article table.table")) {
+      const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+      if (heads.length < 3) continue;
+      table.classList.add("cards");
+      for (const row of table.querySelectorAll("tbody tr")) {
+        [...row.cells].forEach((cell, place) => { if (heads[place]) cell.dataset.head = heads[place]; });
+      }
+    }
+  }
+
+  function roles() {
+    // Sphinx gives the bibliography a role whose children must be list items, which they are not.
+    for (const list of document.querySelectorAll(".citation-list[role=list]")) list.removeAttribute("role");
+    for (const item of document.querySelectorAll("[role=doc-biblioentry]")) item.removeAttribute("role");
+    for (const head of document.querySelectorAll("table.dataframe thead th:empty")) head.replaceWith(Object.assign(document.createElement("td"), {colSpan: head.colSpan, rowSpan: head.rowSpan}));
+    const side = document.querySelector(".bd-sidebar-primary");
+    if (side) { side.setAttribute("role", "complementary"); side.setAttribute("aria-label", "The book"); }
+  }
+
+  function start() {
+    folded();
+    cards();
+    roles();
+    wide();
+    let waiting = 0;
+    const later = () => { clearTimeout(waiting); waiting = setTimeout(wide, 150); };
+    addEventListener("resize", later);
+    document.addEventListener("classwise-drawn", later);
+    document.addEventListener("click", later);
+  }
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start); else start();
+})();

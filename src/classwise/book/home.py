@@ -1,0 +1,133 @@
+"""The home page and the page of the papers, computed from the results and the verdicts of the book."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import xarray as xr
+
+from classwise import runs
+from classwise.book import merging, reports
+from classwise.core.files import write
+from classwise.core.paths import checkout
+from classwise.papers import findings, registry
+from classwise.papers.claims import VERDICTS, Verdict
+from classwise.papers.scales import SCALES
+from classwise.runs.recorded import recorded_part
+from classwise.stats import intervals, metrics, pooling
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+# The section whose runs the home page shows, and the defence that it names.
+_SECTION, _BASE = "tian2021/4-1-class-bias", "pgd-at"
+
+
+def write_pages(scale: str, folder: Path) -> None:
+    """Write the home page and the page of the papers, as executed notebooks in a folder; missing runs of a scale are computed."""
+    verdicts = runs.verdicts(scale)
+    for name, cells in (("index", _home(scale, verdicts)), ("papers", reports.cells(verdicts))):
+        save(cells, folder / f"{name}.ipynb")
+
+
+def save(cells: Sequence["NotebookNode"], path: Path) -> None:
+    """Write cells as a notebook."""
+    import nbformat  # slow to import
+
+    node = nbformat.v4.new_notebook(cells=list(cells))
+    node.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    write(path, nbformat.writes(node).encode())
+
+
+def scales_shown(scale: str) -> list[str]:
+    """Return the scales whose results the home page shows: those recorded elsewhere first, then that of the build."""
+    others = [name for name, size in SCALES.items() if size.only_read and name != scale and not SCALES[scale].only_read]
+    return [*(name for name in others if recorded_part(registry.request(_SECTION, name)).specs), scale]
+
+
+def _home(scale: str, verdicts: Sequence[Verdict]) -> list["NotebookNode"]:
+    """Return the cells of the home page: what was found, how sure, where to go."""
+    template = (checkout() / "book" / "home.md").read_text(encoding="utf-8")
+    head, below = template.split("<!-- results -->\n")
+    shown = scales_shown(scale)
+    outputs = {name: _result(name) for name in shown}
+    cells = [markdown(head)]
+    if len(shown) > 1:
+        cells.append(markdown(merging.switch(shown)))
+    cells.append(output_cell(merging.both(outputs) if len(shown) > 1 else outputs[scale]))
+    cells += [markdown("## How sure"), output_cell([merging.html_output(certainty(verdicts))]), markdown(below)]
+    return cells
+
+
+def markdown(text: str) -> "NotebookNode":
+    """Return a cell of words."""
+    import nbformat
+
+    cell: NotebookNode = nbformat.v4.new_markdown_cell(text)
+    return cell
+
+
+def output_cell(outputs: Sequence["NotebookNode"]) -> "NotebookNode":
+    """Return a cell that shows outputs, without code."""
+    import nbformat
+
+    cell: NotebookNode = nbformat.v4.new_code_cell("# computed when the book is built", outputs=list(outputs))
+    cell.metadata.tags = ["remove-input"]
+    return cell
+
+
+def _result(scale: str) -> list["NotebookNode"]:
+    """Return the finding of a scale in a sentence, and the chart of its classes."""
+    import nbformat
+
+    from classwise.charts import ranking, style
+
+    style.setup()
+    request = runs.available(registry.request(_SECTION, scale))
+    outcomes = runs.outcomes(request.specs, request.evaluations)
+    attack = request.evaluations[-1].attack
+    counted = pooling.pooled(outcomes).sel(attack=attack)
+    titles = f"Robust accuracy of each class: {merging.title_of(scale)}", f"Under {attack}. Bars: 95 % intervals."
+    chart = ranking.class_ranking(metrics.accuracy(counted), intervals.wilson(counted), _base(outcomes), titles)
+    sentence = {"text/markdown": findings.class_gap(outcomes, _base(outcomes), attack), "text/plain": ""}
+    bundle: Any = chart._repr_mimebundle_(None, None)
+    data = {"text/html": _only_html(bundle), "text/plain": ""}
+    return [nbformat.v4.new_output("display_data", data=part) for part in (sentence, data)]
+
+
+def _base(outcomes: xr.Dataset) -> str:
+    names = [str(name) for name in outcomes.defence.values]
+    return _BASE if _BASE in names else names[-1]
+
+
+def _only_html(bundle: Any) -> str:
+    data: Mapping[str, str] = bundle[0] if isinstance(bundle, tuple) else bundle
+    return data["text/html"]
+
+
+def certainty(verdicts: Sequence[Verdict], folder: str = "") -> str:
+    """Return a table in HTML of how many claims hold, fail, are open or were not tested, by paper and scale.
+
+    Each number links to these claims. folder: in front of the links.
+    """
+    counted = Counter((verdict.claim.paper, verdict.scale, verdict.verdict) for verdict in verdicts)
+    lines, unwritten = [], []
+    for paper in registry.PAPERS.values():
+        title = f'<a href="{folder}papers.html#{paper.name}">{paper.title}</a>'
+        scales = reports.scales_of([verdict for verdict in verdicts if verdict.claim.paper == paper.name])
+        for scale in scales:
+            chosen = {"paper": paper.name, "scale": scale}
+            numbers = (reports.link(counted[paper.name, scale, name], folder, **chosen, verdict=name) for name in VERDICTS)
+            cells = "".join(f"<td>{number}</td>" for number in numbers)
+            lines.append(f'<tr><th scope="row">{title}, {merging.title_of(scale)}</th>{cells}</tr>')
+        if not scales:
+            unwritten.append(title)
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("claims of", *VERDICTS))
+    table = f'<table class="table certainty"><thead><tr>{heads}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
+    return table + (f"<p>Pages not written yet: {'; '.join(unwritten)}.</p>" if unwritten else "")
+
+
+def files() -> list[Path]:
+    """Return the texts that the pages of this module are made from."""
+    return [checkout() / "book" / "home.md", *reports.files()]

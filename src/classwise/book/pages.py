@@ -1,0 +1,116 @@
+"""Pages of the book from executed notebooks: code folded, captions with numbers, a last block that says how to rerun a page."""
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from classwise.book import notebooks, seconds
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+# Tags: papermill's, of cells that it adds; and ours, of the cells with the provenance of a page.
+_ERROR, PROVENANCE = "papermill-error-cell-tag", "provenance"
+_RECOMPUTE = "Recompute this page: parameters, command and provenance"
+
+
+def prepare(name: str, executed: Path, target: Path) -> None:
+    """Write the notebook that Sphinx renders as the page `name` from its executed form.
+
+    The code of each cell is folded. A cell with metadata {"mystnb": {"figure": {"name": ..., "caption": ...}}} becomes a figure,
+    with the number of the page and its place on it ("4.1-2"), in `classwise.book.shell`. Cells tagged "provenance" are folded
+    with their outputs and move to the end, below the command and the parameters of the page.
+    """
+    import nbformat  # slow to import
+
+    node = nbformat.read(executed, as_version=4)
+    cells = [cell for cell in node.cells if _ERROR not in _tags(cell)]
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    figures = [cell for cell in code if _figure(cell)]
+    for place, cell in enumerate(figures, 1):
+        _caption(cell, f"{_section(name)}{place}")
+    for cell in code:
+        cell.metadata.tags = [*_tags(cell), *(["hide-input"] if "hide-cell" not in _tags(cell) else [])]
+    last = [cell for cell in cells if PROVENANCE in _tags(cell)]
+    node.cells = [*(cell for cell in cells if cell not in last), *_recompute(name, last)]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(node, target)
+
+
+def _tags(cell: "NotebookNode") -> list[str]:
+    return list(cell.metadata.get("tags", []))
+
+
+def _figure(cell: "NotebookNode") -> dict[str, str]:
+    return dict(cell.metadata.get("mystnb", {}).get("figure", {}))
+
+
+def _section(name: str) -> str:
+    """Return the section of a page as its figures are numbered: "4.1-" of "tian2021/4-1-class-bias", "" of a page without."""
+    number = re.match(r"(\d+(?:-\d+)*|[A-Z])(?=-)", name.rpartition("/")[2])
+    return f"{number[1].replace('-', '.')}-" if number else ""
+
+
+def _caption(cell: "NotebookNode", number: str) -> None:
+    """Put the caption behind the outputs of a cell; MyST-NB would repeat it for each of them."""
+    figure = _figure(cell)
+    del cell.metadata.mystnb["figure"]
+    cell.metadata["figure"] = {"name": figure.get("name", f"figure-{number}"), "number": number}
+    cell.outputs.append(_shown({"text/markdown": figure.get("caption", "")}))
+
+
+def _shown(data: dict[str, str]) -> "NotebookNode":
+    import nbformat
+
+    output: NotebookNode = nbformat.v4.new_output("display_data", data={**data, "text/plain": ""})
+    return output
+
+
+def _recompute(name: str, last: list["NotebookNode"]) -> list["NotebookNode"]:
+    """Return the folded block at the end of a page: one cell with the outputs of those tagged "provenance"."""
+    import nbformat
+
+    if name not in notebooks.names():
+        return last
+    outputs = [_shown({"text/markdown": recipe(name)}), *(output for cell in last for output in cell.outputs)]
+    # MyST-NB leaves out cells without a source.
+    source = "\n".join(cell.source for cell in last) or f"# {name}"
+    block = nbformat.v4.new_code_cell(source, outputs=outputs)
+    block.metadata.tags = ["hide-output", PROVENANCE, *([] if last else ["remove-input"])]
+    block.metadata.mystnb = {"code_prompt_show": _RECOMPUTE, "code_prompt_hide": _RECOMPUTE}
+    return [block]
+
+
+def recipe(name: str) -> str:
+    """Return in Markdown how to rerun a notebook: the command, how long that took here, and its parameters with their values."""
+    values = _parameters(notebooks.find(name))
+    given = " ".join(f"{key}={json.dumps(value)}" for key, (value, _) in values.items() if value is not None)
+    took = seconds.stored().get(name)
+    time = f" The page took {_duration(took)} here, without the training of its runs." if took else ""
+    options = f" P='{given}'" if given else ""
+    lines = [
+        f"```bash\nmake notebook NB={name}{options}\n```\n",
+        f"The command writes one HTML file and leaves the book unchanged; finished runs are not computed again.{time}\n",
+        "| parameter | value | meaning |\n|---|---|---|",
+        *(f"| `{key}` | `{value!r}` | {meaning} |" for key, (value, meaning) in values.items()),
+    ]
+    return "\n".join(lines)
+
+
+def _duration(took: float) -> str:
+    return f"{took:.0f} seconds" if took < 90 else f"{took / 60:.1f} minutes"
+
+
+def _parameters(path: Path) -> dict[str, tuple[Any, str]]:
+    """Return the value and the comment of each parameter of a notebook."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    lines = [line for cell in cells if "parameters" in cell["metadata"].get("tags", []) for line in cell["source"]]
+    result: dict[str, tuple[Any, str]] = {}
+    for line in lines:
+        code, _, meaning = line.partition("  # ")
+        for node in ast.parse(code.strip()).body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+                result[node.target.id] = (ast.literal_eval(node.value), meaning.strip().replace("|", "or"))
+    return result

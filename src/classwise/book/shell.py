@@ -1,0 +1,91 @@
+"""What Sphinx adds to a page: numbered figures with anchors, and the description that search engines and links show.
+
+Named among the extensions of book/_config.yml.
+"""
+
+import re
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+
+# The most letters of a description.
+_LONGEST = 200
+
+
+class Figures(SphinxTransform):
+    """Make the outputs of a cell that `pages.prepare` numbered a figure, whose caption is the last output."""
+
+    default_priority = 840  # before the domain of labels reads the document
+
+    def apply(self, **kwargs: Any) -> None:
+        for output, figure in _figures(self.document):
+            caption = _paragraph(output.children[-1])
+            name = nodes.fully_normalize_name(figure["name"])
+            node = nodes.figure("", *output.children[:-1], names=[name], classes=["chart"])
+            self.document.note_explicit_target(node, node)
+            number = nodes.reference("", f"Figure {figure['number']}", refuri=f"#{node['ids'][0]}", classes=["figure-number"])
+            node += nodes.caption("", "", number, nodes.Text(". "), *caption.children)
+            output.children = []
+            output += node
+
+
+class FigureTitles(SphinxTransform):
+    """Let a reference to a figure, `[](#fig-name)`, read "Figure 4.1-2"."""
+
+    default_priority = 860  # after the domain of labels read the document
+
+    def apply(self, **kwargs: Any) -> None:
+        labels = self.env.get_domain("std").data["labels"]
+        for output, figure in _figures(self.document):
+            name = nodes.fully_normalize_name(figure["name"])
+            identifier = output.children[0]["ids"][0]
+            labels[name] = (self.env.docname, identifier, f"Figure {figure['number']}")
+
+
+def _figures(document: nodes.document) -> Iterator[tuple[nodes.Element, dict[str, str]]]:
+    """Yield the outputs of numbered cells, with the metadata of the figure."""
+    for cell in list(document.findall(nodes.container)):
+        figure = cell.get("cell_metadata", {}).get("figure") if cell.get("nb_element") == "cell_code" else None
+        outputs = [child for child in cell.children if child.get("nb_element") == "cell_code_output"] if figure else []
+        for output in outputs:
+            yield output, dict(figure)
+
+
+def _paragraph(output: nodes.Element) -> nodes.Element:
+    """Return the first paragraph of an output of Markdown."""
+    return next(output.findall(nodes.paragraph), nodes.paragraph())
+
+
+def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Add to a page its description and what a link to it shows: its title and first sentences."""
+    if doctree is None:
+        return
+    title = re.sub("<[^>]+>", "", str(context.get("title", "")))
+    first = next((text for text in map(_plain, doctree.findall(nodes.paragraph)) if len(text) > 40), title)
+    words = first if len(first) <= _LONGEST else first[:_LONGEST].rpartition(" ")[0] + " …"
+    context["metatags"] = str(context.get("metatags", "")) + "".join(
+        f'\n<meta {kind}="{name}" content="{escape(text)}" />'
+        for kind, name, text in (
+            ("name", "description", words),
+            ("property", "og:title", title),
+            ("property", "og:description", words),
+            ("property", "og:type", "article"),
+            ("property", "og:site_name", str(app.config.project)),
+        )
+    )
+
+
+def _plain(node: nodes.Element) -> str:
+    return " ".join(node.astext().split())
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.add_transform(Figures)
+    app.add_transform(FigureTitles)
+    app.connect("html-page-context", describe)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,129 @@
+"""The findings of the pages on Tian et al. 2021, each in a sentence with its number and its 95 % interval."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import pandas as pd
+import xarray as xr
+
+from classwise.papers import measures
+from classwise.papers.findings import interval, p_value
+from classwise.papers.tian2021.temperature import COSINES
+from classwise.stats import bootstrap, metrics, significance
+from classwise.stats.combine import network_name
+
+_SIGNIFICANT = 0.05
+
+
+def symmetry(outcomes: xr.Dataset, count: xr.DataArray, attack: str) -> str:
+    """Return how symmetric the confusion matrix of a defence is under an attack, and which two classes it confuses most.
+
+    outcomes: of that defence (a dimension of size one). count: the same pooled, with the dimensions label and predicted.
+    """
+    bounds = bootstrap.bootstrap(outcomes.sel(attack=[attack]), metrics.symmetry).isel(attack=0, defence=0, drop=True)
+    p = significance.symmetry_test(count)
+    certain = float(bounds.sel(bound="low")) > 0 and p < _SIGNIFICANT
+    start = (
+        "Two classes are confused in both directions" if certain else "Whether classes are confused in both directions is open"
+    )
+    mixed = metrics.off_diagonal_confusion(count)
+    both = mixed + mixed.rename(label="predicted", predicted="label").transpose("label", "predicted")
+    first, second = both.stack(pair=("label", "predicted")).idxmax("pair").item()
+    defence = str(outcomes.defence.values[0])
+    return (
+        f"**{start}: the confusion matrix of {defence} under {attack} correlates with its transpose by "
+        f"{interval(bounds, digits=2)}; {p_value(p)} against chance.** The pair confused most is {first} and {second}."
+    )
+
+
+def gaps_everywhere(outcomes: xr.Dataset) -> str:
+    """Return how far the classes lie apart at least in any combination of defence and attack, and which class is mostly the worst.
+
+    outcomes: of several defences and attacks; attacks that not all defences were evaluated under are left out.
+    """
+    count = bootstrap.sums(outcomes, {})["count"]
+    complete = (metrics.images(count) > 0).all(["defence", "label"])
+    attacks = complete.attack.values[complete.values]
+    often = metrics.accuracy(count.sel(attack=attacks)).idxmin("label").to_series().value_counts()
+    least = bootstrap.paired(outcomes.sel(attack=attacks), _smallest_gap)
+    return (
+        f"**In each of the {often.sum()} combinations of defence and attack the best class and the worst lie apart: at least "
+        f"{interval(least, 'points')}. Class {often.index[0]} is the worst in {often.iloc[0]} of them.**"
+    )
+
+
+def _smallest_gap(count: xr.DataArray) -> xr.DataArray:
+    return measures.smallest_gap(count.to_dataset(name="count"))
+
+
+def temperature_gains(tempered: xr.Dataset) -> xr.DataArray:
+    """Return low, value and high of the points that the best temperature gains over PGD, along defence; of one form."""
+    return bootstrap.paired(tempered, _gain)
+
+
+def _gain(count: xr.DataArray) -> xr.DataArray:
+    left = metrics.overall(count)
+    return left.sel(inverse="1", drop=True) - left.min("inverse")
+
+
+def best_temperature(tempered: xr.Dataset) -> str:
+    """Return on which network Temperature-PGD gains most over PGD, and for one without its scale what it gains with it."""
+    gains = temperature_gains(tempered)
+    values = gains.sel(bound="value").to_series().sort_values(ascending=False)
+    name = str(values.index[0])
+    first = (
+        f"**At its best temperature, Temperature-PGD leaves {name} {interval(gains.sel(defence=name), 'points', 1)} less robust "
+        "accuracy than PGD, the largest difference of all networks"
+    )
+    scaled = name.removesuffix(f", {COSINES}")
+    if name == network_name(scaled, COSINES) and scaled in values:
+        return f"{first}; the same network evaluated with its scale loses {interval(gains.sel(defence=scaled), 'points', 1)}.**"
+    return f"{first}.** The smallest is {values.iloc[-1]:.1f} points ({values.index[-1]})."
+
+
+def homing(compared: pd.DataFrame) -> str:
+    """Return how many of the broken images home, compared with the stronger of the controls (`homing.comparison`)."""
+    home, control = compared.iloc[0], compared.iloc[1:].sort_values("share").iloc[-1]
+    texts = [f"{row['share']:.0f} % (95 % interval {row['low']:.0f} to {row['high']:.0f})" for row in (home, control)]
+    return (
+        f"**Of {home['images']:.0f} images that are misclassified under attack, {texts[0]} are classified correctly by a network "
+        f"trained {home.name}. The control *{control.name}* classifies {texts[1]} correctly.**"
+    )
+
+
+def shares_within(cases: Mapping[str, xr.Dataset], group: xr.DataArray) -> pd.DataFrame:
+    """Return the share of the mistakes whose true and predicted class are in the same group, a row for each case that has any.
+
+    cases: outcomes without dimensions other than seed and image. Columns: share, low and high in percent, images (the mistakes).
+    """
+    rows = {}
+    for name, outcomes in cases.items():
+        bounds = bootstrap.bootstrap(outcomes, partial(metrics.within, group=group)).clip(0, 100)
+        low, value, high = (float(bounds.sel(bound=end)) for end in ("low", "value", "high"))
+        count = bootstrap.sums(outcomes, {})["count"]
+        mistakes = int(count.sum() - metrics.correct(count).sum())
+        rows[name] = {"share": value, "low": low, "high": high, "images": mistakes}
+    return pd.DataFrame(rows).T.rename_axis("case").dropna()
+
+
+def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> str:
+    """Return how many more mistakes lie within the classes that share a background than if others share it.
+
+    outcomes: of one defence under one attack along dataset: first the one whose classes of a `group` share a background, then
+    the one where others do. eps: the radius.
+    """
+
+    def difference(count: xr.DataArray) -> xr.DataArray:
+        within = metrics.within(count, group)
+        return within.isel(dataset=0, drop=True) - within.isel(dataset=1, drop=True)
+
+    near, far = metrics.within(bootstrap.sums(outcomes, {})["count"], group).values
+    bounds = bootstrap.paired(outcomes, difference)
+    certain = float(bounds.sel(bound="low")) > 0
+    start = (
+        "Classes that share a background are confused with each other" if certain else "The effect of a shared background is open"
+    )
+    return (
+        f"**{start}: under attack at radius {eps}, {near:.0f} % of the mistakes of the robust network are within pairs that share a "
+        f"background, and {far:.0f} % are within the same pairs if other classes share it, a difference of {interval(bounds, 'points')}.**"
+    )

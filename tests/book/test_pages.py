@@ -1,0 +1,87 @@
+"""Pages made from executed notebooks, and the reports on the papers."""
+
+import nbformat
+import pytest
+
+from classwise.book import pages, reports
+from classwise.papers import registry
+from classwise.papers.claims import Verdict
+
+NAME = "tian2021/4-1-class-bias"
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    """The page of a notebook with a figure and a cell of provenance, and the metadata that decide them."""
+    cells = [
+        nbformat.v4.new_markdown_cell("# A page"),
+        nbformat.v4.new_code_cell("import os"),
+        nbformat.v4.new_code_cell("chart", metadata={"mystnb": {"figure": {"name": "fig-one", "caption": "All *classes*."}}}),
+        nbformat.v4.new_code_cell("summary", metadata={"tags": ["provenance"]}),
+        nbformat.v4.new_code_cell("other", metadata={"mystnb": {"figure": {"name": "fig-two", "caption": "Some."}}}),
+        nbformat.v4.new_code_cell("secret", metadata={"tags": ["hide-cell"]}),
+    ]
+    for cell, text in zip(cells[2:5], ("a chart", "two runs", "another"), strict=True):
+        cell.outputs = [nbformat.v4.new_output("stream", text=text)]
+    source, target = tmp_path / "executed.ipynb", tmp_path / "sub" / "page.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), source)
+    pages.prepare(NAME, source, target)
+    return nbformat.read(target, as_version=4).cells
+
+
+def test_the_code_of_every_cell_is_folded(prepared):
+    tags = [cell.metadata.tags for cell in prepared if cell.cell_type == "code"]
+    assert tags[:3] == [["hide-input"], ["hide-input"], ["hide-input"]]
+    assert "hide-cell" in tags[3]
+    assert "hide-input" not in tags[3]
+
+
+def test_figures_are_numbered_by_the_section_of_the_page_and_their_captions_follow_their_outputs(prepared):
+    figures = [cell for cell in prepared if "figure" in cell.metadata]
+    assert [dict(cell.metadata.figure) for cell in figures] == [
+        {"name": "fig-one", "number": "4.1-1"},
+        {"name": "fig-two", "number": "4.1-2"},
+    ]
+    assert figures[0].outputs[0].text == "a chart"
+    assert figures[0].outputs[-1].data["text/markdown"] == "All *classes*."
+    assert all("figure" not in cell.metadata.get("mystnb", {}) for cell in prepared)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("tian2021/5-temperature-pgd", "5-"), ("tian2021/A-settings", "A-"), ("claims", ""), ("audit", "")]
+)
+def test_pages_without_a_section_number_their_figures_alone(name, number):
+    assert pages._section(name) == number
+
+
+def test_the_last_block_has_the_command_the_parameters_and_what_the_notebook_says_of_its_runs(prepared):
+    last = prepared[-1]
+    assert last.source == "summary"
+    assert {"hide-output", "provenance"} <= set(last.metadata.tags)
+    words = last.outputs[0].data["text/markdown"]
+    assert f"make notebook NB={NAME} P='scale=\"quick\"'" in words
+    assert "| `seeds` | `None` |" in words
+    assert last.outputs[1].text == "two runs"
+    assert sum("provenance" in cell.metadata.get("tags", []) for cell in prepared) == 1
+
+
+def test_a_report_counts_the_verdicts_and_lists_the_claims_that_fail():
+    first, second, *_ = registry.PAPERS["tian2021"].claims
+    verdicts = [
+        Verdict(first, "holds", "quick", "digits", effect=1.0, low=0.5, high=2.0, adjusted=0.01, seeds=5, images=10),
+        Verdict(second, "fails", "quick", "digits", effect=-1.0, low=-2.0, high=-0.5, adjusted=0.01, seeds=5, images=10),
+    ]
+    text = reports.block(registry.PAPERS["tian2021"], verdicts)
+    assert 'href="claims.html?ledger_paper=tian2021&ledger_scale=quick&ledger_verdict=holds"' in text.replace("&amp;", "&")
+    assert second.statement in text
+    assert first.statement not in text
+    for part in ("Scope", "What was reproduced", "What was easy", "What was difficult", "Misprints", "Pages and data"):
+        assert f"### {part}" in text
+    number = len(registry.PAPERS["tian2021"].tables.misprints())
+    assert f"{number} misprints" in text
+
+
+def test_the_report_on_a_paper_without_pages_says_so():
+    text = reports.block(registry.PAPERS["benz2020"], [])
+    assert "not written yet" in text
+    assert "What was easy" not in text
