@@ -30,7 +30,7 @@ from classwise.runs.compute import networks, validate
 from classwise.runs.compute.device import device, where
 from classwise.runs.schedule import pool
 
-from . import epochs, peers, reading
+from . import epochs, peers, quick, reading
 from .clock import Side, contest, cost, in_turn
 
 
@@ -143,6 +143,11 @@ def learning(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     return compared | epochs.calibrating(data, device, rounds) | epochs.measuring(rounds)
 
 
+def training(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
+    """One training of PGD-AT at scale quick: ours, and a plain loop that takes the same steps."""
+    return quick.quick_run(rounds)
+
+
 def loading(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     """600 stored outcomes of digits networks: as pages read them, and opened one by one with xarray."""
     return reading.load_results(rounds)
@@ -177,7 +182,9 @@ def main(
     rounds: Annotated[int, typer.Option(help="how often both sides run")] = 3,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="pgd20_forced, pgd20_eval, autoattack_eval, strong_eval, train_epoch, load_results; all by default"),
+        typer.Option(
+            help="pgd20_forced, pgd20_eval, autoattack_eval, strong_eval, train_epoch, quick_run, load_results; all by default"
+        ),
     ] = None,
 ) -> None:
     """Measure, print a table and write it."""
@@ -191,6 +198,7 @@ def main(
         "autoattack_eval": ensemble,
         "strong_eval": verdicts,
         "train_epoch": learning,
+        "quick_run": training,
         "load_results": loading,
     }.items():
         if only is None or name in only:

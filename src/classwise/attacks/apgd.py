@@ -30,6 +30,10 @@ class _APGDState(ActiveSet):
     """The state of an ascent, one row for each image; broken images stay until there are many of them."""
 
     place: Tensor  # in the batch
+    image: Tensor  # of which the row is one of several
+    centre: Tensor
+    y: Tensor
+    found: Tensor  # the first misclassified iterate
     now: Tensor
     before: Tensor
     gradient: Tensor
@@ -44,11 +48,15 @@ class _APGDState(ActiveSet):
     active: Tensor  # not broken yet
 
     @classmethod
-    def begin(cls, start: Tensor, gradient: Tensor, loss: Tensor, ball: Ball) -> "_APGDState":
+    def begin(cls, x: Tensor, y: Tensor, images: int, start: Tensor, gradient: Tensor, loss: Tensor, ball: Ball) -> "_APGDState":
         """Return the state at the start, with steps of twice the radius."""
         place, zeros = torch.arange(len(start), device=start.device), torch.zeros_like(loss)
         return cls(
             place=place,
+            image=place % images,
+            centre=x,
+            y=y,
+            found=start,
             now=start,
             before=start,
             gradient=gradient,
@@ -147,30 +155,32 @@ class APGD(Attack):
 
         The same `images` images repeat, each time with another target: an image is done once one of its rows is broken.
         """
-        result, truth, ends, last_end = start.clone(), labels(y), windows(self.steps), 0
+        result, ends, last_end = start.clone(), windows(self.steps), 0
         logits, losses, gradient = loss_and_gradient(model, start, y, loss(torch.arange(len(x), device=x.device)))
-        state, broken = _APGDState.begin(start, gradient, losses, ball), torch.zeros(images, dtype=torch.bool, device=x.device)
-        broken[state.place[logits.argmax(1) != truth] % images] = True
-        state.keep(~broken[state.place % images])
+        state = _APGDState.begin(x, y, images, start, gradient, losses, ball)
+        broken = torch.zeros(images, dtype=torch.int64, device=x.device)  # how often
+        broken.index_add_(0, state.image, (logits.argmax(1) != labels(y)).long())
+        state.keep((broken[state.image] == 0).nonzero()[:, 0])
+        local, objective = ball.select(state.place), loss(state.place)
         for step in range(1, self.steps + 1):
-            rows = state.place
-            if not len(rows):
+            if not len(state.place):
                 return result
-            centre, local, share = x[rows], ball.select(rows), 1.0 if step == 1 else 0.75
-            ahead = local.project(local.step(state.now, state.gradient, state.step), centre)
+            share = 1.0 if step == 1 else 0.75
+            ahead = local.project(local.step(state.now, state.gradient, state.step), state.centre)
             drift = share * (ahead - state.now) + (1 - share) * (state.now - state.before)
-            state.before, state.now = state.now, local.project(state.now + drift, centre)
-            logits, losses, state.gradient = loss_and_gradient(model, state.now, y[rows], loss(rows))
+            state.before, state.now = state.now, local.project(state.now + drift, state.centre)
+            logits, losses, state.gradient = loss_and_gradient(model, state.now, state.y, objective)
             state.update(losses)
-            newly = (logits.argmax(1) != truth[rows]) & state.active
-            result[rows] = torch.where(newly.view(-1, 1, 1, 1), state.now, result[rows])
-            broken[rows[newly] % images] = True
-            state.active = ~broken[rows % images]
+            newly = (logits.argmax(1) != labels(state.y)) & state.active
+            state.found = torch.where(newly.view(-1, 1, 1, 1), state.now, state.found)
+            broken.index_add_(0, state.image, newly.long())
+            state.active = broken[state.image] == 0
             if worth_compacting(state.active):
-                state.keep(state.active)
+                result[state.place] = state.found
+                state.keep(state.active.nonzero()[:, 0])
+                local, objective = ball.select(state.place), loss(state.place)
             if step in ends:
                 state.check(step - last_end)
                 last_end = step
-        state.keep(state.active)
-        result[state.place] = state.best
+        result[state.place] = torch.where(state.active.view(-1, 1, 1, 1), state.best, state.found)
         return result

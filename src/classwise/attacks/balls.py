@@ -84,12 +84,12 @@ class Linf(Ball):
     def step(self, x: Tensor, gradient: Tensor, size: float | Tensor) -> Tensor:
         """Return `x` with every pixel moved by `size` along the sign of its gradient."""
         # torch.sign(nan) is 0: an attack on broken gradients would not move, and the model would look robust.
-        return x + _broadcast(size, x) * (gradient.sign() + 0 * gradient)
+        return x + _broadcast(size, x) * gradient.sign().add_(gradient, alpha=0)
 
     def project(self, x: Tensor, centre: Tensor) -> Tensor:
         """Return the image nearest to `x` in the ball around `centre` and in [0, 1]."""
         radius = _broadcast(self.radius, x)
-        return torch.minimum(torch.maximum(x, centre - radius), centre + radius).clamp(0, 1)
+        return torch.clamp(x, centre - radius, centre + radius).clamp_(0, 1)
 
 
 @dataclass(frozen=True)

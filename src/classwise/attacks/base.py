@@ -156,23 +156,25 @@ class _FiniteChecked(nn.Module):
         super().__init__()
         self.model = model
         self.training = model.training
-        self.broken = torch.zeros(2, dtype=torch.bool, device=x.device)
+        # The largest absolute value of each pass, on the device: nan or infinite where one value is.
+        self.largest: dict[str, list[Tensor]] = {"gradients": [], "logits": []}
 
     def forward(self, x: Tensor) -> Tensor:
         if x.requires_grad:
-            x.register_hook(lambda gradient: self._note(1, gradient))  # type: ignore[no-untyped-call]
+            x.register_hook(lambda gradient: self._note("gradients", gradient))  # type: ignore[no-untyped-call]
         logits: Tensor = self.model(x)
-        self._note(0, logits.detach())
+        self._note("logits", logits.detach())
         return logits
 
-    def _note(self, place: int, values: Tensor) -> None:
-        self.broken[place] |= ~values.isfinite().all()
+    def _note(self, what: str, values: Tensor) -> None:
+        if values.numel():
+            self.largest[what].append(torch.linalg.vector_norm(values, torch.inf))
 
     def raise_if_broken(self) -> None:
         """Raise UserError if something was not finite."""
         # Gradients first: they make the images, and then the logits, not finite too.
-        for bad, what in zip(self.broken.flip(0).tolist(), ("gradients", "logits"), strict=True):
-            if bad:
+        for what, largest in self.largest.items():
+            if largest and not torch.stack(largest).isfinite().all():
                 raise UserError(f"the model's {what} were not finite during the attack (nan or infinite); check its weights")
 
 

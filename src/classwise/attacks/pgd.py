@@ -52,7 +52,7 @@ def loss_and_gradient(model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tup
         x = x.detach().requires_grad_()
         logits = differentiable_logits(model, x)
         losses = loss(logits, y)
-        (gradient,) = torch.autograd.grad(losses.sum(), x)
+        (gradient,) = torch.autograd.grad(losses, x, torch.ones_like(losses))
     return logits.detach(), losses.detach(), gradient
 
 

@@ -10,11 +10,31 @@ from torch import Tensor, nn
 from classwise.attacks.balls import Ball
 from classwise.attacks.base import Attack, AttackResult, Passes, check_at_least_one
 from classwise.attacks.losses import margin_loss
+from classwise.attacks.pgd import ActiveSet
 from classwise.core.errors import UserError
 
 # The share of the image that a square covers is halved after these numbers of queries out of ten thousand.
 _HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 _TINY = 1e-12
+
+
+@dataclass
+class _Left(ActiveSet):
+    """The state of the search, one row for each image that is not broken yet."""
+
+    place: Tensor  # in the batch
+    now: Tensor
+    centre: Tensor
+    truth: Tensor
+    best: Tensor  # the margin of `now`
+    queries: Tensor
+
+    def take(self, tried: Tensor, gap: Tensor, *, always: bool) -> None:
+        """Count a query and move to the images tried where the margin has grown, or everywhere."""
+        better = torch.ones_like(gap, dtype=torch.bool) if always else gap > self.best
+        self.queries = self.queries + 1
+        self.now = torch.where(better.view(-1, 1, 1, 1), tried, self.now)
+        self.best = torch.where(better, gap, self.best)
 
 
 @dataclass(frozen=True)
@@ -48,23 +68,27 @@ class Square(Attack):
 
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> AttackResult:
         begin, vary = (_stripes, _recolour) if ball.name == "linf" else (_bumps, _shift)
-        result, best = x.clone(), margin_loss(model(x), y)
-        queries, left = torch.zeros_like(y), (best <= 0).nonzero()[:, 0]
+        result, clean = x.clone(), margin_loss(model(x), y)
+        queries, left = torch.zeros_like(y), (clean <= 0).nonzero()[:, 0]
+        # Of the images that are left; they are written back when one of them is broken.
+        state = _Left(left, x[left], x[left], y[left], clean[left], torch.zeros_like(left))
+        local = ball.select(left)
         for query in range(self.queries):
-            if not len(left):
+            if not len(state.place):
                 break
-            local, centre = ball.select(left), x[left]
             if query:
-                side = self.side(query, *x.shape[2:])
-                tried = vary(result[left], centre, local, side, generator)
+                tried = vary(state.now, state.centre, local, self.side(query, *x.shape[2:]), generator)
             else:
-                tried = begin(centre, local, generator)
-            tried = local.project(tried, centre)
-            gap = margin_loss(model(tried), y[left])
-            queries[left] += 1
-            better = (gap > best[left]) if query else torch.ones_like(gap, dtype=torch.bool)
-            result[left[better]], best[left[better]] = tried[better], gap[better]
-            left = left[best[left] <= 0]
+                tried = begin(state.centre, local, generator)
+            tried = local.project(tried, state.centre)
+            gap = margin_loss(model(tried), state.truth)
+            state.take(tried, gap, always=query == 0)
+            standing = state.best <= 0
+            if not standing.all():
+                result[state.place], queries[state.place] = state.now, state.queries
+                state.keep(standing.nonzero()[:, 0])
+                local = ball.select(state.place)
+        result[state.place], queries[state.place] = state.now, state.queries
         return AttackResult(result, queries)
 
 
@@ -78,17 +102,27 @@ def _signs(x: Tensor, generator: torch.Generator, *shape: int) -> Tensor:
     return torch.where(coins < 0.5, -1.0, 1.0).to(x.dtype)
 
 
-def _places(x: Tensor, side: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the rows and the columns of a random square in each image: (n, side) each."""
+def _corners(x: Tensor, side: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return the first row and the first column of a random square in each image: (n,) each."""
     (height, width), corners = x.shape[2:], torch.rand(len(x), 2, generator=generator, device=x.device)
-    along = torch.arange(side, device=x.device)
-    top, first = (corners[:, 0] * (height - side + 1)).long(), (corners[:, 1] * (width - side + 1)).long()
-    return top[:, None] + along, first[:, None] + along
+    return (corners[:, 0] * (height - side + 1)).long(), (corners[:, 1] * (width - side + 1)).long()
 
 
-def _window(x: Tensor, rows: Tensor, columns: Tensor) -> tuple[Tensor, slice, Tensor, Tensor]:
-    """Return the index of one square per image; indexed values have the shape (n, side, side, channels)."""
+def _window(x: Tensor, side: int, generator: torch.Generator) -> tuple[Tensor, slice, Tensor, Tensor]:
+    """Return the index of a random square in each image; indexed values have the shape (n, side, side, channels)."""
+    along, (top, first) = torch.arange(side, device=x.device), _corners(x, side, generator)
+    rows, columns = top[:, None] + along, first[:, None] + along
     return torch.arange(len(x), device=x.device)[:, None, None], slice(None), rows[:, :, None], columns[:, None, :]
+
+
+def _inside(x: Tensor, side: int, generator: torch.Generator) -> Tensor:
+    """Return a mask of a random square in each image: (n, 1, height, width)."""
+    masks = []
+    for first, length in zip(_corners(x, side, generator), x.shape[2:], strict=True):
+        past = torch.arange(length, device=x.device) - first[:, None]
+        masks.append((past >= 0) & (past < side))
+    rows, columns = masks
+    return (rows[:, :, None] & columns[:, None, :])[:, None]
 
 
 def _stripes(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
@@ -98,11 +132,8 @@ def _stripes(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
 
 def _recolour(best: Tensor, centre: Tensor, ball: Ball, side: int, generator: torch.Generator) -> Tensor:
     """Return images with one square each moved to the boundary of the Linf ball, by a random sign for each channel."""
-    place = _window(best, *_places(best, side, generator))
-    colours = (2 * _radius(ball, best) * _signs(best, generator, 1, 1)).permute(0, 2, 3, 1)
-    tried = best.clone()
-    tried[place] = best[place] + colours
-    return tried
+    inside = _inside(best, side, generator)
+    return torch.where(inside, best + 2 * _radius(ball, best) * _signs(best, generator, 1, 1), best)
 
 
 def _bump(side: int, x: Tensor, generator: torch.Generator) -> Tensor:
@@ -146,7 +177,7 @@ def _shift(best: Tensor, centre: Tensor, ball: Ball, side: int, generator: torch
     """Return images with a bump added in one square, with the norm that another square, now emptied, and the slack leave."""
     side = min(max(side, 3) | 1, *best.shape[2:])
     delta, channels = best - centre, best.shape[1]
-    filled, emptied = (_window(best, *_places(best, side, generator)) for _ in range(2))
+    filled, emptied = (_window(best, side, generator) for _ in range(2))
     covered = torch.zeros_like(delta)
     covered[filled] = covered[emptied] = 1.0
     freed = (delta * covered).square().sum((2, 3))

@@ -23,6 +23,7 @@ _MEASUREMENTS = {
     "train_epoch": "an epoch of PGD-10 adversarial training of a ResNet-18, ours in bfloat16, compared with the loop of common "
     "tutorials: a loader that transforms one image at a time, and an attack whose gradients also reach the parameters",
     "train_epoch_float32": "the same with ours in float32",
+    "quick_run": "one training of PGD-AT at scale quick, compared with a plain loop that takes the same steps, on one thread",
     "trades_cost": "an epoch of TRADES in epochs of PGD-AT",
     "cfa_cost": "an epoch of CFA in epochs of PGD-AT",
     "calibration_cost": "the share of an epoch of PGD-AT that counting its predictions and CFA's equations take, without the "
