@@ -27,7 +27,11 @@ def tiny(monkeypatch):
     )
     sections = {
         "defences": Section(title="", defences=("pgd-at", "at-ema", "standard")),
-        "other": Section(title="", defences=("pgd-at",), variants=lambda scale, dataset: [{"eps": "0.1"}, {"redraw": 1}]),
+        "other": Section(
+            title="",
+            defences=("pgd-at",),
+            variants=lambda scale, dataset: [{"dataset": "digits-apart"}, {"eps": "0.1"}, {"redraw": 1}],
+        ),
     }
     monkeypatch.setitem(scales.SCALES, "tiny", size)
     monkeypatch.setitem(scales.OTHER_DATASETS, "tiny", {})
@@ -41,7 +45,7 @@ def test_every_defence_that_is_compared_is_one_of_the_trainings():
 
 def test_trainings_that_give_the_same_weights_are_one(tiny):
     named = convergence.trainings("tiny")
-    assert list(named) == ["pgd-at / at-ema", "standard", "pgd-at, eps=0.1"]
+    assert list(named) == ["pgd-at / at-ema", "standard", "pgd-at, digits-apart"]
     assert {spec.seed for spec in named.values()} == {0}
     assert {spec.redraw for spec in named.values()} == {0}
 

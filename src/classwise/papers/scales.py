@@ -148,6 +148,10 @@ OTHER_DATASETS: dict[str, dict[str, Recipe]] = {
     },
 }
 
+# The seconds of one core that the pages of a paper, "" for those of none, may take at scale quick by the forecast: trainings,
+# evaluations and the execution of notebooks. Two cores then need 20 minutes for the book with all four papers.
+CORE_SECONDS: dict[str, float] = {"tian2021": 610, "benz2020": 330, "wei2023": 370, "entropy2022": 370, "": 250}
+
 # Used only where a reader names it: 150 GB that nobody may hand on, and more images than a GPU holds.
 OPT_IN_DATASETS = ("imagenet",)
 
@@ -176,6 +180,10 @@ SCALES: dict[str, Scale] = {
             **{name: {"lr": 7 * _QUICK_RATE, "weight_decay": 5e-4 / 7} for name in NORMALISED},
             # They converge more slowly (`make converged`).
             **{name: {"epochs": 90} for name in ("pgd-he", "trades-he", "ldam", "ldam-drw", "fat", "fat-trades")},
+            # Its robustness against the untargeted attack, for which it is not trained, grows for long.
+            "targeted-at": {"epochs": 120},
+            # It diverges at the rate of the others.
+            "faal": {"lr": 0.1},
             # An update costs half, and larger rates end in catastrophic overfitting.
             "fgsm-rs": {"epochs": 120, "lr": 0.2},
             # An epoch is eight passes over the images.
