@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.charts.descriptions import described, extent
 from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category, frame, names_of, tooltip
 from classwise.core.audit import Audit, critical
@@ -177,7 +178,9 @@ def similarity_heatmap(cosine: xr.DataArray, labels: Sequence[str]) -> Any:
     bottom = float(table["cosine"].min())
     cells = Cells("cosine", "cosine", "cosine", ".2f", diverging=False, bottom=bottom, step=(28, 28))
     tips = tooltip("label", "other class", cosine="cosine|.2f")
-    return heatmap(table, Category("other class", labels, "class"), Category("label", labels, "class"), cells, tips)
+    chart = heatmap(table, Category("other class", labels, "class"), Category("label", labels, "class"), cells, tips)
+    text = extent(table, ["label", "other class"], "Cosine between the mean features of two classes", "", "cosine", 2)
+    return described(chart, "Similarity of the features of two classes (cosine)", text)
 
 
 def closest_classes(cosine: xr.DataArray, robust: xr.DataArray, layer: str) -> str:
@@ -187,7 +190,7 @@ def closest_classes(cosine: xr.DataArray, robust: xr.DataArray, layer: str) -> s
     near = cosine.transpose("label", "other").values[left, right]
     pairs = "; ".join(f"{names[left[place]]} and {names[right[place]]} ({near[place]:.2f})" for place in np.argsort(-near)[:3])
     rank, p = significance.mantel_test(cosine, robust, bootstrap_draws(robust))
-    chance = "p < .001" if p < 0.001 else f"p = {p:.3f}"
+    chance = "p < .001" if p < 0.001 else f"p = {significance.p_text(p)}"
     linked = f" Similarity and confusion of classes have a rank correlation of {rank:.2f} ({chance})."
     logits = " The network has no penultimate layer that could be read: its logits were compared."
     return f"**Most similar classes:** {pairs}.{'' if np.isnan(rank) else linked}{'' if layer == 'penultimate' else logits}"

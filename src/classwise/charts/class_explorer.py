@@ -13,9 +13,10 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.curves import EPOCH
+from classwise.charts.descriptions import LINES, described, extent
 from classwise.charts.explorer import Choice, Show, explorer
-from classwise.charts.primitives import class_lines, lines_with_bands
-from classwise.charts.style import PERCENT, class_colour, frame, label_angle, names_of, panel_title, tooltip
+from classwise.charts.primitives import class_lines, highlighted, lines_with_bands
+from classwise.charts.style import CHOSEN, GREY, PERCENT, frame, label_angle, names_of, panel_title, tooltip
 from classwise.stats import aggregate, intervals, metrics
 
 # As many predicted classes have a bar.
@@ -65,10 +66,10 @@ def over_epochs(history: xr.Dataset, show: Show | None = None, live: bool | None
     count = aggregate.clean_and_attacked(history["count"].sum("seed"))
     count = count.sel(epoch=aggregate.measured_epochs(history["count"].sel(split="test", drop=True)).epoch)
     labels, defences = names_of(count), names_of(count, "defence")
-    weakest = metrics.accuracy(count.isel(defence=-1, epoch=-1).sel(split="test", images_are="attacked")).idxmin("label")
+    last = metrics.accuracy(count.isel(defence=-1, epoch=-1).sel(split="test", images_are="attacked"))
     epochs = [int(epoch) for epoch in count.epoch.values]
     choices = [
-        Choice("chosen_class", labels, str(weakest.values), "class"),
+        Choice("chosen_class", labels, str(last.idxmin("label").values), "class"),
         Choice("chosen_defence", defences, defences[-1], "defence"),
         Choice("chosen_images", ["clean", "attacked"], "attacked", "images"),
         Choice("chosen_split", names_of(count, "split"), "test", "split"),
@@ -76,7 +77,9 @@ def over_epochs(history: xr.Dataset, show: Show | None = None, live: bool | None
     ]
     shown = "datum.defence == chosen_defence && datum.images_are == chosen_images && datum.split == chosen_split"
     along = _Along(EPOCH, "epoch", "epoch", between=True)
-    return explorer(_panels(rows(count, design), labels, along, shown), choices, show, live)
+    text = extent(frame(last), ["label"], f"Robust accuracy of {defences[-1]} on test images after the last epoch")
+    chart = _panels(rows(count, design), labels, along, shown)
+    return explorer(described(chart, "One class over the epochs", text), choices, show, live)
 
 
 def over_radii(count: xr.DataArray, shown: Sequence[str], eps: str, show: Show | None = None, live: bool | None = None) -> Any:
@@ -91,7 +94,10 @@ def over_radii(count: xr.DataArray, shown: Sequence[str], eps: str, show: Show |
         Choice("chosen_radius", written, eps if eps in written else written[-1], "radius"),
     ]
     table = rows(count.sel(label=[name for name in names_of(count) if name in shown]))
-    return explorer(_panels(table, names_of(count, "predicted"), _Along(_radius(count), "radius", "eps")), choices, show, live)
+    start = table[(table["eps"] == choices[1].value) & (table["label"] == table["predicted"])]
+    text = extent(start, ["label"], f"Accuracy at radius {choices[1].value}")
+    chart = _panels(table, names_of(count, "predicted"), _Along(_radius(count), "radius", "eps"))
+    return explorer(described(chart, "One class over the radius of the attack", text), choices, show, live)
 
 
 def _panels(table: pd.DataFrame, labels: Sequence[str], along: _Along, shown: str = "true") -> Any:
@@ -99,18 +105,18 @@ def _panels(table: pd.DataFrame, labels: Sequence[str], along: _Along, shown: st
     base = alt.Chart(table.drop(columns="value")).transform_filter(shown)
     base = base.transform_calculate(value="100 * datum.count / datum.images")
     of_class = base.transform_filter("datum.label == chosen_class")
-    return _accuracies(base, of_class, labels, along) & _predictions(along.chosen(of_class), labels, along)
+    return _accuracies(base, of_class, along) & _predictions(along.chosen(of_class), labels, along)
 
 
-def _accuracies(base: alt.Chart, of_class: alt.Chart, labels: Sequence[str], along: _Along) -> Any:
+def _accuracies(base: alt.Chart, of_class: alt.Chart, along: _Along) -> Any:
     right = "datum.label == datum.predicted"
     tips = tooltip("label", along.column, value="accuracy, %", **_INTERVAL)
-    others = base.transform_filter(right).mark_line(strokeWidth=1, opacity=0.45, color="#999")
+    others = base.transform_filter(right).mark_line(strokeWidth=1.2, opacity=0.55, color=GREY)
     others = others.encode(x=along.x, y=alt.Y("value:Q", title="accuracy, %", scale=PERCENT), detail="label:N", tooltip=tips)
-    chosen = lines_with_bands(of_class.transform_filter(right), along.x, "accuracy, %", class_colour(labels), tips, scale=PERCENT)
+    chosen = lines_with_bands(of_class.transform_filter(right), along.x, "accuracy, %", alt.value(CHOSEN), tips, scale=PERCENT)
     now = along.chosen(of_class.transform_filter(right)).mark_rule(strokeDash=[3, 3], color="#888").encode(x=along.x)
     title = "accuracy of the chosen class, with its 95 % interval; grey: the other classes"
-    return alt.layer(others, now, chosen).properties(width=520, height=230, title=panel_title(title))
+    return alt.layer(others, now, chosen).properties(width=600, height=220, title=panel_title(title))
 
 
 def _predictions(now: alt.Chart, labels: Sequence[str], along: _Along) -> Any:
@@ -126,11 +132,12 @@ def _predictions(now: alt.Chart, labels: Sequence[str], along: _Along) -> Any:
         tooltip=tooltip("predicted", along.column, value="share of the class, %", **_INTERVAL),
     )
     bars = base.mark_bar().encode(
-        y=alt.Y("value:Q", title="share of the class, %", scale=PERCENT), color=class_colour(labels, "predicted")
+        y=alt.Y("value:Q", title="share of the class, %", scale=PERCENT),
+        color=alt.condition("datum.label == datum.predicted", alt.value(CHOSEN), alt.value(GREY)),
     )
     ends = base.mark_rule(strokeWidth=1.5, color="#777").encode(y="low:Q", y2="high:Q")
-    title = panel_title(f"predictions for its images at the chosen {along.name}")
-    return alt.layer(bars, ends).properties(width=520, height=180, title=title)
+    title = panel_title(f"predictions for its images at the chosen {along.name}; grey: mistakes")
+    return alt.layer(bars, ends).properties(width=600, height=170, title=title)
 
 
 def radius_counts(outcomes: xr.Dataset, curve: xr.Dataset) -> xr.DataArray:
@@ -163,12 +170,15 @@ def _radius(count: xr.DataArray) -> alt.X:
 def radius_curves(count: xr.DataArray, shown: Sequence[str]) -> Any:
     """Return the robust accuracy of some classes over the radius, and of all images together, dashed.
 
-    count: of `radius_counts`. A click in the legend picks classes.
+    count: of `radius_counts`. A control highlights a class.
     """
     table = rows(count.sel(label=[name for name in names_of(count) if name in shown]))
+    table = table[table["label"] == table["predicted"]]
     overall = frame(metrics.overall(count).drop_vars("eps"))
     y, x = alt.Y("value:Q", title="accuracy, %", scale=PERCENT), _radius(count)
     tips = tooltip("label", "eps", value="accuracy, %", **_INTERVAL)
-    lines = class_lines(table[table["label"] == table["predicted"]], list(shown), x, y, tips, point=True)
+    lines = class_lines(table, x, y, tips, point=True)
     mean = alt.Chart(overall).mark_line(strokeDash=[5, 4], color="#888", strokeWidth=2).encode(x=x, y=y)
-    return alt.layer(mean, lines).properties(width=520, height=280)
+    chart = alt.layer(mean, lines).properties(width=580, height=280).add_params(highlighted(list(shown)))
+    text = extent(table[table["radius"] == table["radius"].max()], ["label"], "Accuracy at the largest radius")
+    return described(chart, "Accuracy of each class over the radius of the attack", text, f"{LINES} Dashed: all images.")

@@ -1,54 +1,81 @@
 """Curves over the epochs and over the radius of an attack. Rates are in percent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.primitives import class_lines, from_legend, lines_with_bands, range_band
+from classwise.charts.descriptions import LINES, described, extent
+from classwise.charts.primitives import class_lines, from_legend, highlighted, lines_with_bands, panels
 from classwise.charts.style import PERCENT, Category, frame, names_of, tooltip, wide_bounds
 
 EPOCH = alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1))
 
 
-def class_accuracy(accuracy: xr.DataArray, row: str = "attack", column: str = "defence") -> Any:
+def class_accuracy(accuracy: xr.DataArray, row: str = "attack", column: str = "defence", title: str = "") -> Any:
     """Return the accuracy of each class over the epochs, with the gap between the best and the worst class shaded.
 
-    `accuracy` has the dimensions epoch, label, `row` and `column`. A click in the legend picks classes.
+    `accuracy` has the dimensions epoch, label, `row` and `column`. A control highlights a class. title: None is a general one.
     """
-    table = frame(accuracy)
-    y, tips = alt.Y("value:Q", scale=PERCENT), tooltip("label", "epoch", value="accuracy, %")
-    lines = class_lines(table, names_of(accuracy), EPOCH, y, tips)
-    layers = alt.layer(range_band(table, EPOCH, "accuracy, %"), lines).properties(width=180, height=170)
-    return _grid(layers, Category.of(accuracy, row), Category.of(accuracy, column))
+    table, axis = frame(accuracy), "accuracy, %"
+    panel = _panels(table, (column, row), accuracy)
+    tips = tooltip(row, column, "label", "epoch", value=axis)
+    lines = class_lines(table, EPOCH, alt.Y("value:Q", title=axis, scale=PERCENT), tips, "panel", band=True)
+    last = table[table["epoch"] == table["epoch"].max()]
+    text = extent(last, ["label", row, column], "Accuracy after the last epoch")
+    chart = panels(lines.properties(width=230, height=160), panel, columns=2, gap=_gap(names_of(accuracy))).add_params(
+        highlighted(names_of(accuracy))
+    )
+    return described(chart, title or "Accuracy of each class over the epochs", text, LINES)
 
 
-def _grid(chart: Any, rows: Category, columns: Category) -> Any:
-    row = alt.Row(rows.encoded, sort=rows.values, title=None)
-    return chart.facet(row=row, column=alt.Column(columns.encoded, sort=columns.values, title=None))
+def _panels(table: pd.DataFrame, dims: Sequence[str], array: xr.DataArray) -> Category:
+    """Add a column "panel" with the members of some dimensions, and return it with all combinations in their order."""
+    first, second = (names_of(array, dim) for dim in dims)
+    table["panel"] = table[dims[0]].astype(str) + ", " + table[dims[1]].astype(str)
+    return Category("panel", [f"{one}, {other}" for one in first for other in second])
+
+
+def _gap(labels: Sequence[str]) -> int:
+    """Return the gap between two panels, in pixels, that holds the name of a class at the end of its line."""
+    return 16 + 7 * max(map(len, labels), default=0)
 
 
 def metric_curves(bounds: xr.DataArray, title: str, colour: str = "defence") -> Any:
     """Return a metric over the epochs with its interval: dimensions epoch, bound ("low", "value", "high") and `colour`.
 
-    A click in the legend picks members of `colour`.
+    title: of the metric, with its unit. A click in the legend picks members of `colour`.
     """
     picked, hues = from_legend(Category.of(bounds, colour))
-    tips = tooltip(colour, "epoch", value=title, low="", high="")
-    chart = lines_with_bands(wide_bounds(bounds), EPOCH, title, hues.colour, tips, picked=picked)
-    return chart.add_params(picked).properties(width=520, height=220)
+    tips, table = tooltip(colour, "epoch", value=title, low="", high=""), wide_bounds(bounds)
+    chart = lines_with_bands(table, EPOCH, title, hues.colour, tips, picked=picked)
+    last = table[table["epoch"] == table["epoch"].max()]
+    text = extent(last, [colour], f"{title}, after the last epoch", "")
+    return described(chart.add_params(picked).properties(width=580, height=220), f"{_capital(title)}, over the epochs", text)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def training_settings(settings: Mapping[str, xr.DataArray], row: str = "defence") -> Any:
     """Return the settings that each class was trained with over the epochs, side by side under their titles.
 
-    Each array has the dimensions epoch, label and `row`; every panel has its own scale. A click in the legend picks classes.
+    Each array has the dimensions epoch, label and `row`; every panel has its own scale. A control highlights a class.
     """
     first = next(iter(settings.values()))
-    table = pd.concat([frame(array).assign(setting=title) for title, array in settings.items()])
-    y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False))
-    tips = tooltip("setting", "label", "epoch", value="value|.3f")
-    lines = class_lines(table, names_of(first), EPOCH, y, tips, interpolate="step-after").properties(width=260, height=200)
-    return _grid(lines, Category.of(first, row), Category("setting", list(settings))).resolve_scale(y="independent")
+    table = pd.concat([frame(array).assign(setting=name) for name, array in settings.items()], ignore_index=True)
+    names = [f"{one}, {name}" for one in names_of(first, row) for name in settings]
+    table["panel"] = table[row].astype(str) + ", " + table["setting"]
+    y = alt.Y("value:Q", title="setting of the class", scale=alt.Scale(zero=False))
+    tips = tooltip(row, "setting", "label", "epoch", value="value|.3f")
+    lines = class_lines(table, EPOCH, y, tips, "panel", interpolate="step-after").properties(width=230, height=180)
+    last = table[table["epoch"] == table["epoch"].max()]
+    parts = [
+        extent(last[last["setting"] == name], ["label", row], f"{name} after the last epoch", "", digits=3) for name in settings
+    ]
+    chart = panels(lines, Category("panel", names), columns=2, gap=_gap(names_of(first)) + 24)
+    chart = chart.add_params(highlighted(names_of(first))).resolve_scale(y="independent")
+    return described(chart, f"{_capital(' and '.join(settings))} of each class over the epochs", " ".join(parts), LINES)

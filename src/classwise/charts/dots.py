@@ -7,8 +7,9 @@ import altair as alt
 import pandas as pd
 import xarray as xr
 
+from classwise.charts.descriptions import described, extent
 from classwise.charts.primitives import dots_with_intervals, faded, from_legend, panels
-from classwise.charts.style import PERCENT, Category, class_colour, frame, label_angle, names_of, titled, tooltip, wide_bounds
+from classwise.charts.style import HIGHEST, PERCENT, Category, frame, label_angle, names_of, titled, tooltip, wide_bounds
 
 
 def _with_interval(accuracy: xr.DataArray, interval: xr.DataArray) -> pd.DataFrame:
@@ -22,8 +23,9 @@ def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray, colour: str =
     """
     classes, (picked, hues) = Category.of(accuracy, "label", "class"), from_legend(Category.of(accuracy, colour))
     table = _with_interval(accuracy, interval)
-    chart = dots_with_intervals(table, classes, "accuracy, %", hues, vertical=True, picked=picked).add_params(picked)
-    return panels(chart.properties(width=260, height=200), Category.of(accuracy, column))
+    chart = dots_with_intervals(table, classes, "accuracy, %", hues, vertical=True, picked=picked)
+    chart = panels(chart.properties(width=270, height=200), Category.of(accuracy, column)).add_params(picked)
+    return described(chart, "Accuracy of each class with its 95 % interval", extent(table, ["label", colour, column], "Accuracy"))
 
 
 def class_rows(accuracy: xr.DataArray, interval: xr.DataArray, colour: str = "attack") -> Any:
@@ -32,8 +34,10 @@ def class_rows(accuracy: xr.DataArray, interval: xr.DataArray, colour: str = "at
     `interval` has the further dimension bound. A click in the legend picks members of `colour`.
     """
     classes, (picked, hues) = Category.of(accuracy, "label"), from_legend(Category.of(accuracy, colour))
-    chart = dots_with_intervals(_with_interval(accuracy, interval), classes, "accuracy, %", hues, picked=picked)
-    return chart.add_params(picked).properties(width=480, height=26 * len(classes.values))
+    table = _with_interval(accuracy, interval)
+    chart = dots_with_intervals(table, classes, "accuracy, %", hues, picked=picked)
+    chart = chart.add_params(picked).properties(width=480, height=26 * len(classes.values))
+    return described(chart, "Accuracy of each class with its 95 % interval", extent(table, ["label", colour], "Accuracy"))
 
 
 def metric_dots(
@@ -49,25 +53,29 @@ def metric_dots(
     if ranked:
         order = first.sel({"bound": "value", colour: first[colour].values[-1]}).to_series().sort_values(ascending=False)
         rows = Category(row, [str(name) for name in order.index])
-    charts = []
-    for name, bounds in measured.items():
-        chart = dots_with_intervals(wide_bounds(bounds), rows, titled(name), hues, scale=alt.Scale(), picked=picked)
-        charts.append(chart.properties(width=190, height=(8 * len(hues.values) + 6) * len(rows.values)))
-    # One selection serves all panels.
-    return alt.concat(charts[0].add_params(picked), *charts[1:], columns=columns)
+    names = [titled(name) for name in measured]
+    table = pd.concat([wide_bounds(bounds).assign(metric=titled(name)) for name, bounds in measured.items()], ignore_index=True)
+    chart = dots_with_intervals(table, rows, "", hues, scale=alt.Scale(), picked=picked, names=["metric"])
+    wide = {1: 480, 2: 250}.get(columns, 160)
+    chart = chart.properties(width=wide, height=(8 * len(hues.values) + 6) * len(rows.values))
+    chart = panels(chart, Category("metric", names), columns).resolve_scale(x="independent").add_params(picked)
+    parts = [extent(table[table["metric"] == name], [row, colour], name, "") for name in names]
+    return described(chart, f"With 95 % intervals: {', '.join(name.partition(', ')[0] for name in names)}", " ".join(parts))
 
 
 def seed_dots(accuracy: xr.DataArray, column: str = "defence") -> Any:
     """Return the accuracy of each class for each seed as a dot, with their mean as a line: dimensions seed, label, `column`."""
-    labels = names_of(accuracy)
+    labels, table = names_of(accuracy), frame(accuracy)
     x = alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=label_angle(labels)))
-    base = alt.Chart(frame(accuracy)).encode(x=x, color=class_colour(labels))
+    base = alt.Chart(table).encode(x=x, color=alt.value(HIGHEST))
     dots = base.mark_circle(size=45, opacity=0.7).encode(
         y=alt.Y("value:Q", title="robust accuracy, %", scale=PERCENT),
         tooltip=tooltip("label", "seed", value="robust accuracy, %"),
     )
     mean = base.mark_tick(thickness=2, width=14).encode(y="mean(value):Q")
-    return panels(alt.layer(dots, mean).properties(width=260, height=200), Category.of(accuracy, column))
+    chart = panels(alt.layer(dots, mean).properties(width=270, height=200), Category.of(accuracy, column))
+    text = extent(table, ["label", "seed", column], "Robust accuracy of single runs")
+    return described(chart, "Robust accuracy of each class for each seed; line: mean", text)
 
 
 def _both_directions(share: xr.DataArray) -> pd.DataFrame:
@@ -96,7 +104,11 @@ def confusion_symmetry(share: xr.DataArray, colour: str = "defence") -> Any:
         tooltip=tooltip("first", "second", colour, value=titles[0], back=titles[1]),
     )
     line = alt.Chart(pd.DataFrame({"value": [0.0, top], "back": [0.0, top]})).mark_line(strokeDash=[4, 4], color="#888")
-    return alt.layer(line.encode(x="value:Q", y="back:Q"), dots).properties(width=320, height=320)
+    chart = alt.layer(line.encode(x="value:Q", y="back:Q"), dots).properties(width=280, height=280)
+    pairs["pair"] = pairs["first"] + " and " + pairs["second"]
+    pairs["apart"] = (pairs["value"] - pairs["back"]).abs()
+    text = extent(pairs, ["pair", colour], "Difference between the two directions of a pair", "points", "apart", 1)
+    return described(chart, "How often two classes are misclassified as each other", text)
 
 
 def confused_pairs(mistakes: xr.DataArray, most: int = 12, colour: str = "defence") -> Any:
@@ -117,7 +129,9 @@ def confused_pairs(mistakes: xr.DataArray, most: int = 12, colour: str = "defenc
         opacity=faded(picked),
         tooltip=tooltip("pair", colour, value="first as second, %", back="second as first, %"),
     )
-    return bars.properties(width=420, height=26 * len(order))
+    shown = both[both["pair"].isin(order)]
+    text = extent(shown, ["pair", colour], f"The {len(order)} most confused pairs, both directions", "", "sum", 1)
+    return described(bars.properties(width=440, height=26 * len(order)), "Most confused pairs of classes", text)
 
 
 def benchmark_ratios(bench: pd.DataFrame) -> Any:
@@ -127,15 +141,17 @@ def benchmark_ratios(bench: pd.DataFrame) -> Any:
     """
     tips = tooltip("name", "peer", "machine", ratio="times as long as ours|.2f", ours_s="|.3g", peer_s="|.3g")
     scale = alt.Scale(type="log", domainMin=min(0.5, bench["ratio"].min()))
+    table = bench.assign(row=bench["name"] + ", " + bench["peer"])
     picked, machines = from_legend(Category("machine", list(dict.fromkeys(bench["machine"]))))
-    points = alt.Chart(bench).mark_point(size=80, filled=True).add_params(picked)
-    dots = points.encode(
+    dots = alt.Chart(table).mark_point(size=80, filled=True).add_params(picked)
+    dots = dots.encode(
         x=alt.X("ratio:Q", scale=scale, title="seconds of the other library over ours (log)"),
-        y=alt.Y("name:N", sort=list(dict.fromkeys(bench["name"])), title=None),
+        y=alt.Y("row:N", sort=list(dict.fromkeys(table["row"])), title=None, axis=alt.Axis(labelLimit=260)),
         color=machines.colour,
         opacity=faded(picked),
-        shape=alt.Shape("peer:N", title=None, legend=alt.Legend(symbolFillColor="#888", symbolStrokeColor="#888")),
         tooltip=[*tips, alt.Tooltip("created:N", title="measured")],
     )
     equal = alt.Chart(pd.DataFrame({"x": [1]})).mark_rule(strokeDash=[4, 3], color="#888").encode(x="x:Q")
-    return alt.layer(equal, dots).properties(width=420, height=alt.Step(26))
+    text = extent(table, ["row", "machine"], "Seconds of the other library over ours", "", "ratio", 2)
+    chart = alt.layer(equal, dots).properties(width=400, height=alt.Step(26))
+    return described(chart, "Time of other libraries, compared with ours", text)

@@ -13,10 +13,15 @@ import xarray as xr
 from IPython.display import Markdown
 from PIL import Image
 
+from classwise.charts.descriptions import described
 from classwise.charts.explorer import Choice, Show, explorer
-from classwise.charts.style import names_of, tooltip
+from classwise.charts.style import COLUMN, GREY, names_of, tooltip
 from classwise.core.spec import Evaluation, Subject
 from classwise.stats.confidence import confidence
+
+# Between two images of a row, and for the names of the rows, in pixels.
+_APART, _NAMES = 26, 100
+_BELOW = "Below each image: the predicted class and the confidence (softmax) in it. Grey: no change."
 
 
 def png_address(pixels: np.ndarray) -> str:
@@ -30,7 +35,8 @@ def png_address(pixels: np.ndarray) -> str:
 
 def _grid(table: pd.DataFrame, rows: Sequence[str], side: int, lines: int = 1) -> Any:
     """Return images in rows with some lines of text below each: the columns row, place, url, caption and number."""
-    axis = alt.Axis(ticks=False, domain=False, labelLimit=180)
+    axis, columns = alt.Axis(ticks=False, domain=False, labelLimit=110), int(table["place"].max()) + 1
+    side = min(side, (COLUMN - _NAMES) // columns - _APART)
     lift = 7 * (lines - 1)
     tips = tooltip("row", *(["label"] if "label" in table else []), "caption")
     base = alt.Chart(table).encode(
@@ -39,16 +45,19 @@ def _grid(table: pd.DataFrame, rows: Sequence[str], side: int, lines: int = 1) -
         tooltip=[*tips, alt.Tooltip("number:Q", title="image no.")],
     )
     images = base.mark_image(width=side, height=side, smooth=False, yOffset=-lift).encode(url="url:N")
+    # White pixels would melt into a white page, black ones into a dark one.
+    frames = base.mark_point(shape="square", size=(side + 2) ** 2, filled=False, stroke=GREY, strokeWidth=1, yOffset=-lift)
     words = base.mark_text(dy=side / 2 + 8 - lift, fontSize=11, lineBreak="\n").encode(text="caption:N")
-    return alt.layer(images, words, view=alt.ViewBackground(stroke=None)).properties(
-        width=(int(table["place"].max()) + 1) * (side + 24), height=len(rows) * (side + 12 + 14 * lines)
+    return alt.layer(images, frames, words, view=alt.ViewBackground(stroke=None)).properties(
+        width=columns * (side + _APART), height=len(rows) * (side + 12 + 14 * lines)
     )
 
 
-def image_rows(rows: Mapping[str, xr.DataArray], captions: Mapping[str, Sequence[str]], side: int = 72) -> Any:
+def image_rows(rows: Mapping[str, xr.DataArray], captions: Mapping[str, Sequence[str]], side: int = 72, title: str = "") -> Any:
     """Return images in rows with a caption of one line or more below each.
 
-    rows: by title, pixels (image, channel, row, column) from 0 to 1. captions: by title, one for each image.
+    rows: by title, pixels (image, channel, row, column) from 0 to 1. captions: by title, one for each image. title: of the chart,
+    "" for a general one. Images are drawn smaller than `side` pixels where the page has no room for a row.
     """
     lines = max(text.count("\n") + 1 for texts in captions.values() for text in texts)
     table = pd.DataFrame(
@@ -62,7 +71,8 @@ def image_rows(rows: Mapping[str, xr.DataArray], captions: Mapping[str, Sequence
         for title, images in rows.items()
         for place, pixels in enumerate(images)
     )
-    return _grid(table, list(rows), side, lines)
+    text = f"{len(table)} images in {len(rows)} rows: {', '.join(f'{len(images)} {title}' for title, images in rows.items())}."
+    return described(_grid(table, list(rows), side, lines), title or "Test images", text)
 
 
 def one_per_class(scenes: Mapping[str, xr.Dataset]) -> Any:
@@ -72,7 +82,7 @@ def one_per_class(scenes: Mapping[str, xr.Dataset]) -> Any:
         names = names_of(data, "predicted")
         first = [int((data.truth == number).argmax("image")) for number in range(len(names))]
         rows[title], captions[title] = data.pixels.isel(image=first), names
-    return image_rows(rows, captions, side=56)
+    return image_rows(rows, captions, side=56, title="The first test image of each class")
 
 
 def example_rows(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
@@ -90,23 +100,29 @@ def example_rows(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
         change = delta.isel(image=place).values
         for form in ("clean", "attacked"):
             sure = float(likeliest.isel(image=place).sel(form=form))
-            caption = f"{names[int(example.answer.sel(form=form))]}, {sure:.0f} %"
+            caption = f"{names[int(example.answer.sel(form=form))]}\nconfidence {sure:.0f} %"
             rows.append({**common, "row": form, "url": png_address(example.pixels.sel(form=form).values), "caption": caption})
-        caption = f"largest change {float(abs(change).max()):.3f}"
+        caption = f"largest change\n{float(abs(change).max()):.3f}"
         rows.append({**common, "row": "perturbation", "url": png_address(0.5 + change / (2 * reach)), "caption": caption})
     return rows
 
 
 def example_grid(table: pd.DataFrame) -> Any:
-    """Return images in columns, their three forms in rows."""
-    return _grid(table, ("clean", "perturbation", "attacked"), side=96)
+    """Return images in columns, their three forms in rows: `table` of `example_rows`."""
+    count = len(table[table["row"] == "clean"])
+    broken = (
+        table[table["row"] == "attacked"]["caption"].str.partition("\n")[0] != table[table["row"] == "attacked"]["label"]
+    ).sum()
+    text = f"{count} images: clean, the perturbation and attacked. {broken} of the attacked ones are misclassified."
+    grid = _grid(table, ("clean", "perturbation", "attacked"), side=96, lines=2)
+    return described(grid, "Images before and after the attack", text, _BELOW)
 
 
-def gallery(examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
+def gallery(examples: dict[str, xr.Dataset], live: bool | None = None, start: str | None = None) -> Any:
     """Return images of a chosen class: clean, the perturbation (grey: no change) and attacked, with the model's prediction.
 
     `examples` maps the name of a defence, or of a network, to its examples (schema "examples 1"); a single one needs no choice. A
-    sentence is returned where there are none.
+    sentence is returned where there are none. start: the class at first; None is the one of whose images most are misclassified.
     """
     if not examples:
         return Markdown("There are no images to show: these runs were recorded elsewhere, without their weights.")
@@ -116,7 +132,10 @@ def gallery(examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
     labels = [name for name in names if name in set(table["label"])]
     broken = examples[last].answer.sel(form="attacked") != examples[last].truth
     weakest = names[int(broken.astype(float).groupby(examples[last].truth).mean().idxmax())]
-    choices = [Choice("gallery_class", labels, weakest, "class"), Choice("gallery_defence", list(examples), last, "defence")]
+    choices = [
+        Choice("gallery_class", labels, start if start in labels else weakest, "class"),
+        Choice("gallery_defence", list(examples), last, "defence"),
+    ]
     conditions = ["datum.label == gallery_class", "datum.defence == gallery_defence"]
     several = 1 + (len(examples) > 1)
     return explorer(example_grid(table).transform_filter(" && ".join(conditions[:several])), choices[:several], live=live)

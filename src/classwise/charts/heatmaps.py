@@ -5,15 +5,17 @@ from typing import Any
 
 import xarray as xr
 
+from classwise.charts.descriptions import described, extent, largest
 from classwise.charts.primitives import Cells, heatmap, panels
 from classwise.charts.style import Category, frame, names_of, titled, tooltip
 from classwise.stats import metrics
 
 
-def confusion(share: xr.DataArray, order: Sequence[str] | None = None, column: str = "defence") -> Any:
+def confusion(share: xr.DataArray, order: Sequence[str] | None = None, column: str = "defence", title: str = "") -> Any:
     """Return confusion matrices in percent of the true class (rows), a panel for each `column`.
 
-    The diagonal is framed rather than coloured, so that the colours show the mistakes; `order` sorts the classes.
+    The diagonal is framed rather than coloured, so that the colours show the mistakes; `order` sorts the classes. title: "" for
+    a general one.
     """
     table, labels = frame(share), list(order or names_of(share))
     table["right"] = table["label"] == table["predicted"]
@@ -22,7 +24,12 @@ def confusion(share: xr.DataArray, order: Sequence[str] | None = None, column: s
     cells = Cells("mistake", "misclassified, %", "value", ".0f", diverging=False, blank=few, framed=right, step=(26, 26))
     tips = tooltip("label", "predicted", value="share of the class, %")
     chart = heatmap(table, Category("predicted", labels, "predicted class"), Category("label", labels, "class"), cells, tips)
-    return panels(chart, Category.of(share, column))
+    off = table[~table["right"]].rename(columns={"value": "share"})
+    text = extent(table[table["right"]], ["label", column], "Share of correct predictions")
+    most = largest(off, ["label", "predicted", column], "Most frequent mistake", column="share")
+    return described(
+        panels(chart, Category.of(share, column)), title or "Predictions for each class, % of its images", f"{text} {most}"
+    )
 
 
 def accuracy_matrix(accuracy: xr.DataArray, row: str = "defence") -> Any:
@@ -31,7 +38,8 @@ def accuracy_matrix(accuracy: xr.DataArray, row: str = "defence") -> Any:
     table["off"] = table["value"] - table["value"].mean()
     cells = Cells("off", "points from the mean", "value", ".0f", step=(38, 28))
     tips = tooltip(row, "label", value="accuracy, %", off="points from the mean|+.1f")
-    return heatmap(table, Category.of(accuracy, "label", "class"), Category.of(accuracy, row), cells, tips)
+    chart = heatmap(table, Category.of(accuracy, "label", "class"), Category.of(accuracy, row), cells, tips)
+    return described(chart, "Accuracy of each class, %", extent(table, ["label", row], "Accuracy"))
 
 
 _SIGNS = {1: "robust", -1: "vulnerable", 0: "uncertain"}
@@ -49,7 +57,11 @@ def accuracy_heatmap(count: xr.DataArray, relative: xr.DataArray, row: str = "at
     cells = Cells("off", "points from overall", "value", ".0f", framed="datum.sign != 0", step=(27, 25))
     tips = tooltip(column, row, "label", "the class is", value="accuracy, %", off="points from the overall accuracy|+.1f")
     chart = heatmap(table, Category.of(count, "label", "class"), Category.of(count, row), cells, tips)
-    return panels(chart, Category.of(count, column))
+    text = extent(table, ["label", row, column], "Accuracy")
+    title = "Accuracy of each class under each attack, %"
+    return described(
+        panels(chart, Category.of(count, column)), title, text, "Framed: significantly above or below the overall accuracy."
+    )
 
 
 def change_heatmap(
@@ -63,4 +75,6 @@ def change_heatmap(
     tips = tooltip(*filter(None, [column]), row, "label", value="points|+.1f")
     cells = Cells("value", "points", "value", digits, step=(32, 25))
     chart = heatmap(frame(change), Category.of(change, "label", "class"), lines, cells, tips)
-    return chart if column is None else panels(chart, Category.of(change, column))
+    chart = chart if column is None else panels(chart, Category.of(change, column))
+    text = extent(frame(change), ["label", row, *filter(None, [column])], "Change of the accuracy", "points", digits=1)
+    return described(chart, "Change of the accuracy of each class, points", text)

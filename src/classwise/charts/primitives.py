@@ -5,13 +5,32 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
-from classwise.charts.style import CLASS_COLOURS, DIVERGING, PERCENT, SEQUENTIAL, Category, label_angle, tooltip
+from classwise.charts.explorer import Choice
+from classwise.charts.style import (
+    CHOSEN,
+    CLASS_COLOURS,
+    COLUMN,
+    DIVERGING,
+    GREY,
+    HIGHEST,
+    LOWEST,
+    PERCENT,
+    SEQUENTIAL,
+    Category,
+    label_angle,
+    tooltip,
+)
 
 # What the title of a legend says that can be clicked.
 CUE = "click to highlight"
+# The parameter of the class that is highlighted among grey lines, and its value for no class.
+HIGHLIGHTED, NONE = "highlighted_class", "none"
 _FADED = 0.12
+# Room for the names and the title of an axis, in pixels.
+_MARGIN = 80
 _SHADE, _FRAME = "#8888", 1.4
 _BARE: dict[str, Any] = {"ticks": False, "domain": False}
 
@@ -83,15 +102,16 @@ def dots_with_intervals(
     vertical: bool = False,
     scale: alt.Scale = PERCENT,
     picked: alt.Parameter | None = None,
+    names: Sequence[str] = (),
 ) -> Any:
     """Return the columns value, low and high as dots with intervals, a line (`vertical`: a column) for each member of `along`.
 
     The members of `colour` lie side by side; those of `along` are in the order of their values. picked: a selection from the
-    legend; what it leaves out fades.
+    legend; what it leaves out fades. names: further columns of words for the tooltip.
     """
-    names = [along.field, *([colour.field] if colour else [])]
+    names = [*names, along.field, *([colour.field] if colour else [])]
     extra = {"images": "images|.0f"} if "images" in table else {}
-    base: Any = alt.Chart(table).encode(tooltip=tooltip(*names, value=title, low="", high="", **extra))
+    base: Any = alt.Chart(table).encode(tooltip=tooltip(*names, value=title or "value", low="", high="", **extra))
     if colour is None:
         base = base.encode(color=alt.value(CLASS_COLOURS[0]))
     else:
@@ -105,10 +125,12 @@ def dots_with_intervals(
     if vertical:
         x = alt.X(along.encoded, axis=alt.Axis(labelAngle=label_angle(along.values)), **order)
         return alt.layer(
-            lines.encode(x=x, y=alt.Y("low:Q", title=title, scale=scale), y2="high:Q"), dots.encode(x=x, y="value:Q")
+            lines.encode(x=x, y=alt.Y("low:Q", title=title or None, scale=scale), y2="high:Q"), dots.encode(x=x, y="value:Q")
         )
     y = alt.Y(along.encoded, axis=alt.Axis(labelLimit=260, ticks=False, grid=True), **order)
-    return alt.layer(lines.encode(y=y, x=alt.X("low:Q", title=title, scale=scale), x2="high:Q"), dots.encode(y=y, x="value:Q"))
+    return alt.layer(
+        lines.encode(y=y, x=alt.X("low:Q", title=title or None, scale=scale), x2="high:Q"), dots.encode(y=y, x="value:Q")
+    )
 
 
 def lines_with_bands(
@@ -134,11 +156,35 @@ def lines_with_bands(
     return alt.layer(bounds.encode(y=y, y2="high:Q"), line.encode(y=alt.Y("value:Q", title=title), tooltip=list(tips)))
 
 
-def class_lines(table: pd.DataFrame, labels: Sequence[str], x: alt.X, y: alt.Y, tips: Sequence[alt.Tooltip], **mark: Any) -> Any:
-    """Return the column value as a line for each class; a click in the legend picks classes."""
-    picked, classes = from_legend(Category("label", labels, "class"))
-    lines = alt.Chart(table).mark_line(strokeWidth=1.8, **mark).encode(x=x, y=y, color=classes.colour, tooltip=list(tips))
-    return lines.encode(opacity=faded(picked)).add_params(picked)
+def class_lines(
+    table: pd.DataFrame, x: alt.X, y: alt.Y, tips: Sequence[alt.Tooltip], panel: str = "", band: bool = False, **mark: Any
+) -> Any:
+    """Return the column value as a line for each class: grey, but for those that end highest and lowest, named at their ends.
+
+    panel: the column that names the panel of a row. band: shade the gap between the lowest and the highest line. `highlighted` is
+    the control that chooses a further class.
+    """
+    along = str(x.to_dict()["field"])
+    keys = [name for name in (panel, "label") if name]
+    ends = table.sort_values(along).groupby(keys, as_index=False).last()
+    last = ends.groupby(panel or (lambda _: 0))["value"]
+    high, low = last.transform("idxmax"), last.transform("idxmin")
+    ends = ends.assign(place=np.select([ends.index == high, ends.index == low], ["highest", "lowest"], "other"))
+    rows = table.merge(ends[[*keys, "place"]])
+    rows = rows.assign(end=rows[along] == rows[along].max())
+    shade = alt.Chart(rows).mark_area(opacity=0.14, color=GREY).encode(x=x, y=alt.Y("min(value):Q"), y2="max(value):Q")
+    base = alt.Chart(rows).transform_calculate(kind=f"datum.label == {HIGHLIGHTED} ? 'chosen' : datum.place")
+    scale = alt.Scale(domain=["chosen", "highest", "lowest", "other"], range=[CHOSEN, HIGHEST, LOWEST, GREY])
+    base = base.encode(x=x, y=y, detail="label:N", color=alt.Color("kind:N", scale=scale, legend=None), tooltip=list(tips))
+    other, named = (base.transform_filter(f"datum.kind {sign} 'other'") for sign in ("==", "!="))
+    words = named.transform_filter("datum.end").mark_text(align="left", dx=5, fontWeight="bold").encode(text="label:N")
+    lines = other.mark_line(strokeWidth=1.2, opacity=0.55, **mark), named.mark_line(strokeWidth=2.4, **mark)
+    return alt.layer(*([shade] if band else []), *lines, words)
+
+
+def highlighted(labels: Sequence[str]) -> alt.Parameter:
+    """Return the control that chooses the class that `class_lines` highlight."""
+    return Choice(HIGHLIGHTED, [NONE, *labels], NONE, "highlighted class").param(bound=True)
 
 
 def from_legend(by: Category) -> tuple[alt.Parameter, Category]:
@@ -152,16 +198,17 @@ def faded(picked: alt.Parameter, shown: float = 1) -> Any:
     return alt.condition(picked, alt.value(shown), alt.value(_FADED))
 
 
-def range_band(table: pd.DataFrame, x: alt.X, title: str) -> Any:
-    """Return a grey band from the least to the greatest value at each place of `x`."""
-    base = alt.Chart(table).mark_area(opacity=0.18, color="#888")
-    return base.encode(x=x, y=alt.Y("min(value):Q", title=title, scale=PERCENT), y2="max(value):Q")
+def panels(chart: Any, by: Category, columns: int | None = None, gap: int = 20) -> Any:
+    """Return a chart as panels, one for each member of `by`, in rows of `columns`; None: as many as the page has room for.
 
-
-def panels(chart: Any, by: Category, columns: int = 2) -> Any:
-    """Return a chart as panels, one for each member of `by`, in rows of `columns`."""
-    header = alt.Header(labelFontSize=12)
-    facets = chart.facet(facet=alt.Facet(by.encoded, sort=list(by.values), title=by.title, header=header), columns=columns)
+    gap: between two panels, in pixels.
+    """
+    wide = getattr(chart, "width", COLUMN)
+    wide = wide if isinstance(wide, int | float) else COLUMN
+    most = max(1, int((COLUMN - _MARGIN + gap) // (wide + gap)))
+    columns = min(columns or most, most, len(by.values))
+    header = alt.Header(labelFontSize=12, labelFontWeight="bold", labelAnchor="start")
+    facet = alt.Facet(by.encoded, sort=list(by.values), title=by.title, header=header)
+    facets = chart.facet(facet=facet, columns=columns, spacing=gap)
     # With shared axes the gap in the last row would have one of its own.
-    gap = len(by.values) > columns and len(by.values) % columns
-    return facets.resolve_axis(x="independent") if gap else facets
+    return facets.resolve_axis(x="independent") if len(by.values) % columns else facets

@@ -30,12 +30,25 @@ DEFENCE_COLOURS = {
     "trades-cfa": "#656510",
 }
 GREY = "#8a8a8a"
+# Of the chosen class, and of those with the highest and the lowest values where all others are grey.
+CHOSEN, HIGHEST, LOWEST = "#b7008a", "#3152dd", "#e05a00"
 # Of attacks and other series, in their order.
 SERIES_COLOURS = (GREY, "#3152dd", "#e05a00", "#127757", "#b675ff")
 VERDICT_COLOURS = {"holds": "#0f8aff", "fails": "#e05a00", "open": "#8a8a8a", "not tested": "#b5b5b5"}
 # No more classes than these have a colour each.
 MOST_COLOURS = 20
 SEQUENTIAL = ("#fffaf3", "#fdbb84", "#d7301f", "#7f0000")
+# The column of a page in pixels: a wider chart would be scaled down, and its text with it.
+COLUMN = 688
+# Sizes of text, in pixels; none is below 11.
+_CONFIG = {
+    "view": {"continuousWidth": 300, "continuousHeight": 300},
+    "axis": {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"},
+    "legend": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "orient": "top", "titleLimit": 500},
+    "header": {"labelFontSize": 12, "titleFontSize": 12},
+    "title": {"anchor": "start", "fontSize": 13, "fontWeight": "bold", "subtitleFontSize": 12, "frame": "group"},
+    "text": {"fontSize": 11},
+}
 # Red is below zero, blue above.
 DIVERGING = ("#7f0000", "#d7301f", "#fdbb84", "#fff7ec", "#c7e0ee", "#4292c6", "#08306b")
 
@@ -123,7 +136,8 @@ def inline_csv(data: Any) -> Any:
 
 
 def setup() -> None:
-    """Make charts carry their rows as CSV; in JupyterLab, make them work without a network."""
+    """Make charts carry their rows as CSV, with text of at least 11 pixels; in JupyterLab, make them work without a network."""
+    alt.theme.register("classwise", enable=True)(lambda: alt.theme.ThemeConfig(config=_CONFIG))
     alt.data_transformers.register("inline_csv", inline_csv)
     alt.data_transformers.enable("inline_csv")
     if live():

@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.core.errors import UserError
+from classwise.stats.significance import p_text
 
 # Takes sums over images (`bootstrap.sums`) and gives one number for each draw.
 ClaimMeasure = Callable[[xr.Dataset], xr.DataArray]
@@ -79,6 +80,12 @@ class Claim:
             return f"above {self.low:g}"
         return f"below {self.high:g}" if np.isinf(self.low) else f"{self.low:g} to {self.high:g}"
 
+    @property
+    def supported(self) -> str:
+        """The range in which the claim holds, with its unit: "above 6 points", "above 1 point"."""
+        one = self.unit == "points" and self.range.rpartition(" ")[2] == "1"
+        return f"{self.range} {'point' if one else self.unit}".rstrip()
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -117,10 +124,10 @@ def verdict_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
             "where": verdict.claim.where,
             "claim": verdict.claim.statement,
             "measure": verdict.claim.measure_name,
-            "holds if": f"{verdict.claim.range} {verdict.claim.unit}",
+            "holds if": verdict.claim.supported,
             "theirs": published_value(verdict.claim),
             "ours": measured_value(verdict),
-            "p": "" if np.isnan(verdict.adjusted) else f"{verdict.adjusted:.3f}",
+            "p": p_text(verdict.adjusted),
             "verdict": verdict.words if verdict.verdict != "not tested" else f"{verdict.verdict}: {verdict.reason}",
         }
         for verdict in verdicts

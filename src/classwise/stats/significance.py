@@ -9,6 +9,11 @@ import xarray as xr
 from classwise.stats.metrics import confusion, groups, off_diagonal_confusion, symmetry, within
 
 
+def p_text(p: float) -> str:
+    """Return a p-value as it is written: "0.012", "< .001", and "" for NaN."""
+    return "" if np.isnan(p) else "< .001" if p < 0.001 else f"{p:.3f}"
+
+
 def permute_mistakes(count: xr.DataArray, draws: int, seed: int) -> xr.DataArray:
     """Return confusion matrices (zero diagonal) with the off-diagonal entries of each row permuted, along a new dimension `draw`.
 

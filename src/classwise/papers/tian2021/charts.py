@@ -10,14 +10,23 @@ import xarray as xr
 from scipy import stats
 
 from classwise.charts.curves import EPOCH
+from classwise.charts.descriptions import LINES, described, extent, largest
 from classwise.charts.gallery import image_rows
 from classwise.charts.heatmaps import change_heatmap
-from classwise.charts.primitives import Cells, dots_with_intervals, from_legend, heatmap, lines_with_bands, panels, range_band
+from classwise.charts.primitives import (
+    Cells,
+    class_lines,
+    dots_with_intervals,
+    from_legend,
+    heatmap,
+    highlighted,
+    lines_with_bands,
+    panels,
+)
 from classwise.charts.style import (
-    MOST_COLOURS,
+    HIGHEST,
     PERCENT,
     Category,
-    class_colour,
     frame,
     label_angle,
     names_of,
@@ -47,7 +56,9 @@ def count_matrices(count: Mapping[str, xr.DataArray]) -> Any:
     cells = Cells("value", "images", "value", ".0f", diverging=False, blank="datum.value <= 0", step=(26, 26))
     tips = tooltip("label", "predicted", "matrix", value="images|.0f", of="of images|.0f")
     x, y = Category.of(first, "predicted", "predicted class"), Category.of(first, "label", "class")
-    return panels(heatmap(table, x, y, cells, tips), Category("matrix", list(count)))
+    parts = [largest(table[table["matrix"] == name], ["label", "predicted"], f"Most images {name}", "") for name in count]
+    chart = panels(heatmap(table, x, y, cells, tips), Category("matrix", list(count)))
+    return described(chart, "Images of each class by predicted class", " ".join(parts))
 
 
 def class_changes(points: xr.DataArray, row: str = "removed") -> Any:
@@ -63,11 +74,14 @@ def share_intervals(table: pd.DataFrame, title: str, colour: str | None = None) 
     """
     rows = table.rename_axis("row").reset_index().rename(columns={"share": "value"})
     order = Category("row", list(dict.fromkeys(rows["row"])))
+    text = extent(rows, ["row", *filter(None, [colour])], title.removesuffix(", %").capitalize())
     if colour is None:
-        return dots_with_intervals(rows, order, title).properties(width=360, height=alt.Step(30))
-    picked, hues = from_legend(Category(colour, list(dict.fromkeys(rows[colour]))))
-    chart = dots_with_intervals(rows, order, title, hues, picked=picked)
-    return chart.add_params(picked).properties(width=360, height=alt.Step(14))
+        chart = dots_with_intervals(rows, order, title).properties(width=400, height=alt.Step(30))
+    else:
+        picked, hues = from_legend(Category(colour, list(dict.fromkeys(rows[colour]))))
+        chart = dots_with_intervals(rows, order, title, hues, picked=picked).add_params(picked)
+        chart = chart.properties(width=400, height=alt.Step(14))
+    return described(chart, f"{title.removesuffix(', %').capitalize()}, with 95 % intervals", text)
 
 
 def confused_with_group(count: Mapping[str, xr.DataArray], group: xr.DataArray) -> Any:
@@ -119,9 +133,11 @@ def trade_offs(accuracy: xr.DataArray, interval: xr.DataArray, pair: Sequence[st
     both = both.add_params(picked)
     # The other classes are named at the ends of their lines.
     ends = _spread(table[~chosen & (table["setting"] == values[-1])], 4.0)
-    words = alt.Chart(ends).mark_text(align="left", dx=6, fontSize=10).encode(x=x, y="at:Q", text="label:N")
+    words = alt.Chart(ends).mark_text(align="left", dx=6).encode(x=x, y="at:Q", text="label:N")
     lines = others.encode(x=x, y=y, detail="label:N", tooltip=tips)
-    return alt.layer(lines, both, words).properties(width=380, height=300)
+    text = extent(table[chosen], ["name", along], f"Robust accuracy of classes {pair[0]} and {pair[1]}")
+    title = f"Robust accuracy of each class over the trade-off of class {pair[1]}"
+    return described(alt.layer(lines, both, words).properties(width=400, height=300), title, text, "Grey: all other classes.")
 
 
 def _spread(table: pd.DataFrame, apart: float) -> pd.DataFrame:
@@ -144,12 +160,15 @@ def prediction_table(count: xr.DataArray, first: Mapping[str, str], row: str = "
     table = table.assign(before=table[row].map(dict(first))).merge(before, on=["before", "predicted"])
     table["change"] = table["value"] - table["was"]
     table["text"] = [
-        f"{value:.0f}" if line == start else f"{value:.0f} ({change:+.0f})"
+        f"{value:.0f}" if line == start else f"{value:.0f}\n{change:+.0f}"
         for value, change, line, start in zip(table["value"], table["change"], table[row], table["before"], strict=True)
     ]
     tips = tooltip(row, "predicted", value="images|.0f", change="change|+.0f")
     x, y = Category.of(count, "predicted", "predicted class"), Category.of(count, row)
-    return heatmap(table, x, y, Cells("change", "more images", "text", step=(58, 30)), tips)
+    chart = heatmap(table, x, y, Cells("change", "more images", "text", step=(44, 38)), tips)
+    text = largest(table, [row, "predicted"], "Most images", "")
+    change = extent(table, [row, "predicted"], "Change of their number", "", "change")
+    return described(chart, "Predictions for the images of the class, and their change", f"{text} {change}")
 
 
 def table_4(plain: xr.DataArray, adjusted: xr.DataArray, label: str) -> tuple[xr.DataArray, dict[str, str]]:
@@ -185,7 +204,10 @@ def confidence_scatter(confidence: xr.DataArray, whiteness: xr.DataArray, label:
         tooltip=tooltip(number="image no.|d", light=f"{titles[0]}|.0f", sure=titles[1])
     )
     line = base.transform_regression("light", "sure").mark_line(color="#888", strokeDash=[4, 3])
-    return alt.layer(line, dots).properties(width=420, height=280)
+    rank = table["light"].corr(table["sure"], method="spearman")
+    text = extent(table, [], titles[1].removesuffix(", %").capitalize(), column="sure")
+    text = f"{text} Rank correlation with the lightness of the background: {rank:.2f}, {len(table)} images."
+    return described(alt.layer(line, dots).properties(width=460, height=280), "Lightness of the background and confidence", text)
 
 
 def top_two(outcomes: xr.Dataset, images: Sequence[int]) -> list[str]:
@@ -208,7 +230,8 @@ def repainted_images(
     least = confidence.sortby(-confidence).image.values[-count:]
     ways = {"as it is": before, "painted white": after}
     rows = {title: pixels.sel(image=least) for title, (pixels, _) in ways.items()}
-    return image_rows(rows, {title: top_two(outcomes, least) for title, (_, outcomes) in ways.items()}, side=132)
+    captions = {title: top_two(outcomes, least) for title, (_, outcomes) in ways.items()}
+    return image_rows(rows, captions, side=132, title="The least confident images, as they are and painted white")
 
 
 def temperature_curves(measured: Mapping[str, xr.DataArray], along: str = "inverse", colour: str = "defence") -> Any:
@@ -220,14 +243,16 @@ def temperature_curves(measured: Mapping[str, xr.DataArray], along: str = "inver
     picked, hues = from_legend(Category.of(first, colour))
     axis = alt.Axis(values=[float(name) for name in first[along].values], grid=False, format="~g")
     x = alt.X(f"{along}:Q", title=titled(along), scale=alt.Scale(type="log"), axis=axis)
-    charts = []
+    charts, parts = [], []
     for name, bounds in measured.items():
         table = wide_bounds(bounds).assign(**{along: lambda rows: rows[along].astype(float)})
         tips = tooltip(colour, along, value=name, low="", high="")
+        parts.append(extent(table, [colour, along], name, ""))
         chart = lines_with_bands(table, x, "", hues.colour, tips, scale=alt.Scale(zero=False), picked=picked)
         charts.append(chart.properties(width=230, height=190, title=panel_title(name)))
     # One selection serves all panels.
-    return alt.concat(charts[0].add_params(picked), *charts[1:], columns=2)
+    chart = alt.concat(charts[0].add_params(picked), *charts[1:], columns=2)
+    return described(chart, "Metrics over the inverse temperature, with 95 % bands", " ".join(parts))
 
 
 def accuracy_change(change: xr.DataArray, row: str = "inverse", column: str = "defence", title: str | None = None) -> Any:
@@ -240,36 +265,37 @@ def variance_bars(bounds: xr.DataArray, row: str = "defence") -> Any:
 
     `bounds` has the dimensions bound, label and `row`; each panel has a scale to itself, since the networks differ by much.
     """
-    labels = names_of(bounds)
-    base = alt.Chart(wide_bounds(bounds)).encode(
+    labels, table = names_of(bounds), wide_bounds(bounds)
+    base = alt.Chart(table).encode(
         x=alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=label_angle(labels))),
-        tooltip=tooltip(row, "label", value="CVC|.3g", low="|.3g", high="|.3g"),
+        tooltip=tooltip(row, "label", value="variance of confidence|.3g", low="|.3g", high="|.3g"),
     )
-    bars = base.mark_bar().encode(y=alt.Y("value:Q", title="CVC"), color=class_colour(labels))
+    bars = base.mark_bar().encode(y=alt.Y("value:Q", title="CVC, %²"), color=alt.value(HIGHEST))
     ends = base.mark_rule(strokeWidth=1.5, color="#777").encode(y="low:Q", y2="high:Q")
-    chart = alt.layer(bars, ends).properties(width=23 * len(labels), height=130)
-    return panels(chart, Category.of(bounds, row)).resolve_scale(y="independent")
+    chart = panels(alt.layer(bars, ends).properties(width=25 * len(labels), height=130), Category.of(bounds, row), gap=28)
+    text = extent(table, ["label", row], "Class-wise variance of confidence", "", digits=2)
+    return described(chart.resolve_scale(y="independent"), "Class-wise variance of confidence (CVC)", text)
 
 
 def class_curves(rates: Mapping[str, xr.DataArray]) -> Any:
     """Return the accuracy of each class over the epochs, a panel for each dataset by its name: Tian 2021, Figure 1.
 
     The arrays have the dimensions epoch and label. The band reaches from the best class to the worst. These two are named at the
-    end of their lines, and the title shows how far apart they end. The tooltip of a line names its class.
+    end of their lines, and the title shows how far apart they end. A control highlights a further class.
     """
-    charts, y = [], alt.Y("value:Q", title="robust accuracy, %", scale=PERCENT)
+    charts, parts, y = [], [], alt.Y("value:Q", title="robust accuracy, %", scale=PERCENT)
+    wide = 230 if len(rates) > 1 else 560
     for name, rate in rates.items():
-        table, last, labels = frame(rate), rate.isel(epoch=-1), names_of(rate)
-        best, worst = (str(last[extreme("label")].label.values) for extreme in (last.argmax, last.argmin))
-        colour = class_colour(labels) if len(labels) <= MOST_COLOURS else alt.value("#8aa")
-        tips = tooltip("label", "epoch", value="robust accuracy, %")
-        lines = alt.Chart(table).mark_line(strokeWidth=1.5).encode(x=EPOCH, y=y, detail="label:N", color=colour, tooltip=tips)
-        ends = last.sel(label=[best, worst]).to_dataframe("value").reset_index()
-        words = alt.Chart(ends).mark_text(align="left", dx=4, fontSize=11).encode(x=EPOCH, y=y, text="label:N")
-        gap = f"{float(last.max() - last.min()):.0f} points between {best} and {worst} at the end"
-        layers = alt.layer(range_band(table, EPOCH, "robust accuracy, %"), lines, words)
-        charts.append(layers.properties(width=270, height=200, title=alt.Title(name, subtitle=gap, anchor="start")))
-    return alt.concat(*charts, columns=2).resolve_scale(color="independent")
+        table, last = frame(rate), rate.isel(epoch=-1)
+        lines = class_lines(table, EPOCH, y, tooltip("label", "epoch", value="robust accuracy, %"), band=True)
+        gap = f"{float(last.max() - last.min()):.0f} points between best and worst class"
+        parts.append(f"{extent(frame(last), ['label'], f'Robust accuracy after the last epoch, {name}')}")
+        title = alt.Title(name, subtitle=gap, anchor="start", fontSize=12)
+        charts.append(lines.properties(width=wide, height=210, title=title))
+    chart = alt.concat(*charts, columns=2, spacing=70).resolve_scale(color="independent")
+    labels = list(dict.fromkeys(label for rate in rates.values() for label in names_of(rate)))
+    title = "Robust accuracy of each class over the epochs"
+    return described(chart.add_params(highlighted(labels)), title, " ".join(parts), LINES)
 
 
 def superclass_table(dataset: str, counts: Mapping[str, xr.DataArray]) -> pd.DataFrame:
@@ -293,4 +319,4 @@ def superclass_table(dataset: str, counts: Mapping[str, xr.DataArray]) -> pd.Dat
         rows[f"theirs: cats of cifar10, {attack}"] = (100 * inside / total, 100 * float(np.mean(near)), float(p))
     table = pd.DataFrame(rows, index=["within, % of the mistakes", "by chance, %", "p"]).T
     shown = table.iloc[:, :2].map("{:.0f}".format)
-    return shown.assign(p=["< .001" if value < 0.001 else f"{value:.3f}" for value in table["p"]])
+    return shown.assign(p=table["p"].map(significance.p_text))

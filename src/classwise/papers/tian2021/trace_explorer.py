@@ -8,10 +8,11 @@ import pandas as pd
 import xarray as xr
 from IPython.display import Markdown
 
+from classwise.charts.descriptions import described
 from classwise.charts.explorer import Choice, explorer
 from classwise.charts.gallery import png_address
 from classwise.charts.primitives import faded, from_legend
-from classwise.charts.style import Category, frame, label_angle, names_of, panel_title, tooltip
+from classwise.charts.style import HIGHEST, LOWEST, Category, frame, label_angle, names_of, panel_title, tooltip
 from classwise.stats import confidence
 
 # PGD among the temperatures.
@@ -109,11 +110,22 @@ def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bo
     # One selection serves both panels.
     charts = _bars(base, labels, attack, picked).add_params(picked) & _lines(base, attack, picked)
     shown = _chosen_image(few, examples)
-    return explorer((shown & charts) if shown is not None else charts, choices, live=live)
+    charts = described(shown & charts if shown is not None else charts, "Failed attacks, step by step", _finding(few))
+    return explorer(charts, choices, live=live)
+
+
+def _finding(traces: xr.Dataset) -> str:
+    """Return how many failures of PGD some temperature turns into successes, in a sentence."""
+    failed = failed_pgd(traces)
+    gained = _misclassified(traces).any("inverse") & failed
+    return (
+        f"{int(failed.sum())} failures of PGD on {traces.sizes['image']} images and {traces.sizes['network']} networks; another "
+        f"temperature succeeds in {int(gained.sum())} of them."
+    )
 
 
 def _colour(attack: Category) -> alt.Color:
-    scale = alt.Scale(domain=list(attack.values), range=["#3152dd", "#e05a00"])
+    scale = alt.Scale(domain=list(attack.values), range=[HIGHEST, LOWEST])
     return alt.Color(attack.encoded, scale=scale, title=attack.title, legend=alt.Legend(orient="top", symbolOpacity=1))
 
 
@@ -125,7 +137,7 @@ def _bars(base: alt.Chart, labels: list[str], attack: Category, picked: alt.Para
     )
     frames = now.transform_filter("datum.label == datum.truth").mark_bar(fillOpacity=0, stroke="#888", strokeWidth=2)
     layers = alt.layer(now.mark_bar().encode(color=_colour(attack), opacity=faded(picked)), frames)
-    return layers.properties(width=480, height=170, title=panel_title("confidence in each class at the chosen step"))
+    return layers.properties(width=560, height=170, title=panel_title("confidence in each class at the chosen step"))
 
 
 def _lines(base: alt.Chart, attack: Category, picked: alt.Parameter) -> Any:
@@ -139,7 +151,7 @@ def _lines(base: alt.Chart, attack: Category, picked: alt.Parameter) -> Any:
     now = now.encode(x=x, y=alt.value(0), y2=alt.value(170))
     title = panel_title("the true class (solid) and its strongest rival (dashed) over the steps")
     layers = alt.layer(now, *(line.encode(x=x, color=_colour(attack), opacity=faded(picked)) for line in (true, rival)))
-    return layers.properties(width=480, height=170, title=title)
+    return layers.properties(width=560, height=170, title=title)
 
 
 def _chosen_image(traces: xr.Dataset, examples: dict[str, xr.Dataset]) -> Any:
