@@ -107,4 +107,7 @@ def weakest_class(count: xr.DataArray, network: str, attack: str) -> str:
     draws = int(min(2000, max(200, 50_000_000 // count.sizes["label"] ** 2)))
     ends = [bootstrap.bootstrap(count, measure, draws=draws) for measure in (metrics.worst, metrics.overall)]
     of_worst, of_all = (interval(bounds, "%") for bounds in ends)
-    return f"**{network} withstands {attack} on {of_worst} of the images of class {worst}, its weakest, and on {of_all} of all images.**"
+    return (
+        f"**{network} withstands {attack} on {of_worst} of the images of class {worst}, its weakest, and on {of_all} of all "
+        "images.**"
+    )
