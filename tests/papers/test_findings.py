@@ -92,16 +92,19 @@ def test_an_attack_is_compared_with_all_together_on_the_same_images():
 
 
 def test_the_defence_with_the_best_worst_class_is_compared_with_the_base():
-    data = outcomes({("pgd-at",): [30, 30, 4], ("dafa",): [30, 30, 34], ("wat",): [30, 30, 5]}, ["defence"])
-    text = findings.best_for_the_worst_class(data)
+    given = {("pgd-at", "strong"): [30, 30, 4], ("dafa", "strong"): [30, 30, 34], ("wat", "strong"): [30, 30, 3]}
+    data = outcomes(given)
+    text = findings.best_for_the_worst_class(data, "strong")
     assert text.startswith(
-        "**dafa has the most robust worst class: 75 %, compared with 10 % for pgd-at, a difference of 65 points"
+        "**dafa has the most robust worst class under strong: 75 %, compared with 10 % for pgd-at, a difference"
     )
     assert the_interval(text) == 65
     assert "Over all classes it is 78 %, compared with 53 %." in text
     assert text.endswith("1 of the 2 defences has a significantly more robust worst class than pgd-at.")
-    none = findings.best_for_the_worst_class(data.sel(defence=["pgd-at", "wat"]))
+    none = findings.best_for_the_worst_class(data.sel(defence=["pgd-at", "wat"]), "strong")
+    assert none.startswith("**No defence has a more robust worst class under strong than pgd-at; wat comes closest: 8 %")
     assert none.endswith("None of the 1 defences has a significantly more robust worst class than pgd-at.")
+    assert "pgd-at withstands strong on 10 %" in findings.best_for_the_worst_class(data.sel(defence=["pgd-at"]), "strong")
 
 
 def test_intervals_for_all_defences_are_wider():
