@@ -104,7 +104,7 @@ def test_the_defence_with_the_best_worst_class_is_compared_with_the_base():
     none = findings.best_for_the_worst_class(data.sel(defence=["pgd-at", "wat"]), "strong")
     assert none.startswith("**No defence has a more robust worst class under strong than pgd-at; wat comes closest: 8 %")
     assert none.endswith("None of the 1 defences has a significantly more robust worst class than pgd-at.")
-    assert "pgd-at withstands strong on 10 %" in findings.best_for_the_worst_class(data.sel(defence=["pgd-at"]), "strong")
+    assert "Under strong, pgd-at classifies 10 %" in findings.best_for_the_worst_class(data.sel(defence=["pgd-at"]), "strong")
 
 
 def test_intervals_for_all_defences_are_wider():
@@ -119,8 +119,8 @@ def test_intervals_for_all_defences_are_wider():
 def test_the_weakest_class_of_an_audit():
     count = pooling.pooled(outcomes({("strong",): [36, 20, 4]}, ["attack"])).isel(attack=0, drop=True)
     text = findings.weakest_class(count, "a network", "strong")
-    assert text.startswith("**a network withstands strong on 10 % (95 % interval")
-    assert "of the images of class c, its weakest, and on 50 % (95 % interval" in text
+    assert text.startswith("**Under strong, a network classifies 10 % (95 % interval")
+    assert "of the images of class c, its weakest, correctly, and 50 % (95 % interval" in text
     assert len(intervals_of(text)) == 2
 
 

@@ -111,6 +111,6 @@ def weakest_class(count: xr.DataArray, network: str, attack: str) -> str:
     ends = [bootstrap.bootstrap(count, measure, draws=draws) for measure in (metrics.worst, metrics.overall)]
     of_worst, of_all = (interval(bounds, "%") for bounds in ends)
     return (
-        f"**{network} withstands {attack} on {of_worst} of the images of class {worst}, its weakest, and on {of_all} of all "
-        "images.**"
+        f"**Under {attack}, {network} classifies {of_worst} of the images of class {worst}, its weakest, correctly, and "
+        f"{of_all} of all images.**"
     )
