@@ -98,12 +98,14 @@ def shares_within(cases: Mapping[str, xr.Dataset], group: xr.DataArray) -> pd.Da
     """
     rows = {}
     for name, outcomes in cases.items():
-        bounds = bootstrap.bootstrap(outcomes, partial(metrics.within, group=group)).clip(0, 100)
-        low, value, high = (float(bounds.sel(bound=end)) for end in ("low", "value", "high"))
         count = bootstrap.sums(outcomes, {})["count"]
         mistakes = int(count.sum() - metrics.correct(count).sum())
+        if not mistakes:
+            continue
+        bounds = bootstrap.bootstrap(outcomes, partial(metrics.within, group=group)).clip(0, 100)
+        low, value, high = (float(bounds.sel(bound=end)) for end in ("low", "value", "high"))
         rows[name] = {"share": value, "low": low, "high": high, "images": mistakes}
-    return pd.DataFrame(rows).T.rename_axis("case").dropna()
+    return pd.DataFrame(rows).T.rename_axis("case")
 
 
 def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> str:
