@@ -1,6 +1,8 @@
 """The form of the notebooks, and parameters that are checked before anything runs."""
 
 import ast
+import re
+from collections import Counter
 from pathlib import Path
 
 import nbformat
@@ -54,6 +56,73 @@ def test_every_chart_is_introduced_by_prose(notebook):
     assert notebook.cells[0].source.startswith("# ")
     kinds = [cell.cell_type for cell in notebook.cells]
     assert kinds.count("markdown") >= 0.4 * len(kinds)
+
+
+# The list of claims begins with the numbers of its verdicts, and the settings are tables.
+FORMED = [name for name in NAMES if name not in ("claims", "tian2021/A-settings")]
+DRAWING = {"charts", "class_explorer", "curves", "dots", "gallery", "heatmaps", "ledger", "scatter", "trace_explorer"}
+WORDS = {"superclass_table", "markdown", "summary", "not_tested", "notes"}  # of these modules
+
+
+def figure(cell):
+    return cell.metadata.get("mystnb", {}).get("figure")
+
+
+def shown(cell):
+    """Return the expression that a cell shows, as the module and the function that it calls; None for a set-up cell."""
+    last = ast.parse(cell.source).body[-1]
+    if not isinstance(last, ast.Expr):
+        return None
+    call = last.value.body if isinstance(last.value, ast.IfExp) else last.value
+    function = call.func if isinstance(call, ast.Call) else call
+    return tuple(ast.unparse(function).partition(".")[::2])
+
+
+@pytest.mark.parametrize("name", FORMED)
+def test_a_page_begins_with_its_finding_and_the_chart_that_shows_it(name):
+    cells = nbformat.read(notebooks.find(name), as_version=4).cells
+    assert len(cells[0].source) <= 600
+    first = next(place for place, cell in enumerate(cells) if figure(cell))
+    before = cells[1:first]
+    assert "parameters" in before[1].metadata.tags
+    assert all(cell.cell_type == "code" for cell in before)
+    (finding,) = [cell for cell in before[2:] if shown(cell) is not None]
+    assert re.search(r"Markdown\((findings|sentences)\.", finding.source.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", FORMED)
+def test_a_page_ends_with_its_limitations_and_its_provenance(name):
+    *_, limitations, last = nbformat.read(notebooks.find(name), as_version=4).cells
+    assert limitations.source.startswith("## Limitations\n")
+    assert last.metadata.tags == ["provenance"]
+
+
+@pytest.mark.parametrize("name", FORMED)
+def test_each_chart_has_a_name_and_a_caption_that_types_no_result(name):
+    for cell in code(nbformat.read(notebooks.find(name), as_version=4)):
+        module, function = shown(cell) or ("", "")
+        assert bool(figure(cell)) or module not in DRAWING or function in WORDS, cell.source
+        if figure(cell):
+            assert re.fullmatch(r"fig(-[a-z]+)+", figure(cell)["name"])
+            caption = figure(cell)["caption"]
+            assert 60 <= len(caption) <= 420
+            assert caption.endswith(".")
+            assert set(re.findall(r"\d+ %", caption)) <= {"95 %"}
+
+
+def test_the_names_of_figures_are_unique_and_each_explorer_stands_on_one_page():
+    cells = [cell for name in NAMES for cell in code(nbformat.read(notebooks.find(name), as_version=4))]
+    names = [figure(cell)["name"] for cell in cells if figure(cell)]
+    assert len(names) == len(set(names))
+    explorers = Counter(kind for cell in cells for kind in ("over_epochs(", "over_radii(", "explore(") if kind in cell.source)
+    assert set(explorers.values()) == {1}
+    assert len(explorers) == 3
+
+
+def test_text_holds_for_any_scale(notebook):
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "markdown"):
+        assert not re.search(r"\b\d+ epochs\b|\bscale \*quick\*", cell.source), cell.source
+        assert cell.source.count("<details>") == cell.source.count("</details>")
 
 
 def test_one_cell_holds_the_parameters_each_with_a_type_and_a_comment(notebook):

@@ -33,3 +33,10 @@ def test_tables_are_stacked_by_name():
     table = tables.stacked({"a": pd.DataFrame({"p": [1.0]}), "b": pd.DataFrame({"p": [0.0]})}, "network")
     assert table.loc["b", "p"].tolist() == [0.0]
     assert table.index.names[0] == "network"
+
+
+def test_a_folded_table_opens_by_its_title():
+    text = tables.folded("All classes", pd.DataFrame({"a": [1]}))
+    assert text.startswith("<details>\n<summary>All classes</summary>\n\n<table")
+    assert text.endswith("</table>\n\n</details>")
+    assert tables.folded("x", "| a |\n|---|") == "<details>\n<summary>x</summary>\n\n| a |\n|---|\n\n</details>"

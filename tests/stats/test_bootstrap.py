@@ -23,3 +23,6 @@ def test_a_gain_over_a_base_has_the_interval_of_the_difference():
     separate = bootstrap.bootstrap(outcomes, metrics.overall).sel(attack="pgd-20")
     widths = (separate.sel(bound="high") - separate.sel(bound="low")).sel(defence="better")
     assert high - low < 0.6 * float(widths)
+    single = bootstrap.paired(outcomes, lambda count: metrics.overall(count).isel(defence=1, attack=0, drop=True))
+    assert float(single.sel(bound="value")) == pytest.approx(100 * better.mean(), rel=1e-5)
+    assert float(single.sel(bound="high") - single.sel(bound="low")) > high - low

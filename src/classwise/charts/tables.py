@@ -61,5 +61,5 @@ def stacked(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
 
 def folded(title: str, table: pd.DataFrame | str) -> str:
     """Return a table, or text in Markdown, as a block in Markdown that a click on its title opens."""
-    inside = table if isinstance(table, str) else table.to_html(notebook=True)
+    inside = table if isinstance(table, str) else table.to_html(border=0)
     return f"<details>\n<summary>{title}</summary>\n\n{inside}\n\n</details>"

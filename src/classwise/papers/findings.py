@@ -77,24 +77,27 @@ def worst_class_gains(outcomes: xr.Dataset, base: str = "pgd-at", level: float =
     return bootstrap.gains(outcomes, dict.fromkeys(names, base), metrics.worst, each, draws=4000)
 
 
-def best_for_the_worst_class(outcomes: xr.Dataset, base: str = "pgd-at") -> str:
-    """Return which defence helps the worst class most compared with a base, and how many do so significantly.
+def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd-at") -> str:
+    """Return which defence has the most robust worst class under an attack, and how many gain significantly over a base.
 
-    outcomes: under one attack, of more than one defence.
+    Of the base alone, how robust its weakest class is.
     """
-    gains = worst_class_gains(outcomes, base)
-    value, low = gains.sel(bound="value"), gains.sel(bound="low")
+    under = outcomes.sel(attack=attack, drop=True)
+    if under.sizes["defence"] == 1:
+        return weakest_class(pooling.pooled(under).isel(defence=0, drop=True), str(under.defence.item()), attack)
+    gains = worst_class_gains(under, base)
+    value, number = gains.sel(bound="value"), gains.sizes["defence"]
     name = str(value.idxmax("defence").item())
-    count = bootstrap.sums(outcomes, {})["count"].sel(defence=[base, name])
-    rates = {title: measure(count).values for title, measure in (("worst", metrics.worst), ("overall", metrics.overall))}
-    before, after = rates["worst"]
-    better, number = int((low > 0).sum()), gains.sizes["defence"]
-    gained = interval(gains.sel(defence=name), "points").replace(
-        "95 % interval", f"95 % interval, corrected for {number} defences,"
-    )
+    count = bootstrap.sums(under, {})["count"].sel(defence=[base, name])
+    (before, after), (overall_before, overall_after) = metrics.worst(count).values, metrics.overall(count).values
+    most = f"{name} has the most robust worst class under {attack}"
+    none = f"No defence has a more robust worst class under {attack} than {base}; {name} comes closest"
+    corrected = f"95 % interval, corrected for {number} defences,"
+    gained = interval(gains.sel(defence=name), "points").replace("95 % interval", corrected)
+    better = int((gains.sel(bound="low") > 0).sum())
     return (
-        f"**{name} has the most robust worst class: {after:.0f} %, compared with {before:.0f} % for {base}, a difference of "
-        f"{gained}.** Over all classes it is {rates['overall'][1]:.0f} %, compared with {rates['overall'][0]:.0f} %. "
+        f"**{most if float(value.max()) > 0 else none}: {after:.0f} %, compared with {before:.0f} % for {base}, a difference of "
+        f"{gained}.** Over all classes it is {overall_after:.0f} %, compared with {overall_before:.0f} %. "
         f"{better or 'None'} of the {number} defences {'has' if better < 2 else 'have'} a significantly more robust worst class "
         f"than {base}."
     )
@@ -107,4 +110,7 @@ def weakest_class(count: xr.DataArray, network: str, attack: str) -> str:
     draws = int(min(2000, max(200, 50_000_000 // count.sizes["label"] ** 2)))
     ends = [bootstrap.bootstrap(count, measure, draws=draws) for measure in (metrics.worst, metrics.overall)]
     of_worst, of_all = (interval(bounds, "%") for bounds in ends)
-    return f"**{network} withstands {attack} on {of_worst} of the images of class {worst}, its weakest, and on {of_all} of all images.**"
+    return (
+        f"**Under {attack}, {network} classifies {of_worst} of the images of class {worst}, its weakest, correctly, and "
+        f"{of_all} of all images.**"
+    )

@@ -12,9 +12,7 @@ from classwise.papers.tian2021.tables import claims_of
 from classwise.stats import metrics
 
 NAME = "tian2021/4-2-class-relations"
-SECTION = Section(
-    title="The relations among classes", defences=BIASED, evaluations=CLEAN_AND_PGD, gallery=True, all_datasets=True
-)
+SECTION = Section(title="The relations among classes", defences=BIASED, evaluations=CLEAN_AND_PGD, all_datasets=True)
 _claim = claims_of(NAME, defences=("pgd-at",), attacks=(UNDER_ATTACK,))
 
 CLAIMS = (

@@ -30,7 +30,6 @@ SECTION = Section(
     evaluations=CLEAN_AND_PGD,
     max_seeds=2,
     extra_evaluations=dict.fromkeys(COMPARED, _ROWS),
-    gallery=True,
 )
 
 _FOUR = ("pgd-at", "trades", "mart", HE)

@@ -37,7 +37,7 @@ def symmetry(outcomes: xr.Dataset, count: xr.DataArray, attack: str) -> str:
 
 
 def gaps_everywhere(outcomes: xr.Dataset) -> str:
-    """Return how far the classes lie apart at least in any combination of defence and attack, and which class is mostly the worst.
+    """Return how far the classes lie apart at least under any attack after any defence, and which class is mostly the worst.
 
     outcomes: of several defences and attacks; attacks that not all defences were evaluated under are left out.
     """
@@ -98,12 +98,14 @@ def shares_within(cases: Mapping[str, xr.Dataset], group: xr.DataArray) -> pd.Da
     """
     rows = {}
     for name, outcomes in cases.items():
-        bounds = bootstrap.bootstrap(outcomes, partial(metrics.within, group=group)).clip(0, 100)
-        low, value, high = (float(bounds.sel(bound=end)) for end in ("low", "value", "high"))
         count = bootstrap.sums(outcomes, {})["count"]
         mistakes = int(count.sum() - metrics.correct(count).sum())
+        if not mistakes:
+            continue
+        bounds = bootstrap.bootstrap(outcomes, partial(metrics.within, group=group)).clip(0, 100)
+        low, value, high = (float(bounds.sel(bound=end)) for end in ("low", "value", "high"))
         rows[name] = {"share": value, "low": low, "high": high, "images": mistakes}
-    return pd.DataFrame(rows).T.rename_axis("case").dropna()
+    return pd.DataFrame(rows).T.rename_axis("case")
 
 
 def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> str:
@@ -124,6 +126,7 @@ def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> st
         "Classes that share a background are confused with each other" if certain else "The effect of a shared background is open"
     )
     return (
-        f"**{start}: under attack at radius {eps}, {near:.0f} % of the mistakes of the robust network are within pairs that share a "
-        f"background, and {far:.0f} % are within the same pairs if other classes share it, a difference of {interval(bounds, 'points')}.**"
+        f"**{start}: under attack at radius {eps}, {near:.0f} % of the mistakes of the robust network are within pairs that "
+        f"share a background, and {far:.0f} % are within the same pairs if other classes share it, a difference of "
+        f"{interval(bounds, 'points')}.**"
     )

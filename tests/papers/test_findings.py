@@ -1,0 +1,184 @@
+"""Findings: sentences whose numbers are those of the outcomes, with intervals that hold them."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from classwise.papers import findings
+from classwise.papers.tian2021 import sentences
+from classwise.stats import metrics, pooling
+
+PER_CLASS = 40
+SETTINGS = ("defence", "attack")
+
+
+def outcomes(correct: Mapping[tuple[str, ...], Sequence[int]], dims: Sequence[str] = SETTINGS, off: int = 1) -> xr.Dataset:
+    """Return outcomes of one seed in which the first so many images of each class are predicted correctly.
+
+    correct: by the members of `dims`, a number for each class. The others are predicted as the class `off` places further; with
+    off 0, as the other class of a pair of neighbours.
+    """
+    size = len(next(iter(correct.values())))
+    truth = np.repeat(np.arange(size), PER_CLASS)
+    wrong = truth ^ 1 if off == 0 else (truth + off) % size
+    place = np.tile(np.arange(PER_CLASS), size)
+    levels = [list(dict.fromkeys(key[number] for key in correct)) for number in range(len(dims))]
+    shape = [len(level) for level in levels]
+    answer = np.full((*shape, 1, len(truth)), -1)
+    for key, numbers in correct.items():
+        at = tuple(level.index(name) for level, name in zip(levels, key, strict=True))
+        answer[at] = np.where(place < np.asarray(numbers)[truth], truth, wrong)
+    true = np.where(answer < 0, -1, truth)
+    coords = dict(zip(dims, levels, strict=True)) | {
+        "seed": [0],
+        "image": np.arange(len(truth)),
+        "predicted": list("abcdef"[:size]),
+    }
+    data = {"truth": true, "answer": answer, "flipped": (true != answer) & (true >= 0)}
+    return xr.Dataset({name: ((*dims, "seed", "image"), value) for name, value in data.items()}, coords)
+
+
+def intervals_of(sentence: str) -> list[tuple[float, ...]]:
+    """Return value, low and high of each interval in a sentence."""
+    number = r"(-?\d+(?:\.\d+)?)"
+    parts = re.findall(rf"{number}[ a-z%]* \(95 % interval(?:, corrected for \d+ defences,)? {number} to {number}\)", sentence)
+    return [tuple(map(float, part)) for part in parts]
+
+
+def the_interval(sentence: str) -> float:
+    """Return the value of the only interval of a sentence, which lies inside it."""
+    ((value, low, high),) = intervals_of(sentence)
+    assert low <= value <= high
+    assert low < high
+    return value
+
+
+def test_an_interval_in_words():
+    bounds = xr.DataArray([-0.04, 3.25, 12], dims="bound", coords={"bound": ["low", "value", "high"]})
+    assert findings.interval(bounds, "points") == "3 points (95 % interval 0 to 12)"
+    assert findings.interval(bounds, digits=1) == "3.2 (95 % interval 0.0 to 12.0)"
+
+
+@pytest.mark.parametrize(("p", "text"), [(0.0004, "p < .001"), (0.25, "p = 0.250"), (float("nan"), "p unknown")])
+def test_a_p_value_in_words(p, text):
+    assert findings.p_value(p) == text
+
+
+def test_the_gap_of_a_defence_names_both_classes():
+    given = {("standard", "clean"): [40, 38, 36], ("standard", "pgd-20"): [0, 0, 0]}
+    given |= {("pgd-at", "clean"): [36, 36, 32], ("pgd-at", "pgd-20"): [32, 24, 8]}
+    data = outcomes(given)
+    text = findings.class_gap(data, "pgd-at", "pgd-20")
+    assert text.startswith("**Under pgd-20, pgd-at classifies 80 % of class a correctly and 20 % of class c: a gap of 60 points")
+    assert the_interval(text) == 60
+    assert text.endswith("Without an attack its gap is 10 points, that of standard training 10.")
+    assert "standard" not in findings.class_gap(data.sel(defence=["pgd-at"]), "pgd-at", "pgd-20")
+
+
+def test_an_attack_is_compared_with_all_together_on_the_same_images():
+    given = {("pgd-at", "clean"): [40] * 3, ("pgd-at", "pgd-20"): [32] * 3, ("pgd-at", "strong"): [24] * 3}
+    data = outcomes(given)
+    text = findings.weakest_attack(data)
+    assert "80.0 % under pgd-20 alone and 60.0 % under all 2 attacks together" in text
+    assert the_interval(text) == 20
+    # Where the strong attack was evaluated on images that PGD does not break, the two differ on these only.
+    few = data.truth.copy()
+    few.loc[{"attack": "strong"}] = few.sel(attack="strong").where(data.image % PER_CLASS < 32, -1)
+    assert "100.0 % under pgd-20 alone and 75.0 %" in findings.weakest_attack(data.assign(truth=few))
+
+
+def test_the_defence_with_the_best_worst_class_is_compared_with_the_base():
+    given = {("pgd-at", "strong"): [30, 30, 4], ("dafa", "strong"): [30, 30, 34], ("wat", "strong"): [30, 30, 3]}
+    data = outcomes(given)
+    text = findings.best_for_the_worst_class(data, "strong")
+    assert text.startswith(
+        "**dafa has the most robust worst class under strong: 75 %, compared with 10 % for pgd-at, a difference"
+    )
+    assert the_interval(text) == 65
+    assert "Over all classes it is 78 %, compared with 53 %." in text
+    assert text.endswith("1 of the 2 defences has a significantly more robust worst class than pgd-at.")
+    none = findings.best_for_the_worst_class(data.sel(defence=["pgd-at", "wat"]), "strong")
+    assert none.startswith("**No defence has a more robust worst class under strong than pgd-at; wat comes closest: 8 %")
+    assert none.endswith("None of the 1 defences has a significantly more robust worst class than pgd-at.")
+    assert "Under strong, pgd-at classifies 10 %" in findings.best_for_the_worst_class(data.sel(defence=["pgd-at"]), "strong")
+
+
+def test_intervals_for_all_defences_are_wider():
+    data = outcomes({(name,): [30, 20, 10 + number] for number, name in enumerate(("pgd-at", "a", "b", "c", "d"))}, ["defence"])
+    two, all_of_them = (
+        findings.worst_class_gains(data.sel(defence=names)) for names in (["pgd-at", "d"], list(data.defence.values))
+    )
+    wide = [float(gains.sel(defence="d", bound="high") - gains.sel(defence="d", bound="low")) for gains in (two, all_of_them)]
+    assert wide[0] < wide[1]
+
+
+def test_the_weakest_class_of_an_audit():
+    count = pooling.pooled(outcomes({("strong",): [36, 20, 4]}, ["attack"])).isel(attack=0, drop=True)
+    text = findings.weakest_class(count, "a network", "strong")
+    assert text.startswith("**Under strong, a network classifies 10 % (95 % interval")
+    assert "of the images of class c, its weakest, correctly, and 50 % (95 % interval" in text
+    assert len(intervals_of(text)) == 2
+
+
+def test_symmetry_is_open_without_any():
+    paired, cyclic = (outcomes({("pgd-at", "pgd-20"): [30, 30, 24, 24, 10, 10]}, off=off) for off in (0, 1))
+    texts = [sentences.symmetry(data, pooling.pooled(data).squeeze(SETTINGS, drop=True), "pgd-20") for data in (paired, cyclic)]
+    assert texts[0].startswith("**Two classes are confused in both directions: the confusion matrix of pgd-at under pgd-20")
+    assert texts[0].endswith("The pair confused most is e and f.")
+    assert texts[1].startswith("**Whether classes are confused in both directions is open")
+    assert intervals_of(texts[0])[0][0] == 1
+    assert intervals_of(texts[1])[0][0] < 0
+
+
+def test_gaps_under_every_attack_after_every_defence():
+    given = {(defence, attack): [36, 24, 8] for defence in ("pgd-at", "mart") for attack in ("fgsm", "pgd-20")}
+    given |= {("mart", "pgd-20"): [36, 8, 20], ("mart", "cw"): [20, 20, 20]}
+    text = sentences.gaps_everywhere(outcomes(given))
+    assert text.startswith("**In each of the 4 combinations of defence and attack")  # pgd-at was not evaluated under cw
+    assert the_interval(text) == 70
+    assert "Class c is the worst in 3 of them" in text
+
+
+def tempered(left: Mapping[str, Sequence[int]]) -> xr.Dataset:
+    given = {(name, inverse): [number] * 3 for name, some in left.items() for inverse, number in zip("125", some, strict=True)}
+    return outcomes(given, ("defence", "inverse"))
+
+
+def test_the_best_temperature_with_and_without_the_scale():
+    text = sentences.best_temperature(tempered({"pgd-at": [30, 28, 29], "pgd-he": [24, 24, 24], "pgd-he, cosines": [36, 30, 24]}))
+    assert "leaves pgd-he, cosines 30.0 points" in text
+    assert "the same network evaluated with its scale loses 0.0 points" in text
+    assert [value for value, _, _ in intervals_of(text)] == [30, 0]
+    plain = sentences.best_temperature(tempered({"pgd-at": [30, 28, 26], "trades": [24, 24, 24]}))
+    assert the_interval(plain) == 10
+    assert plain.endswith("The smallest is 0.0 points (trades).")
+
+
+def test_homing_is_compared_with_the_stronger_control():
+    table = {"share": [60.0, 20.0, 30.0], "low": [50.0, 15.0, 20.0], "high": [70.0, 25.0, 40.0], "images": [90, 90, 90]}
+    names = ["without the predicted class", "without another class", "same classes, trained again"]
+    text = sentences.homing(pd.DataFrame(table, index=names))
+    assert text.startswith("**Of 90 images that are misclassified under attack, 60 % (95 % interval 50 to 70) are")
+    assert "*same classes, trained again* classifies 30 % (95 % interval 20 to 40)" in text
+
+
+def test_mistakes_within_pairs_that_share_a_background():
+    within, across = (outcomes({("pgd-40",): [30, 20, 20, 20]}, ["attack"], off).isel(attack=0, drop=True) for off in (0, 2))
+    group = xr.DataArray([0, 0, 1, 1], dims="label", coords={"label": list("abcd")})
+    clean = within.assign(answer=within.truth)
+    table = sentences.shares_within({"near": within, "far": across, "none": clean}, group)
+    assert list(table.index) == ["near", "far"]  # without mistakes there is no share
+    assert table.loc["near"].to_dict() | {"low": 0, "high": 0} == {"share": 100, "low": 0, "high": 0, "images": 70}
+    assert table.loc["far", "share"] == 0
+    both = xr.concat([within, across], pd.Index(["near", "far"], name="dataset"))
+    text = sentences.shared_background(both, group, "0.5")
+    assert text.startswith("**Classes that share a background are confused with each other: under attack at radius 0.5, 100 % of")
+    assert intervals_of(text)[0][0] == 100
+    assert sentences.shared_background(both.isel(dataset=[1, 0]), group, "0.5").startswith(
+        "**The effect of a shared background is open"
+    )
+    assert float(metrics.within(pooling.pooled(within), group)) == 100
