@@ -27,7 +27,7 @@ def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
     rows = pd.DataFrame(gallery.example_rows(mocks.dataset("examples 1", per_class=2), "trades"))
     assert len(rows) == 10 * 2 * 3
     assert set(rows["row"]) == {"clean", "perturbation", "attacked"}
-    assert rows[rows["row"] == "clean"]["caption"].str.endswith("%").all()
+    assert rows[rows["row"] == "clean"]["caption"].str.fullmatch(r"\d\nconfidence \d+ %").all()
     given = {name: mocks.dataset("examples 1", per_class=2) for name in ("trades", "standard")}
     for number, bound in ((2, {"gallery_class", "gallery_defence"}), (1, {"gallery_class"})):
         chart = gallery.gallery(dict(list(given.items())[:number]), live=False).to_dict()

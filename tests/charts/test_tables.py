@@ -33,3 +33,10 @@ def test_tables_are_stacked_by_name():
     table = tables.stacked({"a": pd.DataFrame({"p": [1.0]}), "b": pd.DataFrame({"p": [0.0]})}, "network")
     assert table.loc["b", "p"].tolist() == [0.0]
     assert table.index.names[0] == "network"
+
+
+def test_paired_tables_have_signs_and_never_a_p_value_of_zero():
+    paired = pd.DataFrame({"points": [1.26, -3.0], "p": [0.00004, 0.0123]}, index=pd.Index(["a", "b"], name="defence"))
+    table = tables.paired_table(paired)
+    assert list(table["points"]) == ["+1.3", "-3.0"]
+    assert list(table["p (Holm)"]) == ["< .001", "0.012"]

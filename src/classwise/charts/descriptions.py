@@ -60,8 +60,12 @@ def _rows(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return table[table[column].notna()].reset_index(drop=True)
 
 
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _words(rows: pd.DataFrame, names: Sequence[str], place: Any, number: tuple[str, str, int]) -> str:
     column, unit, digits = number
     row = rows.loc[place]
-    where = ", ".join(_NAMED.get(name, "{}").format(row[name]) for name in names if rows[name].nunique() > 1)
+    where = ", ".join(_NAMED.get(name, "{}").format(_plain(row[name])) for name in names if rows[name].nunique() > 1)
     return f"{row[column]:.{digits}f}{unit and ' ' + unit}" + (f" ({where})" if where else "")

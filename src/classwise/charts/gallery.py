@@ -71,7 +71,8 @@ def image_rows(rows: Mapping[str, xr.DataArray], captions: Mapping[str, Sequence
         for title, images in rows.items()
         for place, pixels in enumerate(images)
     )
-    text = f"{len(table)} images in {len(rows)} rows: {', '.join(f'{len(images)} {title}' for title, images in rows.items())}."
+    parts = [f"{name[:1].upper()}{name[1:]}: {', '.join(captions[name])}." for name in rows]
+    text = f"{len(table)} images, by row. {' '.join(parts)}".replace("\n", " ")
     return described(_grid(table, list(rows), side, lines), title or "Test images", text)
 
 
