@@ -13,6 +13,7 @@ from rich.console import Console
 
 from classwise import runs
 from classwise.book import build
+from classwise.charts import style
 from classwise.core import paths
 from classwise.core.paths import build_folder
 from classwise.papers import registry
@@ -105,18 +106,13 @@ def bars(explorer: Locator, label: str = "") -> Locator:
 
 def courses(page: Page) -> Locator:
     """Return the chart of the classes over the epochs."""
-    return page.locator(".vega-embed:visible").filter(has=page.locator(".label_legend_entries")).first
+    return holding(page, "highlighted_class").last
 
 
 @every_page
 def test_tables_in_words_are_tables(book, name):
     html = (book / f"{name}.html").read_text()
     assert "<p>| " not in html
-
-
-def legend_colour(page: Page, label: str) -> str:
-    entries = courses(page).locator(".label_legend_entries > g")
-    return str(entries.filter(has_text=label).locator(".role-legend-symbol path").get_attribute("stroke"))
 
 
 def answers(history, chosen: dict[str, str]) -> dict[str, int]:
@@ -176,7 +172,7 @@ def test_another_scheme_redraws_the_charts_and_keeps_what_was_chosen(visit, sche
         all_drawn(page, BIAS)
         explorer = holding(page, "chosen_class")
         choose(explorer, chosen_class="7", chosen_epoch="10")
-        expect(line(explorer)).to_have_attribute("stroke", legend_colour(page, "7"))
+        expect(line(explorer)).to_have_attribute("stroke", style.CHOSEN)
         drawn = str(line(explorer).get_attribute("d"))
         page.locator("button.theme-switch-button").click()
         in_scheme = f"svg:has(.role-axis-label text[fill='{INK[AGAINST[scheme]]}'])"
@@ -207,11 +203,10 @@ def test_a_choice_shows_what_was_counted(explorer, history, control, value):
 
 
 @pytest.mark.parametrize("label", ["3", "8"])
-def test_the_chosen_class_has_its_colour_and_when_clean_the_tallest_bar(bias, explorer, label):
+def test_the_chosen_class_has_one_colour_and_when_clean_the_tallest_bar(explorer, label):
     choose(explorer, **START | {"chosen_class": label, "chosen_images": "clean"})
-    colour = legend_colour(bias, label)
-    expect(line(explorer)).to_have_attribute("stroke", colour)
-    expect(bars(explorer, label)).to_have_attribute("fill", colour)
+    expect(line(explorer)).to_have_attribute("stroke", style.CHOSEN)
+    expect(bars(explorer, label)).to_have_attribute("fill", style.CHOSEN)
     heights = [number(bar, "getBBox().height") for bar in bars(explorer).all()]
     assert len(heights) > 1
     assert number(bars(explorer, label), "getBBox().height") == max(heights)
@@ -252,15 +247,16 @@ def test_another_defence_changes_the_attacked_images_and_not_the_clean_ones(gall
     assert not set(attributes(attacked, "href")) & set(old)
 
 
-def test_a_click_in_the_legend_fades_the_other_classes(bias):
+def test_a_control_highlights_a_class_in_all_panels(bias):
     chart = courses(bias)
     lines = chart.locator(".mark-line.role-mark path")
     expect(lines).to_have_count(60)
-    chart.locator(".role-legend-label text").filter(has_text="3").click()
-    bright = chart.locator(".mark-line.role-mark path[opacity='1']")
-    expect(bright).to_have_count(6)
-    assert set(attributes(bright, "stroke")) == {legend_colour(bias, "3")}
-    assert sum(float(opacity) < 0.5 for opacity in attributes(lines, "opacity")) == 54
+    chosen = chart.locator(f".mark-line.role-mark path[stroke='{style.CHOSEN}']")
+    expect(chosen).to_have_count(0)
+    choose(chart, highlighted_class="3")
+    expect(chosen).to_have_count(6)
+    expect(lines).to_have_count(60)
+    choose(chart, highlighted_class="none")
 
 
 def test_a_mark_under_the_pointer_tells_its_class(bias, explorer):

@@ -19,6 +19,12 @@ def described(chart: Any, title: str, text: str, subtitle: str = "") -> Any:
     return chart.properties(title=alt.Title(textwrap.wrap(title, _TITLE), **lines), description=text)
 
 
+def stacked(*charts: Any, title: str) -> Any:
+    """Return charts one below the other under a title, each with its scale of colours, described by all their descriptions."""
+    texts = [str(chart.to_dict(validate=False).get("description", "")) for chart in charts]
+    return described(alt.vconcat(*charts).resolve_scale(color="independent"), title, " ".join(texts))
+
+
 # How the members of a column are named in a sentence.
 _NAMED = {
     "label": "class {}",
