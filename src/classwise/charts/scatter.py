@@ -40,20 +40,24 @@ def metric_scatter(
     drawn = table[table["value"] >= _LEAST * table["value"].max()].reset_index(drop=True)
     domains = [_domain(drawn, end) for end in ("", "2")]
     drawn = _with_names(drawn, by, domains)
-    axes = [titled(name) for name in titles]
+    axes, scales = [titled(name) for name in titles], [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]
     base = alt.Chart(drawn).transform_calculate(kind=f"datum.{by} == {_PARAMETER} ? 'chosen' : datum.front")
     scale = alt.Scale(domain=["chosen", "best", "other"], range=[CHOSEN, HIGHEST, GREY])
     tips = tooltip(by, value=axes[0], low="", high="", value2=axes[1], low2="", high2="", cost="training, seconds|.0f")
     base = base.encode(tooltip=tips if cost is not None else tips[:-1])
     hued = base.encode(color=alt.Color("kind:N", scale=scale, legend=None))
     x, y = (
-        alt.X("value:Q", title=axes[0], scale=alt.Scale(domain=domains[0], nice=False)),
-        alt.Y("value2:Q", title=axes[1], scale=alt.Scale(domain=domains[1], nice=False)),
+        alt.X("value:Q", title=axes[0], scale=scales[0]),
+        alt.Y("value2:Q", title=axes[1], scale=scales[1]),
     )
     strong = alt.condition("datum.kind == 'other'", alt.value(0.25), alt.value(0.8))
     rules = hued.mark_rule(strokeWidth=1.2).encode(opacity=strong)
     dots = hued.mark_circle(opacity=0.9).encode(x=x, y=y, size=_size(cost))
-    marks = [rules.encode(x=alt.X("low:Q", title=axes[0]), x2="high:Q", y=y), rules.encode(x=x, y="low2:Q", y2="high2:Q"), dots]
+    marks = [
+        rules.encode(x=alt.X("low:Q", title=axes[0], scale=scales[0]), x2="high:Q", y=y),
+        rules.encode(x=x, y=alt.Y("low2:Q", title=axes[1], scale=scales[1]), y2="high2:Q"),
+        dots,
+    ]
     for align, dx, dy in _PLACES:
         words = base.transform_filter(f"datum.align == '{align}' && datum.dy == {dy}")
         words = words.mark_text(align=align, dx=dx, dy=dy, baseline="alphabetic")
