@@ -1,6 +1,7 @@
 """Charts as Vega draws them, and which of their legends react to a click."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,29 @@ def _parts(value: Any) -> Iterator[dict[str, Any]]:
         yield value
     for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from _parts(part)
+
+
+def text_sizes(svg: str) -> list[float]:
+    """Return the sizes of all texts of a drawing, in pixels."""
+    return [float(size) for size in re.findall(r'font-size="([\d.]+)px"', svg)]
+
+
+def width_of(svg: str) -> float:
+    """Return the width of a drawing, in pixels."""
+    return float(re.findall(r'<svg[^>]* width="([\d.]+)"', svg)[0])
+
+
+def axes_without_a_panel(chart: Any) -> int:
+    """Return how many facets have axes below a place of their last row that has no panel."""
+    facets = [part for part in _parts(chart.to_dict()) if isinstance(part.get("facet"), dict) and "columns" in part]
+    gaps = [part for part in facets if len(part["facet"]["sort"]) % part["columns"]]
+    return sum(part.get("resolve", {}).get("axis", {}).get("x") != "independent" for part in gaps)
+
+
+def tooltip_titles(chart: Any) -> set[str]:
+    """Return the titles of all tooltips."""
+    tips = [part["tooltip"] for part in _parts(chart.to_dict()) if isinstance(part.get("tooltip"), list)]
+    return {str(tip["title"]) for several in tips for tip in several}
 
 
 def legend_fields(chart: Any) -> tuple[set[str], set[str], set[str], set[str]]:

@@ -1,8 +1,14 @@
 """Curves over the epochs."""
 
+import json
+import re
+
+import vl_convert
 from drawing import drawn
 
 from classwise.charts import curves
+from classwise.charts.primitives import HIGHLIGHTED
+from classwise.charts.style import CHOSEN, HIGHEST, LOWEST
 from classwise.stats import aggregate, bootstrap, metrics
 
 
@@ -21,3 +27,24 @@ def test_metric_curves_draw_a_line_for_each_defence(history):
 def test_training_settings_draw_a_line_for_each_class_in_every_panel(history):
     svg = drawn(curves.training_settings({"radius": history["radius"], "beta": history["beta"]}))
     assert svg.count('aria-roledescription="line mark"') == 2 * 2 * 10
+
+
+def ends(chart, label="none"):
+    """Return the classes that are named at the ends of lines, by colour."""
+    spec = chart.to_dict()
+    (param,) = [param for param in spec["params"] if param["name"] == HIGHLIGHTED]
+    param["value"] = label
+    svg = vl_convert.vegalite_to_svg(json.dumps(spec))
+    return re.findall(r'font-weight="bold" fill="(#\w+)"[^>]*>(\d)<', svg)
+
+
+def test_the_best_the_worst_and_the_chosen_class_are_named_in_every_panel(history):
+    rates = metrics.accuracy(aggregate.clean_and_attacked(history["count"].sel(split="test")))
+    chart = curves.class_accuracy(rates, row="images_are")
+    last = rates.isel(epoch=-1)
+    named = ends(chart)
+    assert len(named) == 2 * 2 * 2
+    assert {label for colour, label in named if colour == HIGHEST} == set(last.idxmax("label").values.flat)
+    assert {label for colour, label in named if colour == LOWEST} == set(last.idxmin("label").values.flat)
+    other = next(label for label in last.label.values if label not in {label for _, label in named})
+    assert ends(chart, other).count((CHOSEN, other)) == 4

@@ -27,7 +27,7 @@ def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
     rows = pd.DataFrame(gallery.example_rows(mocks.dataset("examples 1", per_class=2), "trades"))
     assert len(rows) == 10 * 2 * 3
     assert set(rows["row"]) == {"clean", "perturbation", "attacked"}
-    assert rows[rows["row"] == "clean"]["caption"].str.endswith("%").all()
+    assert rows[rows["row"] == "clean"]["caption"].str.fullmatch(r"\d\nconfidence \d+ %").all()
     given = {name: mocks.dataset("examples 1", per_class=2) for name in ("trades", "standard")}
     for number, bound in ((2, {"gallery_class", "gallery_defence"}), (1, {"gallery_class"})):
         chart = gallery.gallery(dict(list(given.items())[:number]), live=False).to_dict()
@@ -39,7 +39,7 @@ def test_attacking_now_takes_the_chosen_network_once():
 
     def attacker(spec, evaluation):
         asked.append(spec.defence)
-        return lambda label, count: called.append((label, count)) or mocks.dataset("examples 1", per_class=1)
+        return lambda label, count, eps: called.append((label, count, eps)) or mocks.dataset("examples 1", per_class=1)
 
     specs = [
         Spec(dataset="digits", eps="0.1", defence=defence, seed=seed) for defence in ("standard", "trades") for seed in (0, 1)
@@ -49,7 +49,25 @@ def test_attacking_now_takes_the_chosen_network_once():
         show(chosen_class=label, chosen_defence="trades", chosen_split="test", chosen_epoch=1)
         show(chosen_class=label, chosen_defence="trades", chosen_split="test", chosen_epoch=2)
     assert asked == ["trades"]
-    assert called == [("3", 4), ("8", 4)]
+    assert called == [("3", 4, "0.1"), ("8", 4, "0.1")]
+
+
+def test_what_was_attacked_now_is_said_and_other_images_and_radii_can_be_chosen():
+    called = []
+
+    def attacker(spec, evaluation):
+        return lambda label, count, eps: (
+            called.append((count, eps)) or mocks.dataset("examples 1", per_class=1).isel(image=slice(count))
+        )
+
+    show = gallery.attacked_now(
+        attacker, [Spec(dataset="digits", eps="0.1", defence="trades", seed=0)], Evaluation(attack="pgd-20")
+    )
+    assert [choice.name for choice in show.choices] == ["attacked_images", "attacked_radius"]
+    chart = show(chosen_class="3", attacked_images=2, attacked_radius=1.5)
+    assert called == [(8, "0.15")]
+    assert len(chart.data[chart.data["row"] == "clean"]) == 4
+    assert "pgd-20 at radius 0.15, attacked just now in" in " ".join(chart.to_dict()["title"]["subtitle"])
 
 
 def test_images_are_shown_in_rows_with_a_caption_each():

@@ -22,11 +22,9 @@ BENCH = pd.DataFrame(
 
 
 CHARTS = {
-    "curves.class_accuracy": lambda count, history: curves.class_accuracy(metrics.accuracy(history["count"].sel(split="test"))),
     "curves.metric_curves": lambda count, history: curves.metric_curves(
         bootstrap.bootstrap(history["count"].sel(split="test", attack="pgd-10"), metrics.mcd, draws=50), "points"
     ),
-    "curves.training_settings": lambda count, history: curves.training_settings({"radius": history["radius"]}),
     "dots.class_accuracy": lambda count, history: dots.class_accuracy(metrics.accuracy(count), intervals.wilson(count)),
     "dots.class_rows": lambda count, history: dots.class_rows(
         metrics.accuracy(count.isel(defence=0)), intervals.wilson(count.isel(defence=0))
@@ -35,14 +33,16 @@ CHARTS = {
     "dots.confusion_symmetry": lambda count, history: dots.confusion_symmetry(metrics.confusion(count.isel(attack=1))),
     "dots.confused_pairs": lambda count, history: dots.confused_pairs(metrics.off_diagonal_confusion(count.isel(attack=1))),
     "dots.benchmark_ratios": lambda count, history: dots.benchmark_ratios(BENCH),
+}
+WITHOUT_LEGENDS = {
+    "curves.class_accuracy": lambda count, history: curves.class_accuracy(metrics.accuracy(history["count"].sel(split="test"))),
+    "curves.training_settings": lambda count, history: curves.training_settings({"radius": history["radius"]}),
     "class_explorer.radius_curves": lambda count, history: class_explorer.radius_curves(
         count.isel(defence=0, attack=[0, 1, 1], drop=True)
         .rename(attack="radius")
         .assign_coords(radius=[0.0, 0.1, 0.2], eps=("radius", ["0", "0.1", "0.2"])),
         list("0123456789"),
     ),
-}
-WITHOUT_LEGENDS = {
     "class_explorer.over_epochs": lambda count, history: class_explorer.over_epochs(history.expand_dims("seed"), live=False),
     "dots.seed_dots": lambda count, history: dots.seed_dots(metrics.accuracy(count.isel(attack=1).expand_dims(seed=[0]))),
 }

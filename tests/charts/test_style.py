@@ -20,6 +20,7 @@ SIGHT = {
 XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]])
 WHITE = XYZ.sum(1)
 PALETTES = {"classes": style.CLASS_COLOURS, "defences": style.DEFENCE_COLOURS.values()}
+PALETTES["highlighted"] = (style.CHOSEN, style.HIGHEST, style.LOWEST, style.GREY)
 
 
 def linear(colour):
@@ -75,7 +76,7 @@ def test_any_two_colours_differ_for_everybody(palette, sight):
 
 @pytest.mark.parametrize("page", ["#ffffff", "#121212"])
 def test_colours_stand_out_from_both_pages(page):
-    colours = [*PALETTES["classes"], *PALETTES["defences"], *style.SERIES_COLOURS]
+    colours = [*(colour for palette in PALETTES.values() for colour in palette), *style.SERIES_COLOURS]
     assert min((contrast(colour, page), colour) for colour in colours)[0] >= 3
 
 

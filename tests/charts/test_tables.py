@@ -40,3 +40,10 @@ def test_a_folded_table_opens_by_its_title():
     assert text.startswith("<details>\n<summary>All classes</summary>\n\n<table")
     assert text.endswith("</table>\n\n</details>")
     assert tables.folded("x", "| a |\n|---|") == "<details>\n<summary>x</summary>\n\n| a |\n|---|\n\n</details>"
+
+
+def test_paired_tables_have_signs_and_never_a_p_value_of_zero():
+    paired = pd.DataFrame({"points": [1.26, -3.0], "p": [0.00004, 0.0123]}, index=pd.Index(["a", "b"], name="defence"))
+    table = tables.paired_table(paired)
+    assert list(table["points"]) == ["+1.3", "-3.0"]
+    assert list(table["p (Holm)"]) == ["< .001", "0.012"]

@@ -1,11 +1,13 @@
 """The ledger: charts that carry every claim, tables in words, verdicts gathered from the runs of sections."""
 
 import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
 
 from classwise import runs
-from classwise.charts import explorer, style
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
 from classwise.papers import ledger, registry, sections
@@ -23,43 +25,93 @@ NAMED = {claim.name: claim for claim in CLAIMS}
 SOME = [found("holds"), found("open", NAMED["wider-than-standard"], -1, -3, 2), SILENT, found("fails", NAMED["symmetry"])]
 
 
-def test_a_row_tells_all_and_keeps_its_marks_on_its_own_axis():
-    table = ledger.rows(SOME, ["tian2021/4-1-class-bias"])
-    assert list(table["verdict"]) == ["holds", "open", "not tested", "fails"]
-    assert list(table["link"]) == ["tian2021/4-1-class-bias.html"] * 3 + [""]
-    assert table["why"].iloc[2] == "not testable on digits: a | reason"
-    at = table[[name for name in table if name.startswith("at ")]]
-    assert ((at >= 0) & (at <= 640) | at.isna()).all(axis=None)
-    first = table.iloc[0]
-    assert first["at published"] < first["at low"] < first["at effect"] < first["at high"] <= first["at to"]
-    # The range is above 6, where the paper's own value of 6 lies.
-    assert first["at from"] == first["at published"]
+PAGES = ["tian2021/4-1-class-bias"]
 
 
-def test_the_ledger_filters_opens_and_links():
-    style.setup()
-    spec = ledger.claims_explorer(SOME, ["tian2021/4-1-class-bias"], live=False).to_dict()
-    bound = {param["name"]: param["bind"]["options"] for param in spec["params"] if "bind" in param}
-    assert bound["ledger_verdict"] == ["all", "holds", "open", "not tested", "fails"]
-    assert set(bound) == {"ledger_paper", "ledger_section", "ledger_scale", "ledger_verdict"}
-    (picked,) = [param for param in spec["params"] if param["name"] == "picked"]
-    assert picked["select"]["fields"] == ["row"]
-    whole = json.dumps(spec)
-    assert '"href": {"field": "link"' in whole
-    # Vega-Lite lets a mark be clicked beside a selection only if it has a tooltip.
-    (link,) = [layer["encoding"] for layer in spec["layer"] if "href" in layer["encoding"]]
-    assert link["tooltip"] == {"value": "open its section"}
-    assert all(f"datum.{name} == ledger_{name}" in whole for name in ("paper", "section", "scale", "verdict"))
+class Rows(HTMLParser):
+    """The rows of the ledger: their attributes, their badges, and the links and pictures inside."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows, self.badges, self.links, self.pictures, self.options = [], [], [], [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if tag == "details":
+            self.rows.append(given)
+        if "data-verdict" in given:
+            self.badges.append((self.rows[-1]["id"], given["data-scale"], given["data-verdict"]))
+        if tag == "a":
+            self.links.append(given["href"])
+        if tag == "svg":
+            self.pictures.append(given["aria-label"])
+        if tag == "select":
+            self.options.append(given["name"])
 
 
-def test_the_ledger_is_a_widget_in_a_live_kernel():
-    box = ledger.claims_explorer(SOME, live=True)
-    assert [one.description for one in box.children[0].children] == ["paper", "section", "scale", "verdict"]
-    assert explorer.Choice("x", ["all"], "all", "x").slider is None
+def test_each_claim_is_one_row_with_all_its_verdicts():
+    recorded = replace(SOME[0], verdict="fails", scale="laptop", dataset="cifar10", effect=2.0)
+    parsed = Rows(ledger.claims_list([*SOME, recorded], PAGES))
+    assert [row["id"] for row in parsed.rows] == [ledger.anchor(verdict.claim) for verdict in SOME]
+    assert [(scale, verdict) for name, scale, verdict in parsed.badges if name == ledger.anchor(CLAIMS[0])] == [
+        ("quick", "holds"),
+        ("laptop", "fails"),
+    ]
+    assert parsed.options == ["paper", "section", "scale", "verdict"]
+    assert Rows(ledger.claims_list(SOME, filters=False)).options == []
 
 
-def test_what_was_asked_stands_beside_what_is_theirs():
+def test_a_row_links_to_its_section_and_to_itself():
+    links = Rows(ledger.claims_list(SOME, PAGES)).links
+    assert links.count("tian2021/4-1-class-bias.html") == 1 + 3  # of the section and of three rows
+    assert all(f"#{ledger.anchor(verdict.claim)}" in links for verdict in SOME)
+    assert not any("4-2" in link for link in links if link.endswith(".html"))
+
+
+def test_a_row_has_the_numbers_in_words_and_as_a_picture():
+    text = ledger.claims_list(SOME, PAGES)
+    assert "10.0 [8.00, 13.0] points, p (Holm) = 0.002, 100 images" in text
+    assert "not testable on digits: a | reason" in text
+    pictures = Rows(text).pictures
+    assert len(pictures) == 3  # what was not tested has none
+    assert pictures[0] == "Ours 10.0 [8.00, 13.0]; holds if above 6 points; the paper 6.00 (mnist)"
+
+
+def test_an_address_names_filters_and_a_claim():
+    assert ledger.address() == "claims.html"
+    assert ledger.address(paper="tian2021", verdict="not tested") == "claims.html?paper=tian2021&verdict=not+tested"
+    assert ledger.address(CLAIMS[0], scale="quick") == f"claims.html?scale=quick#{ledger.anchor(CLAIMS[0])}"
+
+
+def test_the_first_sentence_counts_the_verdicts_of_each_scale():
+    text = ledger.opening([*SOME, replace(SILENT, scale="laptop", dataset="cifar10")])
+    assert text == (
+        "Of 4 claims, on digits at scale quick, 1 hold, 1 fail, 1 are open and 1 not tested. "
+        "Of 1 claims, on CIFAR-10 at scale laptop, 0 hold, 0 fail, 0 are open and 1 not tested."
+    )
+
+
+def test_the_picture_holds_all_numbers_and_marks_an_end_that_is_unbounded():
+    pictures = [ledger.interval_picture(verdict) for verdict in (SOME[0], replace(SOME[0], high=float("inf")))]
+    for picture, heads in zip(pictures, (0, 1), strict=True):
+        root = ElementTree.fromstring(picture)
+        places = [float(one.get("cx")) for one in root.iter("circle")]
+        assert all(0 <= place <= 320 for place in places)
+        assert sum("z" in one.get("d", "") and "v12" in one.get("d", "") for one in root.iter("path")) == heads
+        assert "points" in [text.text for text in root.iter("text")]
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"), [((0, 10), [0, 5, 10]), ((-26, 3), [-20, -10, 0]), ((0.1, 0.42), [0.1, 0.2, 0.3, 0.4])]
+)
+def test_ticks_are_few_and_round(ends, expected):
+    assert ledger.ticks(*ends) == pytest.approx(expected)
+
+
+def test_the_forest_plot_draws_ours_and_the_value_of_the_paper():
     spec = ledger.forest(SOME).to_dict()
+    assert spec["description"] == "3 claims tested: 1 hold, 1 fail, 1 are open."
     assert len(spec["vconcat"]) == 3
     assert spec["vconcat"][0]["title"]["text"][-1] == "holds (digits, quick, 5 seeds)"
     # Theirs is drawn where there is one.

@@ -66,7 +66,7 @@ def _digest(parts: Iterable[bytes]) -> str:
 def _code() -> list[Path]:
     """Return the files that executed notebooks depend on."""
     root = checkout()
-    files = {file for suffix in ("py", "csv", "js") for file in (root / "src" / "classwise").rglob(f"*.{suffix}")}
+    files = {file for suffix in ("py", "csv", "js", "css") for file in (root / "src" / "classwise").rglob(f"*.{suffix}")}
     return sorted({*files, root / "requirements.lock"} - set(_shell()))
 
 

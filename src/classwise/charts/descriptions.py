@@ -19,6 +19,12 @@ def described(chart: Any, title: str, text: str, subtitle: str = "") -> Any:
     return chart.properties(title=alt.Title(textwrap.wrap(title, _TITLE), **lines), description=text)
 
 
+def stacked(*charts: Any, title: str) -> Any:
+    """Return charts one below the other under a title, each with its scale of colours, described by all their descriptions."""
+    texts = [str(chart.to_dict(validate=False).get("description", "")) for chart in charts]
+    return described(alt.vconcat(*charts).resolve_scale(color="independent"), title, " ".join(texts))
+
+
 # How the members of a column are named in a sentence.
 _NAMED = {
     "label": "class {}",
@@ -60,8 +66,12 @@ def _rows(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return table[table[column].notna()].reset_index(drop=True)
 
 
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _words(rows: pd.DataFrame, names: Sequence[str], place: Any, number: tuple[str, str, int]) -> str:
     column, unit, digits = number
     row = rows.loc[place]
-    where = ", ".join(_NAMED.get(name, "{}").format(row[name]) for name in names if rows[name].nunique() > 1)
+    where = ", ".join(_NAMED.get(name, "{}").format(_plain(row[name])) for name in names if rows[name].nunique() > 1)
     return f"{row[column]:.{digits}f}{unit and ' ' + unit}" + (f" ({where})" if where else "")

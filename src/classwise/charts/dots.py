@@ -55,7 +55,7 @@ def metric_dots(
         rows = Category(row, [str(name) for name in order.index])
     names = [titled(name) for name in measured]
     table = pd.concat([wide_bounds(bounds).assign(metric=titled(name)) for name, bounds in measured.items()], ignore_index=True)
-    chart = dots_with_intervals(table, rows, "", hues, scale=alt.Scale(), picked=picked, names=["metric"])
+    chart = dots_with_intervals(table, rows, "", hues, scale=alt.Scale(), picked=picked)
     wide = {1: 480, 2: 250}.get(columns, 160)
     chart = chart.properties(width=wide, height=(8 * len(hues.values) + 6) * len(rows.values))
     chart = panels(chart, Category("metric", names), columns).resolve_scale(x="independent").add_params(picked)

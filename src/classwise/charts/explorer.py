@@ -56,24 +56,32 @@ class Choice:
 
 
 def explorer(chart: Any, choices: Sequence[Choice], show: Show | None = None, live: bool | None = None) -> Any:
-    """Return a chart with controls; in a live kernel `show(**choices)` is displayed below it and again after each change."""
+    """Return a chart with controls; in a live kernel `show(**choices)` is displayed below it and again after each change.
+
+    `show` may have an attribute `choices`: controls of its display alone.
+    """
     if not (style.live() if live is None else live):
         return chart.add_params(*[choice.param(bound=True) for choice in choices])
     import ipywidgets
-    from IPython.display import display
+    from IPython.display import HTML, display
 
     alt.JupyterChart.enable_offline(True)
     view = alt.JupyterChart(chart.add_params(*[choice.param(bound=False) for choice in choices]))
-    boxes, below = {choice.name: choice.widget() for choice in choices}, ipywidgets.Output()
+    more = () if show is None else getattr(show, "choices", ())
+    boxes, below = {choice.name: choice.widget() for choice in (*choices, *more)}, ipywidgets.Output()
 
     def again(*_: object) -> None:
         if show is not None:
             with below:
+                below.clear_output()
+                display(HTML("<em>computing …</em>"))
+                shown = show(**{name: box.value for name, box in boxes.items()})
                 below.clear_output(wait=True)
-                display(show(**{name: box.value for name, box in boxes.items()}))
+                display(shown)
 
-    for name, box in boxes.items():
-        ipywidgets.link((box, "value"), (view.params, name))
+    for box in boxes.values():
         box.observe(again, "value")
+    for choice in choices:
+        ipywidgets.link((boxes[choice.name], "value"), (view.params, choice.name))
     again()
     return ipywidgets.VBox([ipywidgets.HBox(list(boxes.values()), layout={"flex_flow": "row wrap"}), view, below])

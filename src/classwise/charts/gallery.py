@@ -2,8 +2,10 @@
 
 import base64
 import io
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import altair as alt
@@ -71,7 +73,8 @@ def image_rows(rows: Mapping[str, xr.DataArray], captions: Mapping[str, Sequence
         for title, images in rows.items()
         for place, pixels in enumerate(images)
     )
-    text = f"{len(table)} images in {len(rows)} rows: {', '.join(f'{len(images)} {title}' for title, images in rows.items())}."
+    parts = [f"{name[:1].upper()}{name[1:]}: {', '.join(captions[name])}." for name in rows]
+    text = f"{len(table)} images, by row. {' '.join(parts)}".replace("\n", " ")
     return described(_grid(table, list(rows), side, lines), title or "Test images", text)
 
 
@@ -107,15 +110,15 @@ def example_rows(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
     return rows
 
 
-def example_grid(table: pd.DataFrame) -> Any:
-    """Return images in columns, their three forms in rows: `table` of `example_rows`."""
+def example_grid(table: pd.DataFrame, subtitle: str = "") -> Any:
+    """Return images in columns, their three forms in rows: `table` of `example_rows`. subtitle: "" for what the captions are."""
     count = len(table[table["row"] == "clean"])
     broken = (
         table[table["row"] == "attacked"]["caption"].str.partition("\n")[0] != table[table["row"] == "attacked"]["label"]
     ).sum()
     text = f"{count} images: clean, the perturbation and attacked. {broken} of the attacked ones are misclassified."
     grid = _grid(table, ("clean", "perturbation", "attacked"), side=96, lines=2)
-    return described(grid, "Images before and after the attack", text, _BELOW)
+    return described(grid, "Images before and after the attack", text, subtitle or _BELOW)
 
 
 def gallery(examples: dict[str, xr.Dataset], live: bool | None = None, start: str | None = None) -> Any:
@@ -150,24 +153,43 @@ def attacked_now(
     """Return what `class_explorer` shows in a live kernel: images of the chosen class, split and radius, attacked on each choice.
 
     `attacker` is `runs.attacker`. Of each defence or network the first of `subjects` is attacked, after its last epoch, in
-    `count` images.
+    `count` images. Further controls choose other images of the class, and a multiple of the radius. Above the images stand the
+    attack, the radius and the seconds that it took.
     """
     first = {_name(subject): subject for subject in reversed(subjects)}
     ready: dict[tuple[str, str], Callable[..., xr.Dataset]] = {}
-    charts: dict[tuple[str, str, str, str], Any] = {}
+    charts: dict[tuple[object, ...], Any] = {}
 
-    def show(chosen_class: str, chosen_defence: str = "", chosen_split: str = "", chosen_radius: str = "", **_: object) -> Any:
-        name = chosen_defence or _name(subjects[0])
-        network, example = (name, chosen_split), (name, chosen_split, chosen_class, chosen_radius)
+    def show(chosen_class: str, chosen_defence: str = "", chosen_split: str = "", chosen_radius: str = "", **more: Any) -> Any:
+        name, place = chosen_defence or _name(subjects[0]), int(more.get("attacked_images", 1))
+        radius = _multiple(chosen_radius or _radius(evaluation, first[name]), float(more.get("attacked_radius", 1)))
+        network, example = (name, chosen_split), (name, chosen_split, chosen_class, radius, place)
         if network not in ready:
             ready[network] = attacker(first[name], replace(evaluation, split=chosen_split) if chosen_split else evaluation)
         if example not in charts:
-            radius = {"eps": chosen_radius} if chosen_radius else {}
-            examples = ready[network](label=chosen_class, count=count, **radius)
-            charts[example] = example_grid(pd.DataFrame(example_rows(examples, name)))
+            began = time.perf_counter()
+            examples = ready[network](label=chosen_class, count=count * place, **({"eps": radius} if radius else {}))
+            took = time.perf_counter() - began
+            last = examples.isel(image=slice(count * (place - 1), None))
+            last = last if last.sizes["image"] else examples.isel(image=slice(-count, None))
+            how = f"{evaluation.attack}{f' at radius {radius}' if radius else ''}, attacked just now in {took:.1f} s. {_BELOW}"
+            charts[example] = example_grid(pd.DataFrame(example_rows(last, name)), how)
         return charts[example]
 
+    pages = Choice("attacked_images", [1, 2, 3, 4, 5], 1, "images, group")
+    factors = Choice("attacked_radius", [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0], 1.0, "radius, times")
+    show.choices = (pages, factors)  # type: ignore[attr-defined]
     return show
+
+
+def _radius(evaluation: Evaluation, subject: Subject) -> str:
+    """Return the radius of an evaluation as it is written; "" where neither it nor its subject has one."""
+    radii = (getattr(part, "eps", None) for part in (evaluation, subject))
+    return next((str(eps) for eps in radii if eps is not None), "")
+
+
+def _multiple(eps: str, factor: float) -> str:
+    return eps if factor == 1 or not eps else f"{factor * float(Fraction(eps)):.6g}"
 
 
 def _name(subject: Subject) -> str:

@@ -102,14 +102,13 @@ def dots_with_intervals(
     vertical: bool = False,
     scale: alt.Scale = PERCENT,
     picked: alt.Parameter | None = None,
-    names: Sequence[str] = (),
 ) -> Any:
     """Return the columns value, low and high as dots with intervals, a line (`vertical`: a column) for each member of `along`.
 
     The members of `colour` lie side by side; those of `along` are in the order of their values. picked: a selection from the
-    legend; what it leaves out fades. names: further columns of words for the tooltip.
+    legend; what it leaves out fades.
     """
-    names = [*names, along.field, *([colour.field] if colour else [])]
+    names = [*(["metric"] if "metric" in table else []), along.field, *([colour.field] if colour else [])]
     extra = {"images": "images|.0f"} if "images" in table else {}
     base: Any = alt.Chart(table).encode(tooltip=tooltip(*names, value=title or "value", low="", high="", **extra))
     if colour is None:

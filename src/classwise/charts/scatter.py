@@ -15,8 +15,8 @@ from classwise.charts.style import CHOSEN, GREY, HIGHEST, titled, tooltip, wide_
 
 # The plot and the height and mean width of a letter, in pixels.
 _WIDTH, _HEIGHT, _LINE, _LETTER = 580, 420, 13, 6.2
-# Where a name may stand, by alignment and offset: right, left, above and below of its dot.
-_PLACES = (("left", 9, 4), ("right", -9, 4), ("center", 0, -9), ("center", 0, 17))
+# Where a name may stand, by alignment and offset: first the corners of its dot, between its two intervals.
+_PLACES = (("left", 6, -6), ("right", -6, -6), ("left", 6, 14), ("right", -6, 14), ("center", 0, -10), ("center", 0, 18))
 # A defence with less than this share of the highest value is named in the subtitle instead of drawn.
 _LEAST = 0.35
 _PARAMETER = "highlighted_defence"
@@ -40,19 +40,24 @@ def metric_scatter(
     drawn = table[table["value"] >= _LEAST * table["value"].max()].reset_index(drop=True)
     domains = [_domain(drawn, end) for end in ("", "2")]
     drawn = _with_names(drawn, by, domains)
-    axes = [titled(name) for name in titles]
+    axes, scales = [titled(name) for name in titles], [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]
     base = alt.Chart(drawn).transform_calculate(kind=f"datum.{by} == {_PARAMETER} ? 'chosen' : datum.front")
     scale = alt.Scale(domain=["chosen", "best", "other"], range=[CHOSEN, HIGHEST, GREY])
     tips = tooltip(by, value=axes[0], low="", high="", value2=axes[1], low2="", high2="", cost="training, seconds|.0f")
-    base = base.encode(color=alt.Color("kind:N", scale=scale, legend=None), tooltip=tips if cost is not None else tips[:-1])
+    base = base.encode(tooltip=tips if cost is not None else tips[:-1])
+    hued = base.encode(color=alt.Color("kind:N", scale=scale, legend=None))
     x, y = (
-        alt.X("value:Q", title=axes[0], scale=alt.Scale(domain=domains[0], nice=False)),
-        alt.Y("value2:Q", title=axes[1], scale=alt.Scale(domain=domains[1], nice=False)),
+        alt.X("value:Q", title=axes[0], scale=scales[0]),
+        alt.Y("value2:Q", title=axes[1], scale=scales[1]),
     )
     strong = alt.condition("datum.kind == 'other'", alt.value(0.25), alt.value(0.8))
-    rules = base.mark_rule(strokeWidth=1.2).encode(opacity=strong)
-    dots = base.mark_circle(opacity=0.9).encode(x=x, y=y, size=_size(cost))
-    marks = [rules.encode(x=alt.X("low:Q", title=axes[0]), x2="high:Q", y=y), rules.encode(x=x, y="low2:Q", y2="high2:Q"), dots]
+    rules = hued.mark_rule(strokeWidth=1.2).encode(opacity=strong)
+    dots = hued.mark_circle(opacity=0.9).encode(x=x, y=y, size=_size(cost))
+    marks = [
+        rules.encode(x=alt.X("low:Q", title=axes[0], scale=scales[0]), x2="high:Q", y=y),
+        rules.encode(x=x, y=alt.Y("low2:Q", title=axes[1], scale=scales[1]), y2="high2:Q"),
+        dots,
+    ]
     for align, dx, dy in _PLACES:
         words = base.transform_filter(f"datum.align == '{align}' && datum.dy == {dy}")
         words = words.mark_text(align=align, dx=dx, dy=dy, baseline="alphabetic")
@@ -60,7 +65,9 @@ def metric_scatter(
     choice = Choice(_PARAMETER, [NONE, *sorted(drawn[by])], NONE, f"highlighted {by}").param(bound=True)
     left = table[~table[by].isin(drawn[by])]
     chart = alt.layer(*marks).add_params(choice).properties(width=_WIDTH, height=_HEIGHT)
-    return described(chart, f"{_short(axes[1])} against {_short(axes[0])}", _finding(table, by, axes), _subtitle(left, by, cost))
+    return described(
+        chart, f"{_short(axes[1])} against {axes[0].partition(', ')[0]}", _finding(table, by, axes), _subtitle(left, by, cost)
+    )
 
 
 def _short(title: str) -> str:
@@ -110,7 +117,7 @@ def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 def _size(cost: xr.DataArray | None) -> Any:
     if cost is None:
         return alt.value(70)
-    scale = alt.Scale(range=[30, 420], domainMin=0)
+    scale = alt.Scale(range=[20, 220], domainMin=0)
     legend = alt.Legend(values=_steps(float(cost.max())), format="~s", symbolFillColor=GREY, symbolStrokeWidth=0)
     return alt.Size("cost:Q", title="training, seconds", scale=scale, legend=legend)
 

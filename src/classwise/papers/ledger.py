@@ -1,81 +1,240 @@
-"""Verdicts as charts: a forest plot of ours and theirs, and the ledger of all claims."""
+"""The ledger: every claim with its verdicts as a row that opens in place, counts, and a forest plot of one section."""
 
+import re
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from html import escape
+from importlib import resources
 from typing import Any
+from urllib.parse import urlencode
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
-from classwise.charts.explorer import Choice, explorer
+from classwise.charts.descriptions import described
 from classwise.charts.style import VERDICT_COLOURS
+from classwise.core import datasets
 from classwise.papers import claims
-from classwise.papers.claims import VERDICTS, Verdict
+from classwise.papers.claims import VERDICTS, Claim, Verdict
+from classwise.stats.significance import p_text
 
 _THEIRS, _RANGE = "#8268dc", "#2a9d8f"
-_ALL = "all"
 # The heads of an interval without an end.
 _ARROWS = {"low": "triangle-left", "high": "triangle-right"}
-# The list, in pixels: its width, the height of a row and of its card; and the letters in a line of a claim, and of its place.
-_WIDTH, _ROW, _CARD, _LETTERS, _PLACE = 640, 44, 172, 66, 22
-_TIPS = {"verdict in words": "verdict", "ours": "ours", "theirs": "theirs", "holds if": "holds if", "p": "p (Holm)"}
-_TIPS |= {"measure": "measure"}
+# Letters in a line of a title of the forest plot.
+_LETTERS = 76
+# The picture of a verdict in pixels: its width and margin.
+_WIDTH, _EDGE = 320, 24
+_TIPS = {"verdict in words": "verdict", "ours": "ours", "theirs": "value of the paper", "holds if": "holds if"}
+_TIPS |= {"p": "p (Holm)", "measure": "measure"}
 
 
-def rows(verdicts: Sequence[Verdict], pages: Collection[str] = ()) -> pd.DataFrame:
-    """Return a row for each verdict, with all that the charts of this module show.
+def anchor(claim: Claim) -> str:
+    """Return the id of the row of a claim: "tian2021-4-1-class-bias-gap"."""
+    return f"{claim.section.replace('/', '-')}-{claim.name}"
 
-    pages: the sections that have a page, to which the row then links. "at ..." are places on the row's axis, in pixels.
+
+def address(claim: Claim | None = None, **filters: str) -> str:
+    """Return the address of the page of the ledger, with filters (paper, section, scale, verdict) and the row of a claim."""
+    query = urlencode({name: value for name, value in filters.items() if value})
+    return "claims.html" + (f"?{query}" if query else "") + (f"#{anchor(claim)}" if claim else "")
+
+
+def _by_claim(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
+    """Return the verdicts on each claim."""
+    result: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        result.setdefault(anchor(verdict.claim), []).append(verdict)
+    return list(result.values())
+
+
+def opening(verdicts: Sequence[Verdict]) -> str:
+    """Return in a sentence for each scale and dataset how many claims hold, fail, are open and are not tested."""
+    places = dict.fromkeys((verdict.dataset, verdict.scale) for verdict in verdicts)
+    parts = []
+    for dataset, scale in places:
+        number = Counter(verdict.verdict for verdict in verdicts if (verdict.dataset, verdict.scale) == (dataset, scale))
+        total = f"{sum(number.values())} claims"
+        counted = (
+            f"{number['holds']} hold, {number['fails']} fail, {number['open']} are open and {number['not tested']} not tested"
+        )
+        parts.append(f"Of {total}, on {datasets.title(dataset)} at scale {scale}, {counted}.")
+    return " ".join(parts) or "No claim was judged."
+
+
+def claims_list(verdicts: Sequence[Verdict], pages: Collection[str] = (), *, filters: bool = True) -> str:
+    """Return the ledger as HTML: a row for each claim, which opens to its measure, its verdicts and their intervals.
+
+    pages: the sections that have a page, to which rows link. filters: controls above the list; they are also set by the address
+    of the page (see `address`), and an id in it opens its row.
     """
-    return pd.DataFrame(
-        [{"row": number, **_words(verdict, pages), **_placed(verdict)} for number, verdict in enumerate(verdicts)]
+    groups = _by_claim(verdicts)
+    sections = dict.fromkeys(group[0].claim.section for group in groups)
+    body = "".join(
+        _section(section, [group for group in groups if group[0].claim.section == section], pages) for section in sections
     )
+    controls = _controls(verdicts) if filters else ""
+    folder = resources.files("classwise.papers")
+    style, script = (folder.joinpath(f"ledger.{kind}").read_text() for kind in ("css", "js"))
+    return f'<style>{style}</style><div class="ledger">{controls}{body}</div><script>{script}</script>'
 
 
-def _words(verdict: Verdict, pages: Collection[str]) -> Mapping[str, object]:
-    """Return the texts of a verdict."""
-    claim = verdict.claim
-    return {
-        "paper": claim.paper,
-        "section": claim.section.partition("/")[2],
-        "scale": verdict.scale,
-        "verdict": verdict.verdict,
-        "where": "\n".join(textwrap.wrap(claim.where, _PLACE)),
-        "claim": "\n".join(textwrap.wrap(claim.statement, _LETTERS)),
-        "verdict in words": verdict.words,
-        "why": "\n".join(textwrap.wrap(verdict.reason, 90)),
-        "unit": claim.unit,
-        "holds if": f"{claim.range} {claim.unit}",
-        "measure": claim.measure_name,
-        "ours": claims.measured_value(verdict) or "none",
-        "theirs": claims.published_value(claim) or "no number",
-        "p": "" if verdict.verdict == "not tested" else f"{verdict.adjusted:.3f}",
-        "link": f"{claim.section}.html" if claim.section in pages else "",
+def _controls(verdicts: Sequence[Verdict]) -> str:
+    options = {
+        "paper": dict.fromkeys(verdict.claim.paper for verdict in verdicts),
+        "section": dict.fromkeys(verdict.claim.section.partition("/")[2] for verdict in verdicts),
+        "scale": dict.fromkeys(verdict.scale for verdict in verdicts),
+        "verdict": [name for name in VERDICTS if any(verdict.verdict == name for verdict in verdicts)],
     }
+    boxes = "".join(
+        f"<label>{name} <select name={name!r}>{_options(values)}</select></label>" for name, values in options.items()
+    )
+    return f'<form aria-label="filters">{boxes}<output></output></form>'
 
 
-def _placed(verdict: Verdict) -> Mapping[str, float]:
-    """Return the numbers of a verdict, and their places on an axis that holds them all and the edge of the range.
+def _options(values: Iterable[str]) -> str:
+    return '<option value="">all</option>' + "".join(f"<option>{escape(value)}</option>" for value in values)
 
-    An end that is infinite is at the edge of the axis, and its "no low" or "no high" is 1.
+
+def _section(section: str, groups: Sequence[Sequence[Verdict]], pages: Collection[str]) -> str:
+    name = section_title(section)
+    title = f'<a href="{section}.html">{escape(name)}</a>' if section in pages else escape(name)
+    rows = "".join(_row(group, pages) for group in groups)
+    return f"<section><p>{title}</p>{rows}</section>"
+
+
+def section_title(section: str) -> str:
+    """Return the name of a section in words: "Section 4.1, class bias" of "tian2021/4-1-class-bias"."""
+    name = section.partition("/")[2]
+    number = re.match(r"[\dA-Z](?:-\d+)*(?=-)", name)
+    if number is None:
+        return name.replace("-", " ")
+    return f"Section {number[0].replace('-', '.')}, {name[number.end() + 1 :].replace('-', ' ')}"
+
+
+def _row(verdicts: Sequence[Verdict], pages: Collection[str]) -> str:
+    claim = verdicts[0].claim
+    badges = "".join(
+        f'<span class="badge {_kind(verdict)}" data-scale="{verdict.scale}" data-verdict="{verdict.verdict}">'
+        f"{verdict.verdict}: {escape(datasets.title(verdict.dataset))}</span>"
+        for verdict in verdicts
+    )
+    place = f'<span class="place">({escape(claim.where)})</span>'
+    attributes = f'id="{anchor(claim)}" data-paper="{claim.paper}" data-section="{claim.section.partition("/")[2]}"'
+    link = f' <a href="{claim.section}.html">Page of the section</a>.' if claim.section in pages else ""
+    facts = (
+        f"<p>Holds if {escape(_measured(claim))} is {escape(claim.supported)}. "
+        f"The paper: {escape(claims.published_value(claim) or 'no number')}. Measure: <code>{escape(claim.measure_name)}</code>."
+        f'{link} <a href="#{anchor(claim)}">Link to this claim</a>.</p>'
+    )
+    line = f'<span class="verdicts">{badges}</span><span class="claim">{escape(claim.statement)} {place}</span>'
+    inside = facts + "".join(map(_judged, verdicts))
+    return f'<details {attributes}><summary>{line}</summary><div class="facts">{inside}</div></details>'
+
+
+def _kind(verdict: Verdict) -> str:
+    return verdict.verdict.replace(" ", "-")
+
+
+def _measured(claim: Claim) -> str:
+    return "the ratio" if claim.log else "the measure"
+
+
+def _judged(verdict: Verdict) -> str:
+    """Return a verdict with its numbers and its picture."""
+    head = f'<p><span class="badge {_kind(verdict)}"><strong>{escape(verdict.words)}</strong></span>'
+    if verdict.verdict == "not tested":
+        return f'<div data-scale="{verdict.scale}">{head}: {escape(verdict.reason)}.</p></div>'
+    numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, p (Holm) {_related(verdict)}, {verdict.images:,} images"
+    return f'<div data-scale="{verdict.scale}">{head}: {escape(numbers)}.</p>{interval_picture(verdict)}</div>'
+
+
+def _related(verdict: Verdict) -> str:
+    text = p_text(verdict.adjusted)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def interval_picture(verdict: Verdict) -> str:
+    """Return a verdict as SVG: ours (dot) with its interval, the paper's value (diamond), the range of support (shaded)."""
+    values, ends = _values(verdict)
+    first, last = ends
+
+    def at(value: float) -> float:
+        return round(_EDGE + (_WIDTH - 2 * _EDGE) * (value - first) / (last - first), 1)
+
+    marks = [f'<rect x="{at(values["from"])}" y="2" width="{at(values["to"]) - at(values["from"]):.1f}" height="26" {_SHADED}/>']
+    marks.append(f'<path d="M{_EDGE} 30H{_WIDTH - _EDGE}" stroke="currentColor" stroke-opacity=".5"/>')
+    for tick in ticks(first, last):
+        anchored = f'x="{at(tick)}" y="44" text-anchor="middle"'
+        marks.append(f'<path d="M{at(tick)} 30v4" stroke="currentColor"/><text {anchored}>{tick:g}</text>')
+    colour = VERDICT_COLOURS[verdict.verdict]
+    marks.append(f'<path d="M{at(values["low"])} 15H{at(values["high"])}" stroke="{colour}" stroke-width="3"/>')
+    for end, turn in (("low", -1), ("high", 1)):
+        if values[f"no {end}"]:
+            marks.append(f'<path d="M{at(values[end])} 9v12l{7 * turn} -6z" fill="{colour}"/>')
+    marks.append(f'<circle cx="{at(values["effect"])}" cy="15" r="5" fill="{colour}"/>')
+    if np.isfinite(values["published"]):
+        marks.append(f'<path d="M{at(values["published"])} 8l7 7-7 7-7-7z" fill="none" stroke="{_THEIRS}" stroke-width="2.5"/>')
+    unit = f'<text x="{_WIDTH - _EDGE}" y="60" text-anchor="end">{escape(verdict.claim.unit)}</text>'
+    theirs = claims.published_value(verdict.claim)
+    label = f"Ours {claims.measured_value(verdict)}; holds if {verdict.claim.supported}" + (
+        f"; the paper {theirs}" if theirs else ""
+    )
+    size = f'width="{_WIDTH}" height="64" viewBox="0 0 {_WIDTH} 64"'
+    return f'<svg {size} role="img" aria-label="{escape(label)}">{"".join(marks)}{unit}</svg>'
+
+
+_SHADED = f'fill="{_RANGE}" fill-opacity=".25"'
+
+
+def ticks(first: float, last: float, most: int = 5) -> list[float]:
+    """Return at most so many round numbers within an axis, in even steps."""
+    reach = max(last - first, 1e-9)
+    unit = 10.0 ** np.floor(np.log10(reach))
+    steps = [factor * unit for factor in (0.1, 0.2, 0.5, 1, 2, 5)]
+    step = next((step for step in steps if np.floor(last / step) - np.ceil(first / step) < most), steps[-1])
+    start = int(np.ceil(first / step))
+    return [round(number * step, 10) + 0.0 for number in range(start, int(np.floor(last / step)) + 1)]
+
+
+def _values(verdict: Verdict) -> tuple[dict[str, float], tuple[float, float]]:
+    """Return the numbers of a verdict, and the ends of an axis that holds them all and the edge of the range.
+
+    An end that is infinite is at the end of the axis, and its "no low" or "no high" is 1.
     """
     claim = verdict.claim
     theirs = np.nan if claim.theirs is None else float(claim.theirs)
     values = {"effect": verdict.effect, "low": verdict.low, "high": verdict.high, "published": theirs}
     unbounded = {f"no {end}": float(np.isinf(values[end])) for end in ("low", "high")}
-    ends = [value for value in (*values.values(), claim.low, claim.high) if np.isfinite(value)]
-    reach = max(max(ends) - min(ends), 1e-6)
-    first, last = min(ends) - 0.08 * reach, max(ends) + 0.08 * reach
+    finite = [value for value in (*values.values(), claim.low, claim.high) if np.isfinite(value)]
+    reach = max(max(finite) - min(finite), 1e-6)
+    first, last = min(finite) - 0.08 * reach, max(finite) + 0.08 * reach
     values |= {end: float(np.clip(values[end], first, last)) for end in ("low", "high")}
     values |= {"from": float(np.clip(claim.low, first, last)), "to": float(np.clip(claim.high, first, last))}
-    places = {f"at {name}": 20 + (_WIDTH - 40) * (value - first) / (last - first) for name, value in values.items()}
-    return values | places | unbounded
+    return values | unbounded, (first, last)
 
 
-def _tips() -> list[alt.Tooltip]:
-    return [alt.Tooltip(f"{name}:N", title=title) for name, title in _TIPS.items()]
+def rows(verdicts: Sequence[Verdict]) -> pd.DataFrame:
+    """Return a row for each verdict, with all that the forest plot shows."""
+    return pd.DataFrame([{"row": number, **_words(verdict), **_values(verdict)[0]} for number, verdict in enumerate(verdicts)])
+
+
+def _words(verdict: Verdict) -> Mapping[str, object]:
+    """Return the texts of a verdict."""
+    claim = verdict.claim
+    return {
+        "verdict": verdict.verdict,
+        "claim": "\n".join(textwrap.wrap(claim.statement, _LETTERS)),
+        "verdict in words": verdict.words,
+        "unit": claim.unit,
+        "holds if": claim.supported,
+        "measure": claim.measure_name,
+        "ours": claims.measured_value(verdict) or "none",
+        "theirs": claims.published_value(claim) or "no number",
+        "p": p_text(verdict.adjusted),
+    }
 
 
 def forest(verdicts: Sequence[Verdict]) -> Any:
@@ -83,129 +242,56 @@ def forest(verdicts: Sequence[Verdict]) -> Any:
 
     An arrow head marks an end of an interval that is unbounded.
     """
-    table = rows([verdict for verdict in verdicts if verdict.verdict != "not tested"])
-    panels = []
-    for _, row in table.groupby("row") if len(table) else ():
-        words = row.iloc[0]
-        chart, colour = alt.Chart(row), VERDICT_COLOURS[words["verdict"]]
-        axis = alt.Axis(tickCount=6, labelOverlap=True)
-        x = alt.X("from:Q", title=words["unit"], scale=alt.Scale(zero=False), axis=axis)
-        marks = [
-            chart.mark_rect(opacity=0.2, color=_RANGE).encode(x=x, x2="to:Q"),
-            chart.mark_rule(strokeWidth=3, color=colour).encode(
-                x=alt.X("low:Q", title=words["unit"]), x2="high:Q", tooltip=_tips()
-            ),
-            chart.mark_point(filled=True, size=110, opacity=1, color=colour).encode(x="effect:Q", tooltip=_tips()),
-        ]
-        marks += [
-            chart.mark_point(shape=shape, filled=True, size=110, opacity=1, color=colour).encode(x=f"{end}:Q", tooltip=_tips())
-            for end, shape in _ARROWS.items()
-            if words[f"no {end}"]
-        ]
-        if np.isfinite(words["published"]):
-            theirs = chart.mark_point(shape="diamond", size=130, strokeWidth=2.5, color=_THEIRS)
-            marks.append(theirs.encode(x="published:Q", tooltip=_tips()))
-        title = alt.Title(
-            [*words["claim"].split("\n"), words["verdict in words"]], anchor="start", fontWeight="normal", fontSize=12
-        )
-        panels.append(alt.layer(*marks).properties(width=480, height=36, title=title))
-    if not panels:
+    tested = [verdict for verdict in verdicts if verdict.verdict != "not tested"]
+    if not tested:
         empty = pd.DataFrame({"text": ["none of these claims was tested"]})
-        return alt.Chart(empty).mark_text(align="left").encode(text="text:N")
-    return alt.vconcat(*panels, spacing=16)
+        chart = alt.Chart(empty).mark_text(align="left").encode(text="text:N")
+        return described(chart, "Claims", "None of these claims was tested.")
+    panels = [_interval(row) for _, row in rows(tested).groupby("row")]
+    legend = "Dot: ours, with its interval. Diamond: the paper. Shaded: the range in which the claim holds."
+    number = Counter(verdict.verdict for verdict in tested)
+    text = f"{len(tested)} claims tested: {number['holds']} hold, {number['fails']} fail, {number['open']} are open."
+    return described(alt.vconcat(*panels, spacing=18), "Claims and their intervals", text, legend)
 
 
-def claims_explorer(verdicts: Sequence[Verdict], pages: Collection[str] = (), live: bool | None = None) -> Any:
-    """Return the ledger: all claims as a list, with filters; a click on one opens a card that a double click closes.
-
-    The card shows ours next to theirs and links to the section, if it is among `pages`.
-    """
-    table = rows(verdicts, pages)
-    choices = [
-        Choice(f"ledger_{name}", [_ALL, *dict.fromkeys(table[name])], _ALL, name)
-        for name in ("paper", "section", "scale", "verdict")
+def _interval(row: pd.DataFrame) -> Any:
+    words = row.iloc[0]
+    chart, colour = alt.Chart(row), VERDICT_COLOURS[words["verdict"]]
+    tips = [alt.Tooltip(f"{name}:N", title=title) for name, title in _TIPS.items()]
+    axis = alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=8)
+    x = alt.X("from:Q", title=words["unit"], scale=alt.Scale(zero=False), axis=axis)
+    marks = [
+        chart.mark_rect(opacity=0.2, color=_RANGE).encode(x=x, x2="to:Q"),
+        chart.mark_rule(strokeWidth=3, color=colour).encode(x=alt.X("low:Q", title=words["unit"]), x2="high:Q", tooltip=tips),
+        chart.mark_point(filled=True, size=110, opacity=1, color=colour).encode(x="effect:Q", tooltip=tips),
     ]
-    names = [choice.label for choice in choices]
-    chosen = " && ".join(f"(ledger_{name} == '{_ALL}' || datum.{name} == ledger_{name})" for name in names)
-    picked = alt.selection_point(name="picked", fields=["row"], toggle=False, empty=False, clear="dblclick")
-    base = alt.Chart(table).transform_filter(chosen).encode(y=alt.Y("row:O", axis=None))
-    chart = alt.layer(*_list(base, picked), *_card(base.transform_filter(picked)))
-    chart = chart.properties(width=_WIDTH, height=alt.Step(_ROW), padding={"left": 0, "top": 5, "right": 5, "bottom": _CARD})
-    return explorer(chart, choices, live=live)
-
-
-def _list(base: Any, picked: Any) -> list[Any]:
-    """Return the marks of the list: the verdict, the place in the paper, the claim."""
-    line = base.mark_rect(cursor="pointer").encode(
-        color=alt.condition(picked, alt.value(_THEIRS), alt.value("#888")),
-        opacity=alt.condition(picked, alt.value(0.35), alt.value(0.06)),
-        tooltip=_tips(),
-    )
-    scale = alt.Scale(domain=list(VERDICTS), range=[VERDICT_COLOURS[name] for name in VERDICTS])
-    square = base.mark_point(filled=True, size=90, opacity=1, shape="square", x=8, cursor="pointer").encode(
-        color=alt.Color("verdict:N", scale=scale, title=None, legend=alt.Legend(orient="top"))
-    )
-    text = {"align": "left", "baseline": "middle", "fontSize": 11, "lineBreak": "\n", "cursor": "pointer"}
-    words = [
-        base.mark_text(**text, x=x, dy=dy).encode(text=f"{name}:N") for name, x, dy in (("verdict", 18, -6), ("scale", 18, 7))
+    marks += [
+        chart.mark_point(shape=shape, filled=True, size=110, opacity=1, color=colour).encode(x=f"{end}:Q", tooltip=tips)
+        for end, shape in _ARROWS.items()
+        if words[f"no {end}"]
     ]
-    # The first of two or three lines is above the middle of the row.
-    for name, x in (("where", 80), ("claim", 214)):
-        for lines, dy in ((1, 0), (2, -6), (3, -12)):
-            shown = base.transform_filter(f"length(split(datum['{name}'], '\\n')) == {lines}")
-            words.append(shown.mark_text(**text, x=x, dy=dy).encode(text=f"{name}:N"))
-    return [line.add_params(picked), square, *words]
+    if np.isfinite(words["published"]):
+        theirs = chart.mark_point(shape="diamond", size=130, strokeWidth=2.5, color=_THEIRS)
+        marks.append(theirs.encode(x="published:Q", tooltip=tips))
+    text = [*words["claim"].split("\n"), words["verdict in words"]]
+    title = alt.Title(text, anchor="start", fontWeight="normal", fontSize=12)
+    return alt.layer(*marks).properties(width=480, height=36, title=title)
 
 
-def _card(row: Any) -> list[Any]:
-    """Return the marks of the opened card, which covers the rows below: ours, theirs, the range, and the link to the section."""
-    top = _ROW / 2
-    text = {"align": "left", "baseline": "top", "fontSize": 12, "color": "#eee", "lineBreak": "\n", "x": 20}
-
-    def at(name: str) -> alt.X:
-        return alt.X(f"at {name}:Q", scale=None, axis=None)
-
-    lines = row.transform_calculate(
-        head="datum['verdict in words'] + (datum.p == '' ? '' : '    p = ' + datum.p + ' (Holm)')",
-        measured="'ours: ' + datum.ours + ', by ' + datum.measure",
-        printed="'theirs: ' + datum.theirs",
-        range="'shaded: it holds if ' + datum['holds if']",
+def summary(verdicts: Sequence[Verdict], by: Sequence[str] = ("paper", "section", "scale")) -> pd.DataFrame:
+    """Return how many claims hold, fail, are open or were not tested: by default those of each section, at each scale."""
+    table = pd.DataFrame(
+        {
+            "paper": [verdict.claim.paper for verdict in verdicts],
+            "section": [verdict.claim.section.partition("/")[2] for verdict in verdicts],
+            "scale": [verdict.scale for verdict in verdicts],
+            "verdict": [verdict.verdict for verdict in verdicts],
+        }
     )
-    tested = lines.transform_filter("isValid(datum.effect)")
-    untested = lines.transform_filter("!isValid(datum.effect)")
-    plot = top + 66
-    return [
-        row.mark_rect(height=_CARD - 8, yOffset=_ROW / 2 + (_CARD - 8) / 2, color="#26263a", opacity=1, cornerRadius=4),
-        lines.mark_text(**{**text, "fontWeight": "bold"}, dy=top + 10).encode(text="head:N"),
-        tested.mark_text(**text, dy=top + 28).encode(text="measured:N"),
-        untested.mark_text(**text, dy=top + 28).encode(text="why:N"),
-        lines.mark_text(**{**text, "color": _THEIRS}, dy=top + 112).encode(text="printed:N"),
-        lines.mark_text(**{**text, "color": "#7fcdbb"}, dy=top + 129).encode(text="range:N"),
-        lines.mark_rect(height=44, yOffset=plot + 11, color=_RANGE, opacity=0.45).encode(x=at("from"), x2="at to:Q"),
-        tested.mark_rule(strokeWidth=3, yOffset=plot, color="#eee").encode(x=at("low"), x2="at high:Q"),
-        tested.mark_point(filled=True, size=110, opacity=1, yOffset=plot, color="#eee").encode(x=at("effect")),
-        *(
-            tested.transform_filter(f"datum['no {end}'] == 1")
-            .mark_point(shape=shape, filled=True, size=110, opacity=1, yOffset=plot, color="#eee")
-            .encode(x=at(end))
-            for end, shape in _ARROWS.items()
-        ),
-        lines.transform_filter("isValid(datum.published)")
-        .mark_point(shape="diamond", size=130, strokeWidth=2.5, yOffset=plot + 22, color=_THEIRS)
-        .encode(x=at("published")),
-        lines.transform_filter("datum.link != ''")
-        .mark_text(**{**text, "color": "#9ecae1", "align": "right", "x": _WIDTH - 20, "cursor": "pointer"}, dy=top + 129)
-        # In a chart with a selection only marks with a tooltip can be clicked.
-        .encode(text=alt.value("open its section"), href="link:N", tooltip=alt.value("open its section")),
-    ]
-
-
-def summary(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """Return how many claims of each section hold, fail, are open or were not tested, at each scale."""
-    table = rows(verdicts)
-    numbers = table.groupby(["paper", "section", "scale"], sort=False)["verdict"].value_counts().unstack(fill_value=0)
-    order = table[["paper", "section", "scale"]].drop_duplicates()
-    return numbers.reindex(columns=list(VERDICTS), fill_value=0).loc[[tuple(line) for line in order.values]]
+    names = list(by)
+    numbers = table.groupby(names, sort=False)["verdict"].value_counts().unstack(fill_value=0)
+    order = table[names].drop_duplicates()
+    return numbers.reindex(columns=list(VERDICTS), fill_value=0).loc[list(order.itertuples(index=False, name=None))]
 
 
 def markdown(verdicts: Sequence[Verdict]) -> str:

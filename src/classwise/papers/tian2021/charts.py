@@ -270,7 +270,7 @@ def variance_bars(bounds: xr.DataArray, row: str = "defence") -> Any:
         x=alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=label_angle(labels))),
         tooltip=tooltip(row, "label", value="variance of confidence|.3g", low="|.3g", high="|.3g"),
     )
-    bars = base.mark_bar().encode(y=alt.Y("value:Q", title="CVC, %²"), color=alt.value(HIGHEST))
+    bars = base.mark_bar().encode(y=alt.Y("value:Q", title="CVC, confidence from 0 to 1"), color=alt.value(HIGHEST))
     ends = base.mark_rule(strokeWidth=1.5, color="#777").encode(y="low:Q", y2="high:Q")
     chart = panels(alt.layer(bars, ends).properties(width=25 * len(labels), height=130), Category.of(bounds, row), gap=28)
     text = extent(table, ["label", row], "Class-wise variance of confidence", "", digits=2)

@@ -1,0 +1,47 @@
+// The filters of the ledger: of the address when the page opens, and in the address when they change.
+for (const ledger of document.querySelectorAll(".ledger:not([data-ready])")) {
+  ledger.dataset.ready = "";
+  const rows = [...ledger.querySelectorAll("details")], selects = [...ledger.querySelectorAll("select")];
+  const given = new URLSearchParams(location.search);
+  for (const select of selects) {
+    const value = given.get(select.name);
+    if ([...select.options].some((option) => option.value === value)) select.value = value;
+  }
+  const filter = () => {
+    const chosen = Object.fromEntries(selects.map((select) => [select.name, select.value]));
+    const fits = (name, value) => !chosen[name] || chosen[name] === value;
+    for (const part of ledger.querySelectorAll("[data-scale]")) part.hidden = !fits("scale", part.dataset.scale);
+    for (const row of rows) {
+      const badges = [...row.querySelectorAll(".badge")];
+      const judged = badges.some((badge) => !badge.hidden && fits("verdict", badge.dataset.verdict));
+      row.hidden = !(judged && fits("paper", row.dataset.paper) && fits("section", row.dataset.section));
+    }
+    for (const section of ledger.querySelectorAll("section")) {
+      section.hidden = [...section.querySelectorAll("details")].every((row) => row.hidden);
+    }
+    const output = ledger.querySelector("output");
+    if (output) output.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length} claims`;
+  };
+  const remember = () => {
+    const query = new URLSearchParams(location.search);
+    for (const select of selects) {
+      if (select.value) query.set(select.name, select.value);
+      else query.delete(select.name);
+    }
+    const text = query.toString();
+    try {
+      history.replaceState(null, "", location.pathname + (text && "?" + text) + location.hash);
+    } catch (error) { /* a page from a file may not change its address */ }
+  };
+  const open = () => {
+    const row = rows.find((one) => "#" + one.id === decodeURIComponent(location.hash));
+    if (!row) return;
+    row.hidden = row.closest("section").hidden = false;
+    row.open = true;
+    row.scrollIntoView();
+  };
+  for (const select of selects) select.addEventListener("change", () => { filter(); remember(); });
+  addEventListener("hashchange", open);
+  filter();
+  open();
+}

@@ -1,0 +1,264 @@
+"""Every chart has a title and a text alternative with its finding; text of at least 11 pixels; a page that holds it."""
+
+import ast
+import re
+from pathlib import Path
+
+import mocks
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from drawing import axes_without_a_panel, drawn, text_sizes, tooltip_titles, width_of
+
+import classwise
+from classwise.charts import audit_report, class_explorer, curves, dots, gallery, heatmaps, scatter, style
+from classwise.charts.descriptions import extent, largest
+from classwise.papers.tian2021 import charts, trace_explorer
+from classwise.stats import intervals, metrics
+
+LABELS = list("0123456789")
+NETWORKS = ["standard", "pgd-at", "trades"]
+
+
+def rates(**dims):
+    """Return accuracies in percent: the highest, 97.3, of the first class and the lowest, 2.4, of the last, else about 50."""
+    sizes = {name: values for name, values in dims.items() if name != "label"} | {"label": LABELS}
+    values = np.random.default_rng(0).uniform(40, 60, [len(values) for values in sizes.values()])
+    values.flat[-10], values.flat[-1] = 97.3, 2.4
+    return xr.DataArray(values, dims=list(sizes), coords=sizes)
+
+
+def bounded(values):
+    """Return values with an interval of ten points around them."""
+    return xr.concat([values - 5, values, values + 5], pd.Index(["low", "value", "high"], name="bound"))
+
+
+def by_defence(*values):
+    return bounded(xr.DataArray(list(values), dims="defence", coords={"defence": NETWORKS[: len(values)]}))
+
+
+def counts(**dims):
+    """Return counts of 100 images a class: of class 8 of the last network 10 are predicted correctly, of all others 64."""
+    sizes = dims | {"label": LABELS, "predicted": LABELS}
+    count = xr.DataArray(np.zeros([len(values) for values in sizes.values()]), dims=list(sizes), coords=sizes)
+    count[:] = 4
+    count = count.where(count.label != count.predicted, 64.0)
+    last = {name: values[-1] for name, values in dims.items()} | {"label": "8"}
+    count.loc[last] = 10
+    return count.astype(int)
+
+
+SHARES = pd.DataFrame({"share": [12.0, 88.0], "low": 5.0, "high": 95.0, "images": 100}, index=["this", "that"])
+EPOCHS = {"epoch": [1, 2, 3]}
+RADIUS = counts(radius=[0.0, 0.1]).assign_coords(eps=("radius", ["0", "0.1"]))
+BENCH = pd.DataFrame({"name": ["a", "b"], "peer": "x", "machine": ["m", "n"], "ratio": [0.5, 3.25], "ours_s": 1.0})
+BENCH = BENCH.assign(peer_s=1.0, created="2026-01-01")
+CURVE = rates(defence=NETWORKS[:2], images_are=["clean", "attacked"], **EPOCHS)
+SIMILAR = xr.DataArray(np.linspace(-0.25, 0.75, 100).reshape(10, 10), dims=("label", "other")).assign_coords(
+    label=LABELS, other=LABELS
+)
+TRACES = xr.Dataset(
+    {
+        "truth": ("image", np.array([0], dtype="i2")),
+        "logits": (("network", "inverse", "image", "step", "predicted"), np.array([[[[[1.0, 0], [1, 0]]], [[[1, 0], [0, 1]]]]])),
+    },
+    {"network": ["a"], "inverse": ["1", "5"], "image": [7], "step": [0, 1], "predicted": ["x", "y"]},
+)
+
+
+def history():
+    data = xr.concat([mocks.dataset(seed=seed) for seed in (0, 1)], pd.Index(["standard", "pgd-at"], name="defence"))
+    chosen = {"defence": "pgd-at", "split": "test", "attack": "pgd-10", "label": "4"}
+    data["count"].loc[chosen] = 0
+    data["count"].loc[chosen | {"predicted": "5"}] = 10
+    return data.expand_dims("seed")
+
+
+# Each chart with numbers that its description must have.
+CHARTS = {
+    "curves.class_accuracy": (lambda: curves.class_accuracy(CURVE, row="images_are"), ["97 %", "2 % (class 9"]),
+    "curves.metric_curves": (
+        lambda: curves.metric_curves(bounded(CURVE.isel(images_are=1, label=-1)), "MCD, points"),
+        ["2 (pgd-at)"],
+    ),
+    "curves.training_settings": (lambda: curves.training_settings({"beta": CURVE.isel(images_are=0)}), ["Beta", "class "]),
+    "dots.class_accuracy": (
+        lambda: dots.class_accuracy(
+            *(part(counts(attack=["clean", "x"], defence=NETWORKS)) for part in (metrics.accuracy, intervals.wilson))
+        ),
+        ["10 % (class 8, x, trades)", "64 %"],
+    ),
+    "dots.class_rows": (
+        lambda: dots.class_rows(*(part(counts(attack=["clean", "x"])) for part in (metrics.accuracy, intervals.wilson))),
+        ["10 % (class 8, x)"],
+    ),
+    "dots.metric_dots": (
+        lambda: dots.metric_dots({"mcd": bounded(CURVE.isel(epoch=-1, label=-1).rename(images_are="attack"))}, columns=3),
+        ["MCD, points: 2 (attacked, pgd-at)"],
+    ),
+    "dots.seed_dots": (lambda: dots.seed_dots(rates(seed=[0, 1], defence=NETWORKS)), ["2 % (class 9, seed 1, trades)", "97 %"]),
+    "dots.confusion_symmetry": (lambda: dots.confusion_symmetry(metrics.confusion(counts(defence=NETWORKS))), ["6.0 points"]),
+    "dots.confused_pairs": (lambda: dots.confused_pairs(metrics.off_diagonal_confusion(counts(defence=NETWORKS))), ["14.0"]),
+    "dots.benchmark_ratios": (lambda: dots.benchmark_ratios(BENCH), ["0.50 (a, x", "3.25 (b, x"]),
+    "scatter.metric_scatter": (
+        lambda: scatter.metric_scatter(
+            by_defence(10.0, 61.0, 55.0), by_defence(1.0, 12.0, 21.0), by_defence(1.0, 2, 3).isel(bound=0)
+        ),
+        ["10 (standard) to 61 (pgd-at)", "1 (standard) to 21 (trades)", "both: pgd-at, trades"],
+    ),
+    "heatmaps.confusion": (
+        lambda: heatmaps.confusion(metrics.confusion(counts(defence=NETWORKS))),
+        ["10 % (class 8, trades)", "64 %"],
+    ),
+    "heatmaps.accuracy_matrix": (
+        lambda: heatmaps.accuracy_matrix(rates(defence=NETWORKS)),
+        ["2 % (class 9, trades) to 97 % (class 0"],
+    ),
+    "heatmaps.accuracy_heatmap": (
+        lambda: heatmaps.accuracy_heatmap(
+            counts(attack=["a", "b"], defence=NETWORKS),
+            intervals.relative_robustness(counts(attack=["a", "b"], defence=NETWORKS)),
+        ),
+        ["10 % (class 8, b, trades) to 64 %"],
+    ),
+    "heatmaps.change_heatmap": (
+        lambda: heatmaps.change_heatmap(rates(step=["a", "b"]), "step"),
+        ["2.4 points (class 9, b) to 97.3 points"],
+    ),
+    "class_explorer.over_epochs": (lambda: class_explorer.over_epochs(history(), live=False), ["0 % (class 4) to"]),
+    "class_explorer.over_radii": (
+        lambda: class_explorer.over_radii(RADIUS, ["8", "0"], "0.1", live=False),
+        ["10 % (class 8) to 64 % (class 0)"],
+    ),
+    "class_explorer.radius_curves": (lambda: class_explorer.radius_curves(RADIUS, LABELS), ["10 % (class 8) to 64 %"]),
+    "gallery.gallery": (lambda: gallery.gallery({"trades": mocks.dataset("examples 1", per_class=2)}, live=False), ["20 images"]),
+    "gallery.image_rows": (
+        lambda: gallery.image_rows(
+            {"most": xr.DataArray(np.zeros((2, 1, 4, 4)), dims=("image", "c", "row", "column"), coords={"image": [4, 7]})},
+            {"most": ["a", "b"]},
+        ),
+        ["2 images", "Most: a, b"],
+    ),
+    "audit_report.similarity_heatmap": (
+        lambda: audit_report.similarity_heatmap(SIMILAR, LABELS),
+        ["-0.24 (class 0, 1)", "0.74 (class 9, 8)"],
+    ),
+    "charts.count_matrices": (lambda: charts.count_matrices({"home": counts()}), ["Most images home: 64"]),
+    "charts.class_changes": (lambda: charts.class_changes(rates(removed=["1", "2"])), ["2.4 points (class 9, without class 2)"]),
+    "charts.share_intervals": (lambda: charts.share_intervals(SHARES, "robust accuracy, %"), ["12 % (this) to 88 % (that)"]),
+    "charts.confused_with_group": (
+        lambda: charts.confused_with_group(
+            {"x": counts()}, xr.DataArray(np.arange(10) // 2, dims="label", coords={"label": LABELS})
+        ),
+        ["4 % (0) to 10 % (8)"],
+    ),
+    "charts.trade_offs": (
+        lambda: charts.trade_offs(rates(betas=["0.5", "6"]), bounded(rates(betas=["0.5", "6"])), ["0", "9"]),
+        ["2 % (class 9, changed, beta 6) to 97 %"],
+    ),
+    "charts.prediction_table": (
+        lambda: charts.prediction_table(
+            counts(line=["1 as it is", "2 white"]).sel(label="8", drop=True),
+            {"1 as it is": "1 as it is", "2 white": "1 as it is"},
+        ),
+        ["Most images: 64 (1 as it is, predicted as 8)", "-54"],
+    ),
+    "charts.confidence_scatter": (
+        lambda: charts.confidence_scatter(
+            *(xr.DataArray([0.125, 0.5, 0.75], dims="image", coords={"image": [1, 2, 3]}),) * 2, "8"
+        ),
+        ["12 % to 75 %", "1.00", "3 images"],
+    ),
+    "charts.temperature_curves": (
+        lambda: charts.temperature_curves({"all": bounded(rates(defence=NETWORKS, inverse=["1", "5"]).isel(label=-1))}),
+        ["All: 2 (trades, 1/T = 5"],
+    ),
+    "charts.accuracy_change": (
+        lambda: charts.accuracy_change(rates(defence=NETWORKS, inverse=["2", "5"])),
+        ["2.4 points (class 9, 1/T = 5, trades)"],
+    ),
+    "charts.variance_bars": (
+        lambda: charts.variance_bars(bounded(rates(defence=[*NETWORKS, "mart", "fat"]))),
+        ["2.40 (class 9, fat) to 97.30"],
+    ),
+    "charts.class_curves": (
+        lambda: charts.class_curves({"digits": rates(**EPOCHS)}),
+        ["digits, 10 classes: 2 % (class 9) to 97 % (class 0)"],
+    ),
+    "trace_explorer.explore": (
+        lambda: trace_explorer.explore(TRACES, {}, live=False),
+        ["1 failures of PGD on 1 images", "succeeds in 1"],
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _setup():
+    style.setup()
+
+
+every_chart = pytest.mark.parametrize("name", CHARTS)
+
+
+@every_chart
+def test_a_chart_has_a_title_and_a_text_alternative_with_its_numbers(name):
+    make, numbers = CHARTS[name]
+    spec = make().to_dict()
+    assert spec["title"]["text"]
+    assert len(spec["description"].split()) >= 5
+    assert [number for number in numbers if number not in spec["description"]] == [], spec["description"]
+
+
+@every_chart
+def test_a_chart_is_legible_and_fits_the_page(name):
+    svg = drawn(CHARTS[name][0]())
+    assert min(text_sizes(svg)) >= 11
+    assert width_of(svg) <= style.COLUMN
+
+
+@every_chart
+def test_no_axis_is_empty_and_every_axis_of_numbers_has_a_title(name):
+    chart = CHARTS[name][0]()
+    assert axes_without_a_panel(chart) == 0
+
+
+@every_chart
+def test_tooltips_are_words(name):
+    titles = tooltip_titles(CHARTS[name][0]())
+    # vega-tooltip takes a value called image for the address of a picture, and one called title for a heading.
+    assert titles.isdisjoint({"image", "title", "url"})
+    assert not [
+        title for title in titles if re.search(r"_|^(?:value|low|high|label|inverse|back|sure)$", title) and title != "value"
+    ]
+
+
+def test_every_public_function_that_returns_a_chart_is_drawn_here():
+    package = Path(classwise.__file__).parent
+    modules = [*(package / "charts").glob("*.py"), *(package / "papers").glob("*/charts.py")]
+    parts = {"descriptions", "primitives", "style", "explorer", "tables"}
+    returned = set()
+    for path in modules:
+        for node in ast.parse(path.read_text()).body:
+            drawing = (
+                isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and ast.unparse(node.returns or node) == "Any"
+            )
+            if drawing and path.stem not in parts:
+                returned.add(f"{path.stem}.{node.name}")
+    # Drawn by others of the list.
+    assert returned - {"gallery.example_grid", "gallery.one_per_class", "charts.repainted_images"} <= set(CHARTS)
+
+
+def test_an_extent_names_both_ends_by_what_differs():
+    table = pd.DataFrame({"label": ["a", "b"], "defence": "trades", "value": [27.4, 90.0]})
+    assert (
+        extent(table, ["label", "defence"], "robust accuracy") == "Robust accuracy, 2 classes: 27 % (class a) to 90 % (class b)."
+    )
+    assert largest(table, ["label"], "accuracy", digits=1) == "Accuracy: 90.0 % (class b)."
+    assert extent(table.assign(value=np.nan), ["label"], "accuracy") == "accuracy: no values."
+
+
+def test_the_description_is_the_label_of_the_drawing():
+    svg = drawn(CHARTS["heatmaps.accuracy_matrix"][0]())
+    assert "2 % (class 9, trades) to 97 %" in CHARTS["heatmaps.accuracy_matrix"][0]().to_dict()["description"]
+    assert "Accuracy of each class" in svg

@@ -1,0 +1,46 @@
+"""The scatter of two metrics: who is best, whose names are drawn, and what the size of a dot is."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from drawing import drawn
+
+from classwise.charts import scatter
+
+NAMES = [f"defence-{number}" for number in range(12)]
+
+
+def measured(values):
+    array = xr.DataArray(np.array(values, dtype=float), dims="defence", coords={"defence": NAMES[: len(values)]})
+    return xr.concat([array - 4, array, array + 4], pd.Index(["low", "value", "high"], name="bound"))
+
+
+def test_those_that_none_exceeds_in_both_are_best():
+    chart = scatter.metric_scatter(measured([60, 50, 55, 60]), measured([10, 30, 20, 20]))
+    table = chart.data.set_index("defence")["front"]
+    assert dict(table) == {"defence-0": "other", "defence-1": "best", "defence-2": "other", "defence-3": "best"}
+    assert chart.to_dict()["description"].endswith("Exceeded by no other in both: defence-1, defence-3.")
+
+
+def test_names_do_not_cover_each_other_and_each_is_drawn_once():
+    close = scatter.metric_scatter(measured(50 + np.arange(12) * 0.1), measured(20 + np.arange(12) * 0.05))
+    apart = scatter.metric_scatter(measured(30 + np.arange(12) * 3), measured(5 + np.arange(12) * 4))
+    count = {
+        name: sum(drawn(chart).count(f">{label}<") for label in NAMES) for name, chart in {"close": close, "apart": apart}.items()
+    }
+    assert count["apart"] == 12
+    assert 1 <= count["close"] < 12
+
+
+def test_a_defence_that_is_far_below_is_named_and_not_drawn():
+    chart = scatter.metric_scatter(measured([60, 3]), measured([10, 0]))
+    assert list(chart.data["defence"]) == ["defence-0"]
+    assert "Not drawn: defence-1 (3 and 0)." in " ".join(chart.to_dict()["title"]["subtitle"])
+
+
+@pytest.mark.parametrize("cost", [None, [5.0, 80.0]])
+def test_the_cost_is_the_area_of_a_dot(cost):
+    seconds = None if cost is None else measured(cost).sel(bound="value")
+    svg = drawn(scatter.metric_scatter(measured([60, 50]), measured([10, 30]), seconds))
+    assert (">training, seconds<" in svg) == (cost is not None)
