@@ -78,10 +78,12 @@
   }
   // What reacts to a click in a legend also reacts to the keyboard; groups of marks that are empty have no role.
   function reachable(place) {
-    for (const empty of place.querySelectorAll("[role=graphics-symbol]:empty, [role=graphics-object]:empty")) empty.removeAttribute("role");
+    const silent = (node) => ["role", "aria-roledescription", "aria-label"].forEach((name) => node.removeAttribute(name));
+    place.querySelectorAll("g[role=graphics-symbol]:empty, g[role=graphics-object]:empty").forEach(silent);
     for (const label of place.querySelectorAll(".role-legend-label:not([pointer-events=none]) text")) {
       label.tabIndex = 0;
       label.setAttribute("role", "button");
+      silent(label.closest(".role-legend"));  // what contains a button is no symbol
       label.addEventListener("keydown", (event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
         event.preventDefault();
