@@ -2,7 +2,7 @@
 // changes or a narrow screen becomes wide. The theme is "auto" until the script of the page has run.
 (function () {
   const embed = window.vegaEmbed, charts = [], night = matchMedia("(prefers-color-scheme: dark)");
-  const narrow = matchMedia("(max-width: 600px)"), WIDEST = 300;
+  const narrow = matchMedia("(max-width: 600px)"), WIDEST = 300, NARROWEST = 150;
   const inks = {
     light: {text: {color: "#222"}},
     dark: {text: {color: "#eee"}, axis: {gridColor: "#333"}, view: {stroke: "#444"}},
@@ -39,10 +39,10 @@
     }
     return result;
   }
-  function fitted(chart, small, dark) {
+  function fitted(chart, small, dark, less = 0) {
     const spec = dark ? lit(chart.spec) : structuredClone(chart.spec);
     if (!small) return spec;
-    const room = Math.max(200, Math.min(WIDEST, document.documentElement.clientWidth - 140));
+    const room = Math.max(NARROWEST, Math.min(WIDEST, document.documentElement.clientWidth - 140) - less);
     const result = column(spec, room), config = result.config || {};
     result.config = {...config, legend: {...config.legend, orient: "top", columns: 4}};
     return result;
@@ -57,7 +57,11 @@
       const kept = old ? bound.map((name) => [name, old.signal(name)]) : linked(bound);
       if (old) chart.result.finalize();
       chart.state = state();
-      chart.result = await embed(chart.place, fitted(chart, narrow.matches, scheme() === "dark"), look(chart.options, scheme()));
+      const drawn = (less) => embed(chart.place, fitted(chart, narrow.matches, scheme() === "dark", less), look(chart.options, scheme()));
+      chart.result = await drawn(0);
+      // How wide axes and names at the ends of lines are is known once they are drawn.
+      const over = narrow.matches ? element(chart).scrollWidth - element(chart).clientWidth : 0;
+      if (over > 0) { chart.result.finalize(); chart.result = await drawn(over + 4); }
       for (const [name, value] of kept) chart.result.view.signal(name, value);
       await chart.result.view.runAsync();
       reachable(element(chart));
@@ -74,10 +78,12 @@
   }
   // What reacts to a click in a legend also reacts to the keyboard; groups of marks that are empty have no role.
   function reachable(place) {
-    for (const empty of place.querySelectorAll("[role=graphics-symbol]:empty, [role=graphics-object]:empty")) empty.removeAttribute("role");
+    const silent = (node) => ["role", "aria-roledescription", "aria-label"].forEach((name) => node.removeAttribute(name));
+    place.querySelectorAll("g[role=graphics-symbol]:empty, g[role=graphics-object]:empty").forEach(silent);
     for (const label of place.querySelectorAll(".role-legend-label:not([pointer-events=none]) text")) {
       label.tabIndex = 0;
       label.setAttribute("role", "button");
+      silent(label.closest(".role-legend"));  // what contains a button is no symbol
       label.addEventListener("keydown", (event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
         event.preventDefault();

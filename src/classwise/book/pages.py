@@ -78,7 +78,7 @@ def _recompute(name: str, last: list["NotebookNode"]) -> list["NotebookNode"]:
     # MyST-NB leaves out cells without a source.
     source = "\n".join(cell.source for cell in last) or f"# {name}"
     block = nbformat.v4.new_code_cell(source, outputs=outputs)
-    block.metadata.tags = ["hide-output", PROVENANCE, *([] if last else ["remove-input"])]
+    block.metadata.tags = ["hide-output", PROVENANCE, "remove-input"]
     block.metadata.mystnb = {"code_prompt_show": _RECOMPUTE, "code_prompt_hide": _RECOMPUTE}
     return [block]
 

@@ -50,9 +50,11 @@ def _figures(document: nodes.document) -> Iterator[tuple[nodes.Element, dict[str
     """Yield the outputs of numbered cells, with the metadata of the figure."""
     for cell in list(document.findall(nodes.container)):
         figure = cell.get("cell_metadata", {}).get("figure") if cell.get("nb_element") == "cell_code" else None
-        outputs = [child for child in cell.children if child.get("nb_element") == "cell_code_output"] if figure else []
-        for output in outputs:
-            yield output, dict(figure)
+        if not figure:
+            continue
+        for output in cell.children:
+            if output.get("nb_element") == "cell_code_output":
+                yield output, dict(figure)
 
 
 def _paragraph(output: nodes.Element) -> nodes.Element:
