@@ -16,7 +16,14 @@ from classwise.charts.style import CHOSEN, GREY, HIGHEST, titled, tooltip, wide_
 # The plot and the height and mean width of a letter, in pixels.
 _WIDTH, _HEIGHT, _LINE, _LETTER = 580, 420, 13, 6.2
 # Where a name may stand, by alignment and offset: first the corners of its dot, between its two intervals.
-_PLACES = (("left", 6, -6), ("right", -6, -6), ("left", 6, 14), ("right", -6, 14), ("center", 0, -10), ("center", 0, 18))
+_PLACES: tuple[tuple[Any, int, int], ...] = (
+    ("left", 6, -6),
+    ("right", -6, -6),
+    ("left", 6, 14),
+    ("right", -6, 14),
+    ("center", 0, -10),
+    ("center", 0, 18),
+)
 # A defence with less than this share of the highest value is named in the subtitle instead of drawn.
 _LEAST = 0.35
 _PARAMETER = "highlighted_defence"

@@ -294,8 +294,8 @@ def class_curves(rates: Mapping[str, xr.DataArray]) -> Any:
         charts.append(lines.properties(width=wide, height=210, title=title))
     chart = alt.concat(*charts, columns=2, spacing=70).resolve_scale(color="independent")
     labels = list(dict.fromkeys(label for rate in rates.values() for label in names_of(rate)))
-    title = "Robust accuracy of each class over the epochs"
-    return described(chart.add_params(highlighted(labels)), title, " ".join(parts), LINES)
+    chart = chart.add_params(highlighted(labels))
+    return described(chart, "Robust accuracy of each class over the epochs", " ".join(parts), LINES)
 
 
 def superclass_table(dataset: str, counts: Mapping[str, xr.DataArray]) -> pd.DataFrame:
