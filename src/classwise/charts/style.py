@@ -41,7 +41,7 @@ SEQUENTIAL = ("#fffaf3", "#fdbb84", "#d7301f", "#7f0000")
 # The column of a page in pixels: a wider chart would be scaled down, and its text with it.
 COLUMN = 688
 # Sizes of text, in pixels; none is below 11.
-_CONFIG = {
+_CONFIG: Any = {
     "view": {"continuousWidth": 300, "continuousHeight": 300},
     "axis": {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"},
     "legend": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "orient": "top", "titleLimit": 500},
