@@ -163,7 +163,8 @@ def class_lines(
     panel: the column that names the panel of a row. band: shade the gap between the lowest and the highest line. `highlighted` is
     the control that chooses a further class.
     """
-    along = str(x.to_dict()["field"])  # type: ignore[call-overload]
+    field: Any = x.to_dict()
+    along = str(field["field"])
     keys = [name for name in (panel, "label") if name]
     ends = table.sort_values(along).groupby(keys, as_index=False).last()
     last = ends.groupby(panel or (lambda _: 0))["value"]

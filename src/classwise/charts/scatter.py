@@ -65,6 +65,7 @@ def metric_scatter(
         rules.encode(x=x, y=alt.Y("low2:Q", title=axes[1], scale=scales[1]), y2="high2:Q"),
         dots,
     ]
+    align: Any
     for align, dx, dy in _PLACES:
         words = base.transform_filter(f"datum.align == '{align}' && datum.dy == {dy}")
         words = words.mark_text(align=align, dx=dx, dy=dy, baseline="alphabetic")

@@ -290,8 +290,8 @@ def class_curves(rates: Mapping[str, xr.DataArray]) -> Any:
         lines = class_lines(table, EPOCH, y, tooltip("label", "epoch", value="robust accuracy, %"), band=True)
         gap = f"{float(last.max() - last.min()):.0f} points between best and worst class"
         parts.append(f"{extent(frame(last), ['label'], f'Robust accuracy after the last epoch, {name}')}")
-        title = alt.Title(name, subtitle=gap, anchor="start", fontSize=12)
-        charts.append(lines.properties(width=wide, height=210, title=title))
+        panel = alt.Title(name, subtitle=gap, anchor="start", fontSize=12)
+        charts.append(lines.properties(width=wide, height=210, title=panel))
     chart = alt.concat(*charts, columns=2, spacing=70).resolve_scale(color="independent")
     labels = list(dict.fromkeys(label for rate in rates.values() for label in names_of(rate)))
     chart = chart.add_params(highlighted(labels))
