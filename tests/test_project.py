@@ -81,6 +81,8 @@ def test_everything_the_package_imports_is_required():
         "IPython": "ipykernel",
         "yaml": "pyyaml",
         "nbformat": "nbconvert",
+        "sphinx": "jupyter-book",
+        "docutils": "jupyter-book",
     }
     for module in imported - set(sys.stdlib_module_names) - {"classwise"}:
         assert known.get(module, module).replace("_", "-") in {name(text) for text in [*PROJECT["dependencies"], *EXTRAS]}, module

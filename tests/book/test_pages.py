@@ -72,7 +72,7 @@ def test_a_report_counts_the_verdicts_and_lists_the_claims_that_fail():
         Verdict(second, "fails", "quick", "digits", effect=-1.0, low=-2.0, high=-0.5, adjusted=0.01, seeds=5, images=10),
     ]
     text = reports.block(registry.PAPERS["tian2021"], verdicts)
-    assert 'href="claims.html?ledger_paper=tian2021&ledger_scale=quick&ledger_verdict=holds"' in text.replace("&amp;", "&")
+    assert 'href="claims.html?paper=tian2021&scale=quick&verdict=holds"' in text.replace("&amp;", "&")
     assert second.statement in text
     assert first.statement not in text
     for part in ("Scope", "What was reproduced", "What was easy", "What was difficult", "Misprints", "Pages and data"):

@@ -12,7 +12,7 @@ import xarray as xr
 from drawing import axes_without_a_panel, drawn, text_sizes, tooltip_titles, width_of
 
 import classwise
-from classwise.charts import audit_report, class_explorer, curves, dots, gallery, heatmaps, scatter, style
+from classwise.charts import audit_report, class_explorer, curves, dots, gallery, heatmaps, ranking, scatter, style
 from classwise.charts.descriptions import extent, largest
 from classwise.papers.tian2021 import charts, trace_explorer
 from classwise.stats import intervals, metrics
@@ -88,6 +88,14 @@ CHARTS = {
             *(part(counts(attack=["clean", "x"], defence=NETWORKS)) for part in (metrics.accuracy, intervals.wilson))
         ),
         ["10 % (class 8, x, trades)", "64 %"],
+    ),
+    "ranking.class_ranking": (
+        lambda: ranking.class_ranking(
+            *(part(counts(defence=NETWORKS)) for part in (metrics.accuracy, intervals.wilson)),
+            NETWORKS[-1],
+            ("Robust accuracy", ""),
+        ),
+        ["10 % (class 8)", "64 %"],
     ),
     "dots.class_rows": (
         lambda: dots.class_rows(*(part(counts(attack=["clean", "x"])) for part in (metrics.accuracy, intervals.wilson))),

@@ -1,5 +1,7 @@
 """The classes of a network, sorted by their robust accuracy."""
 
+import math
+
 import pytest
 from drawing import drawn
 
@@ -20,7 +22,7 @@ def test_the_ranking_draws_each_class_of_the_chosen_defence_and_names_the_best_a
     of_base = rates.sel(defence="pgd-at")
     for word, place in (("best", of_base.argmax("label")), ("worst", of_base.argmin("label"))):
         class_ = of_base[int(place)]
-        assert f"{word}: {class_.label.item()}, {float(class_):.0f} %" in svg
+        assert f"{word}: {class_.label.item()}, {math.floor(float(class_) + 0.5)} %" in svg
 
 
 def test_the_text_alternative_has_the_range_of_the_defence_that_is_shown_first(pooled):

@@ -9,11 +9,13 @@ from rich.console import Console
 from classwise import defences
 from classwise.core import results
 from classwise.core.errors import UserError
+from classwise.core.paths import checkout
 from classwise.papers import overview, registry, scales
 from classwise.papers.scales import Scale
 from classwise.papers.sections import Section
 from classwise.runs import convergence, store
 from classwise.runs.schedule import pool
+from classwise.stats.convergence import unconverged
 
 
 @pytest.fixture
@@ -98,3 +100,12 @@ def test_scales_that_are_only_read_are_refused(monkeypatch):
     monkeypatch.setattr(pool, "ensure_runs", lambda *args, **how: pytest.fail("nothing may be computed"))
     with pytest.raises(UserError, match="scale 'laptop' is only read"):
         convergence.record("laptop", Console(file=io.StringIO()))
+
+
+def test_all_networks_of_quick_have_converged():
+    path = checkout() / "data" / "recorded" / "convergence" / "quick.nc"
+    compared = results.load(path, convergence.SCHEMA)
+    assert convergence.recorded_trainings(compared) == convergence.trainings("quick")
+    assert compared.seed.values.tolist() == list(scales.SCALES["quick"].seeds)
+    # Trained against attacks towards one class, its robust accuracy under PGD is a side effect.
+    assert unconverged(compared) == ["targeted-at"]

@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from classwise.charts import tables
+from classwise.papers import findings
 from classwise.stats import convergence
 from tests import mocks
 
@@ -37,3 +39,15 @@ def test_the_comparison_is_that_of_the_robust_accuracies():
 def test_a_network_that_gains_more_than_three_points_has_not_converged():
     assert convergence.unconverged(compared((0.5, 0.5), (0.51, 0.6))) == ["trades"]
     assert convergence.unconverged(compared((0.5, 0.5), (0.4, 0.45))) == []
+
+
+def test_the_table_and_the_sentence_say_the_same():
+    data = compared((0.5, 0.5), (0.51, 0.6))
+    table = tables.convergence_table(data)
+    assert list(table["epochs"]) == data.number.sel(epochs="once").values.tolist()
+    gain = convergence.comparison(data)["gain"].sel(bound="value", training="pgd-at")
+    assert table.loc["pgd-at", "gain by twice the epochs, points"].startswith(f"{float(gain):.1f} [")
+    assert findings.converged(data) == (
+        "**Twice the epochs add more than 3 points of robust accuracy to: trades; to the other 1 trainings at most "
+        f"{float(gain):.1f} points.**"
+    )

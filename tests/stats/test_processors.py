@@ -3,7 +3,7 @@ import json
 import pytest
 
 from classwise.core.errors import UserError
-from classwise.stats import processors
+from classwise.stats import benchmarks
 
 
 def recorded(data, rows):
@@ -21,13 +21,12 @@ def row(seed, instructions, correct, same):
 
 
 def test_nothing_is_recorded_at_first(data):
-    assert processors.load().empty
-    assert processors.rates(processors.load()).empty
+    assert benchmarks.processors().empty
 
 
 def test_seeds_are_added_up(data):
     recorded(data, [row(0, "all", 6, 10), row(1, "all", 8, 10), row(0, "old", 5, 9), row(1, "old", 8, 8)])
-    table = processors.rates(processors.load())
+    table = benchmarks.processors()
     assert table["accuracy, %"].tolist() == [70, 65]
     assert table["same prediction, %"].tolist() == [100, 85]
     assert [key[2] for key in table.index] == ["all", "old"]
@@ -36,4 +35,4 @@ def test_seeds_are_added_up(data):
 def test_a_foreign_file_is_named(data):
     recorded(data, []).write_text("[]")
     with pytest.raises(UserError, match=r"one\.json is not a file of tests\.benchmarks\.processors"):
-        processors.load()
+        benchmarks.processors()

@@ -33,7 +33,7 @@ class _APGDState(ActiveSet):
     image: Tensor  # of which the row is one of several
     centre: Tensor
     y: Tensor
-    found: Tensor  # the first misclassified iterate
+    misclassified: Tensor  # the first misclassified iterate
     now: Tensor
     before: Tensor
     gradient: Tensor
@@ -56,7 +56,7 @@ class _APGDState(ActiveSet):
             image=place % images,
             centre=x,
             y=y,
-            found=start,
+            misclassified=start,
             now=start,
             before=start,
             gradient=gradient,
@@ -172,15 +172,15 @@ class APGD(Attack):
             logits, losses, state.gradient = loss_and_gradient(model, state.now, state.y, objective)
             state.update(losses)
             newly = (logits.argmax(1) != labels(state.y)) & state.active
-            state.found = torch.where(newly.view(-1, 1, 1, 1), state.now, state.found)
+            state.misclassified = torch.where(newly.view(-1, 1, 1, 1), state.now, state.misclassified)
             broken.index_add_(0, state.image, newly.long())
             state.active = broken[state.image] == 0
             if worth_compacting(state.active):
-                result[state.place] = state.found
+                result[state.place] = state.misclassified
                 state.keep(state.active.nonzero()[:, 0])
                 local, objective = ball.select(state.place), loss(state.place)
             if step in ends:
                 state.check(step - last_end)
                 last_end = step
-        result[state.place] = torch.where(state.active.view(-1, 1, 1, 1), state.best, state.found)
+        result[state.place] = torch.where(state.active.view(-1, 1, 1, 1), state.best, state.misclassified)
         return result

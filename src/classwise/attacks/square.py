@@ -83,10 +83,10 @@ class Square(Attack):
             tried = local.project(tried, state.centre)
             gap = margin_loss(model(tried), state.truth)
             state.take(tried, gap, always=query == 0)
-            standing = state.best <= 0
-            if not standing.all():
+            active = state.best <= 0
+            if not active.all():
                 result[state.place], queries[state.place] = state.now, state.queries
-                state.keep(standing.nonzero()[:, 0])
+                state.keep(active.nonzero()[:, 0])
                 local = ball.select(state.place)
         result[state.place], queries[state.place] = state.now, state.queries
         return AttackResult(result, queries)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from classwise.book import merging
 from classwise.charts.tables import folded
@@ -82,9 +81,8 @@ def link(number: int, folder: str = "", **chosen: str) -> str:
     """Return a number that links to the page of the claims with its filters set: paper, scale and verdict."""
     if not number:
         return "0"
-    query = urlencode({f"ledger_{name}": value for name, value in chosen.items()})
     words = ", ".join(chosen.values())
-    return f'<a href="{folder}claims.html?{query}" aria-label="{number} claims: {words}">{number}</a>'
+    return f'<a href="{folder}{ledger.address(None, **chosen)}" aria-label="{number} claims: {words}">{number}</a>'
 
 
 def scales_of(verdicts: Sequence[Verdict]) -> list[str]:
@@ -130,7 +128,7 @@ def pages(paper: Paper) -> str:
     """Return links to the pages of a paper, to its claims and to its printed tables."""
     lines = [f"- {{doc}}`{name}`" for name in paper.pages]
     if paper.claims:
-        lines.append(f'- <a href="claims.html?ledger_paper={paper.name}">its {len(paper.claims)} claims with their verdicts</a>')
+        lines.append(f'- <a href="{ledger.address(paper=paper.name)}">its {len(paper.claims)} claims with their verdicts</a>')
     if paper.tables is not None:
         href = f"tables/{paper.name}.csv"
         lines.append(f'- <a href="{href}" download>its printed tables, {len(paper.tables.rows())} numbers (CSV)</a>')

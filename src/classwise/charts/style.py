@@ -70,6 +70,8 @@ TITLES = {
     "mcd": "MCD, points",
     "cv": "CV, points squared",
     "cv_unbiased": "unbiased CV, points squared",
+    "gain": "gain by twice the epochs, points",
+    "worst_gain": "gain of the worst class, points",
     "ratio": "ratio of the times",
     "agreement": "same verdict, %",
     "robust_ours": "robust accuracy, %",

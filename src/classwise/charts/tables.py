@@ -6,6 +6,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.style import names_of, titled, wide_bounds
+from classwise.stats import convergence
 from classwise.stats.significance import p_text
 
 
@@ -63,3 +64,9 @@ def folded(title: str, table: pd.DataFrame | str) -> str:
     """Return a table, or text in Markdown, as a block in Markdown that a click on its title opens."""
     inside = table if isinstance(table, str) else table.to_html(border=0)
     return f"<details>\n<summary>{title}</summary>\n\n{inside}\n\n</details>"
+
+
+def convergence_table(compared: xr.Dataset) -> pd.DataFrame:
+    """Return a line for each training of a comparison with twice the epochs (schema "convergence 1"), with its intervals."""
+    table = interval_table(convergence.comparison(compared))
+    return table.assign(epochs=compared.number.sel(epochs="once").values)

@@ -6,7 +6,7 @@ Bounds are arrays along the dimension bound ("low", "value", "high"), as `stats.
 import numpy as np
 import xarray as xr
 
-from classwise.stats import aggregate, bootstrap, metrics, pooling
+from classwise.stats import aggregate, bootstrap, convergence, metrics, pooling
 from classwise.stats.significance import p_text
 
 
@@ -113,4 +113,16 @@ def weakest_class(count: xr.DataArray, network: str, attack: str) -> str:
     return (
         f"**Under {attack}, {network} classifies {of_worst} of the images of class {worst}, its weakest, correctly, and "
         f"{of_all} of all images.**"
+    )
+
+
+def converged(compared: xr.Dataset) -> str:
+    """Return which trainings of a comparison with twice the epochs gain much by them, and the largest gain of the others."""
+    gain = convergence.comparison(compared)["gain"].sel(bound="value")
+    late = convergence.unconverged(compared)
+    most = float(gain.drop_sel(training=late).max())
+    names = ", ".join(late) or "none"
+    return (
+        f"**Twice the epochs add more than {convergence.LARGEST_GAIN:g} points of robust accuracy to: {names}; to the other "
+        f"{gain.sizes['training'] - len(late)} trainings at most {most:.1f} points.**"
     )

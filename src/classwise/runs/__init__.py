@@ -14,6 +14,7 @@
     verdicts(scale)                     the verdicts on all claims
     summary(request, data)              what was trained and evaluated, and where
     sanity_summary(data)                the sanity warnings of outcomes
+    converged(scale)                    each training of a scale with as many epochs, and with twice as many
     sources(data)                       device, commit and date of results
     settings                            the settings of runs and attacks, and those that papers print
     recorded_runs(section)              which results of a section were recorded on other machines
@@ -27,6 +28,7 @@ that need the same run wait for each other.
 from classwise.runs import settings
 from classwise.runs.artifacts import attacker, example_sets, examples, features, scenes, traces
 from classwise.runs.audits import audit
+from classwise.runs.convergence import load as converged
 from classwise.runs.describe import baselines, recorded_runs, sanity_summary, sources, summary
 from classwise.runs.judge import claim_inputs, verdicts
 from classwise.runs.load import history, outcomes
@@ -38,6 +40,7 @@ __all__ = [
     "available",
     "baselines",
     "claim_inputs",
+    "converged",
     "example_sets",
     "examples",
     "features",

@@ -103,3 +103,27 @@ def _short(device: str) -> str:
     for part in ("(R)", "(TM)", "Processor", "CPU", "NVIDIA"):
         device = device.replace(part, "")
     return " ".join(device.split())
+
+
+def processors() -> pd.DataFrame:
+    """Return accuracies of networks that were trained with other vector instructions, and the share of equal predictions.
+
+    In percent, by machine, defence, kind of instructions and attack, all seeds together; no rows if nothing is recorded in
+    data/recorded/processors/. The equal predictions are those of the network of the same seed that was trained with all
+    instructions of the processor. An unreadable file is a UserError.
+    """
+    rows = []
+    for path in sorted((data_folder() / "recorded" / "processors").glob("*.json")):
+        try:
+            measured = json.loads(path.read_text())
+            rows += [{"machine": measured["device"], **row} for row in measured["rows"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path} is not a file of tests.benchmarks.processors ({type(error).__name__}); delete it") from None
+    keys = ["machine", "defence", "instructions", "attack"]
+    table = pd.DataFrame(rows, columns=[*keys, "seed", "correct", "same", "images"])
+    table = table.groupby(keys, sort=False)[["correct", "same", "images"]].sum()
+    shares = {
+        "accuracy, %": 100 * table["correct"] / table["images"],
+        "same prediction, %": 100 * table["same"] / table["images"],
+    }
+    return pd.DataFrame(shares).astype(float).round(1)
