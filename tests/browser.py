@@ -16,7 +16,7 @@ expect.set_options(timeout=PATIENCE)
 # ground of their own.
 STANDS_OUT = """scheme => {
   const texts = [...document.querySelectorAll(".vega-embed svg text:not(.mark-rect.role-mark ~ .mark-text.role-mark text)")];
-  return texts.length > 20 && texts.every(one => {
+  return texts.length > 10 && texts.every(one => {
     const [red, green, blue] = getComputedStyle(one).fill.match(/[\\d.]+/g).map(Number);
     return (0.2126 * red + 0.7152 * green + 0.0722 * blue > 127) === (scheme === "dark");
   });

@@ -38,14 +38,23 @@ HOME = TOC["root"]
 BIAS, RELATIONS = "tian2021/4-1-class-bias", "tian2021/4-2-class-relations"
 # The others are words.
 DRAWN = [HOME, *(name for name in NOTEBOOKS if name in notebooks.names() and name != "tian2021/A-settings")]
+# The epochs of a training, and how often they are measured.
+_TRAINED = registry.training("quick", "trades", 0)
+LAST, EVERY = str(_TRAINED.epochs), _TRAINED.measure
 START = {
     "chosen_class": "3",
     "chosen_defence": "trades",
     "chosen_images": "attacked",
     "chosen_split": "test",
-    "chosen_epoch": "16",
+    "chosen_epoch": LAST,
 }
-OTHER = {"chosen_class": "7", "chosen_defence": "pgd-at", "chosen_images": "clean", "chosen_split": "train", "chosen_epoch": "4"}
+OTHER = {
+    "chosen_class": "7",
+    "chosen_defence": "pgd-at",
+    "chosen_images": "clean",
+    "chosen_split": "train",
+    "chosen_epoch": str(2 * EVERY),
+}
 # CHOSEN as charts.js draws it.
 STRONG = {"light": CHOSEN, "dark": "#ff6fd0"}
 AGAINST, INK = {"light": "dark", "dark": "light"}, {"light": "#000", "dark": "#fff"}
@@ -187,14 +196,14 @@ def test_another_scheme_redraws_the_charts_and_keeps_what_was_chosen(visit, sche
     with visit(BIAS, scheme) as page:
         all_drawn(page, BIAS)
         explorer = holding(page, "chosen_class")
-        choose(explorer, chosen_class="7", chosen_epoch="10")
+        choose(explorer, chosen_class="7", chosen_epoch=str(3 * EVERY))
         expect(line(explorer)).to_have_attribute("stroke", STRONG[scheme])
         drawn = str(line(explorer).get_attribute("d"))
         page.locator("button.theme-switch-button").click()
         in_scheme = f"svg:has(.role-axis-label text[fill='{INK[AGAINST[scheme]]}'])"
         expect(page.locator(f".vega-embed > {in_scheme}")).to_have_count(charts(BIAS))
         expect(explorer.locator("[name=chosen_class]")).to_have_value("7")
-        expect(explorer.locator("[name=chosen_epoch]")).to_have_value("10")
+        expect(explorer.locator("[name=chosen_epoch]")).to_have_value(str(3 * EVERY))
         expect(line(explorer)).to_have_attribute("d", drawn)
 
 
@@ -228,15 +237,15 @@ def test_the_chosen_class_has_its_colour_and_when_clean_the_tallest_bar(explorer
     assert number(bars(explorer, label), "getBBox().height") == max(heights)
 
 
-@pytest.mark.parametrize(("epoch", "measured"), [("10", "10"), ("5", "4")])
+@pytest.mark.parametrize(("epoch", "measured"), [(5 * EVERY, 5 * EVERY), (5 * EVERY - 1, 4 * EVERY)])
 def test_the_epoch_is_marked_and_shown_as_it_was_last_measured(explorer, history, epoch, measured):
-    choose(explorer, **START | {"chosen_epoch": epoch})
-    expect_bars(explorer, answers(history, START | {"chosen_epoch": measured}))
+    choose(explorer, **START | {"chosen_epoch": str(epoch)})
+    expect_bars(explorer, answers(history, START | {"chosen_epoch": str(measured)}))
     rule = explorer.locator(".mark-rule.role-mark").first.locator("line")
     expect(rule).not_to_have_count(0)
     across = "transform.baseVal[0].matrix.e"
     last = explorer.locator(".mark-symbol.role-mark path").last
-    assert number(rule.first, across) / number(last, across) == pytest.approx(int(measured) / int(START["chosen_epoch"]))
+    assert number(rule.first, across) / number(last, across) == pytest.approx(measured / int(LAST))
 
 
 def test_the_gallery_shows_four_images_of_the_chosen_class_in_three_forms(gallery):
