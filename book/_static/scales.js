@@ -32,7 +32,9 @@
     }
     let stored = null;
     try { stored = localStorage.getItem(key); } catch (error) { /* likewise */ }
-    choose(known.includes(stored) ? stored : known[0]);
+    // A page whose first chart exists at one scale only opens with that one.
+    const first = buttons[0].parentElement.dataset.first;
+    choose(first || (known.includes(stored) ? stored : known[0]));
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start); else start();
 })();

@@ -91,3 +91,20 @@ def test_at_a_scale_that_is_only_read_cells_say_what_is_missing(executed):
     assert "Not shown: not all runs that this cell shows are recorded." in html(cells[-1])
     assert all(output.output_type != "error" for cell in cells for output in cell.outputs)
     assert text(cells[3]) == ["1 of laptop\n"]
+
+
+def test_a_page_whose_first_chart_is_not_recorded_opens_with_the_other_scale(executed, tmp_path):
+    for path in executed.values():
+        content = nbformat.read(path, as_version=4)
+        place = next(number for number, cell in enumerate(content.cells) if cell.source.startswith(CHART))
+        first, later = content.cells[place : place + 2]
+        charts = [output for output in first.outputs if output.output_type == "display_data"]
+        later.outputs += charts
+        if path == executed[RECORDED]:
+            first.outputs = [output for output in first.outputs if output not in charts]
+        nbformat.write(content, path)
+    merging.merge(executed[RECORDED], executed[COMPUTED], (RECORDED, COMPUTED), tmp_path / "merged.ipynb")
+    buttons = nbformat.read(tmp_path / "merged.ipynb", as_version=4).cells[1].source
+    assert 'data-first="quick"' in buttons
+    assert 'data-scale="quick" aria-pressed="true"' in buttons
+    assert 'data-scale="laptop" aria-pressed="false"' in buttons

@@ -67,7 +67,21 @@ def test_what_was_attacked_now_is_said_and_other_images_and_radii_can_be_chosen(
     chart = show(chosen_class="3", attacked_images=2, attacked_radius=1.5)
     assert called == [(8, "0.15")]
     assert len(chart.data[chart.data["row"] == "clean"]) == 4
-    assert "pgd-20 at radius 0.15, attacked just now in" in " ".join(chart.to_dict()["title"]["subtitle"])
+    said = " ".join(chart.to_dict()["title"]["subtitle"])
+    assert "pgd-20 at radius 0.15, attacked in" in said
+    assert "no more images" not in said
+
+
+def test_the_last_images_of_a_class_are_said_to_be_the_last():
+    def attacker(spec, evaluation):
+        return lambda label, count, eps: mocks.dataset("examples 1", per_class=1).isel(image=slice(min(count, 6)))
+
+    specs = [Spec(dataset="digits", eps="0.1", defence="trades", seed=0)]
+    show = gallery.attacked_now(attacker, specs, Evaluation(attack="pgd-20"))
+    charts = [show(chosen_class="3", attacked_images=group) for group in (1, 2, 3)]
+    said = [" ".join(chart.to_dict()["title"]["subtitle"]) for chart in charts]
+    assert ["There are no more images: these are the last ones." in text for text in said] == [False, False, True]
+    assert [len(chart.data[chart.data["row"] == "clean"]) for chart in charts] == [4, 2, 4]
 
 
 def test_images_are_shown_in_rows_with_a_caption_each():

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from classwise.charts import tables
+from classwise.core.spec import Spec
 from classwise.stats import bootstrap, metrics
 
 
@@ -42,8 +43,19 @@ def test_a_folded_table_opens_by_its_title():
     assert tables.folded("x", "| a |\n|---|") == "<details>\n<summary>x</summary>\n\n| a |\n|---|\n\n</details>"
 
 
+def test_the_title_of_a_folded_table_is_escaped():
+    assert "<summary>&#60;b&#62;&#124;&#42;x&#95;</summary>" in tables.folded("<b>|*x_", "")
+
+
 def test_paired_tables_have_signs_and_never_a_p_value_of_zero():
     paired = pd.DataFrame({"points": [1.26, -3.0], "p": [0.00004, 0.0123]}, index=pd.Index(["a", "b"], name="defence"))
     table = tables.paired_table(paired)
     assert list(table["points"]) == ["+1.3", "-3.0"]
     assert list(table["p (Holm)"]) == ["< .001", "0.012"]
+
+
+def test_the_settings_in_which_trainings_differ():
+    specs = [Spec(dataset="digits", eps="0.2", defence=name, lr=lr) for name, lr in (("pgd-at", 0.3), ("faal", 0.1))]
+    table = tables.training_settings(specs)
+    assert table["learning rate"].to_dict() == {"pgd-at": "0.3", "faal": "0.1"}
+    assert table.loc["faal", "weight decay"] == "0.0005"

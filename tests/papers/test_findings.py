@@ -45,7 +45,9 @@ def outcomes(correct: Mapping[tuple[str, ...], Sequence[int]], dims: Sequence[st
 def intervals_of(sentence: str) -> list[tuple[float, ...]]:
     """Return value, low and high of each interval in a sentence."""
     number = r"(-?\d+(?:\.\d+)?)"
-    parts = re.findall(rf"{number}[ a-z%]* \(95 % interval(?:, corrected for \d+ defences,)? {number} to {number}\)", sentence)
+    parts = re.findall(
+        rf"{number}[ a-z%]* \(95 % interval(?:, corrected for \d+ (?:defences|networks),)? {number} to {number}\)", sentence
+    )
     return [tuple(map(float, part)) for part in parts]
 
 
@@ -74,8 +76,9 @@ def test_the_gap_of_a_defence_names_both_classes():
     data = outcomes(given)
     text = findings.class_gap(data, "pgd-at", "pgd-20")
     assert text.startswith("**Under pgd-20, pgd-at classifies 80 % of class a correctly and 20 % of class c: a gap of 60 points")
-    assert the_interval(text) == 60
-    assert text.endswith("Without an attack its gap is 10 points, that of standard training 10.")
+    assert [value for value, _, _ in intervals_of(text)] == [60, 10, 10]
+    assert "Without an attack its gap is 10 points (95 % interval" in text
+    assert "; that of standard training is 10 points (95 % interval" in text
     assert "standard" not in findings.class_gap(data.sel(defence=["pgd-at"]), "pgd-at", "pgd-20")
 
 
@@ -96,14 +99,19 @@ def test_the_defence_with_the_best_worst_class_is_compared_with_the_base():
     data = outcomes(given)
     text = findings.best_for_the_worst_class(data, "strong")
     assert text.startswith(
-        "**dafa has the most robust worst class under strong: 75 %, compared with 10 % for pgd-at, a difference"
+        "**dafa has a more robust worst class than pgd-at under strong: 75 %, compared with 10 %, a difference of"
     )
     assert the_interval(text) == 65
     assert "Over all classes it is 78 %, compared with 53 %." in text
-    assert text.endswith("1 of the 2 defences has a significantly more robust worst class than pgd-at.")
+    assert text.endswith("1 of the 2 defences has a significantly more robust worst class.")
     none = findings.best_for_the_worst_class(data.sel(defence=["pgd-at", "wat"]), "strong")
-    assert none.startswith("**No defence has a more robust worst class under strong than pgd-at; wat comes closest: 8 %")
-    assert none.endswith("None of the 1 defences has a significantly more robust worst class than pgd-at.")
+    assert none.startswith(
+        "**No defence has a significantly more robust worst class than pgd-at under strong; the highest observed is that "
+        "of wat: 8 %"
+    )
+    assert "significantly more robust worst class." not in none
+    higher = outcomes({("pgd-at", "strong"): [30, 30, 10], ("dafa", "strong"): [30, 30, 11]})
+    assert findings.best_for_the_worst_class(higher, "strong").startswith("**No defence has a significantly more robust")
     assert "Under strong, pgd-at classifies 10 %" in findings.best_for_the_worst_class(data.sel(defence=["pgd-at"]), "strong")
 
 
@@ -116,6 +124,15 @@ def test_intervals_for_all_defences_are_wider():
     assert wide[0] < wide[1]
 
 
+def test_names_of_classes_are_escaped():
+    data = outcomes({("pgd-at", "clean"): [40, 38, 36], ("pgd-at", "pgd-20"): [32, 24, 8]})
+    data = data.assign_coords(predicted=["a", "b", "<b>|*x_"])
+    escaped = "&#60;b&#62;&#124;&#42;x&#95;"
+    assert f"20 % of class {escaped}: a gap" in findings.class_gap(data, "pgd-at", "pgd-20")
+    count = pooling.pooled(data).sel(defence="pgd-at", attack="pgd-20", drop=True)
+    assert f"of class {escaped}, its weakest" in findings.weakest_class(count, "a network", "pgd-20")
+
+
 def test_the_weakest_class_of_an_audit():
     count = pooling.pooled(outcomes({("strong",): [36, 20, 4]}, ["attack"])).isel(attack=0, drop=True)
     text = findings.weakest_class(count, "a network", "strong")
@@ -124,12 +141,12 @@ def test_the_weakest_class_of_an_audit():
     assert len(intervals_of(text)) == 2
 
 
-def test_symmetry_is_open_without_any():
+def test_symmetry_has_a_direction():
     paired, cyclic = (outcomes({("pgd-at", "pgd-20"): [30, 30, 24, 24, 10, 10]}, off=off) for off in (0, 1))
     texts = [sentences.symmetry(data, pooling.pooled(data).squeeze(SETTINGS, drop=True), "pgd-20") for data in (paired, cyclic)]
     assert texts[0].startswith("**Two classes are confused in both directions: the confusion matrix of pgd-at under pgd-20")
     assert texts[0].endswith("The pair confused most is e and f.")
-    assert texts[1].startswith("**Whether classes are confused in both directions is open")
+    assert texts[1].startswith("**Two classes are confused in one direction rather than in both")
     assert intervals_of(texts[0])[0][0] == 1
     assert intervals_of(texts[1])[0][0] < 0
 
@@ -137,10 +154,16 @@ def test_symmetry_is_open_without_any():
 def test_gaps_under_every_attack_after_every_defence():
     given = {(defence, attack): [36, 24, 8] for defence in ("pgd-at", "mart") for attack in ("fgsm", "pgd-20")}
     given |= {("mart", "pgd-20"): [36, 8, 20], ("mart", "cw"): [20, 20, 20]}
-    text = sentences.gaps_everywhere(outcomes(given))
+    data = outcomes(given)
+    text = sentences.gaps_everywhere(data)
     assert text.startswith("**In each of the 4 combinations of defence and attack")  # pgd-at was not evaluated under cw
     assert the_interval(text) == 70
-    assert "Class c is the worst in 3 of them" in text
+    assert "the best class and the worst lie apart: the smallest gap observed, that of" in text
+    assert "Class c has the lowest accuracy in 3 of them" in text
+    even = outcomes({**given, ("pgd-at", "fgsm"): [20, 21, 20], ("mart", "fgsm"): [36, 24, 8]})
+    text = sentences.gaps_everywhere(even)
+    assert text.startswith("**Whether classes lie apart in each of the 4 combinations")
+    assert "that of pgd-at under fgsm, is 2 points" in text
 
 
 def tempered(left: Mapping[str, Sequence[int]]) -> xr.Dataset:
@@ -179,6 +202,8 @@ def test_mistakes_within_pairs_that_share_a_background():
     assert text.startswith("**Classes that share a background are confused with each other: under attack at radius 0.5, 100 % of")
     assert intervals_of(text)[0][0] == 100
     assert sentences.shared_background(both.isel(dataset=[1, 0]), group, "0.5").startswith(
-        "**The effect of a shared background is open"
+        "**Classes that share a background are confused less with each other"
     )
+    same = xr.concat([within, within], pd.Index(["near", "far"], name="dataset"))
+    assert sentences.shared_background(same, group, "0.5").startswith("**The effect of a shared background is open")
     assert float(metrics.within(pooling.pooled(within), group)) == 100

@@ -5,6 +5,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 
 from classwise import runs
@@ -72,6 +73,7 @@ def test_a_row_links_to_its_section_and_to_itself():
 def test_a_row_has_the_numbers_in_words_and_as_a_picture():
     text = ledger.claims_list(SOME, PAGES)
     assert "10.0 [8.00, 13.0] points, p (Holm) = 0.002, 100 images" in text
+    assert "p (Holm) &lt; .001" in ledger.claims_list([replace(SOME[0], adjusted=0.0001)])
     assert "not testable on digits: a | reason" in text
     pictures = Rows(text).pictures
     assert len(pictures) == 3  # what was not tested has none
@@ -132,6 +134,13 @@ def test_tables_in_words():
         "not tested": 1,
     }
     assert len(ledger.notes(registry.misprints()).splitlines()) == 2 + len(registry.misprints())
+
+
+def test_cells_of_tables_are_escaped():
+    escaped = "&#60;b&#62;&#124;&#42;x&#95;"
+    assert ledger.not_tested([replace(SILENT, reason="<b>|*x_")]).endswith(f"| quick | 1 | {escaped} |")
+    printed = pd.DataFrame([["Tian 2021", "Table 1", "<b>|*x_", "x", "y"]])
+    assert ledger.notes(printed).endswith(f"| Tian 2021 | Table 1 | {escaped} | x | y |")
 
 
 def test_outcomes_say_what_they_speak_of(data, small):

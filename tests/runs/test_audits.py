@@ -299,7 +299,7 @@ def test_the_live_explorer_attacks_images_of_the_chosen_class_at_the_chosen_radi
     assert calls[-1] == {"label": "1", "count": 2, "eps": "0.2"}
     text = str(now(chosen_class="1", chosen_radius="0.05").to_dict())
     assert text.count("data:image/png") == 6
-    assert "largest change 0.05" in text
+    assert "largest change\\n0.050" in text
 
 
 def test_features_are_what_the_last_layer_reads(network, data):

@@ -15,7 +15,7 @@ from classwise.papers.scales import Scale
 from classwise.papers.sections import Section
 from classwise.runs import convergence, store
 from classwise.runs.schedule import pool
-from classwise.stats.convergence import unconverged
+from classwise.stats.convergence import comparison, unconverged
 
 
 @pytest.fixture
@@ -50,6 +50,17 @@ def test_trainings_that_give_the_same_weights_are_one(tiny):
     assert list(named) == ["pgd-at / at-ema", "standard", "pgd-at, digits-apart"]
     assert {spec.seed for spec in named.values()} == {0}
     assert {spec.redraw for spec in named.values()} == {0}
+
+
+def test_different_trainings_of_one_name_are_refused(tiny, monkeypatch):
+    section = Section(
+        title="",
+        defences=("pgd-at",),
+        variants=lambda scale, dataset: [{"attack_options": {"steps": 1}}, {"attack_options": {"steps": 2}}],
+    )
+    monkeypatch.setattr(registry, "SECTIONS", {"steps": section})
+    with pytest.raises(ValueError, match=r"different trainings of scale 'tiny' have the same name: pgd-at$"):
+        convergence.trainings("tiny")
 
 
 def test_defences_that_share_a_training_have_the_same_objective_and_attack():
@@ -109,3 +120,6 @@ def test_all_networks_of_quick_have_converged():
     assert compared.seed.values.tolist() == list(scales.SCALES["quick"].seeds)
     # Trained against attacks towards one class, its robust accuracy under PGD is a side effect.
     assert unconverged(compared) == ["targeted-at"]
+    # MART becomes unstable in longer trainings.
+    gain = comparison(compared)["gain"].sel(bound="high")
+    assert gain.training.values[gain.values < 0].tolist() == ["mart"]

@@ -47,7 +47,9 @@ def test_the_table_and_the_sentence_say_the_same():
     assert list(table["epochs"]) == data.number.sel(epochs="once").values.tolist()
     gain = convergence.comparison(data)["gain"].sel(bound="value", training="pgd-at")
     assert table.loc["pgd-at", "gain by twice the epochs, points"].startswith(f"{float(gain):.1f} [")
-    assert findings.converged(data) == (
-        "**Twice the epochs add more than 3 points of robust accuracy to: trades; to the other 1 trainings at most "
-        f"{float(gain):.1f} points.**"
-    )
+    text = findings.converged(data.assign_attrs(dataset="digits"))
+    assert text.startswith("**On digits, twice the epochs add at most 3 points of robust accuracy to 1 of 2 trainings, ")
+    assert f", most to pgd-at: {float(gain):.1f} points (95 % interval" in text
+    assert "they add more to: trades.**" in text
+    assert text.endswith("Twice the epochs are significantly worse for: none.")
+    assert findings.converged(compared((0.5, 0.5), (0.3, 0.5))).endswith("significantly worse for: pgd-at.")

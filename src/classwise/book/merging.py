@@ -39,7 +39,7 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
 
     scales: of the recorded and of the computed one. A cell that failed at the recorded scale, because not all of its runs are
     there, shows the outputs of the other scale under both. If no chart could be drawn at the recorded scale, the notebook shows
-    the other one alone.
+    the other one alone; if only the first chart could not, the page opens with the other one.
     """
     import nbformat  # slow to import
 
@@ -51,15 +51,16 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
     if not any(_has_chart(cell) for cell in others):
         nbformat.write(result, target)
         return _failures(others)
+    opening = [_has_chart(other) for cell, other in zip(result.cells, others, strict=True) if _has_chart(cell)][:1]
     for cell, other in zip(result.cells, others, strict=True):
         if cell.cell_type != "code":
             continue
-        failed = any(output.output_type == "error" for output in other.outputs)
-        if failed:
+        if any(output.output_type == "error" for output in other.outputs):
             cell.outputs = [_mark(scales[1], both=True), *cell.outputs, _end()] if cell.outputs else []
         elif cell.outputs != other.outputs:
             cell.outputs = both({scales[0]: other.outputs, scales[1]: cell.outputs})
-    result.cells.insert(1, nbformat.v4.new_markdown_cell(switch(scales)))
+    first = scales[1] if opening == [False] else ""
+    result.cells.insert(1, nbformat.v4.new_markdown_cell(switch(scales, first)))
     nbformat.write(result, target)
     return _failures(others)
 
@@ -125,10 +126,15 @@ def html_output(text: str) -> "NotebookNode":
     return output
 
 
-def switch(scales: Sequence[str]) -> str:
-    """Return the buttons that choose between the outputs of scales, the first of them shown."""
+def switch(scales: Sequence[str], first: str = "") -> str:
+    """Return the buttons that choose between the outputs of scales, the first of them shown.
+
+    first: the scale that this page opens with, whatever was chosen on other pages.
+    """
+    pressed = {scale: str(scale == (first or scales[0])).lower() for scale in scales}
     buttons = "".join(
-        f'<button type="button" data-scale="{scale}" aria-pressed="{str(scale == scales[0]).lower()}">{title_of(scale)}</button>'
-        for scale in scales
+        f'<button type="button" data-scale="{scale}" aria-pressed="{state}">{title_of(scale)}</button>'
+        for scale, state in pressed.items()
     )
-    return f'<div class="scale-switch" role="group" aria-label="Dataset of the results on this page">{buttons}</div>'
+    opens = f' data-first="{first}"' if first else ""
+    return f'<div class="scale-switch"{opens} role="group" aria-label="Dataset of the results on this page">{buttons}</div>'

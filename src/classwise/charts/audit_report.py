@@ -14,6 +14,7 @@ from classwise.charts.descriptions import described, extent
 from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category, frame, names_of, tooltip
 from classwise.core.audit import Audit, critical
+from classwise.core.markup import escaped
 from classwise.stats import aggregate, bootstrap, intervals, metrics, significance
 
 # A network is called near chance up to this share of the way from chance to no mistake.
@@ -73,7 +74,7 @@ def _class_rate(count: xr.DataArray, label: str) -> str:
     mistakes = row.where(row.predicted != label, 0)
     if int(mistakes.sum()) == 0:
         return _rate(right, total)
-    most = mistakes.idxmax("predicted").item()
+    most = escaped(mistakes.idxmax("predicted").item())
     return f"{_rate(right, total)}, most often misclassified as class {most} ({100 * int(mistakes.max()) / total:.0f} %)"
 
 
@@ -82,14 +83,15 @@ def summary(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = No
     clean, robust = count.sel(attack="clean"), count.sel(attack=audit.attack)
     total = int(robust.sum())
     lines = [
-        f"**{audit.network}** classifies **{_rate(*_overall(clean))}** of {total:,} images of {audit.title} correctly, and "
-        f"**{_rate(*_overall(robust))}** under attack: {audit.attack} at radius {audit.eps} ({_NORMS[audit.norm]})."
+        f"**{escaped(audit.network)}** classifies **{_rate(*_overall(clean))}** of {total:,} images of "
+        f"{escaped(audit.title)} correctly, and **{_rate(*_overall(robust))}** under attack: {audit.attack} at radius "
+        f"{audit.eps} ({_NORMS[audit.norm]})."
     ]
     names = critical(marked or [], names_of(count))
-    lines += [f"**Critical: {label}.** Withstands the attack on {_class_rate(robust, label)}." for label in names]
+    lines += [f"**Critical: {escaped(label)}.** Withstands the attack on {_class_rate(robust, label)}." for label in names]
     lines.append(_weakest(robust))
     low, value, high = bootstrap.bootstrap(robust, metrics.mcd, draws=bootstrap_draws(robust)).values
-    best = metrics.accuracy(robust).idxmax("label").item()
+    best = escaped(metrics.accuracy(robust).idxmax("label").item())
     between = f"Between the best class ({best}) and the worst" if value > 0 else "Between any two classes"
     lines.append(
         f"**Spread.** {between} lie {value:.0f} points under attack (95 %: {low:.0f} to {high:.0f}); "
@@ -110,7 +112,7 @@ def _weakest(robust: xr.DataArray) -> str:
         rate = _rate(*_right_of(robust.sel(label=fewest), fewest))
         return f"**Weakest classes.** None is weaker than the others: each withstands the attack on {rate}."
     weakest = names[: max(robust.sizes["label"] // 2, 1)]
-    classes = "; ".join(f"**class {label}**: {_class_rate(robust, label)}" for label in weakest)
+    classes = "; ".join(f"**class {escaped(label)}**: {_class_rate(robust, label)}" for label in weakest)
     return f"**Weakest classes.** {classes}."
 
 
@@ -188,10 +190,10 @@ def closest_classes(cosine: xr.DataArray, robust: xr.DataArray, layer: str) -> s
     names = names_of(cosine)
     left, right = np.triu_indices(len(names), 1)
     near = cosine.transpose("label", "other").values[left, right]
-    pairs = "; ".join(f"{names[left[place]]} and {names[right[place]]} ({near[place]:.2f})" for place in np.argsort(-near)[:3])
+    most = [(escaped(names[left[place]]), escaped(names[right[place]]), near[place]) for place in np.argsort(-near)[:3]]
+    pairs = "; ".join(f"{one} and {other} ({value:.2f})" for one, other, value in most)
     rank, p = significance.mantel_test(cosine, robust, bootstrap_draws(robust))
-    chance = "p < .001" if p < 0.001 else f"p = {significance.p_text(p)}"
-    linked = f" Similarity and confusion of classes have a rank correlation of {rank:.2f} ({chance})."
+    linked = f" Similarity and confusion of classes have a rank correlation of {rank:.2f} ({significance.p_value(p)})."
     logits = " The network has no penultimate layer that could be read: its logits were compared."
     return f"**Most similar classes:** {pairs}.{'' if np.isnan(rank) else linked}{'' if layer == 'penultimate' else logits}"
 

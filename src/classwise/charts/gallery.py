@@ -171,8 +171,10 @@ def attacked_now(
             examples = ready[network](label=chosen_class, count=count * place, **({"eps": radius} if radius else {}))
             took = time.perf_counter() - began
             last = examples.isel(image=slice(count * (place - 1), None))
-            last = last if last.sizes["image"] else examples.isel(image=slice(-count, None))
-            how = f"{evaluation.attack}{f' at radius {radius}' if radius else ''}, attacked just now in {took:.1f} s. {_BELOW}"
+            none = "" if last.sizes["image"] else " There are no more images: these are the last ones."
+            last = examples.isel(image=slice(-count, None)) if none else last
+            attack = f"{evaluation.attack}{f' at radius {radius}' if radius else ''}"
+            how = f"{attack}, attacked in {took:.1f} s.{none} {_BELOW}"
             charts[example] = example_grid(pd.DataFrame(example_rows(last, name)), how)
         return charts[example]
 

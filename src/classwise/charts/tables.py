@@ -1,11 +1,13 @@
 """Tables of numbers for readers. Rates are in percent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import xarray as xr
 
 from classwise.charts.style import names_of, titled, wide_bounds
+from classwise.core.markup import escaped
+from classwise.core.spec import Spec
 from classwise.stats import convergence
 from classwise.stats.significance import p_text
 
@@ -63,10 +65,17 @@ def stacked(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
 def folded(title: str, table: pd.DataFrame | str) -> str:
     """Return a table, or text in Markdown, as a block in Markdown that a click on its title opens."""
     inside = table if isinstance(table, str) else table.to_html(border=0)
-    return f"<details>\n<summary>{title}</summary>\n\n{inside}\n\n</details>"
+    return f"<details>\n<summary>{escaped(title)}</summary>\n\n{inside}\n\n</details>"
 
 
 def convergence_table(compared: xr.Dataset) -> pd.DataFrame:
     """Return a line for each training of a comparison with twice the epochs (schema "convergence 1"), with its intervals."""
     table = interval_table(convergence.comparison(compared))
     return table.assign(epochs=compared.number.sel(epochs="once").values)
+
+
+def training_settings(specs: Sequence[Spec]) -> pd.DataFrame:
+    """Return a line for each defence with the settings in which the trainings of a scale may differ."""
+    columns = {"epochs": "epochs", "lr": "learning rate", "weight_decay": "weight decay", "batch": "batch"}
+    rows = {spec.defence: {title: f"{getattr(spec, name):.4g}" for name, title in columns.items()} for spec in specs}
+    return pd.DataFrame(rows).T.rename_axis("defence")

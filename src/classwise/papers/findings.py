@@ -6,8 +6,9 @@ Bounds are arrays along the dimension bound ("low", "value", "high"), as `stats.
 import numpy as np
 import xarray as xr
 
+from classwise.core.markup import escaped
 from classwise.stats import aggregate, bootstrap, convergence, metrics, pooling
-from classwise.stats.significance import p_text
+from classwise.stats.significance import p_value as p_value
 
 
 def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
@@ -21,12 +22,6 @@ def _number(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
-def p_value(p: float) -> str:
-    """Return a p-value with its symbol: "p = 0.012", "p < .001", "p unknown" for NaN."""
-    text = p_text(p) or "unknown"
-    return f"p {text}" if text.startswith(("<", "u")) else f"p = {text}"
-
-
 def class_gap(outcomes: xr.Dataset, defence: str, attack: str) -> str:
     """Return how far the best class of a defence is from the worst under an attack, and how far without.
 
@@ -35,15 +30,15 @@ def class_gap(outcomes: xr.Dataset, defence: str, attack: str) -> str:
     kept = [name for name in (defence, "standard") if name in outcomes.defence]
     part = outcomes.sel(defence=list(dict.fromkeys(kept)), attack=["clean", attack])
     rates = metrics.accuracy(pooling.pooled(part).sel(defence=defence, attack=attack))
-    best, worst = (str(rates[int(place)].label.item()) for place in (rates.argmax("label"), rates.argmin("label")))
+    best, worst = (escaped(str(rates[int(place)].label.item())) for place in (rates.argmax("label"), rates.argmin("label")))
     gap = bootstrap.bootstrap(part, metrics.mcd)
     first = (
         f"**Under {attack}, {defence} classifies {float(rates.max()):.0f} % of class {best} correctly and "
         f"{float(rates.min()):.0f} % of class {worst}: a gap of {interval(gap.sel(defence=defence, attack=attack), 'points')}.**"
     )
-    clean = gap.sel(bound="value", attack="clean")
-    other = f", that of standard training {float(clean.sel(defence='standard')):.0f}" if len(part.defence) > 1 else ""
-    return f"{first} Without an attack its gap is {float(clean.sel(defence=defence)):.0f} points{other}."
+    clean = gap.sel(attack="clean", drop=True)
+    other = f"; that of standard training is {interval(clean.sel(defence='standard'), 'points')}" if len(part.defence) > 1 else ""
+    return f"{first} Without an attack its gap is {interval(clean.sel(defence=defence), 'points')}{other}."
 
 
 def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:
@@ -61,9 +56,11 @@ def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:
 
     left = metrics.overall(bootstrap.sums(full, {})["count"]).mean("defence")
     single, every = (float(left.sel(attack=name)) for name in (attack, "all"))
+    networks = ", ".join(map(str, full.defence.values))
+    too_high = interval(bootstrap.paired(full, more, span=(0, 100)), "points", 1)
     return (
-        f"**Robust accuracy is {single:.1f} % under {attack} alone and {every:.1f} % under all {len(names)} attacks together: "
-        f"{attack} overestimates it by {interval(bootstrap.paired(full, more), 'points', 1)}.**"
+        f"**Robust accuracy of {networks} is {single:.1f} % under {attack} alone and {every:.1f} % under all {len(names)} "
+        f"attacks together: {attack} overestimates it by {too_high}.**"
     )
 
 
@@ -74,7 +71,9 @@ def worst_class_gains(outcomes: xr.Dataset, base: str = "pgd-at", level: float =
     """
     names = [str(name) for name in outcomes.defence.values if name != base]
     each = 1 - (1 - level) / max(len(names), 1)
-    return bootstrap.gains(outcomes, dict.fromkeys(names, base), metrics.worst, each, draws=4000)
+    # Enough draws that ten or more lie beyond each end.
+    draws = min(max(4000, int(20 / (1 - each))), 20_000)
+    return bootstrap.gains(outcomes, dict.fromkeys(names, base), metrics.worst, each, draws)
 
 
 def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd-at") -> str:
@@ -87,42 +86,47 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
         return weakest_class(pooling.pooled(under).isel(defence=0, drop=True), str(under.defence.item()), attack)
     gains = worst_class_gains(under, base)
     value, number = gains.sel(bound="value"), gains.sizes["defence"]
-    name = str(value.idxmax("defence").item())
+    better = gains.sel(bound="low") > 0
+    name = str((value.where(better) if bool(better.any()) else value).idxmax("defence").item())
     count = bootstrap.sums(under, {})["count"].sel(defence=[base, name])
     (before, after), (overall_before, overall_after) = metrics.worst(count).values, metrics.overall(count).values
-    most = f"{name} has the most robust worst class under {attack}"
-    none = f"No defence has a more robust worst class under {attack} than {base}; {name} comes closest"
+    most = f"{name} has a more robust worst class than {base} under {attack}"
+    none = f"No defence has a significantly more robust worst class than {base} under {attack}"
+    none += f"; the highest observed is that of {name}"
     corrected = f"95 % interval, corrected for {number} defences,"
     gained = interval(gains.sel(defence=name), "points").replace("95 % interval", corrected)
-    better = int((gains.sel(bound="low") > 0).sum())
+    times = int(better.sum())
+    counted = f" {times} of the {number} defences {'has' if times < 2 else 'have'} a significantly more robust worst class."
     return (
-        f"**{most if float(value.max()) > 0 else none}: {after:.0f} %, compared with {before:.0f} % for {base}, a difference of "
-        f"{gained}.** Over all classes it is {overall_after:.0f} %, compared with {overall_before:.0f} %. "
-        f"{better or 'None'} of the {number} defences {'has' if better < 2 else 'have'} a significantly more robust worst class "
-        f"than {base}."
+        f"**{most if times else none}: {after:.0f} %, compared with {before:.0f} %, a difference of {gained}.** Over all classes "
+        f"it is {overall_after:.0f} %, compared with {overall_before:.0f} %.{counted if times else ''}"
     )
 
 
 def weakest_class(count: xr.DataArray, network: str, attack: str) -> str:
     """Return the weakest class of a network under an attack, compared with all classes: counts with label and predicted only."""
     rates = metrics.accuracy(count)
-    worst = str(rates[int(rates.fillna(np.inf).argmin("label"))].label.item())
+    worst = escaped(str(rates[int(rates.fillna(np.inf).argmin("label"))].label.item()))
     draws = int(min(2000, max(200, 50_000_000 // count.sizes["label"] ** 2)))
     ends = [bootstrap.bootstrap(count, measure, draws=draws) for measure in (metrics.worst, metrics.overall)]
     of_worst, of_all = (interval(bounds, "%") for bounds in ends)
     return (
-        f"**Under {attack}, {network} classifies {of_worst} of the images of class {worst}, its weakest, correctly, and "
+        f"**Under {attack}, {escaped(network)} classifies {of_worst} of the images of class {worst}, its weakest, correctly, and "
         f"{of_all} of all images.**"
     )
 
 
 def converged(compared: xr.Dataset) -> str:
-    """Return which trainings of a comparison with twice the epochs gain much by them, and the largest gain of the others."""
-    gain = convergence.comparison(compared)["gain"].sel(bound="value")
-    late = convergence.unconverged(compared)
-    most = float(gain.drop_sel(training=late).max())
-    names = ", ".join(late) or "none"
+    """Return to which trainings of a comparison twice the epochs add more than they may, with the largest gain of the others."""
+    gain = convergence.comparison(compared)["gain"]
+    late, kept = convergence.unconverged(compared), gain.drop_sel(training=convergence.unconverged(compared))
+    name = str(kept.sel(bound="value").idxmax("training").item())
+    sure = int((kept.sel(bound="high") <= convergence.LARGEST_GAIN).sum())
+    worse = ", ".join(map(str, gain.training.values[gain.sel(bound="high").values < 0])) or "none"
+    limit, number = f"{convergence.LARGEST_GAIN:g} points", gain.sizes["training"]
     return (
-        f"**Twice the epochs add more than {convergence.LARGEST_GAIN:g} points of robust accuracy to: {names}; to the other "
-        f"{gain.sizes['training'] - len(late)} trainings at most {most:.1f} points.**"
+        f"**On {compared.attrs.get('dataset', 'its dataset')}, twice the epochs add at most {limit} of robust accuracy to "
+        f"{number - len(late)} of {number} trainings, most to {name}: {interval(kept.sel(training=name), 'points', 1)}; they add "
+        f"more to: {', '.join(late) or 'none'}.** The entire interval is below {limit} for {sure} of them. Twice the epochs are "
+        f"significantly worse for: {worse}."
     )

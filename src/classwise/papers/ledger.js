@@ -12,7 +12,7 @@ for (const ledger of document.querySelectorAll(".ledger:not([data-ready])")) {
     const fits = (name, value) => !chosen[name] || chosen[name] === value;
     for (const part of ledger.querySelectorAll("[data-scale]")) part.hidden = !fits("scale", part.dataset.scale);
     for (const row of rows) {
-      const badges = [...row.querySelectorAll(".badge")];
+      const badges = [...row.querySelectorAll("summary .badge")];
       const judged = badges.some((badge) => !badge.hidden && fits("verdict", badge.dataset.verdict));
       row.hidden = !(judged && fits("paper", row.dataset.paper) && fits("section", row.dataset.section));
     }

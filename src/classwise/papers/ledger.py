@@ -16,9 +16,10 @@ import pandas as pd
 from classwise.charts.descriptions import described
 from classwise.charts.style import VERDICT_COLOURS
 from classwise.core import datasets
+from classwise.core.markup import escaped
 from classwise.papers import claims
 from classwise.papers.claims import VERDICTS, Claim, Verdict
-from classwise.stats.significance import p_text
+from classwise.stats.significance import p_text, p_value
 
 _THEIRS, _RANGE = "#8268dc", "#2a9d8f"
 # The heads of an interval without an end.
@@ -147,13 +148,9 @@ def _judged(verdict: Verdict) -> str:
     head = f'<p><span class="badge {_kind(verdict)}"><strong>{escape(verdict.words)}</strong></span>'
     if verdict.verdict == "not tested":
         return f'<div data-scale="{verdict.scale}">{head}: {escape(verdict.reason)}.</p></div>'
-    numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, p (Holm) {_related(verdict)}, {verdict.images:,} images"
+    p = p_value(verdict.adjusted, "p (Holm)")
+    numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}, {verdict.images:,} images"
     return f'<div data-scale="{verdict.scale}">{head}: {escape(numbers)}.</p>{interval_picture(verdict)}</div>'
-
-
-def _related(verdict: Verdict) -> str:
-    text = p_text(verdict.adjusted)
-    return text if text.startswith("<") else f"= {text}"
 
 
 def interval_picture(verdict: Verdict) -> str:
@@ -308,10 +305,15 @@ def not_tested(verdicts: Sequence[Verdict]) -> str:
     untested = [verdict for verdict in verdicts if verdict.verdict == "not tested"]
     numbers = Counter((verdict.claim.section, verdict.scale, verdict.reason) for verdict in untested)
     lines = ["| section | scale | claims | not tested because |", "|---|---|---|---|"]
-    return "\n".join([*lines, *(f"| {place} | {scale} | {number} | {why} |" for (place, scale, why), number in numbers.items())])
+    return "\n".join([*lines, *(_line(place, scale, number, why) for (place, scale, why), number in numbers.items())])
 
 
 def notes(misprints: pd.DataFrame) -> str:
     """Return in Markdown what the papers misprint or leave unclear, and how it is read here."""
     lines = ["| paper | where | printed | read as | why |", "|---|---|---|---|---|"]
-    return "\n".join([*lines, *("| " + " | ".join(map(str, line)) + " |" for line in misprints.values)])
+    return "\n".join([*lines, *(_line(*line) for line in misprints.values)])
+
+
+def _line(*cells: object) -> str:
+    """Return a line of a table in Markdown."""
+    return "| " + " | ".join(escaped(str(cell)) for cell in cells) + " |"

@@ -189,7 +189,7 @@ SCALES: dict[str, Scale] = {
             # An epoch is eight passes over the images.
             "free-at": {"epochs": 24},
         },
-        # It misclassifies more images, in a third of the time (`strong_eval` of `make bench`).
+        # It misclassifies more images in less time (`strong_eval` of `make bench` compares it with AutoAttack).
         attacks={"strong": {"attack": "cr"}},
     ),
     # CIFAR-10 on one CPU core: about 80 minutes a run, so its results are recorded, with their weights.

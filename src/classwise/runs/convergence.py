@@ -1,6 +1,7 @@
 """Whether the networks of a scale have converged: each training compared with the same one of twice as many epochs."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -39,13 +40,17 @@ def trainings(scale: str) -> dict[str, Spec]:
     specs: dict[tuple[object, Spec], Spec] = {}
     for section in registry.SECTIONS:
         for spec, _ in registry.request(section, scale).pairs:
-            if not spec.classes and spec.redraw == 0 and spec.eps == str(usual["eps"]):
+            if not spec.classes and spec.redraw == 0 and spec.eps == str(usual.get("eps", spec.eps)):
                 method = replace(defences.build(spec.defence, spec.options), averaging=NoAveraging(), validation_attack="")
                 settings = {"defence": "", "options": {}, "averages": (), "seed": seed, "measure": 1}
                 key = method, replace(spec, **settings)  # type: ignore[arg-type]
                 specs.setdefault(key, _with_seed(spec, seed))
                 names.setdefault(key, []).append(_name(spec, str(usual["dataset"])))
-    return {" / ".join(dict.fromkeys(names[key])): spec for key, spec in specs.items()}
+    named = [(" / ".join(dict.fromkeys(names[key])), spec) for key, spec in specs.items()]
+    repeated = [name for name, number in Counter(name for name, _ in named).items() if number > 1]
+    if repeated:
+        raise ValueError(f"different trainings of scale {scale!r} have the same name: {'; '.join(repeated)}")
+    return dict(named)
 
 
 def _name(spec: Spec, dataset: str) -> str:

@@ -312,17 +312,21 @@ def paired(
     measure: Callable[[xr.DataArray], xr.DataArray],
     level: float = 0.95,
     draws: int = 2000,
+    *,
+    span: tuple[float, float] = (-np.inf, np.inf),
     seed: int = 0,
 ) -> xr.DataArray:
     """Return low, value and high of a measure that compares settings, along a new dimension `bound`.
 
-    measure: of the counts of all settings (defences, attacks), seeds pooled; it may reduce their dimensions. The interval is the
-    basic one of a bootstrap in which all settings are evaluated on the same redrawn images.
+    measure: of the counts of all settings (defences, attacks), seeds pooled; it may reduce their dimensions. span: the values
+    that it can have. The interval is the basic one of a bootstrap in which all settings are evaluated on the same redrawn images,
+    within the span and wide enough to contain the value.
     """
     drawn = xr.concat([measure(part["count"]) for part in bootstrap_sums(outcomes, {}, draws, seed)], "draw")
     value = measure(sums(outcomes, {})["count"])
     high, low = (2 * value - drawn.quantile(share, "draw").drop_vars("quantile") for share in ((1 - level) / 2, (1 + level) / 2))
-    interval: xr.DataArray = xr.concat([low, value, high], dim="bound").assign_coords(bound=["low", "value", "high"])
+    ends = [xr.ufuncs.minimum(low.clip(*span), value), value, xr.ufuncs.maximum(high.clip(*span), value)]
+    interval: xr.DataArray = xr.concat(ends, dim="bound").assign_coords(bound=["low", "value", "high"])
     return interval
 
 
@@ -344,4 +348,4 @@ def gains(
         values, others = (measure(count.sel(defence=list(names))) for names in (bases.keys(), bases.values()))
         return values - others.assign_coords(defence=values.defence)
 
-    return paired(outcomes, gain, level, draws, seed).rename("gain")
+    return paired(outcomes, gain, level, draws, seed=seed).rename("gain")

@@ -14,6 +14,12 @@ def p_text(p: float) -> str:
     return "" if np.isnan(p) else "< .001" if p < 0.001 else f"{p:.3f}"
 
 
+def p_value(p: float, symbol: str = "p") -> str:
+    """Return a p-value with its symbol: "p = 0.012", "p < .001", "p unknown" for NaN."""
+    text = p_text(p) or "unknown"
+    return f"{symbol} {text}" if text.startswith(("<", "u")) else f"{symbol} = {text}"
+
+
 def permute_mistakes(count: xr.DataArray, draws: int, seed: int) -> xr.DataArray:
     """Return confusion matrices (zero diagonal) with the off-diagonal entries of each row permuted, along a new dimension `draw`.
 

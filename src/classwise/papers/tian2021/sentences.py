@@ -22,10 +22,11 @@ def symmetry(outcomes: xr.Dataset, count: xr.DataArray, attack: str) -> str:
     """
     bounds = bootstrap.bootstrap(outcomes.sel(attack=[attack]), metrics.symmetry).isel(attack=0, defence=0, drop=True)
     p = significance.symmetry_test(count)
-    certain = float(bounds.sel(bound="low")) > 0 and p < _SIGNIFICANT
-    start = (
-        "Two classes are confused in both directions" if certain else "Whether classes are confused in both directions is open"
-    )
+    start = "Whether classes are confused in both directions is open"
+    if float(bounds.sel(bound="low")) > 0 and p < _SIGNIFICANT:
+        start = "Two classes are confused in both directions"
+    elif float(bounds.sel(bound="high")) < 0:
+        start = "Two classes are confused in one direction rather than in both"
     mixed = metrics.off_diagonal_confusion(count)
     both = mixed + mixed.rename(label="predicted", predicted="label").transpose("label", "predicted")
     first, second = both.stack(pair=("label", "predicted")).idxmax("pair").item()
@@ -37,7 +38,7 @@ def symmetry(outcomes: xr.Dataset, count: xr.DataArray, attack: str) -> str:
 
 
 def gaps_everywhere(outcomes: xr.Dataset) -> str:
-    """Return how far the classes lie apart at least under any attack after any defence, and which class is mostly the worst.
+    """Return the smallest gap between classes under any attack after any defence, and which class is mostly the worst.
 
     outcomes: of several defences and attacks; attacks that not all defences were evaluated under are left out.
     """
@@ -45,10 +46,16 @@ def gaps_everywhere(outcomes: xr.Dataset) -> str:
     complete = (metrics.images(count) > 0).all(["defence", "label"])
     attacks = complete.attack.values[complete.values]
     often = metrics.accuracy(count.sel(attack=attacks)).idxmin("label").to_series().value_counts()
-    least = bootstrap.paired(outcomes.sel(attack=attacks), _smallest_gap)
+    least = bootstrap.paired(outcomes.sel(attack=attacks), _smallest_gap, span=(0, 100))
+    each = f"each of the {often.sum()} combinations of defence and attack"
+    apart = f"In {each} the best class and the worst lie apart"
+    start = apart if float(least.sel(bound="low")) > 0 else f"Whether classes lie apart in {each} is open"
+    gaps = metrics.mcd(count.sel(attack=attacks)).to_series()
+    place = pd.DataFrame([gaps.idxmin()], columns=gaps.index.names).iloc[0]
+    defence, attack = place["defence"], place["attack"]
     return (
-        f"**In each of the {often.sum()} combinations of defence and attack the best class and the worst lie apart: at least "
-        f"{interval(least, 'points')}. Class {often.index[0]} is the worst in {often.iloc[0]} of them.**"
+        f"**{start}: the smallest gap observed, that of {defence} under {attack}, is {interval(least, 'points')}. Class "
+        f"{often.index[0]} has the lowest accuracy in {often.iloc[0]} of them.**"
     )
 
 
@@ -56,9 +63,9 @@ def _smallest_gap(count: xr.DataArray) -> xr.DataArray:
     return measures.smallest_gap(count.to_dataset(name="count"))
 
 
-def temperature_gains(tempered: xr.Dataset) -> xr.DataArray:
+def temperature_gains(tempered: xr.Dataset, level: float = 0.95) -> xr.DataArray:
     """Return low, value and high of the points that the best temperature gains over PGD, along defence; of one form."""
-    return bootstrap.paired(tempered, _gain)
+    return bootstrap.paired(tempered, _gain, level, span=(0, 100))
 
 
 def _gain(count: xr.DataArray) -> xr.DataArray:
@@ -68,16 +75,22 @@ def _gain(count: xr.DataArray) -> xr.DataArray:
 
 def best_temperature(tempered: xr.Dataset) -> str:
     """Return on which network Temperature-PGD gains most over PGD, and for one without its scale what it gains with it."""
-    gains = temperature_gains(tempered)
+    number = tempered.sizes["defence"]
+    gains = temperature_gains(tempered, 1 - _SIGNIFICANT / number)
     values = gains.sel(bound="value").to_series().sort_values(ascending=False)
     name = str(values.index[0])
+
+    def gained(network: str) -> str:
+        text = interval(gains.sel(defence=network), "points", 1)
+        return text.replace("95 % interval", f"95 % interval, corrected for {number} networks,") if number > 1 else text
+
     first = (
-        f"**At its best temperature, Temperature-PGD leaves {name} {interval(gains.sel(defence=name), 'points', 1)} less robust "
-        "accuracy than PGD, the largest difference of all networks"
+        f"**At its best temperature, Temperature-PGD leaves {name} {gained(name)} less robust accuracy than PGD, the largest "
+        "difference of all networks"
     )
     scaled = name.removesuffix(f", {COSINES}")
     if name == network_name(scaled, COSINES) and scaled in values:
-        return f"{first}; the same network evaluated with its scale loses {interval(gains.sel(defence=scaled), 'points', 1)}.**"
+        return f"{first}; the same network evaluated with its scale loses {gained(scaled)}.**"
     return f"{first}.** The smallest is {values.iloc[-1]:.1f} points ({values.index[-1]})."
 
 
@@ -120,11 +133,12 @@ def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> st
         return within.isel(dataset=0, drop=True) - within.isel(dataset=1, drop=True)
 
     near, far = metrics.within(bootstrap.sums(outcomes, {})["count"], group).values
-    bounds = bootstrap.paired(outcomes, difference)
-    certain = float(bounds.sel(bound="low")) > 0
-    start = (
-        "Classes that share a background are confused with each other" if certain else "The effect of a shared background is open"
-    )
+    bounds = bootstrap.paired(outcomes, difference, span=(-100, 100))
+    start = "The effect of a shared background is open"
+    if float(bounds.sel(bound="low")) > 0:
+        start = "Classes that share a background are confused with each other"
+    elif float(bounds.sel(bound="high")) < 0:
+        start = "Classes that share a background are confused less with each other"
     return (
         f"**{start}: under attack at radius {eps}, {near:.0f} % of the mistakes of the robust network are within pairs that "
         f"share a background, and {far:.0f} % are within the same pairs if other classes share it, a difference of "

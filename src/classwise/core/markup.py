@@ -1,0 +1,9 @@
+"""Names that others chose, such as those of folders and files, as text within Markdown and HTML."""
+
+# What Markdown, HTML or a formula would read as markup; each is written as an entity of HTML.
+_MARKUP = str.maketrans({character: f"&#{ord(character)};" for character in "&<>\"'|*_`[]$~\\"})
+
+
+def escaped(name: str) -> str:
+    """Return a name for Markdown, its tables included, and for HTML: none of its characters is read as markup."""
+    return name.translate(_MARKUP)

@@ -1,0 +1,61 @@
+"""The sentences and tables of an audit whose classes and network have names with markup."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from classwise.charts import audit_report, tables
+from classwise.core.audit import Audit
+
+NAME, ESCAPED = "<b>|*x_", "&#60;b&#62;&#124;&#42;x&#95;"
+
+
+@pytest.fixture
+def audit():
+    return Audit(network=NAME, sha256="", dataset=NAME, eps="8/255", attack="strong")
+
+
+@pytest.fixture
+def count():
+    """Counts of three classes, one of them with markup in its name: the weakest, and what others are predicted as."""
+    names = [NAME, "b", "c"]
+    rows = np.array([[[18, 2, 0], [2, 18, 0], [0, 0, 20]], [[5, 10, 5], [10, 10, 0], [2, 0, 18]]])
+    coords = {"attack": ["clean", "strong"], "label": names, "predicted": names}
+    return xr.DataArray(rows, dims=("attack", "label", "predicted"), coords=coords)
+
+
+def test_names_are_escaped_in_the_summary(audit, count):
+    text = audit_report.summary(audit, count, [NAME])
+    assert NAME not in text
+    assert f"**{ESCAPED}** classifies" in text
+    assert f"images of {ESCAPED} correctly" in text
+    assert f"**Critical: {ESCAPED}.**" in text
+    assert f"**class {ESCAPED}**: 25 %" in text
+    assert f"misclassified as class {ESCAPED} (10 %)" in audit_report.summary(audit, count, ["c"])
+
+
+def test_the_best_class_is_escaped(audit, count):
+    robust = count.assign_coords(label=["b", "c", NAME], predicted=["b", "c", NAME])
+    assert f"best class ({ESCAPED})" in audit_report.summary(audit, robust)
+
+
+def test_the_table_of_the_classes_is_escaped_where_it_becomes_html(audit, count):
+    table = audit_report.class_table(audit, count)
+    assert NAME in table.index
+    assert "<b>" not in tables.folded("All classes", table)
+
+
+def test_names_are_escaped_in_the_most_similar_classes(count):
+    names = count.label.values
+    cosine = xr.DataArray(np.eye(3), dims=("label", "other"), coords={"label": names, "other": names})
+    text = audit_report.closest_classes(cosine, count.sel(attack="strong"), "penultimate")
+    assert NAME not in text
+    assert f"{ESCAPED} and b (0.00)" in text
+
+
+def test_the_correlation_has_its_p_value():
+    names = list("abcdef")
+    near = np.random.default_rng(0).random((6, 6))
+    cosine = xr.DataArray(near + near.T, dims=("label", "other"), coords={"label": names, "other": names})
+    robust = xr.DataArray((100 * (near + near.T)).astype(int), dims=("label", "predicted"), coords=[names, names])
+    assert audit_report.closest_classes(cosine, robust, "penultimate").endswith("rank correlation of 0.99 (p = 0.003).")
