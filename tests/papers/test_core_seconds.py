@@ -1,0 +1,64 @@
+"""What the pages of each paper cost at scale quick, by the rates of one idle core in golden/core-seconds.json.
+
+`python -m tests.papers.test_core_seconds` writes that file from the measurements of a build that began with no runs on an idle
+machine. Nothing is timed here: the forecast counts operations, so that a section that requests more is noticed at once.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from classwise.book import seconds
+from classwise.papers import registry
+from classwise.papers.scales import CORE_SECONDS
+from classwise.runs.schedule import timings
+from classwise.runs.schedule.cost import Costs
+from classwise.runs.schedule.timings import Timings
+
+FILE = Path(__file__).parents[1] / "golden" / "core-seconds.json"
+REFERENCE = json.loads(FILE.read_text()) if FILE.exists() else {}
+
+
+def forecast(known: Timings) -> tuple[dict[str, float], set[str]]:
+    """Return by section the seconds of its runs and evaluations, each counted once, and the ids without a measured rate."""
+    costs, counted = Costs(known.device, gpu=False, known=known), set()
+    result = dict.fromkeys(registry.SECTIONS, 0.0)
+    for section in result:
+        for spec, evaluations in registry.request(section).pairs:
+            for item in {(spec, None), *((spec, evaluation) for evaluation in evaluations)} - counted:
+                counted.add(item)
+                result[section] += costs.seconds(*item)
+    return result, costs.estimated | costs.unknown
+
+
+@pytest.fixture
+def known(tmp_path):
+    path = tmp_path / "pace.json"
+    path.write_text(json.dumps({REFERENCE["device"]: REFERENCE["rates"]}))
+    return Timings(path, REFERENCE["device"])
+
+
+def test_every_paper_stays_within_its_seconds(known, data):
+    runs, unmeasured = forecast(known)
+    assert not unmeasured, "golden/core-seconds.json lacks rates of these runs; write it again"
+    total = dict.fromkeys(CORE_SECONDS, 0.0)
+    for name, value in [*runs.items(), *REFERENCE["notebooks"].items()]:
+        total[registry.paper_of(name)] += value
+    print({paper or "no paper": round(value) for paper, value in total.items()})
+    assert {paper: value for paper, value in total.items() if value > CORE_SECONDS[paper]} == {}
+
+
+def test_each_executed_page_has_its_seconds():
+    assert set(REFERENCE["notebooks"]) >= set(registry.SECTIONS)
+
+
+if __name__ == "__main__":
+    from classwise.runs.compute import device
+
+    here = device.where()[0]
+    rates = json.loads(timings.file().read_text())[here]
+    notebooks = {name: value for name, value in seconds.stored().items() if name != "render"}
+    FILE.write_text(json.dumps({"device": here, "rates": rates, "notebooks": notebooks}, indent=1, sort_keys=True) + "\n")
+    sys.exit(0)
