@@ -42,7 +42,7 @@ def class_ranking(accuracy: xr.DataArray, interval: xr.DataArray, defence: str, 
         left.mark_text(align="right", dx=-8, fontWeight="bold").encode(x="low:Q", text="words:N"),
         right.mark_text(align="left", dx=8, fontWeight="bold").encode(x="high:Q", text="words:N"),
     ]
-    chart = alt.layer(*marks).properties(width=520, height=19 * len(labels))
+    chart = alt.layer(*marks).properties(width=500, height=19 * len(labels))
     first = table[table["defence"] == defence]
     chart = described(chart, titles[0], extent(first, ["label"], f"Robust accuracy of {defence}"), titles[1])
     return explorer(chart, [Choice(_DEFENCE, names_of(accuracy, "defence"), defence, "defence")])
