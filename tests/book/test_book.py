@@ -461,6 +461,7 @@ def test_a_number_on_the_home_page_opens_its_claims(visit):
         links.first.click()
         page.wait_for_url("**/claims.html?*")
         all_drawn(page, "claims")
-        expect(page.locator("[name=ledger_verdict]").first).to_have_value("holds")
-        expect(page.locator("[name=ledger_scale]").first).to_have_value("quick")
+        expect(page.locator(".ledger [name=verdict]").first).to_have_value("holds")
+        expect(page.locator(".ledger [name=scale]").first).to_have_value("quick")
         assert number > 0
+        expect(page.locator(".ledger details:visible")).to_have_count(number)
