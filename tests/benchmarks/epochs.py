@@ -8,7 +8,7 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import v2
 
@@ -31,6 +31,16 @@ RECIPE: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
 def sizes(device: torch.device) -> tuple[int, int, int]:
     """Return the width of the network, the images of an epoch and of a batch: on a CPU an epoch of a few seconds."""
     return (16, 128, 64) if device.type == "cpu" else (64, 10_000, 128)
+
+
+def update(model: nn.Module, optimiser: torch.optim.Optimizer, x: Tensor, y: Tensor) -> tuple[float, int]:
+    """Update the weights on attacked images as a plain loop does; return the summed loss and the correct predictions."""
+    optimiser.zero_grad()
+    logits = model(x)
+    loss = F.cross_entropy(logits, y)
+    loss.backward()
+    optimiser.step()
+    return loss.item() * len(y), int((logits.argmax(1) == y).sum())
 
 
 def ours(data: Images, width: int, batch: int, defence: str = "pgd-at", precision: str = "float32") -> Epoch:
@@ -103,14 +113,8 @@ def textbook(data: Images, width: int, batch: int) -> Epoch:
         total, right = 0.0, 0
         for images, labels in loader:
             x, y = images.to(device), labels.to(device)
-            moved = attacked(x, y)
-            optimiser.zero_grad()
-            logits = model(moved)
-            loss = F.cross_entropy(logits, y)
-            loss.backward()
-            optimiser.step()
-            total += loss.item() * len(y)
-            right += int((logits.argmax(1) == y).sum())
+            loss, correct = update(model, optimiser, attacked(x, y), y)
+            total, right = total + loss, right + correct
         assert total > 0
         assert right >= 0
 

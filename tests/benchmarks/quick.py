@@ -20,6 +20,7 @@ from classwise.papers import registry
 from classwise.runs.compute import device, train, validate
 
 from .clock import entry, in_turn
+from .epochs import update
 
 
 def trained(spec: Spec, data: Mapping[str, Images]) -> Classifier:
@@ -64,13 +65,8 @@ def plain(spec: Spec, data: Mapping[str, Images]) -> Classifier:
             model.train(spec.batch_norm == "train")
             moved = attacked(model, x, y, eps, inner, generator)
             model.train()
-            optimiser.zero_grad()
-            logits = model(moved)
-            loss = F.cross_entropy(logits, y)
-            loss.backward()
-            optimiser.step()
-            total += loss.item() * len(y)
-            right += int((logits.argmax(1) == y).sum())
+            loss, correct = update(model, optimiser, moved, y)
+            total, right = total + loss, right + correct
         assert total > 0
         assert right >= 0
     return model.eval()
