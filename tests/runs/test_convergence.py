@@ -123,3 +123,8 @@ def test_all_networks_of_quick_have_converged():
     # MART becomes unstable in longer trainings.
     gain = comparison(compared)["gain"].sel(bound="high")
     assert gain.training.values[gain.values < 0].tolist() == ["mart"]
+
+
+def test_a_misspelt_scale_is_named():
+    with pytest.raises(UserError, match="did you mean 'quick'"):
+        convergence.record("quik", Console(file=io.StringIO()))

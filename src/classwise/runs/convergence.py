@@ -11,7 +11,7 @@ import xarray as xr
 from rich.console import Console
 
 from classwise.core import results
-from classwise.core.errors import UserError
+from classwise.core.errors import UserError, unknown
 from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
@@ -79,6 +79,8 @@ def record(scale: str, console: Console, workers: int | None = None) -> Path:
 
     The file has schema "convergence 1"; its attribute `trainings` is the Spec of each name. Results that exist are used.
     """
+    if scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
     if SCALES[scale].only_read:
         raise UserError(f"scale {scale!r} is only read here, so that its networks cannot be trained for twice the epochs")
     from classwise.runs.schedule import pool  # torch
