@@ -8,7 +8,7 @@ TOOK := build/tests.seconds
 TORCH := $(if $(TORCH_BACKEND),--torch-backend $(TORCH_BACKEND))
 
 .DEFAULT_GOAL := help
-.PHONY: help book test notebook lab serve run bench converged lock clean
+.PHONY: help book zip test notebook lab serve run bench converged lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -26,6 +26,9 @@ $(READY): requirements.lock pyproject.toml tests/benchmarks/peers.txt
 
 book: $(READY) ## compute what is missing and render the book (SCALE=quick)
 	@$(PY) -m classwise book --scale $(SCALE)
+
+zip: book ## pack the book as one file that opens without Python: build/classwise-book-VERSION.zip
+	@$(PY) -m classwise zip
 
 test: $(READY) ## ruff, mypy, and all tests, the built book in a browser among them
 	@echo "ruff, mypy, then all tests$$(test -f $(TOOK) && echo ", about $$(cat $(TOOK)) s by the last run")"

@@ -56,7 +56,7 @@ def dataset(
         values |= {"truth": truth, "answer": np.stack([truth, predictions(list(chances.values())[-1])], 1)}
     sizes = {dim: len(coord) for dim, coord in coords.items()} | {"channel": 1, "row": 8, "column": 8}  # type: ignore[arg-type]
     data = {}
-    for name, (dims, kind) in SCHEMAS[schema].items():
+    for name, (dims, kind, *_) in SCHEMAS[schema].items():
         value = values.get(name, rng.random([sizes[dim] for dim in dims]))
         data[name] = (dims, value.astype(kind))
     return check(xr.Dataset(data, coords, attrs), schema)

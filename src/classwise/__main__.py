@@ -222,6 +222,14 @@ def build_book(scale: Scale = "quick", workers: Workers = None, scheduler: Sched
     print(f"the book is at {page}\nopen that file, or serve it: make serve")
 
 
+@app.command("zip")
+def zip_book() -> None:
+    """Pack the built book as one file that opens without a server or Python after unpacking."""
+    from classwise.book import package
+
+    print(package.pack_book())
+
+
 @app.command("serve")
 def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> None:
     """Serve the built book on this machine."""

@@ -19,7 +19,7 @@ def outcomes(images: int = 360, classes: int = 10) -> xr.Dataset:
     rng, sizes = np.random.default_rng(0), {"image": images, "predicted": classes}
     data = {
         name: (dims, rng.integers(0, classes, [sizes[dim] for dim in dims]).astype(kind))
-        for name, (dims, kind) in results.SCHEMAS["outcomes 1"].items()
+        for name, (dims, kind, *_) in results.SCHEMAS["outcomes 1"].items()
     }
     coords = {"image": np.arange(images), "predicted": [str(number) for number in range(classes)]}
     return xr.Dataset(data, coords, dict.fromkeys(results.REQUIRED_ATTRIBUTES, "") | {"schema": "outcomes 1"})

@@ -1,9 +1,12 @@
 """Pages made from executed notebooks, and the reports on the papers."""
 
+import altair as alt
 import nbformat
+import pandas as pd
 import pytest
 
-from classwise.book import pages, reports
+from classwise.book import merging, pages, reports
+from classwise.charts import style
 from classwise.papers import registry
 from classwise.papers.claims import Verdict
 
@@ -25,7 +28,7 @@ def prepared(tmp_path):
         cell.outputs = [nbformat.v4.new_output("stream", text=text)]
     source, target = tmp_path / "executed.ipynb", tmp_path / "sub" / "page.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), source)
-    pages.prepare(NAME, source, target)
+    pages.prepare(NAME, source, target, tmp_path / "extra")
     return nbformat.read(target, as_version=4).cells
 
 
@@ -39,12 +42,28 @@ def test_the_code_of_every_cell_is_folded(prepared):
 def test_figures_are_numbered_by_the_section_of_the_page_and_their_captions_follow_their_outputs(prepared):
     figures = [cell for cell in prepared if "figure" in cell.metadata]
     assert [dict(cell.metadata.figure) for cell in figures] == [
-        {"name": "fig-one", "number": "4.1-1"},
-        {"name": "fig-two", "number": "4.1-2"},
+        {"name": "fig-one", "number": "4.1-1", "data": {}},
+        {"name": "fig-two", "number": "4.1-2", "data": {}},
     ]
     assert figures[0].outputs[0].text == "a chart"
     assert figures[0].outputs[-1].data["text/markdown"] == "All *classes*."
     assert all("figure" not in cell.metadata.get("mystnb", {}) for cell in prepared)
+
+
+def test_the_data_of_a_figure_is_a_file_for_each_dataset(tmp_path):
+    style.setup()
+    rows = {name: pd.DataFrame({"label": [name], "value": [1.0]}) for name in ("cat", "8")}
+    charts = {name: alt.Chart(some).mark_point().encode(x="label:N", y="value:Q") for name, some in rows.items()}
+    cat, eight = ([merging.html_output(chart._repr_mimebundle_(None, None)["text/html"])] for chart in charts.values())
+    cell = nbformat.v4.new_code_cell("chart", metadata={"mystnb": {"figure": {"name": "fig-one", "caption": "All."}}})
+    cell.outputs = merging.both({"laptop": cat, "quick": eight})
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "executed.ipynb")
+    pages.prepare(NAME, tmp_path / "executed.ipynb", tmp_path / "page.ipynb", tmp_path)
+    files = nbformat.read(tmp_path / "page.ipynb", as_version=4).cells[0].metadata.figure.data
+    folder = f"data/figures/{NAME}"
+    assert files == {"CIFAR-10": f"{folder}/one-cifar10.csv", "digits": f"{folder}/one-digits.csv"}
+    assert (tmp_path / files["CIFAR-10"]).read_text() == "quantity,class,value\nvalue,cat,1\n"
+    assert (tmp_path / files["digits"]).read_text() == "quantity,class,value\nvalue,8,1\n"
 
 
 @pytest.mark.parametrize(

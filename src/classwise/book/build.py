@@ -18,7 +18,7 @@ import yaml
 from rich.console import Console
 
 from classwise import runs
-from classwise.book import merging, notebooks, pages, seconds
+from classwise.book import data, merging, notebooks, pages, seconds
 from classwise.core.errors import UserError, unknown
 from classwise.core.files import write
 from classwise.core.paths import build_folder, checkout
@@ -33,11 +33,16 @@ if TYPE_CHECKING:
 # The pages that no notebook makes but `home.write_pages`; the first is the root of the book.
 GENERATED = ("index", "papers")
 HOME = GENERATED[0]
-# The pages of no paper by the part of the book, and the guide.
-_PAGES = {"What holds": ("claims", "papers"), "Attacks and defences": ("performance", "defences"), "Audits": ("audit",)}
+# The pages of no paper by the part of the book, and the guide. "data" is written when the book is rendered.
+_PAGES = {
+    "What holds": ("claims", "papers"),
+    "Attacks and defences": ("performance", "defences"),
+    "Audits": ("audit",),
+    "Results": ("data",),
+}
 _GUIDE = (
     *("reading", "glossary", "parameters", "python", "datasets", "audit", "recorded", "cluster", "defences", "extending", "api"),
-    *("references", "changelog"),
+    *("references", "sources", "changelog"),
 )
 
 
@@ -72,7 +77,8 @@ def _code() -> list[Path]:
 
 def _shell() -> list[Path]:
     """Return the code that only decides how pages look: a change of it renders the book and executes nothing."""
-    return [Path(__file__).with_name(name) for name in ("charts.js", "pages.py", "shell.py")]
+    names = ("charts.js", "data.py", "dictionary.py", "figures.py", "package.py", "pages.py", "shell.py")
+    return [Path(__file__).with_name(name) for name in names]
 
 
 def scripts() -> list[Path]:
@@ -231,7 +237,8 @@ def render(console: Console) -> bool:
     inputs.append(checkout() / "CHANGELOG.md")  # included by guide/changelog.md
     names = (*notebooks.names(), *GENERATED)
     tables = {paper.name: paper.tables.folder / "tables.csv" for paper in registry.PAPERS.values() if paper.tables is not None}
-    inputs += [*(out / "executed" / f"{name}.ipynb" for name in names), *scripts(), *_shell(), *tables.values()]
+    results = sorted((out / "data").glob("[!.]*"))
+    inputs += [*(out / "executed" / f"{name}.ipynb" for name in names), *scripts(), *_shell(), *tables.values(), *results]
     mark, fingerprint = out / "html.json", _digest(str(path).encode() + path.read_bytes() for path in inputs)
     if html.exists() and _stored_fingerprint(mark) == fingerprint:
         return False
@@ -240,8 +247,9 @@ def render(console: Console) -> bool:
     shutil.copytree(source, sources)
     shutil.copy(checkout() / "CHANGELOG.md", out)
     for name in names:
-        pages.prepare(name, out / "executed" / f"{name}.ipynb", sources / f"{name}.ipynb")
-    extra = {f"scripts/{script.name}": script for script in scripts()}
+        pages.prepare(name, out / "executed" / f"{name}.ipynb", sources / f"{name}.ipynb", sources / "_extra")
+    write(sources / "data.md", data.page(out / "data").encode())
+    extra = {f"scripts/{script.name}": script for script in scripts()} | {f"data/{file.name}": file for file in results}
     for name, file in (extra | {f"tables/{paper}.csv": table for paper, table in tables.items()}).items():
         (sources / "_extra" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, sources / "_extra" / name)
@@ -285,6 +293,7 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
     ensure_runs(pairs, scale, console, workers=workers, scheduler=scheduler, **more)
     audits.carry_out(runs.audit(), console)
     executed = execute_all(scale, console, before)
+    data.write_files(scale, build_folder() / "data")
     rendered = render(console)
     if not executed and not rendered:
         console.print("nothing changed")

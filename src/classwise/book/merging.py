@@ -1,6 +1,7 @@
 """Notebooks executed at a scale that is only read: alone, or merged with the same notebook at another scale under a switch."""
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -104,6 +105,17 @@ def both(outputs: Mapping[str, list["NotebookNode"]]) -> list["NotebookNode"]:
     for scale, some in outputs.items():
         result += [_mark(scale), *some] if some else []
     return [*result, _end()]
+
+
+def by_scale(outputs: Sequence["NotebookNode"]) -> dict[str, list["NotebookNode"]]:
+    """Return the outputs of each scale that `both` marked, "" for those that are shown under either choice."""
+    result: dict[str, list[NotebookNode]] = {}
+    scale = ""
+    for output in outputs:
+        mark = re.search(r'class="scale-(?:mark|end)"(?: data-scale="([^"]+)")?', output.get("data", {}).get("text/html", ""))
+        scale = (mark[1] or "") if mark else scale
+        result.setdefault(scale, []).append(output)
+    return result
 
 
 def _mark(scale: str, *, both: bool = False) -> "NotebookNode":

@@ -3,10 +3,16 @@
 import ast
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from classwise.book import notebooks, seconds
+import pandas as pd
+
+from classwise.book import figures, merging, notebooks, seconds
+from classwise.core import datasets
+from classwise.core.files import write
+from classwise.papers.scales import SCALES
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -16,8 +22,8 @@ _ERROR, PROVENANCE = "papermill-error-cell-tag", "provenance"
 _RECOMPUTE = "Recompute this page: parameters, command and provenance"
 
 
-def prepare(name: str, executed: Path, target: Path) -> None:
-    """Write the notebook that Sphinx renders as the page `name` from its executed form.
+def prepare(name: str, executed: Path, target: Path, extra: Path) -> None:
+    """Write the notebook that Sphinx renders as the page `name` from its executed form, and the data of its charts below `extra`.
 
     The code of each cell is folded. A cell with metadata {"mystnb": {"figure": {"name": ..., "caption": ...}}} becomes a figure,
     with the number of the page and its place on it ("4.1-2"), in `classwise.book.shell`. Cells tagged "provenance" are folded
@@ -28,9 +34,9 @@ def prepare(name: str, executed: Path, target: Path) -> None:
     node = nbformat.read(executed, as_version=4)
     cells = [cell for cell in node.cells if _ERROR not in _tags(cell)]
     code = [cell for cell in cells if cell.cell_type == "code"]
-    figures = [cell for cell in code if _figure(cell)]
-    for place, cell in enumerate(figures, 1):
-        _caption(cell, f"{_section(name)}{place}")
+    numbered = [cell for cell in code if _figure(cell)]
+    for place, cell in enumerate(numbered, 1):
+        _caption(cell, f"{_section(name)}{place}", _data(name, cell, extra))
     for cell in code:
         cell.metadata.tags = [*_tags(cell), *(["hide-input"] if "hide-cell" not in _tags(cell) else [])]
     last = [cell for cell in cells if PROVENANCE in _tags(cell)]
@@ -53,11 +59,31 @@ def _section(name: str) -> str:
     return f"{number[1].replace('-', '.')}-" if number else ""
 
 
-def _caption(cell: "NotebookNode", number: str) -> None:
-    """Put the caption behind the outputs of a cell; MyST-NB would repeat it for each of them."""
+def _data(name: str, cell: "NotebookNode", extra: Path) -> dict[str, str]:
+    """Write the data behind the charts of a figure as CSV below `extra`; return the paths by dataset, "" if it is but one."""
+    files: dict[str, str] = {}
+    for scale, outputs in merging.by_scale(cell.outputs).items():
+        tables = [figures.table(spec) for output in outputs if (spec := figures.specification(_html(output)))]
+        rows = pd.concat(tables) if tables else pd.DataFrame()
+        if rows.empty:
+            continue
+        dataset = str(SCALES[scale].run["dataset"]) if scale else ""
+        stem = _figure(cell).get("name", "figure").removeprefix("fig-")
+        path = f"data/figures/{name}/{'-'.join(filter(None, (stem, dataset)))}.csv"
+        write(extra / path, rows.to_csv(index=False).encode())
+        files[datasets.title(dataset)] = path
+    return files
+
+
+def _html(output: "NotebookNode") -> str:
+    return str(output.get("data", {}).get("text/html", ""))
+
+
+def _caption(cell: "NotebookNode", number: str, data: Mapping[str, str]) -> None:
+    """Put the caption behind the outputs of a cell; MyST-NB would repeat it for each of them. data: of `_data`."""
     figure = _figure(cell)
     del cell.metadata.mystnb["figure"]
-    cell.metadata["figure"] = {"name": figure.get("name", f"figure-{number}"), "number": number}
+    cell.metadata["figure"] = {"name": figure.get("name", f"figure-{number}"), "number": number, "data": dict(data)}
     cell.outputs.append(_shown({"text/markdown": figure.get("caption", "")}))
 
 

@@ -12,8 +12,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
-# The most letters of a description.
+# The most letters of a description, and the picture that a link to any page shows: of the home page.
 _LONGEST = 200
+_PICTURE = "_static/page.png"
 
 
 class Figures(SphinxTransform):
@@ -28,7 +29,8 @@ class Figures(SphinxTransform):
             node = nodes.figure("", *output.children[:-1], names=[name], classes=["chart"])
             self.document.note_explicit_target(node, node)
             number = nodes.reference("", f"Figure {figure['number']}", refuri=f"#{node['ids'][0]}", classes=["figure-number"])
-            node += nodes.caption("", "", number, nodes.Text(". "), *caption.children)
+            links = _data_links(figure.get("data", {}), self.env.docname)
+            node += nodes.caption("", "", number, nodes.Text(". "), *caption.children, *links)
             output.children = []
             output += node
 
@@ -46,7 +48,7 @@ class FigureTitles(SphinxTransform):
             labels[name] = (self.env.docname, identifier, f"Figure {figure['number']}")
 
 
-def _figures(document: nodes.document) -> Iterator[tuple[nodes.Element, dict[str, str]]]:
+def _figures(document: nodes.document) -> Iterator[tuple[nodes.Element, dict[str, Any]]]:
     """Yield the outputs of numbered cells, with the metadata of the figure."""
     for cell in list(document.findall(nodes.container)):
         figure = cell.get("cell_metadata", {}).get("figure") if cell.get("nb_element") == "cell_code" else None
@@ -55,6 +57,15 @@ def _figures(document: nodes.document) -> Iterator[tuple[nodes.Element, dict[str
         for output in cell.children:
             if output.get("nb_element") == "cell_code_output":
                 yield output, dict(figure)
+
+
+def _data_links(files: dict[str, str], page: str) -> list[nodes.Node]:
+    """Return links from a page to the data of a figure: "Data: CSV", or with the names of several datasets."""
+    up = "../" * page.count("/")
+    words = {path: f"{title}, CSV" if title else "CSV" for title, path in files.items()}
+    links = [f'<a href="{up}{escape(path)}" download>{escape(word)}</a>' for path, word in words.items()]
+    html = f' <span class="figure-data">Data: {" · ".join(links)}</span>'
+    return [nodes.raw("", html, format="html")] if links else []
 
 
 def _paragraph(output: nodes.Element) -> nodes.Element:
@@ -76,6 +87,7 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
             ("property", "og:title", title),
             ("property", "og:description", words),
             ("property", "og:type", "article"),
+            ("property", "og:image", "../" * page.count("/") + _PICTURE),
             ("property", "og:site_name", str(app.config.project)),
         )
     )

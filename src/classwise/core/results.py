@@ -1,18 +1,13 @@
 """Results: six kinds of Dataset with common names; counts and outcomes are stored, rates are derived.
 
-Coordinates: epoch int from 1 · split "train" "valid" "test" · attack "clean" or a name · label, predicted: names of classes ·
-image int, the position of the image in the dataset · form "clean" "attacked" · feature int · step int from 0, the start of an
-attack, to its last · average: a name of `Spec.averages` · training: the name of one · epochs "once" "twice" · seed int. The other
-dimensions have none.
-
-Attributes: schema ("history 1", ...), spec, evaluation (JSON), id, version, commit, torch, device, threads, created; outcomes
-also have checks (JSON): the results of `attacks.sanity.sanity_checks`, which `stats.sanity.stored_warnings` reads.
+Names of classes are coordinates; SCHEMAS, COORDINATES and ATTRIBUTES say what each field means. `checks` of outcomes holds the
+results of `attacks.sanity.sanity_checks`, which `stats.sanity.stored_warnings` reads.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
@@ -23,59 +18,118 @@ from classwise.core.errors import UserError
 from classwise.core.files import write
 
 SPLITS = ("train", "valid", "test")
-# The variables of each kind: dimensions and type.
-SCHEMAS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
+
+
+class Variable(NamedTuple):
+    """A variable of a schema: its dimensions, its type, and for the data dictionary of the book its meaning and its unit."""
+
+    dims: tuple[str, ...]
+    kind: str
+    meaning: str
+    unit: str = ""
+
+
+_IMAGE, _PIXELS = ("image",), "pixels from 0 to 1"
+_TRUTH = "class of the image, as a position in `predicted`; -1 where a combined Dataset has no such image"
+_LOGITS = "output of the network for each class"
+_RUNS = ("training", "epochs", "seed", "image")
+# The variables of each kind.
+SCHEMAS: dict[str, dict[str, Variable]] = {
     # The measurements after each epoch of a training.
     "history 1": {
-        # Images of `label` predicted as `predicted`; zeros where not measured.
-        "count": (("epoch", "split", "attack", "label", "predicted"), "i4"),
-        "radius": (("epoch", "label"), "f4"),  # of the inner attack, in pixels of 0 to 1
-        "beta": (("epoch", "label"), "f4"),  # the trade-off of the objective, 0 where it has none
-        "weight": (("epoch", "label"), "f4"),  # of the class in the loss
-        "loss": (("epoch",), "f8"),  # mean over the training images
-        "seconds": (("epoch",), "f8"),  # of training, without measuring
+        "count": Variable(
+            ("epoch", "split", "attack", "label", "predicted"),
+            "i4",
+            "images of class `label` that are predicted as `predicted`; zeros where not measured",
+            "images",
+        ),
+        "radius": Variable(("epoch", "label"), "f4", "radius of the inner attack on the class", _PIXELS),
+        "beta": Variable(("epoch", "label"), "f4", "trade-off of the objective for the class, 0 where it has none"),
+        "weight": Variable(("epoch", "label"), "f4", "weight of the class in the loss"),
+        "loss": Variable(("epoch",), "f8", "mean loss over the training images"),
+        "seconds": Variable(("epoch",), "f8", "time of the training, without measuring", "s"),
     },
     # The prediction of a trained model for each image of a split under an attack.
     "outcomes 1": {
-        "truth": (("image",), "i2"),  # position in `predicted`; -1 where a combined Dataset has no such image
-        # Class predicted for the attacked image, likewise; for the image itself where the attacked image lies outside the ball.
-        "answer": (("image",), "i2"),
-        "flipped": (("image",), "b1"),  # whether the prediction is wrong
-        "distance": (("image",), "f4"),  # from the image to its attacked form, in the norm of the evaluation
-        "logits": (("image", "predicted"), "f4"),
+        "truth": Variable(_IMAGE, "i2", _TRUTH),
+        "answer": Variable(
+            _IMAGE,
+            "i2",
+            "class predicted for the attacked image, as a position in `predicted`; for the image itself where the attacked "
+            "image lies outside the ball",
+        ),
+        "flipped": Variable(_IMAGE, "b1", "whether the prediction is wrong"),
+        "distance": Variable(_IMAGE, "f4", "from the image to its attacked form, in the norm of the evaluation", _PIXELS),
+        "logits": Variable(("image", "predicted"), "f4", _LOGITS),
     },
     # A few images with their attacked forms.
     "examples 1": {
-        "pixels": (("image", "form", "channel", "row", "column"), "f4"),  # 0 to 1
-        "truth": (("image",), "i2"),
-        "answer": (("image", "form"), "i2"),
-        "logits": (("image", "form", "predicted"), "f4"),
+        "pixels": Variable(("image", "form", "channel", "row", "column"), "f4", "the image, clean and attacked", _PIXELS),
+        "truth": Variable(_IMAGE, "i2", _TRUTH),
+        "answer": Variable(("image", "form"), "i2", "predicted class, as a position in `predicted`"),
+        "logits": Variable(("image", "form", "predicted"), "f4", _LOGITS),
     },
     # The penultimate layer of a network on the clean images of each class.
-    "features 1": {"mean": (("label", "feature"), "f4"), "variance": (("label", "feature"), "f4")},
+    "features 1": {
+        "mean": Variable(("label", "feature"), "f4", "mean of the feature over the images of the class"),
+        "variance": Variable(("label", "feature"), "f4", "variance of the feature over the images of the class"),
+    },
     # The predictions of a model for a few images after each step of an attack.
     "course 1": {
-        "truth": (("image",), "i2"),
-        "logits": (("image", "step", "predicted"), "f4"),
+        "truth": Variable(_IMAGE, "i2", _TRUTH),
+        "logits": Variable(("image", "step", "predicted"), "f4", _LOGITS),
     },
     # The predictions under attack of networks trained once, and once more with twice the epochs.
     "convergence 1": {
-        "truth": (("training", "epochs", "seed", "image"), "i2"),
-        "answer": (("training", "epochs", "seed", "image"), "i2"),
-        "number": (("training", "epochs"), "i4"),  # of epochs
+        "truth": Variable(_RUNS, "i2", _TRUTH),
+        "answer": Variable(_RUNS, "i2", "predicted class of the attacked image, as a position in `predicted`"),
+        "number": Variable(("training", "epochs"), "i4", "of epochs", "epochs"),
     },
 }
 # Variables that a Dataset of a schema may lack.
-OPTIONAL: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
+OPTIONAL: dict[str, dict[str, Variable]] = {
     "history 1": {
-        "robust": (("epoch", "label"), "f4"),  # weight of the class in the robust term, where the objective has two
-        "averaged": (("epoch",), "b1"),  # whether the average of the weights includes the epoch
-        "taken": (("epoch", "average"), "b1"),  # likewise of each of Spec.averages
+        "robust": Variable(("epoch", "label"), "f4", "weight of the class in the robust term, where the objective has two"),
+        "averaged": Variable(("epoch",), "b1", "whether the average of the weights includes the epoch"),
+        "taken": Variable(("epoch", "average"), "b1", "the same for each average of `Spec.averages`"),
     },
     "outcomes 1": {
-        "queries": (("image",), "i4"),  # where the attack counts them: forward passes of the model; -1 for no such image
-        "member": (("image",), "i1"),  # where the attack is an ensemble: which of MEMBERS broke the image; -1 none
+        "queries": Variable(
+            _IMAGE, "i4", "where the attack counts them: forward passes of the model; -1 for no such image", "forward passes"
+        ),
+        "member": Variable(
+            _IMAGE, "i1", "where the attack is an ensemble: the number of the member that broke the image; -1 for none"
+        ),
     },
+}
+# The coordinates of the dimensions; `channel`, `row` and `column` have none.
+COORDINATES = {
+    "epoch": "epoch of the training, from 1",
+    "split": "part of the dataset: train, valid or test",
+    "attack": "clean, or the name of an attack",
+    "label": "class of an image",
+    "predicted": "class that the network predicts",
+    "image": "position of the image in the dataset, from 0",
+    "form": "clean or attacked",
+    "feature": "position in the penultimate layer, from 0",
+    "step": "step of an attack; 0 is its start",
+    "average": "a name of `Spec.averages`",
+    "training": "name of a training",
+    "epochs": "once or twice",
+    "seed": "of the training",
+}
+ATTRIBUTES = {
+    "schema": "kind of the Dataset and its version, such as `outcomes 1`",
+    "spec": "all settings of the training, in JSON",
+    "evaluation": "all settings of the evaluation, in JSON",
+    "id": "of the training: ten digits of a hash of its settings",
+    "version": "of classwise",
+    "commit": "of the code; with + if files differed from it",
+    "torch": "version of torch",
+    "device": "processor that computed the result",
+    "threads": "of torch on a CPU",
+    "created": "date and time in UTC, ISO 8601",
+    "checks": "results of the sanity checks of the attack, in JSON",
 }
 # Stored by their numbers: a new name goes to the end.
 MEMBERS = ("apgd-ce", "apgd-t", "fab-t", "square", "relaxation")
@@ -98,7 +152,7 @@ def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Datas
     for name in SCHEMAS[schema]:
         if name not in data:
             raise Damaged(f"{where} lacks the variable {name!r} of schema {schema!r}")
-    for name, (dims, kind) in _variables(data, schema).items():
+    for name, (dims, kind, *_) in _variables(data, schema).items():
         variable = data.variables[name]
         if variable.dims != dims or variable.dtype != np.dtype(kind):
             actual = f"{variable.dims} {variable.dtype}"
@@ -112,7 +166,7 @@ def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Datas
     return data
 
 
-def _variables(data: xr.Dataset, schema: str) -> dict[str, tuple[tuple[str, ...], str]]:
+def _variables(data: xr.Dataset, schema: str) -> dict[str, Variable]:
     """Return the variables of a schema that a Dataset has."""
     known = SCHEMAS[schema] | OPTIONAL.get(schema, {})
     return {name: known[name] for name in known if name in data}
@@ -169,7 +223,7 @@ def attributes(path: Path, schema: str) -> dict[str, str]:
         ranks = {name: variable[()].ndim for name, variable in stored.items()}
         attrs = {name: str(value) for name, value in stored.attrs.items()}
     known = SCHEMAS[schema] | {name: form for name, form in OPTIONAL.get(schema, {}).items() if name in ranks}
-    lost = [name for name, (dims, _) in known.items() if ranks.get(name) != len(dims)]
+    lost = [name for name, (dims, *_) in known.items() if ranks.get(name) != len(dims)]
     lost += [name for name in REQUIRED_ATTRIBUTES if name not in attrs]
     if lost or attrs["schema"] != schema:
         problem = f"lacks {', '.join(lost)}" if lost else f"is of schema {attrs['schema']!r}, expected {schema!r}"

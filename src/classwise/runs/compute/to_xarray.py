@@ -17,7 +17,7 @@ def labelled(
 ) -> xr.Dataset:
     """Return tensors as a Dataset with the dimensions and types that a schema of `core.results` gives their names."""
     known = SCHEMAS[schema] | OPTIONAL.get(schema, {})
-    variables = {name: (known[name][0], value.cpu().numpy().astype(known[name][1])) for name, value in values.items()}
+    variables = {name: (known[name].dims, value.cpu().numpy().astype(known[name].kind)) for name, value in values.items()}
     return xr.Dataset(variables, coords, attrs)
 
 

@@ -1,0 +1,234 @@
+"""All results of the book as files to download: an archive of netCDF, a Parquet file of outcomes, a catalogue, checksums."""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+import pandas as pd
+
+import classwise
+from classwise.book import dictionary
+from classwise.core import results
+from classwise.core.files import write
+from classwise.core.identity import radius_value
+from classwise.core.paths import checkout, data_folder
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers import registry
+from classwise.papers.scales import SCALES
+from classwise.runs import convergence, store
+from classwise.runs.recorded import recorded_part
+
+# What a file says of itself, below its name with the version of the package.
+NAMES = {
+    "outcomes.parquet": "every prediction: one row for each image and evaluation",
+    "results.zip": "every result as netCDF, with its settings, commit, device and date as attributes; histories, outcomes with "
+    "logits, examples, features, and steps of attacks",
+    "catalogue.csv": "one row for each file of the archive",
+    "dictionary.csv": "the data dictionary below",
+}
+CHECKSUMS = "SHA256SUMS"
+# The date of all entries of an archive, the first that the format has: equal contents give equal bytes.
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+class Stored(NamedTuple):
+    """A stored result of the book: its file, scale, training, and its evaluation where it has one."""
+
+    path: Path
+    scale: str
+    spec: Spec
+    evaluation: Evaluation | None
+
+
+def scales_of(scale: str) -> list[str]:
+    """Return the scales that the book of a scale shows: its own, and those that are only read."""
+    others = [name for name, size in SCALES.items() if size.only_read and name != scale and not SCALES[scale].only_read]
+    return [scale, *others]
+
+
+def stored(scale: str) -> list[Stored]:
+    """Return every stored result of the sections of the book, in the order of their paths."""
+    result: dict[Path, Stored] = {}
+    for name in scales_of(scale):
+        for section in registry.SECTIONS:
+            for spec, evaluations in recorded_part(registry.request(section, name)).pairs:
+                for item in _of_run(spec, name, evaluations):
+                    result.setdefault(item.path, item)
+    return sorted(result.values())
+
+
+def _of_run(spec: Spec, scale: str, evaluations: tuple[Evaluation, ...]) -> Iterator[Stored]:
+    folder = next(folder for folder in store.search_folders(spec) if store.exists(folder, spec))
+    yield Stored(store.file(folder), scale, spec, None)
+    for evaluation in (one.resolved_for(spec) for one in evaluations):
+        schemas = (schema for schema in store.FOLDERS if store.file(folder, evaluation, schema).exists())
+        yield from (Stored(store.file(folder, evaluation, schema), scale, spec, evaluation) for schema in schemas)
+
+
+def about(item: Stored) -> dict[str, Any]:
+    """Return the columns of the catalogue and of the outcomes that say which run and evaluation a result is of."""
+    spec, evaluation = item.spec, item.evaluation
+    values: dict[str, Any] = {"run": spec.id, "evaluation": "", "scale": item.scale}
+    values |= {name: getattr(spec, name) for name in ("dataset", "model", "defence", "seed")}
+    if evaluation is not None:
+        values |= {name: getattr(evaluation, name) for name in ("attack", "norm", "split", "checkpoint", "transform")}
+        values |= {"evaluation": evaluation.id, "attack_options": json.dumps(dict(evaluation.options), sort_keys=True)}
+        values |= {"eps": radius_value(str(evaluation.eps)), "substitute": evaluation.substitute or ""}
+    return {name: values.get(name, np.nan if name == "eps" else "") for name in dictionary.RUN_COLUMNS}
+
+
+def _rows(path: Path) -> pd.DataFrame:
+    """Return a row for each image of an outcome."""
+    data = results.load(path, store.OUTCOMES)
+    names = data.predicted.values.astype(str)
+    queries = data.queries.values if "queries" in data else np.full(data.sizes["image"], -1)
+    columns = {
+        "image": data.image.values.astype("i4"),
+        "label": names[data.truth.values],
+        "prediction": names[data.answer.values],
+        "correct": ~data.flipped.values,
+        "distance": data.distance.values,
+        "queries": pd.arrays.IntegerArray(queries.astype("i4"), queries < 0),
+    }
+    return pd.DataFrame(columns)
+
+
+def outcomes(items: list[Stored]) -> pd.DataFrame:
+    """Return every prediction of the book: one row for each image and evaluation, with the columns of the dictionary."""
+    chosen = [item for item in items if item.path.parent.name == store.FOLDERS[store.OUTCOMES]]
+    tables = [_rows(item.path) for item in chosen]
+    images = pd.concat(tables or [pd.DataFrame(columns=[*dictionary.IMAGE_COLUMNS])], ignore_index=True)
+    runs = _categories(pd.DataFrame([about(item) for item in chosen], columns=[*dictionary.RUN_COLUMNS]))
+    repeated = runs.loc[np.repeat(np.arange(len(runs)), [len(table) for table in tables])].reset_index(drop=True)
+    return pd.concat([repeated, _categories(images)], axis="columns")
+
+
+def _categories(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose columns of text are categories."""
+    return table.astype({name: "category" for name in table if not pd.api.types.is_numeric_dtype(table[name])})
+
+
+def _attributes(path: Path) -> dict[str, str]:
+    with h5py.File(path) as file:
+        return {name: str(file.attrs.get(name, "")) for name in ("schema", "version", "commit", "torch", "device", "created")}
+
+
+def catalogue(items: list[Stored]) -> pd.DataFrame:
+    """Return a row for each file of the archive: which run and evaluation it is of, its origin, its size and checksum."""
+    rows = []
+    for item in items:
+        content = item.path.read_bytes()
+        size = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        rows.append({"file": _inside(item.path), **about(item), **_attributes(item.path), **size})
+    return pd.DataFrame(rows, columns=["file", *dictionary.RUN_COLUMNS, *list(dictionary.FILE_COLUMNS)[1:]])
+
+
+def _inside(path: Path) -> str:
+    """Return the path of a result in the archive, which is that below the data folder."""
+    return path.relative_to(data_folder()).as_posix()
+
+
+def archive(files: Mapping[str, bytes]) -> bytes:
+    """Return a zip file of contents by their names; equal contents give equal bytes."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as file:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name, _DATE)
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            file.writestr(entry, files[name])
+    return content.getvalue()
+
+
+def file_names() -> dict[str, str]:
+    """Return the names of the files with the version of the package by their short names."""
+    return {name: f"classwise-{name.replace('.', f'-{classwise.__version__}.', 1)}" for name in NAMES}
+
+
+def write_files(scale: str, folder: Path) -> bool:
+    """Write all results of the book of a scale to a folder, with their checksums; return whether anything had changed."""
+    items = stored(scale)
+    compared = [convergence.path(name) for name in scales_of(scale) if convergence.path(name).exists()]
+    code = [Path(__file__), Path(dictionary.__file__), Path(results.__file__), checkout() / "CITATION.cff"]
+    inputs = [*(item.path for item in items), *compared, *code]
+    digest = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in inputs))
+    digest.update(repr([(_inside(item.path), item.scale) for item in items]).encode())
+    mark = folder / ".inputs"
+    if mark.exists() and mark.read_text() == digest.hexdigest():
+        return False
+    names, listed = file_names(), catalogue(items)
+    tables = {"catalogue.csv": listed, "dictionary.csv": dictionary.table()}
+    contents = {name: table.to_csv(index=False).encode() for name, table in tables.items()}
+    inside = {_inside(path): path.read_bytes() for path in (*(item.path for item in items), *compared)}
+    contents["results.zip"] = archive({**inside, **contents, "CITATION.cff": code[-1].read_bytes()})
+    contents["outcomes.parquet"] = outcomes(items).to_parquet(engine="pyarrow", compression="zstd", index=False)
+    sums = "".join(f"{hashlib.sha256(contents[name]).hexdigest()}  {names[name]}\n" for name in names)
+    for old in folder.glob("classwise-*"):
+        old.unlink()
+    for name, content in contents.items():
+        write(folder / names[name], content)
+    write(folder / CHECKSUMS, sums.encode())
+    write(mark, digest.hexdigest().encode())
+    return True
+
+
+def reading(folder: Path) -> str:
+    """Return lines of Python that read the files of a folder with pandas and xarray."""
+    names = file_names()
+    first = pd.read_csv(folder / names["catalogue.csv"], usecols=["file"])["file"].iloc[0]
+    return "\n".join(
+        [
+            "import pandas, xarray, zipfile",
+            "",
+            f'outcomes = pandas.read_parquet("{names["outcomes.parquet"]}")  # with pyarrow',
+            f'file = zipfile.Path("{names["results.zip"]}", "{first}")',
+            'result = xarray.open_dataset(file.open("rb"), engine="h5netcdf")',
+        ]
+    )
+
+
+def page(folder: Path) -> str:
+    """Return in Markdown the page that offers the files of a folder, with their dictionary."""
+    names = file_names()
+    table = dictionary.table()
+    listed = pd.read_csv(folder / names["catalogue.csv"], usecols=["file", "run", "evaluation", "schema"])
+    evaluations = int((listed.schema == store.OUTCOMES).sum())
+    rows = [
+        f'| <a href="data/{names[name]}" download>{names[name]}</a> | {_size(folder / names[name])} | {meaning} |'
+        for name, meaning in NAMES.items()
+    ]
+    parts = [
+        "# Data",
+        f"All results of this book, version {classwise.__version__}: {listed.run.nunique()} trainings and {evaluations} "
+        "evaluations of them, on the digits and where they are recorded on CIFAR-10. The data of a single chart is linked below "
+        "its figure, and the printed tables of the papers on the page {doc}`papers`. Audits are not among them.",
+        "## Files",
+        "\n".join(["| file | size | what is in it |", "|---|---|---|", *rows]),
+        "## Read",
+        f"```python\n{reading(folder)}\n```",
+        "Unpacked into the folder `data/` of a checkout, the archive takes the place of training and evaluation: `make book` "
+        "and `runs.outcomes` read it ({doc}`guide/python`). Weights of networks are not in it.",
+        f'## Checksums\n\n`sha256sum -c` verifies these lines, which are the file <a href="data/{CHECKSUMS}">{CHECKSUMS}</a>:',
+        f"```text\n{(folder / CHECKSUMS).read_text().strip()}\n```",
+        "## Data dictionary",
+        "Values in the files of figures have four significant digits, those in the other files are complete.",
+    ]
+    for file, group in table.groupby("file", sort=False):
+        lines = [f"| `{row.field}` | {row.unit} | {_plain(row.meaning)} | {_plain(row.source)} |" for row in group.itertuples()]
+        head = ["| field | unit | meaning | source |", "|---|---|---|---|"]
+        parts += [f"### {str(file)[0].upper()}{str(file)[1:]}", "\n".join([*head, *lines])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _plain(text: object) -> str:
+    return str(text).replace("|", "or")
+
+
+def _size(path: Path) -> str:
+    size = path.stat().st_size
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"

@@ -1,0 +1,181 @@
+"""The data dictionary of the book: each field of the files that it offers, with its unit, its meaning and where it comes from."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import pandas as pd
+
+from classwise.core import results
+from classwise.core.spec import Evaluation, Spec
+
+
+class Field(NamedTuple):
+    """A field of a file: the kind of file, the name, the unit ("" for none), the meaning, and the source."""
+
+    file: str
+    field: str
+    unit: str
+    meaning: str
+    source: str
+
+
+OUTCOMES, CATALOGUE, FIGURES = "outcomes (Parquet)", "catalogue (CSV)", "figures (CSV)"
+_PIXELS, _PERCENT = results.SCHEMAS["outcomes 1"]["distance"].unit, "%"
+
+# The columns of the Parquet file of outcomes; the first ones are also those of the catalogue. "" takes the meaning from the field
+# of the same name of the class that is the source.
+RUN_COLUMNS: dict[str, tuple[str, str, str]] = {
+    "run": ("", "identifier of the training: ten digits of a hash of its settings", "Spec"),
+    "evaluation": ("", "identifier of the evaluation, likewise, with its radius and norm resolved", "Evaluation"),
+    "dataset": ("", "", "Spec"),
+    "scale": ("", "size of the experiment, such as quick (digits) or laptop (CIFAR-10)", "classwise.papers.scales"),
+    "model": ("", "", "Spec"),
+    "defence": ("", "", "Spec"),
+    "seed": ("", "", "Spec"),
+    "attack": ("", "name of the attack, clean for none", "Evaluation"),
+    "attack_options": ("", "options in which the attack differs from its table, in JSON", "Evaluation"),
+    "eps": (_PIXELS, "radius of the attack", "Evaluation"),
+    "norm": ("", "norm of that radius", "Evaluation"),
+    "split": ("", "", "Evaluation"),
+    "checkpoint": ("", "", "Evaluation"),
+    "transform": ("", "", "Evaluation"),
+    "substitute": ("", "", "Evaluation"),
+}
+IMAGE_COLUMNS: dict[str, tuple[str, str, str]] = {
+    "image": ("", results.COORDINATES["image"], "outcomes 1"),
+    "label": ("", "class of the image", "outcomes 1: truth"),
+    "prediction": ("", "class predicted for the attacked image", "outcomes 1: answer"),
+    "correct": ("", "whether the prediction is the class of the image", "outcomes 1: not flipped"),
+    "distance": (_PIXELS, results.SCHEMAS["outcomes 1"]["distance"].meaning, "outcomes 1"),
+    "queries": ("forward passes", "where the attack counts them, else missing", "outcomes 1"),
+}
+FILE_COLUMNS: dict[str, tuple[str, str, str]] = {
+    "file": ("", "path in the archive of results", "archive"),
+    "schema": ("", results.ATTRIBUTES["schema"], "attribute"),
+    **{name: ("", results.ATTRIBUTES[name], "attribute") for name in ("version", "commit", "torch", "device", "created")},
+    "bytes": ("bytes", "size of the file", "archive"),
+    "sha256": ("", "checksum of the file", "archive"),
+}
+
+# The columns of the data behind the charts. Keys say which case a row is of, measures what was measured.
+KEYS: dict[str, tuple[str, str]] = {
+    "quantity": ("", "what `value` is, as the chart names it, with its unit"),
+    "class": ("", "class of the images"),
+    "predicted": ("", "class that the network predicts"),
+    "first class": ("", "one class of a pair"),
+    "second class": ("", "the other class of a pair"),
+    "other class": ("", "the class that `class` is compared with"),
+    "pair": ("", "two classes"),
+    "class left out": ("", "class without which the network was trained; - for none"),
+    "defence": ("", "name of the training method"),
+    "network": ("", "name of the network"),
+    "attack": ("", "clean, or the name of an attack"),
+    "from attack to attack": ("", "the two attacks whose robust accuracies are subtracted"),
+    "images are": ("", "clean or attacked"),
+    "images of": ("", "which images are counted"),
+    "split": ("", results.COORDINATES["split"]),
+    "epoch": ("epochs", results.COORDINATES["epoch"]),
+    "seed": ("", results.COORDINATES["seed"]),
+    "step": ("steps", results.COORDINATES["step"]),
+    "radius": (_PIXELS, "radius of the attack"),
+    "1/T": ("", "inverse temperature of the attack"),
+    "beta": ("", "trade-off of the objective"),
+    "setting": ("", "a setting of the class or of the training"),
+    "case": ("", "row of the chart, in words"),
+    "panel": ("", "panel of the chart: its title, or its number from above"),
+    "image": ("", "position of the image in the dataset, from 0; with its class where that is in front"),
+    "form": ("", "form in which the image is shown, such as clean or attacked"),
+    "matrix": ("", "which of the matrices of the chart"),
+    "claim": ("", "statement of the paper, as a measurable sentence"),
+    "measure": ("", "function that measures the claim"),
+    "benchmark": ("", "attack and setting that are timed"),
+    "other library": ("", "library that ours is compared with"),
+    "machine": ("", "processor of the measurement"),
+    "measured": ("", "date and time in UTC, ISO 8601"),
+    "precision": ("", "precision of the forward passes"),
+    "minimum norm": ("", "whether both search the smallest perturbation"),
+}
+MEASURES: dict[str, tuple[str, str]] = {
+    "value": ("as `quantity` says", "the value that is drawn, with four significant digits"),
+    "low": (
+        "of `value`",
+        "lower end of its 95 % interval; without `value`, of the share of `count` in `images`",
+    ),
+    "high": ("of `value`", "upper end of that interval"),
+    "worst class": (_PERCENT, "accuracy of the class with the lowest one"),
+    "worst class, low": (_PERCENT, "lower end of its 95 % interval"),
+    "worst class, high": (_PERCENT, "upper end of its 95 % interval"),
+    "vice versa": (_PERCENT, "the same for the opposite direction: second class misclassified as first"),
+    "both directions": ("% + %", "`value` and `vice versa` added"),
+    "difference": ("points", "difference of the two directions"),
+    "deviation": ("points", "of `value` from the overall accuracy or the mean"),
+    "deviation in words": ("", "whether the class is above or below by more than the interval"),
+    "images": ("images", "number of images that the value is a share of"),
+    "count": ("images", "number of images of the class with this prediction"),
+    "correct": ("", "whether the predicted class is that of the images"),
+    "change": ("points", "change of `value` against the row before"),
+    "confidence": (_PERCENT, "probability that the network assigns to the class"),
+    "lightness": (_PERCENT, "mean lightness of the background of the image"),
+    "cosine": ("", "cosine of the angle between the mean features of two classes"),
+    "training seconds": ("s", "time of the training"),
+    "best trade-off": ("", "whether no other defence is better in both measures"),
+    "place": ("", "highest, lowest, or other class of the panel"),
+    "caption": ("", "words below the picture"),
+    "verdict": ("", "holds, fails, open or not tested"),
+    "unit": ("", "unit of the effect"),
+    "holds if": ("", "range of the effect for which the claim holds"),
+    "ours": ("", "effect with its interval, in words"),
+    "theirs": ("", "what the paper reports, with its dataset"),
+    "p": ("", "p-value with Holm's correction"),
+    "effect": ("as `unit` says", "measured effect"),
+    "published": ("as `unit` says", "effect that the paper reports"),
+    "range from": ("as `unit` says", "lower end of the range in which the claim holds, as drawn"),
+    "range to": ("as `unit` says", "upper end of the range in which the claim holds, as drawn"),
+    "ratio": ("", "time of the other library over ours"),
+    "ours, seconds": ("s", "time of our attack"),
+    "theirs, seconds": ("s", "time of the other library"),
+    "agreement": ("", "share of the images on which both attacks agree"),
+    "ours, robust": ("images", "images that withstand our attack"),
+    "theirs, robust": ("images", "images that withstand the attack of the other library"),
+}
+
+
+def described(cls: type) -> dict[str, str]:
+    """Return the meaning of each field of a dataclass from its docstring."""
+    text = (cls.__doc__ or "").partition("----------\n")[2]
+    entries = re.findall(r"^ {4}([a-z][a-z_, ]*)\n((?: {8}.+\n?)+)", text, re.MULTILINE)
+    return {name.strip(): " ".join(lines.split()) for names, lines in entries for name in names.split(",")}
+
+
+def fields() -> list[Field]:
+    """Return all fields of the files of the page "Data"."""
+    return [*_tabular(), *_netcdf()]
+
+
+def _tabular() -> Iterator[Field]:
+    known = {"Spec": described(Spec), "Evaluation": described(Evaluation)}
+    tables = {f"{OUTCOMES}, {CATALOGUE}": RUN_COLUMNS, OUTCOMES: IMAGE_COLUMNS, CATALOGUE: FILE_COLUMNS}
+    for file, columns in tables.items():
+        for name, (unit, meaning, source) in columns.items():
+            yield Field(file, name, unit, meaning or known[source][name], source)
+    for name, (unit, meaning) in (KEYS | MEASURES).items():
+        yield Field(FIGURES, name, unit, meaning, "chart")
+
+
+def _netcdf() -> Iterator[Field]:
+    for schema in results.SCHEMAS:
+        optional: Mapping[str, results.Variable] = results.OPTIONAL.get(schema, {})
+        for name, variable in {**results.SCHEMAS[schema], **optional}.items():
+            dims = ", ".join(variable.dims)
+            meaning = f"{variable.meaning}{' (not in all files)' if name in optional else ''}"
+            yield Field(f"{schema} (netCDF)", name, variable.unit, f"{meaning}; along {dims}", "core/results.py")
+    for name, meaning in results.COORDINATES.items():
+        yield Field("coordinates (netCDF)", name, "", meaning, "core/results.py")
+    for name, meaning in results.ATTRIBUTES.items():
+        yield Field("attributes (netCDF)", name, "", meaning, "core/results.py")
+
+
+def table() -> pd.DataFrame:
+    """Return the dictionary as a table: file, field, unit, meaning, source."""
+    return pd.DataFrame(fields(), columns=list(Field._fields))

@@ -1,0 +1,127 @@
+"""The files of the page "Data": every field is explained, the lines of Python read them, equal results give equal bytes."""
+
+import hashlib
+import io
+import re
+import zipfile
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+import xarray as xr
+
+from classwise.book import data as files
+from classwise.book import dictionary
+from classwise.core import results
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers.sections import Request
+from classwise.runs import load, store
+
+ATTACK = Evaluation(attack="square", options={"queries": 20}, eps="51/255")
+
+
+@pytest.fixture
+def folder(data, small, tmp_path, monkeypatch):
+    """The files of a book of one run with two evaluations."""
+    request = Request((small,), (Evaluation(), ATTACK))
+    load.outcomes(request, workers=1)
+    monkeypatch.setattr(files, "registry", SimpleNamespace(SECTIONS=("only",), request=lambda section, scale: request))
+    monkeypatch.setattr(files, "scales_of", lambda scale: [scale])
+    assert files.write_files("quick", tmp_path / "files")
+    return tmp_path / "files"
+
+
+def table(folder, name):
+    path = folder / files.file_names()[name]
+    return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, keep_default_na=False)
+
+
+def explained(kind):
+    """Return the fields that the dictionary explains of a kind of file."""
+    return [field.field for field in dictionary.fields() if kind in field.file]
+
+
+def test_every_column_is_in_the_dictionary_and_has_a_meaning(folder):
+    assert list(table(folder, "outcomes.parquet")) == explained(dictionary.OUTCOMES)
+    assert set(table(folder, "catalogue.csv")) == set(explained(dictionary.CATALOGUE))
+    assert all(field.meaning and field.source for field in dictionary.fields())
+    assert list(table(folder, "dictionary.csv")["field"]) == [field.field for field in dictionary.fields()]
+
+
+def test_every_variable_coordinate_and_attribute_of_netcdf_is_in_the_dictionary(folder):
+    with zipfile.ZipFile(folder / files.file_names()["results.zip"]) as archive:
+        names = [name for name in archive.namelist() if name.endswith(".nc")]
+        assert len(names) == 3
+        for name in names:
+            stored = xr.open_dataset(io.BytesIO(archive.read(name)), engine="h5netcdf")
+            schema = stored.attrs["schema"]
+            assert set(stored.data_vars) <= set(explained(f"{schema} (netCDF)"))
+            assert set(stored.coords) <= set(explained("coordinates (netCDF)"))
+            assert set(stored.attrs) <= set(explained("attributes (netCDF)"))
+            assert {"spec", "commit", "device", "created"} <= set(stored.attrs)
+    for schema, known in results.SCHEMAS.items():
+        assert set(known) <= set(explained(f"{schema} (netCDF)"))
+
+
+def test_outcomes_have_a_row_for_each_image_and_evaluation(folder, small):
+    rows = table(folder, "outcomes.parquet")
+    for evaluation in (Evaluation(), ATTACK):
+        stored = store.find(small, evaluation.resolved_for(small))
+        some = rows[rows.evaluation == evaluation.resolved_for(small).id]
+        assert some.image.tolist() == stored.image.values.tolist()
+        assert some.label.tolist() == stored.predicted.values[stored.truth.values].tolist()
+        assert some.prediction.tolist() == stored.predicted.values[stored.answer.values].tolist()
+        assert (some.correct == (some.label.astype(str) == some.prediction.astype(str))).all()
+        assert some.queries.isna().all() == (evaluation.attack == "clean")
+    attacked = rows[rows.attack == "square"]
+    assert attacked.eps.unique().tolist() == [0.2]
+    assert attacked.attack_options.unique().tolist() == ['{"queries": 20}']
+    assert rows.run.unique().tolist() == [small.id]
+
+
+def test_the_lines_of_python_of_the_page_read_the_files(folder, monkeypatch):
+    page = files.page(folder)
+    (lines,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(lines.strip().splitlines()) <= 6
+    monkeypatch.chdir(folder)
+    names: dict[str, object] = {}
+    exec(lines, names)
+    assert len(names["outcomes"]) > 700
+    assert Spec.from_json(names["result"].attrs["spec"]).dataset == "digits"
+
+
+def test_the_page_offers_each_file_with_its_checksum(folder):
+    page = files.page(folder)
+    for name in files.file_names().values():
+        content = (folder / name).read_bytes()
+        assert f'href="data/{name}"' in page
+        assert f"{hashlib.sha256(content).hexdigest()}  {name}" in page
+    for line in (folder / files.CHECKSUMS).read_text().splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+    listed = table(folder, "catalogue.csv")
+    with zipfile.ZipFile(folder / files.file_names()["results.zip"]) as archive:
+        for row in listed.itertuples():
+            assert hashlib.sha256(archive.read(row.file)).hexdigest() == row.sha256
+
+
+def test_equal_results_give_equal_bytes_and_are_written_once(folder, tmp_path):
+    assert not files.write_files("quick", folder)
+    assert files.write_files("quick", tmp_path / "again")
+    for name in files.file_names().values():
+        assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+
+
+def test_the_archive_unpacked_in_a_data_folder_takes_the_place_of_computing(folder, small, tmp_path, monkeypatch):
+    with zipfile.ZipFile(folder / files.file_names()["results.zip"]) as archive:
+        archive.extractall(tmp_path / "other")
+    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "other"))
+    monkeypatch.setattr(load, "ensure_results", lambda pairs, workers: pytest.fail("something is computed"))
+    assert load.outcomes([small], [Evaluation(), ATTACK]).sizes["attack"] == 2
+
+
+def test_meanings_of_settings_are_read_from_the_docstrings():
+    known = dictionary.described(Evaluation)
+    assert known["checkpoint"].startswith('"last"')
+    assert known["attack"] == known["options"]
+    assert "name of the images" in dictionary.described(Spec)["dataset"]

@@ -1,0 +1,33 @@
+"""The book as one file."""
+
+import os
+import zipfile
+
+import pytest
+
+from classwise.book import package
+from classwise.core.errors import UserError
+
+
+def book(folder):
+    (folder / "guide").mkdir(parents=True)
+    for name in ("index.html", "guide/reading.html", ".buildinfo"):
+        (folder / name).write_text(name)
+    return folder
+
+
+def test_the_same_book_gives_the_same_bytes_with_its_first_page_at_the_top(tmp_path):
+    first, second = (book(tmp_path / name) for name in ("one", "two"))
+    os.utime(second / "index.html", (0, 0))
+    (second / "guide" / "reading.html").chmod(0o600)
+    packed = [package.pack(folder, tmp_path / f"{folder.name}.zip") for folder in (first, second)]
+    assert packed[0].read_bytes() == packed[1].read_bytes()
+    assert sorted(zipfile.ZipFile(packed[0]).namelist()) == ["guide/reading.html", "index.html"]
+    (second / "index.html").write_text("changed")
+    assert package.pack(second, tmp_path / "two.zip").read_bytes() != packed[0].read_bytes()
+
+
+def test_without_a_book_one_sentence_says_what_to_do(tmp_path):
+    with pytest.raises(UserError, match="`make book` builds it"):
+        package.pack(tmp_path / "html", tmp_path / "book.zip")
+    assert not (tmp_path / "book.zip").exists()
