@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import zipfile
 
 import pytest
 import yaml
@@ -24,7 +25,7 @@ from playwright.sync_api import Locator, Page, expect
 from rich.console import Console
 
 from classwise import runs
-from classwise.book import build, notebooks
+from classwise.book import build, citation, data, dictionary, notebooks, package
 from classwise.charts.style import CHOSEN
 from classwise.core import paths
 from classwise.core.paths import build_folder
@@ -358,6 +359,8 @@ def test_a_page_is_small_loads_shared_scripts_once_and_describes_itself(book, na
     assert max(map(len, re.findall(r"(?s)<script>(.*?)</script>", html)), default=0) < 500_000
     for mark in ('<meta name="description" content="', '<meta property="og:title" content="', '<link rel="icon"'):
         assert html.count(mark) == 1
+    (picture,) = re.findall('<meta property="og:image" content="([^"]+)"', html)
+    assert (book / name).parent.joinpath(picture).exists()
 
 
 def test_code_is_folded_until_it_is_shown_and_the_choice_is_remembered(visit):
@@ -399,6 +402,49 @@ def test_figures_have_numbers_in_their_order_and_anchors(visit):
         assert numbers.all_inner_texts() == [f"Figure 4.1-{place}" for place in range(1, count + 1)]
         for link in numbers.all():
             expect(page.locator(f"figure{link.get_attribute('href')}")).to_have_count(1)
+
+
+@pytest.mark.parametrize("name", [name for name in DRAWN if name not in (HOME, "claims")])
+def test_below_every_figure_is_a_link_to_its_data(visit, book, name):
+    with visit(name) as page:
+        figures = page.locator("article figure:has(figcaption a.figure-number)")
+        for figure in figures.all():
+            drawn = figure.locator(".vega-embed").count()
+            links = attributes(figure.locator(".figure-data a"), "href")
+            assert bool(links) == bool(drawn)
+            for link in links:
+                columns = (book / name).parent.joinpath(link).read_text().partition("\n")[0]
+                names = {text.strip('"') for text in re.findall(r'"[^"]*"|[^,]+', columns)}
+                assert names <= {*dictionary.KEYS, *dictionary.MEASURES}, link
+        link = page.locator(".figure-data a").first
+        with page.expect_download() as download:
+            link.click()
+        assert download.value.suggested_filename == link.get_attribute("href").rpartition("/")[2]
+
+
+def test_the_page_of_all_results_offers_files_that_exist(visit, book):
+    with visit("data") as page:
+        links = attributes(page.locator("article a[download]"), "href")
+        assert len(links) == len(data.NAMES) + 1
+        assert all((book / link).stat().st_size > 0 for link in links)
+
+
+def test_the_home_page_shows_how_to_cite_with_a_button_that_copies(visit):
+    with visit(HOME) as page:
+        block = page.locator(".highlight-bibtex")
+        assert block.locator("pre").inner_text().strip() == citation.bibtex()
+        expect(block.locator("button.copybtn")).to_have_count(1)
+
+
+def test_the_packed_book_opens_in_another_folder_and_names_no_folder_of_this_machine(book, program, tmp_path):
+    with zipfile.ZipFile(package.pack(book, tmp_path / "book.zip")) as archive:
+        archive.extractall(tmp_path / "elsewhere")
+    texts = [path for path in (tmp_path / "elsewhere").rglob("*") if path.suffix in (".html", ".js", ".css", ".ipynb", ".csv")]
+    assert [str(path) for path in texts if str(paths.checkout()) in path.read_text()] == []
+    with launched(program) as browser:
+        for name in (HOME, BIAS):
+            with opened(browser, tmp_path / "elsewhere" / f"{name}.html") as page:
+                all_drawn(page, name)
 
 
 @pytest.mark.parametrize("name", [BIAS, "claims", "tian2021/A-settings"])

@@ -226,6 +226,18 @@ def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
     return len(stale)
 
 
+def _run_sphinx(sources: Path, fresh: Path) -> None:
+    """Render the pages of a folder with jupyter-book into the folder `fresh`."""
+    options = ["--path-output", str(fresh), "--quiet", "--warningiserror", "--keep-going"]
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(sources), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0 or not (fresh / "_build" / "html" / "index.html").exists():
+        good = build_folder() / "html"
+        raise RuntimeError(
+            f"jupyter-book could not render {sources}; the last good book stays in {good}:\n{done.stdout}{done.stderr}"
+        )
+
+
 def render(console: Console) -> bool:
     """Render the book from book/ and the executed notebooks; return whether anything had changed.
 
@@ -255,13 +267,9 @@ def render(console: Console) -> bool:
         shutil.copy(file, sources / "_extra" / name)
     console.print("rendering the book")
     began = time.perf_counter()
-    options = ["--path-output", str(fresh), "--quiet", "--warningiserror", "--keep-going"]
-    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(sources), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0 or not (fresh / "_build" / "html" / "index.html").exists():
-        raise RuntimeError(
-            f"jupyter-book could not render {sources}; the last good book stays in {html}:\n{done.stdout}{done.stderr}"
-        )
+    _run_sphinx(sources, fresh)
+    for name in notebooks.names():  # what readers download is the notebook that they can run
+        shutil.copy(notebooks.find(name), fresh / "_build" / "html" / "_sources" / f"{name}.ipynb")
     old = out / "html.old"
     shutil.rmtree(old, ignore_errors=True)
     if html.exists():
