@@ -180,7 +180,8 @@ def write_files(scale: str, folder: Path) -> bool:
 def reading(folder: Path) -> str:
     """Return lines of Python that read the files of a folder with pandas and xarray."""
     names = file_names()
-    first = pd.read_csv(folder / names["catalogue.csv"], usecols=["file"])["file"].iloc[0]
+    listed = pd.read_csv(folder / names["catalogue.csv"], usecols=["file", "schema"])
+    first = listed.loc[listed.schema == store.OUTCOMES, "file"].iloc[0]
     return "\n".join(
         [
             "import pandas, xarray, zipfile",
@@ -193,36 +194,40 @@ def reading(folder: Path) -> str:
 
 
 def page(folder: Path) -> str:
-    """Return in Markdown the page that offers the files of a folder, with their dictionary."""
-    names = file_names()
-    table = dictionary.table()
-    listed = pd.read_csv(folder / names["catalogue.csv"], usecols=["file", "run", "evaluation", "schema"])
+    """Return in Markdown the page that offers the files of a folder, with their dictionary: book/data.md, filled in."""
+    listed = pd.read_csv(folder / file_names()["catalogue.csv"], usecols=["run", "schema"])
     evaluations = int((listed.schema == store.OUTCOMES).sum())
+    summary = f"All results of this book, version {classwise.__version__}: {listed.run.nunique()} trainings and {evaluations} "
+    parts = {
+        "summary": summary + "evaluations of them, on digits and as far as they are recorded on CIFAR-10.",
+        "files": _offered(folder),
+        "python": f"```python\n{reading(folder)}\n```",
+        "checksums": f"```text\n{(folder / CHECKSUMS).read_text().strip()}\n```",
+        "dictionary": _explained(),
+    }
+    text = (checkout() / "book" / "data.md").read_text(encoding="utf-8")
+    for name, part in parts.items():
+        text = text.replace(f"<!-- {name} -->", part)
+    return text
+
+
+def _offered(folder: Path) -> str:
+    """Return a table of links to the files of a folder, with their sizes."""
+    offered = {file_names()[name]: meaning for name, meaning in NAMES.items()} | {CHECKSUMS: "the checksums below"}
     rows = [
-        f'| <a href="data/{names[name]}" download>{names[name]}</a> | {_size(folder / names[name])} | {meaning} |'
-        for name, meaning in NAMES.items()
+        f'| <a href="data/{name}" download>{name}</a> | {_size(folder / name)} | {meaning} |' for name, meaning in offered.items()
     ]
-    parts = [
-        "# Data",
-        f"All results of this book, version {classwise.__version__}: {listed.run.nunique()} trainings and {evaluations} "
-        "evaluations of them, on the digits and where they are recorded on CIFAR-10. The data of a single chart is linked below "
-        "its figure, and the printed tables of the papers on the page {doc}`papers`. Audits are not among them.",
-        "## Files",
-        "\n".join(["| file | size | what is in it |", "|---|---|---|", *rows]),
-        "## Read",
-        f"```python\n{reading(folder)}\n```",
-        "Unpacked into the folder `data/` of a checkout, the archive takes the place of training and evaluation: `make book` "
-        "and `runs.outcomes` read it ({doc}`guide/python`). Weights of networks are not in it.",
-        f'## Checksums\n\n`sha256sum -c` verifies these lines, which are the file <a href="data/{CHECKSUMS}">{CHECKSUMS}</a>:',
-        f"```text\n{(folder / CHECKSUMS).read_text().strip()}\n```",
-        "## Data dictionary",
-        "Values in the files of figures have four significant digits, those in the other files are complete.",
-    ]
-    for file, group in table.groupby("file", sort=False):
-        lines = [f"| `{row.field}` | {row.unit} | {_plain(row.meaning)} | {_plain(row.source)} |" for row in group.itertuples()]
+    return "\n".join(["| file | size | what is in it |", "|---|---|---|", *rows])
+
+
+def _explained() -> str:
+    """Return a table of the fields of each kind of file."""
+    parts = []
+    for file, group in dictionary.table().groupby("file", sort=False):
+        rows = [f"| `{row.field}` | {row.unit} | {_plain(row.meaning)} | {_plain(row.source)} |" for row in group.itertuples()]
         head = ["| field | unit | meaning | source |", "|---|---|---|---|"]
-        parts += [f"### {str(file)[0].upper()}{str(file)[1:]}", "\n".join([*head, *lines])]
-    return "\n\n".join(parts) + "\n"
+        parts += [f"### {str(file)[0].upper()}{str(file)[1:]}", "\n".join([*head, *rows])]
+    return "\n\n".join(parts)
 
 
 def _plain(text: object) -> str:
@@ -231,4 +236,4 @@ def _plain(text: object) -> str:
 
 def _size(path: Path) -> str:
     size = path.stat().st_size
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB" if size >= 1e3 else f"{size} bytes"
