@@ -221,12 +221,12 @@ def _offered(folder: Path) -> str:
 
 
 def _explained() -> str:
-    """Return a table of the fields of each kind of file."""
+    """Return a folded table of the fields of each kind of file."""
     parts = []
     for file, group in dictionary.table().groupby("file", sort=False):
         rows = [f"| `{row.field}` | {row.unit} | {_plain(row.meaning)} | {_plain(row.source)} |" for row in group.itertuples()]
         head = ["| field | unit | meaning | source |", "|---|---|---|---|"]
-        parts += [f"### {str(file)[0].upper()}{str(file)[1:]}", "\n".join([*head, *rows])]
+        parts += [f":::{{dropdown}} {str(file)[0].upper()}{str(file)[1:]}", "\n".join([*head, *rows]), ":::"]
     return "\n\n".join(parts)
 
 
