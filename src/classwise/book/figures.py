@@ -103,7 +103,7 @@ def _tidy(text: str, title: str) -> pd.DataFrame:
         names["step"] = "from attack to attack"
     if len(classes := [name for name in rows if name in _CLASSES]) > 1:
         rows = rows.melt([name for name in rows if name not in classes], classes, "predicted", "confidence")
-    rows = rows.drop(columns=[name for name in rows if names.get(name) == ""]).rename(columns=names)
+    rows = rows.drop(columns=[name for name in rows if names.get(str(name)) == ""]).rename(columns=names)
     if "value" in rows and "quantity" not in rows:
         rows.insert(0, "quantity", title)
     return rows
@@ -121,7 +121,7 @@ def _titles(spec: Mapping[str, Any]) -> dict[str, str]:
 
 def _panels(spec: Mapping[str, Any]) -> dict[str, str]:
     """Return the panel that draws each source of data of a chart of several panels: its title, or its number if titles repeat."""
-    parts = next((spec[name] for name in ("concat", "hconcat", "vconcat") if name in spec), [])
+    parts: list[Any] = next((spec[name] for name in ("concat", "hconcat", "vconcat") if name in spec), [])
     titles = [_text(part.get("title")) for part in parts]
     names = titles if len(set(titles)) == len(titles) else [str(number) for number, _ in enumerate(titles, 1)]
     return {source: name for part, name in zip(parts, names, strict=True) for source in _sources(part)}
