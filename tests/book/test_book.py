@@ -416,10 +416,18 @@ def test_below_every_figure_is_a_link_to_its_data(visit, book, name):
                 columns = (book / name).parent.joinpath(link).read_text().partition("\n")[0]
                 names = {text.strip('"') for text in re.findall(r'"[^"]*"|[^,]+', columns)}
                 assert names <= {*dictionary.KEYS, *dictionary.MEASURES}, link
-        link = page.locator(".figure-data a").first
-        with page.expect_download() as download:
+
+
+def test_the_data_of_a_figure_is_downloaded_from_a_file(visit, book):
+    with visit(HOME) as page, page.context.browser.new_context(offline=True) as other:  # a download is no page that loads
+        opened_page = other.new_page()
+        opened_page.goto((book / f"{BIAS}.html").as_uri())
+        link = opened_page.locator(".figure-data a").first
+        with opened_page.expect_download() as download:
             link.click()
-        assert download.value.suggested_filename == link.get_attribute("href").rpartition("/")[2]
+        name = link.get_attribute("href")
+        assert download.value.suggested_filename == name.rpartition("/")[2]
+        assert download.value.path().read_bytes() == (book / BIAS).parent.joinpath(name).read_bytes()
 
 
 def test_the_page_of_all_results_offers_files_that_exist(visit, book):
@@ -436,15 +444,14 @@ def test_the_home_page_shows_how_to_cite_with_a_button_that_copies(visit):
         expect(block.locator("button.copybtn")).to_have_count(1)
 
 
-def test_the_packed_book_opens_in_another_folder_and_names_no_folder_of_this_machine(book, program, tmp_path):
+def test_the_packed_book_opens_in_another_folder_and_names_no_folder_of_this_machine(visit, book, tmp_path):
     with zipfile.ZipFile(package.pack(book, tmp_path / "book.zip")) as archive:
         archive.extractall(tmp_path / "elsewhere")
     texts = [path for path in (tmp_path / "elsewhere").rglob("*") if path.suffix in (".html", ".js", ".css", ".ipynb", ".csv")]
     assert [str(path) for path in texts if str(paths.checkout()) in path.read_text()] == []
-    with launched(program) as browser:
-        for name in (HOME, BIAS):
-            with opened(browser, tmp_path / "elsewhere" / f"{name}.html") as page:
-                all_drawn(page, name)
+    for name in (HOME, BIAS):
+        with visit(str(tmp_path / "elsewhere" / name)) as page:
+            all_drawn(page, name)
 
 
 @pytest.mark.parametrize("name", [BIAS, "claims", "tian2021/A-settings"])
