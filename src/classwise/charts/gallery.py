@@ -121,23 +121,24 @@ def example_grid(table: pd.DataFrame, subtitle: str = "") -> Any:
     return described(grid, "Images before and after the attack", text, subtitle or _BELOW)
 
 
-def gallery(examples: dict[str, xr.Dataset], live: bool | None = None, start: str | None = None) -> Any:
+def gallery(examples: dict[str, xr.Dataset], live: bool | None = None, start: str | None = None, network: str | None = None) -> Any:
     """Return images of a chosen class: clean, the perturbation (grey: no change) and attacked, with the model's prediction.
 
     `examples` maps the name of a defence, or of a network, to its examples (schema "examples 1"); a single one needs no choice. A
     sentence is returned where there are none. start: the class at first; None is the one of whose images most are misclassified.
+    network: the defence or network at first; None is the last one.
     """
     if not examples:
         return Markdown("There are no images to show: these runs were recorded elsewhere, without their weights.")
     table = pd.DataFrame([row for name, data in examples.items() for row in example_rows(data, name)])
-    first, last = next(iter(examples.values())), list(examples)[-1]
+    first, shown = next(iter(examples.values())), network if network in examples else list(examples)[-1]
     names = names_of(first, "predicted")
     labels = [name for name in names if name in set(table["label"])]
-    broken = examples[last].answer.sel(form="attacked") != examples[last].truth
-    weakest = names[int(broken.astype(float).groupby(examples[last].truth).mean().idxmax())]
+    broken = examples[shown].answer.sel(form="attacked") != examples[shown].truth
+    weakest = names[int(broken.astype(float).groupby(examples[shown].truth).mean().idxmax())]
     choices = [
         Choice("gallery_class", labels, start if start in labels else weakest, "class"),
-        Choice("gallery_defence", list(examples), last, "defence"),
+        Choice("gallery_defence", list(examples), shown, "defence"),
     ]
     conditions = ["datum.label == gallery_class", "datum.defence == gallery_defence"]
     several = 1 + (len(examples) > 1)

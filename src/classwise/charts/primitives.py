@@ -169,7 +169,9 @@ def class_lines(
     ends = table.sort_values(along).groupby(keys, as_index=False).last()
     last = ends.groupby(panel or (lambda _: 0))["value"]
     high, low = last.transform("idxmax"), last.transform("idxmin")
-    ends = ends.assign(place=np.select([ends.index == high, ends.index == low], ["highest", "lowest"], "other"))
+    # Lines that end alike, as those of a network that is never right, have no highest.
+    apart = last.transform("max") > last.transform("min")
+    ends = ends.assign(place=np.select([apart & (ends.index == high), apart & (ends.index == low)], ["highest", "lowest"], "other"))
     rows = table.merge(ends[[*keys, "place"]])
     rows = rows.assign(end=rows[along] == rows[along].max())
     shade = alt.Chart(rows).mark_area(opacity=0.14, color=GREY).encode(x=x, y=alt.Y("min(value):Q"), y2="max(value):Q")

@@ -1,6 +1,6 @@
 """The findings of the pages on Tian et al. 2021, each in a sentence with its number and its 95 % interval."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pandas as pd
@@ -9,7 +9,7 @@ import xarray as xr
 from classwise.papers import measures
 from classwise.papers.findings import interval, p_value
 from classwise.papers.tian2021.temperature import COSINES
-from classwise.stats import bootstrap, metrics, significance
+from classwise.stats import aggregate, bootstrap, metrics, significance
 from classwise.stats.combine import network_name
 
 _SIGNIFICANT = 0.05
@@ -61,6 +61,36 @@ def gaps_everywhere(outcomes: xr.Dataset) -> str:
 
 def _smallest_gap(count: xr.DataArray) -> xr.DataArray:
     return measures.smallest_gap(count.to_dataset(name="count"))
+
+
+def stronger_attacks(outcomes: xr.Dataset, steps: Sequence[tuple[str, str]]) -> str:
+    """Return in Markdown, for each step from a weaker to a stronger attack, whether vulnerable classes lose more than robust ones.
+
+    outcomes: of defences, over which the mean is taken. steps: a step is compared on the images that both attacks were evaluated
+    on; one of which an attack is missing is named.
+    """
+    lines = []
+    for weak, strong in steps:
+        if not {weak, strong} <= set(outcomes.attack.values):
+            lines.append(f"- From {weak} to {strong}: not evaluated in these runs.")
+            continue
+        part = aggregate.common(outcomes.sel(attack=[weak, strong]))
+        lost = measures.losses(*(bootstrap.sums(part, {})["count"].sel(attack=name, drop=True) for name in (weak, strong)))
+        vulnerable, robust = (f"{float(points.mean()):.1f}" for points in lost)
+        more = bootstrap.paired(part, _lost_more, span=(-100, 100))
+        start = "whether vulnerable or robust classes lose more is open"
+        if float(more.sel(bound="low")) > 0:
+            start = "vulnerable classes lose more than robust ones"
+        elif float(more.sel(bound="high")) < 0:
+            start = "vulnerable classes lose less than robust ones"
+        lines.append(
+            f"- **From {weak} to {strong} {start}:** {vulnerable} and {robust} points, a difference of {interval(more, 'points', 1)}."
+        )
+    return "\n".join(lines)
+
+
+def _lost_more(count: xr.DataArray) -> xr.DataArray:
+    return measures.lost_by_vulnerable(count.to_dataset(name="count"))
 
 
 def temperature_gains(tempered: xr.Dataset, level: float = 0.95) -> xr.DataArray:
