@@ -88,6 +88,7 @@ def test_an_attack_is_compared_with_all_together_on_the_same_images():
     text = findings.weakest_attack(data)
     assert "80.0 % under pgd-20 alone and 60.0 % under all 2 attacks together" in text
     assert the_interval(text) == 20
+    assert text.endswith("All attacks were evaluated on 120 images, and are compared on these.")
     # Where the strong attack was evaluated on images that PGD does not break, the two differ on these only.
     few = data.truth.copy()
     few.loc[{"attack": "strong"}] = few.sel(attack="strong").where(data.image % PER_CLASS < 32, -1)
@@ -144,9 +145,9 @@ def test_the_weakest_class_of_an_audit():
 def test_symmetry_has_a_direction():
     paired, cyclic = (outcomes({("pgd-at", "pgd-20"): [30, 30, 24, 24, 10, 10]}, off=off) for off in (0, 1))
     texts = [sentences.symmetry(data, pooling.pooled(data).squeeze(SETTINGS, drop=True), "pgd-20") for data in (paired, cyclic)]
-    assert texts[0].startswith("**Two classes are confused in both directions: the confusion matrix of pgd-at under pgd-20")
+    assert texts[0].startswith("**Confusion goes both ways: the confusion matrix of pgd-at under pgd-20")
     assert texts[0].endswith("The pair confused most is e and f.")
-    assert texts[1].startswith("**Two classes are confused in one direction rather than in both")
+    assert texts[1].startswith("**Confusion goes one way rather than both")
     assert intervals_of(texts[0])[0][0] == 1
     assert intervals_of(texts[1])[0][0] < 0
 
@@ -207,3 +208,15 @@ def test_mistakes_within_pairs_that_share_a_background():
     same = xr.concat([within, within], pd.Index(["near", "far"], name="dataset"))
     assert sentences.shared_background(same, group, "0.5").startswith("**The effect of a shared background is open")
     assert float(metrics.within(pooling.pooled(within), group)) == 100
+
+
+def test_a_stronger_attack_is_compared_between_vulnerable_and_robust_classes():
+    given = {("pgd-at", "fgsm"): [36, 36, 16], ("pgd-at", "pgd-20"): [36, 32, 2]}
+    text = sentences.stronger_attacks(outcomes(given), [("fgsm", "pgd-20"), ("transfer", "n-attack")])
+    first, second = text.splitlines()
+    # Class c is vulnerable and loses 14 of 40 images, the others lose none and 4.
+    assert first.startswith("- **From fgsm to pgd-20 vulnerable classes lose more than robust ones:** 35.0 and 5.0 points")
+    assert the_interval(first) == 30
+    assert second == "- From transfer to n-attack: not evaluated in these runs."
+    alike = {("pgd-at", "fgsm"): [36, 36, 16], ("pgd-at", "pgd-20"): [34, 34, 14]}
+    assert "is open:** 5.0 and 5.0 points" in sentences.stronger_attacks(outcomes(alike), [("fgsm", "pgd-20")])

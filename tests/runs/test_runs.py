@@ -36,7 +36,7 @@ from classwise.runs.compute import device, evaluate, networks, train, validate
 from classwise.runs.compute.networks import network_of
 from classwise.runs.schedule import plan, pool
 from classwise.runs.schedule.pool import Failed
-from classwise.stats import aggregate, metrics
+from classwise.stats import aggregate, metrics, sanity
 
 PGD = Evaluation(attack="pgd-10", options={"steps": 2})
 

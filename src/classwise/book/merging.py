@@ -51,6 +51,7 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
     if not any(_has_chart(cell) for cell in others):
         nbformat.write(result, target)
         return _failures(others)
+    result.metadata["executions"] = {scale: seconds_of(node) for scale, node in zip(scales, nodes, strict=True)}
     opening = [_has_chart(other) for cell, other in zip(result.cells, others, strict=True) if _has_chart(cell)][:1]
     for cell, other in zip(result.cells, others, strict=True):
         if cell.cell_type != "code":
@@ -63,6 +64,11 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
     result.cells.insert(1, nbformat.v4.new_markdown_cell(switch(scales, first)))
     nbformat.write(result, target)
     return _failures(others)
+
+
+def seconds_of(node: "NotebookNode") -> float:
+    """Return how long papermill took to execute a notebook; 0 if it does not say."""
+    return float(node.metadata.get("papermill", {}).get("duration") or 0)
 
 
 def _has_chart(cell: "NotebookNode") -> bool:

@@ -121,7 +121,9 @@ def example_grid(table: pd.DataFrame, subtitle: str = "") -> Any:
     return described(grid, "Images before and after the attack", text, subtitle or _BELOW)
 
 
-def gallery(examples: dict[str, xr.Dataset], live: bool | None = None, start: str | None = None, network: str | None = None) -> Any:
+def gallery(
+    examples: dict[str, xr.Dataset], live: bool | None = None, start: str | None = None, network: str | None = None
+) -> Any:
     """Return images of a chosen class: clean, the perturbation (grey: no change) and attacked, with the model's prediction.
 
     `examples` maps the name of a defence, or of a network, to its examples (schema "examples 1"); a single one needs no choice. A

@@ -171,7 +171,9 @@ def class_lines(
     high, low = last.transform("idxmax"), last.transform("idxmin")
     # Lines that end alike, as those of a network that is never right, have no highest.
     apart = last.transform("max") > last.transform("min")
-    ends = ends.assign(place=np.select([apart & (ends.index == high), apart & (ends.index == low)], ["highest", "lowest"], "other"))
+    ends = ends.assign(
+        place=np.select([apart & (ends.index == high), apart & (ends.index == low)], ["highest", "lowest"], "other")
+    )
     rows = table.merge(ends[[*keys, "place"]])
     rows = rows.assign(end=rows[along] == rows[along].max())
     shade = alt.Chart(rows).mark_area(opacity=0.14, color=GREY).encode(x=x, y=alt.Y("min(value):Q"), y2="max(value):Q")

@@ -111,6 +111,11 @@ class Verdict:
     reason: str = ""
 
     @property
+    def excluded(self) -> bool:
+        """Whether the claim is about other datasets, so that it cannot be tested on this one."""
+        return bool(self.claim.datasets) and self.dataset not in self.claim.datasets
+
+    @property
     def words(self) -> str:
         """The verdict with its dataset, scale and seeds: "holds (digits, quick, 5 seeds)"."""
         runs = "" if self.verdict == "not tested" else ", one run" if self.seeds == 1 else f", {self.seeds} seeds"

@@ -51,7 +51,9 @@ def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:
 
     left = metrics.overall(bootstrap.sums(full, {})["count"]).mean("defence")
     single, every = (float(left.sel(attack=name)) for name in (attack, "all"))
-    number = int((full.truth.sel(attack="all") >= 0).any([dim for dim in full.truth.dims if dim not in ("image", "attack")]).sum())
+    number = int(
+        (full.truth.sel(attack="all") >= 0).any([dim for dim in full.truth.dims if dim not in ("image", "attack")]).sum()
+    )
     networks = ", ".join(map(str, full.defence.values))
     too_high = interval(bootstrap.paired(full, more, span=(0, 100)), "points", 1)
     return (

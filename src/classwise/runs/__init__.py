@@ -17,6 +17,8 @@
     converged(scale)                    each training of a scale with as many epochs, and with twice as many
     sources(data)                       device, commit and date of results
     settings                            the settings of runs and attacks, and those that papers print
+    training(specs)                     the network, epochs and radius of runs, in a sentence
+    recording(request)                  the hours that the runs of a request took
     recorded_runs(section)              which results of a section were recorded on other machines
     baselines(names)                    the plain defence that each calibrated one is compared with
 
@@ -29,7 +31,7 @@ from classwise.runs import settings
 from classwise.runs.artifacts import attacker, example_sets, examples, features, scenes, traces
 from classwise.runs.audits import audit
 from classwise.runs.convergence import load as converged
-from classwise.runs.describe import baselines, recorded_runs, sanity_summary, sources, summary
+from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
 from classwise.runs.judge import claim_inputs, verdicts
 from classwise.runs.load import history, outcomes
 from classwise.runs.recorded import available
@@ -47,11 +49,13 @@ __all__ = [
     "history",
     "outcomes",
     "recorded_runs",
+    "recording",
     "sanity_summary",
     "scenes",
     "settings",
     "sources",
     "summary",
     "traces",
+    "training",
     "verdicts",
 ]

@@ -86,7 +86,12 @@ def _trained(specs: Sequence[Spec]) -> str:
 
 
 # How networks are written.
-_NETWORKS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50", "preact-resnet18": "pre-activation ResNet-18", "small-cnn": "small CNN"}
+_NETWORKS = {
+    "resnet18": "ResNet-18",
+    "resnet50": "ResNet-50",
+    "preact-resnet18": "pre-activation ResNet-18",
+    "small-cnn": "small CNN",
+}
 
 
 def training(specs: Sequence[Spec]) -> str:
@@ -100,7 +105,7 @@ def training(specs: Sequence[Spec]) -> str:
 
 def recording(request: Request) -> str:
     """Return in a sentence what it took to record the runs of a request that are stored: hours of training, devices, days."""
-    histories = [results.load(store.recorded(spec) / "history.nc", store.HISTORY) for spec in request.specs]
+    histories = [history for spec in request.specs if (history := store.find(spec)) is not None]
     hours = sum(float(history["seconds"].sum()) for history in histories) / 3600
     devices = _joined(f"{history.attrs['device']}, threads: {history.attrs['threads']}" for history in histories)
     days = sorted({str(history.attrs["created"])[:10] for history in histories})

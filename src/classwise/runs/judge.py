@@ -1,20 +1,31 @@
-"""Verdicts on the claims of sections, computed from their runs."""
+"""Verdicts on the claims of sections, computed from their runs and kept until these or the code change."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import xarray as xr
+from filelock import FileLock
 
+import classwise
 from classwise.core.errors import unknown
+from classwise.core.files import write
+from classwise.core.paths import data_folder
 from classwise.papers import registry, scales
 from classwise.papers.claims import Verdict
 from classwise.papers.sections import Request, Section
+from classwise.runs import store
 from classwise.runs.artifacts import scenes
 from classwise.runs.load import outcomes
 from classwise.runs.recorded import recorded_part
 
 # The scale whose missing runs are computed; at all others claims are judged on what is stored.
 _HERE = "quick"
+# The code that verdicts depend on.
+_CODE = ("core", "stats", "papers", "runs/judge.py")
 
 
 def verdicts(scale: str = _HERE, others: Sequence[str] | None = None, sections: Sequence[str] | None = None) -> list[Verdict]:
@@ -45,16 +56,59 @@ def _stored(section: str, scale: str) -> Request:
 
 
 def _judged(section: str, scale: str) -> list[Verdict]:
-    reason = "" if section in registry.SECTIONS else "there is no such section yet"
-    if not reason:
-        request = _stored(section, scale)
-        # A section that is repeated on other datasets is judged on each of them.
-        requests = [request, *(request.parts.values() if registry.SECTIONS[section].all_datasets else ())]
-        inputs = [claim_inputs(section, each) for each in requests if each.pairs]
-        judged = [verdict for data in inputs if data for verdict in registry.judge(section, data, scale=scale, strict=False)]
-        if judged:
-            return judged
-        reason = "none of its runs is stored"
+    if section not in registry.SECTIONS:
+        return _untested(section, scale, "there is no such section yet")
+    request = _stored(section, scale)
+    path = data_folder() / "verdicts" / f"{section.replace('/', '-')}-{scale}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Pages that are built at once wait for each other, so that each verdict is computed once.
+    with FileLock(path.with_suffix(".lock")):
+        kept = _kept(path, section, request)
+        if kept is None:
+            kept = _computed(section, scale, request)
+            rows = [{**vars(verdict), "claim": verdict.claim.name} for verdict in kept]
+            write(path, json.dumps({"digest": _digest(section, request), "verdicts": rows}).encode())
+    return kept
+
+
+def _kept(path: Path, section: str, request: Request) -> list[Verdict] | None:
+    """Return the stored verdicts of a section; None if there are none, or their results or the code have changed."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        claims = {claim.name: claim for claim in registry.claims_of(section)}
+        if stored["digest"] == _digest(section, request):
+            return [Verdict(**{**row, "claim": claims[row["claim"]]}) for row in stored["verdicts"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _digest(section: str, request: Request) -> str:
+    """Return a digest of what the verdicts of a section depend on: the code, its claims, and the files of its results."""
+    files = [path for spec, evaluations in request.pairs for path in store.files(spec, evaluations) if path.exists()]
+    states = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    claims = [(claim.name, claim.measure_name, claim.low, claim.high, claim.datasets) for claim in registry.claims_of(section)]
+    return hashlib.sha256(f"{_code()} {claims} {states}".encode()).hexdigest()
+
+
+@cache
+def _code() -> str:
+    """Return a digest of the code that verdicts depend on, and of the published tables."""
+    root = Path(classwise.__file__).parent
+    files = [file for name in _CODE for file in ((root / name).rglob("*.*") if (root / name).is_dir() else [root / name])]
+    sources = sorted(file for file in files if file.suffix in (".py", ".csv"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
+
+
+def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
+    # A section that is repeated on other datasets is judged on each of them.
+    requests = [request, *(request.parts.values() if registry.SECTIONS[section].all_datasets else ())]
+    inputs = [claim_inputs(section, each) for each in requests if each.pairs]
+    judged = [verdict for data in inputs if data for verdict in registry.judge(section, data, scale=scale, strict=False)]
+    return judged or _untested(section, scale, "none of its runs is stored")
+
+
+def _untested(section: str, scale: str, reason: str) -> list[Verdict]:
     dataset = str(scales.SCALES[scale].run["dataset"])
     return [Verdict(claim, "not tested", scale, dataset, reason=reason) for claim in registry.claims_of(section)]
 

@@ -217,7 +217,7 @@ _ATTACKS = {
 
 
 def described(outcomes: xr.Dataset) -> str:
-    """Return in Markdown what the defences and the attacks of outcomes are, and on how many images each attack was evaluated."""
+    """Return in Markdown what the defences and attacks of outcomes are, and on how many images each attack was evaluated."""
     parts = []
     for dim, known in (("defence", _DEFENCES), ("attack", _ATTACKS)):
         texts = [known[name] for name in map(str, outcomes[dim].values) if name in known]

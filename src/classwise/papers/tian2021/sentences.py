@@ -22,11 +22,11 @@ def symmetry(outcomes: xr.Dataset, count: xr.DataArray, attack: str) -> str:
     """
     bounds = bootstrap.bootstrap(outcomes.sel(attack=[attack]), metrics.symmetry).isel(attack=0, defence=0, drop=True)
     p = significance.symmetry_test(count)
-    start = "Whether classes are confused in both directions is open"
+    start = "Whether confusion goes both ways is open"
     if float(bounds.sel(bound="low")) > 0 and p < _SIGNIFICANT:
-        start = "Two classes are confused in both directions"
+        start = "Confusion goes both ways"
     elif float(bounds.sel(bound="high")) < 0:
-        start = "Two classes are confused in one direction rather than in both"
+        start = "Confusion goes one way rather than both"
     mixed = metrics.off_diagonal_confusion(count)
     both = mixed + mixed.rename(label="predicted", predicted="label").transpose("label", "predicted")
     first, second = both.stack(pair=("label", "predicted")).idxmax("pair").item()
@@ -55,7 +55,7 @@ def gaps_everywhere(outcomes: xr.Dataset) -> str:
     defence, attack = place["defence"], place["attack"]
     return (
         f"**{start}: the smallest gap observed, that of {defence} under {attack}, is {interval(least, 'points')}. Class "
-        f"{often.index[0]} has the lowest accuracy in {often.iloc[0]} of them.**"
+        f"{often.index[0]} has the lowest accuracy in {'all' if len(often) == 1 else often.iloc[0]} of them.**"
     )
 
 
@@ -64,7 +64,7 @@ def _smallest_gap(count: xr.DataArray) -> xr.DataArray:
 
 
 def stronger_attacks(outcomes: xr.Dataset, steps: Sequence[tuple[str, str]]) -> str:
-    """Return in Markdown, for each step from a weaker to a stronger attack, whether vulnerable classes lose more than robust ones.
+    """Return in Markdown, for each step from a weaker to a stronger attack, whether vulnerable classes lose more than others.
 
     outcomes: of defences, over which the mean is taken. steps: a step is compared on the images that both attacks were evaluated
     on; one of which an attack is missing is named.
@@ -84,7 +84,8 @@ def stronger_attacks(outcomes: xr.Dataset, steps: Sequence[tuple[str, str]]) -> 
         elif float(more.sel(bound="high")) < 0:
             start = "vulnerable classes lose less than robust ones"
         lines.append(
-            f"- **From {weak} to {strong} {start}:** {vulnerable} and {robust} points, a difference of {interval(more, 'points', 1)}."
+            f"- **From {weak} to {strong} {start}:** {vulnerable} and {robust} points, a difference of "
+            f"{interval(more, 'points', 1)}."
         )
     return "\n".join(lines)
 
