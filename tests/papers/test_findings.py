@@ -215,8 +215,8 @@ def test_a_stronger_attack_is_compared_between_vulnerable_and_robust_classes():
     text = sentences.stronger_attacks(outcomes(given), [("fgsm", "pgd-20"), ("transfer", "n-attack")])
     first, second = text.splitlines()
     # Class c is vulnerable and loses 14 of 40 images, the others lose none and 4.
-    assert first.startswith("- **From fgsm to pgd-20 vulnerable classes lose more than robust ones:** 35.0 and 5.0 points")
+    assert first.startswith("- **From fgsm to pgd-20 vulnerable classes lose more than robust ones:** 35.00 and 5.00 points")
     assert the_interval(first) == 30
     assert second == "- From transfer to n-attack: not evaluated in these runs."
     alike = {("pgd-at", "fgsm"): [36, 36, 16], ("pgd-at", "pgd-20"): [34, 34, 14]}
-    assert "is open:** 5.0 and 5.0 points" in sentences.stronger_attacks(outcomes(alike), [("fgsm", "pgd-20")])
+    assert "is open:** 5.00 and 5.00 points" in sentences.stronger_attacks(outcomes(alike), [("fgsm", "pgd-20")])

@@ -155,7 +155,7 @@ def test_only_what_was_evaluated_is_described():
     assert "**fgsm**" in text
     assert "pgd-he" not in text
     assert "n-attack" not in text
-    assert text.endswith("Images of each attack: 1,200; fewer for the slow ones, cw 20.")
+    assert text.endswith("Images of each attack: 1,200; fewer for the slow ones: cw 20.")
 
 
 def test_steps_are_counted_on_the_images_that_both_attacks_were_evaluated_on():

@@ -203,8 +203,8 @@ _DEFENCES = {
     "pgd-at": "*pgd-at* is Madry's training on attacked images",
     "trades": "*trades* adds a penalty for the difference between the predictions for an image and for its attacked form",
     "mart": "*mart* gives images that are misclassified without an attack a larger weight",
-    "pgd-he": "*pgd-he* is HE (hypersphere embedding), whose outputs are cosines times a scale; on this page it is evaluated with "
-    "that scale, as it was trained",
+    "pgd-he": "*pgd-he* is HE (hypersphere embedding), whose outputs are cosines times a scale; here it is evaluated "
+    "with the scale, as it was trained",
 }
 _ATTACKS = {
     "fgsm": "**fgsm** takes one step along the sign of the gradient",
@@ -217,12 +217,12 @@ _ATTACKS = {
 
 
 def described(outcomes: xr.Dataset) -> str:
-    """Return in Markdown what the defences and attacks of outcomes are, and on how many images each attack was evaluated."""
+    """Return in Markdown what the defences and attacks of outcomes are, and how many images each attack was evaluated on."""
     parts = []
     for dim, known in (("defence", _DEFENCES), ("attack", _ATTACKS)):
-        texts = [known[name] for name in map(str, outcomes[dim].values) if name in known]
+        texts = [text for name, text in known.items() if name in outcomes[dim]]
         parts += ["; ".join(texts) + "."] if texts else []
     present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim not in ("attack", "image")]).sum("image")
     most, few = int(present.max()), present.where(present < present.max(), drop=True).to_series()
-    of_few = "".join(f", {name} {int(number):,}" for name, number in few.items())
-    return "\n\n".join([*parts, f"Images of each attack: {most:,}{of_few and '; fewer for the slow ones' + of_few}."])
+    of_few = ", ".join(f"{name} {int(number):,}" for name, number in few.items())
+    return "\n\n".join([*parts, f"Images of each attack: {most:,}{of_few and '; fewer for the slow ones: ' + of_few}."])

@@ -76,7 +76,7 @@ def stronger_attacks(outcomes: xr.Dataset, steps: Sequence[tuple[str, str]]) -> 
             continue
         part = aggregate.common(outcomes.sel(attack=[weak, strong]))
         lost = measures.losses(*(bootstrap.sums(part, {})["count"].sel(attack=name, drop=True) for name in (weak, strong)))
-        vulnerable, robust = (f"{float(points.mean()):.1f}" for points in lost)
+        vulnerable, robust = (f"{float(points.mean()):.2f}" for points in lost)
         more = bootstrap.paired(part, _lost_more, span=(-100, 100))
         start = "whether vulnerable or robust classes lose more is open"
         if float(more.sel(bound="low")) > 0:
@@ -85,7 +85,7 @@ def stronger_attacks(outcomes: xr.Dataset, steps: Sequence[tuple[str, str]]) -> 
             start = "vulnerable classes lose less than robust ones"
         lines.append(
             f"- **From {weak} to {strong} {start}:** {vulnerable} and {robust} points, a difference of "
-            f"{interval(more, 'points', 1)}."
+            f"{interval(more, 'points', 2)}."
         )
     return "\n".join(lines)
 
