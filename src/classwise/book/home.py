@@ -138,10 +138,10 @@ def not_tested(verdicts: Sequence[Verdict]) -> str:
     for scale in reports.scales_of(verdicts):
         untested = [verdict for verdict in verdicts if verdict.scale == scale and verdict.verdict == "not tested"]
         other = sum(verdict.excluded for verdict in untested)
-        reasons = {"about other datasets": other, "their runs are not recorded yet": len(untested) - other}
+        reasons = {"need runs that are not recorded yet": len(untested) - other, "are about other datasets": other}
         if untested:
-            counted = ", ".join(f"{number} {why}" for why, number in reasons.items() if number)
-            parts.append(f"on {datasets.title(str(SCALES[scale].run['dataset']))} {counted}")
+            counted = " and ".join(f"{number} {why}" for why, number in reasons.items() if number)
+            parts.append(f"on {datasets.title(str(SCALES[scale].run['dataset']))}, {counted}")
     return f"<em>not tested</em>: {'; '.join(parts)}." if parts else ""
 
 
