@@ -32,6 +32,9 @@ def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
     for number, bound in ((2, {"gallery_class", "gallery_defence"}), (1, {"gallery_class"})):
         chart = gallery.gallery(dict(list(given.items())[:number]), live=False).to_dict()
         assert {param["name"] for param in chart["params"] if "bind" in param} == bound
+    chart = gallery.gallery(given, live=False, start="7", network="trades").to_dict()
+    values = {param["name"]: param.get("value") for param in chart["params"]}
+    assert (values["gallery_class"], values["gallery_defence"]) == ("7", "trades")
 
 
 def test_attacking_now_takes_the_chosen_network_once():

@@ -81,6 +81,38 @@ def test_a_claim_is_judged_where_the_runs_that_it_needs_are_recorded(data):
     assert "needs the defence 'standard'" in judged["wider-than-standard"].reason
 
 
+def test_verdicts_are_computed_again_only_if_results_change(data, monkeypatch):
+    request, judged = registry.request(SECTION, SCALE), []
+    computed = registry.judge
+    monkeypatch.setattr(registry, "judge", lambda *given, **more: judged.append(1) or computed(*given, **more))
+    base, standard = (
+        next(spec for spec in request.specs if (spec.defence, spec.seed) == (name, 0)) for name in ("pgd-at", "standard")
+    )
+    record(base, CLEAN, PGD)
+    first, second = (runs.verdicts(SCALE, [], [SECTION]) for _ in range(2))
+    assert [str(verdict) for verdict in first] == [str(verdict) for verdict in second]
+    assert len(judged) == 1
+    record(standard, CLEAN, PGD)
+    assert {one.claim.name for one in runs.verdicts(SCALE, [], [SECTION]) if one.verdict != "not tested"} >= {
+        "wider-than-standard"
+    }
+    assert len(judged) == 2
+    (kept,) = (data / "verdicts").glob("*.json")
+    kept.write_text("damaged")
+    runs.verdicts(SCALE, [], [SECTION])
+    assert len(judged) == 3
+
+
+def test_a_page_says_what_was_trained_and_how_long_the_recording_took(data):
+    request = registry.request(SECTION, SCALE)
+    record(request.specs[0], CLEAN, PGD)
+    part = runs.available(request)
+    assert runs.training(part.specs) == "One run of each defence: ResNet-18 of width 16, 15 epochs, radius 8/255."
+    assert runs.training(request.specs).startswith("3 runs of each defence")
+    hours = float(store.find(part.specs[0])["seconds"].sum()) / 3600
+    assert runs.recording(part).startswith(f"Recorded: 1 run, {hours:.1f} hours of training (a CPU, threads: ")
+
+
 def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_left_out(data, monkeypatch):
     request = registry.request(SECTION, SCALE)
     for spec in request.specs:
