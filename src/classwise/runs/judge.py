@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import xarray as xr
 
+from classwise.core import datasets
 from classwise.core.errors import unknown
 from classwise.papers import registry, scales
-from classwise.papers.claims import Verdict
+from classwise.papers.claims import Claim, Verdict
 from classwise.papers.sections import Request, Section
 from classwise.runs.artifacts import scenes
 from classwise.runs.load import outcomes
@@ -45,18 +46,37 @@ def _stored(section: str, scale: str) -> Request:
 
 
 def _judged(section: str, scale: str) -> list[Verdict]:
-    reason = "" if section in registry.SECTIONS else "there is no such section yet"
-    if not reason:
-        request = _stored(section, scale)
-        # A section that is repeated on other datasets is judged on each of them.
-        requests = [request, *(request.parts.values() if registry.SECTIONS[section].all_datasets else ())]
-        inputs = [claim_inputs(section, each) for each in requests if each.pairs]
-        judged = [verdict for data in inputs if data for verdict in registry.judge(section, data, scale=scale, strict=False)]
-        if judged:
-            return judged
-        reason = "none of its runs is stored"
-    dataset = str(scales.SCALES[scale].run["dataset"])
-    return [Verdict(claim, "not tested", scale, dataset, reason=reason) for claim in registry.claims_of(section)]
+    claims = registry.claims_of(section)
+    if section not in registry.SECTIONS:
+        dataset = str(scales.SCALES[scale].run["dataset"])
+        return [Verdict(claim, "not tested", scale, dataset, reason="there is no such section yet") for claim in claims]
+    request = _stored(section, scale)
+    # A section that is repeated on other datasets is judged on each of them.
+    requests = [request, *(request.parts.values() if registry.SECTIONS[section].all_datasets else ())]
+    judged: list[Verdict] = []
+    for each in requests:
+        data = claim_inputs(section, each) if each.pairs else {}
+        given = {""} if isinstance(data, xr.Dataset) else set(data)
+        tested = registry.judge(section, data, scale=scale, strict=False) if data else []
+        judged += [one if one.claim.data in given or given == {""} else _untested(one.claim, scale, request) for one in tested]
+    return judged or [_untested(claim, scale, request) for claim in claims]
+
+
+def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
+    """Return the verdict on a claim whose runs are not all stored: what is missing, and on which dataset."""
+    definition, full = registry.SECTIONS[claim.section], registry.request(claim.section, scale)
+    needs = definition.arrange[claim.data].needs if claim.data in definition.arrange else ("",)
+    complete = _complete_parts(definition, stored)
+    lacking: dict[str, list[str]] = {}
+    for name in needs:
+        section, part = (definition.parts[name], full.parts[name]) if name else (definition, full)
+        if name not in complete and part.specs:
+            runs = ", ".join(section.defences) + (f" ({section.title})" if name else "")
+            lacking.setdefault(part.specs[0].dataset, []).append(runs)
+    dataset = next(iter(lacking), str(scales.SCALES[scale].run["dataset"]))
+    parts = [f"on {datasets.title(where)} for {', '.join(some)}" for where, some in lacking.items()]
+    reason = claim.exclusion(dataset) or f"no complete results {'; '.join(parts)}"
+    return Verdict(claim, "not tested", scale, dataset, reason=reason)
 
 
 def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr.Dataset]:
@@ -67,13 +87,18 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
     definition = registry.SECTIONS[section]
     if not definition.arrange:
         return outcomes(replace(request, parts={}))
-    parts = {"": (definition, request)}
-    parts |= {name: (definition.parts[name], part) for name, part in request.parts.items() if part.evaluations}
-    parts = {name: (some, _complete(part)) for name, (some, part) in parts.items()}
-    stored = {name for name, (_, part) in parts.items() if part.specs}
-    wanted = {name: how for name, how in definition.arrange.items() if stored.issuperset(how.needs)}
+    parts = _complete_parts(definition, request)
+    wanted = {name: how for name, how in definition.arrange.items() if set(parts).issuperset(how.needs)}
     data = {name: _measured(*parts[name]) for name in dict.fromkeys(need for how in wanted.values() for need in how.needs)}
     return {name: how.function(*(data[need] for need in how.needs)) for name, how in wanted.items()}
+
+
+def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
+    """Return a section and its parts, restricted to seeds of which nothing is left out; those that have any."""
+    parts = {"": (section, request)}
+    parts |= {name: (section.parts[name], part) for name, part in request.parts.items() if part.evaluations}
+    complete = {name: (some, _complete(part)) for name, (some, part) in parts.items()}
+    return {name: (some, part) for name, (some, part) in complete.items() if part.specs}
 
 
 def _complete(request: Request) -> Request:

@@ -3,15 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from classwise.core.errors import UserError
+from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import CLEAN_AND_PGD, Request
 from classwise.runs import store
-
-
-class NotRecorded(UserError):
-    """A result of a scale that is only read has not been recorded."""
 
 
 class _Parts(dict[str, Request]):

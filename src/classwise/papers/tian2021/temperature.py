@@ -16,6 +16,9 @@ from classwise.stats.combine import inverse_name, network_name
 from classwise.stats.confidence import confidence_variance
 from classwise.stats.metrics import Metric as CountMeasure
 
+# The values of 1 / T in Table 3.
+INVERSE = (2, 5, 10, 50)
+
 
 def _both_attacks(sums: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the counts under plain PGD and under the inverse temperature that leaves each defence the least."""
