@@ -120,7 +120,7 @@ def test_ticks_are_few_and_round(ends, expected):
 
 def test_the_forest_plot_draws_ours_and_the_value_of_the_paper():
     spec = ledger.forest(SOME).to_dict()
-    assert spec["description"] == "3 claims tested: 1 hold, 1 fail, 1 are open."
+    assert spec["description"] == "Of 3 claims tested, 1 holds, 1 fails and 1 is open."
     assert len(spec["vconcat"]) == 3
     assert spec["vconcat"][0]["title"]["text"][-1] == "holds (digits, quick, 5 seeds)"
     # Theirs is drawn where there is one.

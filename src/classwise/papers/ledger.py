@@ -62,13 +62,12 @@ def opening(verdicts: Sequence[Verdict]) -> str:
     return " ".join(parts) or "No claim was judged."
 
 
-def _counted(verdicts: Sequence[Verdict]) -> str:
-    """Return how many claims hold, fail, are open and were not tested: "1 holds, 2 fail, 1 is open and 0 are not tested"."""
+def _counted(verdicts: Sequence[Verdict], names: Sequence[str] = VERDICTS) -> str:
+    """Return how many verdicts there are of each kind: "1 holds, 2 fail, 1 is open and 0 are not tested"."""
     number = Counter(verdict.verdict for verdict in verdicts)
-    one = {name: number[name] == 1 for name in VERDICTS}
     verbs = {"holds": ("hold", "holds"), "fails": ("fail", "fails"), "open": ("are open", "is open")}
     verbs["not tested"] = ("are not tested", "is not tested")
-    *first, last = (f"{number[name]} {verbs[name][one[name]]}" for name in VERDICTS)
+    *first, last = (f"{number[name]} {verbs[name][number[name] == 1]}" for name in names)
     return f"{', '.join(first)} and {last}"
 
 
@@ -269,7 +268,7 @@ def forest(verdicts: Sequence[Verdict]) -> Any:
         return described(chart, "Claims", "None of these claims was tested.")
     panels = [_interval(row) for _, row in rows(tested).groupby("row")]
     legend = "Dot: ours, with its interval. Diamond: the paper. Shaded: the range in which the claim holds."
-    text = f"Of {len(tested)} claims tested, {_counted(tested)}."
+    text = f"Of {len(tested)} claims tested, {_counted(tested, VERDICTS[:3])}."
     return described(alt.vconcat(*panels, spacing=18), "Claims and their intervals", text, legend)
 
 
