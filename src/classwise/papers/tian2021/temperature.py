@@ -201,6 +201,20 @@ def readings(tempered: xr.Dataset) -> pd.DataFrame:
     return pd.DataFrame(rows).T.rename_axis(["network", "1 / T"]) if rows else pd.DataFrame()
 
 
+def changes_at_best(count: xr.DataArray) -> xr.DataArray:
+    """Return by how many points the accuracy of each class changes from PGD to the temperature that breaks the most images.
+
+    count: of `tempered`, one form, seeds pooled. The dimension network names the temperature, too: "trades, 1/T = 5".
+    """
+    rates, left = metrics.accuracy(count), metrics.overall(count)
+    hot = [name for name in count.inverse.values if name != "1"]
+    best = left.sel(inverse=hot).idxmin("inverse").to_series()
+    plain = rates.sel(inverse="1", drop=True)
+    parts = [(rates.sel(inverse=heat, drop=True) - plain).sel(defence=name, drop=True) for name, heat in best.items()]
+    names = [f"{name}, 1/T = {inverse}" for name, inverse in best.items()]
+    return xr.concat(parts, xr.DataArray(names, dims="network", name="network"))
+
+
 def as_published(count: xr.DataArray) -> xr.DataArray:
     """Return counts with the readout of HE that the paper uses, its cosines, under the name of its tables."""
     names = [str(name) for name in count.defence.values]
