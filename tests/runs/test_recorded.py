@@ -98,6 +98,15 @@ def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_lef
     assert {one.seeds for one in both if one.verdict in ("holds", "fails", "open")} == {3}
 
 
+def test_a_selection_names_what_is_not_recorded():
+    data = mocks.dataset("outcomes 1", NAMES, {"clean": 0.9}, seed=0).expand_dims(attack=["clean", "pgd-20"])
+    assert list(runs.select(data, attack=["pgd-20"]).attack.values) == ["pgd-20"]
+    with pytest.raises(NotRecorded, match="results of attack cw, square are not recorded"):
+        runs.select(data, attack=["cw", "clean", "square"])
+    with pytest.raises(NotRecorded, match="results of precision bfloat16 are not recorded"):
+        runs.select(data, precision=["bfloat16"])
+
+
 def test_a_claim_uses_the_seeds_that_all_of_its_defences_have(data):
     request = registry.request(SECTION, SCALE)
     for spec in request.specs:

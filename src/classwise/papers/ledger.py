@@ -16,7 +16,7 @@ import pandas as pd
 from classwise.charts.descriptions import described
 from classwise.charts.style import VERDICT_COLOURS
 from classwise.core import datasets
-from classwise.core.markup import escaped
+from classwise.core.markup import counted, escaped
 from classwise.papers import claims
 from classwise.papers.claims import VERDICTS, Claim, Verdict
 from classwise.stats.significance import p_text, p_value
@@ -57,8 +57,7 @@ def opening(verdicts: Sequence[Verdict]) -> str:
     parts = []
     for dataset, scale in places:
         some = [verdict for verdict in verdicts if (verdict.dataset, verdict.scale) == (dataset, scale)]
-        claims_in_words = f"{len(some)} claim{'s' * (len(some) != 1)}"
-        parts.append(f"Of {claims_in_words}, on {datasets.title(dataset)} at scale {scale}, {_counted(some)}.")
+        parts.append(f"Of {counted(len(some), 'claim')}, on {datasets.title(dataset)} at scale {scale}, {_counted(some)}.")
     return " ".join(parts) or "No claim was judged."
 
 
@@ -171,7 +170,7 @@ def _judged(verdict: Verdict) -> str:
     if verdict.verdict == "not tested":
         return f'<div data-scale="{verdict.scale}">{head}: {escape(verdict.reason)}.</p></div>'
     p = p_value(verdict.adjusted, "p (Holm)")
-    numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}, {verdict.images:,} images"
+    numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}, {counted(verdict.images, 'image')}"
     return f'<div data-scale="{verdict.scale}">{head}: {escape(numbers)}.</p>{interval_picture(verdict)}</div>'
 
 
@@ -268,7 +267,7 @@ def forest(verdicts: Sequence[Verdict]) -> Any:
         return described(chart, "Claims", "None of these claims was tested.")
     panels = [_interval(row) for _, row in rows(tested).groupby("row")]
     legend = "Dot: ours, with its interval. Diamond: the paper. Shaded: the range in which the claim holds."
-    text = f"Of {len(tested)} claims tested, {_counted(tested, VERDICTS[:3])}."
+    text = f"Of {counted(len(tested), 'claim')} tested, {_counted(tested, VERDICTS[:3])}."
     return described(alt.vconcat(*panels, spacing=18), "Claims and their intervals", text, legend)
 
 

@@ -1,7 +1,9 @@
 """What is there of the runs of a section, at scales that are recorded elsewhere and only read here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+
+import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec, Subject
@@ -28,6 +30,16 @@ def available(request: Request) -> Request:
     if not result.pairs:
         raise NotRecorded(f"no run of this section is recorded at scale {request.scale!r}; {how_to_record(request.scale)}")
     return result
+
+
+def select(outcomes: xr.Dataset, **members: Sequence[str]) -> xr.Dataset:
+    """Return outcomes restricted to some members of dimensions; NotRecorded names those that are missing."""
+    for dim, names in members.items():
+        there = outcomes[dim].values.tolist() if dim in outcomes.dims else []
+        missing = [name for name in names if name not in there]
+        if missing:
+            raise NotRecorded(f"results of {dim} {', '.join(missing)} are not recorded")
+    return outcomes.sel({dim: list(names) for dim, names in members.items()})
 
 
 def how_to_record(scale: str) -> str:

@@ -7,7 +7,7 @@ from scipy import stats
 
 from classwise.core.errors import NotRecorded
 from classwise.papers.tian2021 import temperature
-from classwise.stats import aggregate, confidence
+from classwise.stats import aggregate, confidence, metrics
 
 
 def test_pgd_is_the_temperature_of_1_and_cosines_are_a_further_network(hot):
@@ -34,6 +34,17 @@ def test_a_network_without_the_whole_grid_is_left_out(hot):
         temperature.tempered(raw, (2, 50))
     with pytest.raises(NotRecorded, match="under temperature-pgd-20 at several temperatures"):
         temperature.tempered(raw.sel(attack=["clean", "pgd-20"]), (2, 5))
+
+
+def test_each_network_changes_at_the_temperature_that_breaks_the_most(hot):
+    count = aggregate.counts(temperature.tempered(hot()).sel(form="stable", drop=True)).sum("seed")
+    change, left = temperature.changes_at_best(count), metrics.overall(count)
+    for name in map(str, change.network.values):
+        defence, _, inverse = name.rpartition(", 1/T = ")
+        of_defence = left.sel(defence=defence)
+        assert float(of_defence.sel(inverse=inverse)) == float(of_defence.sel(inverse=["2", "5"]).min())
+        lost = float(of_defence.sel(inverse=inverse) - of_defence.sel(inverse="1"))
+        assert float(change.sel(network=name).mean("label")) == pytest.approx(lost)
 
 
 def test_readings_compare_cosines_with_the_scaled_network(hot):

@@ -253,9 +253,10 @@ def temperature_changes(changes: Mapping[str, xr.DataArray], along: str = "inver
         base = alt.Chart(table).encode(x=x, color=hues.colour, opacity=faded(picked))
         y = alt.Y("value:Q", title="change from PGD, points")
         tips = tooltip(colour, along, value="change from PGD, points|+.1f", low="|+.1f", high="|+.1f")
+        # The selection is put into the first layer, which must have the colours.
         layers = [
-            alt.Chart(pd.DataFrame({"value": [0]})).mark_rule(color="#888", strokeDash=[4, 3]).encode(y=y),
             base.mark_line(strokeWidth=2).encode(y=y),
+            alt.Chart(pd.DataFrame({"value": [0]})).mark_rule(color="#888", strokeDash=[4, 3]).encode(y=y),
             base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title="change from PGD, points"), y2="high:Q"),
             base.mark_point(filled=True, size=45).encode(y=y, tooltip=tips),
         ]

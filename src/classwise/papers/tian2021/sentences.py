@@ -6,6 +6,7 @@ from functools import partial
 import pandas as pd
 import xarray as xr
 
+from classwise.core.markup import counted
 from classwise.papers import measures
 from classwise.papers.findings import interval, p_value
 from classwise.papers.tian2021.temperature import COSINES
@@ -148,7 +149,7 @@ def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> st
     natural = shares_within({"clean": clean.isel(dataset=0, drop=True)}, group)
     without = "Without attack it makes no mistakes on these images."
     for row in natural.itertuples():
-        share = f"{row.share:.0f} % (95 % interval {row.low:.0f} to {row.high:.0f}) of its {row.images:.0f} mistakes"
+        share = f"{row.share:.0f} % (95 % interval {row.low:.0f} to {row.high:.0f}) of its {counted(int(row.images), 'mistake')}"
         without = f"Without attack, {share} are within pairs that share a background."
     start = "The effect of a shared background is open"
     if float(bounds.sel(bound="low")) > 0:
