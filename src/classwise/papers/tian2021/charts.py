@@ -81,7 +81,7 @@ def share_intervals(table: pd.DataFrame, title: str, colour: str | None = None) 
     else:
         picked, hues = from_legend(Category(colour, list(dict.fromkeys(rows[colour]))))
         chart = dots_with_intervals(rows, order, title, hues, picked=picked).add_params(picked)
-        chart = chart.properties(width=400, height=alt.Step(26, **{"for": "position"}))
+        chart = chart.properties(width=400, height=alt.Step(20, **{"for": "position"}))
     return described(chart, f"{title.removesuffix(', %').capitalize()}, with 95 % intervals", text)
 
 
@@ -200,7 +200,7 @@ def confidence_scatter(confidence: xr.DataArray, whiteness: xr.DataArray, label:
     rank = table["light"].corr(table["sure"], method="spearman")
     text = extent(table, [], titles[1].removesuffix(", %").capitalize(), column="sure")
     text = f"{text} Rank correlation with the lightness of the background: {rank:.2f}, {len(table)} images."
-    return described(alt.layer(line, dots).properties(width=460, height=280), "Lightness of the background and confidence", text)
+    return described(alt.layer(line, dots).properties(width=460, height=200), "Lightness of the background and confidence", text)
 
 
 def top_two(outcomes: xr.Dataset, images: Sequence[int]) -> list[str]:
