@@ -190,7 +190,7 @@ def _one_of(need: str, names: Sequence[str]) -> str:
     return next((name for name in need.split("|") if name in names), "")
 
 
-# How a reader is told which defences, attacks or values of a setting have no results.
+# The words for which defences, attacks or values of a setting have no results.
 _WITHOUT = {"defence": "for", "attack": "under"}
 _SYMBOLS = {"inverse": "1/T"}
 
@@ -213,8 +213,8 @@ def _check_grid(claim: Claim, present: xr.DataArray) -> None:
     """Raise MeasurementError where a defence was not evaluated at all values of a setting that a claim compares."""
     for dim, values in claim.grid.items():
         some = present.any([name for name in present.dims if name not in (dim, "defence")])
-        there = {str(value) for value in some[dim].values[some.all("defence").values]}
-        lost = [value for value in values if value not in there]
+        present_at = {str(value) for value in some[dim].values[some.all("defence").values]}
+        lost = [value for value in values if value not in present_at]
         if lost:
             message = f"claim {claim.name!r} needs each defence at {dim} {', '.join(lost)}"
             raise MeasurementError(message, _at(claim, dim, lost))

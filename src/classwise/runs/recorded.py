@@ -35,8 +35,8 @@ def available(request: Request) -> Request:
 def select(outcomes: xr.Dataset, **members: Sequence[str]) -> xr.Dataset:
     """Return outcomes restricted to some members of dimensions; NotRecorded names those that are missing."""
     for dim, names in members.items():
-        there = outcomes[dim].values.tolist() if dim in outcomes.dims else []
-        missing = [name for name in names if name not in there]
+        recorded = outcomes[dim].values.tolist() if dim in outcomes.dims else []
+        missing = [name for name in names if name not in recorded]
         if missing:
             raise NotRecorded(f"results of {dim} {', '.join(missing)} are not recorded")
     return outcomes.sel({dim: list(names) for dim, names in members.items()})

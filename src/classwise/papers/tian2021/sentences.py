@@ -180,8 +180,8 @@ def standard_on_colours(shares: pd.DataFrame, outcomes: xr.Dataset) -> str:
         start = "The standard network uses the colours, too"
     elif float(bounds.sel(bound="high")) <= 1:
         start = "The standard network hardly uses the colours"
-    black, own, other = (f"{row.share:.1f} % (95 % interval {row.low:.1f} to {row.high:.1f})" for row in shares.itertuples())
+    black, same, other = (f"{row.share:.1f} % (95 % interval {row.low:.1f} to {row.high:.1f})" for row in shares.itertuples())
     return (
         f"**{start}: on other colours its accuracy is {interval(bounds, 'points', 1)} lower than on those of its training.** It "
-        f"is {own} on the colours of its training and {other} on other colours; trained and tested on black, it is {black}."
+        f"is {same} on the colours of its training and {other} on other colours; trained and tested on black, it is {black}."
     )

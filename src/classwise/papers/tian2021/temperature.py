@@ -155,10 +155,10 @@ def tempered(outcomes: xr.Dataset, grid: Sequence[int] = ()) -> xr.Dataset:
 def _of_grid(tempered: xr.Dataset, grid: Sequence[int]) -> xr.Dataset:
     """Return the networks that were evaluated in the first form at all inverse temperatures of a grid."""
     wanted, present = list(map(inverse_name, grid)), tempered.truth.isel(form=0) >= 0
-    there = present.any(["seed", "image"]).reindex(inverse=wanted, fill_value=False).all("inverse")
-    if not bool(there.any()):
+    complete = present.any(["seed", "image"]).reindex(inverse=wanted, fill_value=False).all("inverse")
+    if not bool(complete.any()):
         raise NotRecorded(f"results of no network under temperature-pgd-20 at 1/T = {', '.join(wanted)} are recorded")
-    return tempered.isel(defence=there.transpose("defence").values)
+    return tempered.isel(defence=complete.transpose("defence").values)
 
 
 def _cosines_apart(combined: xr.Dataset) -> xr.Dataset:
