@@ -200,7 +200,7 @@ def confidence_scatter(confidence: xr.DataArray, whiteness: xr.DataArray, label:
     rank = table["light"].corr(table["sure"], method="spearman")
     text = extent(table, [], titles[1].removesuffix(", %").capitalize(), column="sure")
     text = f"{text} Rank correlation with the lightness of the background: {rank:.2f}, {len(table)} images."
-    return described(alt.layer(line, dots).properties(width=460, height=200), "Lightness of the background and confidence", text)
+    return described(alt.layer(line, dots).properties(width=460, height=180), "Lightness of the background and confidence", text)
 
 
 def top_two(outcomes: xr.Dataset, images: Sequence[int]) -> list[str]:
