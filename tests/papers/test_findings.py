@@ -10,7 +10,7 @@ import xarray as xr
 
 from classwise.papers import findings
 from classwise.papers.tian2021 import sentences
-from classwise.stats import metrics, pooling
+from classwise.stats import bootstrap, metrics, pooling
 
 PER_CLASS = 40
 SETTINGS = ("defence", "attack")
@@ -190,6 +190,35 @@ def test_homing_is_compared_with_the_stronger_control():
     assert "*same classes, trained again* classifies 30 % (95 % interval 20 to 40)" in text
 
 
+@pytest.mark.parametrize(
+    ("other", "start"), [(10, "The standard network uses the colours, too"), (30, "The standard network hardly uses the colours")]
+)
+def test_standard_training_is_compared_on_its_own_colours_and_on_others(other, start):
+    swapped = outcomes({("none",): [30] * 3, ("swapped-colours",): [other] * 3}, ["transform"])
+    shares = pd.DataFrame({"share": [98.0, 90, 80], "low": [95.0, 85, 70], "high": [99.0, 93, 85]})
+    text = sentences.standard_on_colours(shares, swapped)
+    assert text.startswith(f"**{start}")
+    assert "It is 90.0 % (95 % interval 85.0 to 93.0) on the colours of its training and 80.0 %" in text
+
+
+def test_changes_by_temperature_are_compared_with_pgd():
+    data = tempered({"pgd-at": [30, 28, 29], "trades": [24, 24, 30]})
+    bounds = sentences.temperature_changes(data, metrics.overall)
+    assert list(bounds.inverse.values) == ["2", "5"]
+    found = bounds.sel(bound="value", defence="pgd-at").values
+    full = metrics.overall(bootstrap.sums(data, {})["count"]).sel(defence="pgd-at")
+    assert found == pytest.approx((full - full.sel(inverse="1")).values[1:])
+    assert (bounds.sel(bound="low") <= bounds.sel(bound="value")).all()
+
+
+def test_calibrations_are_named_where_they_gain_or_lose():
+    ends = xr.DataArray([[1.0, -3, -9], [2, 1, -5], [3, 4, -1]], dims=("bound", "defence"))
+    gains = ends.assign_coords(bound=["low", "value", "high"], defence=["frl-rw", "wat", "faal"])
+    text = findings.calibrations(gains)
+    assert text.startswith("**More robust worst class than the base**, of 3 calibrated defences: frl-rw. **Less robust**: faal.")
+    assert findings.calibrations(None) == "No calibrated defence has results at this scale together with its base."
+
+
 def test_mistakes_within_pairs_that_share_a_background():
     within, across = (outcomes({("pgd-40",): [30, 20, 20, 20]}, ["attack"], off).isel(attack=0, drop=True) for off in (0, 2))
     group = xr.DataArray([0, 0, 1, 1], dims="label", coords={"label": list("abcd")})
@@ -198,14 +227,19 @@ def test_mistakes_within_pairs_that_share_a_background():
     assert list(table.index) == ["near", "far"]  # without mistakes there is no share
     assert table.loc["near"].to_dict() | {"low": 0, "high": 0} == {"share": 100, "low": 0, "high": 0, "images": 70}
     assert table.loc["far", "share"] == 0
-    both = xr.concat([within, across], pd.Index(["near", "far"], name="dataset"))
+    attacked = xr.concat([within, across], pd.Index(["near", "far"], name="dataset"))
+    both = xr.concat([attacked.assign(answer=attacked.truth), attacked], pd.Index(["clean", "PGD-40"], name="attack"))
     text = sentences.shared_background(both, group, "0.5")
     assert text.startswith("**Classes that share a background are confused with each other: under attack at radius 0.5, 100 % of")
     assert intervals_of(text)[0][0] == 100
+    assert text.endswith("Without attack it makes no mistakes on these images.")
+    text = sentences.shared_background(both.isel(attack=[1, 1]), group, "0.5")
+    assert "Without attack, 100 % (95 % interval" in text
+    assert text.endswith("of its 70 mistakes are within pairs that share a background.")
     assert sentences.shared_background(both.isel(dataset=[1, 0]), group, "0.5").startswith(
         "**Classes that share a background are confused less with each other"
     )
-    same = xr.concat([within, within], pd.Index(["near", "far"], name="dataset"))
+    same = both.isel(dataset=[0, 0])
     assert sentences.shared_background(same, group, "0.5").startswith("**The effect of a shared background is open")
     assert float(metrics.within(pooling.pooled(within), group)) == 100
 

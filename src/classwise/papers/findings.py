@@ -102,6 +102,19 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     )
 
 
+def calibrations(gains: xr.DataArray | None) -> str:
+    """Return which calibrated defences gain for the worst class over their base (`bootstrap.gains`); None: none has results."""
+    if gains is None:
+        return "No calibrated defence has results at this scale together with its base."
+    low, high = gains.sel(bound="low"), gains.sel(bound="high")
+    better, worse = (", ".join(map(str, gains.defence.values[side.values])) or "none" for side in (low > 0, high < 0))
+    number = gains.sizes["defence"]
+    return (
+        f"**More robust worst class than the base**, of {number} calibrated defences: {better}. **Less robust**: {worse}. The "
+        "intervals are not corrected for their number."
+    )
+
+
 def weakest_class(count: xr.DataArray, network: str, attack: str) -> str:
     """Return the weakest class of a network under an attack, compared with all classes: counts with label and predicted only."""
     rates = metrics.accuracy(count)

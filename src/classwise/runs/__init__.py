@@ -1,6 +1,7 @@
 """From specs to results and back: the only folder that knows both the torch half and the label half.
 
     available(request)                  of a scale that is only read, what is recorded
+    select(outcomes, attack=[...])      members of dimensions, an error for those that are not recorded
     history(specs)                      training histories of runs as one Dataset
     outcomes(specs, evaluations)        predictions for each image as one Dataset; or outcomes(request)
     examples(spec, evaluation)          a few images with their attacked forms
@@ -34,7 +35,7 @@ from classwise.runs.convergence import load as converged
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
 from classwise.runs.judge import claim_inputs, verdicts
 from classwise.runs.load import history, outcomes
-from classwise.runs.recorded import available
+from classwise.runs.recorded import available, select
 
 __all__ = [
     "attacker",
@@ -52,6 +53,7 @@ __all__ = [
     "recording",
     "sanity_summary",
     "scenes",
+    "select",
     "settings",
     "sources",
     "summary",

@@ -6,6 +6,7 @@ from functools import partial
 import pandas as pd
 import xarray as xr
 
+from classwise.core.markup import counted
 from classwise.papers import measures
 from classwise.papers.findings import interval, p_value
 from classwise.papers.tian2021.temperature import COSINES
@@ -104,6 +105,16 @@ def _gain(count: xr.DataArray) -> xr.DataArray:
     return left.sel(inverse="1", drop=True) - left.min("inverse")
 
 
+def temperature_changes(tempered: xr.Dataset, metric: metrics.Metric) -> xr.DataArray:
+    """Return low, value and high of the change of a metric from PGD to each temperature, along inverse; of one form."""
+
+    def change(count: xr.DataArray) -> xr.DataArray:
+        values = metric(count)
+        return values.isel(inverse=slice(1, None)) - values.sel(inverse="1", drop=True)
+
+    return bootstrap.paired(tempered, change, span=(-100, 100))
+
+
 def best_temperature(tempered: xr.Dataset) -> str:
     """Return on which network Temperature-PGD gains most over PGD, and for one without its scale what it gains with it."""
     number = tempered.sizes["defence"]
@@ -155,16 +166,22 @@ def shares_within(cases: Mapping[str, xr.Dataset], group: xr.DataArray) -> pd.Da
 def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> str:
     """Return how many more mistakes lie within the classes that share a background than if others share it.
 
-    outcomes: of one defence under one attack along dataset: first the one whose classes of a `group` share a background, then
-    the one where others do. eps: the radius.
+    outcomes: of one defence under "clean" and one other attack along dataset: first the one whose classes of a `group` share a
+    background, then the one where others do. eps: the radius.
     """
 
     def difference(count: xr.DataArray) -> xr.DataArray:
         within = metrics.within(count, group)
         return within.isel(dataset=0, drop=True) - within.isel(dataset=1, drop=True)
 
-    near, far = metrics.within(bootstrap.sums(outcomes, {})["count"], group).values
-    bounds = bootstrap.paired(outcomes, difference, span=(-100, 100))
+    clean, attacked = (outcomes.isel(attack=place, drop=True) for place in (0, 1))
+    near, far = metrics.within(bootstrap.sums(attacked, {})["count"], group).values
+    bounds = bootstrap.paired(attacked, difference, span=(-100, 100))
+    natural = shares_within({"clean": clean.isel(dataset=0, drop=True)}, group)
+    without = "Without attack it makes no mistakes on these images."
+    for row in natural.itertuples():
+        share = f"{row.share:.0f} % (95 % interval {row.low:.0f} to {row.high:.0f}) of its {counted(int(row.images), 'mistake')}"
+        without = f"Without attack, {share} are within pairs that share a background."
     start = "The effect of a shared background is open"
     if float(bounds.sel(bound="low")) > 0:
         start = "Classes that share a background are confused with each other"
@@ -173,5 +190,29 @@ def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> st
     return (
         f"**{start}: under attack at radius {eps}, {near:.0f} % of the mistakes of the robust network are within pairs that "
         f"share a background, and {far:.0f} % are within the same pairs if other classes share it, a difference of "
-        f"{interval(bounds, 'points')}.**"
+        f"{interval(bounds, 'points')}.** {without}"
+    )
+
+
+def standard_on_colours(shares: pd.DataFrame, outcomes: xr.Dataset) -> str:
+    """Return how much accuracy standard training on coloured backgrounds loses on the colours of other classes.
+
+    shares: accuracy on black, on the colours of the training and on those of other classes (`intervals.overall_shares`).
+    outcomes: of the network trained on colours, without attack, along transform: its own colours, then those of other classes.
+    """
+
+    def lost(count: xr.DataArray) -> xr.DataArray:
+        values = metrics.overall(count)
+        return values.isel(transform=0, drop=True) - values.isel(transform=1, drop=True)
+
+    bounds = bootstrap.paired(outcomes, lost, span=(-100, 100))
+    start = "Whether the standard network uses the colours is open"
+    if float(bounds.sel(bound="low")) > 0:
+        start = "The standard network uses the colours, too"
+    elif float(bounds.sel(bound="high")) <= 1:
+        start = "The standard network hardly uses the colours"
+    black, same, other = (f"{row.share:.1f} % (95 % interval {row.low:.1f} to {row.high:.1f})" for row in shares.itertuples())
+    return (
+        f"**{start}: on other colours its accuracy is {interval(bounds, 'points', 1)} lower than on those of its training.** It "
+        f"is {same} on the colours of its training and {other} on other colours; trained and tested on black, it is {black}."
     )
