@@ -14,6 +14,11 @@ import altair as alt
 from classwise.charts import style
 
 Show = Callable[..., object]
+# A ring that turns, drawn by the browser while the kernel computes.
+_SPINNER = """<style>@keyframes classwise-turn { to { transform: rotate(1turn); } }
+.classwise-spinner { display: inline-block; width: 1em; height: 1em; vertical-align: -0.15em; border: 0.15em solid #8886;
+border-top-color: currentColor; border-radius: 50%; animation: classwise-turn 0.9s linear infinite; }</style>
+<span role="status"><span class="classwise-spinner"></span> attacking the images …</span>"""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ def explorer(chart: Any, choices: Sequence[Choice], show: Show | None = None, li
         if show is not None:
             with below:
                 below.clear_output()
-                display(HTML("<em>computing …</em>"))
+                display(HTML(_SPINNER))
                 shown = show(**{name: box.value for name, box in boxes.items()})
                 below.clear_output(wait=True)
                 display(shown)
