@@ -85,9 +85,9 @@ def test_another_attack_can_be_chosen_and_has_the_options_of_its_own_table():
     choice = show.choices[0]
     assert choice.value == "pgd-10"
     assert list(choice.options) == ["pgd-10", *gallery.LIVE_ATTACKS]
-    charts = [show(chosen_class="3", chosen_attack=name) for name in ("pgd-10", "cw", "cw")]
-    assert asked == [first, Evaluation(attack="cw", per_class=9)]
-    assert "cw at radius 0.1, attacked in" in " ".join(charts[1].to_dict()["title"]["subtitle"])
+    charts = [show(chosen_class="3", chosen_attack=name) for name in ("pgd-10", "square", "square")]
+    assert asked == [first, Evaluation(attack="square", per_class=9)]
+    assert "square at radius 0.1, attacked in" in " ".join(charts[1].to_dict()["title"]["subtitle"])
 
 
 def test_the_attacks_of_a_live_kernel_exist_for_both_norms():

@@ -7,15 +7,22 @@
     light: {text: {color: "#222"}},
     dark: {text: {color: "#eee"}, axis: {gridColor: "#333"}, view: {stroke: "#444"}},
   };
+  const printing = () => paper.matches || "printing" in document.documentElement.dataset;  // page.js sets it
   const scheme = () => {
-    const theme = paper.matches ? "light" : document.documentElement.dataset.theme;
+    const theme = printing() ? "light" : document.documentElement.dataset.theme;
     return theme === "dark" || theme === "light" ? theme : night.matches ? "dark" : "light";
   };
   const look = (options, name) => ({...options, actions: false, renderer: "svg", theme: name === "dark" ? "dark" : undefined,
     config: {...(options || {}).config, background: "transparent", ...inks[name]}});
   // What stands out on a white page does not on a dark one: colours of charts/style.py, and what takes their place.
-  const lighter = {"#3152dd": "#8aa0ff", "#e05a00": "#ff9a52", "#b7008a": "#ff6fd0"};
-  const lit = (spec) => JSON.parse(JSON.stringify(spec).replace(/#(3152dd|e05a00|b7008a)/g, (colour) => lighter[colour]));
+  const lighter = {
+    "#007a2f": "#009140", "#035dd0": "#8b62f2", "#127757": "#458c64", "#2ca2ac": "#74c3be", "#3152dd": "#007bff", "#42a08d": "#6bd3b7",
+    "#656510": "#84812e", "#8283ff": "#8ca1ff", "#9a407b": "#996da4", "#a05e68": "#a37388", "#b183b9": "#e0b1dc", "#b675ff": "#ff8aff",
+    "#b68f05": "#ffad29", "#b7008a": "#ea00ab", "#c38908": "#ecba31", "#d50016": "#f83700", "#e05a00": "#f39400", "#ff4479": "#ff6685",
+    "#ff4f8a": "#ff7f94",
+  };
+  const dim = new RegExp(Object.keys(lighter).join("|"), "g");
+  const lit = (spec) => JSON.parse(JSON.stringify(spec).replace(dim, (colour) => lighter[colour]));
   // Lines of words that are at most so many pixels long.
   const ruler = document.createElement("canvas").getContext("2d");
   function wrapped(text, room, size, weight = "normal") {
@@ -34,8 +41,8 @@
     return {...rest, frame: "bounds", ...lines, ...(subtitle ? {subtitle: wrapped(subtitle, room, 12)} : {})};
   }
   // A Vega expression that breaks a label into lines of at most so many letters.
-  const broken = (letters) => `split(trim(replace(datum.label, regexp('(.{1,${letters}})( |$)', 'g'), '$1\\n')), '\\n')`;
-  const NAMES = 16, LETTER = 6.5;
+  const broken = (letters) => `split(trim(replace(datum.label, regexp('(.{1,${letters}})(-| |$)', 'g'), '$1$2\\n')), '\\n')`;
+  const NAMES = 18, LETTER = 6.5;
   function channel(name, one, fit) {
     if (!one || typeof one !== "object" || Array.isArray(one)) return one;
     const result = {...one}, places = ["nominal", "ordinal"].includes(one.type);
@@ -48,7 +55,7 @@
   function turned(spec, room) {
     const {width: side} = spec.layer.map((one) => one.mark).find((mark) => mark.type === "image");
     const {x, y} = spec.layer[0].encoding, lines = y.sort.length, columns = Math.round(spec.width / (side + 26));
-    const axis = {...y.axis, orient: "top", labelAngle: 0, labelLimit: room / lines}, {title: _, ...rows} = x;
+    const axis = {...y.axis, orient: "top", labelAngle: 0, labelExpr: broken(Math.floor(room / lines / LETTER))}, {title: _, ...rows} = x;
     const layer = spec.layer.map((one) => ({...one, encoding: {...one.encoding, x: {...y, axis}, y: {...rows, axis: null}}}));
     return {...spec, layer, width: room, height: columns * spec.height / lines};
   }
@@ -101,21 +108,19 @@
   }
   const natural = (spec) => Math.max(0, typeof spec.width === "number" ? spec.width : 0,
     ...["hconcat", "vconcat", "concat", "layer"].flatMap((name) => spec[name] || []).concat(spec.spec || []).map(natural));
-  // Whether numbers are wider than the cells that they stand in.
+  const covers = (one, other) => Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1 &&
+    Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 4;
+  // Whether numbers in cells cover each other.
   function crowded(svg) {
-    return [...svg.querySelectorAll(".mark-rect.role-mark")].some((cells) => {
-      const first = cells.querySelector("path"), numbers = [...cells.parentNode.querySelectorAll(".mark-text.role-mark text")];
-      if (!first || !numbers.length) return false;
-      const wide = first.getBoundingClientRect().width;
-      return numbers.some((one) => one.getBoundingClientRect().width > wide);
+    return [...svg.querySelectorAll(".mark-rect.role-mark ~ .mark-text.role-mark")].some((group) => {
+      const boxes = [...group.querySelectorAll("text")].map((one) => one.getBoundingClientRect());
+      return boxes.some((one, place) => boxes.slice(0, place).some((other) => covers(one, other)));
     });
   }
   // Of words that would cover each other only the first are shown; the tooltips of the others stay.
   function uncovered(svg) {
     const marks = [...svg.querySelectorAll(".role-mark text")], boxes = new Map(), shown = [];
     for (const one of svg.querySelectorAll("text")) if (one.textContent.trim()) boxes.set(one, one.getBoundingClientRect());
-    const covers = (one, other) => Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1 &&
-      Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 4;
     for (const [one, box] of boxes) if (!one.closest(".role-mark")) shown.push(box);
     for (const one of marks) {
       const box = boxes.get(one), free = !box || !box.width || !shown.some((other) => covers(box, other));
@@ -127,7 +132,7 @@
   const width = (chart) => element(chart).clientWidth || chart.width || document.documentElement.clientWidth - 48;
   const state = (chart) => `${scheme()} ${narrow.matches && width(chart)}`;
   async function draw(chart) {
-    if (chart.busy) return;  // it looks again when it is done
+    if (chart.busy || printing() && element(chart).querySelector("image")) return;  // it looks again when it is done
     chart.busy = true;
     while (chart.state !== state(chart)) {
       const old = chart.result && chart.result.view;

@@ -55,9 +55,9 @@ class Choice:
         """Return the ipywidget."""
         import ipywidgets
 
-        if self.slider:
-            return ipywidgets.SelectionSlider(options=list(self.options), value=self.value, description=self.label)
-        return ipywidgets.Dropdown(options=list(self.options), value=self.value, description=self.label)
+        kind = ipywidgets.SelectionSlider if self.slider else ipywidgets.Dropdown
+        style = {"description_width": "initial"}  # the label is not cut
+        return kind(options=list(self.options), value=self.value, description=self.label, style=style)
 
 
 def explorer(chart: Any, choices: Sequence[Choice], show: Show | None = None, live: bool | None = None) -> Any:

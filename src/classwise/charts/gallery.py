@@ -23,9 +23,9 @@ from classwise.stats.confidence import confidence
 
 # Between two images of a row, and for the names of the rows, in pixels.
 _APART, _NAMES = 26, 100
-# Attacks that a reader can choose in a live kernel: by one step, by many, at another temperature, for the smallest change, by
-# adaptive steps, and without gradients.
-LIVE_ATTACKS = ("fgsm", "pgd-20", "temperature-pgd-20", "cw", "apgd-ce", "square")
+# Attacks of a few seconds that a reader can choose in a live kernel: by one step, by many, on the margin, at another temperature,
+# by adaptive steps, and without gradients.
+LIVE_ATTACKS = ("fgsm", "pgd-20", "margin-20", "temperature-pgd-20", "apgd-ce", "square")
 _BELOW = "Below each image: the predicted class and the confidence (softmax) in it. Grey: no change."
 
 
