@@ -36,16 +36,18 @@ SMALLEST = """() => {
       / (one.ownerSVGElement.viewBox.baseVal.width || one.ownerSVGElement.width.baseVal.value));
   return sizes.length ? Math.min(...sizes) : null;
 }"""
-# What is wrong with the charts in sight on a narrow page: wider than their place, words beyond the drawing, words that cover others.
+# What is wrong with the charts in sight: wider than their place, words beyond the drawing, words that cover others.
 MISFITS = """() => [...document.querySelectorAll(".vega-embed > svg")].filter(svg => svg.getClientRects().length).flatMap(svg => {
   const drawing = svg.getBoundingClientRect(), place = svg.parentNode, wrong = [];
   const figure = (svg.closest("figure") || place).id;
-  if (place.scrollWidth > place.clientWidth + 1) wrong.push(`${figure}: ${place.scrollWidth - place.clientWidth} pixels too wide`);
+  const more = place.scrollWidth - place.clientWidth;
+  if (more > 1) wrong.push(`${figure}: ${more} pixels too wide`);
   const words = [...svg.querySelectorAll("text")].filter(one => one.textContent.trim() && getComputedStyle(one).opacity !== "0"
     && getComputedStyle(one).visibility !== "hidden").map(one => [one.textContent, one.getBoundingClientRect()]);
   words.forEach(([text, box], number) => {
-    const beyond = Math.max(drawing.left - box.left, box.right - drawing.right, drawing.top - box.top, box.bottom - drawing.bottom);
-    if (beyond > 2) wrong.push(`${figure}: "${text}" lies beyond the drawing`);
+    const across = Math.max(drawing.left - box.left, box.right - drawing.right);
+    const along = Math.max(drawing.top - box.top, box.bottom - drawing.bottom);
+    if (Math.max(across, along) > 2) wrong.push(`${figure}: "${text}" lies beyond the drawing`);
     for (const [other, its] of words.slice(0, number)) {
       const across = Math.min(box.right, its.right) - Math.max(box.left, its.left);
       const down = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);

@@ -88,7 +88,9 @@ def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: S
         written = alt.Text(f"{cells.text}:Q", format=cells.digits) if cells.digits else alt.Text(f"{cells.text}:N")
         ink = alt.condition(dark, alt.value("white"), alt.value("#222"))
         shown = base.transform_filter(f"!({cells.blank})") if cells.blank else base
-        marks.append(shown.mark_text(fontSize=11).encode(text=written, color=ink))
+        # Two lines stand about the middle of their cell.
+        lift = 0 if cells.digits else alt.expr(f"indexof(datum['{cells.text}'], '\\n') < 0 ? 0 : -6")
+        marks.append(shown.mark_text(fontSize=11, lineBreak="\n", dy=lift).encode(text=written, color=ink))
     wide, high = cells.step
     return alt.layer(*marks).properties(width=wide * len(x.values), height=high * len(y.values))
 
