@@ -88,7 +88,9 @@ def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: S
         written = alt.Text(f"{cells.text}:Q", format=cells.digits) if cells.digits else alt.Text(f"{cells.text}:N")
         ink = alt.condition(dark, alt.value("white"), alt.value("#222"))
         shown = base.transform_filter(f"!({cells.blank})") if cells.blank else base
-        marks.append(shown.mark_text(fontSize=11).encode(text=written, color=ink))
+        # Two lines stand about the middle of their cell.
+        lift = 0 if cells.digits else alt.expr(f"indexof(datum['{cells.text}'], '\\n') < 0 ? 0 : -6")
+        marks.append(shown.mark_text(fontSize=11, lineBreak="\n", dy=lift).encode(text=written, color=ink))
     wide, high = cells.step
     return alt.layer(*marks).properties(width=wide * len(x.values), height=high * len(y.values))
 
@@ -181,7 +183,9 @@ def class_lines(
     scale = alt.Scale(domain=["chosen", "highest", "lowest", "other"], range=[CHOSEN, HIGHEST, LOWEST, GREY])
     base = base.encode(x=x, y=y, detail="label:N", color=alt.Color("kind:N", scale=scale, legend=None), tooltip=list(tips))
     other, named = (base.transform_filter(f"datum.kind {sign} 'other'") for sign in ("==", "!="))
-    words = named.transform_filter("datum.end").mark_text(align="left", dx=5, fontWeight="bold").encode(text="label:N")
+    # Names of lines that end close to each other stand apart.
+    apart = alt.expr("datum.kind == 'highest' ? -5 : datum.kind == 'lowest' ? 5 : 0")
+    words = named.transform_filter("datum.end").mark_text(align="left", dx=5, dy=apart, fontWeight="bold").encode(text="label:N")
     lines = other.mark_line(strokeWidth=1.2, opacity=0.55, **mark), named.mark_line(strokeWidth=2.4, **mark)
     return alt.layer(*([shade] if band else []), *lines, words)
 
