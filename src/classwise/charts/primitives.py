@@ -184,8 +184,8 @@ def class_lines(
     base = base.encode(x=x, y=y, detail="label:N", color=alt.Color("kind:N", scale=scale, legend=None), tooltip=list(tips))
     other, named = (base.transform_filter(f"datum.kind {sign} 'other'") for sign in ("==", "!="))
     # Names of lines that end close to each other stand apart.
-    apart = alt.expr("datum.kind == 'highest' ? -5 : datum.kind == 'lowest' ? 5 : 0")
-    words = named.transform_filter("datum.end").mark_text(align="left", dx=5, dy=apart, fontWeight="bold").encode(text="label:N")
+    shift = alt.expr("datum.kind == 'highest' ? -5 : datum.kind == 'lowest' ? 5 : 0")
+    words = named.transform_filter("datum.end").mark_text(align="left", dx=5, dy=shift, fontWeight="bold").encode(text="label:N")
     lines = other.mark_line(strokeWidth=1.2, opacity=0.55, **mark), named.mark_line(strokeWidth=2.4, **mark)
     return alt.layer(*([shade] if band else []), *lines, words)
 

@@ -161,7 +161,7 @@ def prediction_table(count: xr.DataArray, first: Mapping[str, str], row: str = "
     text = table.map("{:.0f}".format) + change.map(" ({:+.0f})".format)
     begins = [name == first[name] for name in table.index]
     text.loc[begins] = table.loc[begins].map("{:.0f}".format)
-    return text.rename_axis(index=None, columns="predicted class")
+    return pd.DataFrame(text).rename_axis(index=None, columns="predicted class")
 
 
 def table_4(plain: xr.DataArray, adjusted: xr.DataArray, label: str) -> tuple[xr.DataArray, dict[str, str]]:

@@ -179,8 +179,8 @@ def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> st
     bounds = bootstrap.paired(attacked, difference, span=(-100, 100))
     natural = shares_within({"clean": clean.isel(dataset=0, drop=True)}, group)
     without = "Without attack it makes no mistakes on these images."
-    for row in natural.itertuples():
-        share = f"{row.share:.0f} % (95 % interval {row.low:.0f} to {row.high:.0f}) of its {counted(int(row.images), 'mistake')}"
+    for value, low, high, mistakes in natural[["share", "low", "high", "images"]].to_numpy():
+        share = f"{value:.0f} % (95 % interval {low:.0f} to {high:.0f}) of its {counted(int(mistakes), 'mistake')}"
         without = f"Without attack, {share} are within pairs that share a background."
     start = "The effect of a shared background is open"
     if float(bounds.sel(bound="low")) > 0:
