@@ -73,8 +73,11 @@ def list_runs(
     """List the stored runs with their settings, sections, evaluations, size and commit."""
     from classwise.runs import listing
 
-    rows = listing.rows(lambda problem: console.print(problem, style="red", highlight=False, soft_wrap=True))
+    problems: list[str] = []
+    rows = listing.rows(problems.append)
     chosen = listing.select(rows, filters or [], sort)
+    for problem in problems:
+        console.print(problem, style="red", highlight=False, soft_wrap=True)
     if as_json:
         return print(json.dumps(chosen, indent=1))
     if not chosen:
@@ -127,6 +130,8 @@ def render_notebook(
 
     _check_data_folder(new=True)
     source = notebooks.find(notebook)
+    if any(not text.strip() for text in parameters or []):
+        raise UserError("--parameters is empty; write name=value, like eps=0.1 or seeds=[0,1]")
     given = notebooks.parse(" ".join(parameters or []))
     notebooks.check(source, given)
     name = str(source.relative_to(notebooks.folder()).with_suffix(""))
@@ -146,6 +151,7 @@ def render_notebook(
 
 def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
     """Raise a UserError if a parameter of a notebook that is no section has an unknown value."""
+    from classwise.core import names
     from classwise.papers import registry
     from classwise.papers.scales import SCALES
 
@@ -156,9 +162,7 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
             if one not in table:
                 raise unknown("scale" if parameter == "others" else parameter, one, table)
     if name == "audit":
-        from classwise import runs
-
-        runs.audit(**{field: value for field, value in given.items() if field != "classes"})
+        names.check_audit({field: value for field, value in given.items() if value is not None})
 
 
 @app.command("audit")
@@ -179,28 +183,27 @@ def audit_network(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read as images.")] = False,
 ) -> None:
     """Audit a trained network class by class: a standalone HTML report, and its results in the same folder."""
-    from classwise import runs
-    from classwise.book import build, notebooks
     from classwise.core import datasets, names
     from classwise.core.audit import critical as check_critical
-    from classwise.runs import store
 
     file, place = arguments.path("--weights", weights).resolve(), None if out is None else arguments.path("--out", out).resolve()
     critical = [name.strip() for name in (classes or "").split(",") if name.strip()]
     if classes is not None and not critical:
         raise UserError("--classes is empty; name classes, such as cat,dog, or leave it out")
-    datasets.check(dataset)
-    # If the classes are known without the images, a wrong name is reported at once.
-    check_critical(critical, datasets.known_classes(dataset) or critical)
-    for kind, value in (("model", model), ("attack", attack)):
-        names.check(kind, value)
     given = {"model": model, "dataset": dataset, "eps": eps, "attack": attack, "norm": norm, "limit": limit}
     given |= {"width": width, "normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad}
     given |= {"home": str(Path.cwd()), "out": str(place) if place else None}
+    names.check_audit({field: value for field, value in given.items() if value is not None})
+    # If the classes are known without the images, a wrong name is reported at once.
+    check_critical(critical, datasets.known_classes(dataset) or critical)
     if place is None:
         _check_data_folder(new=True)
     else:
         paths.check_folder(place, "--out")
+    from classwise import runs
+    from classwise.book import build, notebooks
+    from classwise.runs import store
+
     audit = runs.audit(str(file), **given)  # type: ignore[arg-type]
     from classwise import images  # torch
     from classwise.runs import audits

@@ -1,11 +1,15 @@
 """The names of attacks, defences and models, read from the source of their tables: importing these would import torch."""
 
 import ast
+from collections.abc import Mapping
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import classwise
 from classwise.core import datasets
+from classwise.core.audit import Audit
 from classwise.core.errors import unknown
 from classwise.core.spec import Spec
 
@@ -53,3 +57,13 @@ def check_spec(spec: Spec) -> None:
     for attack in (spec.attack, spec.probe, spec.select):
         if attack is not None:
             check("attack", attack)
+
+
+def check_audit(given: Mapping[str, Any]) -> None:
+    """Raise a UserError if a field of an audit, of those that are given, has a value that no audit can have."""
+    known = {field.name for field in fields(Audit)}
+    values = {"dataset": "digits", "eps": "0.2", **{name: value for name, value in given.items() if name in known}}
+    audit = Audit(network="", sha256="", **values | {"eps": str(values["eps"])})
+    datasets.check(audit.dataset)
+    check("model", audit.model)
+    check("attack", audit.attack)

@@ -108,7 +108,7 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
     if "section" in entry:
         return _section(entry)
     for name in ("why", "defences", "seeds", "evaluations"):
-        if not entry.get(name):
+        if entry.get(name) in (None, "", []):
             raise UserError(f"{name} is missing")
         if name != "why" and not isinstance(entry[name], list):
             raise UserError(f"{name} must be a list, got {entry[name]!r}")
