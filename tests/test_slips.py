@@ -232,7 +232,7 @@ AUDITS = [
     audit("--normalise 0.5/0", "needs as many standard deviations as means, all above 0"),
     audit("--normalise 0.5,0.5/0.2,0.2", "normalise has 2 channels, the images of digits have 1"),
     audit("--normalise 128/64", "is not of pixels in [0, 1]"),
-    audit("--classes", "--classes is empty; name classes, such as cat,dog, or leave it out", last=""),
+    audit("--classes", "--classes is empty; name some, such as cat,dog, or leave it out", last=""),
     audit("--classes ,", "--classes is empty"),
     audit("--classes stop_sign", "unknown class 'stop_sign'"),
     audit("--skip-bad", "--skip-bad is for your images"),

@@ -187,19 +187,14 @@ def audit_network(
     from classwise.core.audit import critical as check_critical
 
     file, place = arguments.path("--weights", weights).resolve(), None if out is None else arguments.path("--out", out).resolve()
-    critical = [name.strip() for name in (classes or "").split(",") if name.strip()]
-    if classes is not None and not critical:
-        raise UserError("--classes is empty; name classes, such as cat,dog, or leave it out")
+    critical = arguments.names("--classes", classes)
     given = {"model": model, "dataset": dataset, "eps": eps, "attack": attack, "norm": norm, "limit": limit}
     given |= {"width": width, "normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad}
     given |= {"home": str(Path.cwd()), "out": str(place) if place else None}
     names.check_audit({field: value for field, value in given.items() if value is not None})
     # If the classes are known without the images, a wrong name is reported at once.
     check_critical(critical, datasets.known_classes(dataset) or critical)
-    if place is None:
-        _check_data_folder(new=True)
-    else:
-        paths.check_folder(place, "--out")
+    _check_data_folder(new=True) if place is None else paths.check_folder(place, "--out")
     from classwise import runs
     from classwise.book import build, notebooks
     from classwise.runs import store

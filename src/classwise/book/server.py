@@ -27,7 +27,7 @@ def _compressed(path: Path, state: tuple[int, int]) -> bytes:
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Answers with gzip where the browser takes it, and with 304 where its copy is the same (ETag)."""
+    """Sends gzip where the browser takes it, and 304 where its copy is the same (ETag)."""
 
     protocol_version = "HTTP/1.1"
 

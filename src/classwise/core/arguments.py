@@ -28,6 +28,14 @@ def scheduler(address: str | None) -> str | None:
     return address
 
 
+def names(option: str, value: str | None) -> list[str]:
+    """Return the names that an option lists, separated by commas; a UserError if it is given without any."""
+    listed = [name.strip() for name in (value or "").split(",") if name.strip()]
+    if value is not None and not listed:
+        raise UserError(f"{option} is empty; name some, such as cat,dog, or leave it out")
+    return listed
+
+
 def path(option: str, value: str) -> Path:
     """Return the path that an option names; a UserError if it is empty."""
     if not value.strip():
