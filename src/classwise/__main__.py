@@ -8,7 +8,7 @@ import os
 import sys
 import time
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -155,7 +155,12 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
     from classwise.papers import registry
     from classwise.papers.scales import SCALES
 
-    tables = {"scale": SCALES, "others": SCALES, "paper": registry.PAPERS, "section": registry.SECTIONS}
+    tables: dict[str, Collection[str]] = {
+        "scale": SCALES,
+        "others": SCALES,
+        "paper": registry.PAPERS,
+        "section": registry.SECTIONS,
+    }
     for parameter, table in tables.items():
         value = given.get(parameter) or []
         for one in value if isinstance(value, list) else [value]:
@@ -347,9 +352,12 @@ def main() -> None:
     except SLIP as error:
         _print(f"{_sentence(error)}; `{_command(error)} --help` lists what there is")
         sys.exit(2)
-    except (UserError, RuntimeError, OSError) as error:
-        of_system = isinstance(error, OSError) and error.strerror
-        _print(f"{error.filename or 'the system'}: {error.strerror}; what is finished is kept" if of_system else str(error))
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        _print(f"{reason}; what is finished is kept")
+        sys.exit(1)
+    except (UserError, RuntimeError) as error:
+        _print(str(error))
         sys.exit(2 if isinstance(error, UserError) else 1)
     except (KeyboardInterrupt, SystemExit) as stopped:
         # typer turns Ctrl-C into an exit of its own.

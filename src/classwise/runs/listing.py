@@ -182,8 +182,8 @@ def table(runs: Sequence[Row], width: int | None = None) -> tuple[Table, list[st
         notes.append(f"not shown: {', '.join(left_out)}; a wider terminal has room for them, and --json has everything")
     listed = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name, size in widths.items():
-        side = "right" if name in ("seed", "kB") else "left"
-        listed.add_column(name, width=size, no_wrap=True, overflow="ellipsis", justify=side)
+        number = name in ("seed", "kB")
+        listed.add_column(name, width=size, no_wrap=True, overflow="ellipsis", justify="right" if number else "left")
     for place in range(len(runs)):
         listed.add_row(*(cells[name][place] for name in widths))
     return listed, notes

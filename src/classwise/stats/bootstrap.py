@@ -256,18 +256,19 @@ def bootstrap(
     if isinstance(data, xr.Dataset) and not seeds_share_images(data):
         seeds = ["seed"] if "seed" in data.dims else []
         return bootstrap(aggregate.counts(data), measure, seeds, level, draws, seed)
-    single = not isinstance(data, xr.Dataset) and all(data.sizes[dim] == 1 for dim in over if dim in data.dims)
     if isinstance(data, xr.Dataset):
         total, effect = pooled(data), design_effect(data)
         parts = (measure(part["count"] / effect) for part in bootstrap_sums(data, {}, draws, seed))
         drawn = xr.concat(list(parts), "draw")
     else:
         total = data.mean(list(over)) if shared_images else data.sum(list(over))
-        drawn = measure(resample(data, over, draws, seed, shared_images=shared_images))
+        single = all(data.sizes[dim] == 1 for dim in over if dim in data.dims)
+        exact = measure is overall and single  # Wilson's interval alone
+        drawn = None if exact else measure(resample(data, over, draws, seed, shared_images=shared_images))
     value = measure(total)
     bottom, top = _RANGES.get(str(value.name), (-np.inf, np.inf))
     analytic = _wilson_of(measure, total, level)
-    ends = None if measure is overall and single else _basic(total, measure, drawn, level, seed)
+    ends = None if drawn is None else _basic(total, measure, drawn, level, seed)
     low, high = _wider(ends, analytic)
     # The correction of the bias may leave the value outside the interval.
     bounds = [xr.ufuncs.minimum(low.clip(bottom, top), value), value, xr.ufuncs.maximum(high.clip(bottom, top), value)]
