@@ -15,6 +15,10 @@ from classwise.core.spec import Evaluation
 BLACK_BOX_AHEAD = "a black-box attack breaks images that no white-box attack breaks"
 # A warning is given above these shares: of images, and of the spread of the logits.
 _IMAGES = 0.01
+RULE = (
+    f"A check of images is a warning above {100 * _IMAGES:g} % of them. A black-box attack is compared with all white-box "
+    "attacks on the same network at the same radius, on the images that all of them were evaluated on."
+)
 _NOISE = 1e-4
 
 
