@@ -1,23 +1,38 @@
-"""The command line: `classwise` or `python -m classwise`."""
+"""The command line: `classwise` or `python -m classwise`.
 
+Every command checks what it is given before it imports torch, starts a process or makes a folder.
+"""
+
+import json
+import os
 import sys
 import time
 import webbrowser
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from classwise.core.errors import UserError
+from classwise.core import arguments, paths
+from classwise.core.errors import UserError, unknown
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Class-wise adversarial robustness, recomputed.")
 console = Console(stderr=True)
 
+# The base of all that typer raises for a slip, which it does not export.
+SLIP: type[Exception] = typer.BadParameter.__mro__[1]
+
 Scale = Annotated[str, typer.Option(help="Size of the runs: quick, short or paper.")]
-Workers = Annotated[int | None, typer.Option(help="Number of runs at once; by default one for each GPU, or CPU core.", min=1)]
+Workers = Annotated[
+    int | None, typer.Option(help="Number of runs at once; by default one for each GPU, or CPU core.", callback=arguments.workers)
+]
 Scheduler = Annotated[
-    str | None, typer.Option(help="Address of a dask.distributed scheduler whose workers compute: tcp://host:8786.")
+    str | None,
+    typer.Option(
+        help="Address of a dask.distributed scheduler whose workers compute: tcp://host:8786.", callback=arguments.scheduler
+    ),
 ]
 
 
@@ -32,6 +47,7 @@ def run_sections(
     """Compute the runs and evaluations of sections; existing results are kept."""
     from classwise.papers import registry
 
+    _check_data_folder(new=not dry_run)
     named = [(section, registry.request(section, scale).pairs) for section in sections or registry.SECTIONS]
     if dry_run and scheduler is not None:
         raise UserError("--dry-run estimates for this machine and for GPUs, not for a scheduler: leave --scheduler out")
@@ -47,31 +63,59 @@ def run_sections(
 
 
 @app.command("list")
-def list_runs() -> None:
-    """List all stored runs with their settings, sections, evaluations, size and commit."""
+def list_runs(
+    filters: Annotated[
+        list[str] | None, typer.Option("--filter", help="field=value, such as defence=trades; repeatable.")
+    ] = None,
+    sort: Annotated[str | None, typer.Option(help="A field to sort by, such as created; -created for the last first.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all fields as JSON.")] = False,
+) -> None:
+    """List the stored runs with their settings, sections, evaluations, size and commit."""
     from classwise.runs import listing
 
-    table = listing.runs(lambda problem: console.print(problem, style="red", highlight=False))
-    Console(width=None if sys.stdout.isatty() else 240).print(table)
+    problems: list[str] = []
+    rows = listing.rows(problems.append)
+    chosen = listing.select(rows, filters or [], sort)
+    for problem in problems:
+        console.print(problem, style="red", highlight=False, soft_wrap=True)
+    if as_json:
+        return print(json.dumps(chosen, indent=1))
+    if not chosen:
+        none = f"there are no runs in {paths.data_folder()} yet; `classwise run` computes them"
+        return console.print("no run matches all filters" if rows else none, highlight=False, soft_wrap=True)
+    width = _width()
+    table, notes = listing.table(chosen, width)
+    for note in notes:
+        console.print(note, highlight=False, soft_wrap=True)
+    return Console(width=width or 10_000).print(table)
 
 
 @app.command("show")
 def show_run(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="An id that `classwise list` prints, or its first characters.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Show one run: its settings, and the accuracy of each class under each evaluation."""
-    from classwise.core import results
-    from classwise.core.spec import Spec
-    from classwise.runs import listing, store
+    from classwise.runs import listing
 
-    folder = listing.folder_of(run_id)
-    spec = Spec.from_json(results.load(folder / "history.nc", store.HISTORY).attrs["spec"])
-    out = Console(width=None if sys.stdout.isatty() else 160)
-    out.print(f"{folder}\n{spec}", highlight=False, soft_wrap=True)
-    for table, warnings in listing.evaluation_tables(folder):
-        out.print(table)
-        for warning in warnings:
-            out.print(warning, style="yellow", highlight=False)
+    run = listing.run(listing.folder_of(run_id))
+    if as_json:
+        return print(json.dumps(run, indent=1))
+    out = Console(width=_width() or 160)
+    out.print(run["folder"], highlight=False, soft_wrap=True)
+    out.print(listing.spec_table(run["spec"]), highlight=False)
+    for evaluation in run["evaluations"]:
+        out.print(listing.evaluation_table(evaluation))
+        for sentence, figure in evaluation["warnings"].items():
+            line = f"sanity warning for {evaluation['title']}: {sentence} ({figure})"
+            out.print(line, style="yellow", highlight=False, soft_wrap=True)
+    return None
+
+
+def _width() -> int | None:
+    """Return the width of the terminal, or COLUMNS; None where the output is no terminal."""
+    given = os.environ.get("COLUMNS", "")
+    return int(given) if given.isdigit() and int(given) else os.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 @app.command("render")
@@ -81,53 +125,86 @@ def render_notebook(
 ) -> None:
     """Execute one notebook with other parameters into build/notebooks/; the page of the book does not change."""
     from classwise.book import build, notebooks
-    from classwise.core.paths import build_folder
+    from classwise.core import names
     from classwise.papers import registry
 
+    _check_data_folder(new=True)
     source = notebooks.find(notebook)
+    if any(not text.strip() for text in parameters or []):
+        raise UserError("--parameters is empty; write name=value, like eps=0.1 or seeds=[0,1]")
     given = notebooks.parse(" ".join(parameters or []))
     notebooks.check(source, given)
     name = str(source.relative_to(notebooks.folder()).with_suffix(""))
     if name in registry.SECTIONS:
-        build.ensure_runs(registry.request(name, **given).pairs, str(given.get("scale", "quick")), console)
-    target = build_folder() / "notebooks" / f"{name}.ipynb"
+        pairs = registry.request(name, **given).pairs
+        for spec in dict.fromkeys(spec for spec, _ in pairs):
+            names.check_spec(spec)
+        build.ensure_runs(pairs, str(given.get("scale", "quick")), console)
+    else:
+        _check_parameters(name, given)
+    target = paths.build_folder() / "notebooks" / f"{name}{notebooks.suffix(source, given)}.ipynb"
     console.print(f"executing {name}")
-    build.execute(name, target, given, build_folder() / "failed" / f"{name}.ipynb")
+    build.execute(name, target, given, paths.build_folder() / "failed" / f"{name}.ipynb")
     notebooks.standalone(target, target.with_suffix(".html"), build.scripts(), build.style())
     print(target, target.with_suffix(".html"), sep="\n")
 
 
+def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
+    """Raise a UserError if a parameter of a notebook that is no section has an unknown value."""
+    from classwise.core import names
+    from classwise.papers import registry
+    from classwise.papers.scales import SCALES
+
+    tables: dict[str, Collection[str]] = {
+        "scale": SCALES,
+        "others": SCALES,
+        "paper": registry.PAPERS,
+        "section": registry.SECTIONS,
+    }
+    for parameter, table in tables.items():
+        value = given.get(parameter) or []
+        for one in value if isinstance(value, list) else [value]:
+            if one not in table:
+                raise unknown("scale" if parameter == "others" else parameter, one, table)
+    if name == "audit":
+        names.check_audit({field: value for field, value in given.items() if value is not None})
+
+
 @app.command("audit")
 def audit_network(
-    weights: Annotated[Path, typer.Option(help="Weights of a trained network: .safetensors, or a state dict in .pt.")],
+    weights: Annotated[str, typer.Option(help="Weights of a trained network: .safetensors, or a state dict in .pt.")],
     model: Annotated[str, typer.Option(help="A model of this package, such as resnet18, or your my_module:function.")],
     dataset: Annotated[str, typer.Option(help="The dataset whose test images are evaluated: cifar10, folder:PATH ...")],
     eps: Annotated[str, typer.Option(help="Radius of the attack, for pixels from 0 to 1: 8/255.")],
     attack: Annotated[str, typer.Option(help="The attack: strong, autoattack, pgd-20 ...")] = "strong",
     norm: Annotated[str, typer.Option(help="Norm of the radius: linf or l2.")] = "linf",
-    classes: Annotated[str, typer.Option(help="Critical classes, separated by commas: stop_sign,pedestrian.")] = "",
+    classes: Annotated[str | None, typer.Option(help="Critical classes, separated by commas: stop_sign,pedestrian.")] = None,
     limit: Annotated[int | None, typer.Option(help="Number of images, the same of each class.", min=1)] = None,
     width: Annotated[int | None, typer.Option(help="Width of the model; by default that of the weights.", min=1)] = None,
     normalise: Annotated[str, typer.Option(help="Input of the weights: none, dataset, or mean/std of each channel.")] = "none",
-    out: Annotated[Path | None, typer.Option(help="Folder of results and report; by default data/audits.")] = None,
+    out: Annotated[str | None, typer.Option(help="Folder of results and report; by default data/audits.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sample and the attacks.", min=0)] = 0,
     batch: Annotated[int | None, typer.Option(help="Number of images at once; more on a GPU.", min=1)] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read as images.")] = False,
 ) -> None:
     """Audit a trained network class by class: a standalone HTML report, and its results in the same folder."""
-    from classwise import runs
-    from classwise.book import build, notebooks
-    from classwise.core import datasets
+    from classwise.core import datasets, names
     from classwise.core.audit import critical as check_critical
-    from classwise.runs import store
 
-    critical = [name.strip() for name in classes.split(",") if name.strip()]
-    # If the classes are known without the images, a wrong name is reported at once.
-    check_critical(critical, datasets.known_classes(dataset) or critical)
+    file, place = arguments.path("--weights", weights).resolve(), None if out is None else arguments.path("--out", out).resolve()
+    critical = arguments.names("--classes", classes)
     given = {"model": model, "dataset": dataset, "eps": eps, "attack": attack, "norm": norm, "limit": limit}
     given |= {"width": width, "normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad}
-    given |= {"home": str(Path.cwd()), "out": str(out.resolve()) if out else None}
-    audit = runs.audit(str(weights.resolve()), **given)  # type: ignore[arg-type]
+    given |= {"home": str(Path.cwd()), "out": str(place) if place else None}
+    names.check_audit({field: value for field, value in given.items() if value is not None})
+    # If the classes are known without the images, a wrong name is reported at once.
+    check_critical(critical, datasets.known_classes(dataset) or critical)
+    _check_data_folder(new=True) if place is None else paths.check_folder(place, "--out")
+    from classwise import runs
+    from classwise.book import build, notebooks
+    from classwise.runs import store
+
+    audit = runs.audit(str(file), **given)  # type: ignore[arg-type]
     from classwise import images  # torch
     from classwise.runs import audits
     from classwise.runs.compute import validate
@@ -138,7 +215,7 @@ def audit_network(
     page, target = folder / "report.html", folder / "report.ipynb"
     console.print("writing the report")
     given["dataset"] = images.absolute(dataset)  # the report is made in another folder
-    parameters = {"weights": str(weights.resolve()), "classes": critical or None, **given}
+    parameters = {"weights": str(file), "classes": critical or None, **given}
     notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
     notebooks.standalone(target, page, build.scripts(), build.style(), f"{audit.network}: an audit", code=False)
     print(page)
@@ -146,13 +223,15 @@ def audit_network(
 
 @app.command("record")
 def record_runs(
-    out: Annotated[Path | None, typer.Option(help="Folder of the archives; with --scale, data/recorded/ is the default.")] = None,
+    out: Annotated[str | None, typer.Option(help="Folder of the archives; with --scale, data/recorded/ is the default.")] = None,
     scale: Annotated[str | None, typer.Option(help="Use the queue of this scale: data/recorded/<scale>.toml.")] = None,
     budget: Annotated[str, typer.Option(help="Time limit, in hours (h), minutes (m), seconds (s): 1h30m, 9m, 30s.")] = "9m",
-    queue: Annotated[Path | None, typer.Option(help="The queue; by default data/recorded/queue.toml.")] = None,
+    queue: Annotated[str | None, typer.Option(help="The queue; by default data/recorded/queue.toml.")] = None,
     weights: Annotated[bool, typer.Option("--weights", help="Also pack the last weights, in float16.")] = False,
     full_weights: Annotated[bool, typer.Option("--full-weights", help="Also pack the weights as they are, in float32.")] = False,
-    workers: Annotated[int, typer.Option(help="Number of processes, each with one thread and other runs.", min=1)] = 1,
+    workers: Annotated[
+        int, typer.Option(help="Number of processes, each with one thread and other runs.", callback=arguments.workers)
+    ] = 1,
     idle: Annotated[bool, typer.Option("--idle", help="Compute at the lowest priority, on what other processes leave.")] = False,
     pack_only: Annotated[bool, typer.Option("--pack-only", help="Compute nothing; pack what is finished.")] = False,
 ) -> None:
@@ -167,8 +246,12 @@ def record_runs(
         raise UserError("--scale and --queue both name a queue; give one of them")
     if weights and full_weights:
         raise UserError("--weights packs them in float16, --full-weights in float32; give one of them")
-    given, path = Budget(parse_seconds(budget), began), queue or default(scale)
+    given, folder = Budget(parse_seconds(budget), began), None if out is None else arguments.path("--out", out)
+    path = default(scale) if queue is None else arguments.path("--queue", queue)
     items = read(path)
+    _check_data_folder(new=True)
+    if folder is not None:
+        paths.check_folder(folder, "--out")
     from classwise.runs.record import recorder
     from classwise.runs.record import workers as processes
 
@@ -177,7 +260,7 @@ def record_runs(
         processes.lowest_priority()
     failed = recorder.record(
         items,
-        out,
+        folder,
         given,
         weights="full" if full_weights else "half" if weights else "none",
         pack_only=pack_only,
@@ -189,11 +272,15 @@ def record_runs(
 
 
 @app.command("import")
-def import_archives(archives: Annotated[list[Path], typer.Argument(help="Archives of `classwise record`.")]) -> None:
+def import_archives(archives: Annotated[list[str], typer.Argument(help="Archives of `classwise record`.")]) -> None:
     """Check archives of recorded runs and unpack them to data/recorded/; existing runs are kept."""
+    files = [arguments.path("the name of an archive", archive) for archive in archives]
+    for path in files:
+        paths.check_file(path, "archive", "name one that `classwise record` wrote, such as recorded-1.tar")
+    paths.check_data_folder(writing=True)
     from classwise.runs.record import archive
 
-    for path in archives:
+    for path in files:
         new, same = archive.unpack(path)
         for run in new:
             print(f"imported {run}")
@@ -204,6 +291,11 @@ def import_archives(archives: Annotated[list[Path], typer.Argument(help="Archive
 @app.command("converged")
 def record_convergence(scale: Scale = "quick", workers: Workers = None) -> None:
     """Train each network of a scale once more, with twice the epochs, and record both; this takes three times its trainings."""
+    from classwise.papers.scales import SCALES
+
+    if scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
+    _check_data_folder(new=True)
     from classwise.runs import convergence
     from classwise.stats.convergence import LARGEST_GAIN, unconverged
 
@@ -217,7 +309,11 @@ def record_convergence(scale: Scale = "quick", workers: Workers = None) -> None:
 def build_book(scale: Scale = "quick", workers: Workers = None, scheduler: Scheduler = None) -> None:
     """Compute missing results, execute the notebooks that changed, and render the book to build/html/."""
     from classwise.book import build
+    from classwise.papers.scales import SCALES
 
+    if scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
+    _check_data_folder(new=True)
     page = build.build(scale, console, workers, scheduler)
     print(f"the book is at {page}\nopen that file, or serve it: make serve")
 
@@ -233,39 +329,65 @@ def zip_book() -> None:
 @app.command("serve")
 def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> None:
     """Serve the built book on this machine."""
-    from functools import partial
-    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+    from classwise.book import server
 
-    from classwise.core.paths import build_folder
-
-    folder = build_folder() / "html"
+    folder = paths.build_folder() / "html"
     if not (folder / "index.html").exists():
         raise UserError(f"there is no book in {folder} yet; `make book` builds it")
     try:
-        server = ThreadingHTTPServer(("localhost", port), partial(SimpleHTTPRequestHandler, directory=str(folder)))
+        book = server.server(folder, port)
     except OSError as error:
-        raise UserError(f"port {port} cannot be used ({error.strerror}); choose another: make serve PORT={port + 1}") from None
+        other = port + 1 if port < 65535 else 8000
+        raise UserError(f"port {port} cannot be used ({error.strerror}); choose another: make serve PORT={other}") from None
     address = f"http://localhost:{port}"
     console.print(f"the book is at {address}; Ctrl-C stops the server")
     webbrowser.open(address)
-    with server:
-        server.serve_forever()
+    with book:
+        book.serve_forever()
+
+
+def _check_data_folder(*, new: bool) -> None:
+    """Raise a UserError if the data folder is a file; if it is `new`, also if it cannot be made."""
+    paths.check_data_folder(writing=new and not paths.data_folder().exists())
 
 
 def main() -> None:
     """Run the command line: a wrong input prints one sentence and exits with 2, a failed run or notebook exits with 1."""
     try:
-        app()
-    except (UserError, RuntimeError, OSError) as error:
-        kept = "; what is finished is kept" if isinstance(error, OSError) else ""
-        console.print(f"classwise: {error}{kept}", style="red", highlight=False, markup=False, soft_wrap=True)
+        paths.check_data_folder()
+        # Without words it prints its help.
+        sys.exit(app(standalone_mode=len(sys.argv) < 2) or 0)
+    except SLIP as error:
+        _print(f"{_sentence(error)}; `{_command(error)} --help` lists what there is")
+        sys.exit(2)
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        _print(f"{reason}; what is finished is kept")
+        sys.exit(1)
+    except (UserError, RuntimeError) as error:
+        _print(str(error))
         sys.exit(2 if isinstance(error, UserError) else 1)
     except (KeyboardInterrupt, SystemExit) as stopped:
         # typer turns Ctrl-C into an exit of its own.
         if isinstance(stopped, SystemExit) and stopped.code != 130:
             raise
-        console.print("classwise: stopped; what is finished is kept, and the rest resumes from there", style="red")
+        _print("stopped; what is finished is kept, and the rest resumes from there")
         sys.exit(130)
+
+
+def _print(problem: str) -> None:
+    console.print(f"classwise: {problem}", style="red", highlight=False, markup=False, soft_wrap=True)
+
+
+def _sentence(error: Exception) -> str:
+    """Return what typer says about a slip, as part of a sentence."""
+    text = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
+    return text[:1].lower() + text[1:]
+
+
+def _command(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    return f"classwise {context.info_name}" if context is not None and context.parent is not None else "classwise"
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def test_radii_keep_their_notation(given, kept):
     ("values", "message"),
     [
         ({"eps": 8}, "did you mean 8/255"),
-        ({"eps": "2.0"}, "did you mean 2.0/255"),
+        ({"eps": "2.0"}, "did you mean 2/255"),
         ({"eps": -0.1}, "negative"),
         ({"eps": "much"}, "not a number"),
         ({"eps": "1/0"}, "not a number"),

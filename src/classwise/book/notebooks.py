@@ -1,6 +1,7 @@
 """Notebooks with parameters: checked before anything runs, executed by papermill, exported as a standalone page."""
 
 import ast
+import hashlib
 import json
 import os
 import re
@@ -15,6 +16,8 @@ from classwise.core.paths import checkout
 
 # The plain types that an annotation in a parameters cell may name.
 _KINDS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": bool}
+# The longest suffix of the name of an output, in characters.
+_LONGEST = 120
 
 
 class NotebookFailed(RuntimeError):
@@ -49,6 +52,8 @@ def parse(text: str | Sequence[str]) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise UserError(f"{word!r} is not of the form name=value, like eps=0.1 or seeds=[0,1]")
+        if name in given:
+            raise UserError(f"parameter {name} is given twice, as {given[name]!r} and as {_value(value)!r}; give it once")
         given[name] = _value(value)
     return given
 
@@ -65,16 +70,34 @@ def _value(text: str) -> Any:
 
 def parameters(path: Path) -> dict[str, str]:
     """Return the parameters of a notebook with their annotations, such as {"eps": "Optional[float]"}; "" if there is none."""
-    # Not papermill.inspect_notebook: papermill takes a second to import, and a wrong parameter is reported at once without it.
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    sources = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
     result: dict[str, str] = {}
-    for node in (node for source in sources for node in ast.parse(source).body):
+    for node in _parameter_cells(path):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             result[node.target.id] = ast.unparse(node.annotation)
         elif isinstance(node, ast.Assign):
             result |= {target.id: "" for target in node.targets if isinstance(target, ast.Name)}
     return result
+
+
+def _parameter_cells(path: Path) -> list[ast.stmt]:
+    """Return the statements of the parameters cell of a notebook."""
+    # Not papermill.inspect_notebook: papermill takes a second to import, and a wrong parameter is reported at once without it.
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+    return [node for source in sources for node in ast.parse(source).body]
+
+
+def suffix(path: Path, given: Mapping[str, Any]) -> str:
+    """Return what distinguishes the output of a notebook with parameters: "_eps=0.1_seeds=0+1"; "" for defaults."""
+    assigned = [node for node in _parameter_cells(path) if isinstance(node, ast.AnnAssign)]
+    defaults = {ast.unparse(node.target): ast.literal_eval(node.value) for node in assigned if node.value is not None}
+    changed = {name: value for name, value in sorted(given.items()) if value != defaults.get(name)}
+    texts = {name: "+".join(map(str, value)) if isinstance(value, list) else str(value) for name, value in changed.items()}
+    text = "".join(f"_{name}={value}" for name, value in texts.items())
+    plain = re.sub(r"[^A-Za-z0-9.,+=_-]+", "-", text)[:_LONGEST]
+    # What is shortened or replaced must not coincide with other parameters.
+    digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:8]
+    return text if text == plain else f"{plain}-{digest}"
 
 
 def check(path: Path, given: Mapping[str, Any]) -> None:

@@ -11,7 +11,16 @@ from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
 from classwise.core.errors import UserError, unknown
-from classwise.core.identity import Identified, at_least, check_types, exact_radius, radius_text, scaled_radius
+from classwise.core.identity import (
+    Identified,
+    at_least,
+    at_most,
+    check_seeds,
+    check_types,
+    exact_radius,
+    radius_text,
+    scaled_radius,
+)
 from classwise.core.spec import Evaluation, Subject
 
 # The radii of the curve, as multiples of the audit's radius.
@@ -20,6 +29,8 @@ GRID = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1), Fraction(3,
 _CHEAP = {"attack": "apgd-ce", "options": {"steps": 20}}
 # An attack without gradients, which exposes gradient masking.
 _BLACK_BOX = {"attack": "square", "options": {"queries": 100}}
+# A smaller radius is lost in the rounding of a pixel near 1.
+LEAST_RADIUS = Fraction(1, 1_000_000)
 # Paths on this machine, and what follows from the other fields: neither hashed nor stored with results.
 _LOCAL: dict[str, Any] = {"weights": "", "home": "", "out": "", "reach": None}
 
@@ -99,10 +110,18 @@ class Audit(Subject):
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", radius_text(self.eps, self.norm))
         check_types(self, "an audit")
-        at_least(self, "an audit", width=1, per_class=1, seed=0, batch=1)
+        at_least(self, "an audit", width=1, per_class=1, batch=1)
+        at_most(self, "an audit", width=2**16, batch=2**24)
+        check_seeds(self, "an audit", "seed")
         parse_normalise(self.normalise)
         if not exact_radius(self.eps) > 0:
             raise UserError(f"eps={self.eps} means no attack; write a radius like 8/255")
+        if exact_radius(self.eps) < LEAST_RADIUS:
+            least = f"{float(LEAST_RADIUS):g}, about what float32 pixels resolve"
+            raise UserError(f"eps={self.eps} is below {least}; write a radius like 8/255")
+        module, colon, function = self.model.partition(":")
+        if colon and not (function.isidentifier() and all(part.isidentifier() for part in module.split("."))):
+            raise UserError(f"model={self.model!r} is not of the form module:function; write one like my_module:build")
         if self.attack == "clean":
             raise UserError("attack='clean' is no attack, and clean images are always evaluated; write strong or pgd-20")
         if ":" in self.model and self.normalise != "none":

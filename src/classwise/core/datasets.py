@@ -164,6 +164,23 @@ def select_classes(names: tuple[str, ...], some: Sequence[str]) -> tuple[str, ..
     return tuple(name for name in names if name in some or not some)
 
 
+def check(dataset: str) -> None:
+    """Raise a UserError if the name of a dataset is unknown, or has a path or options that the dataset does not take.
+
+    Its options are checked where it is read (`images.reader`).
+    """
+    kind, _, path = dataset.partition("?")[0].partition(":")
+    if split_background(dataset)[1]:
+        return
+    if kind not in DATASETS:
+        variants = [f"{name}-{background}" for name, info in DATASETS.items() for background in info.backgrounds]
+        raise unknown("dataset", dataset, [*(name for name in DATASETS if name != "folder"), *variants, "folder:PATH"])
+    if kind not in with_options() and kind != dataset:
+        raise UserError(f"dataset {dataset!r}: {kind} takes no path or options, {', '.join(with_options())} do; write {kind!r}")
+    if kind == "folder" and not path:
+        raise UserError(f"dataset {dataset!r} names no folder; write folder:PATH, like folder:data/images/signs?size=64")
+
+
 def with_options() -> list[str]:
     """Return the names of the datasets whose name may go on with a path and options."""
     return [name for name, info in DATASETS.items() if info.options]

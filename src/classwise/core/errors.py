@@ -1,7 +1,10 @@
 """Errors of the user in one sentence: what was given, what was expected, what to do."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+
+# A table with more names than this is not listed if there are near ones, of which so many are.
+_LISTED, _NEAR = 20, 4
 
 
 class UserError(ValueError):
@@ -15,9 +18,20 @@ class NotRecorded(UserError):
 def unknown(kind: str, got: object, valid: Collection[str]) -> UserError:
     """Return the error for a name that is not in a table, with the nearest valid name.
 
-    `kind` is what the name is of ("dataset"), `got` the name as given, `valid` the names of the table.
+    `kind` is what the name is of ("dataset"), `got` the name as given, `valid` the names of the table, of which a long one is
+    shortened to those near the given name.
     """
     names = [str(name) for name in valid]
-    near = get_close_matches(str(got), names, n=1, cutoff=0.5)
+    near = get_close_matches(str(got), names, n=_NEAR, cutoff=0.5)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return UserError(f"unknown {kind} {got!r}{hint}; there are: {', '.join(names)}")
+    listed = f"there are: {', '.join(names)}" if names else "there are none"
+    if near and len(names) > _LISTED:
+        listed = f"there are {len(names)}, such as {', '.join(near)}"
+    return UserError(f"unknown {kind} {got!r}{hint}; {listed}")
+
+
+def check_once(name: str, values: Sequence[object]) -> None:
+    """Raise a UserError if a list, which the error calls `name`, has a member twice."""
+    twice = next((value for place, value in enumerate(values) if value in values[:place]), None)
+    if twice is not None:
+        raise UserError(f"{name}={list(values)} names {twice!r} twice; write each once")

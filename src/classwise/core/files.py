@@ -3,6 +3,7 @@
 import hashlib
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from classwise.core.paths import find_image_folder
@@ -10,17 +11,21 @@ from classwise.core.paths import find_image_folder
 
 def write(path: Path, content: bytes) -> None:
     """Write a file atomically: to a temporary name in the same folder, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{secrets.token_hex(8)}.part")  # not from `tempfile`, whose files only their owner may read
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        # When the disk is full, the system names no file.
+        reason = f"{error.strerror or error} ({len(content) / 1e6:.3g} MB)"
+        raise OSError(error.errno, reason, str(path)) from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
 
 
 def folder_digest(dataset: str, *, times: bool = False) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from decimal import Decimal
@@ -16,12 +17,17 @@ TRAINING_VERSION = 1
 
 Scalar = str | int | float | bool | None
 NORMS = ("linf", "l2")
+# Seeds are below this: some libraries take 32 bits.
+SEEDS = 2**32
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?(/\d+)?", re.ASCII)
 
 
 def exact_radius(eps: str | float, name: str = "eps") -> Fraction:
     """Return a radius such as "8/255" or "0.031" as an exact fraction; UserError, which calls it `name`, if it is no number."""
+    text = str(eps).strip()
     try:
-        return Fraction(str(eps).strip())
+        # Not all that Fraction reads: digits of other scripts, and exponents that take all memory.
+        return Fraction(text if _NUMBER.fullmatch(text) else "")
     except (ValueError, ZeroDivisionError):
         raise UserError(f"{name}={eps!r} is not a number; write a radius like 0.2 or 8/255") from None
 
@@ -43,7 +49,9 @@ def radius_text(eps: str | float, norm: str = "linf", name: str = "eps") -> str:
     if value < 0:
         raise UserError(f"{name}={eps} is negative; a radius is 0 or more, like 0.1 or 8/255")
     if norm == "linf" and value >= 1:
-        raise UserError(f"{name}={eps} covers the whole range of a pixel, 0 to 1; did you mean {eps}/255?")
+        in_levels = value.denominator == 1 and value < 255
+        advice = f"did you mean {value}/255?" if in_levels else "write a radius below 1, like 8/255"
+        raise UserError(f"{name}={eps} covers the whole range of a pixel, 0 to 1; {advice}")
     text = str(eps).strip()
     return text if "/" in text else format(Decimal(text).normalize(), "f")
 
@@ -73,6 +81,22 @@ def at_least(item: Any, what: str, **bounds: float) -> None:
         value = getattr(item, name)
         if value is not None and not value >= low:
             raise UserError(f"{what}: {name} must be {low} or more, got {value}")
+
+
+def at_most(item: Any, what: str, **bounds: int) -> None:
+    """Raise UserError if a field is above its bound; None passes."""
+    for name, high in bounds.items():
+        value = getattr(item, name)
+        if value is not None and value > high:
+            raise UserError(f"{what}: {name} must be {high} or less, got {value}")
+
+
+def check_seeds(item: Any, what: str, *names: str) -> None:
+    """Raise UserError unless the named fields are seeds: 0 or more, below SEEDS."""
+    at_least(item, what, **dict.fromkeys(names, 0))
+    for name in names:
+        if getattr(item, name) >= SEEDS:
+            raise UserError(f"{what}: {name} must be below 2**32 = {SEEDS}, got {getattr(item, name)}")
 
 
 def _default(field: Any) -> Any:

@@ -1,9 +1,11 @@
 """Folders of the project, its data and its images."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import classwise
+from classwise.core.errors import UserError
 
 
 def checkout() -> Path:
@@ -14,7 +16,7 @@ def checkout() -> Path:
 
 def data_folder() -> Path:
     """Return the folder of all data: CLASSWISE_DATA, by default data/ in the checkout."""
-    return Path(os.environ.get("CLASSWISE_DATA") or checkout() / "data")
+    return Path(os.environ.get("CLASSWISE_DATA") or checkout() / "data").expanduser()
 
 
 def images_folder() -> Path:
@@ -27,6 +29,40 @@ def find_image_folder(path: str) -> Path:
     given = Path(path).expanduser()
     inside = images_folder() / given
     return next((folder for folder in (inside, given) if folder.is_dir()), inside)
+
+
+def check_data_folder(*, writing: bool = False) -> None:
+    """Raise a UserError if the data folder is a file, or if nothing can be written to it."""
+    name, folder = "CLASSWISE_DATA" if os.environ.get("CLASSWISE_DATA") else "the data folder", data_folder()
+    if writing:
+        check_folder(folder, name)
+    elif folder.exists() and not folder.is_dir():
+        raise UserError(f"{name} {folder} is a file; name a folder")
+
+
+def check_folder(folder: Path, name: str) -> None:
+    """Raise a UserError, which calls the folder `name`, if it cannot be made or nothing can be written to it.
+
+    A folder that does not exist is not made.
+    """
+    place = folder.absolute()
+    try:
+        place = next(path for path in (place, *place.parents) if path.exists())
+        with tempfile.TemporaryDirectory(prefix=".classwise-", dir=place):
+            pass
+    except NotADirectoryError:
+        what = f"{folder} is a file" if place == folder.absolute() else f"{folder} cannot be made, since {place} is a file"
+        raise UserError(f"{name} {what}; name a folder") from None
+    except OSError as error:
+        raise UserError(f"{name} {folder}: nothing can be written to {place} ({error.strerror}); name another folder") from None
+
+
+def check_file(path: Path, name: str, advice: str) -> None:
+    """Raise a UserError, which calls the file `name` and ends with `advice`, if it does not exist or is a folder."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; {advice}")
+    if not path.exists():
+        raise UserError(f"there is no {name} {path}; {advice}")
 
 
 def build_folder() -> Path:

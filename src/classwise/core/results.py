@@ -4,7 +4,7 @@ Names of classes are coordinates; SCHEMAS, COORDINATES and ATTRIBUTES say what e
 results of `attacks.sanity.sanity_checks`, which `stats.sanity.stored_warnings` reads.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -223,12 +223,27 @@ def attributes(path: Path, schema: str) -> dict[str, str]:
         ranks = {name: variable[()].ndim for name, variable in stored.items()}
         attrs = {name: str(value) for name, value in stored.attrs.items()}
     known = SCHEMAS[schema] | {name: form for name, form in OPTIONAL.get(schema, {}).items() if name in ranks}
-    lost = [name for name, (dims, *_) in known.items() if ranks.get(name) != len(dims)]
-    lost += [name for name in REQUIRED_ATTRIBUTES if name not in attrs]
+    _check_header(path, schema, attrs, [name for name, (dims, *_) in known.items() if ranks.get(name) != len(dims)])
+    return attrs
+
+
+def header(path: Path, schema: str) -> dict[str, str]:
+    """Return the attributes of a stored Dataset of a schema, reading nothing else: ten times as fast as `attributes`.
+
+    Damaged if the file is cut short, is no netCDF file or lacks an attribute; other damage is not noticed.
+    """
+    with _readable(path), h5py.File(path) as stored:
+        attrs = {name: str(value) for name, value in stored.attrs.items()}
+    _check_header(path, schema, attrs)
+    return attrs
+
+
+def _check_header(path: Path, schema: str, attrs: Mapping[str, str], lost: Sequence[str] = ()) -> None:
+    """Raise Damaged if attributes lack a required one or are of another schema; `lost`: what else the file lacks."""
+    lost = [*lost, *(name for name in REQUIRED_ATTRIBUTES if name not in attrs)]
     if lost or attrs["schema"] != schema:
         problem = f"lacks {', '.join(lost)}" if lost else f"is of schema {attrs['schema']!r}, expected {schema!r}"
         raise Damaged(f"{path} {problem}; {_ADVICE}")
-    return attrs
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from itertools import pairwise, product
 from typing import Any, ClassVar
 
 from classwise.core.errors import UserError, unknown
-from classwise.core.identity import NORMS, Identified, Scalar, at_least, check_types, radius_text
+from classwise.core.identity import NORMS, Identified, Scalar, at_least, check_seeds, check_types, radius_text
 
 READOUTS = ("logits", "cosines")
 # The checkpoints of the last five epochs, over whose evaluations papers average; a run keeps them with keep_last=5.
@@ -199,8 +199,9 @@ class Spec(Subject):
         check_types(self, "a run")
         if not self.momentum < 1:
             raise UserError(f"a run: momentum must be below 1, got {self.momentum}")
-        least = {"width": 1, "measure": 1, "lr": 0, "momentum": 0, "weight_decay": 0, "epochs": 1, "batch": 2, "seed": 0}
-        at_least(self, "a run", **least, keep_last=1, redraw=0)
+        least = {"width": 1, "measure": 1, "lr": 0, "momentum": 0, "weight_decay": 0, "epochs": 1, "batch": 2}
+        at_least(self, "a run", **least, keep_last=1)
+        check_seeds(self, "a run", "seed", "redraw")
         if any(low >= high for low, high in pairwise((0, *self.milestones))):
             raise UserError(f"a run: milestones are epochs counted from 1, in rising order, got {self.milestones}")
         if self.milestones and self.schedule != "step":
@@ -311,7 +312,8 @@ class Evaluation(Identified):
             # Without a norm, the range is checked once the norm of the run is known.
             object.__setattr__(self, "eps", radius_text(self.eps, self.norm or "l2", "eval_eps"))
         check_types(self, "an evaluation")
-        at_least(self, "an evaluation", per_class=1, seed=0, batch=1)
+        at_least(self, "an evaluation", per_class=1, batch=1)
+        check_seeds(self, "an evaluation", "seed")
 
     def resolved_for(self, subject: Subject) -> "Evaluation":
         """Return the evaluation with the radius and norm of the subject where it has none."""

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 import torch
 
+from classwise.core import datasets
 from classwise.core.datasets import DATASETS, split_background, with_options
 from classwise.core.errors import UserError, unknown
 from classwise.core.options import matches_type
@@ -41,18 +42,12 @@ def reader(dataset: str) -> Reader:
     dataset: a name of DATASETS, with a background after it (`digits-apart`), or where the dataset takes them a path
     (`folder:PATH`) and options (`?size=64&skip-bad=1`).
     """
+    datasets.check(dataset)
     base, background = split_background(dataset)
     if background:
         return partial(_with_background, base=_function(base), background=background)
     name, _, query = dataset.partition("?")
     kind, _, path = name.partition(":")
-    if kind not in DATASETS:
-        variants = [f"{name}-{background}" for name, info in DATASETS.items() for background in info.backgrounds]
-        raise unknown("dataset", dataset, [*(name for name in DATASETS if name != "folder"), *variants, "folder:PATH"])
-    if kind not in with_options() and kind != dataset:
-        raise UserError(f"dataset {dataset!r}: {kind} takes no path or options, {', '.join(with_options())} do; write {kind!r}")
-    if kind == "folder" and not path:
-        raise UserError(f"dataset {dataset!r} names no folder; write folder:PATH, like folder:data/images/signs?size=64")
     function = _function(kind)
     return partial(function, **_options(kind, function, path, query)) if kind != dataset else function
 

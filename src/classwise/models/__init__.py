@@ -2,7 +2,7 @@
 
 from classwise.models.architecture import LARGE, Design
 from classwise.models.classifier import MODELS, Classifier, build, check_fit, make
-from classwise.models.identify import guess_architecture, last_layer, width
+from classwise.models.identify import guess_architecture, last_layer, parameters, width
 from classwise.models.layers import HEADS, LAYERS, BatchInstanceNorm, CosineHead
 from classwise.models.pretrained import PRETRAINED, preset, pretrained
 from classwise.models.state_dicts import differences, load_matching, read, strip_prefix
@@ -24,6 +24,7 @@ __all__ = [
     "last_layer",
     "load_matching",
     "make",
+    "parameters",
     "preset",
     "pretrained",
     "read",

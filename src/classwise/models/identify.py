@@ -1,5 +1,6 @@
 """The architecture of a state dict, guessed from the shapes of its tensors."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -52,6 +53,12 @@ def width(name: str, state: Mapping[str, Tensor], shape: tuple[int, int, int]) -
         return next((len(value) for value in state.values() if value.ndim == 4), design.width)
     published = _made(name, max(shape[1:]), shape[0], classes, design.width)[1]
     return max(round(features * design.width / published), 1)
+
+
+def parameters(name: str, state: Mapping[str, Tensor], shape: tuple[int, int, int], width: int) -> tuple[int, int]:
+    """Return the number of weights of a model of MODELS of some width, and that of a state dict; no memory is taken."""
+    made, _ = _made(name, max(shape[1:]), shape[0], last_layer(state)[0], width)
+    return sum(math.prod(form) * times for form, times in made.items()), sum(value.numel() for value in state.values())
 
 
 def _cases() -> list[tuple[str, int]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from classwise.core.errors import NotRecorded, UserError, unknown
+from classwise.core.errors import NotRecorded, UserError, check_once, unknown
 from classwise.core.spec import Spec
 from classwise.papers import benz2020, entropy2022, overview, sections, tian2021, wei2023
 from classwise.papers.claims import Claim, Verdict
@@ -97,6 +97,7 @@ def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | N
     for name, given in lists.items():
         if given is not None and (isinstance(given, str) or not given):
             raise UserError(f"{name} must be a list with at least one member, got {given!r}")
+        check_once(name, given or [])
     for name in changed:
         if name not in Spec.__dataclass_fields__:
             raise unknown("parameter", name, [*Spec.__dataclass_fields__, "seeds", "defences", "datasets", "eval_eps"])

@@ -11,6 +11,7 @@ from rich.console import Console
 from classwise.core.audit import Audit
 from classwise.core.datasets import with_options
 from classwise.core.errors import UserError
+from classwise.core.paths import check_file
 from classwise.papers import registry
 from classwise.runs import artifacts, ensure, store
 from classwise.runs.compute import user_module
@@ -52,8 +53,7 @@ def audit(
     path = _example() if weights is None else Path(weights).expanduser().resolve()
     if path.is_dir() and (path / store.WEIGHTS).is_file():
         path = path / store.WEIGHTS  # of a run
-    if not path.is_file():
-        raise UserError(f"there is no file {path}; name the weights of a network, as .safetensors or a state dict in .pt")
+    check_file(path, "file", "name the weights of a network, a file .safetensors or a state dict in .pt")
     result = Audit(
         network=path.parent.name if path.stem in _GENERIC else path.stem,
         sha256=user_module.digest(path),

@@ -1,14 +1,21 @@
-"""Stored results as tables for the terminal: all runs, or one of them class by class."""
+"""Stored results for the terminal: all runs, or one of them class by class; as tables, and as plain values for JSON.
 
+Of the runs of a list only the attributes of their histories are read: hundreds take a second.
+"""
+
+import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
-import xarray as xr
 from rich.table import Table
 
 from classwise.core import results
-from classwise.core.errors import UserError
+from classwise.core.errors import UserError, unknown
+from classwise.core.identity import radius_value
 from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
@@ -16,41 +23,53 @@ from classwise.papers.scales import SCALES
 from classwise.runs import store
 from classwise.stats import aggregate, bootstrap, intervals, metrics, sanity
 
-_COLUMNS = ("id", "run", "seed", "differs in", "scale", "sections", "evaluations", "kB", "folder", "device", "commit", "created")
+# A run in plain values: FIELDS, and the fields of its Spec as "spec".
+Row = dict[str, Any]
+FIELDS = (
+    *("id", "dataset", "model", "defence", "seed", "differs in", "scale", "sections", "evaluations", "kB", "folder", "device"),
+    *("commit", "created"),
+)
+# Written above the table where all runs have the same.
+_SHARED = ("dataset", "model", "folder", "device", "commit")
+# What a narrow terminal leaves out, in this order; and what is cut to fit, down to so many characters.
+_LEFT_OUT = ("device", "commit", "folder", "created", "kB", "sections", "model", "evaluations", "scale", "dataset", "differs in")
+_CUT, _LEAST = ("evaluations", "sections", "differs in", "device"), 12
+_MEASURES = ("overall", "worst", "mcd", "cv")
 
 
-def runs(warn: Callable[[str], None]) -> Table:
-    """Return a row for each run: its settings, the sections that use it, its evaluations and its provenance.
+def rows(warn: Callable[[str], None]) -> list[Row]:
+    """Return all stored runs, by dataset, model, defence and seed.
 
-    `warn` is called with a line about each damaged run.
+    `warn` is called with a line about each run that cannot be read.
     """
-    table = Table(*_COLUMNS, box=None)
-    stored = sorted(_stored(warn), key=lambda row: (*row[0].parts[-3:-1], row[1].defence, row[1].seed))
+    stored = sorted(_stored(warn), key=lambda run: (run[1].dataset, run[1].model, run[1].defence, run[1].seed, run[1].id))
     differing, used = _differing([spec for _, spec, _ in stored]), _used()
-    for folder, spec, data in stored:
-        kind, *_, run = folder.relative_to(data_folder()).parts
-        attacks = Counter(path.stem.rpartition("-")[0] for path in folder.glob("outcomes/*.nc"))
-        counted = ", ".join(f"{name} ({times})" if times > 1 else name for name, times in sorted(attacks.items()))
-        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) // 1000
-        scale, sections = used.get(spec.id, ("", []))
-        title = "/".join((*folder.parts[-3:-1], run.rpartition("-")[0]))
-        about = [str(data.attrs[name]) for name in ("device", "commit", "created")]
-        table.add_row(
-            spec.id, title, str(spec.seed), differing[spec], scale, ", ".join(sections), counted, str(size), kind, *about
-        )
-    return table
+    return [_row(folder, spec, attrs, differing[spec], used.get(spec.id, ("", []))) for folder, spec, attrs in stored]
 
 
-def _stored(warn: Callable[[str], None]) -> Iterator[tuple[Path, Spec, xr.Dataset]]:
+def _row(folder: Path, spec: Spec, attrs: Mapping[str, str], differing: str, used: tuple[str, list[str]]) -> Row:
+    size, attacks = 0, Counter[str]()
+    for place, _, names in os.walk(folder):
+        size += sum(os.stat(os.path.join(place, name)).st_size for name in names)
+        if os.path.basename(place) == "outcomes":
+            attacks.update(name.rpartition("-")[0] for name in names if name.endswith(".nc"))
+    counted = [f"{name} ({times})" if times > 1 else name for name, times in sorted(attacks.items())]
+    kind = folder.relative_to(data_folder()).parts[0]
+    about = (kind, *(attrs.get(name, "") for name in ("device", "commit", "created")))
+    values = (spec.id, spec.dataset, spec.model, spec.defence, spec.seed, differing, *used, counted, size // 1000, *about)
+    return dict(zip(FIELDS, values, strict=True)) | {"spec": vars(spec)}
+
+
+def _stored(warn: Callable[[str], None]) -> Iterator[tuple[Path, Spec, dict[str, str]]]:
     for folder in store.stored():
         path = folder / "history.nc"
         try:
-            data = results.load(path, store.HISTORY)
+            attrs = results.header(path, store.HISTORY)
         except UserError as error:
             warn(str(error))
             continue
         try:
-            yield folder, Spec.from_json(data.attrs["spec"]), data
+            yield folder, Spec.from_json(attrs["spec"]), attrs
         except (ValueError, TypeError) as error:
             warn(f"{path} carries no readable spec ({error}); delete it and run again")
 
@@ -86,52 +105,196 @@ def _differing(specs: Sequence[Spec]) -> dict[Spec, str]:
     for group in alike.values():
         common = {name: Counter(str(getattr(spec, name)) for spec in group).most_common(1)[0][0] for name in vars(group[0])}
         for spec in group:
-            fields = {name: value for name, value in vars(spec).items() if name != "seed" and str(value) != common[name]}
-            result[spec] = ", ".join(f"{name}={_short(value)}" for name, value in fields.items())
+            changed = {name: value for name, value in vars(spec).items() if name != "seed" and str(value) != common[name]}
+            result[spec] = ", ".join(f"{name}={_short(value)}" for name, value in changed.items())
     return result
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return "+".join(map(str, value))
+    return "; ".join(f"{name} {part}" for name, part in value.items()) if isinstance(value, Mapping) else str(value)
+
+
+def select(runs: Sequence[Row], filters: Sequence[str] = (), sort: str | None = None) -> list[Row]:
+    """Return the runs that match all filters, sorted by a field.
+
+    filters: "field=value" of FIELDS or of Spec; * and ? stand for other characters, and of a field that is named several times
+    one value must match. sort: a field, with "-" before it from the highest to the lowest. A UserError names an unknown field,
+    and a value that no run has.
+    """
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for text in filters:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise UserError(f"--filter {text!r} is not of the form field=value; write one like defence=trades")
+        _check_field(name)
+        present = sorted({part for row in runs for part in _texts(row, name)})
+        if runs and not any(fnmatchcase(part, value) for part in present):
+            raise unknown(f"{name} of a run", value, [part for part in present if part])
+        wanted[name].append(value)
+    chosen = [row for row in runs if all(_matches(row, name, values) for name, values in wanted.items())]
+    if sort is None:
+        return chosen
+    by = sort.removeprefix("-")
+    _check_field(by)
+    return sorted(chosen, key=lambda row: _order(by, _value(row, by)), reverse=sort.startswith("-"))
+
+
+def _check_field(name: str) -> None:
+    known = list(dict.fromkeys((*FIELDS, *(field.name for field in fields(Spec)))))
+    if name not in known:
+        raise unknown("field of a run", name, known)
+
+
+def _value(row: Row, name: str) -> Any:
+    return row[name] if name in FIELDS else row["spec"][name]
+
+
+def _texts(row: Row, name: str) -> list[str]:
+    """Return the values of a field as text: of a list each member."""
+    value = _value(row, name)
+    return [str(part).partition(" (")[0] for part in value] if isinstance(value, list | tuple) else [_short(value)]
+
+
+def _matches(row: Row, name: str, values: Iterable[str]) -> bool:
+    return any(fnmatchcase(text, value) for text in _texts(row, name) for value in values)
+
+
+def _order(name: str, value: Any) -> tuple[float, str]:
+    """Return what a value is sorted by: numbers and radii as numbers, before text."""
+    if name == "eps":
+        return radius_value(value), ""
+    return (float(value), "") if isinstance(value, int | float) else (float("inf"), _short(value))
+
+
+def table(runs: Sequence[Row], width: int | None = None) -> tuple[Table, list[str]]:
+    """Return the runs as a table of one line each, and lines to print above it: what all runs share, and what is left out.
+
+    width: of the terminal in characters, which the table fits; None for as wide as it becomes.
+    """
+    cells = {name: [_cell(name, row[name]) for row in runs] for name in FIELDS}
+    shared = [name for name in _SHARED if len(runs) > 1 and len(set(cells[name])) == 1 and cells[name][0]]
+    widths = {name: max(len(name), *map(len, column), 0) for name, column in cells.items() if name not in shared}
+    left_out = _fit(widths, width)
+    notes = [f"all {len(runs)} runs: {', '.join(f'{name} {cells[name][0]}' for name in shared)}"] if shared else []
+    if left_out:
+        notes.append(f"not shown: {', '.join(left_out)}; a wider terminal has room for them, and --json has everything")
+    listed = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name, size in widths.items():
+        number = name in ("seed", "kB")
+        listed.add_column(name, width=size, no_wrap=True, overflow="ellipsis", justify="right" if number else "left")
+    for place in range(len(runs)):
+        listed.add_row(*(cells[name][place] for name in widths))
+    return listed, notes
+
+
+def _cell(name: str, value: Any) -> str:
+    text = ", ".join(value) if isinstance(value, list) else str(value)
+    return text[:16].replace("T", " ") if name == "created" else text
+
+
+def _fit(widths: dict[str, int], width: int | None) -> list[str]:
+    """Reduce the widths of columns, or leave columns out, until all fit; return the names of those left out."""
+    left_out = []
+    for name in (*_LEFT_OUT, None):
+        excess = 0 if width is None else sum(size + 2 for size in widths.values()) - width
+        room = sum(max(widths.get(cut, 0) - _LEAST, 0) for cut in _CUT)
+        if excess <= room or name is None:
+            break
+        if widths.pop(name, None) is not None:
+            left_out.append(name)
+    for cut in sorted(_CUT, key=lambda cut: -widths.get(cut, 0)):
+        if excess > 0 and widths.get(cut, 0) > _LEAST:
+            reduced = max(widths[cut] - excess, _LEAST)
+            excess -= widths[cut] - reduced
+            widths[cut] = reduced
+    return left_out
+
+
+def folder_of(run_id: str) -> Path:
+    """Return the folder of the run whose id is `run_id` or begins with it; a UserError if there are none or several."""
+    if not run_id.strip():
+        raise UserError("the id is empty; `classwise list` prints the ids of all runs")
+    folders = {folder.name.rpartition("-")[2]: folder for folder in store.stored()}
+    if not folders:
+        raise UserError(f"there are no runs yet in {data_folder()}; `classwise run` computes them")
+    matching = [number for number in folders if number.startswith(run_id)]
+    if len(matching) == 1:
+        return folders[matching[0]]
+    if matching:
+        some = ", ".join(sorted(matching)[:_MOST]) + (f" and {len(matching) - _MOST} more" if len(matching) > _MOST else "")
+        raise UserError(f"several runs begin with {run_id!r}: {some}; write more of the id")
+    raise UserError(f"there is no run {run_id!r}; `classwise list` prints the ids of all {len(folders)}")
+
+
+# The number of ids that an error lists.
+_MOST = 6
+
+
+def run(folder: Path) -> dict[str, Any]:
+    """Return a run in plain values: its settings, and of each evaluation the accuracy of each class with its interval."""
+    history = results.header(folder / "history.nc", store.HISTORY)
+    spec = Spec.from_json(history["spec"])
+    about = {name: history[name] for name in ("device", "commit", "created")}
+    evaluations = [_evaluation(path) for path in sorted((folder / "outcomes").glob("*.nc"))]
+    return {"id": spec.id, "folder": str(folder), **about, "spec": vars(spec), "evaluations": evaluations}
+
+
+def _evaluation(path: Path) -> dict[str, Any]:
+    data = results.load(path, store.OUTCOMES)
+    count = aggregate.counts(data)
+    rates, bounds, total = metrics.accuracy(count), intervals.wilson(count), metrics.images(count)
+    evaluation = Evaluation.from_json(data.attrs["evaluation"])
+    classes = [
+        {
+            "class": str(label),
+            "images": int(total.sel(label=label)),
+            "accuracy": float(rates.sel(label=label)),
+            "low": float(bounds.sel(label=label, bound="low")),
+            "high": float(bounds.sel(label=label, bound="high")),
+        }
+        for label in count.label.values
+    ]
+    measures = {}
+    for name in _MEASURES:
+        low, value, high = map(float, bootstrap.bootstrap(count, metrics.METRICS[name]).values)
+        measures[name] = {"value": value, "low": low, "high": high}
+    about = {"title": _title(evaluation), "evaluation": vars(evaluation), "classes": classes, "measures": measures}
+    return about | {"warnings": sanity.stored_warnings(data)}
 
 
 def _title(evaluation: Evaluation) -> str:
     """Return an evaluation in words: the attack with its options, and all fields that are not at their default."""
     defaults = vars(Evaluation(attack=evaluation.attack, eps=evaluation.eps, norm=evaluation.norm))
-    fields = {name: value for name, value in vars(evaluation).items() if name != "options" and value != defaults[name]}
-    settings = [f"{name}={value}" for name, value in {**evaluation.options, **fields}.items()]
+    changed = {name: value for name, value in vars(evaluation).items() if name != "options" and value != defaults[name]}
+    settings = [f"{name}={value}" for name, value in {**evaluation.options, **changed}.items()]
     return " ".join([evaluation.attack, *([f"at eps {evaluation.eps}"] if evaluation.attack != "clean" else []), *settings])
 
 
-def _short(value: object) -> str:
-    if isinstance(value, tuple):
-        return "+".join(map(str, value))
-    return "; ".join(f"{name} {part}" for name, part in value.items()) if isinstance(value, dict) else str(value)
+def spec_table(spec: Mapping[str, Any]) -> Table:
+    """Return the fields of a Spec as a table: those that differ from their default first, then the others, dimmed."""
+    defaults = {
+        field.name: field.default_factory() if field.default_factory is not MISSING else field.default for field in fields(Spec)
+    }
+    listed = Table("field", "value", "default", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in sorted(spec, key=lambda name: spec[name] == defaults[name]):
+        changed = spec[name] != defaults[name]
+        default = "none" if defaults[name] is MISSING else _text(defaults[name])
+        listed.add_row(name, _text(spec[name]), default if changed else "", style="bold" if changed else "dim")
+    return listed
 
 
-def folder_of(run_id: str) -> Path:
-    """Return the folder of the run whose id is `run_id` or begins with it; a UserError if there are none or several."""
-    folders = {folder.name.rpartition("-")[2]: folder for folder in store.stored()}
-    if not folders:
-        raise UserError("there are no runs yet; `classwise run` computes them")
-    matching = [number for number in folders if number.startswith(run_id)]
-    if len(matching) == 1:
-        return folders[matching[0]]
-    if matching:
-        raise UserError(f"several runs begin with {run_id!r}: {', '.join(sorted(matching))}; write more of the id")
-    raise UserError(f"there is no run {run_id!r}; `classwise list` prints the ids of all {len(folders)}")
+def _text(value: object) -> str:
+    return "-" if value in (None, (), {}) else _short(value)
 
 
-def evaluation_tables(folder: Path) -> Iterator[tuple[Table, list[str]]]:
-    """Yield for each evaluation of a run its table, class by class, and its sanity warnings."""
-    for path in sorted((folder / "outcomes").glob("*.nc")):
-        data = results.load(path, store.OUTCOMES)
-        count = aggregate.counts(data)
-        rates, bounds = metrics.accuracy(count), intervals.wilson(count)
-        title = _title(Evaluation.from_json(data.attrs["evaluation"]))
-        table = Table("class", "images", "accuracy, %", "95 % interval", title=title, title_justify="left", box=None)
-        for label in count.label.values:
-            low, high = (float(bounds.sel(label=label, bound=bound)) for bound in ("low", "high"))
-            total = int(metrics.images(count).sel(label=label))
-            table.add_row(str(label), str(total), f"{float(rates.sel(label=label)):.1f}", f"{low:.1f} to {high:.1f}")
-        for name in ("overall", "worst", "mcd", "cv"):
-            low, value, high = bootstrap.bootstrap(count, metrics.METRICS[name]).values
-            table.add_row(name, "", f"{value:.1f}", f"{low:.1f} to {high:.1f}")
-        warnings = sanity.stored_warnings(data).items()
-        yield table, [f"sanity warning for {title}: {sentence} ({figure})" for sentence, figure in warnings]
+def evaluation_table(evaluation: Mapping[str, Any]) -> Table:
+    """Return an evaluation of `run` as a table: classes, then the measures of all classes."""
+    title = evaluation["title"]
+    listed = Table("class", "images", "accuracy, %", "95 % interval", title=title, title_justify="left", box=None)
+    for row in evaluation["classes"]:
+        listed.add_row(row["class"], str(row["images"]), f"{row['accuracy']:.1f}", f"{row['low']:.1f} to {row['high']:.1f}")
+    for name, row in evaluation["measures"].items():
+        listed.add_row(name, "", f"{row['value']:.1f}", f"{row['low']:.1f} to {row['high']:.1f}")
+    return listed

@@ -4,6 +4,7 @@ With several seeds, `pooling.pooled` scales the counts to the number of independ
 """
 
 from collections.abc import Mapping
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
@@ -31,13 +32,15 @@ def wilson_bounds(right: xr.DataArray, total: xr.DataArray, level: float) -> xr.
 
 def proportion(right: ArrayLike, total: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of the Wilson interval of `right` among `total`, in percent; 0 and 100 if the total is 0."""
-    from statsmodels.stats.proportion import proportion_confint  # slow to import
-
-    low, high = proportion_confint(np.asarray(right), np.maximum(total, 1), alpha=1 - level, method="wilson")
+    # Not by statsmodels, with which the tests compare it: its import takes longer than all else that `classwise show` does.
+    normal, number = NormalDist().inv_cdf((1 + level) / 2), np.maximum(total, 1)
+    share, spread = np.asarray(right) / number, normal**2 / number
+    centre, half = share + spread / 2, normal * np.sqrt((share * (1 - share) + spread / 4) / number)
+    low, high = (centre - half) / (1 + spread), (centre + half) / (1 + spread)
     any_images = np.asarray(total) > 0
     # Exactly 100 if all are right and 0 if none is, whatever the rounding.
-    low = np.where(any_images & (np.asarray(right) > 0), 100 * np.asarray(low), 0.0)
-    return low, np.where(any_images & (np.asarray(right) < total), 100 * np.asarray(high), 100.0)
+    low = np.where(any_images & (np.asarray(right) > 0), 100 * low, 0.0)
+    return low, np.where(any_images & (np.asarray(right) < total), 100 * high, 100.0)
 
 
 def shares(count: Mapping[str, xr.DataArray], along: str) -> pd.DataFrame:

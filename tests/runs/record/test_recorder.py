@@ -113,7 +113,7 @@ def test_a_queue_is_read_in_order_and_a_run_named_twice_is_one(tmp_path, file):
         ("batch =", "bacth =", "did you mean 'batch'"),
         ("why =", "wy =", "did you mean 'why'"),
         ("seeds = [0]", "seeds = []", "seeds is missing"),
-        ("seeds = [0]", "seeds = 0", "seeds is missing"),
+        ("seeds = [0]", "seeds = 0", "seeds must be a list, got 0"),
         ('"standard"', '"standrad"', "did you mean 'standard'"),
         ('scale = "quick"', "", "without a scale must say"),
         ("[[entry]]", "[[entry", "is not TOML"),

@@ -15,9 +15,15 @@ def device() -> torch.device:
     """Return the device: CLASSWISE_DEVICE, else the first CUDA GPU, else the CPU."""
     name = os.environ.get("CLASSWISE_DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.device(name)
+        chosen = torch.device(name)
     except RuntimeError:
         raise UserError(f"CLASSWISE_DEVICE={name!r} is no device; write cpu, cuda or cuda:1") from None
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"CLASSWISE_DEVICE={name!r}: torch has no CUDA GPU here; write cpu, or leave it out")
+    if chosen.type == "cuda" and chosen.index is not None and chosen.index >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise UserError(f"CLASSWISE_DEVICE={name!r}: this machine has {count} CUDA GPUs; write cuda:0 to cuda:{count - 1}")
+    return chosen
 
 
 def where() -> tuple[str, int]:

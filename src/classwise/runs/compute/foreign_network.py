@@ -19,6 +19,9 @@ from classwise.models.modes import eval_mode, look_like_probabilities
 from classwise.runs.compute.device import device
 from classwise.runs.compute.user_module import digest, imported, importing, module_file, reason
 
+# A network with so many times the weights of a file is not the one that was trained.
+_LARGER = 4
+
 
 def sampled_images(audit: Audit) -> Images:
     """Return the test images of an audit's dataset, on the device; a UserError if they have changed since the audit began."""
@@ -82,6 +85,11 @@ def _our_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Mod
     check(audit, few)
     scaled = _training(audit) if audit.normalise == "dataset" else few
     width = audit.width or models.width(audit.model, given, few.shape)
+    if audit.width is not None:
+        needed, present = models.parameters(audit.model, given, few.shape, width)
+        if needed > _LARGER * present:  # before they take memory
+            problem = f"width={width} makes {audit.model} a network of {needed:,} weights, {audit.network} has {present:,}"
+            raise UserError(f"{problem}; leave --width out, which reads it from the weights")
     model = models.build(audit.model, scaled, width, audit.seed)
     if audit.normalise != "dataset":
         mean, std = parse_normalise(audit.normalise) or ([0.0] * few.shape[0], [1.0] * few.shape[0])

@@ -182,6 +182,8 @@ def _manifest(path: Path) -> dict[str, Any]:
         raise
     except FileNotFoundError:
         raise UserError(f"there is no archive {path}") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder; name an archive of `classwise record` in it") from None
     except (tarfile.TarError, OSError, EOFError) as error:
         raise UserError(f"{path} is no archive of `classwise record`, or cut short ({error})") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:

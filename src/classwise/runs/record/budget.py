@@ -28,6 +28,8 @@ def parse_seconds(text: str) -> float:
         seconds = pd.Timedelta(f"{text}s" if text[-1:].isdigit() else text).total_seconds() if _DURATION.fullmatch(text) else 0.0
     except ValueError:
         seconds = 0.0
+    if seconds <= 0 and _DURATION.fullmatch(text):
+        raise UserError(f"a budget must be above 0, got {text!r}; write a time like 9m")
     if seconds <= 0:
         units = "hours (h), minutes (m) and seconds (s, or no letter)"
         raise UserError(f"a budget is a time like 9m, 30s or 1h30m, in {units}, got {text!r}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from classwise.core.errors import UserError, unknown
-from classwise.core.paths import checkout
+from classwise.core.paths import check_file, checkout
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry, scales
 from classwise.papers.sections import Request, Section
@@ -66,10 +66,9 @@ def read(path: Path) -> list[Item]:
     Names of fields, scales and lists are checked here, those of models, defences and attacks by `check`. A UserError names the
     file and the entry.
     """
+    check_file(path, "queue", "name a file .toml with --queue")
     try:
         tables = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise UserError(f"there is no queue {path}; name one with --queue") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not TOML: {error}") from None
     for name in tables:
@@ -109,7 +108,7 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
     if "section" in entry:
         return _section(entry)
     for name in ("why", "defences", "seeds", "evaluations"):
-        if not entry.get(name):
+        if entry.get(name) in (None, "", []):
             raise UserError(f"{name} is missing")
         if name != "why" and not isinstance(entry[name], list):
             raise UserError(f"{name} must be a list, got {entry[name]!r}")

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from classwise.core import files
 from classwise.core.errors import UserError
-from classwise.core.paths import data_folder
+from classwise.core.paths import check_data_folder, data_folder
 from classwise.defences.training import Diverged
 from classwise.runs import store
 from classwise.runs.compute import device, validate
@@ -72,6 +72,7 @@ def ensure_runs(
     jobs = missing(pairs, present) if repair else missing(pairs)
     if not jobs:
         return 0
+    check_data_folder(writing=True)
     costs = costs_here()
     schedule = planned(jobs, costs)
     completions = Completions(schedule, costs)

@@ -1,0 +1,69 @@
+"""The names of attacks, defences and models, read from the source of their tables: importing these would import torch."""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import classwise
+from classwise.core import datasets
+from classwise.core.audit import Audit
+from classwise.core.errors import unknown
+from classwise.core.spec import Spec
+
+# The module and the name of each table.
+_TABLES = {
+    "attack": ("attacks/__init__.py", "ATTACKS"),
+    "defence": ("defences/__init__.py", "DEFENCES"),
+    "model": ("models/classifier.py", "MODELS"),
+}
+
+
+@cache
+def names(kind: str) -> tuple[str, ...]:
+    """Return the names of all attacks, defences or models; `kind` is "attack", "defence" or "model"."""
+    module, table = _TABLES[kind]
+    tree = ast.parse((Path(classwise.__file__).parent / module).read_text(encoding="utf-8"))
+    assigned = [node for node in tree.body if isinstance(node, ast.AnnAssign)]
+    values = {ast.unparse(node.target): node.value for node in assigned}
+    return tuple(_keys(values[table], values))
+
+
+def _keys(value: ast.expr | None, values: dict[str, ast.expr | None]) -> list[str]:
+    """Return the keys of a dict display, of the name of one, or of a union of such."""
+    match value:
+        case ast.Dict(keys=keys):
+            return [str(ast.literal_eval(key)) for key in keys if key is not None]
+        case ast.Name(id=name):
+            return _keys(values[name], values)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return [*_keys(left, values), *_keys(right, values)]
+    raise TypeError(f"a table must be a dict display or a union of such, got {ast.dump(value) if value else None}")
+
+
+def check(kind: str, name: str) -> None:
+    """Raise a UserError if there is no such attack, defence or model; a model may also be "module:function"."""
+    if name not in names(kind) and not (kind == "model" and ":" in name):
+        raise unknown(kind, name, [*names(kind), *["my_module:function"] * (kind == "model")])
+
+
+def check_spec(spec: Spec) -> None:
+    """Raise a UserError if the dataset, the model, the defence or an attack of a training does not exist."""
+    datasets.check(spec.dataset)
+    check("model", spec.model)
+    check("defence", spec.defence)
+    for attack in (spec.attack, spec.probe, spec.select):
+        if attack is not None:
+            check("attack", attack)
+
+
+def check_audit(given: Mapping[str, Any]) -> None:
+    """Raise a UserError if a field of an audit, of those that are given, has a value that no audit can have."""
+    known = {field.name for field in fields(Audit)}
+    values = {"dataset": "digits", "eps": "0.2", **{name: value for name, value in given.items() if name in known}}
+    audit = Audit(network="", sha256="", **values | {"eps": str(values["eps"])})
+    datasets.check(audit.dataset)
+    check("model", audit.model)
+    check("attack", audit.attack)

@@ -1,0 +1,120 @@
+"""The list of runs: what is chosen, in which order, and how it fits a terminal."""
+
+import json
+import sys
+from dataclasses import replace
+
+import mocks
+import pytest
+from rich.console import Console
+
+from classwise import attacks, defences, models
+from classwise.__main__ import main
+from classwise.core import names, results
+from classwise.core.errors import UserError
+from classwise.core.spec import Evaluation, Spec
+from classwise.runs import listing, store
+
+SPECS = [
+    Spec(dataset="digits", eps="0.2", width=8),
+    Spec(dataset="digits", eps="8/255", width=8, defence="trades", seed=1),
+    Spec(dataset="digits", eps="0.1", width=8, defence="trades", seed=2, options={"beta": 3}),
+    Spec(dataset="digits-apart", eps="0.15", width=8, defence="trades-cfa", seed=10),
+]
+
+
+@pytest.fixture
+def rows(data):
+    for place, spec in enumerate(SPECS):
+        attrs = store.provenance(spec, "a device", 1) | {"created": f"2026-01-0{place + 1}T00:00:00+00:00"}
+        results.save(mocks.dataset().assign_attrs(attrs), store.HISTORY, store.run_folder(spec) / "history.nc")
+    evaluation = Evaluation(attack="pgd-20").resolved_for(SPECS[0])
+    outcomes = mocks.dataset("outcomes 1", per_class=4)
+    outcomes = outcomes.assign_attrs(store.provenance(SPECS[0], "a device", 1, evaluation), checks="{}")
+    results.save(outcomes, store.OUTCOMES, store.file(store.run_folder(SPECS[0]), evaluation))
+    problems = []
+    rows = listing.rows(problems.append)
+    assert problems == []
+    return rows
+
+
+def ids(rows):
+    return [row["id"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("filters", "chosen"),
+    [
+        ([], [0, 1, 2, 3]),
+        (["defence=trades"], [1, 2]),
+        (["defence=trades*"], [1, 2, 3]),
+        (["defence=trades", "seed=2"], [2]),
+        (["seed=1", "seed=2"], [1, 2]),
+        (["eps=8/255"], [1]),
+        (["evaluations=pgd-20"], [0]),
+        (["options=beta 3"], [2]),
+        (["defence=trades", "dataset=digits-apart"], []),
+    ],
+)
+def test_filters_of_one_field_are_alternatives_and_of_several_all_hold(rows, filters, chosen):
+    assert ids(listing.select(rows, filters)) == [SPECS[place].id for place in chosen]
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"), [("seed", [0, 1, 2, 3]), ("-seed", [3, 2, 1, 0]), ("-created", [3, 2, 1, 0]), ("eps", [1, 2, 3, 0])]
+)
+def test_runs_are_sorted_by_a_field_numbers_as_numbers(rows, sort, order):
+    assert ids(listing.select(rows, [], sort)) == [SPECS[place].id for place in order]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 130, 200])
+def test_the_table_fits_the_terminal_one_line_for_each_run(rows, width):
+    table, notes = listing.table(rows, width)
+    console = Console(width=1000)
+    with console.capture() as capture:
+        console.print(table)
+    lines = capture.get().splitlines()
+    assert len(lines) == 1 + len(rows)
+    assert max(len(line.rstrip()) for line in lines) <= width
+    assert all(spec.id in text for spec, text in zip(sorted(SPECS, key=lambda spec: spec.dataset), lines[1:], strict=True))
+    assert any("not shown" in note for note in notes) == (width < 120)
+
+
+def test_what_all_runs_share_is_said_once(rows):
+    table, notes = listing.table(rows)
+    assert notes[0].startswith("all 4 runs: model small-cnn, folder runs, device a device")
+    assert "device" not in [column.header for column in table.columns]
+
+
+def test_list_and_show_print_json(rows, monkeypatch, capsys):
+    for words in (["list", "--json", "--filter", "seed=2"], ["show", SPECS[0].id, "--json"]):
+        monkeypatch.setattr(sys, "argv", ["classwise", *words])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code == 0
+    first, second = capsys.readouterr().out.split("\n]\n", 1)
+    (listed,), shown = json.loads(f"{first}\n]"), json.loads(second)
+    assert (listed["id"], listed["spec"]["options"]) == (SPECS[2].id, {"beta": 3})
+    assert shown["spec"]["eps"] == "0.2"
+    (evaluation,) = shown["evaluations"]
+    assert evaluation["title"] == "pgd-20 at eps 0.2"
+    first = evaluation["classes"][0]
+    assert first["low"] <= first["accuracy"] <= first["high"]
+    assert set(evaluation["measures"]) == {"overall", "worst", "mcd", "cv"}
+
+
+def test_the_settings_of_a_run_begin_with_those_that_are_not_the_default():
+    table = listing.spec_table(vars(replace(SPECS[2], classes=("1", "2"))))
+    fields, values, default = (list(column.cells) for column in table.columns)
+    assert fields[:8] == ["dataset", "eps", "seed", "defence", "options", "width", "classes", "model"]
+    assert values[4:7] == ["beta 3", "8", "1+2"]
+    assert default[2:8] == ["0", "pgd-at", "-", "16", "-", ""]
+    assert len(fields) == len(vars(SPECS[0]))
+
+
+def test_names_of_the_tables_are_read_without_torch():
+    assert names.names("attack") == tuple(attacks.ATTACKS)
+    assert names.names("defence") == tuple(defences.DEFENCES)
+    assert names.names("model") == tuple(models.MODELS)
+    with pytest.raises(UserError, match="did you mean 'fgsm'"):
+        names.check_spec(replace(SPECS[0], attack="fgsmm"))

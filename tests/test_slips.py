@@ -1,0 +1,475 @@
+"""Slips of a user at the command line: each has an exit code and its words, in one line, and leaves no file behind."""
+
+import hashlib
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import mocks
+import pytest
+import safetensors.torch
+import torch
+from PIL import Image
+
+from classwise import images, models
+from classwise.__main__ import main
+from classwise.core import results
+from classwise.core.errors import UserError
+from classwise.core.spec import Spec
+from classwise.runs import store
+
+SECTION = "tian2021/4-1-class-bias"
+SPEC = Spec(dataset="digits", eps="0.2", width=4, epochs=3)
+DAMAGED = Spec(dataset="digits", eps="0.2", width=4, epochs=4)
+AUDIT = "audit --weights net.safetensors --model small-cnn --dataset digits --eps 0.2 --attack fgsm --limit 10"
+BUILD = "import torch\n\ndef build():\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))\n"
+QUEUE = '[evaluations]\nclean = [{attack = "clean"}]\n[[entry]]\nwhy = "a test"\n'
+ENTRY = 'defences = ["standard"]\nseeds = [0]\nevaluations = ["clean"]\nrun = {dataset = "digits", eps = "0.2"}\n'
+MODULES = {
+    "nothing": "",
+    "fails": "import torch\n\ndef build():\n    raise RuntimeError('no disk')\n",
+    "text": "def build():\n    return 'no network'\n",
+    "broken": "def build(:\n",
+    "other": BUILD.replace("64, 10", "64, 10, bias=False"),
+}
+QUEUES = {
+    "no-toml": "entry = [",
+    "empty": "",
+    "table": "[evaluation]\n",
+    "list": QUEUE + ENTRY.replace('["clean"]', '["claen"]'),
+    "no-list": "[evaluations]\n[[entry]]\nwhy = 'a test'\n" + ENTRY,
+    "key": QUEUE + ENTRY + "sede = [0]\n",
+    "why": QUEUE.replace('why = "a test"\n', "") + ENTRY,
+    "scale": QUEUE + ENTRY + 'scale = "quik"\n',
+    "paper": QUEUE + ENTRY + 'scale = "quick"\npaper = "tian"\n',
+    "seeds": QUEUE + ENTRY.replace("seeds = [0]", "seeds = 0"),
+    "seed": QUEUE + ENTRY.replace("seeds = [0]", "seeds = [-1]"),
+    "large-seed": QUEUE + ENTRY.replace("seeds = [0]", "seeds = [99999999999]"),
+    "field": QUEUE + ENTRY.replace("{dataset", "{epoch = 3, dataset"),
+    "type": QUEUE + ENTRY.replace("{dataset", "{epochs = 'three', dataset"),
+    "dataset": QUEUE + ENTRY.replace('"digits"', '"digts"'),
+    "defence": QUEUE + ENTRY.replace("standard", "standrad"),
+    "section": QUEUE + 'section = "tian2021/4-1"\nscale = "quick"\n',
+    "evaluation": QUEUE.replace("{attack", "{atack") + ENTRY,
+    "attack": QUEUE.replace('"clean"}', '"cleen"}') + ENTRY,
+    "eps": QUEUE + ENTRY.replace('"0.2"', '"8"'),
+}
+
+
+# What no slip may reach.
+STARTS = (
+    "runs.schedule.pool._compute",
+    "runs.audit_evaluation._announce",
+    "book.notebooks.execute",
+    "runs.record.recorder.record",
+)
+
+
+@dataclass(frozen=True)
+class Slip:
+    """Words of a command, part of what is answered, the exit code, and environment variables."""
+
+    words: str
+    says: str
+    code: int = 2
+    environment: dict[str, str] = field(default_factory=dict)
+    last: str | None = None  # one more word, which may be empty or have spaces
+
+
+def render(parameter, says, notebook=SECTION):
+    return Slip(f"render {notebook} -p", says, last=parameter)
+
+
+def audit(changed, says, last=None, **environment):
+    return Slip(f"{AUDIT} {changed}", says, last=last, environment=environment)
+
+
+def record(name, says):
+    return Slip(f"record --out archives --queue queues/{name}.toml", says)
+
+
+COMMANDS = [
+    Slip("lst", "no such command 'lst'. Did you mean 'list'?"),
+    Slip("trian", "no such command 'trian'"),
+    Slip("--versoin", "no such option: --versoin"),
+    Slip("run --scal quick", "no such option: --scal (Possible options: --scale"),
+    Slip("list runs", "unexpected extra argument(s) (runs)"),
+    Slip("serve --port", "option '--port' requires an argument"),
+    Slip("show", "missing argument 'ID'"),
+    Slip("render", "missing argument 'notebook'"),
+    Slip("import", "missing argument 'archives"),
+    Slip("audit", "missing option '--weights'"),
+    Slip("audit --weights net.safetensors --model small-cnn --dataset digits", "missing option '--eps'"),
+    Slip("run --dry-run=yes", "option '--dry-run' does not take a value"),
+]
+RUNS = [
+    Slip("run tian2021/4-1-clas-bias", "unknown section 'tian2021/4-1-clas-bias' (did you mean 'tian2021/4-1-class-bias'?)"),
+    Slip("run 4-1-class-bias", "did you mean 'tian2021/4-1-class-bias'"),
+    Slip("run", "unknown section ''", last=""),
+    Slip("run --scale quik", "unknown scale 'quik' (did you mean 'quick'?)"),
+    Slip("run --scale QUICK --dry-run", "unknown scale 'QUICK'"),
+    Slip("run --scale", "unknown scale ''", last=""),
+    Slip("run --workers 0", "--workers 0 is not a number from 1 to"),
+    Slip("run --workers -1 --dry-run", "--workers -1 is not a number from 1 to"),
+    Slip("run --workers 100000 --dry-run", "--workers 100000 is not a number from 1 to"),
+    Slip("run --workers two", "should be a valid integer"),
+    Slip("run --workers 1.5", "should be a valid integer"),
+    Slip("run --scheduler 127.0.0.1", "did you mean tcp://127.0.0.1:8786?"),
+    Slip("run --scheduler tcp://x:99999999", "'tcp://x:99999999' is not an address with a port from 1 to 65535"),
+    Slip("run --scheduler tcp://host:0", "'tcp://host:0' is not an address with a port"),
+    Slip("run --scheduler tcp://host", "write tcp://host:8786"),
+    Slip("run --scheduler", "--scheduler '' is not an address", last=""),
+    Slip("book --scheduler here", "did you mean tcp://here:8786?"),
+    Slip("run --dry-run --scheduler tcp://127.0.0.1:8786", "leave --scheduler out"),
+    Slip("book --scale papers", "unknown scale 'papers' (did you mean 'paper'?)"),
+    Slip("book --workers none", "should be a valid integer"),
+    Slip("converged --scale laptp", "unknown scale 'laptp' (did you mean 'laptop'?)"),
+    Slip("converged --workers 100000", "--workers 100000 is not a number from 1 to"),
+]
+STORED = [
+    Slip("show", "the id is empty; `classwise list` prints the ids", last=""),
+    Slip("show", "the id is empty", last="  "),
+    Slip("show zzz", "there is no run 'zzz'; `classwise list` prints the ids of all 2"),
+    Slip(f"show {DAMAGED.id}", "is truncated or not a netCDF file"),
+    Slip(f"show {SPEC.id} --jsn", "no such option: --jsn"),
+    Slip("list --filter trades", "--filter 'trades' is not of the form field=value; write one like defence=trades"),
+    Slip("list --filter defence=", "--filter 'defence=' is not of the form field=value"),
+    Slip("list --filter =trades", "--filter '=trades' is not of the form field=value"),
+    Slip("list --filter", "--filter '' is not of the form field=value", last=""),
+    Slip("list --filter defense=trades", "unknown field of a run 'defense' (did you mean 'defence'?)"),
+    Slip("list --filter defence=pgd-ta", "unknown defence of a run 'pgd-ta' (did you mean 'pgd-at'?)"),
+    Slip("list --filter epochs=7", "unknown epochs of a run '7'; there are: 3"),
+    Slip("list --sort sede", "unknown field of a run 'sede' (did you mean 'seed'?)"),
+    Slip("list --sort", "unknown field of a run ''", last=""),
+    Slip("list --columns 80", "no such option: --columns"),
+]
+RENDERED = [
+    Slip(
+        "render tian2021/4-1-class-bais", "unknown notebook 'tian2021/4-1-class-bais' (did you mean 'tian2021/4-1-class-bias'?)"
+    ),
+    Slip("render", "unknown notebook ''", last=""),
+    Slip("render ../README", "unknown notebook '../README'"),
+    Slip(f"render {SECTION} eps=0.1", "unexpected extra argument(s) (eps=0.1)"),
+    render("", "--parameters is empty; write name=value, like eps=0.1 or seeds=[0,1]"),
+    render("eps", "'eps' is not of the form name=value"),
+    render("=0.1", "'=0.1' is not of the form name=value"),
+    render("sed=[1]", "unknown parameter 'sed' (did you mean 'seeds'?)"),
+    render("eps=0.1 eps=0.2", "parameter eps is given twice, as 0.1 and as 0.2; give it once"),
+    render("seeds=0", "did you mean seeds=[0]?"),
+    render("seeds=[0.5]", "parameter seeds must be Optional[list[int]], got [0.5]"),
+    render("seeds=[a]", "parameter seeds must be Optional[list[int]]"),
+    render("seeds=[]", "seeds must be a list with at least one member, got []"),
+    render("seeds=[0,0]", "seeds=[0, 0] names 0 twice; write each once"),
+    render("seeds=[-1]", "seed must be 0 or more, got -1"),
+    render("seeds=[99999999999999999999]", "seed must be below 2**32 = 4294967296, got 99999999999999999999"),
+    render("seeds=[true]", "parameter seeds must be Optional[list[int]]"),
+    render("dataset=digit", "unknown dataset 'digit' (did you mean 'digits'?)"),
+    render("dataset=folder:", "names no folder; write folder:PATH"),
+    render("dataset=digits:here", "digits takes no path or options"),
+    render("datasets=[digits,digits]", "names 'digits' twice"),
+    render("datasets=[digits] dataset=digits", "say two things: give one of them"),
+    render("defences=[tardes]", "unknown defence 'tardes' (did you mean 'trades'?)"),
+    render("defences=trades", "did you mean defences=[trades]?"),
+    render("defences=[trades,trades]", "names 'trades' twice"),
+    render("defences=[]", "defences must be a list with at least one member"),
+    render("scale=quik", "unknown scale 'quik' (did you mean 'quick'?)"),
+    render("scale=1", "parameter scale must be str, got 1 (int)"),
+    render("eps=8", "did you mean 8/255?"),
+    render("eps=255", "covers the whole range of a pixel, 0 to 1; write a radius below 1, like 8/255"),
+    render("eps=-0.1", "eps=-0.1 is negative"),
+    render("eps=abc", "eps='abc' is not a number; write a radius like 0.2 or 8/255"),
+    render("eps=8/0", "eps='8/0' is not a number"),
+    render("eps=nan", "eps='nan' is not a number"),
+    render("eps=1e999999999", "is not a number"),
+    render("eps=[0.1]", "parameter eps must be Union[float, str, None], got [0.1]"),
+    render("eval_eps=2", "eval_eps=2 covers the whole range"),
+    render("eval_eps=x", "eval_eps='x' is not a number"),
+    render("scale=quik", "unknown scale 'quik'", "claims"),
+    render("others=[laptp]", "unknown scale 'laptp' (did you mean 'laptop'?)", "claims"),
+    render("paper=tian", "unknown paper 'tian' (did you mean 'tian2021'?)", "tian2021/A-settings"),
+    render("section=4-1", "unknown section '4-1'", "tian2021/A-settings"),
+    render("eps=8", "did you mean 8/255?", "audit"),
+    render("attack=fgsmm", "unknown attack 'fgsmm' (did you mean 'fgsm'?)", "audit"),
+    render("dataset=digit", "unknown dataset 'digit' (did you mean 'digits'?)", "audit"),
+    render("seed=-1", "seed must be 0 or more, got -1", "audit"),
+]
+AUDITS = [
+    audit("--eps 255", "eps=255 covers the whole range of a pixel, 0 to 1; write a radius below 1, like 8/255"),
+    audit("--eps 8", "did you mean 8/255?"),
+    audit("--eps 0", "eps=0 means no attack"),
+    audit("--eps -8/255", "eps=-8/255 is negative"),
+    audit("--eps 1e-30", "is below 1e-06, about what float32 pixels resolve; write a radius like 8/255"),
+    audit("--eps \uff18/255", "is not a number; write a radius like 0.2 or 8/255"),
+    audit("--eps 8/255/2", "is not a number"),
+    audit("--eps 1_0/255", "is not a number"),
+    audit("--eps inf", "is not a number"),
+    audit("--eps", "eps='' is not a number", last=""),
+    audit("--eps 100 --norm l2", "eps=100 covers every image of digits"),
+    audit("--norm linff", "unknown norm 'linff' (did you mean 'linf'?)"),
+    audit("--norm", "unknown norm ''", last=""),
+    audit("--attack fgsmm", "unknown attack 'fgsmm' (did you mean 'fgsm'?)"),
+    audit("--attack clean", "attack='clean' is no attack"),
+    audit("--attack", "unknown attack ''", last=""),
+    audit("--seed 99999999999999999999999", "seed must be below 2**32 = 4294967296"),
+    audit("--seed -1", "should be greater than or equal to 0"),
+    audit("--seed one", "should be a valid integer"),
+    audit("--limit 0", "should be greater than or equal to 1"),
+    audit("--limit 3", "--limit 3 is less than one image for each of the 10 classes"),
+    audit("--limit many", "should be a valid integer"),
+    audit("--batch 0", "should be greater than or equal to 1"),
+    audit("--batch 99999999999999999999", "batch must be 16777216 or less"),
+    audit("--width 0", "should be greater than or equal to 1"),
+    audit("--width 999999", "width must be 65536 or less, got 999999"),
+    audit("--width 50000", "width=50000 makes small-cnn a network of 135,017,450,010 weights, net has 2,275; leave --width out"),
+    audit("--width 5", "do not fit"),
+    audit("--normalise imagenet", "normalise='imagenet' is not understood"),
+    audit("--normalise 0.5/0", "needs as many standard deviations as means, all above 0"),
+    audit("--normalise 0.5,0.5/0.2,0.2", "normalise has 2 channels, the images of digits have 1"),
+    audit("--normalise 128/64", "is not of pixels in [0, 1]"),
+    audit("--classes", "--classes is empty; name some, such as cat,dog, or leave it out", last=""),
+    audit("--classes ,", "--classes is empty"),
+    audit("--classes stop_sign", "unknown class 'stop_sign'"),
+    audit("--skip-bad", "--skip-bad is for your images"),
+    audit("--out", "--out is empty; name a file or a folder, or leave it out", last=""),
+    audit("--out text.pt", "text.pt is a file; name a folder"),
+    audit("--out text.pt/deeper", "text.pt is a file; name a folder"),
+    audit("--out /proc/nope", "nothing can be written to /proc"),
+    audit("--weights", "--weights is empty", last=""),
+    audit("--weights none.pt", "there is no file"),
+    audit("--weights folder", "is a folder; name the weights of a network"),
+    audit("--weights empty.pt", "empty.pt"),
+    audit("--weights text.pt", "text.pt"),
+    audit("--weights pickle.pt", "pickle.pt"),
+    audit("--weights list.pt", "list.pt"),
+    audit("--weights nan.safetensors", "not finite"),
+    audit("--weights half.safetensors", "half.safetensors"),
+    audit("--weights five.safetensors", "the weights have 5 classes, the dataset has 10"),
+    audit("--model resnet81", "unknown model 'resnet81' (did you mean 'resnet18'?)"),
+    audit("--model resnet18", "do not fit"),
+    audit("--model lenet", "lenet needs images of 12x12 pixels or more, got 8x8"),
+    audit("--model", "unknown model ''", last=""),
+    audit("--model :", "model=':' is not of the form module:function; write one like my_module:build"),
+    audit("--model my_module:", "is not of the form module:function"),
+    audit("--model :build", "is not of the form module:function"),
+    audit("--model my-module.py:build", "is not of the form module:function"),
+    audit("--model nowhere:build", "there is no module nowhere in"),
+    audit("--model nothing:build", "has no attribute 'build'"),
+    audit("--model fails:build", "cannot be built: RuntimeError: no disk"),
+    audit("--model text:build", "must return a torch.nn.Module, got str"),
+    audit("--model broken:build", "cannot be built: SyntaxError"),
+    audit("--model other:build", "do not fit"),
+    audit("--model other:build --normalise dataset", "normalise='dataset' is for our models"),
+    audit("--dataset digit", "unknown dataset 'digit' (did you mean 'digits'?)"),
+    audit("--dataset", "unknown dataset ''", last=""),
+    audit("--dataset folder:", "names no folder; write folder:PATH"),
+    audit("--dataset folder:nowhere", "nowhere"),
+    audit("--dataset folder:pictures", "--skip-bad"),
+    audit("--dataset folder:pictures?sise=8", "unknown option of folder 'sise' (did you mean 'size'?)"),
+    audit("--dataset digits?size=8", "digits takes no path or options"),
+]
+RECORDED = [
+    Slip("record", "say with --out where the archives go"),
+    Slip("record --scale quick --queue queues/eps.toml", "--scale and --queue both name a queue"),
+    Slip("record --out archives --weights --full-weights", "give one of them"),
+    Slip("record --out archives --budget soon", "a budget is a time like 9m, 30s or 1h30m"),
+    Slip("record --out archives --budget 2d", "got '2d'"),
+    Slip("record --out archives --budget 0s", "a budget must be above 0, got '0s'"),
+    Slip("record --out archives --budget -9m", "a budget is a time like 9m"),
+    Slip("record --out archives --budget", "a budget is a time like 9m", last=""),
+    Slip("record --out archives --workers 0", "--workers 0 is not a number from 1 to"),
+    Slip("record --out archives --workers 9999", "--workers 9999 is not a number from 1 to"),
+    Slip("record --scale quik", "unknown scale 'quik' (did you mean 'quick'?)"),
+    Slip("record --scale quick", "scale 'quick' has no queue of its own"),
+    Slip("record --out", "--out is empty", last=""),
+    Slip("record --out archives --queue", "--queue is empty", last=""),
+    Slip("record --out text.pt", "text.pt is a file; name a folder"),
+    Slip("record --out /proc/nope", "nothing can be written to /proc"),
+    Slip("record --out archives --queue none.toml", "there is no queue none.toml"),
+    Slip("record --out archives --queue folder", "folder is a folder; name a file .toml with --queue"),
+    record("no-toml", "is not TOML"),
+    record("empty", "expected a table [evaluations] and at least one [[entry]]"),
+    record("table", "unknown table 'evaluation' (did you mean 'evaluations'?)"),
+    record("list", "unknown list of evaluations 'claen' (did you mean 'clean'?)"),
+    record("no-list", "unknown list of evaluations 'clean'; there are none"),
+    record("key", "unknown key of an entry 'sede'"),
+    record("why", "why is missing"),
+    record("scale", "unknown scale 'quik'"),
+    record("paper", "unknown paper 'tian'"),
+    record("seeds", "seeds must be a list, got 0"),
+    record("seed", "seed must be 0 or more, got -1"),
+    record("large-seed", "seed must be below 2**32"),
+    record("field", "unknown field of a run 'epoch' (did you mean 'epochs'?)"),
+    record("type", "epochs must be int, got 'three' (str)"),
+    record("dataset", "unknown dataset 'digts' (did you mean 'digits'?)"),
+    record("defence", "unknown defence 'standrad' (did you mean 'standard'?)"),
+    record("section", "unknown section 'tian2021/4-1'"),
+    record("evaluation", "unknown field of an evaluation 'atack' (did you mean 'attack'?)"),
+    record("attack", "unknown attack 'cleen' (did you mean 'clean'?)"),
+    record("eps", "did you mean 8/255?"),
+    Slip("import none.tar", "there is no archive none.tar; name one that `classwise record` wrote"),
+    Slip("import folder", "folder is a folder; name one that `classwise record` wrote"),
+    Slip("import", "the name of an archive is empty", last=""),
+    Slip("import text.pt", "is no archive of `classwise record`"),
+    Slip("import empty.pt", "is no archive of `classwise record`"),
+    Slip("import foreign.tar", "it does not begin with manifest.json"),
+    Slip("import manifest.tar", "has a damaged manifest.json"),
+    Slip("import format.tar", "is of the format 'classwise recorded 9'"),
+    Slip("import escapes.tar", "names a run '../../here/x'"),
+    Slip("import foreign.tar none.tar", "there is no archive none.tar"),
+]
+ENVIRONMENT = [
+    Slip("list", "CLASSWISE_DATA text.pt is a file; name a folder", environment={"CLASSWISE_DATA": "text.pt"}),
+    Slip("run", "CLASSWISE_DATA text.pt is a file; name a folder", environment={"CLASSWISE_DATA": "text.pt"}),
+    Slip("list", "there are no runs in nowhere yet", 0, {"CLASSWISE_DATA": "nowhere"}),
+    Slip("show abc", "there are no runs yet in nowhere", environment={"CLASSWISE_DATA": "nowhere"}),
+    Slip("run", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
+    Slip(f"run {SECTION}", "text.pt is a file", environment={"CLASSWISE_DATA": "text.pt/deeper"}),
+    Slip(f"render {SECTION}", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
+    Slip("book", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
+    Slip("converged", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
+    Slip("import manifest.tar", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
+    Slip("record --out archives", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
+    audit("", "nothing can be written to /proc", CLASSWISE_DATA="/proc/nope"),
+    audit("", "CLASSWISE_DEVICE='gpu' is no device; write cpu, cuda or cuda:1", CLASSWISE_DEVICE="gpu"),
+    audit("", "CLASSWISE_DEVICE='cuda:99'", CLASSWISE_DEVICE="cuda:99"),
+    Slip("run --dry-run", "CLASSWISE_DEVICE='cuda:99'", environment={"CLASSWISE_DEVICE": "cuda:99"}),
+    Slip("serve", "there is no book in"),
+    Slip("serve --port 0", "should be greater than or equal to 1"),
+    Slip("serve --port 99999", "should be less than or equal to 65535"),
+    Slip("serve --port http", "should be a valid integer"),
+]
+SLIPS = [*COMMANDS, *RUNS, *STORED, *RENDERED, *AUDITS, *RECORDED, *ENVIRONMENT]
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory):
+    """A folder with all that a slip may name, and a data folder with a run and a damaged one."""
+    place = tmp_path_factory.mktemp("slips")
+    for name, code in MODULES.items():
+        (place / f"{name}.py").write_text(code)
+    for folder in ("folder", "queues", "data/runs", "pictures/a", "pictures/b"):
+        (place / folder).mkdir(parents=True)
+    for name, text in QUEUES.items():
+        (place / "queues" / f"{name}.toml").write_text(text)
+    (place / "empty.pt").write_bytes(b"")
+    (place / "text.pt").write_text("no weights")
+    (place / "pickle.pt").write_bytes(pickle.dumps({"a": Path()}))
+    torch.save([1, 2], place / "list.pt")
+    digits = images.load("digits", "test", 0)
+    weights = models.build("small-cnn", digits, 4).state_dict()
+    five = models.build("small-cnn", digits.only(digits.classes[:5]), 4).state_dict()
+    safetensors.torch.save_file(weights, place / "net.safetensors")
+    safetensors.torch.save_file(five, place / "five.safetensors")
+    safetensors.torch.save_file({name: value * torch.nan for name, value in weights.items()}, place / "nan.safetensors")
+    (place / "half.safetensors").write_bytes((place / "net.safetensors").read_bytes()[:1000])
+    for number in range(3):
+        Image.new("L", (8, 8), 50 * number).save(place / "pictures" / "a" / f"{number}.png")
+        (place / "pictures" / "b" / f"{number}.png").write_bytes(b"no picture")
+    with pytest.raises(UserError, match="skip-bad"):
+        images.load(f"folder:{place / 'pictures'}", "test")  # which caches what it reads
+    _archives(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLASSWISE_DATA", str(place / "data"))
+        for spec in (SPEC, DAMAGED):
+            history = mocks.dataset().assign_attrs(store.provenance(spec, "a device", 1))
+            results.save(history, store.HISTORY, store.run_folder(spec) / "history.nc")
+        damaged = store.run_folder(DAMAGED) / "history.nc"
+        damaged.write_bytes(damaged.read_bytes()[:2000])
+    return place
+
+
+def _archives(place):
+    runs = {"../../here/x": {"evaluations": [], "files": {}}}
+    head = {"format": "classwise recorded 1", "recipe": 1, "schemas": [], "runs": runs}
+    contents = {
+        "foreign": ("readme.txt", b"hello"),
+        "manifest": ("manifest.json", b"{"),
+        "format": ("manifest.json", json.dumps(head | {"format": "classwise recorded 9"}).encode()),
+        "escapes": ("manifest.json", json.dumps(head).encode()),
+    }
+    for name, (member, content) in contents.items():
+        with tarfile.open(place / f"{name}.tar", "w") as tar:
+            about = tarfile.TarInfo(member)
+            about.size = len(content)
+            tar.addfile(about, io.BytesIO(content))
+
+
+def state(place):
+    """Return the digest of each file below a folder, and its folders."""
+    paths = [path for path in sorted(place.rglob("*")) if "__pycache__" not in path.parts]
+    return {path: hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "" for path in paths}
+
+
+def words_of(slip):
+    return [*slip.words.split(), *([] if slip.last is None else [slip.last])]
+
+
+def environment_of(slip, place):
+    return {"CLASSWISE_DATA": str(place / "data"), "CLASSWISE_IMAGES": str(place), "COLUMNS": "400", **slip.environment}
+
+
+def check(slip, code, out, error, before, place):
+    assert code == slip.code, error
+    assert slip.says in error
+    assert out == ""
+    assert len(error.strip().splitlines()) == 1
+    assert error.startswith("classwise: ") or code == 0
+    assert state(place) == before
+
+
+def started(*_, **__):
+    raise AssertionError("something was started")
+
+
+def title(slip):
+    return " ".join([*slip.words.split(), repr(slip.last) if slip.last is not None else "", *slip.environment.values()])
+
+
+def test_there_are_enough_slips_and_none_twice():
+    assert len(SLIPS) >= 150
+    assert len({title(slip) for slip in SLIPS}) == len(SLIPS)
+
+
+@pytest.mark.parametrize("slip", SLIPS, ids=title)
+def test_a_slip_is_answered_in_one_line_and_leaves_nothing_behind(workplace, slip, monkeypatch, capsys):
+    monkeypatch.chdir(workplace)
+    monkeypatch.setattr(sys, "argv", ["classwise", *words_of(slip)])
+    monkeypatch.setattr("classwise.core.paths.build_folder", lambda: workplace / "build")
+    for name in STARTS:
+        monkeypatch.setattr(f"classwise.{name}", started)
+    for name, value in environment_of(slip, workplace).items():
+        monkeypatch.setenv(name, value)
+    before = state(workplace)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    told = capsys.readouterr()
+    check(slip, stopped.value.code, told.out, told.err, before, workplace)
+
+
+def test_ten_slips_are_answered_likewise_by_processes(workplace):
+    chosen = [
+        RUNS[0],
+        RUNS[8],
+        RUNS[12],
+        STORED[0],
+        STORED[9],
+        RENDERED[13],
+        AUDITS[13],
+        RECORDED[5],
+        ENVIRONMENT[0],
+        ENVIRONMENT[4],
+    ]
+    before, started = state(workplace), []
+    for slip in chosen:
+        environment = os.environ | environment_of(slip, workplace)
+        command = [sys.executable, "-B", "-m", "classwise", *words_of(slip)]
+        started.append(subprocess.Popen(command, cwd=workplace, env=environment, stdout=-1, stderr=-1, text=True))
+    for slip, process in zip(chosen, started, strict=True):
+        out, error = process.communicate(timeout=300)
+        check(slip, process.returncode, out, error, before, workplace)
