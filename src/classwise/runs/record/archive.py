@@ -273,20 +273,25 @@ def unpack(path: Path) -> tuple[list[str], list[str]]:
     """
     manifest = _manifest(path)
     files, root = _files(path, manifest), data_folder() / "recorded"
+    with tempfile.TemporaryDirectory(prefix="classwise-") as place:
+        for run, content in files.items():
+            _write_run(Path(place) / run, content)
+            _check_run(path, run, manifest["runs"][run], Path(place) / run)
     root.mkdir(parents=True, exist_ok=True)
     with store.lock(root):  # another call may import as well
         _recover(root)
+        new = [run for run, content in files.items() if not _is_recorded(path, root / run, content)]
         with tempfile.TemporaryDirectory(prefix=_STAGED, dir=root) as staged:
-            for run, content in files.items():
-                for name, value in content.items():
-                    target = Path(staged) / run / name
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_bytes(value)
-                _check_run(path, run, manifest["runs"][run], Path(staged) / run)
-            new = [run for run, content in files.items() if not _is_recorded(path, root / run, content)]
             for run in new:
+                _write_run(Path(staged) / run, files[run])
                 _move(Path(staged) / run, root / run, manifest["runs"][run]["files"])
     return new, [run for run in files if run not in new]
+
+
+def _write_run(folder: Path, content: Mapping[str, bytes]) -> None:
+    for name, value in content.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(value)
 
 
 def _recover(root: Path) -> None:
