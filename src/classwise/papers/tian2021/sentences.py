@@ -160,7 +160,7 @@ def shares_within(cases: Mapping[str, xr.Dataset], group: xr.DataArray) -> pd.Da
         bounds = bootstrap.bootstrap(outcomes, partial(metrics.within, group=group)).clip(0, 100)
         low, value, high = (float(bounds.sel(bound=end)) for end in ("low", "value", "high"))
         rows[name] = {"share": value, "low": low, "high": high, "images": mistakes}
-    return pd.DataFrame(rows).T.rename_axis("case")
+    return pd.DataFrame(rows, index=["share", "low", "high", "images"]).T.rename_axis("case")
 
 
 def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> str:
@@ -179,7 +179,7 @@ def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> st
     bounds = bootstrap.paired(attacked, difference, span=(-100, 100))
     natural = shares_within({"clean": clean.isel(dataset=0, drop=True)}, group)
     without = "Without attack it makes no mistakes on these images."
-    for value, low, high, mistakes in natural[["share", "low", "high", "images"]].to_numpy():
+    for value, low, high, mistakes in natural.to_numpy():
         share = f"{value:.0f} % (95 % interval {low:.0f} to {high:.0f}) of its {counted(int(mistakes), 'mistake')}"
         without = f"Without attack, {share} are within pairs that share a background."
     start = "The effect of a shared background is open"
