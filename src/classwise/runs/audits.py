@@ -1,10 +1,11 @@
 """Audits of users' networks: from the options of the command line to an Audit, checked; torch is imported when needed."""
 
+import json
 import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -128,6 +129,12 @@ def carry_out(audit: Audit, console: Console | None = None) -> int:
     artifacts.features(audit)
     artifacts.examples(audit, audit.cheap)
     return computed
+
+
+def audit_checks(audit: Audit) -> dict[str, dict[str, Any]]:
+    """Return the sanity checks of the stored evaluations of an audit by attack and radius, as `stats.masking.warnings` takes them."""
+    stored = {one: store.find(audit, one.resolved_for(audit)) for one in dict.fromkeys([*audit.evaluations, *audit.curve])}
+    return {f"{one.attack} at {one.eps}": json.loads(data.attrs["checks"]) for one, data in stored.items() if data is not None}
 
 
 def _shorter(audit: Audit, total: int) -> list[str]:
