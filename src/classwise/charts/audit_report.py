@@ -28,6 +28,8 @@ _NORMS = {
     "linf": "L∞: no pixel is changed by more than that, where black is 0 and white is 1",
     "l2": "L2: the square root of the sum of all squared changes of pixels, where black is 0 and white is 1",
 }
+# What follows from the causes of warnings, for others than attacks that fail.
+_MEANING = {masking.SINGLE_STEP: "Accuracy under a single step is misleading."}
 # As many classes fit a chart.
 MOST = 20
 
@@ -93,7 +95,10 @@ def headline(audit: Audit, count: xr.DataArray, warned: Mapping[str, str] | None
         f"correctly in the worst case over all attacks of this page at radius {audit.eps}, and {_rate(*_overall(clean))} without "
         f"an attack. Its weakest class is {escaped(weakest)}: {_rate(*_right_of(worst.sel(label=weakest), weakest))}."
     )
-    causes = [f"Warning: {cause}. {_sentence(text)} The robust accuracy may be misleading." for cause, text in (warned or {}).items()]
+    causes = [
+        f"Warning: {cause}. {_sentence(text)} {_MEANING.get(cause, 'Other attacks may break more images.')}"
+        for cause, text in (warned or {}).items()
+    ]
     causes += [f"Warning: {text}" for text in warnings(clean)]
     return "\n\n".join(f"**{line}**" for line in [first, *causes])
 
@@ -140,7 +145,9 @@ def _attack_name(audit: Audit, name: str) -> str:
 def _black_box(audit: Audit, check: masking.BlackBoxCheck) -> str:
     """Return what Square broke of the images that are left, and what it can detect on so many."""
     if not check.left:
-        return f"Attacks with gradients broke all {check.correct:,} images that are classified correctly: none is left for Square."
+        return (
+            f"Attacks with gradients broke all {check.correct:,} images that are classified correctly: none is left for Square."
+        )
     low, high = intervals.proportion(check.broken, check.left)
     return (
         f"Square with up to {audit.queries:,} queries broke {check.broken} of the {check.left:,} images that attacks with gradients "
@@ -266,7 +273,9 @@ def sanity_table(audit: Audit, results: xr.Dataset, checks: Mapping[str, Mapping
         broken = results.flipped.sel(attack=name)
         first = checks.get(f"{name} at {audit.eps}", {}).get("broken_by", {})
         members = ", ".join(f"{member}: {number}" for member, number in first.items())
-        rows.append((_attack_name(audit, name), f"{float(broken.mean()):.1%}", f"{float((broken & ~others).mean()):.1%}", members))
+        rows.append(
+            (_attack_name(audit, name), f"{float(broken.mean()):.1%}", f"{float((broken & ~others).mean()):.1%}", members)
+        )
     columns = ["attack", "images misclassified", "by this attack alone", "images broken first by"]
     return pd.DataFrame(rows, columns=columns).set_index("attack")
 

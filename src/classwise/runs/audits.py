@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 EXAMPLE = ("quick", "pgd-at", 0)
 # The attack that is advised where an audit takes long.
 _QUICK = "pgd-20"
+# Seconds that features, examples and the report take after the evaluations.
+_REPORT = 20.0
 # Names of files that do not name a network; the folder does then.
 _GENERIC = ("weights", "model", "checkpoint", "best", "last")
 
@@ -125,7 +127,8 @@ def carry_out(audit: Audit, console: Console | None = None) -> int:
     """Compute everything that the report of an audit shows, and return the number of evaluations that were missing."""
     from classwise.runs.audit_evaluation import ensure_evaluations  # torch
 
-    computed = ensure_evaluations(audit, [*audit.evaluations, *audit.curve], console, partial(_shorter, audit))
+    evaluations = [*audit.evaluations, *audit.curve]
+    computed = ensure_evaluations(audit, evaluations, console, partial(_shorter, audit), _REPORT)
     artifacts.features(audit)
     artifacts.examples(audit, audit.cheap)
     return computed
@@ -139,8 +142,11 @@ def audit_checks(audit: Audit) -> dict[str, dict[str, Any]]:
 
 def _shorter(audit: Audit, total: int) -> list[str]:
     """Return the options of the command line that shorten an audit of so many images."""
+    from classwise import attacks
     from classwise.runs.compute import validate
 
-    fewer = max(total // 4, len(validate.class_names(audit)))
+    classes = len(validate.class_names(audit))
+    fewer = max(total // 4, classes)
     ways = [f"--limit {fewer} takes about {100 * fewer / total:.0f} % of that"] if fewer < total else []
-    return ways if audit.attack == _QUICK else [*ways, f"--attack {_QUICK} is quicker and weaker"]
+    quicker = attacks.build(_QUICK).cost(classes).rows < attacks.build(audit.attack).cost(classes).rows
+    return [*ways, f"--attack {_QUICK} is quicker and weaker"] if quicker else ways

@@ -18,9 +18,11 @@ from classwise.stats import aggregate, intervals, sanity
 
 # Their names along `attack`.
 CURVE, WORST = "curve", "worst case"
+# A cause of warnings, besides those of `sanity`.
+SINGLE_STEP = "training against a single step"
 # A cause is named where the lower end of the interval exceeds these shares of the correctly classified images: of images that
 # only a black-box attack or a smaller radius breaks, and of those that withstand one step of an attack but not more.
-_HIDDEN, _SINGLE_STEP = 0.05, 0.5
+_ALONE, _FAR = 0.05, 0.5
 _USED = ["truth", "answer", "flipped"]
 
 
@@ -132,15 +134,15 @@ def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[
     # Randomness and saturation explain whatever follows from gradients that are useless.
     hidden = next((cause for cause in (sanity.RANDOM, sanity.SATURATED) if cause in causes), sanity.HIDDEN)
     broken = _broken(outcomes, curve, eps)
-    ahead = _ahead(broken.black_box & ~broken.gradients & ~broken.single_step, broken.correct, _HIDDEN)
+    ahead = _ahead(broken.black_box & ~broken.gradients & ~broken.single_step, broken.correct, _ALONE)
     signs += [(sanity.HIDDEN, f"a black-box attack alone breaks {ahead} of the images classified correctly")] if ahead else []
-    missed = _ahead(_missed_at_larger_radius(curve), broken.correct, _HIDDEN)
+    missed = _ahead(_missed_at_larger_radius(curve), broken.correct, _ALONE)
     text = f"the attack of the curve breaks {missed} of the images classified correctly at some radius, but not at a larger one"
     signs += [(sanity.HIDDEN, text)] if missed else []
-    more = _ahead(broken.gradients & ~broken.single_step, broken.correct, _SINGLE_STEP)
+    more = _ahead(broken.gradients & ~broken.single_step, broken.correct, _FAR)
     if more and not signs:
         text = f"attacks of several steps break {more} of the images classified correctly that withstand a single step"
-        signs.append(("training against a single step", text))
+        signs.append((SINGLE_STEP, text))
     result: dict[str, list[str]] = {}
     for cause, text in signs:
         result.setdefault(hidden if cause == sanity.HIDDEN else cause, []).append(text)
