@@ -68,7 +68,7 @@ def trained(training: Training, seed: int = 0) -> dict[str, Tensor]:
     """Return the weights of `Net` in MODULE."""
     torch.manual_seed(seed)
     space: dict[str, Callable[[], nn.Module]] = {}
-    exec(MODULE, space)  # noqa: S102
+    exec(MODULE, space)
     model, data = space["Net"](), images.load("digits", "train")
     x, y = data.batch(slice(None))
     generator, ball = torch.Generator().manual_seed(seed), BALLS["linf"](training.eps)

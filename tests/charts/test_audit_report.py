@@ -6,6 +6,7 @@ import xarray as xr
 
 from classwise.charts import audit_report, tables
 from classwise.core.audit import Audit
+from classwise.papers import findings
 from classwise.stats import masking
 
 NAME, ESCAPED = "<b>|*x_", "&#60;b&#62;&#124;&#42;x&#95;"
@@ -28,7 +29,7 @@ def count():
 
 
 def test_names_are_escaped_in_the_summary(audit, count):
-    first = audit_report.headline(audit, count, {"hidden gradients": f"{NAME} hides them"})
+    first = findings.audited(audit, count, {"hidden gradients": f"{NAME} hides them"})
     assert NAME not in first
     assert f"**{ESCAPED} classifies" in first
     assert f"images of {ESCAPED} correctly" in first

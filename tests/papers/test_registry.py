@@ -102,11 +102,8 @@ def test_the_papers_train_by_their_own_recipes():
     assert (fair.model, fair.batch_norm, fair.epochs, fair.nesterov) == ("preact-resnet18", "train", 200, False)
     for name in ("trades", "trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-cfa", "frl-rw"):
         spec = registry.training("paper", name, 0, "wei2023")
-        assert (spec.batch_norm, attacks.build(spec.attack).step, attacks.build(spec.attack).start) == (
-            "eval",
-            2 / 255,
-            "gaussian",
-        )
+        attack = attacks.build(spec.attack)
+        assert (spec.batch_norm, attack.step, attack.start) == ("eval", 2 / 255, "gaussian")
     for name in ("pgd-at", "at-ccm", "fat", "fat-cfa"):
         spec = registry.training("paper", name, 0, "wei2023")
         assert (spec.batch_norm, attacks.build(spec.attack).step) == ("train", 2 / 255)

@@ -26,6 +26,7 @@ from classwise.core.audit import Audit, critical
 from classwise.core.errors import UserError
 from classwise.core.spec import Spec
 from classwise.models.features import class_statistics, penultimate
+from classwise.papers import findings
 from classwise.runs import audit_evaluation, audits, store
 from classwise.runs.compute import evaluate, foreign_network, train, user_module
 from classwise.stats import intervals, masking, metrics, significance
@@ -348,7 +349,7 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first():
     robust = counted([[5, 12, 3], [1, 19, 0], [4, 6, 10]])
     count = xr.concat([clean, attacked, robust], "attack").assign_coords(attack=["clean", "pgd-20", "worst case"])
     audit = Audit(network="mine", sha256="", dataset="signs", eps="8/255", attack="pgd-20", per_class=20)
-    first = audit_report.headline(audit, count)
+    first = findings.audited(audit, count, {})
     assert first.startswith("**mine classifies 57 % (95 %: 44 to 68) of 60 images of signs correctly in the worst case over all")
     assert "at radius 8/255, and 97 % (95 %: 89 to 99) without an attack. Its weakest class is 0: 25 %" in first
     check = masking.BlackBoxCheck(correct=58, left=34, broken=0)
@@ -369,7 +370,7 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first():
     with pytest.raises(UserError, match="unknown class 'stop'"):
         audit_report.summary(audit, count, check, ["stop"])
     with pytest.raises(ValueError, match="robust accuracy is above clean accuracy"):
-        audit_report.headline(audit, count.assign_coords(attack=["worst case", "pgd-20", "clean"]))
+        findings.audited(audit, count.assign_coords(attack=["worst case", "pgd-20", "clean"]), {})
 
 
 def test_no_class_is_called_weak_where_all_do_alike():
@@ -398,7 +399,7 @@ def test_no_class_is_called_weak_where_all_do_alike():
     ],
 )
 def test_a_network_near_chance_or_out_of_order_is_warned_of(rows, says):
-    found = audit_report.warnings(counted(rows.astype(int)))
+    found = audit_report.clean_warnings(counted(rows.astype(int)))
     assert len(found) == (says is not None)
     assert says is None or says in found[0]
 
@@ -457,7 +458,7 @@ def _nan(state):
         (
             lambda state: state.pop("head.bias"),
             {},
-            "missing: head.bias; name a function that builds your network: --model my_module",
+            "missing: head.bias; name a function that builds your network: --model",
         ),
         (None, {"--model": "resnet18"}, "mine and resnet18 of width 16 do not fit: "),
         (None, {"--width": 8}, "nearest: small-cnn of width 4 for 10 classes"),
@@ -573,7 +574,7 @@ def test_a_module_of_the_users_is_asked_and_known_by_its_code(data, theirs):
         (
             {"after": ".detach()"},
             "build",
-            "theirs has no gradient with respect to its pixels, which attacks need; look in its forward",
+            "theirs has no gradient with respect to its pixels, which attacks need; look in",
         ),
         ({"after": ".detach().numpy() * torch.ones(1)"}, "build", "has no gradient with respect to its pixels"),
         ({}, "text", "must return a torch.nn.Module, got str"),

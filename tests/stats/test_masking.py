@@ -1,4 +1,4 @@
-"""Worst cases of audits and the causes of their warnings: of networks that hide gradients in a known way, and of one that does not."""
+"""Worst cases of audits and the causes of their warnings: networks that hide gradients in a known way, and one that does not."""
 
 import io
 
@@ -11,6 +11,7 @@ from rich.console import Console
 from classwise import attacks, runs
 from classwise.charts import audit_report, class_explorer
 from classwise.core.audit import Audit
+from classwise.papers import findings
 from classwise.runs import audit_evaluation
 from classwise.stats import aggregate, masking, metrics, sanity
 
@@ -52,7 +53,7 @@ def test_the_headline_is_the_lowest_number_and_the_cause_is_named(audited, kind,
     assert (by_radius.diff("radius") <= 0).all()
     warned = masking.warnings(outcomes, curve, audit.eps, checks)
     assert list(warned) == ([CAUSE[kind]] if CAUSE[kind] else [])
-    first = audit_report.headline(audit, count, warned).split(".")[0]
+    first = findings.audited(audit, count, warned).split(".")[0]
     assert f"classifies {worst:.0f} % (95 %" in first
     assert worst > 30 if kind == "robust" else worst <= 5
 

@@ -24,9 +24,10 @@ def sanity_checks(
 
     "asked": number of images, evenly spaced, that are passed through the model again. zero_gradients: the share of them, among
     the correctly classified, where the gradient of the attack's loss (cross-entropy if it has none) vanishes, is not finite or
-    does not exist, on the `source_model` of a transfer attack. saturated: the share of them where also the softmax is 1 for the label.
-    unbroken: number of images that withstood the attack; unmoved: the share of these that it did not change. randomised: the largest difference between the logits of two passes. batch_dependent: the same between two batches.
-    probabilities: whether the logits look like probabilities. training: the layers that stay in train mode. farthest, darkest,
+    does not exist, on the `source_model` of a transfer attack. saturated: the share of them where also the softmax is 1.
+    unbroken: number of images that withstood the attack; unmoved: the share of these that it did not change. randomised: the
+    largest difference between the logits of two passes. batch_dependent: the same between two batches. probabilities: whether
+    the logits look like probabilities. training: the layers that stay in train mode. farthest, darkest,
     brightest: the largest distance and the range of pixels of the attacked images; outside: how many lie outside the ball,
     unless the attack is a minimum-norm attack. spread: standard deviation of the logits, the scale of the differences.
     broken_by: number of images that each member of an ensemble broke first.

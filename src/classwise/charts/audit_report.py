@@ -28,8 +28,6 @@ _NORMS = {
     "linf": "L∞: no pixel is changed by more than that, where black is 0 and white is 1",
     "l2": "L2: the square root of the sum of all squared changes of pixels, where black is 0 and white is 1",
 }
-# What follows from the causes of warnings, for others than attacks that fail.
-_MEANING = {masking.SINGLE_STEP: "Accuracy under a single step is misleading."}
 # As many classes fit a chart.
 MOST = 20
 
@@ -58,64 +56,40 @@ def charted_classes(count: xr.DataArray, marked: Sequence[str] | None = None, mo
     return [name for name in names_of(count) if name in notable]
 
 
-def _rate(right: int, total: int) -> str:
+def rate(right: int, total: int) -> str:
+    """Return a share in percent with its Wilson interval."""
     low, high = intervals.proportion(right, total)
     return f"{100 * right / max(total, 1):.0f} % (95 %: {low:.0f} to {high:.0f})"
 
 
-def _overall(count: xr.DataArray) -> tuple[int, int]:
+def overall(count: xr.DataArray) -> tuple[int, int]:
+    """Return the numbers of images that are classified correctly and of all images; `count` is under one attack."""
     return int(metrics.correct(count).sum()), int(count.sum())
 
 
-def _right_of(row: xr.DataArray, label: str) -> tuple[int, int]:
+def right_of(row: xr.DataArray, label: str) -> tuple[int, int]:
+    """Return the same of one class; `row` are its counts along predicted."""
     return int(row.sel(predicted=label)), int(row.sum())
 
 
 def _class_rate(count: xr.DataArray, label: str) -> str:
     row = count.sel(label=label)
-    right, total = _right_of(row, label)
+    right, total = right_of(row, label)
     mistakes = row.where(row.predicted != label, 0)
     if int(mistakes.sum()) == 0:
-        return _rate(right, total)
+        return rate(right, total)
     most = escaped(mistakes.idxmax("predicted").item())
-    return f"{_rate(right, total)}, most often misclassified as class {most} ({100 * int(mistakes.max()) / total:.0f} %)"
-
-
-def headline(audit: Audit, count: xr.DataArray, warned: Mapping[str, str] | None = None) -> str:
-    """Return in bold the accuracy in the worst case and without an attack, and the warnings of `masking.warnings`, in Markdown.
-
-    `count` is of `masking.audited`; a class that withstands attacks more often than it is classified correctly is a ValueError.
-    """
-    clean, worst = count.sel(attack="clean"), count.sel(attack=masking.WORST)
-    if bool((metrics.correct(worst) > metrics.correct(clean)).any()):
-        raise ValueError("robust accuracy is above clean accuracy: the counts are not of the same images")
-    weakest = notable_classes(worst, most=1)[0]
-    first = (
-        f"{escaped(audit.network)} classifies {_rate(*_overall(worst))} of {int(worst.sum()):,} images of {escaped(audit.title)} "
-        f"correctly in the worst case over all attacks of this page at radius {audit.eps}, and {_rate(*_overall(clean))} without "
-        f"an attack. Its weakest class is {escaped(weakest)}: {_rate(*_right_of(worst.sel(label=weakest), weakest))}."
-    )
-    causes = [
-        f"Warning: {cause}. {_sentence(text)} {_MEANING.get(cause, 'Other attacks may break more images.')}"
-        for cause, text in (warned or {}).items()
-    ]
-    causes += [f"Warning: {text}" for text in warnings(clean)]
-    return "\n\n".join(f"**{line}**" for line in [first, *causes])
-
-
-def _sentence(text: str) -> str:
-    """Return names and figures as a sentence of Markdown."""
-    return f"{escaped(text[:1].upper() + text[1:])}."
+    return f"{rate(right, total)}, most often misclassified as class {most} ({100 * int(mistakes.max()) / total:.0f} %)"
 
 
 def summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxCheck, marked: Sequence[str] | None = None) -> str:
     """Return the findings of an audit as a list in Markdown: its attack, the critical classes, the worst ones, the spread."""
     clean, worst = count.sel(attack="clean"), count.sel(attack=masking.WORST)
     names = [name for name in names_of(count, "attack") if name not in ("clean", masking.WORST)]
-    alone = f"Under {audit.attack} alone it classifies {_rate(*_overall(count.sel(attack=audit.attack)))} correctly"
+    alone = f"Under {audit.attack} alone it classifies {rate(*overall(count.sel(attack=audit.attack)))} correctly"
     lines = [
-        f"**Worst case.** {alone}; an image counts as broken if it is misclassified without an attack or if any of these breaks it: "
-        f"{', '.join(_attack_name(audit, name) for name in names)}, at radius {audit.eps} ({_NORMS[audit.norm]})."
+        f"**Worst case.** {alone}; an image counts as broken if it is misclassified without an attack or if any of these breaks "
+        f"it: {', '.join(_attack_name(audit, name) for name in names)}, at radius {audit.eps} ({_NORMS[audit.norm]})."
     ]
     lines += [
         f"**Critical: {escaped(label)}.** Withstands the attacks on {_class_rate(worst, label)}."
@@ -150,9 +124,9 @@ def _black_box(audit: Audit, check: masking.BlackBoxCheck) -> str:
         )
     low, high = intervals.proportion(check.broken, check.left)
     return (
-        f"Square with up to {audit.queries:,} queries broke {check.broken} of the {check.left:,} images that attacks with gradients "
-        f"left ({100 * check.broken / check.left:.1f} %, 95 %: {low:.1f} to {high:.1f}). On so many images it detects a share of "
-        f"1 % with probability {check.power():.2f}, and one of {100 * check.detectable():.1f} % with probability 0.90."
+        f"Square with up to {audit.queries:,} queries broke {check.broken} of the {check.left:,} images that attacks with "
+        f"gradients left ({100 * check.broken / check.left:.1f} %, 95 %: {low:.1f} to {high:.1f}). On so many images it detects "
+        f"a share of 1 % with probability {check.power():.2f}, and one of {100 * check.detectable():.1f} % with probability 0.90."
     )
 
 
@@ -162,8 +136,8 @@ def _weakest(robust: xr.DataArray) -> str:
     names = [label for label in notable_classes(robust, most=3) if float(rates.sel(label=label)) < float(rates.max())]
     if not names:
         fewest = metrics.images(robust).idxmin("label").item()
-        rate = _rate(*_right_of(robust.sel(label=fewest), fewest))
-        return f"**Weakest classes.** None is weaker than the others: each withstands the attacks on {rate}."
+        each = rate(*right_of(robust.sel(label=fewest), fewest))
+        return f"**Weakest classes.** None is weaker than the others: each withstands the attacks on {each}."
     weakest = names[: max(robust.sizes["label"] // 2, 1)]
     classes = "; ".join(f"**class {escaped(label)}**: {_class_rate(robust, label)}" for label in weakest)
     return f"**Weakest classes.** {classes}."
@@ -187,20 +161,20 @@ def sample_note(audit: Audit, count: xr.DataArray) -> str:
     )
 
 
-def warnings(clean: xr.DataArray) -> list[str]:
+def clean_warnings(clean: xr.DataArray) -> list[str]:
     """Return warnings about the clean predictions: a network near chance, classes in another order."""
-    right, total = _overall(clean)
+    right, total = overall(clean)
     chance, result = 1 / clean.sizes["label"], []
-    rate = right / max(total, 1)
+    accuracy = right / max(total, 1)
     relabelled = metrics.best_relabelling(clean)
-    if relabelled - 100 * rate > _RENUMBERED and relabelled > 50:
+    if relabelled - 100 * accuracy > _RENUMBERED and relabelled > 50:
         result.append(
             f"With its classes in another order it would be right on {relabelled:.0f} % of the clean images, not "
-            f"{100 * rate:.0f} %: its classes are probably numbered in another order than those of the dataset."
+            f"{100 * accuracy:.0f} %: its classes are probably numbered in another order than those of the dataset."
         )
-    elif rate < chance + _NEAR_CHANCE * (1 - chance):
+    elif accuracy < chance + _NEAR_CHANCE * (1 - chance):
         result.append(
-            f"It is right on {100 * rate:.0f} % of the clean images, and {100 * chance:.0f} % would be chance: probably "
+            f"It is right on {100 * accuracy:.0f} % of the clean images, and {100 * chance:.0f} % would be chance: probably "
             "another normalisation is expected (`--normalise`), or another order of the classes."
         )
     return result
@@ -215,7 +189,7 @@ def class_table(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None 
         total = int(row.sum())
         mistakes = row.where(row.predicted != label, 0).to_series().sort_values(ascending=False, kind="stable")
         frequent = [f"class {name}: {100 * hits / total:.0f} %" for name, hits in mistakes.head(3).items() if hits > 0]
-        rates = [_interval(*_right_of(some.sel(label=label), label)) for some in count.sel(attack=attacks)]
+        rates = [_interval(*right_of(some.sel(label=label), label)) for some in count.sel(attack=attacks)]
         rows.append((label + (" (critical)" if label in first else ""), total, *rates, ", ".join(frequent)))
     columns = ["class", "images", *(f"{name}, % [95 %]" for name in attacks), "misclassified as"]
     return pd.DataFrame(rows, columns=columns).set_index("class")
@@ -256,8 +230,8 @@ def attack_gap(audit: Audit, count: xr.DataArray) -> str:
     cheap, worst = (float(metrics.overall(count.sel(attack=name))) for name in (masking.CURVE, masking.WORST))
     return (
         f"At radius {audit.eps} the curve is the worst case over all attacks, {worst:.1f} %. Its attack alone "
-        f"({audit.cheap.attack}, {audit.cheap.options['steps']} steps) leaves {cheap:.1f} %, {cheap - worst:.1f} points more. Each "
-        "point of the curve is an upper bound."
+        f"({audit.cheap.attack}, {audit.cheap.options['steps']} steps) leaves {cheap:.1f} %, {cheap - worst:.1f} points more. "
+        "Each point of the curve is an upper bound."
     )
 
 

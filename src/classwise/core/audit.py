@@ -142,7 +142,7 @@ class Audit(Subject):
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
-        """Clean images, the attack, and as sanity checks one of a single step and one without gradients, all on the same images."""
+        """Clean images, the attack, and as sanity checks one of a single step and one without gradients, on the same images."""
         checks = [_SINGLE_STEP, *([] if self.attack in _QUERYING else [_BLACK_BOX])]
         attacks = dict.fromkeys([self.evaluation_of(attack=self.attack), *(self.evaluation_of(**check) for check in checks)])
         return self.evaluation_of(attack="clean"), *attacks

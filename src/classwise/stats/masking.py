@@ -1,7 +1,7 @@
 """The worst case over all attacks on a network at one radius, and the signs that attacks have failed (Carlini et al. 2019).
 
-Data are those of an audit: `outcomes` has a dimension network with one member, and the attacks "clean", the audit's and its sanity
-checks; `curve` has one attack with gradients and its radii along eval_eps. All are evaluated on the same images.
+Data are those of an audit: `outcomes` has a dimension network with one member, and the attacks "clean", the audit's and its
+sanity checks; `curve` has one attack with gradients and its radii along eval_eps. All are evaluated on the same images.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def _along_attack(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
 def curve_with_worst_case(curve: xr.Dataset, results: xr.Dataset, eps: str) -> xr.Dataset:
     """Return a curve whose images at the radius `eps` are those of the worst case of `results`, which `audited` returned."""
     worst, here = results.sel(attack=WORST, drop=True), curve.eval_eps == eps
-    given = {name: xr.where(here, worst[name], curve[name]).transpose(*curve[name].dims) for name in _USED}
+    given = {name: curve[name].where(~here, worst[name]).transpose(*curve[name].dims) for name in _USED}
     return curve.assign({name: values.astype(curve[name].dtype) for name, values in given.items()})
 
 
@@ -160,7 +160,8 @@ def _missed_at_larger_radius(curve: xr.Dataset) -> xr.DataArray:
     order = sorted(map(str, curve.eval_eps.values), key=Fraction)
     flipped = curve.flipped.isel(network=0, attack=0, drop=True).sel(eval_eps=order).transpose("eval_eps", "image")
     before = flipped.copy(data=np.logical_or.accumulate(flipped.values))
-    return (before & ~flipped).any("eval_eps")
+    missed: xr.DataArray = (before & ~flipped).any("eval_eps")
+    return missed
 
 
 def _ahead(images: xr.DataArray, correct: xr.DataArray, share: float) -> str:

@@ -20,12 +20,8 @@ _REPEATED, _BATCH, _TRAIN = "predictions change when repeated", "predictions dep
 _PROBABILITIES = "outputs look like probabilities"
 _OUTSIDE = "attacked images lie outside the ball and count as unbroken"
 # What a warning indicates.
-HIDDEN, SATURATED, RANDOM, _DEPENDENT = (
-    "hidden gradients",
-    "saturated outputs",
-    "random outputs",
-    "outputs that depend on the batch",
-)
+HIDDEN, SATURATED, RANDOM = "hidden gradients", "saturated outputs", "random outputs"
+_DEPENDENT = "outputs that depend on the batch"
 CAUSES = {_VANISH: HIDDEN, _UNMOVED: HIDDEN, BLACK_BOX_AHEAD: HIDDEN, _SATURATED: SATURATED, _PROBABILITIES: SATURATED}
 CAUSES |= {_REPEATED: RANDOM, _BATCH: _DEPENDENT, _TRAIN: _DEPENDENT, _OUTSIDE: "an attack that leaves the ball"}
 # A warning is given if the interval of a share of images lies above this, and above this share of the spread of the logits.
@@ -48,15 +44,13 @@ def sanity_warnings(checks: Mapping[str, Any], images: int) -> dict[str, str]:
     gradients = _exceeds(vanishing, tested), f"{vanishing:.0%} of {tested} images"
     broken = checks.get("broken_by", {})
     black = sum(broken.get(name, 0) for name in BLACK_BOX_MEMBERS)
+    batch, usual = checks["batch_dependent"], max(100 * noise, 2 * checks["randomised"])
     warnings = {
         _SATURATED: (saturated and gradients[0], gradients[1]),
         _VANISH: (not saturated and gradients[0], gradients[1]),
         _UNMOVED: (_exceeds(unmoved, checks.get("unbroken", images)), f"{unmoved:.0%} of them"),
         _REPEATED: (checks["randomised"] > noise, f"logits by {checks['randomised']:.2g}"),
-        _BATCH: (
-            checks["batch_dependent"] > max(100 * noise, 2 * checks["randomised"]),
-            f"logits by {checks['batch_dependent']:.2g}",
-        ),
+        _BATCH: (batch > usual, f"logits by {batch:.2g}"),
         _PROBABILITIES: (checks["probabilities"], "all in [0, 1], summing to 1"),
         _TRAIN: (checks["training"], ", ".join(checks["training"][:3])),
         _OUTSIDE: (checks["outside"], str(checks["outside"])),
