@@ -59,7 +59,9 @@ def ensure_evaluations(
     if not missing:
         return 0
     console = console or Console(stderr=True)
-    step = _step(subject, missing[-1])  # raises an error before a folder is made, and reads the network before anything is timed
+    step = gradient_step(
+        subject, missing[-1]
+    )  # raises an error before a folder is made, and reads the network before anything is timed
     with threads.measured(step):
         classes = len(validate.class_names(subject))
         quick = [one for one in resolved if attacks.build(one.attack, one.options).cost(classes).rows <= _QUICK]
@@ -72,7 +74,7 @@ def ensure_evaluations(
     return len(missing)
 
 
-def _step(subject: Subject, evaluation: Evaluation) -> Callable[[], object]:
+def gradient_step(subject: Subject, evaluation: Evaluation) -> Callable[[], object]:
     """Return a function that computes the gradient of one batch, of which attacks consist."""
     model = networks.network_of(subject)
     x, y = validate.images_of(subject, evaluation.split).batch(slice(0, evaluation.batch))
