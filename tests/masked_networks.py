@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 from classwise import attacks, images, runs
 from classwise.attacks.balls import BALLS
 from classwise.core.audit import Audit
+from classwise.runs.compute.device import one_thread
 
 MODULE = """
 import torch
@@ -64,6 +65,7 @@ TRAININGS = {"robust": Training("pgd-5", 0.2, 20), "overfitted": Training("fgsm"
 RADII = {"robust": "0.2", "overfitted": "0.3", "quantised": "0.2", "saturated": "0.2", "noisy": "0.2"}
 
 
+@one_thread()
 def trained(training: Training, seed: int = 0) -> dict[str, Tensor]:
     """Return the weights of `Net` in MODULE."""
     torch.manual_seed(seed)

@@ -93,8 +93,8 @@ def _alarms(folder: Path, seeds: int, limit: int) -> None:
     """Print how many audits of networks without hidden gradients warn."""
     alarms = []
     for seed in range(seeds):
-        for attack, some in (("pgd-20", limit), ("fgsm", None)):
-            _, _, warned = _evaluated(masked_networks.audit("robust", folder, attack, seed, some))
+        for attack in ("fgsm", "pgd-20"):
+            _, _, warned = _evaluated(masked_networks.audit("robust", folder, attack, seed, limit))
             alarms += [(seed, attack, warned)] if warned else []
     print(f"false alarms: {len({seed for seed, *_ in alarms})} of {seeds} seeds: {alarms}", flush=True)
 

@@ -244,8 +244,14 @@ def test_a_long_audit_says_how_long_and_what_is_shorter(asked, monkeypatch):
     said = io.StringIO()
     audits.carry_out(asked, Console(file=said, width=400))
     assert "minutes to go, estimated from one batch of each attack (8 of 60 images)" in said.getvalue()
-    assert "--limit 15 takes about 25 % of that, --attack pgd-20" in said.getvalue()
+    assert "--limit 15 takes about 25 % of that. Ctrl-C stops" in said.getvalue()
     assert "pgd-10 at 0.1: " in said.getvalue()
+
+
+@pytest.mark.parametrize(("attack", "advised"), [("strong", True), ("autoattack", True), ("fgsm", False), ("pgd-10", False)])
+def test_a_quicker_attack_is_advised_only_where_it_is_quicker(data, network, attack, advised):
+    ways = audits._shorter(runs.audit(str(network), attack=attack, eps="0.1"), 60)
+    assert ways == ["--limit 15 takes about 25 % of that", *["--attack pgd-20 is quicker and weaker"] * advised]
 
 
 def test_an_audit_by_pgd_20_is_not_advised_to_use_it(network, data, monkeypatch):
@@ -576,7 +582,7 @@ def test_a_module_of_the_users_is_asked_and_known_by_its_code(data, theirs):
             "build",
             "theirs has no gradient with respect to its pixels, which attacks need; look in",
         ),
-        ({"after": ".detach().numpy() * torch.ones(1)"}, "build", "has no gradient with respect to its pixels"),
+        ({"after": " + torch.tensor(x.numpy()).sum()"}, "build", "has no gradient with respect to its pixels"),
         ({}, "text", "must return a torch.nn.Module, got str"),
         ({}, "broken", "cannot be built: RuntimeError: no disk"),
         ({}, "biuld", "cannot be built: AttributeError"),

@@ -111,8 +111,8 @@ def summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxCheck, mar
 
 def _attack_name(audit: Audit, name: str) -> str:
     """Return an attack with what distinguishes it from its default."""
-    cheap = f"{audit.cheap.attack} with {audit.cheap.options['steps']} steps at this radius and smaller ones"
-    queries = f"{name} with up to {audit.queries:,} queries"
+    cheap = f"{audit.cheap.attack} ({audit.cheap.options['steps']} steps, radii up to {audit.eps})"
+    queries = f"{name} (up to {audit.queries:,} queries)"
     return cheap if name == masking.CURVE else queries if name == "square" else name
 
 
