@@ -6,8 +6,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from importlib.metadata import distribution
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import vl_convert
 import yaml
+from filelock import FileLock, Timeout
 from rich.console import Console
 
 from classwise import runs
@@ -276,13 +278,36 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
     toc, contents = checkout() / "book" / "_toc.yml", table_of_contents()
     if not toc.exists() or toc.read_text() != contents:
         write(toc, contents.encode())
+    with _lock(console):
+        return _build(scale, pairs, console, workers=workers, scheduler=scheduler)
+
+
+@contextmanager
+def _lock(console: Console) -> Iterator[None]:
+    """Hold the lock of the build folder: two builds at once would write the same pages."""
+    path = build_folder() / ".lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        console.print(f"another build of the book is at work in {path.parent}; this one begins when it ends", soft_wrap=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _build(scale: str, pairs: "Sequence[Requested]", console: Console, **where: Any) -> Path:
+    """Build the book from the runs of its sections; `where`: the workers or the scheduler that compute."""
     from classwise.runs import audits  # torch
 
     stale = list(_stale(scale))
     only_read = scales.SCALES[scale].only_read
-    before = seconds.announce([] if only_read else pairs, stale, console, workers)
+    before = seconds.announce([] if only_read else pairs, stale, console, where["workers"])
     more = {} if only_read else {"after": seconds.after_runs(stale)}
-    ensure_runs(pairs, scale, console, workers=workers, scheduler=scheduler, **more)
+    ensure_runs(pairs, scale, console, **where, **more)
     audits.carry_out(runs.audit(), console)
     executed = execute_all(scale, console, before)
     rendered = render(console)

@@ -114,33 +114,40 @@ def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path, 
 
     tolerant: a cell that raises keeps its error as output, and the cells behind it are run.
     """
-    import papermill  # slow to import
+    from filelock import FileLock
 
     part = target.with_suffix(".part.ipynb")
     part.parent.mkdir(parents=True, exist_ok=True)
     # Charts must be static even if a Jupyter server started this process: nobody can use their controls.
     os.environ.pop("JPY_SESSION_NAME", None)
-    quiet: dict[str, Any] = {"progress_bar": False, "extra_arguments": ["--IPKernelApp.log_level=50"]}
-    options = {"parameters": dict(given), "kernel_name": "python3", "cwd": str(checkout()), **quiet}
-    if tolerant:
-        source = _tolerant(source, target.with_suffix(".source.ipynb"))
-    try:
-        try:
-            papermill.execute_notebook(str(source), str(part), **options)
-        except RuntimeError as error:
-            # The port that was chosen for the kernel may be in use by the time it listens.
-            if "Kernel died before" not in str(error):
-                raise
-            papermill.execute_notebook(str(source), str(part), **options)
-    except Exception as error:  # a failed cell, a timeout and a dead kernel have no common kind
-        if tolerant and isinstance(error, papermill.PapermillExecutionError):
+    with FileLock(target.with_name(f".{target.stem}.lock")):  # another process may write the same page
+        error = _run(_tolerant(source, target.with_suffix(".source.ipynb")) if tolerant else source, part, given)
+        if error is None or (tolerant and _is_of_a_cell(error)):
             part.replace(target)
             return
         failed.parent.mkdir(parents=True, exist_ok=True)
         if part.exists():
             part.replace(failed)
-        raise NotebookFailed(f"{source.name} failed: {_reason(error)}; see {failed}") from None
-    part.replace(target)
+    raise NotebookFailed(f"{source.name} failed: {_reason(error)}; see {failed}")
+
+
+def _run(source: Path, target: Path, given: Mapping[str, Any]) -> Exception | None:
+    """Run a notebook with papermill and return the error that ended it, None if there was none."""
+    import papermill  # slow to import
+
+    quiet: dict[str, Any] = {"progress_bar": False, "extra_arguments": ["--IPKernelApp.log_level=50"]}
+    options = {"parameters": dict(given), "kernel_name": "python3", "cwd": str(checkout()), **quiet}
+    try:
+        try:
+            papermill.execute_notebook(str(source), str(target), **options)
+        except RuntimeError as error:
+            # The port that was chosen for the kernel may be in use by the time it listens.
+            if "Kernel died before" not in str(error):
+                raise
+            papermill.execute_notebook(str(source), str(target), **options)
+    except Exception as error:  # a failed cell, a timeout and a dead kernel have no common kind
+        return error
+    return None
 
 
 def _tolerant(source: Path, target: Path) -> Path:
@@ -152,12 +159,15 @@ def _tolerant(source: Path, target: Path) -> Path:
     return target
 
 
-def _reason(error: Exception) -> str:
+def _is_of_a_cell(error: Exception) -> bool:
     from papermill import PapermillExecutionError
 
-    if isinstance(error, PapermillExecutionError):
-        return f"{error.ename}: {error.evalue}".splitlines()[0]
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+    return isinstance(error, PapermillExecutionError)
+
+
+def _reason(error: Exception) -> str:
+    text = f"{error.ename}: {error.evalue}" if _is_of_a_cell(error) else f"{type(error).__name__}: {error}"  # type: ignore[attr-defined]
+    return text.splitlines()[0]
 
 
 # Text between dollars is mathematics; MathJax reads this when it starts.

@@ -34,6 +34,8 @@ _FILE = re.compile(
     r"spec\.json|history\.nc|(?:outcomes|examples|courses|features)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|weights(?:-[a-z0-9-]+)?\.safetensors"
 )
 _LARGEST = 1 << 30
+# Of an import at work: the folder of unpacked files, and the suffix of a run that is being replaced.
+_STAGED, _REPLACED = ".import-", ".replaced"
 
 
 def _sum(content: bytes) -> str:
@@ -270,20 +272,34 @@ def unpack(path: Path) -> tuple[list[str], list[str]]:
     manifest = _manifest(path)
     files, root = _files(path, manifest), data_folder() / "recorded"
     root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".import-", dir=root) as staged:
-        for run, content in files.items():
-            for name, value in content.items():
-                target = Path(staged) / run / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(value)
-            _check_run(path, run, manifest["runs"][run], Path(staged) / run)
-        new = [run for run, content in files.items() if not _is_recorded(path, root / run, content)]
-        if new:
-            with store.lock(root):  # another call may import as well
-                for run in new:
-                    if not _is_recorded(path, root / run, files[run]):
-                        _move(Path(staged) / run, root / run, manifest["runs"][run]["files"])
+    with store.lock(root):  # another call may import as well
+        _recover(root)
+        with tempfile.TemporaryDirectory(prefix=_STAGED, dir=root) as staged:
+            for run, content in files.items():
+                for name, value in content.items():
+                    target = Path(staged) / run / name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(value)
+                _check_run(path, run, manifest["runs"][run], Path(staged) / run)
+            new = [run for run, content in files.items() if not _is_recorded(path, root / run, content)]
+            for run in new:
+                _move(Path(staged) / run, root / run, manifest["runs"][run]["files"])
     return new, [run for run in files if run not in new]
+
+
+def _recover(root: Path) -> None:
+    """Undo what an import that was killed left behind: a run set aside but not replaced returns, unpacked files go.
+
+    The caller holds the lock of `root`, so no other import is at work.
+    """
+    for aside in root.glob(f"*/*/*{_REPLACED}"):
+        folder = aside.with_name(aside.name.removesuffix(_REPLACED))
+        if folder.exists():
+            shutil.rmtree(aside)
+        else:
+            os.replace(aside, folder)
+    for staged in root.glob(f"{_STAGED}*"):
+        shutil.rmtree(staged)
 
 
 def _sums(folder: Path) -> dict[str, str]:
@@ -351,7 +367,7 @@ def _move(staged: Path, folder: Path, sums: Mapping[str, str]) -> None:
     if not folder.exists():
         os.replace(staged, folder)
         return
-    aside = folder.with_name(f"{folder.name}.replaced")
+    aside = folder.with_name(f"{folder.name}{_REPLACED}")
     os.replace(folder, aside)
     try:
         os.replace(staged, folder)
