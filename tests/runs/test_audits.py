@@ -4,8 +4,10 @@ import io
 import os
 import pickle
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -246,6 +248,31 @@ def test_a_long_audit_says_how_long_and_what_is_shorter(asked, monkeypatch):
     assert "minutes to go, estimated from one batch of each attack (8 of 60 images)" in said.getvalue()
     assert "--limit 15 takes about 25 % of that. Ctrl-C stops" in said.getvalue()
     assert "pgd-10 at 0.1: " in said.getvalue()
+
+
+def test_the_estimate_is_near_what_follows(data, network, monkeypatch):
+    """In seconds of the processor, which other processes do not change."""
+    monkeypatch.setattr(audit_evaluation, "time", SimpleNamespace(perf_counter=time.process_time))
+    audit, estimates, estimate = runs.audit(str(network), attack="strong", eps="0.1", limit=100), [], audit_evaluation._seconds
+
+    def noted(*given):
+        estimates.append((estimate(*given)[0], time.process_time()))
+        return estimates[-1][0], 100
+
+    monkeypatch.setattr(audit_evaluation, "_seconds", noted)
+    audit_evaluation.ensure_evaluations(audit, [*audit.evaluations, *audit.curve], Console(file=io.StringIO()))
+    ((seconds, then),) = estimates
+    assert 0.5 < seconds / (time.process_time() - then) < 2
+
+
+def test_a_batch_that_withstands_less_than_the_rest_is_corrected_for(data, network):
+    audit = runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
+    known = [audit.evaluation_of(attack="fgsm")]
+    assert audit_evaluation._withstanding(audit, known, slice(0, 8)) == 1
+    broken = runs.outcomes([audit], known).flipped.values.ravel()
+    for part in (slice(0, 8), slice(8, None)):
+        expected = (len(broken[part]) - broken[part].sum() + 0.5) / (len(broken[part]) + 1)
+        assert audit_evaluation._withstanding(audit, known, part) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("attack", "advised"), [("strong", True), ("autoattack", True), ("fgsm", False), ("pgd-10", False)])
