@@ -134,10 +134,10 @@ def audited(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str
     weakest = audit_report.notable_classes(worst, most=1)[0]
     rates = [audit_report.rate(*audit_report.overall(some)) for some in (worst, clean)]
     of_weakest = audit_report.rate(*audit_report.right_of(worst.sel(label=weakest), weakest))
+    last = f" Its weakest class is {escaped(weakest)}: {of_weakest}." if float(metrics.mcd(worst)) > 0 else ""
     lines = [
         f"{escaped(audit.network)} classifies {rates[0]} of {int(worst.sum()):,} images of {escaped(audit.title)} correctly in "
-        f"the worst case over all attacks of this page at radius {audit.eps}, and {rates[1]} without an attack. Its weakest "
-        f"class is {escaped(weakest)}: {of_weakest}."
+        f"the worst case over all attacks of this page at radius {audit.eps}, and {rates[1]} without an attack.{last}"
     ]
     for cause, text in warned.items():
         means = _MEANING.get(cause, "Other attacks may break more images.")

@@ -135,13 +135,13 @@ def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[
     hidden = next((cause for cause in (sanity.RANDOM, sanity.SATURATED) if cause in causes), sanity.HIDDEN)
     broken = _broken(outcomes, curve, eps)
     ahead = _ahead(broken.black_box & ~broken.gradients & ~broken.single_step, broken.correct, _ALONE)
-    signs += [(sanity.HIDDEN, f"a black-box attack alone breaks {ahead} of the images classified correctly")] if ahead else []
+    signs += [(sanity.HIDDEN, f"a black-box attack alone breaks {ahead} of the correctly classified images")] if ahead else []
     missed = _ahead(_missed_at_larger_radius(curve), broken.correct, _ALONE)
-    text = f"the attack of the curve breaks {missed} of the images classified correctly at some radius, but not at a larger one"
+    text = f"the attack of the curve breaks {missed} of the correctly classified images at some radius, but not at a larger one"
     signs += [(sanity.HIDDEN, text)] if missed else []
     more = _ahead(broken.gradients & ~broken.single_step, broken.correct, _FAR)
     if more and not signs:
-        text = f"attacks of several steps break {more} of the images classified correctly that withstand a single step"
+        text = f"{more} of the correctly classified images withstand a single step, but not several"
         signs.append((SINGLE_STEP, text))
     result: dict[str, list[str]] = {}
     for cause, text in signs:
