@@ -36,6 +36,26 @@ SMALLEST = """() => {
       / (one.ownerSVGElement.viewBox.baseVal.width || one.ownerSVGElement.width.baseVal.value));
   return sizes.length ? Math.min(...sizes) : null;
 }"""
+# What is wrong with the charts in sight: wider than their place, words beyond the drawing, words that cover others.
+MISFITS = """() => [...document.querySelectorAll(".vega-embed > svg")].filter(svg => svg.getClientRects().length).flatMap(svg => {
+  const drawing = svg.getBoundingClientRect(), place = svg.parentNode, wrong = [];
+  const figure = (svg.closest("figure") || place).id;
+  const more = place.scrollWidth - place.clientWidth;
+  if (more > 1) wrong.push(`${figure}: ${more} pixels too wide`);
+  const words = [...svg.querySelectorAll("text")].filter(one => one.textContent.trim() && getComputedStyle(one).opacity !== "0"
+    && getComputedStyle(one).visibility !== "hidden").map(one => [one.textContent, one.getBoundingClientRect()]);
+  words.forEach(([text, box], number) => {
+    const across = Math.max(drawing.left - box.left, box.right - drawing.right);
+    const along = Math.max(drawing.top - box.top, box.bottom - drawing.bottom);
+    if (Math.max(across, along) > 2) wrong.push(`${figure}: "${text}" lies beyond the drawing`);
+    for (const [other, its] of words.slice(0, number)) {
+      const across = Math.min(box.right, its.right) - Math.max(box.left, its.left);
+      const down = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);
+      if (across > 1 && down > 4) wrong.push(`${figure}: "${text}" covers "${other}"`);
+    }
+  });
+  return wrong;
+})"""
 # What axe reports, as its rule and the first place.
 AXE = """rules => axe.run(document, {preload: false, ...(rules.length ? {runOnly: rules} : {})}).then(result => result.violations
   .filter(one => ["serious", "critical"].includes(one.impact))
@@ -93,6 +113,15 @@ def violations(page: Page, *rules: str) -> list[str]:
     """Return the serious and critical violations that axe finds on a page, by all its rules or by some."""
     page.evaluate(resources.files("axe_playwright_python").joinpath("axe.min.js").read_text())
     return list(page.evaluate(AXE, list(rules)))
+
+
+def misfits(page: Page) -> list[str]:
+    """Return what is wrong with the charts in sight on a narrow page, once they have had time to be drawn again."""
+    for _ in range(40):
+        if not (found := page.evaluate(MISFITS)):
+            break
+        page.wait_for_timeout(250)
+    return list(found)
 
 
 def holding(page: Page, control: str) -> Locator:

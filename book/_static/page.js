@@ -85,7 +85,23 @@
     if (side) { side.setAttribute("role", "complementary"); side.setAttribute("aria-label", "The book"); }
   }
 
+  // Paper is white: a dark page is light while it is printed.
+  function printing() {
+    const page = document.documentElement, paper = matchMedia("print");
+    let theme = null;
+    const change = (on) => {
+      page.toggleAttribute("data-printing", on);
+      if (on && page.dataset.theme === "dark") { theme = "dark"; page.dataset.theme = "light"; }
+      if (!on && theme) { page.dataset.theme = theme; theme = null; }
+    };
+    addEventListener("beforeprint", () => change(true));
+    addEventListener("afterprint", () => change(false));
+    paper.addEventListener("change", () => change(paper.matches));
+    change(paper.matches);
+  }
+
   function start() {
+    printing();
     folded();
     cards();
     roles();

@@ -15,6 +15,7 @@ from browser import (
     holding,
     installed,
     launched,
+    misfits,
     number,
     opened,
     violations,
@@ -56,7 +57,7 @@ OTHER = {
     "chosen_epoch": str(2 * EVERY),
 }
 # CHOSEN as charts.js draws it.
-STRONG = {"light": CHOSEN, "dark": "#ff6fd0"}
+STRONG = {"light": CHOSEN, "dark": "#ea00ab"}
 AGAINST, INK = {"light": "dark", "dark": "light"}, {"light": "#000", "dark": "#fff"}
 
 both = pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -171,6 +172,43 @@ def test_a_page_fits_a_phone(visit, name):
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
         controls = [control.bounding_box() for control in page.locator(".vega-bind:visible").all()]
         assert all(box["x"] >= 0 and box["x"] + box["width"] <= 375 for box in controls)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_words_of_charts_fit_a_phone(visit, name):
+    with visit(name, "light", 375, "") as page:
+        all_drawn(page, name)
+        assert misfits(page) == []
+        for button in page.locator(".scale-switch button").all():
+            button.click()
+            assert misfits(page) == []
+
+
+# The width of A4 without the margins of Chromium, in pixels.
+PAPER = 718
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_page_is_printed_light_and_no_wider_than_the_paper(visit, name):
+    with visit(name, "dark", PAPER) as page:
+        all_drawn(page, name)
+        page.emulate_media(media="print", color_scheme="dark")
+        page.wait_for_function(STANDS_OUT, arg=["light", 10 if name == "claims" else 20])
+        expect(page.locator("html")).to_have_attribute("data-theme", "light")
+        for shell in (
+            ".bd-sidebar-primary",
+            ".bd-header",
+            ".prev-next-footer",
+            ".page-switches",
+            ".scale-switch",
+            ".vega-bindings",
+        ):
+            assert not any(one.is_visible() for one in page.locator(shell).all()), shell
+        right = [box["x"] + box["width"] for one in inside(page).locator("> svg").all() if (box := one.bounding_box())]
+        assert max(right) <= PAPER
+        assert page.evaluate("document.documentElement.scrollWidth") <= PAPER
+        page.emulate_media(media="screen", color_scheme="dark")
+        expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
 def test_formulas_are_set(visit):
@@ -314,24 +352,24 @@ def test_a_switch_shows_the_photographs_first_and_remembers_the_digits(visit):
         expect(holding(page, "chosen_class").locator("[name=chosen_class] option").nth(3)).to_have_text("3")
 
 
-# Pages that are longer than nine screens: their numbers of screens, which may only shrink.
-LONGER = {"tian2021/5-temperature-pgd": 12, "tian2021/6-2-background": 12}
-
-
 def inside(page: Page) -> Locator:
     """Return the charts in sight."""
     return page.locator(".vega-embed:visible")
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_page_begins_with_a_chart_and_has_nine_screens(visit, name):
+def test_a_page_begins_with_a_chart_and_has_nine_screens_at_either_scale(visit, name):
     with visit(name, "light", 1280, "") as page:
         all_drawn(page, name)
         assert page.locator("html").get_attribute("data-code") in (None, "folded")
         # The claims begin with their list.
         first = page.locator(".ledger:visible") if name == "claims" else inside(page)
         assert first.first.bounding_box()["y"] + page.evaluate("scrollY") < 900
-        assert page.evaluate("document.documentElement.scrollHeight") < (LONGER.get(name, 9) + 0.5) * 800
+        buttons = page.locator(".scale-switch button").all()
+        for number in range(max(1, len(buttons))):
+            if buttons:
+                buttons[number].click()
+            assert page.evaluate("document.documentElement.scrollHeight") < 9.5 * 800
 
 
 @pytest.mark.parametrize("name", DRAWN)

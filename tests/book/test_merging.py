@@ -14,7 +14,8 @@ CELLS = (
     CHART + "names = {'quick': ['a', 'b'], 'laptop': ['a']}[scale]",
     "print(len(names), 'of', scale)",
     "print('the same at both')",
-    "result = {'a': 1}[names[-1]] if scale == 'quick' and False else dict(zip(names, 'xy'))['b']; print('second', result)",
+    "from classwise.core.errors import NotRecorded\nfor name in {'a', 'b'} - set(names):\n    raise NotRecorded(f'no {name}')\n"
+    "result = 'y'; print('second', result)",
     "print('needs', result)",
 )
 
@@ -61,15 +62,42 @@ def test_both_outputs_stand_under_a_switch_the_recorded_first(executed, tmp_path
     assert html(both).index('data-scale="laptop"') < html(both).index('data-scale="quick"') < html(both).index("scale-end")
     assert (text(same), html(same)) == (["the same at both\n"], "")
     assert text(only_computed) == ["second y\n"]
-    assert "data-scale" not in html(only_computed)
-    assert "digits, computed here: not recorded on the other dataset" in html(only_computed)
-    assert [(failure.cell, failure.kind) for failure in failures] == [(5, "KeyError"), (6, "NameError")]
+    note = '<p class="scale-mark" data-scale="laptop">digits, computed here; not recorded on CIFAR-10</p>'
+    assert html(only_computed) == note + '<span class="scale-end"></span>'
+    assert only_computed.outputs[2].output_type == "stream"  # behind the end: in both views
+    assert [(failure.cell, failure.kind, failure.missing) for failure in failures] == [
+        (5, "NotRecorded", True),
+        (6, "NameError", True),
+    ]
     merging.check(failures, "page", RECORDED, complete=False)
 
 
-def test_a_failure_that_missing_runs_do_not_explain_is_raised():
-    with pytest.raises(NotebookFailed, match="page failed at scale laptop in cell 3: ZeroDivisionError: division by zero"):
-        merging.check([merging.Failure(3, "ZeroDivisionError", "division by zero")], "page", RECORDED, complete=True)
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_failure_that_no_missing_result_explains_is_raised(complete):
+    failures = [merging.Failure(2, "NotRecorded", "no run", missing=True), merging.Failure(3, "KeyError", "'b'")]
+    with pytest.raises(NotebookFailed, match=f"page failed at scale laptop in cell {2 if complete else 3}: "):
+        merging.check(failures, "page", RECORDED, complete=complete)
+
+
+@pytest.mark.parametrize(
+    ("last", "kinds"),
+    [
+        ("print(1 / 0)", [("NotRecorded", True), ("ZeroDivisionError", False)]),
+        ("print(results)", [("NotRecorded", True), ("NameError", False)]),
+        ("print({}['b'])", [("NotRecorded", True), ("KeyError", False)]),
+        ("more = result\nprint(more)", [("NotRecorded", True), ("NameError", True)]),
+    ],
+)
+def test_only_a_missing_result_and_what_needs_it_count_as_not_recorded(notebook, tmp_path, last, kinds):
+    content = nbformat.read(notebook, as_version=4)
+    content.cells[-1].source = last
+    nbformat.write(content, notebook)
+    execute(notebook, tmp_path / "out.ipynb", {"scale": RECORDED}, tmp_path / "failed.ipynb", tolerant=True)
+    failures = merging.note_missing(tmp_path / "out.ipynb")
+    assert [(failure.kind, failure.missing) for failure in failures] == kinds
+    if not all(missing for _, missing in kinds):
+        with pytest.raises(NotebookFailed, match=f"in cell 7: {kinds[-1][0]}"):
+            merging.check(failures, "page", RECORDED, complete=False)
 
 
 def test_without_a_chart_at_the_recorded_scale_the_page_shows_the_other_alone(executed, tmp_path):
@@ -79,7 +107,8 @@ def test_without_a_chart_at_the_recorded_scale_the_page_shows_the_other_alone(ex
     nbformat.write(content, executed[RECORDED])
     failures = merging.merge(executed[RECORDED], executed[COMPUTED], (RECORDED, COMPUTED), tmp_path / "merged.ipynb")
     cells = nbformat.read(tmp_path / "merged.ipynb", as_version=4).cells
-    assert len(cells) == len(CELLS)
+    assert len(cells) == len(CELLS) + 1
+    assert cells[1].source == '<p class="scale-mark">digits, computed here; not recorded on CIFAR-10</p>'
     assert not any("scale-" in html(cell) for cell in cells if cell.cell_type == "code")
     assert len(failures) == 2
 
@@ -87,7 +116,7 @@ def test_without_a_chart_at_the_recorded_scale_the_page_shows_the_other_alone(ex
 def test_at_a_scale_that_is_only_read_cells_say_what_is_missing(executed):
     failures = merging.note_missing(executed[RECORDED])
     cells = [cell for cell in nbformat.read(executed[RECORDED], as_version=4).cells if cell.cell_type == "code"]
-    assert [failure.kind for failure in failures] == ["KeyError", "NameError"]
+    assert [failure.kind for failure in failures] == ["NotRecorded", "NameError"]
     assert "Not shown: not all runs that this cell shows are recorded." in html(cells[-1])
     assert all(output.output_type != "error" for cell in cells for output in cell.outputs)
     assert text(cells[3]) == ["1 of laptop\n"]

@@ -60,9 +60,28 @@ def test_the_last_block_has_the_command_the_parameters_and_what_the_notebook_say
     assert {"hide-output", "provenance"} <= set(last.metadata.tags)
     words = last.outputs[0].data["text/markdown"]
     assert f"make notebook NB={NAME} P='scale=\"quick\"'" in words
-    assert "| `seeds` | `None` |" in words
-    assert last.outputs[1].text == "two runs"
+    assert "recorded" not in words
+    assert "| `seeds` | `None` |" in last.outputs[1].data["text/markdown"]
+    assert last.outputs[2].text == "two runs"
     assert sum("provenance" in cell.metadata.get("tags", []) for cell in prepared) == 1
+
+
+def test_a_page_of_two_scales_has_the_command_of_each_under_the_switch(tmp_path):
+    node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("summary", metadata={"tags": ["provenance"]})])
+    node.metadata.executions = {"laptop": 12.4, "quick": 150.0}
+    nbformat.write(node, tmp_path / "executed.ipynb")
+    pages.prepare(NAME, tmp_path / "executed.ipynb", tmp_path / "page.ipynb")
+    (last,) = nbformat.read(tmp_path / "page.ipynb", as_version=4).cells
+    texts = [output.data.get("text/markdown", output.data.get("text/html", "")) for output in last.outputs]
+    assert 'data-scale="laptop"' in texts[0]
+    assert f"make notebook NB={NAME} P='scale=\"laptop\"'" in texts[1]
+    assert "it reads the recorded results and computes none. The page took 12 seconds here" in texts[1]
+    assert "hours of training" in texts[1]
+    assert "`classwise record --scale laptop`" in texts[1]
+    assert 'data-scale="quick"' in texts[2]
+    assert f"make notebook NB={NAME} P='scale=\"quick\"'" in texts[3]
+    assert "finished runs are not computed again. The page took 2.5 minutes here" in texts[3]
+    assert "hours of training" not in texts[3]
 
 
 def test_a_report_counts_the_verdicts_and_lists_the_claims_that_fail():

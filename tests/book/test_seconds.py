@@ -41,8 +41,8 @@ def test_a_build_says_what_it_will_do(data, small):
     seconds.record("a", 50)
     seconds.record("render", 70)
     line = said([(small, [Evaluation()])], ["a"])
-    assert line.startswith("1 runs to train and 1 evaluations, about")
-    assert "; 1 notebooks to execute and the book to render, about 2.0 minutes; in all 2" in line
+    assert line.startswith("1 run to train and 1 evaluation, about")
+    assert "; 1 notebook to execute and the book to render, about 2.0 minutes; in all 2" in line
 
 
 def test_the_bar_goes_on_where_the_runs_ended():

@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 
 from classwise.charts import class_explorer
+from classwise.stats import aggregate, metrics
 
 
 @pytest.fixture
@@ -15,6 +16,15 @@ def history():
 
 def boxes(live):
     return {box.description: box for box in live.children[0].children}
+
+
+def test_the_explorer_starts_with_the_chosen_defence_and_its_weakest_class(history):
+    for start in ("standard", "pgd-at"):
+        chart = class_explorer.over_epochs(history, live=False, start=start).to_dict()
+        values = {param["name"]: param.get("value") for param in chart["params"]}
+        attacked = aggregate.clean_and_attacked(history["count"].sel(split="test", defence=start).isel(epoch=-1).sum("seed"))
+        rates = metrics.accuracy(attacked.sel(images_are="attacked"))
+        assert (values["chosen_defence"], values["chosen_class"]) == (start, str(rates.idxmin("label").values))
 
 
 def test_the_static_explorer_has_a_control_for_every_choice(history):

@@ -19,6 +19,15 @@ def test_class_accuracy_draws_a_line_for_each_class_and_a_band_in_every_panel(hi
     assert svg.count('aria-roledescription="area mark"') == 2 * 2
 
 
+def test_lines_that_end_alike_have_no_highest(history):
+    count = aggregate.clean_and_attacked(history["count"].sel(split="test"))
+    never = metrics.accuracy(count) * (count.defence != "standard")
+    rendered = drawn(curves.class_accuracy(never, row="images_are"))
+    both = drawn(curves.class_accuracy(metrics.accuracy(count), row="images_are"))
+    for colour in (HIGHEST, LOWEST):
+        assert both.lower().count(f'stroke="{colour.lower()}"') == 2 * rendered.lower().count(f'stroke="{colour.lower()}"') > 0
+
+
 def test_metric_curves_draw_a_line_for_each_defence(history):
     spread = bootstrap.bootstrap(history["count"].sel(split="test", attack="pgd-10"), metrics.mcd, draws=50)
     assert drawn(curves.metric_curves(spread, title="points")).count('aria-roledescription="line mark"') == 2

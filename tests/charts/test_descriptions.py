@@ -165,22 +165,15 @@ CHARTS = {
         lambda: charts.trade_offs(rates(betas=["0.5", "6"]), bounded(rates(betas=["0.5", "6"])), ["0", "9"]),
         ["2 % (class 9, changed, beta 6) to 97 %"],
     ),
-    "charts.prediction_table": (
-        lambda: charts.prediction_table(
-            counts(line=["1 as it is", "2 white"]).sel(label="8", drop=True),
-            {"1 as it is": "1 as it is", "2 white": "1 as it is"},
-        ),
-        ["Most images: 64 (1 as it is, predicted as 8)", "-54"],
-    ),
     "charts.confidence_scatter": (
         lambda: charts.confidence_scatter(
             *(xr.DataArray([0.125, 0.5, 0.75], dims="image", coords={"image": [1, 2, 3]}),) * 2, "8"
         ),
         ["12 % to 75 %", "1.00", "3 images"],
     ),
-    "charts.temperature_curves": (
-        lambda: charts.temperature_curves({"all": bounded(rates(defence=NETWORKS, inverse=["1", "5"]).isel(label=-1))}),
-        ["All: 2 (trades, 1/T = 5"],
+    "charts.temperature_changes": (
+        lambda: charts.temperature_changes({"all": bounded(rates(defence=NETWORKS, inverse=["1", "5"]).isel(label=-1))}),
+        ["All: 2.4 points (trades, 1/T = 5"],
     ),
     "charts.accuracy_change": (
         lambda: charts.accuracy_change(rates(defence=NETWORKS, inverse=["2", "5"])),

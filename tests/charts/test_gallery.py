@@ -12,6 +12,7 @@ from PIL import Image
 
 from classwise.charts import gallery
 from classwise.core.spec import Evaluation, Spec
+from classwise.runs.compute.validate import check_evaluation
 
 
 def test_a_picture_holds_the_pixels():
@@ -32,6 +33,9 @@ def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
     for number, bound in ((2, {"gallery_class", "gallery_defence"}), (1, {"gallery_class"})):
         chart = gallery.gallery(dict(list(given.items())[:number]), live=False).to_dict()
         assert {param["name"] for param in chart["params"] if "bind" in param} == bound
+    chart = gallery.gallery(given, live=False, start="7", network="trades").to_dict()
+    values = {param["name"]: param.get("value") for param in chart["params"]}
+    assert (values["gallery_class"], values["gallery_defence"]) == ("7", "trades")
 
 
 def test_attacking_now_takes_the_chosen_network_once():
@@ -63,13 +67,36 @@ def test_what_was_attacked_now_is_said_and_other_images_and_radii_can_be_chosen(
     show = gallery.attacked_now(
         attacker, [Spec(dataset="digits", eps="0.1", defence="trades", seed=0)], Evaluation(attack="pgd-20")
     )
-    assert [choice.name for choice in show.choices] == ["attacked_images", "attacked_radius"]
+    assert [choice.name for choice in show.choices] == ["chosen_attack", "attacked_images", "attacked_radius"]
     chart = show(chosen_class="3", attacked_images=2, attacked_radius=1.5)
     assert called == [(8, "0.15")]
     assert len(chart.data[chart.data["row"] == "clean"]) == 4
     said = " ".join(chart.to_dict()["title"]["subtitle"])
     assert "pgd-20 at radius 0.15, attacked in" in said
     assert "no more images" not in said
+
+
+def test_another_attack_can_be_chosen_and_has_the_options_of_its_own_table():
+    asked = []
+
+    def attacker(spec, evaluation):
+        asked.append(evaluation)
+        return lambda label, count, eps: mocks.dataset("examples 1", per_class=1).isel(image=slice(count))
+
+    first = Evaluation(attack="pgd-10", options={"rate": 2.0}, per_class=9)
+    show = gallery.attacked_now(attacker, [Spec(dataset="digits", eps="0.1", defence="trades", seed=0)], first)
+    choice = show.choices[0]
+    assert choice.value == "pgd-10"
+    assert list(choice.options) == ["pgd-10", *gallery.LIVE_ATTACKS]
+    charts = [show(chosen_class="3", chosen_attack=name) for name in ("pgd-10", "square", "square")]
+    assert asked == [first, Evaluation(attack="square", per_class=9)]
+    assert "square at radius 0.1, attacked in" in " ".join(charts[1].to_dict()["title"]["subtitle"])
+
+
+def test_the_attacks_of_a_live_kernel_exist_for_both_norms():
+    for norm in ("linf", "l2"):
+        for name in gallery.LIVE_ATTACKS:
+            check_evaluation(Evaluation(attack=name), Spec(dataset="digits", defence="trades", eps="0.1", norm=norm, seed=0))
 
 
 def test_the_last_images_of_a_class_are_said_to_be_the_last():

@@ -1,12 +1,15 @@
 """Colours that the colour-blind can tell apart, on a white page and on a dark one; the data of charts."""
 
+import re
 from itertools import combinations
+from pathlib import Path
 
 import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
 
+from classwise.book import build
 from classwise.charts import style
 from classwise.charts.style import Category
 
@@ -20,6 +23,9 @@ SIGHT = {
 XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]])
 WHITE = XYZ.sum(1)
 PALETTES = {"classes": style.CLASS_COLOURS, "defences": style.DEFENCE_COLOURS.values()}
+PALETTES["series"] = style.SERIES_COLOURS
+# What charts.js draws on a dark page in place of a colour.
+DARK = dict(re.findall(r'"(#[0-9a-f]{6})": "(#[0-9a-f]{6})"', (Path(build.__file__).parent / "charts.js").read_text()))
 PALETTES["highlighted"] = (style.CHOSEN, style.HIGHEST, style.LOWEST, style.GREY)
 
 
@@ -66,10 +72,13 @@ def test_the_difference_is_that_of_the_published_examples():
     assert ciede2000((22.7233, 20.0904, -46.694), (23.0331, 14.973, -42.5619)) == pytest.approx(2.0373, abs=1e-4)
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("sight", SIGHT)
 @pytest.mark.parametrize("palette", PALETTES)
-def test_any_two_colours_differ_for_everybody(palette, sight):
-    seen = {colour: lab(np.clip(SIGHT[sight] @ linear(colour), 0, 1)) for colour in PALETTES[palette]}
+def test_any_two_colours_differ_for_everybody(palette, sight, theme):
+    colours = [DARK.get(colour, colour) if theme == "dark" else colour for colour in PALETTES[palette]]
+    seen = {colour: lab(np.clip(np.array(SIGHT[sight]) @ linear(colour), 0, 1)) for colour in colours}
+    assert len(seen) == len(PALETTES[palette])
     least = min((ciede2000(seen[one], seen[other]), one, other) for one, other in combinations(seen, 2))
     assert least[0] >= (18 if sight == "normal" else 11), least
 
@@ -78,6 +87,13 @@ def test_any_two_colours_differ_for_everybody(palette, sight):
 def test_colours_stand_out_from_both_pages(page):
     colours = [*(colour for palette in PALETTES.values() for colour in palette), *style.SERIES_COLOURS]
     assert min((contrast(colour, page), colour) for colour in colours)[0] >= 3
+
+
+@pytest.mark.parametrize("page", ["#14181e", "#121212"])
+def test_colours_of_the_dark_theme_stand_out_and_replace_colours_of_charts(page):
+    colours = {*(colour for palette in PALETTES.values() for colour in palette), *style.SERIES_COLOURS}
+    assert set(DARK) <= colours
+    assert min((contrast(DARK.get(colour, colour), page), colour) for colour in colours)[0] >= 4
 
 
 def test_a_defence_has_one_colour_on_all_pages_and_others_are_grey():

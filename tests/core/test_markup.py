@@ -5,7 +5,7 @@ from html import unescape
 import pytest
 from nbconvert.filters import markdown2html
 
-from classwise.core.markup import escaped
+from classwise.core.markup import decimal, escaped
 
 NAMES = ["<b>|*x_", "[a](b)", "a`b`", "&lt;", "$x$", "~~x~~", "\\|", '" onclick="', "plain-name 8"]
 
@@ -21,3 +21,11 @@ def test_an_escaped_name_is_shown_as_it_is(name):
 
 def test_usual_names_are_unchanged():
     assert escaped("resnet-18 (wide), 95 %") == "resnet-18 (wide), 95 %"
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(-0.04, 1, "0.0"), (-0.0, 0, "0"), (-0.06, 1, "-0.1"), (2.345, 2, "2.35"), (float("nan"), 1, "nan")],
+)
+def test_zero_has_no_sign(value, digits, text):
+    assert decimal(value, digits) == text

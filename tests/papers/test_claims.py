@@ -295,6 +295,32 @@ def test_what_cannot_be_measured_is_an_error_that_says_why(asked, says):
     assert told.verdict == "not tested"
 
 
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (claim(defences=("a", "c|d", "e"), attacks=("cw",)), "no results on digits for c or d, nor for e, nor under cw"),
+        (
+            claim(attacks=("pgd-20",), dims=("inverse",), grid={"inverse": ("2", "5")}),
+            "no results on digits under pgd-20 at 1/T = 2, 5",
+        ),
+    ],
+)
+def test_a_reader_is_told_in_words_what_is_missing(asked, reason):
+    assert decide(outcomes(TWO, images=5), asked, strict=False)[0].reason == reason
+
+
+@pytest.mark.parametrize("lost", [{"inverse": "5"}, {"defence": "b", "inverse": "5"}])
+def test_a_claim_on_a_grid_is_not_tested_where_a_defence_lacks_a_value(lost):
+    grid = [outcomes(TWO, images=20).assign_coords(inverse=value) for value in ("2", "5")]
+    best = lambda found: metrics.overall(found["count"]).min(["defence", "attack", "inverse"])  # noqa: E731
+    data, asked = xr.concat(grid, "inverse"), claim(best, dims=("inverse",), grid={"inverse": ("2", "5")}, attacks=("pgd-20",))
+    assert decide(data, asked)[0].verdict != "not tested"
+    partial_data = data.copy(deep=True)
+    partial_data.truth.loc[lost] = -1
+    (told,) = decide(partial_data, asked, strict=False)
+    assert (told.verdict, told.reason) == ("not tested", "no results on digits under pgd-20 at 1/T = 5")
+
+
 def test_slips_at_the_door():
     data = outcomes({("pgd-at", "pgd-20"): 0.5}, images=5)
     with pytest.raises(UserError, match=r"unknown section with claims 'tian2021/4-1'.*did you mean 'tian2021/4-1-class-bias'"):

@@ -10,7 +10,7 @@ import xarray as xr
 
 from classwise.papers import findings
 from classwise.papers.tian2021 import sentences
-from classwise.stats import metrics, pooling
+from classwise.stats import bootstrap, metrics, pooling
 
 PER_CLASS = 40
 SETTINGS = ("defence", "attack")
@@ -88,6 +88,7 @@ def test_an_attack_is_compared_with_all_together_on_the_same_images():
     text = findings.weakest_attack(data)
     assert "80.0 % under pgd-20 alone and 60.0 % under all 2 attacks together" in text
     assert the_interval(text) == 20
+    assert text.endswith("All attacks were evaluated on 120 images, and are compared on these.")
     # Where the strong attack was evaluated on images that PGD does not break, the two differ on these only.
     few = data.truth.copy()
     few.loc[{"attack": "strong"}] = few.sel(attack="strong").where(data.image % PER_CLASS < 32, -1)
@@ -144,9 +145,9 @@ def test_the_weakest_class_of_an_audit():
 def test_symmetry_has_a_direction():
     paired, cyclic = (outcomes({("pgd-at", "pgd-20"): [30, 30, 24, 24, 10, 10]}, off=off) for off in (0, 1))
     texts = [sentences.symmetry(data, pooling.pooled(data).squeeze(SETTINGS, drop=True), "pgd-20") for data in (paired, cyclic)]
-    assert texts[0].startswith("**Two classes are confused in both directions: the confusion matrix of pgd-at under pgd-20")
+    assert texts[0].startswith("**Confusion goes both ways: the confusion matrix of pgd-at under pgd-20")
     assert texts[0].endswith("The pair confused most is e and f.")
-    assert texts[1].startswith("**Two classes are confused in one direction rather than in both")
+    assert texts[1].startswith("**Confusion goes one way rather than both")
     assert intervals_of(texts[0])[0][0] == 1
     assert intervals_of(texts[1])[0][0] < 0
 
@@ -189,6 +190,35 @@ def test_homing_is_compared_with_the_stronger_control():
     assert "*same classes, trained again* classifies 30 % (95 % interval 20 to 40)" in text
 
 
+@pytest.mark.parametrize(
+    ("other", "start"), [(10, "The standard network uses the colours, too"), (30, "The standard network hardly uses the colours")]
+)
+def test_standard_training_is_compared_on_its_own_colours_and_on_others(other, start):
+    swapped = outcomes({("none",): [30] * 3, ("swapped-colours",): [other] * 3}, ["transform"])
+    shares = pd.DataFrame({"share": [98.0, 90, 80], "low": [95.0, 85, 70], "high": [99.0, 93, 85]})
+    text = sentences.standard_on_colours(shares, swapped)
+    assert text.startswith(f"**{start}")
+    assert "It is 90.0 % (95 % interval 85.0 to 93.0) on the colours of its training and 80.0 %" in text
+
+
+def test_changes_by_temperature_are_compared_with_pgd():
+    data = tempered({"pgd-at": [30, 28, 29], "trades": [24, 24, 30]})
+    bounds = sentences.temperature_changes(data, metrics.overall)
+    assert list(bounds.inverse.values) == ["2", "5"]
+    found = bounds.sel(bound="value", defence="pgd-at").values
+    full = metrics.overall(bootstrap.sums(data, {})["count"]).sel(defence="pgd-at")
+    assert found == pytest.approx((full - full.sel(inverse="1")).values[1:])
+    assert (bounds.sel(bound="low") <= bounds.sel(bound="value")).all()
+
+
+def test_calibrations_are_named_where_they_gain_or_lose():
+    ends = xr.DataArray([[1.0, -3, -9], [2, 1, -5], [3, 4, -1]], dims=("bound", "defence"))
+    gains = ends.assign_coords(bound=["low", "value", "high"], defence=["frl-rw", "wat", "faal"])
+    text = findings.calibrations(gains)
+    assert text.startswith("**More robust worst class than the base**, of 3 calibrated defences: frl-rw. **Less robust**: faal.")
+    assert findings.calibrations(None) == "No calibrated defence has results at this scale together with its base."
+
+
 def test_mistakes_within_pairs_that_share_a_background():
     within, across = (outcomes({("pgd-40",): [30, 20, 20, 20]}, ["attack"], off).isel(attack=0, drop=True) for off in (0, 2))
     group = xr.DataArray([0, 0, 1, 1], dims="label", coords={"label": list("abcd")})
@@ -197,13 +227,30 @@ def test_mistakes_within_pairs_that_share_a_background():
     assert list(table.index) == ["near", "far"]  # without mistakes there is no share
     assert table.loc["near"].to_dict() | {"low": 0, "high": 0} == {"share": 100, "low": 0, "high": 0, "images": 70}
     assert table.loc["far", "share"] == 0
-    both = xr.concat([within, across], pd.Index(["near", "far"], name="dataset"))
+    attacked = xr.concat([within, across], pd.Index(["near", "far"], name="dataset"))
+    both = xr.concat([attacked.assign(answer=attacked.truth), attacked], pd.Index(["clean", "PGD-40"], name="attack"))
     text = sentences.shared_background(both, group, "0.5")
     assert text.startswith("**Classes that share a background are confused with each other: under attack at radius 0.5, 100 % of")
     assert intervals_of(text)[0][0] == 100
+    assert text.endswith("Without attack it makes no mistakes on these images.")
+    text = sentences.shared_background(both.isel(attack=[1, 1]), group, "0.5")
+    assert "Without attack, 100 % (95 % interval" in text
+    assert text.endswith("of its 70 mistakes are within pairs that share a background.")
     assert sentences.shared_background(both.isel(dataset=[1, 0]), group, "0.5").startswith(
         "**Classes that share a background are confused less with each other"
     )
-    same = xr.concat([within, within], pd.Index(["near", "far"], name="dataset"))
+    same = both.isel(dataset=[0, 0])
     assert sentences.shared_background(same, group, "0.5").startswith("**The effect of a shared background is open")
     assert float(metrics.within(pooling.pooled(within), group)) == 100
+
+
+def test_a_stronger_attack_is_compared_between_vulnerable_and_robust_classes():
+    given = {("pgd-at", "fgsm"): [36, 36, 16], ("pgd-at", "pgd-20"): [36, 32, 2]}
+    text = sentences.stronger_attacks(outcomes(given), [("fgsm", "pgd-20"), ("transfer", "n-attack")])
+    first, second = text.splitlines()
+    # Class c is vulnerable and loses 14 of 40 images, the others lose none and 4.
+    assert first.startswith("- **From fgsm to pgd-20 vulnerable classes lose more than robust ones:** 35.00 and 5.00 points")
+    assert the_interval(first) == 30
+    assert second == "- From transfer to n-attack: not evaluated in these runs."
+    alike = {("pgd-at", "fgsm"): [36, 36, 16], ("pgd-at", "pgd-20"): [34, 34, 14]}
+    assert "is open:** 5.00 and 5.00 points" in sentences.stronger_attacks(outcomes(alike), [("fgsm", "pgd-20")])

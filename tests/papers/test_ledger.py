@@ -42,7 +42,7 @@ class Rows(HTMLParser):
         if tag == "details":
             self.rows.append(given)
         if "data-verdict" in given:
-            self.badges.append((self.rows[-1]["id"], given["data-scale"], given["data-verdict"]))
+            self.badges.append((self.rows[-1].get("id"), given["data-scale"], given["data-verdict"]))
         if tag == "a":
             self.links.append(given["href"])
         if tag == "svg":
@@ -60,7 +60,14 @@ def test_each_claim_is_one_row_with_all_its_verdicts():
         ("laptop", "fails"),
     ]
     assert parsed.options == ["paper", "section", "scale", "verdict"]
-    assert Rows(ledger.claims_list(SOME, filters=False)).options == []
+
+
+def test_on_the_page_of_a_section_rows_have_no_ids_and_link_to_the_ledger():
+    text = ledger.claims_list(SOME, filters=False)
+    parsed = Rows(text)
+    assert (parsed.options, parsed.rows, text.count("<script")) == ([], [{}] * len(SOME), 0)
+    assert parsed.links == [f"../claims.html#{ledger.anchor(verdict.claim)}" for verdict in SOME]
+    assert "<p>Of 4 claims, on digits at scale quick, 1 holds" in text
 
 
 def test_a_row_links_to_its_section_and_to_itself():
@@ -89,8 +96,8 @@ def test_an_address_names_filters_and_a_claim():
 def test_the_first_sentence_counts_the_verdicts_of_each_scale():
     text = ledger.opening([*SOME, replace(SILENT, scale="laptop", dataset="cifar10")])
     assert text == (
-        "Of 4 claims, on digits at scale quick, 1 hold, 1 fail, 1 are open and 1 not tested. "
-        "Of 1 claims, on CIFAR-10 at scale laptop, 0 hold, 0 fail, 0 are open and 1 not tested."
+        "Of 4 claims, on digits at scale quick, 1 holds, 1 fails, 1 is open and 1 is not tested. "
+        "Of 1 claim, on CIFAR-10 at scale laptop, 0 hold, 0 fail, 0 are open and 1 is not tested."
     )
 
 
@@ -113,7 +120,7 @@ def test_ticks_are_few_and_round(ends, expected):
 
 def test_the_forest_plot_draws_ours_and_the_value_of_the_paper():
     spec = ledger.forest(SOME).to_dict()
-    assert spec["description"] == "3 claims tested: 1 hold, 1 fail, 1 are open."
+    assert spec["description"] == "Of 3 claims tested, 1 holds, 1 fails and 1 is open."
     assert len(spec["vconcat"]) == 3
     assert spec["vconcat"][0]["title"]["text"][-1] == "holds (digits, quick, 5 seeds)"
     # Theirs is drawn where there is one.
@@ -158,11 +165,12 @@ def test_a_section_is_judged_at_its_scale_and_told_where_it_cannot_be(data, smal
     monkeypatch.setattr(registry, "request", lambda section, scale, **rest: asked)
     section = "tian2021/4-1-class-bias"
     short = judge.verdicts("short", [], sections=[section])
-    assert {one.reason for one in short} == {"none of its runs is stored"}
+    excluded = {one.claim.exclusion("digits") for one in short if one.claim.exclusion("digits")}
+    assert {one.reason for one in short} == {"no complete results on digits for standard, pgd-at, trades", *excluded}
     quick = judge.verdicts("quick", [], sections=[section])
     assert [one.claim.name for one in quick] == [one.name for one in registry.claims_of(section)]
     assert quick[0].verdict in ("holds", "fails", "open")
-    assert "needs the defence 'standard'" in quick[-1].reason
+    assert quick[-1].reason == "no results on digits for standard"
     monkeypatch.setattr(registry, "SECTIONS", {})
     assert {one.reason for one in judge.verdicts(sections=[section])} == {"there is no such section yet"}
 

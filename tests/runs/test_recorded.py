@@ -8,10 +8,11 @@ import pytest
 
 from classwise import runs
 from classwise.core import results
+from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation
 from classwise.papers import registry, scales
 from classwise.papers.sections import Arranged, Section
-from classwise.runs import recorded, store
+from classwise.runs import store
 
 SECTION, SCALE = "tian2021/4-1-class-bias", "laptop"
 CLEAN, PGD = Evaluation(), Evaluation(attack="pgd-20")
@@ -31,7 +32,7 @@ def record(spec, *evaluations, accuracy=0.5):
 
 
 def test_nothing_recorded_is_an_error_that_names_the_command(data):
-    with pytest.raises(recorded.NotRecorded, match=r"no run .* at scale 'laptop'; `classwise record --scale laptop`"):
+    with pytest.raises(NotRecorded, match=r"no run .* at scale 'laptop'; `classwise record --scale laptop`"):
         runs.available(registry.request(SECTION, SCALE))
 
 
@@ -65,7 +66,7 @@ def test_parts_that_are_not_recorded_say_so(data):
     record(request.specs[0], CLEAN, PGD)
     part = runs.available(request)
     assert list(part.parts) == []
-    with pytest.raises(recorded.NotRecorded, match="the part 'again' of this section is not recorded; there are: none"):
+    with pytest.raises(NotRecorded, match="the part 'again' of this section is not recorded; there are: none"):
         part.parts["again"]
 
 
@@ -78,7 +79,39 @@ def test_a_claim_is_judged_where_the_runs_that_it_needs_are_recorded(data):
     assert gap.verdict in ("holds", "fails", "open")
     assert gap.words.endswith("(cifar10, laptop, one run)")
     assert judged["wider-than-standard"].verdict == "not tested"
-    assert "needs the defence 'standard'" in judged["wider-than-standard"].reason
+    assert judged["wider-than-standard"].reason == "no results on CIFAR-10 for standard"
+
+
+def test_verdicts_are_computed_again_only_if_results_change(data, monkeypatch):
+    request, judged = registry.request(SECTION, SCALE), []
+    computed = registry.judge
+    monkeypatch.setattr(registry, "judge", lambda *given, **more: judged.append(1) or computed(*given, **more))
+    base, standard = (
+        next(spec for spec in request.specs if (spec.defence, spec.seed) == (name, 0)) for name in ("pgd-at", "standard")
+    )
+    record(base, CLEAN, PGD)
+    first, second = (runs.verdicts(SCALE, [], [SECTION]) for _ in range(2))
+    assert [str(verdict) for verdict in first] == [str(verdict) for verdict in second]
+    assert len(judged) == 1
+    record(standard, CLEAN, PGD)
+    assert {one.claim.name for one in runs.verdicts(SCALE, [], [SECTION]) if one.verdict != "not tested"} >= {
+        "wider-than-standard"
+    }
+    assert len(judged) == 2
+    (kept,) = (data / "verdicts").glob("*.json")
+    kept.write_text("damaged")
+    runs.verdicts(SCALE, [], [SECTION])
+    assert len(judged) == 3
+
+
+def test_a_page_says_what_was_trained_and_how_long_the_recording_took(data):
+    request = registry.request(SECTION, SCALE)
+    record(request.specs[0], CLEAN, PGD)
+    part = runs.available(request)
+    assert runs.training(part.specs) == "One run of each defence: ResNet-18 of width 16, 15 epochs, radius 8/255."
+    assert runs.training(request.specs).startswith("3 runs of each defence")
+    hours = float(store.find(part.specs[0])["seconds"].sum()) / 3600
+    assert runs.recording(part).startswith(f"Recorded: 1 run, {hours:.1f} hours of training (a CPU, threads: ")
 
 
 def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_left_out(data, monkeypatch):
@@ -92,8 +125,18 @@ def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_lef
     assert [(one.claim.name, one.scale) for one in both if one.scale != "quick"] == [
         (name, scale) for name in names for scale in ("short", "laptop")
     ]
-    assert {one.reason for one in both if one.scale == "short"} == {"none of its runs is stored"}
+    short = [one for one in both if one.scale == "short" and not one.claim.exclusion("cifar10")]
+    assert {one.reason for one in short} == {"no complete results on CIFAR-10 for standard, pgd-at, trades"}
     assert {one.seeds for one in both if one.verdict in ("holds", "fails", "open")} == {3}
+
+
+def test_a_selection_names_what_is_not_recorded():
+    data = mocks.dataset("outcomes 1", NAMES, {"clean": 0.9}, seed=0).expand_dims(attack=["clean", "pgd-20"])
+    assert list(runs.select(data, attack=["pgd-20"]).attack.values) == ["pgd-20"]
+    with pytest.raises(NotRecorded, match="results of attack cw, square are not recorded"):
+        runs.select(data, attack=["cw", "clean", "square"])
+    with pytest.raises(NotRecorded, match="results of precision bfloat16 are not recorded"):
+        runs.select(data, precision=["bfloat16"])
 
 
 def test_a_claim_uses_the_seeds_that_all_of_its_defences_have(data):
@@ -151,9 +194,9 @@ def test_a_run_that_lacks_an_evaluation_does_not_take_it_from_the_others(data):
 
 def test_nothing_of_a_scale_that_is_only_read_is_computed_by_reading(data, monkeypatch):
     spec = registry.training(SCALE, "mart", 0)
-    with pytest.raises(recorded.NotRecorded, match=r"mart.* are not recorded; `classwise record --scale laptop`"):
+    with pytest.raises(NotRecorded, match=r"mart.* are not recorded; `classwise record --scale laptop`"):
         runs.history([spec])
-    with pytest.raises(recorded.NotRecorded, match=r"under clean-.* are not recorded"):
+    with pytest.raises(NotRecorded, match=r"under clean-.* are not recorded"):
         runs.outcomes([spec], [CLEAN])
-    with pytest.raises(recorded.NotRecorded, match="mart"):
+    with pytest.raises(NotRecorded, match="mart"):
         runs.features(spec)

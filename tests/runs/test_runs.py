@@ -36,7 +36,7 @@ from classwise.runs.compute import device, evaluate, networks, train, validate
 from classwise.runs.compute.networks import network_of
 from classwise.runs.schedule import plan, pool
 from classwise.runs.schedule.pool import Failed
-from classwise.stats import aggregate, metrics
+from classwise.stats import aggregate, metrics, sanity
 
 PGD = Evaluation(attack="pgd-10", options={"steps": 2})
 
@@ -434,12 +434,12 @@ def test_every_evaluation_carries_what_makes_it_believable(data, small):
         assert checks["farthest"] == pytest.approx(0.2, abs=1e-6)
         assert checks["training"] == []
         assert ("broken_by" in checks) == (one.attack == "strong")
-    assert runs.sanity_summary(found) == "All sanity checks passed."
+    assert runs.sanity_summary(found) == f"All sanity checks passed. {sanity.RULE}"
     assert found.member.sel(attack="pgd-10").isin([-1]).all()
     assert found.member.sel(attack="strong").isin([-1, 0, 1]).all()
     assert runs.sanity_summary(found.drop_attrs()) == "No sanity checks were made."
     doubtful = found.assign_attrs(concerns=json.dumps({"gradients vanish": ["standard under pgd-20"]}))
-    assert runs.sanity_summary(doubtful) == "Sanity warnings: gradients vanish (standard under pgd-20)."
+    assert runs.sanity_summary(doubtful) == f"Sanity warnings: gradients vanish (standard under pgd-20). {sanity.RULE}"
 
 
 def test_batches_of_other_code_or_weights_are_not_joined_with_new_ones(data, small):

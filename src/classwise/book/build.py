@@ -23,6 +23,7 @@ from classwise import runs
 from classwise.book import merging, notebooks, pages, seconds
 from classwise.core.errors import UserError, unknown
 from classwise.core.files import write
+from classwise.core.markup import counted
 from classwise.core.paths import build_folder, checkout
 from classwise.papers import registry, scales
 from classwise.runs import store
@@ -202,7 +203,7 @@ def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
     """
     stale, errors = _stale(scale), []
     if stale:
-        console.print(f"{len(stale)} notebooks to execute")
+        console.print(f"{counted(len(stale), 'notebook')} to execute")
     with (
         seconds.progress(list(stale), console, before) as advance,
         ProcessPoolExecutor(seconds.AT_ONCE, mp_context=get_context("spawn")) as workers,

@@ -1,74 +1,169 @@
 // Draws Altair's charts as SVG on a transparent background, and again, with the reader's choices, when the theme of the page
-// changes or a narrow screen becomes wide. The theme is "auto" until the script of the page has run.
+// changes, when it is printed, or when a narrow screen has another width. The theme is "auto" until the script of the page has run.
 (function () {
-  const embed = window.vegaEmbed, charts = [], night = matchMedia("(prefers-color-scheme: dark)");
-  const narrow = matchMedia("(max-width: 600px)"), WIDEST = 300, NARROWEST = 150;
+  const embed = window.vegaEmbed, charts = [], night = matchMedia("(prefers-color-scheme: dark)"), paper = matchMedia("print");
+  const narrow = matchMedia("(max-width: 600px)"), NARROWEST = 110, MARGIN = 110, PADDING = 14, ATTEMPTS = 6;
   const inks = {
     light: {text: {color: "#222"}},
     dark: {text: {color: "#eee"}, axis: {gridColor: "#333"}, view: {stroke: "#444"}},
   };
+  const printing = () => paper.matches || "printing" in document.documentElement.dataset;  // page.js sets it
   const scheme = () => {
-    const theme = document.documentElement.dataset.theme;
+    const theme = printing() ? "light" : document.documentElement.dataset.theme;
     return theme === "dark" || theme === "light" ? theme : night.matches ? "dark" : "light";
   };
   const look = (options, name) => ({...options, actions: false, renderer: "svg", theme: name === "dark" ? "dark" : undefined,
     config: {...(options || {}).config, background: "transparent", ...inks[name]}});
   // What stands out on a white page does not on a dark one: colours of charts/style.py, and what takes their place.
-  const lighter = {"#3152dd": "#8aa0ff", "#e05a00": "#ff9a52", "#b7008a": "#ff6fd0"};
-  const lit = (spec) => JSON.parse(JSON.stringify(spec).replace(/#(3152dd|e05a00|b7008a)/g, (colour) => lighter[colour]));
-  function wrapped(text, most) {
+  const lighter = {
+    "#007a2f": "#009140", "#035dd0": "#8b62f2", "#127757": "#458c64", "#2ca2ac": "#74c3be", "#3152dd": "#007bff", "#42a08d": "#6bd3b7",
+    "#656510": "#84812e", "#8283ff": "#8ca1ff", "#9a407b": "#996da4", "#a05e68": "#a37388", "#b183b9": "#e0b1dc", "#b675ff": "#ff8aff",
+    "#b68f05": "#ffad29", "#b7008a": "#ea00ab", "#c38908": "#ecba31", "#d50016": "#f83700", "#e05a00": "#f39400", "#ff4479": "#ff6685",
+    "#ff4f8a": "#ff7f94",
+  };
+  const dim = new RegExp(Object.keys(lighter).join("|"), "g");
+  const lit = (spec) => JSON.parse(JSON.stringify(spec).replace(dim, (colour) => lighter[colour]));
+  // Lines of words that are at most so many pixels long.
+  const ruler = document.createElement("canvas").getContext("2d");
+  function wrapped(text, room, size, weight = "normal") {
+    if (typeof text !== "string" && !Array.isArray(text)) return text;
+    ruler.font = `${weight} ${size}px sans-serif`;
     const lines = [""];
     for (const word of [].concat(text).join(" ").split(" ")) {
-      const line = lines.pop();
-      if (line && line.length + 1 + word.length > most) lines.push(line, word); else lines.push(line ? line + " " + word : word);
+      const line = lines.pop(), longer = line ? line + " " + word : word;
+      if (line && ruler.measureText(longer).width > room) lines.push(line, word); else lines.push(longer);
     }
     return lines;
   }
-  // On a phone panels stand in one column, as wide as the screen, and legends above them.
-  function column(spec, room) {
-    const result = {...spec};
+  function title(given, room) {
+    const {text, subtitle, ...rest} = given.text ? given : {text: given};
+    const lines = {text: wrapped(text, room, rest.fontSize || 13, rest.fontWeight || "bold")};
+    return {...rest, frame: "bounds", ...lines, ...(subtitle ? {subtitle: wrapped(subtitle, room, 12)} : {})};
+  }
+  // A Vega expression that breaks a label into lines of at most so many letters.
+  const broken = (letters) => `split(trim(replace(datum.label, regexp('(.{1,${letters}})(-| |$)', 'g'), '$1$2\\n')), '\\n')`;
+  const NAMES = 18, LETTER = 6.5;
+  function channel(name, one, fit) {
+    if (!one || typeof one !== "object" || Array.isArray(one)) return one;
+    const result = {...one}, places = ["nominal", "ordinal"].includes(one.type);
+    if (result.title) result.title = wrapped(result.title, name === "y" ? 150 : fit.room, 12);
+    if (name === "y" && places && one.axis !== null && !(one.axis || {}).labelExpr) result.axis = {...one.axis, labelExpr: broken(NAMES)};
+    if (name === "text" && fit.digits === "whole" && one.format) result.format = one.format.replace(/\.\d/, ".0");
+    return result;
+  }
+  // Images of a row stand below each other, so that what is written under them has room.
+  function turned(spec, room) {
+    const {width: side} = spec.layer.map((one) => one.mark).find((mark) => mark.type === "image");
+    const {x, y} = spec.layer[0].encoding, lines = y.sort.length, columns = Math.round(spec.width / (side + 26));
+    const axis = {...y.axis, orient: "top", labelAngle: 0, labelExpr: broken(Math.floor(room / lines / LETTER))}, {title: _, ...rows} = x;
+    const layer = spec.layer.map((one) => ({...one, encoding: {...one.encoding, x: {...y, axis}, y: {...rows, axis: null}}}));
+    return {...spec, layer, width: room, height: columns * spec.height / lines};
+  }
+  const kind = (view) => view.mark && (view.mark.type || view.mark);
+  // On a phone panels stand in one column, as wide as the screen, legends above them, and words in several lines.
+  function column(spec, fit) {
+    let result = {...spec};
     if (result.hconcat) { result.vconcat = result.hconcat; delete result.hconcat; }
-    if (result.columns || result.concat) result.columns = 1;
-    if (result.facet && result.facet.column && !result.facet.row) { result.facet = result.facet.column; result.columns = 1; }
-    for (const name of ["vconcat", "concat"]) if (result[name]) result[name] = result[name].map((one) => column(one, room));
-    if (result.spec) result.spec = column(result.spec, room);
-    if (typeof result.width === "number" && result.width > room) result.width = room;
-    if (result.title && result.title.text) {
-      result.title = {...result.title, text: wrapped(result.title.text, 38)};
-      if (result.title.subtitle) result.title.subtitle = wrapped(result.title.subtitle, 46);
+    if (result.columns || result.concat) Object.assign(result, {columns: 1, spacing: 24});
+    if (result.facet && result.facet.column && !result.facet.row) Object.assign(result, {facet: result.facet.column, columns: 1});
+    if (result.facet && result.facet.header) {
+      result.facet = {...result.facet, header: {...result.facet.header, labelExpr: broken(Math.floor(fit.room / LETTER))}};
     }
+    if (result.layer && result.layer.some((one) => kind(one) === "image")) result = turned(result, fit.room);
+    if (result.layer && result.layer.some((one) => kind(one) === "rect") && fit.digits === "none") {
+      result.layer = result.layer.filter((one) => kind(one) !== "text");
+    }
+    for (const name of ["vconcat", "concat", "layer"]) if (result[name]) result[name] = result[name].map((one) => column(one, fit));
+    if (result.spec) result.spec = column(result.spec, fit);
+    if (result.encoding) {
+      const channels = Object.entries(result.encoding).map(([name, one]) => [name, channel(name, one, fit)]);
+      result.encoding = Object.fromEntries(channels);
+    }
+    if (result.width > fit.room) result.width = fit.room;
+    if (result.title) result.title = title(result.title, fit.width);
     return result;
   }
-  function fitted(chart, small, dark, less = 0) {
-    const spec = dark ? lit(chart.spec) : structuredClone(chart.spec);
-    if (!small) return spec;
-    const room = Math.max(NARROWEST, Math.min(WIDEST, document.documentElement.clientWidth - 140) - less);
-    const result = column(spec, room), config = result.config || {};
-    result.config = {...config, legend: {...config.legend, orient: "top", columns: 4}};
+  function fitted(chart, fit) {
+    const spec = scheme() === "dark" ? lit(chart.spec) : structuredClone(chart.spec);
+    if (!fit) return spec;
+    const result = column(spec, fit), config = result.config || {};
+    result.config = {...config, legend: {...config.legend, orient: "top", columns: fit.columns, titleLimit: 0, labelLimit: fit.width - 30}};
     return result;
   }
-  const state = () => `${scheme()} ${narrow.matches}`;
+  // How wide axes, legends, numbers and names at the ends of lines are is known once they are drawn: returns what fits better, or
+  // null where the drawing is as wide as its place and its numbers fit their cells.
+  function better(place, fit, spec) {
+    const svg = place.querySelector("svg"), drawn = svg.getBoundingClientRect().width, slack = place.clientWidth - drawn;
+    if (!place.clientWidth) return null;
+    const labels = [...svg.querySelectorAll(".role-legend-label text")].map((one) => one.getBoundingClientRect().width);
+    const columns = Math.max(1, Math.min(fit.columns, Math.floor(fit.width / (Math.max(0, ...labels) + 30))));
+    if (columns < fit.columns) return {...fit, columns};
+    // Where a narrower plot is of no use, its words are too long.
+    if (slack < 0 && fit.wider && drawn > fit.wider.drawn - 1) return {...fit, room: fit.wider.room, wider: null, width: fit.width + slack};
+    const widest = Math.min(fit.room, natural(spec)), room = Math.max(NARROWEST, Math.floor(widest + slack));
+    if (slack < 0 && room < widest) return {...fit, room, wider: {drawn, room: fit.room}};
+    if (slack > 12 && fit.room < natural(spec) && !fit.wider) return {...fit, room};
+    const next = {all: "whole", whole: "none"}[fit.digits];
+    return next && crowded(svg) ? {...fit, digits: next} : null;
+  }
+  const natural = (spec) => Math.max(0, typeof spec.width === "number" ? spec.width : 0,
+    ...["hconcat", "vconcat", "concat", "layer"].flatMap((name) => spec[name] || []).concat(spec.spec || []).map(natural));
+  const covers = (one, other) => Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1 &&
+    Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 4;
+  // Whether numbers in cells cover each other.
+  function crowded(svg) {
+    return [...svg.querySelectorAll(".mark-rect.role-mark ~ .mark-text.role-mark")].some((group) => {
+      const boxes = [...group.querySelectorAll("text")].map((one) => one.getBoundingClientRect());
+      return boxes.some((one, place) => boxes.slice(0, place).some((other) => covers(one, other)));
+    });
+  }
+  // Of words that would cover each other only the first are shown; the tooltips of the others stay.
+  function uncovered(svg) {
+    const marks = [...svg.querySelectorAll(".role-mark text")], boxes = new Map(), shown = [];
+    for (const one of svg.querySelectorAll("text")) if (one.textContent.trim()) boxes.set(one, one.getBoundingClientRect());
+    for (const [one, box] of boxes) if (!one.closest(".role-mark")) shown.push(box);
+    for (const one of marks) {
+      const box = boxes.get(one), free = !box || !box.width || !shown.some((other) => covers(box, other));
+      one.style.visibility = free ? "" : "hidden";
+      if (free && box) shown.push(box);
+    }
+  }
+  // A chart that is hidden has no width: it gets that of its last drawing, or of the page.
+  const width = (chart) => element(chart).clientWidth || chart.width || document.documentElement.clientWidth - 48;
+  const state = (chart) => `${scheme()} ${narrow.matches && width(chart)}`;
   async function draw(chart) {
-    if (chart.busy) return;  // it looks again when it is done
+    if (chart.busy || printing() && element(chart).querySelector("image")) return;  // it looks again when it is done
     chart.busy = true;
-    while (chart.state !== state()) {
+    while (chart.state !== state(chart)) {
       const old = chart.result && chart.result.view;
       const bound = (chart.spec.params || []).filter((param) => param.bind && !param.select).map((param) => param.name);
       const kept = old ? bound.map((name) => [name, old.signal(name)]) : linked(bound);
-      if (old) chart.result.finalize();
-      chart.state = state();
-      const drawn = (less) => embed(chart.place, fitted(chart, narrow.matches, scheme() === "dark", less), look(chart.options, scheme()));
-      chart.result = await drawn(0);
-      // How wide axes and names at the ends of lines are is known once they are drawn.
-      const over = narrow.matches ? element(chart).scrollWidth - element(chart).clientWidth : 0;
-      if (over > 0) { chart.result.finalize(); chart.result = await drawn(over + 4); }
+      chart.state = state(chart);
+      chart.width = width(chart);
+      let fit = narrow.matches && {width: chart.width - PADDING, room: chart.width - MARGIN, columns: 4, digits: "all"};
+      for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+        if (chart.result) chart.result.finalize();
+        chart.result = await embed(chart.place, fitted(chart, fit), look(chart.options, scheme()));
+        const next = fit && better(element(chart), fit, chart.spec);
+        if (!next) break;
+        fit = next;
+      }
       for (const [name, value] of kept) chart.result.view.signal(name, value);
       await chart.result.view.runAsync();
       reachable(element(chart));
+      watch(chart);
       if (!old && kept.length) element(chart).scrollIntoView();
     }
     chart.busy = false;
     document.dispatchEvent(new Event("classwise-drawn"));
+  }
+  // Words are compared again when a choice has moved them.
+  function watch(chart) {
+    const svg = element(chart).querySelector("svg");
+    let waiting = 0;
+    uncovered(svg);
+    const moved = new MutationObserver(() => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => uncovered(svg)); });
+    moved.observe(svg, {subtree: true, childList: true, characterData: true, attributeFilter: ["transform"]});
   }
   const element = (chart) => typeof chart.place === "string" ? document.querySelector(chart.place) : chart.place;
   // A link may set controls of a chart by their names: claims.html?ledger_verdict=holds.
@@ -95,9 +190,10 @@
     const chart = {place, spec: structuredClone(spec), options};
     charts.push(chart);
     await draw(chart);
+    new ResizeObserver(() => { draw(chart); uncovered(element(chart).querySelector("svg")); }).observe(element(chart));
     return chart.result;
   };
   const all = () => charts.forEach(draw);
   new MutationObserver(all).observe(document.documentElement, {attributes: true, attributeFilter: ["data-theme"]});
-  narrow.addEventListener("change", all);
+  for (const query of [narrow, paper]) query.addEventListener("change", all);
 })();

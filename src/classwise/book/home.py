@@ -9,6 +9,7 @@ import xarray as xr
 
 from classwise import runs
 from classwise.book import merging, reports
+from classwise.core import datasets
 from classwise.core.files import write
 from classwise.core.paths import checkout
 from classwise.papers import findings, registry
@@ -56,7 +57,7 @@ def _home(scale: str, verdicts: Sequence[Verdict]) -> list["NotebookNode"]:
     if len(shown) > 1:
         cells.append(markdown(merging.switch(shown)))
     cells.append(output_cell(merging.both(outputs) if len(shown) > 1 else outputs[scale]))
-    cells += [markdown("## How sure"), output_cell([merging.html_output(certainty(verdicts))]), markdown(below)]
+    cells += [markdown("## Verdicts so far"), output_cell([merging.html_output(certainty(verdicts))]), markdown(below)]
     return cells
 
 
@@ -90,7 +91,9 @@ def _result(scale: str) -> list["NotebookNode"]:
     counted = pooling.pooled(outcomes).sel(attack=attack)
     titles = f"Robust accuracy of each class: {merging.title_of(scale)}", f"Under {attack}. Bars: 95 % intervals."
     chart = ranking.class_ranking(metrics.accuracy(counted), intervals.wilson(counted), _base(outcomes), titles)
-    sentence = {"text/markdown": findings.class_gap(outcomes, _base(outcomes), attack), "text/plain": ""}
+    images = int((outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "image"]).sum())
+    how = f"{runs.training(request.specs)} Tested on {images:,} images."
+    sentence = {"text/markdown": f"{findings.class_gap(outcomes, _base(outcomes), attack)}\n\n{how}", "text/plain": ""}
     bundle: Any = chart._repr_mimebundle_(None, None)
     data = {"text/html": _only_html(bundle), "text/plain": ""}
     return [nbformat.v4.new_output("display_data", data=part) for part in (sentence, data)]
@@ -107,7 +110,7 @@ def _only_html(bundle: Any) -> str:
 
 
 def certainty(verdicts: Sequence[Verdict], folder: str = "") -> str:
-    """Return a table in HTML of how many claims hold, fail, are open or were not tested, by paper and scale.
+    """Return a table in HTML of how many claims hold, fail, are open or were not tested, by paper and scale, and what that means.
 
     Each number links to these claims. folder: in front of the links.
     """
@@ -125,7 +128,21 @@ def certainty(verdicts: Sequence[Verdict], folder: str = "") -> str:
             unwritten.append(title)
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("claims of", *VERDICTS))
     table = f'<table class="table certainty"><thead><tr>{heads}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
-    return table + (f"<p>Pages not written yet: {'; '.join(unwritten)}.</p>" if unwritten else "")
+    text = f"<p><em>open</em>: tested, but the interval allows both. {not_tested(verdicts)}</p>"
+    return table + text + (f"<p>Pages not written yet: {'; '.join(unwritten)}.</p>" if unwritten else "")
+
+
+def not_tested(verdicts: Sequence[Verdict]) -> str:
+    """Return why claims were not tested, with the number of verdicts at each scale; "" if all of them were tested."""
+    parts = []
+    for scale in reports.scales_of(verdicts):
+        untested = [verdict for verdict in verdicts if verdict.scale == scale and verdict.verdict == "not tested"]
+        other = sum(verdict.excluded for verdict in untested)
+        reasons = {"need runs that are not recorded yet": len(untested) - other, "are about other datasets": other}
+        if untested:
+            counted = " and ".join(f"{number} {why}" for why, number in reasons.items() if number)
+            parts.append(f"on {datasets.title(str(SCALES[scale].run['dataset']))}, {counted}")
+    return f"<em>not tested</em>: {'; '.join(parts)}." if parts else ""
 
 
 def files() -> list[Path]:

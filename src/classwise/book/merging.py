@@ -1,6 +1,8 @@
 """Notebooks executed at a scale that is only read: alone, or merged with the same notebook at another scale under a switch."""
 
+import ast
 import html
+import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from classwise.book.notebooks import NotebookFailed
 from classwise.core import datasets
+from classwise.core.errors import NotRecorded
 from classwise.papers.scales import SCALES
 
 if TYPE_CHECKING:
@@ -20,11 +23,15 @@ _ADDED = {"injected-parameters", "papermill-error-cell-tag"}
 
 @dataclass(frozen=True)
 class Failure:
-    """A cell of the recorded scale that could not be executed: its number, the kind of the error and its text."""
+    """A cell of the recorded scale that could not be executed: its number, the kind of the error and its text.
+
+    missing: whether a result that is not recorded is the cause: NotRecorded, or a name that a cell with such an error defines.
+    """
 
     cell: int
     kind: str
     text: str
+    missing: bool = False
 
 
 def title_of(scale: str) -> str:
@@ -39,7 +46,7 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
 
     scales: of the recorded and of the computed one. A cell that failed at the recorded scale, because not all of its runs are
     there, shows the outputs of the other scale under both. If no chart could be drawn at the recorded scale, the notebook shows
-    the other one alone; if only the first chart could not, the page opens with the other one.
+    the other one alone and says so; if only the first chart could not, the page opens with the other one.
     """
     import nbformat  # slow to import
 
@@ -49,14 +56,17 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
         [cell for cell in node.cells if not _ADDED & set(cell.metadata.get("tags", []))] for node in nodes[::-1]
     )
     if not any(_has_chart(cell) for cell in others):
+        result.cells.insert(1, nbformat.v4.new_markdown_cell(f'<p class="scale-mark">{_only_computed(scales)}</p>'))
         nbformat.write(result, target)
         return _failures(others)
+    result.metadata["executions"] = {scale: seconds_of(node) for scale, node in zip(scales, nodes, strict=True)}
     opening = [_has_chart(other) for cell, other in zip(result.cells, others, strict=True) if _has_chart(cell)][:1]
     for cell, other in zip(result.cells, others, strict=True):
         if cell.cell_type != "code":
             continue
         if any(output.output_type == "error" for output in other.outputs):
-            cell.outputs = [_mark(scales[1], both=True), *cell.outputs, _end()] if cell.outputs else []
+            note = _mark(scales[0], _only_computed(scales))
+            cell.outputs = [note, _end(), *cell.outputs] if cell.outputs else []
         elif cell.outputs != other.outputs:
             cell.outputs = both({scales[0]: other.outputs, scales[1]: cell.outputs})
     first = scales[1] if opening == [False] else ""
@@ -65,14 +75,32 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
     return _failures(others)
 
 
+def seconds_of(node: "NotebookNode") -> float:
+    """Return how long papermill took to execute a notebook; 0 if it does not say."""
+    return float(node.metadata.get("papermill", {}).get("duration") or 0)
+
+
 def _has_chart(cell: "NotebookNode") -> bool:
     return any("vegaEmbed(" in output.get("data", {}).get("text/html", "") for output in cell.get("outputs", []))
 
 
 def _failures(cells: Sequence["NotebookNode"]) -> list[Failure]:
     """Return the errors among the outputs of cells."""
-    outputs = [(number, output) for number, cell in enumerate(cells) for output in cell.get("outputs", [])]
-    return [Failure(number, output.ename, output.evalue) for number, output in outputs if output.output_type == "error"]
+    failures: list[Failure] = []
+    undefined: set[str] = set()
+    for number, cell in enumerate(cells):
+        for output in (one for one in cell.get("outputs", []) if one.output_type == "error"):
+            name = re.match(r"name '(\w+)' is not defined", output.evalue) if output.ename == "NameError" else None
+            missing = output.ename == NotRecorded.__name__ or (name is not None and name[1] in undefined)
+            undefined |= _defined(cell.source) if missing else set()
+            failures.append(Failure(number, output.ename, output.evalue, missing))
+    return failures
+
+
+def _defined(source: str) -> set[str]:
+    """Return the names that a cell assigns."""
+    nodes = ast.walk(ast.parse(source))
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def note_missing(notebook: Path) -> list[Failure]:
@@ -92,9 +120,8 @@ def note_missing(notebook: Path) -> list[Failure]:
 
 
 def check(failures: Sequence[Failure], name: str, scale: str, *, complete: bool) -> None:
-    """Raise NotebookFailed if cells failed although all runs of the section are recorded: then missing runs do not explain it."""
-    if failures and complete:
-        first = failures[0]
+    """Raise NotebookFailed if a cell failed for another reason than a missing result, or, if all are recorded, for any."""
+    for first in (one for one in failures if complete or not one.missing):
         raise NotebookFailed(f"{name} failed at scale {scale} in cell {first.cell}: {first.kind}: {first.text}")
 
 
@@ -106,11 +133,14 @@ def both(outputs: Mapping[str, list["NotebookNode"]]) -> list["NotebookNode"]:
     return [*result, _end()]
 
 
-def _mark(scale: str, *, both: bool = False) -> "NotebookNode":
-    """Return the start of the outputs of a scale; both: they are shown under either choice."""
-    words = title_of(scale) + (": not recorded on the other dataset" if both else "")
-    shown = "" if both else f' data-scale="{scale}"'
-    return html_output(f'<p class="scale-mark"{shown}>{html.escape(words)}</p>')
+def _only_computed(scales: tuple[str, str]) -> str:
+    """Return that results are of the computed scale alone: "digits, computed here; not recorded on CIFAR-10"."""
+    return html.escape(f"{title_of(scales[1])}; not recorded on {datasets.title(str(SCALES[scales[0]].run['dataset']))}")
+
+
+def _mark(scale: str, words: str = "") -> "NotebookNode":
+    """Return the start of the outputs of a scale, with other words than its title."""
+    return html_output(f'<p class="scale-mark" data-scale="{scale}">{words or html.escape(title_of(scale))}</p>')
 
 
 def _end() -> "NotebookNode":

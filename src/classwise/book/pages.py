@@ -3,10 +3,15 @@
 import ast
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from classwise.book import notebooks, seconds
+from classwise import runs
+from classwise.book import merging, notebooks
+from classwise.papers import registry
+from classwise.papers.scales import SCALES
+from classwise.runs.recorded import how_to_record
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -34,7 +39,7 @@ def prepare(name: str, executed: Path, target: Path) -> None:
     for cell in code:
         cell.metadata.tags = [*_tags(cell), *(["hide-input"] if "hide-cell" not in _tags(cell) else [])]
     last = [cell for cell in cells if PROVENANCE in _tags(cell)]
-    node.cells = [*(cell for cell in cells if cell not in last), *_recompute(name, last)]
+    node.cells = [*(cell for cell in cells if cell not in last), *_recompute(name, last, _executions(name, node))]
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(node, target)
 
@@ -68,13 +73,24 @@ def _shown(data: dict[str, str]) -> "NotebookNode":
     return output
 
 
-def _recompute(name: str, last: list["NotebookNode"]) -> list["NotebookNode"]:
+def _executions(name: str, node: "NotebookNode") -> dict[str, float]:
+    """Return the scales that a page shows, each with the seconds of its execution; {"": seconds} if it has no scale."""
+    if "executions" in node.metadata:
+        return dict(node.metadata.executions)
+    default = _parameters(notebooks.find(name)).get("scale", ("", ""))[0] if name in notebooks.names() else ""
+    given = node.metadata.get("papermill", {}).get("parameters", {}).get("scale")
+    return {str(given or default): merging.seconds_of(node)}
+
+
+def _recompute(name: str, last: list["NotebookNode"], executions: Mapping[str, float]) -> list["NotebookNode"]:
     """Return the folded block at the end of a page: one cell with the outputs of those tagged "provenance"."""
     import nbformat
 
     if name not in notebooks.names():
         return last
-    outputs = [_shown({"text/markdown": recipe(name)}), *(output for cell in last for output in cell.outputs)]
+    commands = {scale: [_shown({"text/markdown": command(name, scale, took)})] for scale, took in executions.items()}
+    first = merging.both(commands) if len(commands) > 1 else next(iter(commands.values()))
+    outputs = [*first, _shown({"text/markdown": parameters(name)}), *(output for cell in last for output in cell.outputs)]
     # MyST-NB leaves out cells without a source.
     source = "\n".join(cell.source for cell in last) or f"# {name}"
     block = nbformat.v4.new_code_cell(source, outputs=outputs)
@@ -83,20 +99,31 @@ def _recompute(name: str, last: list["NotebookNode"]) -> list["NotebookNode"]:
     return [block]
 
 
-def recipe(name: str) -> str:
-    """Return in Markdown how to rerun a notebook: the command, how long that took here, and its parameters with their values."""
-    values = _parameters(notebooks.find(name))
-    given = " ".join(f"{key}={json.dumps(value)}" for key, (value, _) in values.items() if value is not None)
-    took = seconds.stored().get(name)
-    time = f" The page took {_duration(took)} here, without the training of its runs." if took else ""
+def command(name: str, scale: str, took: float) -> str:
+    """Return in Markdown how to rerun a notebook at a scale, "" for one without, and what that takes.
+
+    took: the seconds of its execution here, 0 if unknown. At a scale that is only read, the hours of the recording are stated.
+    """
+    values = {key: value for key, (value, _) in _parameters(notebooks.find(name)).items() if value is not None}
+    values |= {"scale": scale} if scale else {}
+    given = " ".join(f"{key}={json.dumps(value)}" for key, value in values.items())
     options = f" P='{given}'" if given else ""
+    only_read = scale in SCALES and SCALES[scale].only_read
+    runs_are = "it reads the recorded results and computes none" if only_read else "finished runs are not computed again"
     lines = [
-        f"```bash\nmake notebook NB={name}{options}\n```\n",
-        f"The command writes one HTML file and leaves the book unchanged; finished runs are not computed again.{time}\n",
-        "| parameter | value | meaning |\n|---|---|---|",
-        *(f"| `{key}` | `{value!r}` | {meaning} |" for key, (value, meaning) in values.items()),
+        f"The command writes one HTML file and leaves the book unchanged; {runs_are}.",
+        f"The page took {_duration(took)} here, without the training of its runs." if took else "",
     ]
-    return "\n".join(lines)
+    if only_read and name in registry.SECTIONS:
+        lines.append(f"{runs.recording(runs.available(registry.request(name, scale)))} {how_to_record(scale)}.")
+    return f"```bash\nmake notebook NB={name}{options}\n```\n\n{' '.join(filter(None, lines))}"
+
+
+def parameters(name: str) -> str:
+    """Return in Markdown the parameters of a notebook with their values and meanings; "" if it has none."""
+    values = _parameters(notebooks.find(name))
+    rows = [f"| `{key}` | `{value!r}` | {meaning} |" for key, (value, meaning) in values.items()]
+    return "\n".join(["| parameter | default | meaning |\n|---|---|---|", *rows]) if rows else ""
 
 
 def _duration(took: float) -> str:

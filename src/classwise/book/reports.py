@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from classwise.book import merging
 from classwise.charts.tables import folded
+from classwise.core.markup import counted
 from classwise.papers import ledger, registry
 from classwise.papers.claims import VERDICTS, Verdict
 from classwise.papers.scales import SCALES
@@ -81,8 +82,8 @@ def link(number: int, folder: str = "", **chosen: str) -> str:
     """Return a number that links to the page of the claims with its filters set: paper, scale and verdict."""
     if not number:
         return "0"
-    words = ", ".join(chosen.values())
-    return f'<a href="{folder}{ledger.address(None, **chosen)}" aria-label="{number} claims: {words}">{number}</a>'
+    words = f"{counted(number, 'claim')}: {', '.join(chosen.values())}"
+    return f'<a href="{folder}{ledger.address(None, **chosen)}" aria-label="{words}">{number}</a>'
 
 
 def scales_of(verdicts: Sequence[Verdict]) -> list[str]:
@@ -94,10 +95,10 @@ def reproduced(verdicts: Sequence[Verdict]) -> str:
     """Return how many claims hold at each scale, of those tested, with a link to them."""
     lines = []
     for scale in scales_of(verdicts):
-        counted = Counter(verdict.verdict for verdict in verdicts if verdict.scale == scale)
+        number = Counter(verdict.verdict for verdict in verdicts if verdict.scale == scale)
         paper = verdicts[0].claim.paper
-        numbers = {name: link(counted[name], paper=paper, scale=scale, verdict=name) for name in VERDICTS}
-        tested = counted.total() - counted["not tested"]
+        numbers = {name: link(number[name], paper=paper, scale=scale, verdict=name) for name in VERDICTS}
+        tested = number.total() - number["not tested"]
         lines.append(
             f"- **{merging.title_of(scale)}**: of {tested} claims that were tested, {numbers['holds']} hold, {numbers['fails']} "
             f"fail and {numbers['open']} are open; {numbers['not tested']} were not tested."
@@ -111,7 +112,7 @@ def not_reproduced(verdicts: Sequence[Verdict]) -> str:
     lines = [f"- {v.claim.where}: {v.claim.statement} *{v.words[0].upper()}{v.words[1:]}.*" for v in failed]
     lines = lines if lines or not verdicts else ["- None of the claims that were tested."]
     untested = [verdict for verdict in verdicts if verdict.verdict == "not tested"]
-    table = folded(f"Why {len(untested)} claims were not tested", ledger.not_tested(untested)) if untested else ""
+    table = folded(f"Claims that were not tested ({len(untested)}), and why", ledger.not_tested(untested)) if untested else ""
     return "\n\n".join(part for part in ("\n".join(lines), table) if part)
 
 
@@ -120,7 +121,7 @@ def misprints(paper: Paper) -> str:
     if paper.tables is None:
         return ""
     notes = paper.tables.misprints()
-    title = f"{len(notes)} misprints and ambiguities, and how they are read here"
+    title = f"Misprints and ambiguities ({len(notes)}), and how they are read here"
     return folded(title, ledger.notes(notes)) if len(notes) else "None was noted."
 
 
@@ -128,8 +129,10 @@ def pages(paper: Paper) -> str:
     """Return links to the pages of a paper, to its claims and to its printed tables."""
     lines = [f"- {{doc}}`{name}`" for name in paper.pages]
     if paper.claims:
-        lines.append(f'- <a href="{ledger.address(paper=paper.name)}">its {len(paper.claims)} claims with their verdicts</a>')
+        number = counted(len(paper.claims), "claim")
+        lines.append(f'- <a href="{ledger.address(paper=paper.name)}">its {number} with verdicts</a>')
     if paper.tables is not None:
         href = f"tables/{paper.name}.csv"
-        lines.append(f'- <a href="{href}" download>its printed tables, {len(paper.tables.rows())} numbers (CSV)</a>')
+        number = counted(len(paper.tables.rows()), "number")
+        lines.append(f'- <a href="{href}" download>its printed tables, {number} (CSV)</a>')
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from classwise.core.files import write
+from classwise.core.markup import counted
 from classwise.core.paths import build_folder
 
 if TYPE_CHECKING:
@@ -57,9 +58,11 @@ def announce(pairs: "Sequence[Requested]", stale: Sequence[str], console: Consol
     if jobs:
         of_runs = planned(jobs, pool.costs_here()).makespan(workers or pool.workers_here())
         training, evaluations = sum(job.train for job in jobs), sum(len(job.evaluations) for job in jobs)
-        parts.append(f"{training} runs to train and {evaluations} evaluations, about {format_duration(of_runs)}")
+        parts.append(
+            f"{counted(training, 'run')} to train and {counted(evaluations, 'evaluation')}, about {format_duration(of_runs)}"
+        )
     if stale:
-        parts.append(f"{len(stale)} notebooks to execute and the book to render, about {format_duration(later)}")
+        parts.append(f"{counted(len(stale), 'notebook')} to execute and the book to render, about {format_duration(later)}")
     if parts:
         console.print(f"{'; '.join(parts)}; in all {format_duration(of_runs + later)}", highlight=False, soft_wrap=True)
     return of_runs

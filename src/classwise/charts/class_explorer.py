@@ -57,27 +57,31 @@ class _Along:
         return past.transform_filter(f"datum.{self.column} == datum.latest")
 
 
-def over_epochs(history: xr.Dataset, show: Show | None = None, live: bool | None = None, design: float = 1.0) -> Any:
+def over_epochs(
+    history: xr.Dataset, show: Show | None = None, live: bool | None = None, design: float = 1.0, start: str | None = None
+) -> Any:
     """Return the explorer of a class over the epochs.
 
     `history` is of schema "history 1" with the dimensions defence and seed (seeds are pooled). The reader chooses the class, the
-    defence, clean or attacked images, the split and the epoch. See `explorer.explorer` for `show` and `live`.
+    defence, clean or attacked images, the split and the epoch. See `explorer.explorer` for `show` and `live`. start: the defence
+    at first, with its least robust class; None is the last one.
     """
     count = aggregate.clean_and_attacked(history["count"].sum("seed"))
     count = count.sel(epoch=aggregate.measured_epochs(history["count"].sel(split="test", drop=True)).epoch)
     labels, defences = names_of(count), names_of(count, "defence")
-    last = metrics.accuracy(count.isel(defence=-1, epoch=-1).sel(split="test", images_are="attacked"))
+    first = start if start in defences else defences[-1]
+    last = metrics.accuracy(count.sel(defence=first).isel(epoch=-1).sel(split="test", images_are="attacked"))
     epochs = [int(epoch) for epoch in count.epoch.values]
     choices = [
         Choice("chosen_class", labels, str(last.idxmin("label").values), "class"),
-        Choice("chosen_defence", defences, defences[-1], "defence"),
+        Choice("chosen_defence", defences, first, "defence"),
         Choice("chosen_images", ["clean", "attacked"], "attacked", "images"),
         Choice("chosen_split", names_of(count, "split"), "test", "split"),
         Choice("chosen_epoch", list(range(epochs[0], epochs[-1] + 1)), epochs[-1], "epoch"),
     ]
     shown = "datum.defence == chosen_defence && datum.images_are == chosen_images && datum.split == chosen_split"
     along = _Along(EPOCH, "epoch", "epoch", between=True)
-    text = extent(frame(last), ["label"], f"Robust accuracy of {defences[-1]} on test images after the last epoch")
+    text = extent(frame(last), ["label"], f"Robust accuracy of {first} on test images after the last epoch")
     chart = _panels(rows(count, design), labels, along, shown)
     return explorer(described(chart, "One class over the epochs", text), choices, show, live)
 

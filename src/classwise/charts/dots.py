@@ -24,7 +24,9 @@ def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray, colour: str =
     classes, (picked, hues) = Category.of(accuracy, "label", "class"), from_legend(Category.of(accuracy, colour))
     table = _with_interval(accuracy, interval)
     chart = dots_with_intervals(table, classes, "accuracy, %", hues, vertical=True, picked=picked)
-    chart = panels(chart.properties(width=270, height=200), Category.of(accuracy, column)).add_params(picked)
+    by = Category.of(accuracy, column)
+    # Three panels stand in one row.
+    chart = panels(chart.properties(width=180 if len(by.values) == 3 else 270, height=200), by).add_params(picked)
     return described(chart, "Accuracy of each class with its 95 % interval", extent(table, ["label", colour, column], "Accuracy"))
 
 

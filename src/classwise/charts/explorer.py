@@ -14,6 +14,11 @@ import altair as alt
 from classwise.charts import style
 
 Show = Callable[..., object]
+# A ring that turns, drawn by the browser while the kernel computes.
+_SPINNER = """<style>@keyframes classwise-turn { to { transform: rotate(1turn); } }
+.classwise-spinner { display: inline-block; width: 1em; height: 1em; vertical-align: -0.15em; border: 0.15em solid #8886;
+border-top-color: currentColor; border-radius: 50%; animation: classwise-turn 0.9s linear infinite; }</style>
+<span role="status"><span class="classwise-spinner"></span> attacking the images …</span>"""
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,9 @@ class Choice:
         """Return the ipywidget."""
         import ipywidgets
 
-        if self.slider:
-            return ipywidgets.SelectionSlider(options=list(self.options), value=self.value, description=self.label)
-        return ipywidgets.Dropdown(options=list(self.options), value=self.value, description=self.label)
+        kind = ipywidgets.SelectionSlider if self.slider else ipywidgets.Dropdown
+        style = {"description_width": "initial"}  # the label is not cut
+        return kind(options=list(self.options), value=self.value, description=self.label, style=style)
 
 
 def explorer(chart: Any, choices: Sequence[Choice], show: Show | None = None, live: bool | None = None) -> Any:
@@ -74,7 +79,7 @@ def explorer(chart: Any, choices: Sequence[Choice], show: Show | None = None, li
         if show is not None:
             with below:
                 below.clear_output()
-                display(HTML("<em>computing …</em>"))
+                display(HTML(_SPINNER))
                 shown = show(**{name: box.value for name, box in boxes.items()})
                 below.clear_output(wait=True)
                 display(shown)

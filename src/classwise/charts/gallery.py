@@ -23,6 +23,9 @@ from classwise.stats.confidence import confidence
 
 # Between two images of a row, and for the names of the rows, in pixels.
 _APART, _NAMES = 26, 100
+# Attacks of a few seconds that a reader can choose in a live kernel: by one step, by many, on the margin, at another temperature,
+# by adaptive steps, and without gradients.
+LIVE_ATTACKS = ("fgsm", "pgd-20", "margin-20", "temperature-pgd-20", "apgd-ce", "square")
 _BELOW = "Below each image: the predicted class and the confidence (softmax) in it. Grey: no change."
 
 
@@ -121,23 +124,26 @@ def example_grid(table: pd.DataFrame, subtitle: str = "") -> Any:
     return described(grid, "Images before and after the attack", text, subtitle or _BELOW)
 
 
-def gallery(examples: dict[str, xr.Dataset], live: bool | None = None, start: str | None = None) -> Any:
+def gallery(
+    examples: dict[str, xr.Dataset], live: bool | None = None, start: str | None = None, network: str | None = None
+) -> Any:
     """Return images of a chosen class: clean, the perturbation (grey: no change) and attacked, with the model's prediction.
 
     `examples` maps the name of a defence, or of a network, to its examples (schema "examples 1"); a single one needs no choice. A
     sentence is returned where there are none. start: the class at first; None is the one of whose images most are misclassified.
+    network: the defence or network at first; None is the last one.
     """
     if not examples:
         return Markdown("There are no images to show: these runs were recorded elsewhere, without their weights.")
     table = pd.DataFrame([row for name, data in examples.items() for row in example_rows(data, name)])
-    first, last = next(iter(examples.values())), list(examples)[-1]
+    first, shown = next(iter(examples.values())), network if network in examples else list(examples)[-1]
     names = names_of(first, "predicted")
     labels = [name for name in names if name in set(table["label"])]
-    broken = examples[last].answer.sel(form="attacked") != examples[last].truth
-    weakest = names[int(broken.astype(float).groupby(examples[last].truth).mean().idxmax())]
+    broken = examples[shown].answer.sel(form="attacked") != examples[shown].truth
+    weakest = names[int(broken.astype(float).groupby(examples[shown].truth).mean().idxmax())]
     choices = [
         Choice("gallery_class", labels, start if start in labels else weakest, "class"),
-        Choice("gallery_defence", list(examples), last, "defence"),
+        Choice("gallery_defence", list(examples), shown, "defence"),
     ]
     conditions = ["datum.label == gallery_class", "datum.defence == gallery_defence"]
     several = 1 + (len(examples) > 1)
@@ -153,19 +159,21 @@ def attacked_now(
     """Return what `class_explorer` shows in a live kernel: images of the chosen class, split and radius, attacked on each choice.
 
     `attacker` is `runs.attacker`. Of each defence or network the first of `subjects` is attacked, after its last epoch, in
-    `count` images. Further controls choose other images of the class, and a multiple of the radius. Above the images stand the
-    attack, the radius and the seconds that it took.
+    `count` images. Further controls choose the attack (at first that of `evaluation`, else one of LIVE_ATTACKS), other images of
+    the class, and a multiple of the radius. Above the images stand the attack, the radius and the seconds that it took.
     """
     first = {_name(subject): subject for subject in reversed(subjects)}
-    ready: dict[tuple[str, str], Callable[..., xr.Dataset]] = {}
+    ready: dict[tuple[str, ...], Callable[..., xr.Dataset]] = {}
     charts: dict[tuple[object, ...], Any] = {}
 
     def show(chosen_class: str, chosen_defence: str = "", chosen_split: str = "", chosen_radius: str = "", **more: Any) -> Any:
         name, place = chosen_defence or _name(subjects[0]), int(more.get("attacked_images", 1))
+        chosen = _evaluation(evaluation, str(more.get("chosen_attack", evaluation.attack)), chosen_split)
         radius = _multiple(chosen_radius or _radius(evaluation, first[name]), float(more.get("attacked_radius", 1)))
-        network, example = (name, chosen_split), (name, chosen_split, chosen_class, radius, place)
+        network = (name, chosen.attack, chosen_split)
+        example = (*network, chosen_class, radius, place)
         if network not in ready:
-            ready[network] = attacker(first[name], replace(evaluation, split=chosen_split) if chosen_split else evaluation)
+            ready[network] = attacker(first[name], chosen)
         if example not in charts:
             began = time.perf_counter()
             examples = ready[network](label=chosen_class, count=count * place, **({"eps": radius} if radius else {}))
@@ -173,15 +181,22 @@ def attacked_now(
             last = examples.isel(image=slice(count * (place - 1), None))
             none = "" if last.sizes["image"] else " There are no more images: these are the last ones."
             last = examples.isel(image=slice(-count, None)) if none else last
-            attack = f"{evaluation.attack}{f' at radius {radius}' if radius else ''}"
+            attack = f"{chosen.attack}{f' at radius {radius}' if radius else ''}"
             how = f"{attack}, attacked in {took:.1f} s.{none} {_BELOW}"
             charts[example] = example_grid(pd.DataFrame(example_rows(last, name)), how)
         return charts[example]
 
     pages = Choice("attacked_images", [1, 2, 3, 4, 5], 1, "images, group")
     factors = Choice("attacked_radius", [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0], 1.0, "radius, times")
-    show.choices = (pages, factors)  # type: ignore[attr-defined]
+    names = dict.fromkeys((evaluation.attack, *LIVE_ATTACKS))
+    show.choices = (Choice("chosen_attack", list(names), evaluation.attack, "attack"), pages, factors)  # type: ignore[attr-defined]
     return show
+
+
+def _evaluation(evaluation: Evaluation, attack: str, split: str) -> Evaluation:
+    """Return an evaluation under another attack, with the options of that attack's table, and of another split."""
+    other = {} if attack == evaluation.attack else {"attack": attack, "options": {}}
+    return replace(evaluation, **other, **({"split": split} if split else {}))  # type: ignore[arg-type]
 
 
 def _radius(evaluation: Evaluation, subject: Subject) -> str:

@@ -88,7 +88,9 @@ def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: S
         written = alt.Text(f"{cells.text}:Q", format=cells.digits) if cells.digits else alt.Text(f"{cells.text}:N")
         ink = alt.condition(dark, alt.value("white"), alt.value("#222"))
         shown = base.transform_filter(f"!({cells.blank})") if cells.blank else base
-        marks.append(shown.mark_text(fontSize=11).encode(text=written, color=ink))
+        # Two lines stand about the middle of their cell.
+        lift = 0 if cells.digits else alt.expr(f"indexof(datum['{cells.text}'], '\\n') < 0 ? 0 : -6")
+        marks.append(shown.mark_text(fontSize=11, lineBreak="\n", dy=lift).encode(text=written, color=ink))
     wide, high = cells.step
     return alt.layer(*marks).properties(width=wide * len(x.values), height=high * len(y.values))
 
@@ -169,7 +171,11 @@ def class_lines(
     ends = table.sort_values(along).groupby(keys, as_index=False).last()
     last = ends.groupby(panel or (lambda _: 0))["value"]
     high, low = last.transform("idxmax"), last.transform("idxmin")
-    ends = ends.assign(place=np.select([ends.index == high, ends.index == low], ["highest", "lowest"], "other"))
+    # Lines that end alike, as those of a network that is never right, have no highest.
+    apart = last.transform("max") > last.transform("min")
+    ends = ends.assign(
+        place=np.select([apart & (ends.index == high), apart & (ends.index == low)], ["highest", "lowest"], "other")
+    )
     rows = table.merge(ends[[*keys, "place"]])
     rows = rows.assign(end=rows[along] == rows[along].max())
     shade = alt.Chart(rows).mark_area(opacity=0.14, color=GREY).encode(x=x, y=alt.Y("min(value):Q"), y2="max(value):Q")
@@ -177,7 +183,9 @@ def class_lines(
     scale = alt.Scale(domain=["chosen", "highest", "lowest", "other"], range=[CHOSEN, HIGHEST, LOWEST, GREY])
     base = base.encode(x=x, y=y, detail="label:N", color=alt.Color("kind:N", scale=scale, legend=None), tooltip=list(tips))
     other, named = (base.transform_filter(f"datum.kind {sign} 'other'") for sign in ("==", "!="))
-    words = named.transform_filter("datum.end").mark_text(align="left", dx=5, fontWeight="bold").encode(text="label:N")
+    # Names of lines that end close to each other stand apart.
+    shift = alt.expr("datum.kind == 'highest' ? -5 : datum.kind == 'lowest' ? 5 : 0")
+    words = named.transform_filter("datum.end").mark_text(align="left", dx=5, dy=shift, fontWeight="bold").encode(text="label:N")
     lines = other.mark_line(strokeWidth=1.2, opacity=0.55, **mark), named.mark_line(strokeWidth=2.4, **mark)
     return alt.layer(*([shade] if band else []), *lines, words)
 

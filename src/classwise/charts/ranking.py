@@ -22,11 +22,13 @@ def class_ranking(accuracy: xr.DataArray, interval: xr.DataArray, defence: str, 
     labels = names_of(accuracy)
     shown = f"datum.defence == {_DEFENCE}"
     place = "datum.value == datum.highest ? 'best' : datum.value == datum.lowest ? 'worst' : 'other'"
+    # A narrow chart has no room for the name, which stands before the row, too.
+    words = "datum.place + (width < 400 ? '' : ': ' + datum.label) + ', ' + format(datum.value, '.0f') + ' %'"
     base = (
         alt.Chart(table)
         .transform_filter(shown)
         .transform_joinaggregate(highest="max(value)", lowest="min(value)")
-        .transform_calculate(place=place, words="datum.place + ': ' + datum.label + ', ' + format(datum.value, '.0f') + ' %'")
+        .transform_calculate(place=place, words=words)
         .encode(y=alt.Y("label:N", sort=alt.EncodingSortField("value", op="max", order="descending"), title="class"))
     )
     scale = alt.Scale(domain=["best", "worst", "other"], range=[HIGHEST, LOWEST, GREY])

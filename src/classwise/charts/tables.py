@@ -6,7 +6,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.style import names_of, titled, wide_bounds
-from classwise.core.markup import escaped
+from classwise.core.markup import decimal, escaped
 from classwise.core.spec import Spec
 from classwise.stats import convergence
 from classwise.stats.significance import p_text
@@ -22,7 +22,8 @@ def interval_table(measured: Mapping[str, xr.DataArray], digits: int = 1) -> pd.
         if array.isnull().all():  # one image a class has no variance, say
             return pd.Series(dtype=object)
         rows = wide_bounds(array).set_index([dim for dim in array.dims if dim != "bound"])
-        return rows.apply(lambda row: f"{row['value']:.{digits}f} [{row['low']:.{digits}f}, {row['high']:.{digits}f}]", axis=1)
+        ends = {end: rows[end].map(lambda value: decimal(value, digits)) for end in ("value", "low", "high")}
+        return ends["value"] + " [" + ends["low"] + ", " + ends["high"] + "]"
 
     table = pd.DataFrame({titled(name): words(array) for name, array in measured.items()})
     first = next(iter(measured.values()))

@@ -8,6 +8,10 @@ class UserError(ValueError):
     """An error that the user can correct; the command line prints it without a traceback and exits with 2."""
 
 
+class NotRecorded(UserError):
+    """A result of a scale that is only read has not been recorded."""
+
+
 def unknown(kind: str, got: object, valid: Collection[str]) -> UserError:
     """Return the error for a name that is not in a table, with the nearest valid name.
 

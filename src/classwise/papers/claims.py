@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.core import datasets
 from classwise.core.errors import UserError
 from classwise.stats.significance import p_text
 
@@ -20,7 +21,14 @@ VERDICTS = ("holds", "fails", "open", "not tested")
 
 
 class MeasurementError(UserError):
-    """A claim cannot be measured on the given outcomes."""
+    """A claim cannot be measured on the given outcomes.
+
+    lacking: in words what they lack ("under cw"), "" for another reason.
+    """
+
+    def __init__(self, message: str, lacking: str = "") -> None:
+        super().__init__(message)
+        self.lacking = lacking
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,8 @@ class Claim:
     range is the widest that the words allow. unit: of the measure. reported: the paper's own value of the measure, or a function
     that computes it from the published tables; None where it gives none. reported_on: the dataset it was reported on.
     defences, attacks: those that the measure needs, "one|other" for alternatives; it is computed on the images that all of them
-    were evaluated on. dims: further dimensions it needs. values: further quantities of each image, whose sums the measure takes.
+    were evaluated on. dims: further dimensions it needs. grid: by dimension, values at which each of the defences must have been
+    evaluated, because the measure compares them. values: further quantities of each image, whose sums the measure takes.
     data: the Dataset of outcomes that it is computed from, where a section has several. readout: which outputs of a network count
     that was evaluated with more than one readout. datasets: those that can test it, () for any; excluded_because: why others
     cannot. log: the measure is a ratio, and its interval that of its logarithm.
@@ -51,6 +60,7 @@ class Claim:
     defences: tuple[str, ...] = ()
     attacks: tuple[str, ...] = ()
     dims: tuple[str, ...] = ()
+    grid: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     values: Mapping[str, Value] = field(default_factory=dict)
     data: str = ""
     readout: str = "cosines"
@@ -67,6 +77,12 @@ class Claim:
     def theirs(self) -> float | None:
         """What the paper reports of the measure; None where it gives no number."""
         return self.reported() if callable(self.reported) else self.reported
+
+    def exclusion(self, dataset: str) -> str:
+        """Return why a dataset cannot test the claim, "" where it can."""
+        if not self.datasets or dataset in self.datasets:
+            return ""
+        return f"not testable on {datasets.title(dataset)}: {self.excluded_because}"
 
     @property
     def measure_name(self) -> str:
@@ -109,6 +125,11 @@ class Verdict:
     seeds: int = 0
     images: int = 0
     reason: str = ""
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the claim is about other datasets, so that it cannot be tested on this one."""
+        return bool(self.claim.datasets) and self.dataset not in self.claim.datasets
 
     @property
     def words(self) -> str:

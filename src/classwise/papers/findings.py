@@ -10,7 +10,7 @@ import xarray as xr
 
 from classwise.charts import audit_report
 from classwise.core.audit import Audit
-from classwise.core.markup import escaped
+from classwise.core.markup import decimal, escaped
 from classwise.stats import aggregate, bootstrap, convergence, masking, metrics, pooling
 from classwise.stats.significance import p_value as p_value
 
@@ -20,13 +20,8 @@ _MEANING = {masking.SINGLE_STEP: "Accuracy under a single step is misleading."}
 
 def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
     """Return a number with its interval: "59 points (95 % interval 51 to 66)"; `bounds` has no dimension but bound."""
-    low, value, high = (_number(float(bounds.sel(bound=name)), digits) for name in ("low", "value", "high"))
+    low, value, high = (decimal(float(bounds.sel(bound=name)), digits) for name in ("low", "value", "high"))
     return f"{value}{' ' * bool(unit)}{unit} (95 % interval {low} to {high})"
-
-
-def _number(value: float, digits: int) -> str:
-    """Return a number without the sign of a zero."""
-    return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def class_gap(outcomes: xr.Dataset, defence: str, attack: str) -> str:
@@ -63,11 +58,15 @@ def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:
 
     left = metrics.overall(bootstrap.sums(full, {})["count"]).mean("defence")
     single, every = (float(left.sel(attack=name)) for name in (attack, "all"))
+    number = int(
+        (full.truth.sel(attack="all") >= 0).any([dim for dim in full.truth.dims if dim not in ("image", "attack")]).sum()
+    )
     networks = ", ".join(map(str, full.defence.values))
     too_high = interval(bootstrap.paired(full, more, span=(0, 100)), "points", 1)
     return (
         f"**Robust accuracy of {networks} is {single:.1f} % under {attack} alone and {every:.1f} % under all {len(names)} "
-        f"attacks together: {attack} overestimates it by {too_high}.**"
+        f"attacks together: {attack} overestimates it by {too_high}.** All attacks were evaluated on {number:,} images, and are "
+        "compared on these."
     )
 
 
@@ -107,6 +106,19 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     return (
         f"**{most if times else none}: {after:.0f} %, compared with {before:.0f} %, a difference of {gained}.** Over all classes "
         f"it is {overall_after:.0f} %, compared with {overall_before:.0f} %.{counted if times else ''}"
+    )
+
+
+def calibrations(gains: xr.DataArray | None) -> str:
+    """Return which calibrated defences gain for the worst class over their base (`bootstrap.gains`); None: none has results."""
+    if gains is None:
+        return "No calibrated defence has results at this scale together with its base."
+    low, high = gains.sel(bound="low"), gains.sel(bound="high")
+    better, worse = (", ".join(map(str, gains.defence.values[side.values])) or "none" for side in (low > 0, high < 0))
+    number = gains.sizes["defence"]
+    return (
+        f"**More robust worst class than the base**, of {number} calibrated defences: {better}. **Less robust**: {worse}. The "
+        "intervals are not corrected for their number."
     )
 
 

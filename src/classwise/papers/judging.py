@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xarray as xr
 
+from classwise.core.datasets import title
 from classwise.papers.claims import Claim, MeasurementError, Verdict
 from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, evaluated, sums
 
@@ -60,7 +61,7 @@ def judge_all(
     verdicts: list[Verdict] = []
     for claim in claims:
         tested = datasets.get(claim.data, dataset)
-        reason = "" if not claim.datasets or tested in claim.datasets else f"not testable on {tested}: {claim.excluded_because}"
+        reason = claim.exclusion(tested)
         verdict = Verdict(claim, "not tested", scale, tested, reason=reason)
         if not reason:
             try:
@@ -69,7 +70,8 @@ def judge_all(
             except MeasurementError as error:
                 if strict:
                     raise
-                verdict = replace(verdict, reason=str(error))
+                lacking = f"no results on {title(tested)} {error.lacking}" if error.lacking else str(error)
+                verdict = replace(verdict, reason=lacking)
         verdicts.append(verdict)
     both = np.array([p_values(verdict.claim, truth) for verdict, truth in measured.values()]).reshape(-1, 2)
     adjusted = np.column_stack([holm(both[:, 0]), holm(both[:, 1])])
@@ -156,14 +158,17 @@ def _either(outcomes: xr.Dataset, dim: str, preferred: str, other: str) -> xr.Da
 
 def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
     """Return the outcomes that a claim needs, on the images that all its runs and attacks were evaluated on."""
+    _check_names(claim, outcomes)
     for dim in claim.dims:
         if dim not in outcomes.dims and dim not in outcomes.coords and dim not in outcomes:
-            raise MeasurementError(f"claim {claim.name!r} needs {dim!r} in the outcomes; there are: {_listed(outcomes.dims)}")
+            message = f"claim {claim.name!r} needs {dim!r} in the outcomes; there are: {_listed(outcomes.dims)}"
+            raise MeasurementError(message, _at(claim, dim, claim.grid[dim]) if dim in claim.grid else "")
     part = outcomes
-    for dim, needs in (("defence", claim.defences), ("attack", claim.attacks)):
+    for dim, needs in _named(claim):
         names = [str(name) for name in part[dim].values]
-        part = part.sel({dim: [_one_of(need, names, dim, claim) for need in needs] or names})
+        part = part.sel({dim: [_one_of(need, names) for need in needs] or names})
     present = part.truth >= 0
+    _check_grid(claim, present)
     # Of the same seeds, too: where a run has only some, the claim is tested on these.
     used = present.any([dim for dim in ("image", "seed") if dim in present.dims])
     both = (present | ~used).all([dim for dim in _COMPARED if dim in present.dims])
@@ -176,14 +181,48 @@ def _listed(names: object) -> str:
     return ", ".join(sorted(map(str, names)))  # type: ignore[call-overload]
 
 
-def _one_of(need: str, names: Sequence[str], dim: str, claim: Claim) -> str:
-    for name in need.split("|"):
-        if name in names:
-            return name
-    wanted = " or ".join(map(repr, need.split("|")))
-    raise MeasurementError(
-        f"claim {claim.name!r} needs the {dim} {wanted}, which is not among the outcomes; there are: {_listed(names)}"
-    )
+def _named(claim: Claim) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return ("defence", claim.defences), ("attack", claim.attacks)
+
+
+def _one_of(need: str, names: Sequence[str]) -> str:
+    """Return the first of "a|b" that is among the names, "" where none is."""
+    return next((name for name in need.split("|") if name in names), "")
+
+
+# The words for which defences, attacks or values of a setting have no results.
+_WITHOUT = {"defence": "for", "attack": "under"}
+_SYMBOLS = {"inverse": "1/T"}
+
+
+def _check_names(claim: Claim, outcomes: xr.Dataset) -> None:
+    """Raise MeasurementError where the defences or attacks of a claim are not among the outcomes."""
+    messages, lacking = [], []
+    for dim, needs in _named(claim):
+        names = [str(name) for name in outcomes[dim].values]
+        missing = [need.split("|") for need in needs if not _one_of(need, names)]
+        if missing:
+            wanted = ", ".join(" or ".join(map(repr, some)) for some in missing)
+            messages.append(f"the {dim} {wanted}, which is not among the outcomes; there are: {_listed(names)}")
+            lacking += [f"{_WITHOUT[dim]} {' or '.join(some)}" for some in missing]
+    if messages:
+        raise MeasurementError(f"claim {claim.name!r} needs {'; and '.join(messages)}", ", nor ".join(lacking))
+
+
+def _check_grid(claim: Claim, present: xr.DataArray) -> None:
+    """Raise MeasurementError where a defence was not evaluated at all values of a setting that a claim compares."""
+    for dim, values in claim.grid.items():
+        some = present.any([name for name in present.dims if name not in (dim, "defence")])
+        present_at = {str(value) for value in some[dim].values[some.all("defence").values]}
+        lost = [value for value in values if value not in present_at]
+        if lost:
+            message = f"claim {claim.name!r} needs each defence at {dim} {', '.join(lost)}"
+            raise MeasurementError(message, _at(claim, dim, lost))
+
+
+def _at(claim: Claim, dim: str, values: Sequence[str]) -> str:
+    """Return values of a setting of the last attack of a claim in words: "under temperature-pgd-20 at 1/T = 10, 50"."""
+    return f"under {claim.attacks[-1]} at {_SYMBOLS.get(dim, dim)} = {', '.join(values)}"
 
 
 def _measured(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Bootstrap) -> tuple[Verdict, np.ndarray]:

@@ -16,7 +16,7 @@ import pandas as pd
 from classwise.charts.descriptions import described
 from classwise.charts.style import VERDICT_COLOURS
 from classwise.core import datasets
-from classwise.core.markup import escaped
+from classwise.core.markup import counted, escaped
 from classwise.papers import claims
 from classwise.papers.claims import VERDICTS, Claim, Verdict
 from classwise.stats.significance import p_text, p_value
@@ -56,30 +56,37 @@ def opening(verdicts: Sequence[Verdict]) -> str:
     places = dict.fromkeys((verdict.dataset, verdict.scale) for verdict in verdicts)
     parts = []
     for dataset, scale in places:
-        number = Counter(verdict.verdict for verdict in verdicts if (verdict.dataset, verdict.scale) == (dataset, scale))
-        total = f"{sum(number.values())} claims"
-        counted = (
-            f"{number['holds']} hold, {number['fails']} fail, {number['open']} are open and {number['not tested']} not tested"
-        )
-        parts.append(f"Of {total}, on {datasets.title(dataset)} at scale {scale}, {counted}.")
+        some = [verdict for verdict in verdicts if (verdict.dataset, verdict.scale) == (dataset, scale)]
+        parts.append(f"Of {counted(len(some), 'claim')}, on {datasets.title(dataset)} at scale {scale}, {_counted(some)}.")
     return " ".join(parts) or "No claim was judged."
+
+
+def _counted(verdicts: Sequence[Verdict], names: Sequence[str] = VERDICTS) -> str:
+    """Return how many verdicts there are of each kind: "1 holds, 2 fail, 1 is open and 0 are not tested"."""
+    number = Counter(verdict.verdict for verdict in verdicts)
+    verbs = {"holds": ("hold", "holds"), "fails": ("fail", "fails"), "open": ("are open", "is open")}
+    verbs["not tested"] = ("are not tested", "is not tested")
+    *first, last = (f"{number[name]} {verbs[name][number[name] == 1]}" for name in names)
+    return f"{', '.join(first)} and {last}"
 
 
 def claims_list(verdicts: Sequence[Verdict], pages: Collection[str] = (), *, filters: bool = True) -> str:
     """Return the ledger as HTML: a row for each claim, which opens to its measure, its verdicts and their intervals.
 
     pages: the sections that have a page, to which rows link. filters: controls above the list; they are also set by the address
-    of the page (see `address`), and an id in it opens its row.
+    of the page (see `address`), and an id in it opens its row. Without them the list is that of the page of a section: it begins
+    with the numbers of its verdicts, has no titles and no ids, and its rows link to those of the ledger.
     """
-    groups = _by_claim(verdicts)
+    groups, folder = _by_claim(verdicts), resources.files("classwise.papers")
+    style, script = (folder.joinpath(f"ledger.{kind}").read_text() for kind in ("css", "js"))
+    if not filters:
+        body = f"<p>{escape(opening(verdicts))}</p>" + "".join(map(_row_elsewhere, groups))
+        return f'<style>{style}</style><div class="ledger">{body}</div>'
     sections = dict.fromkeys(group[0].claim.section for group in groups)
     body = "".join(
         _section(section, [group for group in groups if group[0].claim.section == section], pages) for section in sections
     )
-    controls = _controls(verdicts) if filters else ""
-    folder = resources.files("classwise.papers")
-    style, script = (folder.joinpath(f"ledger.{kind}").read_text() for kind in ("css", "js"))
-    return f'<style>{style}</style><div class="ledger">{controls}{body}</div><script>{script}</script>'
+    return f'<style>{style}</style><div class="ledger">{_controls(verdicts)}{body}</div><script>{script}</script>'
 
 
 def _controls(verdicts: Sequence[Verdict]) -> str:
@@ -116,6 +123,22 @@ def section_title(section: str) -> str:
 
 
 def _row(verdicts: Sequence[Verdict], pages: Collection[str]) -> str:
+    """Return a claim as a row of the ledger."""
+    claim = verdicts[0].claim
+    page = f'<a href="{claim.section}.html">Page of the section</a>. ' if claim.section in pages else ""
+    attributes = f' id="{anchor(claim)}" data-paper="{claim.paper}" data-section="{claim.section.partition("/")[2]}"'
+    return _foldable(verdicts, f'{page}<a href="#{anchor(claim)}">Link to this claim</a>.', attributes)
+
+
+def _row_elsewhere(verdicts: Sequence[Verdict]) -> str:
+    """Return a claim as a row of the page of its section."""
+    claim = verdicts[0].claim
+    top = "../" * claim.section.count("/")
+    return _foldable(verdicts, f'<a href="{top}{address(claim)}">This claim in the list of all claims</a>.')
+
+
+def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "") -> str:
+    """Return a row that opens to the measure, the verdicts and links."""
     claim = verdicts[0].claim
     badges = "".join(
         f'<span class="badge {_kind(verdict)}" data-scale="{verdict.scale}" data-verdict="{verdict.verdict}">'
@@ -123,16 +146,14 @@ def _row(verdicts: Sequence[Verdict], pages: Collection[str]) -> str:
         for verdict in verdicts
     )
     place = f'<span class="place">({escape(claim.where)})</span>'
-    attributes = f'id="{anchor(claim)}" data-paper="{claim.paper}" data-section="{claim.section.partition("/")[2]}"'
-    link = f' <a href="{claim.section}.html">Page of the section</a>.' if claim.section in pages else ""
     facts = (
         f"<p>Holds if {escape(_measured(claim))} is {escape(claim.supported)}. "
-        f"The paper: {escape(claims.published_value(claim) or 'no number')}. Measure: <code>{escape(claim.measure_name)}</code>."
-        f'{link} <a href="#{anchor(claim)}">Link to this claim</a>.</p>'
+        f"The paper: {escape(claims.published_value(claim) or 'no number')}. Measure: <code>{escape(claim.measure_name)}</code>. "
+        f"{links}</p>"
     )
     line = f'<span class="verdicts">{badges}</span><span class="claim">{escape(claim.statement)} {place}</span>'
     inside = facts + "".join(map(_judged, verdicts))
-    return f'<details {attributes}><summary>{line}</summary><div class="facts">{inside}</div></details>'
+    return f'<details{attributes}><summary>{line}</summary><div class="facts">{inside}</div></details>'
 
 
 def _kind(verdict: Verdict) -> str:
@@ -149,7 +170,7 @@ def _judged(verdict: Verdict) -> str:
     if verdict.verdict == "not tested":
         return f'<div data-scale="{verdict.scale}">{head}: {escape(verdict.reason)}.</p></div>'
     p = p_value(verdict.adjusted, "p (Holm)")
-    numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}, {verdict.images:,} images"
+    numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}, {counted(verdict.images, 'image')}"
     return f'<div data-scale="{verdict.scale}">{head}: {escape(numbers)}.</p>{interval_picture(verdict)}</div>'
 
 
@@ -246,8 +267,7 @@ def forest(verdicts: Sequence[Verdict]) -> Any:
         return described(chart, "Claims", "None of these claims was tested.")
     panels = [_interval(row) for _, row in rows(tested).groupby("row")]
     legend = "Dot: ours, with its interval. Diamond: the paper. Shaded: the range in which the claim holds."
-    number = Counter(verdict.verdict for verdict in tested)
-    text = f"{len(tested)} claims tested: {number['holds']} hold, {number['fails']} fail, {number['open']} are open."
+    text = f"Of {counted(len(tested), 'claim')} tested, {_counted(tested, VERDICTS[:3])}."
     return described(alt.vconcat(*panels, spacing=18), "Claims and their intervals", text, legend)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import NotRecorded, UserError, unknown
 from classwise.core.spec import Spec
 from classwise.papers import benz2020, entropy2022, overview, sections, tian2021, wei2023
 from classwise.papers.claims import Claim, Verdict
@@ -153,6 +153,8 @@ def judge(
     for name in only or ():
         if name not in [claim.name for claim in claims]:
             raise unknown(f"claim of {section}", name, [claim.name for claim in claims])
+    if not outcomes:
+        raise NotRecorded(f"the runs that the claims of {section} need are not recorded")
     first = outcomes if isinstance(outcomes, xr.Dataset) else next(iter(outcomes.values()))
     origin = {"scale": scale or first.attrs.get("scale"), "dataset": dataset or first.attrs.get("dataset")}
     for name, value in origin.items():

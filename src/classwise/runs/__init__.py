@@ -1,6 +1,7 @@
 """From specs to results and back: the only folder that knows both the torch half and the label half.
 
     available(request)                  of a scale that is only read, what is recorded
+    select(outcomes, attack=[...])      members of dimensions, an error for those that are not recorded
     history(specs)                      training histories of runs as one Dataset
     outcomes(specs, evaluations)        predictions for each image as one Dataset; or outcomes(request)
     examples(spec, evaluation)          a few images with their attacked forms
@@ -18,6 +19,8 @@
     converged(scale)                    each training of a scale with as many epochs, and with twice as many
     sources(data)                       device, commit and date of results
     settings                            the settings of runs and attacks, and those that papers print
+    training(specs)                     the network, epochs and radius of runs, in a sentence
+    recording(request)                  the hours that the runs of a request took
     recorded_runs(section)              which results of a section were recorded on other machines
     baselines(names)                    the plain defence that each calibrated one is compared with
 
@@ -30,10 +33,10 @@ from classwise.runs import settings
 from classwise.runs.artifacts import attacker, example_sets, examples, features, scenes, traces
 from classwise.runs.audits import audit, audit_checks
 from classwise.runs.convergence import load as converged
-from classwise.runs.describe import baselines, recorded_runs, sanity_summary, sources, summary
+from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
 from classwise.runs.judge import claim_inputs, verdicts
 from classwise.runs.load import history, outcomes
-from classwise.runs.recorded import available
+from classwise.runs.recorded import available, select
 
 __all__ = [
     "attacker",
@@ -49,11 +52,14 @@ __all__ = [
     "history",
     "outcomes",
     "recorded_runs",
+    "recording",
     "sanity_summary",
     "scenes",
+    "select",
     "settings",
     "sources",
     "summary",
     "traces",
+    "training",
     "verdicts",
 ]

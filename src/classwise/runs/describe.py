@@ -85,6 +85,35 @@ def _trained(specs: Sequence[Spec]) -> str:
     return f"{len(specs)} run{'s' * (len(specs) > 1)} on {on}, {epochs} epochs, eps {radii}"
 
 
+# How networks are written.
+_NETWORKS = {
+    "resnet18": "ResNet-18",
+    "resnet50": "ResNet-50",
+    "preact-resnet18": "pre-activation ResNet-18",
+    "small-cnn": "small CNN",
+}
+
+
+def training(specs: Sequence[Spec]) -> str:
+    """Return what was trained: "One run of each defence: ResNet-18 of width 16, 15 epochs, radius 8/255." """
+    seeds = len({spec.seed for spec in specs})
+    networks = _joined(f"{_NETWORKS.get(spec.model, spec.model)} of width {spec.width}" for spec in specs)
+    epochs, radii = (_joined(str(getattr(spec, name)) for spec in specs) for name in ("epochs", "eps"))
+    runs = "One run" if seeds == 1 else f"{seeds} runs"
+    return f"{runs} of each defence: {networks}, {epochs} epochs, radius {radii}."
+
+
+def recording(request: Request) -> str:
+    """Return in a sentence what it took to record the runs of a request that are stored: hours of training, devices, days."""
+    histories = [history for spec in request.specs if (history := store.find(spec)) is not None]
+    hours = sum(float(history["seconds"].sum()) for history in histories) / 3600
+    devices = _joined(f"{history.attrs['device']}, threads: {history.attrs['threads']}" for history in histories)
+    days = sorted({str(history.attrs["created"])[:10] for history in histories})
+    number = f"{len(histories)} run{'s' * (len(histories) > 1)}"
+    when = " to ".join(dict.fromkeys((days[0], days[-1])))
+    return f"Recorded: {number}, {hours:.1f} hours of training ({devices}; {when}), without the evaluations."
+
+
 def _joined(names: Iterable[str]) -> str:
     """Return names, each once: "a, b and c"."""
     *first, last = dict.fromkeys(names)
@@ -141,13 +170,14 @@ def _attack(evaluation: Evaluation) -> str:
 
 
 def sanity_summary(data: xr.Dataset) -> str:
-    """Return the sanity warnings of a combined Dataset in one sentence."""
+    """Return the sanity warnings of a combined Dataset, and from which share of the images on a check is one."""
     if "concerns" not in data.attrs:
         return "No sanity checks were made."
     warnings = json.loads(data.attrs["concerns"])
     if not warnings:
-        return "All sanity checks passed."
-    return "Sanity warnings: " + "; ".join(f"{sentence} ({', '.join(names)})" for sentence, names in warnings.items()) + "."
+        return f"All sanity checks passed. {sanity.RULE}"
+    listed = "; ".join(f"{sentence} ({', '.join(names)})" for sentence, names in warnings.items())
+    return f"Sanity warnings: {listed}. {sanity.RULE}"
 
 
 def sources(data: xr.Dataset) -> str:

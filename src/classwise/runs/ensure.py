@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers import registry, scales
 from classwise.runs import recorded, store
@@ -32,11 +33,11 @@ def _only_read(subject: Subject) -> bool:
     return scale is not None and scales.SCALES[scale].only_read
 
 
-def not_recorded(subject: Subject, evaluations: Sequence[Evaluation], what: str = "outcomes") -> recorded.NotRecorded:
+def not_recorded(subject: Subject, evaluations: Sequence[Evaluation], what: str = "outcomes") -> NotRecorded:
     """Return the error that results of a recorded network under evaluations are not recorded."""
     names = ", ".join(dict.fromkeys(evaluation.name for evaluation in evaluations))
     how = "`classwise record`, with a queue that names it, computes what is missing"
     if _only_read(subject):
         how = recorded.how_to_record(str(registry.scale_of(subject)))  # type: ignore[arg-type]
     under = f" under {names}" if names else ""
-    return recorded.NotRecorded(f"{what} of {subject.name} ({subject.title}){under} are not recorded; {how}")
+    return NotRecorded(f"{what} of {subject.name} ({subject.title}){under} are not recorded; {how}")

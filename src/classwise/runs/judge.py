@@ -1,20 +1,32 @@
-"""Verdicts on the claims of sections, computed from their runs."""
+"""Verdicts on the claims of sections, computed from their runs and kept until these or the code change."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import xarray as xr
+from filelock import FileLock
 
+import classwise
+from classwise.core import datasets
 from classwise.core.errors import unknown
+from classwise.core.files import write
+from classwise.core.paths import data_folder
 from classwise.papers import registry, scales
-from classwise.papers.claims import Verdict
+from classwise.papers.claims import Claim, Verdict
 from classwise.papers.sections import Request, Section
+from classwise.runs import store
 from classwise.runs.artifacts import scenes
 from classwise.runs.load import outcomes
 from classwise.runs.recorded import recorded_part
 
 # The scale whose missing runs are computed; at all others claims are judged on what is stored.
 _HERE = "quick"
+# The code that verdicts depend on.
+_CODE = ("core", "stats", "papers", "runs")
 
 
 def verdicts(scale: str = _HERE, others: Sequence[str] | None = None, sections: Sequence[str] | None = None) -> list[Verdict]:
@@ -45,18 +57,78 @@ def _stored(section: str, scale: str) -> Request:
 
 
 def _judged(section: str, scale: str) -> list[Verdict]:
-    reason = "" if section in registry.SECTIONS else "there is no such section yet"
-    if not reason:
-        request = _stored(section, scale)
-        # A section that is repeated on other datasets is judged on each of them.
-        requests = [request, *(request.parts.values() if registry.SECTIONS[section].all_datasets else ())]
-        inputs = [claim_inputs(section, each) for each in requests if each.pairs]
-        judged = [verdict for data in inputs if data for verdict in registry.judge(section, data, scale=scale, strict=False)]
-        if judged:
-            return judged
-        reason = "none of its runs is stored"
-    dataset = str(scales.SCALES[scale].run["dataset"])
-    return [Verdict(claim, "not tested", scale, dataset, reason=reason) for claim in registry.claims_of(section)]
+    if section not in registry.SECTIONS:
+        dataset = str(scales.SCALES[scale].run["dataset"])
+        claims = registry.claims_of(section)
+        return [Verdict(claim, "not tested", scale, dataset, reason="there is no such section yet") for claim in claims]
+    request = _stored(section, scale)
+    path = data_folder() / "verdicts" / f"{section.replace('/', '-')}-{scale}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Pages that are built at once wait for each other, so that each verdict is computed once.
+    with FileLock(path.with_suffix(".lock")):
+        kept = _kept(path, section, request)
+        if kept is None:
+            kept = _computed(section, scale, request)
+            rows = [{**vars(verdict), "claim": verdict.claim.name} for verdict in kept]
+            write(path, json.dumps({"digest": _digest(section, request), "verdicts": rows}).encode())
+    return kept
+
+
+def _kept(path: Path, section: str, request: Request) -> list[Verdict] | None:
+    """Return the stored verdicts of a section; None if there are none, or their results or the code have changed."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        claims = {claim.name: claim for claim in registry.claims_of(section)}
+        if stored["digest"] == _digest(section, request):
+            return [Verdict(**{**row, "claim": claims[row["claim"]]}) for row in stored["verdicts"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _digest(section: str, request: Request) -> str:
+    """Return a digest of what the verdicts of a section depend on: the code, its claims, and the files of its results."""
+    files = [path for spec, evaluations in request.pairs for path in store.files(spec, evaluations) if path.exists()]
+    states = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    claims = [(claim.name, claim.measure_name, claim.low, claim.high, claim.datasets) for claim in registry.claims_of(section)]
+    return hashlib.sha256(f"{_code()} {claims} {states}".encode()).hexdigest()
+
+
+@cache
+def _code() -> str:
+    """Return a digest of the code that verdicts depend on, and of the published tables."""
+    root = Path(classwise.__file__).parent
+    sources = sorted(file for name in _CODE for suffix in ("py", "csv") for file in (root / name).rglob(f"*.{suffix}"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
+
+
+def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
+    # A section that is repeated on other datasets is judged on each of them.
+    requests = [request, *(request.parts.values() if registry.SECTIONS[section].all_datasets else ())]
+    judged: list[Verdict] = []
+    for each in requests:
+        data = claim_inputs(section, each) if each.pairs else {}
+        given = {""} if isinstance(data, xr.Dataset) else set(data)
+        tested = registry.judge(section, data, scale=scale, strict=False) if data else []
+        judged += [one if one.claim.data in given or given == {""} else _untested(one.claim, scale, request) for one in tested]
+    return judged or [_untested(claim, scale, request) for claim in registry.claims_of(section)]
+
+
+def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
+    """Return the verdict on a claim whose runs are not all stored: what is missing, and on which dataset."""
+    definition, full = registry.SECTIONS[claim.section], registry.request(claim.section, scale)
+    needs = definition.arrange[claim.data].needs if claim.data in definition.arrange else ("",)
+    complete = _complete_parts(definition, stored)
+    lacking: dict[str, list[str]] = {}
+    for name in needs:
+        section, part = (definition.parts[name], full.parts[name]) if name else (definition, full)
+        if name not in complete and part.specs:
+            runs = ", ".join(section.defences) + (f" ({section.title})" if name else "")
+            lacking.setdefault(part.specs[0].dataset, []).append(runs)
+    dataset = next(iter(lacking), str(scales.SCALES[scale].run["dataset"]))
+    parts = [f"on {datasets.title(where)} for {', '.join(some)}" for where, some in lacking.items()]
+    reason = claim.exclusion(dataset) or f"no complete results {'; '.join(parts)}"
+    return Verdict(claim, "not tested", scale, dataset, reason=reason)
 
 
 def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr.Dataset]:
@@ -67,13 +139,18 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
     definition = registry.SECTIONS[section]
     if not definition.arrange:
         return outcomes(replace(request, parts={}))
-    parts = {"": (definition, request)}
-    parts |= {name: (definition.parts[name], part) for name, part in request.parts.items() if part.evaluations}
-    parts = {name: (some, _complete(part)) for name, (some, part) in parts.items()}
-    stored = {name for name, (_, part) in parts.items() if part.specs}
-    wanted = {name: how for name, how in definition.arrange.items() if stored.issuperset(how.needs)}
+    parts = _complete_parts(definition, request)
+    wanted = {name: how for name, how in definition.arrange.items() if set(parts).issuperset(how.needs)}
     data = {name: _measured(*parts[name]) for name in dict.fromkeys(need for how in wanted.values() for need in how.needs)}
     return {name: how.function(*(data[need] for need in how.needs)) for name, how in wanted.items()}
+
+
+def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
+    """Return a section and its parts, restricted to seeds of which nothing is left out; those that have any."""
+    parts = {"": (section, request)}
+    parts |= {name: (section.parts[name], part) for name, part in request.parts.items() if part.evaluations}
+    complete = {name: (some, _complete(part)) for name, (some, part) in parts.items()}
+    return {name: (some, part) for name, (some, part) in complete.items() if part.specs}
 
 
 def _complete(request: Request) -> Request:

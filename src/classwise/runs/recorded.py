@@ -1,17 +1,15 @@
 """What is there of the runs of a section, at scales that are recorded elsewhere and only read here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from classwise.core.errors import UserError
+import xarray as xr
+
+from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import CLEAN_AND_PGD, Request
 from classwise.runs import store
-
-
-class NotRecorded(UserError):
-    """A result of a scale that is only read has not been recorded."""
 
 
 class _Parts(dict[str, Request]):
@@ -32,6 +30,16 @@ def available(request: Request) -> Request:
     if not result.pairs:
         raise NotRecorded(f"no run of this section is recorded at scale {request.scale!r}; {how_to_record(request.scale)}")
     return result
+
+
+def select(outcomes: xr.Dataset, **members: Sequence[str]) -> xr.Dataset:
+    """Return outcomes restricted to some members of dimensions; NotRecorded names those that are missing."""
+    for dim, names in members.items():
+        recorded = outcomes[dim].values.tolist() if dim in outcomes.dims else []
+        missing = [name for name in names if name not in recorded]
+        if missing:
+            raise NotRecorded(f"results of {dim} {', '.join(missing)} are not recorded")
+    return outcomes.sel({dim: list(names) for dim, names in members.items()})
 
 
 def how_to_record(scale: str) -> str:

@@ -13,7 +13,18 @@ import xarray as xr
 from classwise.core.errors import UserError
 from classwise.stats import aggregate
 from classwise.stats.intervals import wilson, wilson_bounds
-from classwise.stats.metrics import Metric, accuracy, correct, cv, cv_unbiased, images, overall, worst
+from classwise.stats.metrics import (
+    Metric,
+    accuracy,
+    correct,
+    cv,
+    cv_unbiased,
+    images,
+    overall,
+    symmetry,
+    symmetry_unbiased,
+    worst,
+)
 from classwise.stats.pooling import design_effect, pooled, seeds_share_images
 
 # Number of weights held at a time: 80 MB.
@@ -224,6 +235,8 @@ _RANGES = {
     "cv": (0, 2500),
     "symmetry": (-1, 1),
 }
+# The measure whose interval is that of another estimate: sampling lowers it so much that reflected draws would leave it out.
+_ESTIMATES: dict[Metric, Metric] = {symmetry: symmetry_unbiased}
 
 
 def bootstrap(
@@ -241,7 +254,8 @@ def bootstrap(
     The interval is the basic (reverse percentile) one: a percentile interval would add the bias that sampling gives the worst
     class and the spread a second time (Davison and Hinkley 1997, 5.2). For a proportion Wilson's interval is used as well: alone
     for "overall" of a single cluster; over several clusters, and for the worst class, the wider end of the two. If all draws are
-    equal, since every class is always right or never, the interval is that with pseudo-counts (`resample`).
+    equal, since every class is always right or never, the interval is that with pseudo-counts (`resample`). That of "symmetry" is
+    the interval of `symmetry_unbiased`, and contains the value.
 
     Parameters
     ----------
@@ -256,19 +270,21 @@ def bootstrap(
     if isinstance(data, xr.Dataset) and not seeds_share_images(data):
         seeds = ["seed"] if "seed" in data.dims else []
         return bootstrap(aggregate.counts(data), measure, seeds, level, draws, seed)
+    estimate = _ESTIMATES.get(measure, measure)
     single = not isinstance(data, xr.Dataset) and all(data.sizes[dim] == 1 for dim in over if dim in data.dims)
     if isinstance(data, xr.Dataset):
         total, effect = pooled(data), design_effect(data)
-        parts = (measure(part["count"] / effect) for part in bootstrap_sums(data, {}, draws, seed))
+        parts = (estimate(part["count"] / effect) for part in bootstrap_sums(data, {}, draws, seed))
         drawn = xr.concat(list(parts), "draw")
     else:
         total = data.mean(list(over)) if shared_images else data.sum(list(over))
-        drawn = measure(resample(data, over, draws, seed, shared_images=shared_images))
+        drawn = estimate(resample(data, over, draws, seed, shared_images=shared_images))
     value = measure(total)
     bottom, top = _RANGES.get(str(value.name), (-np.inf, np.inf))
     analytic = _wilson_of(measure, total, level)
-    ends = None if measure is overall and single else _basic(total, measure, drawn, level, seed)
+    ends = None if measure is overall and single else _basic(total, estimate, drawn, level, seed)
     low, high = _wider(ends, analytic)
+    low, high = low.fillna(bottom), high.fillna(top)
     # The correction of the bias may leave the value outside the interval.
     bounds = [xr.ufuncs.minimum(low.clip(bottom, top), value), value, xr.ufuncs.maximum(high.clip(bottom, top), value)]
     interval: xr.DataArray = xr.concat(bounds, dim="bound").assign_coords(bound=["low", "value", "high"])
@@ -279,11 +295,16 @@ def _basic(total: xr.DataArray, measure: Metric, drawn: xr.DataArray, level: flo
     """Return the ends of the basic interval of a measure of counts from its draws; with pseudo-counts if the draws are equal."""
     value = measure(total)
     # The quantity that the measure estimates from resampled counts, whose true rates are the observed ones.
-    aim = cv(total) if measure is cv_unbiased else value
+    aim, spread = cv(total) if measure is cv_unbiased else value, xr.ones_like(value)
+    if measure is symmetry_unbiased:
+        # Drawing seeds adds more noise than its formula corrects, so the draws show the spread alone. They vary less than the
+        # estimate, by as much as noise lowers the correlation.
+        drawn = drawn.where(drawn.notnull().any("draw"), 0)
+        aim, spread = drawn.median("draw"), (value / symmetry(total)).fillna(1)
     tails = [(1 - level) / 2, (1 + level) / 2]
-    ends = (value - (drawn - aim).quantile(tails[::-1], dim="draw")).drop_vars("quantile").rename(quantile="bound")
+    ends = (value - (spread * (drawn - aim)).quantile(tails[::-1], dim="draw")).drop_vars("quantile").rename(quantile="bound")
     ends = ends.assign_coords(bound=["low", "high"])
-    constant = (drawn == drawn.isel(draw=0)).all("draw")
+    constant = (drawn == drawn.isel(draw=0)).all("draw") & value.notnull()
     if not bool(constant.any()):
         return ends
     padded = measure(resample(total, (), drawn.sizes["draw"], seed, pseudo_counts=True)).quantile(tails, dim="draw")

@@ -98,6 +98,21 @@ def symmetry(count: xr.DataArray) -> xr.DataArray:
     return xr.corr(*pairs, dim=["label", "predicted"]).rename("symmetry")
 
 
+def symmetry_unbiased(count: xr.DataArray) -> xr.DataArray:
+    """Return the symmetry, corrected for what the sampling of the images adds to the variance; it may be above 1.
+
+    This is Spearman's correction for attenuation (1904): noise in both directions of a pair lowers their correlation. NaN where
+    the entries vary no more than by sampling.
+    """
+    mixed, total = off_diagonal_confusion(count), images(count)
+    off = mixed.label != mixed.predicted
+    rate = mixed.where(off) / 100
+    noise = 1e4 * (rate * (1 - rate) / (total - 1).where(total > 1)).mean(["label", "predicted"])
+    variance = mixed.where(off).var(["label", "predicted"])
+    left = variance - noise
+    return (symmetry(count) * variance / left.where(left > 0)).rename("symmetry_unbiased")
+
+
 def groups(count: xr.DataArray) -> xr.DataArray:
     """Return the group of each class, numbered from 0 by size: classes confused with one another more than by chance.
 

@@ -26,6 +26,10 @@ CAUSES = {_VANISH: HIDDEN, _UNMOVED: HIDDEN, BLACK_BOX_AHEAD: HIDDEN, _SATURATED
 CAUSES |= {_REPEATED: RANDOM, _BATCH: _DEPENDENT, _TRAIN: _DEPENDENT, _OUTSIDE: "an attack that leaves the ball"}
 # A warning is given if the interval of a share of images lies above this, and above this share of the spread of the logits.
 _IMAGES = 0.01
+RULE = (
+    f"A check of images is a warning above {100 * _IMAGES:g} % of them. A black-box attack is compared with all white-box "
+    "attacks on the same network at the same radius, on the images that all of them were evaluated on."
+)
 _NOISE = 1e-4
 
 

@@ -95,9 +95,9 @@ def test_table_4_has_its_six_lines_each_compared_with_the_first_of_its_block():
     np.testing.assert_array_equal(lines[4], plain.sel(attack="pgd", transform="white-background", label="b"))
     np.testing.assert_array_equal(lines[5], adjusted.sel(attack="pgd", transform="white-background", label="b"))
     assert [first[name] for name in titles] == [titles[0]] * 3 + [titles[3]] * 3
-    data = charts.prediction_table(lines, first).data
-    assert set(data[data["line"] == titles[0]]["text"]) == {"3", "4", "5"}
-    assert "109\n+106" in set(data[data["line"] == titles[2]]["text"])
+    table = charts.prediction_table(lines, first)
+    assert set(table.loc[titles[0]]) == {"3", "4", "5"}
+    assert "109 (+106)" in set(table.loc[titles[2]])
 
 
 def test_gains_are_signed_and_each_image_is_a_dot():
@@ -138,10 +138,10 @@ def test_the_least_confident_images_are_shown_as_they_are_and_painted():
     assert table["url"].nunique() == 2
 
 
-def test_temperature_curves_have_a_line_for_each_network_and_metric(rates):
+def test_changes_by_temperature_have_a_line_for_each_network_and_metric(rates):
     found = {name: bootstrap.bootstrap(rates, metrics.METRICS[name], draws=50) for name in ("overall", "mcd")}
     heats = {name: one.rename(attack="inverse").assign_coords(inverse=["1", "50"]) for name, one in found.items()}
-    chart = charts.temperature_curves(heats)
+    chart = charts.temperature_changes(heats)
     assert drawn(chart).count('aria-roledescription="line mark"') == 2 * 2
     assert chart.to_dict()["concat"][0]["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
 
@@ -198,7 +198,7 @@ def test_each_legend_of_categories_has_the_cue_and_highlights_what_is_clicked(ra
     shown = {
         "images of": charts.share_intervals(table, "share, %", colour="images of"),
         "name": charts.trade_offs(accuracy, interval, ("0", "1")),
-        "defence": charts.temperature_curves({"mcd": heats}),
+        "defence": charts.temperature_changes({"mcd": heats}),
     }
     for field, chart in shown.items():
         assert legend_fields(chart) == ({field},) * 4

@@ -139,10 +139,23 @@ def test_agreement_names_the_best_and_worst_classes_and_the_correlation(rates):
     assert "one setting only" in section_4_3.agreement(metrics.accuracy(rates.isel(defence=[0], attack=[0])))
 
 
-def test_classes_are_vulnerable_or_robust_by_their_accuracy_under_the_weaker_attack(rates):
-    table = section_4_3.who_loses({"step": rates.sel(defence=["a"])})
-    # Overall 70: class 0 is robust, classes 1 and 2 are not above it.
-    assert table.loc["step"].tolist() == ["20.0", "10.0"]
+def test_only_what_was_evaluated_is_described():
+    truth = np.zeros((1, 1, 3, 1200), "i2")
+    truth[0, 0, 2, 20:] = -1
+    dims = ("defence", "seed", "attack", "image")
+    coords = {
+        "defence": ["mart"],
+        "seed": [0],
+        "attack": ["clean", "fgsm", "cw"],
+        "image": np.arange(1200),
+        "predicted": ["x", "y"],
+    }
+    text = section_4_3.described(xr.Dataset({"truth": (dims, truth)}, coords))
+    assert "*mart*" in text
+    assert "**fgsm**" in text
+    assert "pgd-he" not in text
+    assert "n-attack" not in text
+    assert text.endswith("Images of each attack: 1,200; fewer for the slow ones: cw 20.")
 
 
 def test_steps_are_counted_on_the_images_that_both_attacks_were_evaluated_on():

@@ -52,11 +52,12 @@ def in_both(*sharp, cosines):
 
 
 def heated(*lost, he="pgd-he", usual=UP):
-    """Return what each defence loses to Temperature-PGD beyond PGD at inverse temperatures of 2 and 50."""
+    """Return what each defence loses to Temperature-PGD beyond PGD at inverse temperatures of 2 and 50; at 5 and 10 as at 2."""
     found = {}
     for name, some in zip((*FOUR[:3], he), lost, strict=True):
         found[name, "pgd-20", ""] = usual
-        found |= {(name, "temperature-pgd-20", heat): usual - less for heat, less in zip(("2", "50"), some, strict=True)}
+        grid = {heat: some[heat == "50"] for heat in ("2", "5", "10", "50")}
+        found |= {(name, "temperature-pgd-20", heat): usual - less for heat, less in grid.items()}
     return outcomes_with(found, along=(*ALONG, "inverse"), times=3)
 
 

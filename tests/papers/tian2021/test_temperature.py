@@ -5,8 +5,9 @@ import pytest
 import xarray as xr
 from scipy import stats
 
+from classwise.core.errors import NotRecorded
 from classwise.papers.tian2021 import temperature
-from classwise.stats import aggregate, confidence
+from classwise.stats import aggregate, confidence, metrics
 
 
 def test_pgd_is_the_temperature_of_1_and_cosines_are_a_further_network(hot):
@@ -22,6 +23,28 @@ def test_pgd_is_the_temperature_of_1_and_cosines_are_a_further_network(hot):
         other = raw.answer.sel(defence="pgd-at", attack="temperature-pgd-20", readout="logits", inverse=5, form=form)
         np.testing.assert_array_equal(found.answer.sel(defence="pgd-at", form=form, inverse="5").squeeze(), other.squeeze())
     assert list(temperature.tempered(hot(("logits",))).defence.values) == ["pgd-at", "pgd-he"]
+
+
+def test_a_network_without_the_whole_grid_is_left_out(hot):
+    raw = hot(("logits",))
+    assert list(temperature.tempered(raw, (2, 5)).defence.values) == ["pgd-at", "pgd-he"]
+    raw.truth.loc[{"defence": "pgd-he", "inverse": 5}] = -1
+    assert list(temperature.tempered(raw, (2, 5)).defence.values) == ["pgd-at"]
+    with pytest.raises(NotRecorded, match="no network under temperature-pgd-20 at 1/T = 2, 50"):
+        temperature.tempered(raw, (2, 50))
+    with pytest.raises(NotRecorded, match="under temperature-pgd-20 at several temperatures"):
+        temperature.tempered(raw.sel(attack=["clean", "pgd-20"]), (2, 5))
+
+
+def test_each_network_changes_at_the_temperature_that_breaks_the_most(hot):
+    count = aggregate.counts(temperature.tempered(hot()).sel(form="stable", drop=True)).sum("seed")
+    change, left = temperature.changes_at_best(count), metrics.overall(count)
+    for name in map(str, change.network.values):
+        defence, _, inverse = name.rpartition(", 1/T = ")
+        of_defence = left.sel(defence=defence)
+        assert float(of_defence.sel(inverse=inverse)) == float(of_defence.sel(inverse=["2", "5"]).min())
+        lost = float(of_defence.sel(inverse=inverse) - of_defence.sel(inverse="1"))
+        assert float(change.sel(network=name).mean("label")) == pytest.approx(lost)
 
 
 def test_readings_compare_cosines_with_the_scaled_network(hot):

@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 from drawing import legend_fields, reacting_legends
 
+from classwise.core.errors import NotRecorded
 from classwise.papers.tian2021 import trace_explorer
 
 
@@ -31,6 +32,11 @@ def test_failed_attacks_are_in_the_order_of_what_a_temperature_breaks():
     assert trace_explorer.failed_pgd(whole).transpose("network", "image").values.tolist() == [[True, False, True, True]]
     assert list(trace_explorer.select_images(whole).image.values) == [13, 12, 10]
     assert list(trace_explorer.select_images(whole, most=1).image.values) == [13]
+
+
+def test_traces_of_pgd_alone_are_not_enough():
+    with pytest.raises(NotRecorded, match="traces of temperature-pgd-20"):
+        trace_explorer.explore(course([0, 0, 0, 0], ENDS[:1], ["1"]), {})
 
 
 def test_an_image_is_selected_where_one_network_withstands_pgd():

@@ -10,7 +10,7 @@ import pytest
 import safetensors.torch
 
 from classwise import runs
-from classwise.core.errors import UserError
+from classwise.core.errors import NotRecorded, UserError
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation
 from classwise.papers import registry, scales
@@ -19,7 +19,6 @@ from classwise.runs.compute import networks
 from classwise.runs.record import archive, queue, recorder
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
-from classwise.runs.recorded import NotRecorded
 from classwise.runs.schedule import pool
 
 CLEAN, PGD = Evaluation(attack="clean"), Evaluation(attack="pgd-10", options={"steps": 2})

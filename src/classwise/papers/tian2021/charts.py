@@ -1,4 +1,4 @@
-"""Charts of single sections of Tian et al. 2021: homing, trade-offs, Table 4, temperatures, images before backgrounds."""
+"""Charts of single sections of Tian et al. 2021: homing, trade-offs, Table 4, temperatures, images on backgrounds."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +17,7 @@ from classwise.charts.primitives import (
     Cells,
     class_lines,
     dots_with_intervals,
+    faded,
     from_legend,
     heatmap,
     highlighted,
@@ -80,7 +81,7 @@ def share_intervals(table: pd.DataFrame, title: str, colour: str | None = None) 
     else:
         picked, hues = from_legend(Category(colour, list(dict.fromkeys(rows[colour]))))
         chart = dots_with_intervals(rows, order, title, hues, picked=picked).add_params(picked)
-        chart = chart.properties(width=400, height=alt.Step(14))
+        chart = chart.properties(width=400, height=alt.Step(20, **{"for": "position"}))
     return described(chart, f"{title.removesuffix(', %').capitalize()}, with 95 % intervals", text)
 
 
@@ -149,26 +150,18 @@ def _spread(table: pd.DataFrame, apart: float) -> pd.DataFrame:
     return rows.assign(at=places)
 
 
-def prediction_table(count: xr.DataArray, first: Mapping[str, str], row: str = "line") -> Any:
-    """Return the predictions for the images of one class, a line for each kind of them: numbers, and changes as colours.
+def prediction_table(count: xr.DataArray, first: Mapping[str, str], row: str = "line") -> pd.DataFrame:
+    """Return the predictions for the images of one class, a line for each kind of them: "56 (+3)", images and their change.
 
     `count` has the dimensions `row` and predicted; `first` names for each line the one that it is compared with (itself for a
     line that begins a block). Tian 2021, Table 4.
     """
-    table = frame(count)
-    before = table.rename(columns={row: "before", "value": "was"})
-    table = table.assign(before=table[row].map(dict(first))).merge(before, on=["before", "predicted"])
-    table["change"] = table["value"] - table["was"]
-    table["text"] = [
-        f"{value:.0f}" if line == start else f"{value:.0f}\n{change:+.0f}"
-        for value, change, line, start in zip(table["value"], table["change"], table[row], table["before"], strict=True)
-    ]
-    tips = tooltip(row, "predicted", value="images|.0f", change="change|+.0f")
-    x, y = Category.of(count, "predicted", "predicted class"), Category.of(count, row)
-    chart = heatmap(table, x, y, Cells("change", "more images", "text", step=(44, 38)), tips)
-    text = largest(table, [row, "predicted"], "Most images", "")
-    change = extent(table, [row, "predicted"], "Change of their number", "", "change")
-    return described(chart, "Predictions for the images of the class, and their change", f"{text} {change}")
+    table = count.transpose(row, "predicted").to_pandas()
+    change = table - table.loc[[first[name] for name in table.index]].to_numpy()
+    text = table.map("{:.0f}".format) + change.map(" ({:+.0f})".format)
+    begins = [name == first[name] for name in table.index]
+    text.loc[begins] = table.loc[begins].map("{:.0f}".format)
+    return pd.DataFrame(text).rename_axis(index=None, columns="predicted class")
 
 
 def table_4(plain: xr.DataArray, adjusted: xr.DataArray, label: str) -> tuple[xr.DataArray, dict[str, str]]:
@@ -207,7 +200,7 @@ def confidence_scatter(confidence: xr.DataArray, whiteness: xr.DataArray, label:
     rank = table["light"].corr(table["sure"], method="spearman")
     text = extent(table, [], titles[1].removesuffix(", %").capitalize(), column="sure")
     text = f"{text} Rank correlation with the lightness of the background: {rank:.2f}, {len(table)} images."
-    return described(alt.layer(line, dots).properties(width=460, height=280), "Lightness of the background and confidence", text)
+    return described(alt.layer(line, dots).properties(width=460, height=180), "Lightness of the background and confidence", text)
 
 
 def top_two(outcomes: xr.Dataset, images: Sequence[int]) -> list[str]:
@@ -234,25 +227,43 @@ def repainted_images(
     return image_rows(rows, captions, side=132, title="The least confident images, as they are and painted white")
 
 
-def temperature_curves(measured: Mapping[str, xr.DataArray], along: str = "inverse", colour: str = "defence") -> Any:
-    """Return metrics over the whole grid of temperatures with their bands, a panel for each metric by its title.
+# How far apart networks at one temperature are drawn, as a factor.
+_APART = 1.1
 
-    Each array has the dimensions bound, `along` (numbers as text) and `colour`. A click in the legend picks members of `colour`.
+
+def temperature_changes(changes: Mapping[str, xr.DataArray], along: str = "inverse", colour: str = "defence") -> Any:
+    """Return changes from PGD at each temperature as lines, their intervals as bars side by side; a panel for each metric.
+
+    changes: by title of a panel, in points, with the dimensions bound, `along` (numbers as text) and `colour`. A click in the
+    legend picks members of `colour`.
     """
-    first = next(iter(measured.values()))
+    first = next(iter(changes.values()))
+    names = names_of(first, colour)
     picked, hues = from_legend(Category.of(first, colour))
-    axis = alt.Axis(values=[float(name) for name in first[along].values], grid=False, format="~g")
-    x = alt.X(f"{along}:Q", title=titled(along), scale=alt.Scale(type="log"), axis=axis)
+    values = [float(name) for name in first[along].values]
+    place = {name: _APART ** (number - (len(names) - 1) / 2) for number, name in enumerate(names)}
+    ends = [values[0] * min(place.values()) / _APART, values[-1] * max(place.values()) * _APART]
+    axis = alt.Axis(values=values, grid=False, format="~g")
+    x = alt.X("at:Q", title=titled(along), scale=alt.Scale(type="log", domain=ends, nice=False), axis=axis)
     charts, parts = [], []
-    for name, bounds in measured.items():
-        table = wide_bounds(bounds).assign(**{along: lambda rows: rows[along].astype(float)})
-        tips = tooltip(colour, along, value=name, low="", high="")
-        parts.append(extent(table, [colour, along], name, ""))
-        chart = lines_with_bands(table, x, "", hues.colour, tips, scale=alt.Scale(zero=False), picked=picked)
-        charts.append(chart.properties(width=230, height=190, title=panel_title(name)))
+    for title, bounds in changes.items():
+        table = wide_bounds(bounds)
+        table = table.assign(at=table[along].astype(float) * table[colour].map(place))
+        parts.append(extent(table, [colour, along], title, "points", digits=1))
+        base = alt.Chart(table).encode(x=x, color=hues.colour, opacity=faded(picked))
+        y = alt.Y("value:Q", title="change from PGD, points")
+        tips = tooltip(colour, along, value="change from PGD, points|+.1f", low="|+.1f", high="|+.1f")
+        # The selection is put into the first layer, which must have the colours.
+        layers = [
+            base.mark_line(strokeWidth=2).encode(y=y),
+            alt.Chart(pd.DataFrame({"value": [0]})).mark_rule(color="#888", strokeDash=[4, 3]).encode(y=y),
+            base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title="change from PGD, points"), y2="high:Q"),
+            base.mark_point(filled=True, size=45).encode(y=y, tooltip=tips),
+        ]
+        charts.append(alt.layer(*layers).properties(width=255, height=230, title=panel_title(title)))
     # One selection serves all panels.
     chart = alt.concat(charts[0].add_params(picked), *charts[1:], columns=2)
-    return described(chart, "Metrics over the inverse temperature, with 95 % bands", " ".join(parts))
+    return described(chart, "Change of robust accuracy from PGD, with 95 % intervals", " ".join(parts))
 
 
 def accuracy_change(change: xr.DataArray, row: str = "inverse", column: str = "defence", title: str | None = None) -> Any:

@@ -199,14 +199,30 @@ def accuracy_lost(counts: Mapping[str, xr.DataArray]) -> xr.DataArray:
     return xr.concat(lost, pd.Index(list(rates), name="step"), coords="minimal", compat="override")
 
 
-def who_loses(counts: Mapping[str, xr.DataArray]) -> pd.DataFrame:
-    """Return how many points vulnerable and robust classes lose from a weaker to a stronger attack, the mean over the defences.
+_DEFENCES = {
+    "pgd-at": "*pgd-at* is Madry's training on attacked images",
+    "trades": "*trades* adds a penalty for the difference between the predictions for an image and for its attacked form",
+    "mart": "*mart* gives images that are misclassified without an attack a larger weight",
+    "pgd-he": "*pgd-he* is HE (hypersphere embedding), whose outputs are cosines times a scale; here it is evaluated "
+    "with the scale, as it was trained",
+}
+_ATTACKS = {
+    "fgsm": "**fgsm** takes one step along the sign of the gradient",
+    "pgd-20": "**pgd-20** takes 20 smaller ones",
+    "margin-20": "**margin-20** takes 20 on the margin loss of Carlini and Wagner",
+    "cw": "**cw** is their attack by binary search",
+    "transfer": "**transfer** is pgd-20 computed on the standard network of the same seed",
+    "n-attack": "**n-attack** queries logits and uses no gradients",
+}
 
-    counts: by a name, counts of two attacks along attack, the weaker first; Definition 3.3 is applied to the weaker.
-    """
-    rows = {}
-    for name, count in counts.items():
-        lost = measures.losses(*(count.isel(attack=place, drop=True) for place in (0, 1)))
-        kinds = zip(("vulnerable classes lose", "robust classes lose"), lost, strict=True)
-        rows[name] = {kind: f"{float(points.mean()):.1f}" for kind, points in kinds}
-    return pd.DataFrame(rows).T
+
+def described(outcomes: xr.Dataset) -> str:
+    """Return in Markdown what the defences and attacks of outcomes are, and how many images each attack was evaluated on."""
+    parts = []
+    for dim, known in (("defence", _DEFENCES), ("attack", _ATTACKS)):
+        texts = [text for name, text in known.items() if name in outcomes[dim]]
+        parts += ["; ".join(texts) + "."] if texts else []
+    present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim not in ("attack", "image")]).sum("image")
+    most, few = int(present.max()), present.where(present < present.max(), drop=True).to_series()
+    of_few = ", ".join(f"{name} {int(number):,}" for name, number in few.items())
+    return "\n\n".join([*parts, f"Images of each attack: {most:,}{of_few and '; fewer for the slow ones: ' + of_few}."])

@@ -1,15 +1,16 @@
 """The findings of the pages on Tian et al. 2021, each in a sentence with its number and its 95 % interval."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pandas as pd
 import xarray as xr
 
+from classwise.core.markup import counted
 from classwise.papers import measures
 from classwise.papers.findings import interval, p_value
 from classwise.papers.tian2021.temperature import COSINES
-from classwise.stats import bootstrap, metrics, significance
+from classwise.stats import aggregate, bootstrap, metrics, significance
 from classwise.stats.combine import network_name
 
 _SIGNIFICANT = 0.05
@@ -22,11 +23,11 @@ def symmetry(outcomes: xr.Dataset, count: xr.DataArray, attack: str) -> str:
     """
     bounds = bootstrap.bootstrap(outcomes.sel(attack=[attack]), metrics.symmetry).isel(attack=0, defence=0, drop=True)
     p = significance.symmetry_test(count)
-    start = "Whether classes are confused in both directions is open"
+    start = "Whether confusion goes both ways is open"
     if float(bounds.sel(bound="low")) > 0 and p < _SIGNIFICANT:
-        start = "Two classes are confused in both directions"
+        start = "Confusion goes both ways"
     elif float(bounds.sel(bound="high")) < 0:
-        start = "Two classes are confused in one direction rather than in both"
+        start = "Confusion goes one way rather than both"
     mixed = metrics.off_diagonal_confusion(count)
     both = mixed + mixed.rename(label="predicted", predicted="label").transpose("label", "predicted")
     first, second = both.stack(pair=("label", "predicted")).idxmax("pair").item()
@@ -55,12 +56,43 @@ def gaps_everywhere(outcomes: xr.Dataset) -> str:
     defence, attack = place["defence"], place["attack"]
     return (
         f"**{start}: the smallest gap observed, that of {defence} under {attack}, is {interval(least, 'points')}. Class "
-        f"{often.index[0]} has the lowest accuracy in {often.iloc[0]} of them.**"
+        f"{often.index[0]} has the lowest accuracy in {'all' if len(often) == 1 else often.iloc[0]} of them.**"
     )
 
 
 def _smallest_gap(count: xr.DataArray) -> xr.DataArray:
     return measures.smallest_gap(count.to_dataset(name="count"))
+
+
+def stronger_attacks(outcomes: xr.Dataset, steps: Sequence[tuple[str, str]]) -> str:
+    """Return in Markdown, for each step from a weaker to a stronger attack, whether vulnerable classes lose more than others.
+
+    outcomes: of defences, over which the mean is taken. steps: a step is compared on the images that both attacks were evaluated
+    on; one of which an attack is missing is named.
+    """
+    lines = []
+    for weak, strong in steps:
+        if not {weak, strong} <= set(outcomes.attack.values):
+            lines.append(f"- From {weak} to {strong}: not evaluated in these runs.")
+            continue
+        part = aggregate.common(outcomes.sel(attack=[weak, strong]))
+        lost = measures.losses(*(bootstrap.sums(part, {})["count"].sel(attack=name, drop=True) for name in (weak, strong)))
+        vulnerable, robust = (f"{float(points.mean()):.2f}" for points in lost)
+        more = bootstrap.paired(part, _lost_more, span=(-100, 100))
+        start = "whether vulnerable or robust classes lose more is open"
+        if float(more.sel(bound="low")) > 0:
+            start = "vulnerable classes lose more than robust ones"
+        elif float(more.sel(bound="high")) < 0:
+            start = "vulnerable classes lose less than robust ones"
+        lines.append(
+            f"- **From {weak} to {strong} {start}:** {vulnerable} and {robust} points, a difference of "
+            f"{interval(more, 'points', 2)}."
+        )
+    return "\n".join(lines)
+
+
+def _lost_more(count: xr.DataArray) -> xr.DataArray:
+    return measures.lost_by_vulnerable(count.to_dataset(name="count"))
 
 
 def temperature_gains(tempered: xr.Dataset, level: float = 0.95) -> xr.DataArray:
@@ -71,6 +103,16 @@ def temperature_gains(tempered: xr.Dataset, level: float = 0.95) -> xr.DataArray
 def _gain(count: xr.DataArray) -> xr.DataArray:
     left = metrics.overall(count)
     return left.sel(inverse="1", drop=True) - left.min("inverse")
+
+
+def temperature_changes(tempered: xr.Dataset, metric: metrics.Metric) -> xr.DataArray:
+    """Return low, value and high of the change of a metric from PGD to each temperature, along inverse; of one form."""
+
+    def change(count: xr.DataArray) -> xr.DataArray:
+        values = metric(count)
+        return values.isel(inverse=slice(1, None)) - values.sel(inverse="1", drop=True)
+
+    return bootstrap.paired(tempered, change, span=(-100, 100))
 
 
 def best_temperature(tempered: xr.Dataset) -> str:
@@ -124,16 +166,22 @@ def shares_within(cases: Mapping[str, xr.Dataset], group: xr.DataArray) -> pd.Da
 def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> str:
     """Return how many more mistakes lie within the classes that share a background than if others share it.
 
-    outcomes: of one defence under one attack along dataset: first the one whose classes of a `group` share a background, then
-    the one where others do. eps: the radius.
+    outcomes: of one defence under "clean" and one other attack along dataset: first the one whose classes of a `group` share a
+    background, then the one where others do. eps: the radius.
     """
 
     def difference(count: xr.DataArray) -> xr.DataArray:
         within = metrics.within(count, group)
         return within.isel(dataset=0, drop=True) - within.isel(dataset=1, drop=True)
 
-    near, far = metrics.within(bootstrap.sums(outcomes, {})["count"], group).values
-    bounds = bootstrap.paired(outcomes, difference, span=(-100, 100))
+    clean, attacked = (outcomes.isel(attack=place, drop=True) for place in (0, 1))
+    near, far = metrics.within(bootstrap.sums(attacked, {})["count"], group).values
+    bounds = bootstrap.paired(attacked, difference, span=(-100, 100))
+    natural = shares_within({"clean": clean.isel(dataset=0, drop=True)}, group)
+    without = "Without attack it makes no mistakes on these images."
+    for value, low, high, mistakes in natural[["share", "low", "high", "images"]].to_numpy():
+        share = f"{value:.0f} % (95 % interval {low:.0f} to {high:.0f}) of its {counted(int(mistakes), 'mistake')}"
+        without = f"Without attack, {share} are within pairs that share a background."
     start = "The effect of a shared background is open"
     if float(bounds.sel(bound="low")) > 0:
         start = "Classes that share a background are confused with each other"
@@ -142,5 +190,29 @@ def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> st
     return (
         f"**{start}: under attack at radius {eps}, {near:.0f} % of the mistakes of the robust network are within pairs that "
         f"share a background, and {far:.0f} % are within the same pairs if other classes share it, a difference of "
-        f"{interval(bounds, 'points')}.**"
+        f"{interval(bounds, 'points')}.** {without}"
+    )
+
+
+def standard_on_colours(shares: pd.DataFrame, outcomes: xr.Dataset) -> str:
+    """Return how much accuracy standard training on coloured backgrounds loses on the colours of other classes.
+
+    shares: accuracy on black, on the colours of the training and on those of other classes (`intervals.overall_shares`).
+    outcomes: of the network trained on colours, without attack, along transform: its own colours, then those of other classes.
+    """
+
+    def lost(count: xr.DataArray) -> xr.DataArray:
+        values = metrics.overall(count)
+        return values.isel(transform=0, drop=True) - values.isel(transform=1, drop=True)
+
+    bounds = bootstrap.paired(outcomes, lost, span=(-100, 100))
+    start = "Whether the standard network uses the colours is open"
+    if float(bounds.sel(bound="low")) > 0:
+        start = "The standard network uses the colours, too"
+    elif float(bounds.sel(bound="high")) <= 1:
+        start = "The standard network hardly uses the colours"
+    black, same, other = (f"{row.share:.1f} % (95 % interval {row.low:.1f} to {row.high:.1f})" for row in shares.itertuples())
+    return (
+        f"**{start}: on other colours its accuracy is {interval(bounds, 'points', 1)} lower than on those of its training.** It "
+        f"is {same} on the colours of its training and {other} on other colours; trained and tested on black, it is {black}."
     )

@@ -9,12 +9,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.papers.measures import lost_more, mean_over
 from classwise.papers.tian2021.tables import animals
 from classwise.stats import aggregate, metrics, pooling
 from classwise.stats.combine import inverse_name, network_name
 from classwise.stats.confidence import confidence_variance
 from classwise.stats.metrics import Metric as CountMeasure
+
+# The values of 1 / T in Table 3.
+INVERSE = (2, 5, 10, 50)
 
 
 def _both_attacks(sums: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
@@ -128,20 +132,37 @@ def cvc_bounds(outcomes: xr.Dataset, level: float = 0.95) -> xr.DataArray:
 COSINES = "cosines"
 
 
-def tempered(outcomes: xr.Dataset) -> xr.Dataset:
+def tempered(outcomes: xr.Dataset, grid: Sequence[int] = ()) -> xr.Dataset:
     """Return outcomes under pgd-20 and temperature-pgd-20 with the dimensions defence, seed, form, inverse, image and predicted.
 
     PGD is at inverse "1", in each form: its direction is that of Temperature-PGD at T = 1. A defence that was also evaluated with
     its cosines is one more along `defence`, named by `combine.network_name`. form: "stable" and "published", where both were
-    evaluated.
+    evaluated. grid: values of 1 / T that are compared; a network without all of them is left out, and NotRecorded is raised where
+    none is left or the attack is missing.
     """
     kinds = [str(name).partition("@")[0] for name in outcomes.attack.values]
+    if "temperature-pgd-20" not in kinds or "inverse" not in outcomes.dims:
+        raise NotRecorded("results under temperature-pgd-20 at several temperatures are not recorded")
     plain, hot = (outcomes.isel(attack=kinds.index(name), drop=True) for name in ("pgd-20", "temperature-pgd-20"))
     heats = [value for value in outcomes.inverse.values if value != ""]
     forms = [str(value) for value in outcomes.form.values if value != ""]
     first = plain.sel(inverse="", form="", drop=True)
     parts = [first.expand_dims(form=forms), *(hot.sel(inverse=value, form=forms, drop=True) for value in heats)]
     combined = xr.concat(parts, xr.DataArray([inverse_name(""), *map(inverse_name, heats)], dims="inverse", name="inverse"))
+    return _of_grid(_cosines_apart(combined), grid)
+
+
+def _of_grid(tempered: xr.Dataset, grid: Sequence[int]) -> xr.Dataset:
+    """Return the networks that were evaluated in the first form at all inverse temperatures of a grid."""
+    wanted, present = list(map(inverse_name, grid)), tempered.truth.isel(form=0) >= 0
+    complete = present.any(["seed", "image"]).reindex(inverse=wanted, fill_value=False).all("inverse")
+    if not bool(complete.any()):
+        raise NotRecorded(f"results of no network under temperature-pgd-20 at 1/T = {', '.join(wanted)} are recorded")
+    return tempered.isel(defence=complete.transpose("defence").values)
+
+
+def _cosines_apart(combined: xr.Dataset) -> xr.Dataset:
+    """Return outcomes along readout with the networks evaluated with their cosines as further ones along defence."""
     if "readout" not in combined.dims:
         return combined
     read = {str(name): combined.sel(readout=name, drop=True) for name in combined.readout.values}
@@ -178,6 +199,20 @@ def readings(tempered: xr.Dataset) -> pd.DataFrame:
             rows[name, heat] = {f"{word}, %": f"{float(rate.sel(inverse=heat)):.1f}" for word, rate in left.items()}
             rows[name, heat]["cosines otherwise than PGD on scaled, images"] = f"{int(differ.sel(inverse=heat))}"
     return pd.DataFrame(rows).T.rename_axis(["network", "1 / T"]) if rows else pd.DataFrame()
+
+
+def changes_at_best(count: xr.DataArray) -> xr.DataArray:
+    """Return by how many points the accuracy of each class changes from PGD to the temperature that breaks the most images.
+
+    count: of `tempered`, one form, seeds pooled. The dimension network names the temperature, too: "trades, 1/T = 5".
+    """
+    rates, left = metrics.accuracy(count), metrics.overall(count)
+    hot = [name for name in count.inverse.values if name != "1"]
+    best = left.sel(inverse=hot).idxmin("inverse").to_series()
+    plain = rates.sel(inverse="1", drop=True)
+    parts = [(rates.sel(inverse=heat, drop=True) - plain).sel(defence=name, drop=True) for name, heat in best.items()]
+    names = [f"{name}, 1/T = {inverse}" for name, inverse in best.items()]
+    return xr.concat(parts, xr.DataArray(names, dims="network", name="network"))
 
 
 def as_published(count: xr.DataArray) -> xr.DataArray:

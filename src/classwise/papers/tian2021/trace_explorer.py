@@ -13,6 +13,7 @@ from classwise.charts.explorer import Choice, explorer
 from classwise.charts.gallery import png_address
 from classwise.charts.primitives import faded, from_legend
 from classwise.charts.style import HIGHEST, LOWEST, Category, frame, label_angle, names_of, panel_title, tooltip
+from classwise.core.errors import NotRecorded
 from classwise.stats import confidence
 
 # PGD among the temperatures.
@@ -80,8 +81,10 @@ def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bo
     """Return the confidence over the steps of failed attacks, with controls: the image, the network, the temperature, the step.
 
     traces: of `runs.traces`, with PGD at inverse "1". examples: of `runs.example_sets`, to show the images, if any. Where there
-    is nothing to show, a sentence is returned.
+    is nothing to show, a sentence is returned; NotRecorded where the traces are of PGD alone.
     """
+    if traces is not None and traces.sizes["inverse"] == 1:
+        raise NotRecorded("traces of temperature-pgd-20 are not recorded")
     if traces is None or not bool(failed_pgd(traces).any()):
         return Markdown(  # type: ignore[no-untyped-call]
             "There is no failed attack to follow: these runs have no weights, or PGD broke all images."
