@@ -6,8 +6,11 @@ import xarray as xr
 
 from classwise.charts import audit_report, tables
 from classwise.core.audit import Audit
+from classwise.papers import findings
+from classwise.stats import masking
 
 NAME, ESCAPED = "<b>|*x_", "&#60;b&#62;&#124;&#42;x&#95;"
+CHECK = masking.BlackBoxCheck(correct=56, left=33, broken=1)
 
 
 @pytest.fixture
@@ -19,24 +22,28 @@ def audit():
 def count():
     """Counts of three classes, one of them with markup in its name: the weakest, and what others are predicted as."""
     names = [NAME, "b", "c"]
-    rows = np.array([[[18, 2, 0], [2, 18, 0], [0, 0, 20]], [[5, 10, 5], [10, 10, 0], [2, 0, 18]]])
-    coords = {"attack": ["clean", "strong"], "label": names, "predicted": names}
+    robust = [[5, 10, 5], [10, 10, 0], [2, 0, 18]]
+    rows = np.array([[[18, 2, 0], [2, 18, 0], [0, 0, 20]], robust, robust])
+    coords = {"attack": ["clean", "strong", "worst case"], "label": names, "predicted": names}
     return xr.DataArray(rows, dims=("attack", "label", "predicted"), coords=coords)
 
 
 def test_names_are_escaped_in_the_summary(audit, count):
-    text = audit_report.summary(audit, count, [NAME])
+    first = findings.audited(audit, count, {"hidden gradients": f"{NAME} hides them"})
+    assert NAME not in first
+    assert f"**{ESCAPED} classifies" in first
+    assert f"images of {ESCAPED} correctly" in first
+    assert f"Its weakest class is {ESCAPED}: 25 %" in first
+    text = audit_report.summary(audit, count, CHECK, [NAME])
     assert NAME not in text
-    assert f"**{ESCAPED}** classifies" in text
-    assert f"images of {ESCAPED} correctly" in text
     assert f"**Critical: {ESCAPED}.**" in text
     assert f"**class {ESCAPED}**: 25 %" in text
-    assert f"misclassified as class {ESCAPED} (10 %)" in audit_report.summary(audit, count, ["c"])
+    assert f"misclassified as class {ESCAPED} (10 %)" in audit_report.summary(audit, count, CHECK, ["c"])
 
 
 def test_the_best_class_is_escaped(audit, count):
     robust = count.assign_coords(label=["b", "c", NAME], predicted=["b", "c", NAME])
-    assert f"best class ({ESCAPED})" in audit_report.summary(audit, robust)
+    assert f"best class ({ESCAPED})" in audit_report.summary(audit, robust, CHECK)
 
 
 def test_the_table_of_the_classes_is_escaped_where_it_becomes_html(audit, count):

@@ -3,7 +3,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from classwise import defences, images, papers
+from classwise import attacks, defences, images, papers
 from classwise.book import notebooks
 from classwise.core.errors import UserError
 from classwise.defences import DEFENCES
@@ -100,6 +100,13 @@ def test_the_papers_train_by_their_own_recipes():
     assert spec["pgd-he"].milestones == (75,)
     fair = registry.training("paper", "at-cfa", 0, "wei2023")
     assert (fair.model, fair.batch_norm, fair.epochs, fair.nesterov) == ("preact-resnet18", "train", 200, False)
+    for name in ("trades", "trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-cfa", "frl-rw"):
+        spec = registry.training("paper", name, 0, "wei2023")
+        attack = attacks.build(spec.attack)
+        assert (spec.batch_norm, attack.step, attack.start) == ("eval", 2 / 255, "gaussian")
+    for name in ("pgd-at", "at-ccm", "fat", "fat-cfa"):
+        spec = registry.training("paper", name, 0, "wei2023")
+        assert (spec.batch_norm, attacks.build(spec.attack).step) == ("train", 2 / 255)
     assert registry.training("paper", "me-at", 0, "entropy2022").batch == 64
     asked = registry.request("tian2021/4-1-class-bias", "paper").evaluations
     assert [one.attack for one in asked] == ["clean", "pgd-20@tian2021-a1"]

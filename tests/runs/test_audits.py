@@ -4,8 +4,10 @@ import io
 import os
 import pickle
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,9 +28,10 @@ from classwise.core.audit import Audit, critical
 from classwise.core.errors import UserError
 from classwise.core.spec import Spec
 from classwise.models.features import class_statistics, penultimate
+from classwise.papers import findings
 from classwise.runs import audit_evaluation, audits, store
 from classwise.runs.compute import evaluate, foreign_network, train, user_module
-from classwise.stats import intervals, metrics, significance
+from classwise.stats import intervals, masking, metrics, significance
 
 MODULE = """
 import torch
@@ -181,10 +184,10 @@ def test_the_radii_of_the_curve_are_multiples_written_alike(eps, norm, radii):
 
 
 def test_what_is_kept_is_of_the_schema_says_where_it_comes_from_and_is_asked_once(asked, network):
-    assert audits.carry_out(asked, Console(file=io.StringIO())) == 9
+    assert audits.carry_out(asked, Console(file=io.StringIO())) == 10
     folder = store.run_folder(asked)
     files = sorted(folder.glob("outcomes/*.nc"))
-    assert len(files) == 9
+    assert len(files) == 10
     for path in files:
         stored = results.load(path, "outcomes 1")
         assert stored.attrs["weights"] == user_module.digest(network)
@@ -243,8 +246,39 @@ def test_a_long_audit_says_how_long_and_what_is_shorter(asked, monkeypatch):
     said = io.StringIO()
     audits.carry_out(asked, Console(file=said, width=400))
     assert "minutes to go, estimated from one batch of each attack (8 of 60 images)" in said.getvalue()
-    assert "--limit 15 takes about 25 % of that, --attack pgd-20" in said.getvalue()
+    assert "--limit 15 takes about 25 % of that. Ctrl-C stops" in said.getvalue()
     assert "pgd-10 at 0.1: " in said.getvalue()
+
+
+def test_the_estimate_is_near_what_follows(data, network, monkeypatch):
+    """In seconds of the processor, which other processes do not change."""
+    monkeypatch.setattr(audit_evaluation, "time", SimpleNamespace(perf_counter=time.process_time))
+    audit, estimates, estimate = runs.audit(str(network), attack="strong", eps="0.1", limit=100), [], audit_evaluation._seconds
+
+    def noted(*given):
+        estimates.append((estimate(*given)[0], time.process_time()))
+        return estimates[-1][0], 100
+
+    monkeypatch.setattr(audit_evaluation, "_seconds", noted)
+    audit_evaluation.ensure_evaluations(audit, [*audit.evaluations, *audit.curve], Console(file=io.StringIO()))
+    ((seconds, then),) = estimates
+    assert 0.5 < seconds / (time.process_time() - then) < 2
+
+
+def test_a_batch_that_withstands_less_than_the_rest_is_corrected_for(data, network):
+    audit = runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
+    known = [audit.evaluation_of(attack="fgsm")]
+    assert audit_evaluation._withstanding(audit, known, slice(0, 8)) == 1
+    broken = runs.outcomes([audit], known).flipped.values.ravel()
+    for part in (slice(0, 8), slice(8, None)):
+        expected = (len(broken[part]) - broken[part].sum() + 0.5) / (len(broken[part]) + 1)
+        assert audit_evaluation._withstanding(audit, known, part) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("attack", "advised"), [("strong", True), ("autoattack", True), ("fgsm", False), ("pgd-10", False)])
+def test_a_quicker_attack_is_advised_only_where_it_is_quicker(data, network, attack, advised):
+    ways = audits._shorter(runs.audit(str(network), attack=attack, eps="0.1"), 60)
+    assert ways == ["--limit 15 takes about 25 % of that", *["--attack pgd-20 is quicker and weaker"] * advised]
 
 
 def test_an_audit_by_pgd_20_is_not_advised_to_use_it(network, data, monkeypatch):
@@ -344,15 +378,22 @@ def counted(rows):
 
 def test_the_summary_says_what_was_counted_the_critical_classes_first():
     clean = counted([[18, 1, 1], [0, 20, 0], [0, 0, 20]])
+    attacked = counted([[7, 12, 1], [1, 19, 0], [4, 6, 10]])
     robust = counted([[5, 12, 3], [1, 19, 0], [4, 6, 10]])
-    count = xr.concat([clean, robust], "attack").assign_coords(attack=["clean", "pgd-20"])
+    count = xr.concat([clean, attacked, robust], "attack").assign_coords(attack=["clean", "pgd-20", "worst case"])
     audit = Audit(network="mine", sha256="", dataset="signs", eps="8/255", attack="pgd-20", per_class=20)
-    lines = audit_report.summary(audit, count, ["2"]).splitlines()
-    assert "**97 % (95 %: 89 to 99)** of 60 images of signs correctly" in lines[0]
-    assert "**57 % (95 %: 44 to 68)** under attack: pgd-20 at radius 8/255" in lines[0]
+    first = findings.audited(audit, count, {})
+    assert first.startswith("**mine classifies 57 % (95 %: 44 to 68) of 60 images of signs correctly in the worst case over all")
+    assert "at radius 8/255, and 97 % (95 %: 89 to 99) without an attack. Its weakest class is 0: 25 %" in first
+    check = masking.BlackBoxCheck(correct=58, left=34, broken=0)
+    lines = audit_report.summary(audit, count, check, ["2"]).splitlines()
+    assert "Under pgd-20 alone it classifies 60 % (95 %: 47 to 71) correctly" in lines[0]
     assert "Critical: 2" in lines[1]
     assert "50 % (95 %: 30 to 70), most often misclassified as class 1 (30 %)" in lines[1]
-    assert lines[-1] == "- **Warning.** pgd-20 is a quick look: `--attack strong` may break more images than it does."
+    assert "Square with up to 1,000 queries broke 0 of the 34 images that attacks with gradients left (0.0 %" in lines[4]
+    assert "detects a share of 1 % with probability 0.29, and one of 6.5 % with probability 0.90" in lines[4]
+    assert lines[-1] == "- **Note.** pgd-20 is a quick look: `--attack strong` may break more images."
+    assert "Warning" not in first + "".join(lines)
     assert "**class 0**: 25 %" in lines[2]
     assert "**1**" not in lines[2]
     assert "(1) and the worst lie 70 points" in lines[3]
@@ -360,17 +401,21 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first():
     assert "20 images of each class (a sample" in audit_report.sample_note(audit, count)
     assert "± 22 points" in audit_report.sample_note(audit, count)
     with pytest.raises(UserError, match="unknown class 'stop'"):
-        audit_report.summary(audit, count, ["stop"])
+        audit_report.summary(audit, count, check, ["stop"])
+    with pytest.raises(ValueError, match="robust accuracy is above clean accuracy"):
+        findings.audited(audit, count.assign_coords(attack=["worst case", "pgd-20", "clean"]), {})
 
 
 def test_no_class_is_called_weak_where_all_do_alike():
     audit = Audit(network="mine", sha256="", dataset="signs", eps="8/255")
-    count = xr.concat([counted(np.eye(4, dtype=int) * 20)] * 2, "attack").assign_coords(attack=["clean", "strong"])
-    lines = audit_report.summary(audit, count).splitlines()
+    names = ["clean", "strong", "worst case"]
+    count = xr.concat([counted(np.eye(4, dtype=int) * 20)] * 3, "attack").assign_coords(attack=names)
+    lines = audit_report.summary(audit, count, masking.BlackBoxCheck(80, 0, 0)).splitlines()
     assert (
         lines[1]
-        == "- **Weakest classes.** None is weaker than the others: each withstands the attack on 100 % (95 %: 84 to 100)."
+        == "- **Weakest classes.** None is weaker than the others: each withstands the attacks on 100 % (95 %: 84 to 100)."
     )
+    assert "none is left for Square" in lines[3]
     assert "lie 0 points under attack (95 %: 0 to 0)" not in lines[2]
 
 
@@ -387,7 +432,7 @@ def test_no_class_is_called_weak_where_all_do_alike():
     ],
 )
 def test_a_network_near_chance_or_out_of_order_is_warned_of(rows, says):
-    found = audit_report.warnings(counted(rows.astype(int)))
+    found = audit_report.clean_warnings(counted(rows.astype(int)))
     assert len(found) == (says is not None)
     assert says is None or says in found[0]
 
@@ -443,7 +488,11 @@ def _nan(state):
     [
         (_foreign, {}, "the weights have 7 classes, the dataset has 10"),
         (_nan, {}, "logits of mine are not finite"),
-        (lambda state: state.pop("head.bias"), {}, "do not fit: missing: head.bias"),
+        (
+            lambda state: state.pop("head.bias"),
+            {},
+            "missing: head.bias; name a function that builds your network: --model",
+        ),
         (None, {"--model": "resnet18"}, "mine and resnet18 of width 16 do not fit: "),
         (None, {"--width": 8}, "nearest: small-cnn of width 4 for 10 classes"),
         (None, {"--model": "resnet81"}, "unknown model 'resnet81' (did you mean 'resnet18'?)"),
@@ -555,6 +604,12 @@ def test_a_module_of_the_users_is_asked_and_known_by_its_code(data, theirs):
         ({"after": "[:, 0]"}, "build", r"a logit for each image and class, \(n, 10\), got \(8,\)"),
         ({"after": " * torch.inf"}, "build", "not finite"),
         ({"after": ".view(-1, 3, 64)"}, "build", "cannot take images of 1 x 8 x 8"),
+        (
+            {"after": ".detach()"},
+            "build",
+            "theirs has no gradient with respect to its pixels, which attacks need; look in",
+        ),
+        ({"after": " + torch.tensor(x.numpy()).sum()"}, "build", "has no gradient with respect to its pixels"),
         ({}, "text", "must return a torch.nn.Module, got str"),
         ({}, "broken", "cannot be built: RuntimeError: no disk"),
         ({}, "biuld", "cannot be built: AttributeError"),
@@ -602,7 +657,7 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
     page = Path(capsys.readouterr().out.strip())
     assert page.parent.parent == out
     assert page.name == "report.html"
-    assert len(list(page.parent.glob("outcomes/*.nc"))) == 9
+    assert len(list(page.parent.glob("outcomes/*.nc"))) == 10
     text = page.read_text()
     assert text.index("Critical: 8") < text.index("Critical: 3") < text.index("Weakest classes")
     assert "<title>mine: an audit</title>" in text

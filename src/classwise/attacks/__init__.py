@@ -118,8 +118,10 @@ _PUBLISHED: dict[str, Attack] = {
     "temperature-pgd-20@tian2021": TemperaturePGD(steps=20, step=0.003, start="unclipped", inverse=5.0, form="published"),
     "cw@tian2021": CW(goal="inside"),
     "n-attack@tian2021": NAttack(reward="code"),
-    # Wei 2023 trains and selects checkpoints with steps of 2/255.
+    # Wei 2023 trains and selects checkpoints with steps of 2/255, also where a class has another radius.
     "pgd-10@wei2023": PGD(steps=10, step=2 / 255),
+    "pgd-10@wei2023-trades": PGD(steps=10, step=2 / 255, start="gaussian"),
+    "friendly-10@wei2023": FriendlyPGD(step=2 / 255, tau=3),
     # Entropy 2022 trains with steps of .008 and states none for its tests, which take those of its predecessors.
     "pgd-10@entropy2022": PGD(steps=10, step=0.008),
     "pgd-20@entropy2022": PGD(steps=20, step=0.003),

@@ -24,9 +24,10 @@ def sanity_checks(
 
     "asked": number of images, evenly spaced, that are passed through the model again. zero_gradients: the share of them, among
     the correctly classified, where the gradient of the attack's loss (cross-entropy if it has none) vanishes, is not finite or
-    does not exist, on the `source_model` of a transfer attack. unmoved: the share of unbroken images that the attack did not
-    change. randomised: the largest difference between the logits of two passes. batch_dependent: the same between two batches.
-    probabilities: whether the logits look like probabilities. training: the layers that stay in train mode. farthest, darkest,
+    does not exist, on the `source_model` of a transfer attack. saturated: the share of them where also the softmax is 1.
+    unbroken: number of images that withstood the attack; unmoved: the share of these that it did not change. randomised: the
+    largest difference between the logits of two passes. batch_dependent: the same between two batches. probabilities: whether
+    the logits look like probabilities. training: the layers that stay in train mode. farthest, darkest,
     brightest: the largest distance and the range of pixels of the attacked images; outside: how many lie outside the ball,
     unless the attack is a minimum-norm attack. spread: standard deviation of the logits, the scale of the differences.
     broken_by: number of images that each member of an ensemble broke first.
@@ -37,14 +38,19 @@ def sanity_checks(
     with eval_mode(model), eval_mode(source), frozen(model), frozen(source):
         with torch.no_grad():
             logits, again, alone = model(x), model(x), model(x[:1])
-            right = source(x).argmax(1) == y
+            certain, predicted = source(x).float().softmax(1).max(1)
+        right = predicted == y
         sizes = _gradient_sizes(source, x[right], y[right], attack) if right.any() else x.new_ones(1)
         in_train_mode = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
     unbroken = ~outcomes.flipped & (not isinstance(attack, Clean))
+    vanishing = ~(sizes > 0) | ~sizes.isfinite()
+    saturated = vanishing & (certain[right] == 1) if right.any() else vanishing & False
     reached = outcomes.distance[outcomes.distance.isfinite()]
     checks: dict[str, Any] = {
         "asked": len(x),
-        "zero_gradients": float((~(sizes > 0) | ~sizes.isfinite()).float().mean()),
+        "zero_gradients": float(vanishing.float().mean()),
+        "saturated": float(saturated.float().mean()),
+        "unbroken": int(unbroken.sum()),
         "unmoved": float((outcomes.distance[unbroken] == 0).float().mean()) if unbroken.any() else 0.0,
         "randomised": float((logits - again).abs().max()),
         "batch_dependent": float((logits[:1] - alone).abs().max()),

@@ -3,7 +3,7 @@
 `count` has the dimensions attack ("clean", the attack, ...), label and predicted: those of one network.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category, frame, names_of, tooltip
 from classwise.core.audit import Audit, critical
 from classwise.core.markup import escaped
-from classwise.stats import aggregate, bootstrap, intervals, metrics, significance
+from classwise.stats import aggregate, bootstrap, intervals, masking, metrics, significance
 
 # A network is called near chance up to this share of the way from chance to no mistake.
 _NEAR_CHANCE = 0.1
@@ -33,8 +33,9 @@ MOST = 20
 
 
 def network_counts(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return the counts of an audit's only network."""
-    return aggregate.counts(outcomes).isel(network=0, drop=True)
+    """Return the counts of outcomes of an audit, of its only network."""
+    count = aggregate.counts(outcomes)
+    return count.isel(network=0, drop=True) if "network" in count.dims else count
 
 
 def notable_classes(count: xr.DataArray, marked: Sequence[str] | None = None, most: int = MOST) -> list[str]:
@@ -55,52 +56,78 @@ def charted_classes(count: xr.DataArray, marked: Sequence[str] | None = None, mo
     return [name for name in names_of(count) if name in notable]
 
 
-def _rate(right: int, total: int) -> str:
+def rate(right: int, total: int) -> str:
+    """Return a share in percent with its Wilson interval."""
     low, high = intervals.proportion(right, total)
     return f"{100 * right / max(total, 1):.0f} % (95 %: {low:.0f} to {high:.0f})"
 
 
-def _overall(count: xr.DataArray) -> tuple[int, int]:
+def overall(count: xr.DataArray) -> tuple[int, int]:
+    """Return the numbers of images that are classified correctly and of all images; `count` is under one attack."""
     return int(metrics.correct(count).sum()), int(count.sum())
 
 
-def _right_of(row: xr.DataArray, label: str) -> tuple[int, int]:
+def right_of(row: xr.DataArray, label: str) -> tuple[int, int]:
+    """Return the same of one class; `row` are its counts along predicted."""
     return int(row.sel(predicted=label)), int(row.sum())
 
 
 def _class_rate(count: xr.DataArray, label: str) -> str:
     row = count.sel(label=label)
-    right, total = _right_of(row, label)
+    right, total = right_of(row, label)
     mistakes = row.where(row.predicted != label, 0)
     if int(mistakes.sum()) == 0:
-        return _rate(right, total)
+        return rate(right, total)
     most = escaped(mistakes.idxmax("predicted").item())
-    return f"{_rate(right, total)}, most often misclassified as class {most} ({100 * int(mistakes.max()) / total:.0f} %)"
+    return f"{rate(right, total)}, most often misclassified as class {most} ({100 * int(mistakes.max()) / total:.0f} %)"
 
 
-def summary(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = None) -> str:
-    """Return the findings of an audit as a list in Markdown: overall, the critical classes, the worst ones, the spread."""
-    clean, robust = count.sel(attack="clean"), count.sel(attack=audit.attack)
-    total = int(robust.sum())
+def summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxCheck, marked: Sequence[str] | None = None) -> str:
+    """Return the findings of an audit as a list in Markdown: its attack, the critical classes, the worst ones, the spread."""
+    clean, worst = count.sel(attack="clean"), count.sel(attack=masking.WORST)
+    names = [name for name in names_of(count, "attack") if name not in ("clean", masking.WORST)]
+    alone = f"Under {audit.attack} alone it classifies {rate(*overall(count.sel(attack=audit.attack)))} correctly"
     lines = [
-        f"**{escaped(audit.network)}** classifies **{_rate(*_overall(clean))}** of {total:,} images of "
-        f"{escaped(audit.title)} correctly, and **{_rate(*_overall(robust))}** under attack: {audit.attack} at radius "
-        f"{audit.eps} ({_NORMS[audit.norm]})."
+        f"**Worst case.** {alone}; an image counts as broken if it is misclassified without an attack or if any of these breaks "
+        f"it: {', '.join(_attack_name(audit, name) for name in names)}, at radius {audit.eps} ({_NORMS[audit.norm]})."
     ]
-    names = critical(marked or [], names_of(count))
-    lines += [f"**Critical: {escaped(label)}.** Withstands the attack on {_class_rate(robust, label)}." for label in names]
-    lines.append(_weakest(robust))
-    low, value, high = bootstrap.bootstrap(robust, metrics.mcd, draws=bootstrap_draws(robust)).values
-    best = escaped(metrics.accuracy(robust).idxmax("label").item())
+    lines += [
+        f"**Critical: {escaped(label)}.** Withstands the attacks on {_class_rate(worst, label)}."
+        for label in critical(marked or [], names_of(count))
+    ]
+    lines.append(_weakest(worst))
+    low, value, high = bootstrap.bootstrap(worst, metrics.mcd, draws=bootstrap_draws(worst)).values
+    best = escaped(metrics.accuracy(worst).idxmax("label").item())
     between = f"Between the best class ({best}) and the worst" if value > 0 else "Between any two classes"
     lines.append(
-        f"**Spread.** {between} lie {value:.0f} points under attack (95 %: {low:.0f} to {high:.0f}); "
+        f"**Spread.** {between} lie {value:.0f} points in the worst case (95 %: {low:.0f} to {high:.0f}); "
         f"without an attack {float(metrics.mcd(clean)):.0f}."
     )
-    warned = warnings(clean)
+    lines.append(f"**Black-box check.** {_black_box(audit, check)}")
     if audit.attack not in _THOROUGH:
-        warned.append(f"{audit.attack} is a quick look: `--attack strong` may break more images than it does.")
-    return "\n".join(f"- {line}" for line in lines + [f"**Warning.** {warning}" for warning in warned])
+        lines.append(f"**Note.** {audit.attack} is a quick look: `--attack strong` may break more images.")
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _attack_name(audit: Audit, name: str) -> str:
+    """Return an attack with what distinguishes it from its default."""
+    cheap = f"{audit.cheap.attack} ({audit.cheap.options['steps']} steps, radii up to {audit.eps})"
+    queries = f"{name} (up to {audit.queries:,} queries)"
+    return cheap if name == masking.CURVE else queries if name == "square" else name
+
+
+def _black_box(audit: Audit, check: masking.BlackBoxCheck) -> str:
+    """Return what Square broke of the images that are left, and what it can detect on so many."""
+    if not check.left:
+        return (
+            f"Attacks with gradients broke all {check.correct:,} images that are classified correctly: none is left for Square."
+        )
+    low, high = intervals.proportion(check.broken, check.left)
+    return (
+        f"Square with up to {audit.queries:,} queries broke {check.broken} of the {check.left:,} images that attacks with "
+        f"gradients left ({100 * check.broken / check.left:.1f} %, 95 %: {low:.1f} to {high:.1f}). On so many images it detects "
+        f"a share of 1 % with probability {check.power():.2f}, and one of {100 * check.detectable():.1f} % with probability 0.90."
+    )
 
 
 def _weakest(robust: xr.DataArray) -> str:
@@ -109,8 +136,8 @@ def _weakest(robust: xr.DataArray) -> str:
     names = [label for label in notable_classes(robust, most=3) if float(rates.sel(label=label)) < float(rates.max())]
     if not names:
         fewest = metrics.images(robust).idxmin("label").item()
-        rate = _rate(*_right_of(robust.sel(label=fewest), fewest))
-        return f"**Weakest classes.** None is weaker than the others: each withstands the attack on {rate}."
+        each = rate(*right_of(robust.sel(label=fewest), fewest))
+        return f"**Weakest classes.** None is weaker than the others: each withstands the attacks on {each}."
     weakest = names[: max(robust.sizes["label"] // 2, 1)]
     classes = "; ".join(f"**class {escaped(label)}**: {_class_rate(robust, label)}" for label in weakest)
     return f"**Weakest classes.** {classes}."
@@ -134,20 +161,20 @@ def sample_note(audit: Audit, count: xr.DataArray) -> str:
     )
 
 
-def warnings(clean: xr.DataArray) -> list[str]:
+def clean_warnings(clean: xr.DataArray) -> list[str]:
     """Return warnings about the clean predictions: a network near chance, classes in another order."""
-    right, total = _overall(clean)
+    right, total = overall(clean)
     chance, result = 1 / clean.sizes["label"], []
-    rate = right / max(total, 1)
+    accuracy = right / max(total, 1)
     relabelled = metrics.best_relabelling(clean)
-    if relabelled - 100 * rate > _RENUMBERED and relabelled > 50:
+    if relabelled - 100 * accuracy > _RENUMBERED and relabelled > 50:
         result.append(
             f"With its classes in another order it would be right on {relabelled:.0f} % of the clean images, not "
-            f"{100 * rate:.0f} %: its classes are probably numbered in another order than those of the dataset."
+            f"{100 * accuracy:.0f} %: its classes are probably numbered in another order than those of the dataset."
         )
-    elif rate < chance + _NEAR_CHANCE * (1 - chance):
+    elif accuracy < chance + _NEAR_CHANCE * (1 - chance):
         result.append(
-            f"It is right on {100 * rate:.0f} % of the clean images, and {100 * chance:.0f} % would be chance: probably "
+            f"It is right on {100 * accuracy:.0f} % of the clean images, and {100 * chance:.0f} % would be chance: probably "
             "another normalisation is expected (`--normalise`), or another order of the classes."
         )
     return result
@@ -155,16 +182,16 @@ def warnings(clean: xr.DataArray) -> list[str]:
 
 def class_table(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = None) -> pd.DataFrame:
     """Return a row for each class, critical and weak ones first: accuracies with intervals, and the most frequent mistakes."""
-    clean, robust = count.sel(attack="clean"), count.sel(attack=audit.attack)
-    first, rows = list(marked or []), []
+    attacks = ["clean", audit.attack, masking.WORST]
+    robust, first, rows = count.sel(attack=masking.WORST), list(marked or []), []
     for label in notable_classes(robust, marked, count.sizes["label"]):
         row = robust.sel(label=label)
         total = int(row.sum())
         mistakes = row.where(row.predicted != label, 0).to_series().sort_values(ascending=False, kind="stable")
         frequent = [f"class {name}: {100 * hits / total:.0f} %" for name, hits in mistakes.head(3).items() if hits > 0]
-        rates = [_interval(*_right_of(some.sel(label=label), label)) for some in (clean, robust)]
+        rates = [_interval(*right_of(some.sel(label=label), label)) for some in count.sel(attack=attacks)]
         rows.append((label + (" (critical)" if label in first else ""), total, *rates, ", ".join(frequent)))
-    columns = ["class", "images", "clean, % [95 %]", "attacked, % [95 %]", "misclassified as"]
+    columns = ["class", "images", *(f"{name}, % [95 %]" for name in attacks), "misclassified as"]
     return pd.DataFrame(rows, columns=columns).set_index("class")
 
 
@@ -198,26 +225,32 @@ def closest_classes(cosine: xr.DataArray, robust: xr.DataArray, layer: str) -> s
     return f"**Most similar classes:** {pairs}.{'' if np.isnan(rank) else linked}{'' if layer == 'penultimate' else logits}"
 
 
-def attack_gap(audit: Audit, robust: xr.DataArray, cheap: xr.DataArray, attack: str) -> str:
-    """Return how far the curve lies above the audit's main attack, at the audit's radius."""
-    curve, main = (float(metrics.overall(count)) for count in (cheap, robust))
+def attack_gap(audit: Audit, count: xr.DataArray) -> str:
+    """Return how far the curve's attack, up to the audit's radius, lies above the worst case."""
+    cheap, worst = (float(metrics.overall(count.sel(attack=name))) for name in (masking.CURVE, masking.WORST))
     return (
-        f"At radius {audit.eps} the accuracy is {curve:.1f} % under the curve's attack ({attack}) and {main:.1f} % under "
-        f"{audit.attack}: a difference of {curve - main:+.1f} points. Each point of the curve is an upper bound."
+        f"At radius {audit.eps} the curve is the worst case over all attacks, {worst:.1f} %. Its attack alone "
+        f"({audit.cheap.attack}, {audit.cheap.options['steps']} steps) leaves {cheap:.1f} %, {cheap - worst:.1f} points more. "
+        "Each point of the curve is an upper bound."
     )
 
 
-def sanity_table(audit: Audit, outcomes: xr.Dataset) -> pd.DataFrame:
-    """Return a row for each attack of an audit's network: the images it broke, and those that no other attack broke."""
-    network = outcomes.isel(network=0)
-    attacks = [name for name in names_of(network, "attack") if name != "clean"]
-    rows = []
+def sanity_table(audit: Audit, results: xr.Dataset, checks: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Return a row for each attack: the images it broke, those that no other broke, and what members of an ensemble broke first.
+
+    `results` is what `masking.audited` returns, `checks` what `runs.audit_checks` returns. Misclassified clean images count as
+    broken by each attack.
+    """
+    attacks, rows = [name for name in names_of(results, "attack") if name not in ("clean", masking.WORST)], []
     for name in attacks:
-        result = network.sel(attack=name)
-        others = network.flipped.sel(attack=["clean", *(other for other in attacks if other != name)]).any("attack")
-        alone = float((result.flipped & ~others).mean())
-        rows.append((name, f"{float(result.flipped.mean()):.1%}", f"{alone:.1%}", f"{float(result.distance.max()):.4g}"))
-    columns = ["attack", "images misclassified", "by this attack alone", "largest distance"]
+        others = results.flipped.sel(attack=["clean", *(other for other in attacks if other != name)]).any("attack")
+        broken = results.flipped.sel(attack=name)
+        first = checks.get(f"{name} at {audit.eps}", {}).get("broken_by", {})
+        members = ", ".join(f"{member}: {number}" for member, number in first.items())
+        rows.append(
+            (_attack_name(audit, name), f"{float(broken.mean()):.1%}", f"{float((broken & ~others).mean()):.1%}", members)
+        )
+    columns = ["attack", "images misclassified", "by this attack alone", "images broken first by"]
     return pd.DataFrame(rows, columns=columns).set_index("attack")
 
 

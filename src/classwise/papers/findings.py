@@ -3,12 +3,19 @@
 Bounds are arrays along the dimension bound ("low", "value", "high"), as `stats.bootstrap` returns them.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import xarray as xr
 
+from classwise.charts import audit_report
+from classwise.core.audit import Audit
 from classwise.core.markup import decimal, escaped
-from classwise.stats import aggregate, bootstrap, convergence, metrics, pooling
+from classwise.stats import aggregate, bootstrap, convergence, masking, metrics, pooling
 from classwise.stats.significance import p_value as p_value
+
+# What follows from the causes of an audit's warnings, for others than attacks that fail.
+_MEANING = {masking.SINGLE_STEP: "Accuracy under a single step is misleading."}
 
 
 def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
@@ -126,6 +133,29 @@ def weakest_class(count: xr.DataArray, network: str, attack: str) -> str:
         f"**Under {attack}, {escaped(network)} classifies {of_worst} of the images of class {worst}, its weakest, correctly, and "
         f"{of_all} of all images.**"
     )
+
+
+def audited(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str:
+    """Return in bold the accuracy in the worst case and without an attack, and the warnings of `masking.warnings`.
+
+    `count` is of `masking.audited`; a class that withstands attacks more often than it is classified correctly is a ValueError.
+    """
+    clean, worst = count.sel(attack="clean"), count.sel(attack=masking.WORST)
+    if bool((metrics.correct(worst) > metrics.correct(clean)).any()):
+        raise ValueError("robust accuracy is above clean accuracy: the counts are not of the same images")
+    weakest = audit_report.notable_classes(worst, most=1)[0]
+    rates = [audit_report.rate(*audit_report.overall(some)) for some in (worst, clean)]
+    of_weakest = audit_report.rate(*audit_report.right_of(worst.sel(label=weakest), weakest))
+    last = f" Its weakest class is {escaped(weakest)}: {of_weakest}." if float(metrics.mcd(worst)) > 0 else ""
+    lines = [
+        f"{escaped(audit.network)} classifies {rates[0]} of {int(worst.sum()):,} images of {escaped(audit.title)} correctly in "
+        f"the worst case over all attacks of this page at radius {audit.eps}, and {rates[1]} without an attack.{last}"
+    ]
+    for cause, text in warned.items():
+        means = _MEANING.get(cause, "Other attacks may break more images.")
+        lines.append(f"Warning: {cause}. {escaped(text[:1].upper() + text[1:])}. {means}")
+    lines += [f"Warning: {text}" for text in audit_report.clean_warnings(clean)]
+    return "\n\n".join(f"**{line}**" for line in lines)
 
 
 def converged(compared: xr.Dataset) -> str:

@@ -9,6 +9,7 @@
     traces(pairs)                       logits at each step of an attack, for a few images
     attacker(spec, evaluation)          a function that attacks chosen images when called
     audit(weights, ...)                 the audit of a user's network, which takes the place of a spec
+    audit_checks(audit)                 the sanity checks of its evaluations
     features(subject)                   mean and variance of the penultimate features of each class
     scenes(spec, evaluation)            the images of an evaluation, and their backgrounds
     claim_inputs(section, request)      outcomes of a section as its claims need them
@@ -30,7 +31,7 @@ that need the same run wait for each other.
 
 from classwise.runs import settings
 from classwise.runs.artifacts import attacker, example_sets, examples, features, scenes, traces
-from classwise.runs.audits import audit
+from classwise.runs.audits import audit, audit_checks
 from classwise.runs.convergence import load as converged
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
 from classwise.runs.judge import claim_inputs, verdicts
@@ -40,6 +41,7 @@ from classwise.runs.recorded import available, select
 __all__ = [
     "attacker",
     "audit",
+    "audit_checks",
     "available",
     "baselines",
     "claim_inputs",

@@ -1,10 +1,11 @@
 """Audits of users' networks: from the options of the command line to an Audit, checked; torch is imported when needed."""
 
+import json
 import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 EXAMPLE = ("quick", "pgd-at", 0)
 # The attack that is advised where an audit takes long.
 _QUICK = "pgd-20"
+# Seconds that features, examples and the report take after the evaluations.
+_REPORT = 20.0
 # Names of files that do not name a network; the folder does then.
 _GENERIC = ("weights", "model", "checkpoint", "best", "last")
 
@@ -124,16 +127,26 @@ def carry_out(audit: Audit, console: Console | None = None) -> int:
     """Compute everything that the report of an audit shows, and return the number of evaluations that were missing."""
     from classwise.runs.audit_evaluation import ensure_evaluations  # torch
 
-    computed = ensure_evaluations(audit, [*audit.evaluations, *audit.curve], console, partial(_shorter, audit))
+    evaluations = [*audit.evaluations, *audit.curve]
+    computed = ensure_evaluations(audit, evaluations, console, partial(_shorter, audit), _REPORT)
     artifacts.features(audit)
     artifacts.examples(audit, audit.cheap)
     return computed
 
 
+def audit_checks(audit: Audit) -> dict[str, dict[str, Any]]:
+    """Return the sanity checks of the stored evaluations of an audit by attack and radius, for `stats.masking.warnings`."""
+    stored = {one: store.find(audit, one.resolved_for(audit)) for one in dict.fromkeys([*audit.evaluations, *audit.curve])}
+    return {f"{one.attack} at {one.eps}": json.loads(data.attrs["checks"]) for one, data in stored.items() if data is not None}
+
+
 def _shorter(audit: Audit, total: int) -> list[str]:
     """Return the options of the command line that shorten an audit of so many images."""
+    from classwise import attacks
     from classwise.runs.compute import validate
 
-    fewer = max(total // 4, len(validate.class_names(audit)))
+    classes = len(validate.class_names(audit))
+    fewer = max(total // 4, classes)
     ways = [f"--limit {fewer} takes about {100 * fewer / total:.0f} % of that"] if fewer < total else []
-    return ways if audit.attack == _QUICK else [*ways, f"--attack {_QUICK} is quicker and weaker"]
+    quicker = attacks.build(_QUICK).cost(classes).rows < attacks.build(audit.attack).cost(classes).rows
+    return [*ways, f"--attack {_QUICK} is quicker and weaker"] if quicker else ways

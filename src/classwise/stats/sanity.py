@@ -11,9 +11,20 @@ import xarray as xr
 
 from classwise.core.results import BLACK_BOX_MEMBERS
 from classwise.core.spec import Evaluation
+from classwise.stats import intervals
 
 BLACK_BOX_AHEAD = "a black-box attack breaks images that no white-box attack breaks"
-# A warning is given above these shares: of images, and of the spread of the logits.
+_VANISH, _UNMOVED = "gradients vanish and the attack does not move", "the attack left images unchanged that it did not break"
+_SATURATED = "gradients vanish, since the softmax is exactly 0 or 1"
+_REPEATED, _BATCH, _TRAIN = "predictions change when repeated", "predictions depend on the batch", "layers stay in train mode"
+_PROBABILITIES = "outputs look like probabilities"
+_OUTSIDE = "attacked images lie outside the ball and count as unbroken"
+# What a warning indicates.
+HIDDEN, SATURATED, RANDOM = "hidden gradients", "saturated outputs", "random outputs"
+_DEPENDENT = "outputs that depend on the batch"
+CAUSES = {_VANISH: HIDDEN, _UNMOVED: HIDDEN, BLACK_BOX_AHEAD: HIDDEN, _SATURATED: SATURATED, _PROBABILITIES: SATURATED}
+CAUSES |= {_REPEATED: RANDOM, _BATCH: _DEPENDENT, _TRAIN: _DEPENDENT, _OUTSIDE: "an attack that leaves the ball"}
+# A warning is given if the interval of a share of images lies above this, and above this share of the spread of the logits.
 _IMAGES = 0.01
 RULE = (
     f"A check of images is a warning above {100 * _IMAGES:g} % of them. A black-box attack is compared with all white-box "
@@ -31,30 +42,35 @@ def stored_warnings(data: xr.Dataset) -> dict[str, str]:
 def sanity_warnings(checks: Mapping[str, Any], images: int) -> dict[str, str]:
     """Return the warnings that follow from the sanity checks of an attack on `images` images, each with its figure."""
     noise = _NOISE * max(checks["spread"], 1e-6)
-    unmoved = checks.get("unmoved", 0.0)
+    vanishing, unmoved = checks["zero_gradients"], checks.get("unmoved", 0.0)
+    saturated = checks.get("saturated", 0.0) > vanishing / 2
+    tested = checks.get("asked", images)
+    gradients = _exceeds(vanishing, tested), f"{vanishing:.0%} of {tested} images"
     broken = checks.get("broken_by", {})
     black = sum(broken.get(name, 0) for name in BLACK_BOX_MEMBERS)
+    batch, usual = checks["batch_dependent"], max(100 * noise, 2 * checks["randomised"])
     warnings = {
-        "gradients vanish and the attack does not move": (
-            checks["zero_gradients"] > _IMAGES,
-            f"{checks['zero_gradients']:.0%} of the images",
-        ),
-        "the attack left images unchanged that it did not break": (unmoved > _IMAGES, f"{unmoved:.0%} of them"),
-        "predictions change when repeated": (checks["randomised"] > noise, f"logits by {checks['randomised']:.2g}"),
-        "predictions depend on the batch": (
-            checks["batch_dependent"] > 100 * noise,
-            f"logits by {checks['batch_dependent']:.2g}",
-        ),
-        "outputs look like probabilities": (checks["probabilities"], "all in [0, 1], summing to 1"),
-        "layers stay in train mode": (checks["training"], ", ".join(checks["training"][:3])),
-        "attacked images lie outside the ball and count as unbroken": (checks["outside"], str(checks["outside"])),
-        BLACK_BOX_AHEAD: (black > _IMAGES * images, f"{black} of {images}"),
+        _SATURATED: (saturated and gradients[0], gradients[1]),
+        _VANISH: (not saturated and gradients[0], gradients[1]),
+        _UNMOVED: (_exceeds(unmoved, checks.get("unbroken", images)), f"{unmoved:.0%} of them"),
+        _REPEATED: (checks["randomised"] > noise, f"logits by {checks['randomised']:.2g}"),
+        _BATCH: (batch > usual, f"logits by {batch:.2g}"),
+        _PROBABILITIES: (checks["probabilities"], "all in [0, 1], summing to 1"),
+        _TRAIN: (checks["training"], ", ".join(checks["training"][:3])),
+        _OUTSIDE: (checks["outside"], str(checks["outside"])),
+        BLACK_BOX_AHEAD: (_exceeds(black / images, images), f"{black} of {images}"),
     }
     return {sentence: figure for sentence, (applies, figure) in warnings.items() if applies}
 
 
+def _exceeds(share: float, images: int) -> bool:
+    """Return whether the 95 % interval of a share of so many images lies above the limit: one image of fifty does not."""
+    low, _ = intervals.proportion(round(share * images), images)
+    return bool(low > 100 * _IMAGES)
+
+
 def black_box_ahead(outcomes: list[tuple[str, xr.Dataset]]) -> list[str]:
-    """Return the names of the black-box attacks that break more than 1 % of the images that no white-box attack breaks.
+    """Return the names of the black-box attacks that alone break significantly more than 1 % of the images.
 
     The outcomes are those of one network at one radius, by name. Only images that all white-box attacks were evaluated on count.
     """
@@ -69,4 +85,4 @@ def black_box_ahead(outcomes: list[tuple[str, xr.Dataset]]) -> list[str]:
         return []
     unbroken = ~xr.concat([flipped for _, flipped in white], "white", join="inner").any("white")
     pairs = [(name, xr.align(flipped, unbroken, join="inner")) for name, flipped in black]
-    return [name for name, (broken, left) in pairs if len(left) and float((broken & left).mean()) > _IMAGES]
+    return [name for name, (broken, left) in pairs if len(left) and _exceeds(float((broken & left).mean()), len(left))]

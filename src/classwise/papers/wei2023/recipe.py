@@ -2,8 +2,12 @@
 
 from classwise.papers.scales import Recipe
 
-# Wei 2023: PreActResNet-18, 8/255, 200 epochs, tenths at 100 and 150, inner attacks by steps of 2/255 in train mode, mirrored
-# edges; the best epoch by average plus worst class (its code looks at the test images for that: test_selected).
+# Attacked in train mode; TRADES and FRL are attacked in eval mode, by steps from normal noise. All steps are 2/255 even where a
+# class has a smaller or larger radius. FRL's second form steps by a share of the radius.
+_TRADES = ("trades", "trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-cfa", "frl-rw")
+
+# Wei 2023: PreActResNet-18, 8/255, 200 epochs, tenths at 100 and 150, mirrored edges; the best epoch by average plus worst class
+# (its code looks at the test images for that: test_selected).
 RECIPE = Recipe(
     run={
         "model": "preact-resnet18",
@@ -19,5 +23,10 @@ RECIPE = Recipe(
         "test_selected": True,
         "probe": "pgd-10@wei2023",
     },
-    defences={name: {"attack": "pgd-10@wei2023"} for name in ("pgd-at", "at-ema", "at-fawa", "at-ccm", "at-cfa")},
+    defences={
+        **{name: {"attack": "pgd-10@wei2023"} for name in ("pgd-at", "at-ema", "at-fawa", "at-ccm", "at-cfa")},
+        **{name: {"attack": "pgd-10@wei2023-trades", "batch_norm": "eval"} for name in _TRADES},
+        **{name: {"attack": "friendly-10@wei2023"} for name in ("fat", "fat-cfa")},
+        "frl-rmrw": {"batch_norm": "eval"},
+    },
 )

@@ -9,13 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from classwise import images, models
+from classwise.attacks.losses import cross_entropy
+from classwise.attacks.pgd import input_gradient
 from classwise.core.audit import Audit, parse_normalise
 from classwise.core.errors import UserError
 from classwise.core.files import folder_digest
 from classwise.core.paths import images_folder
 from classwise.core.spec import Spec
 from classwise.images import Images
-from classwise.models.modes import eval_mode, look_like_probabilities
+from classwise.models.modes import eval_mode, frozen, look_like_probabilities
 from classwise.runs.compute.device import device
 from classwise.runs.compute.user_module import digest, imported, importing, module_file, reason
 
@@ -117,7 +119,11 @@ def _fit(model: models.Classifier, given: Mapping[str, Tensor], audit: Audit, wh
     try:
         models.load_matching(model, given)
     except UserError as error:
-        raise UserError(f"{what} do not fit: {str(error).removeprefix('the weights do not fit the model: ')}") from None
+        text, _, nearest = str(error).removeprefix("the weights do not fit the model: ").partition("; nearest: ")
+        # What was refused is no advice: sizes of layers agree, but their names or the size of the images do not.
+        same = not nearest or what.endswith(nearest.partition(" for ")[0])
+        advice = "name a function that builds your network: --model my_module:function" if same else f"nearest: {nearest}"
+        raise UserError(f"{what} do not fit: {text}; {advice}") from None
 
 
 def _of_some(weights: Path) -> str:
@@ -174,3 +180,18 @@ def _try(model: nn.Module, few: Images, audit: Audit) -> None:
         raise UserError(f"the logits of {audit.network} are not finite (nan or infinite); check its weights")
     if look_like_probabilities(logits):
         raise UserError(f"{audit.model} returns probabilities, attacks need logits; leave the softmax out")
+    _try_gradient(model, few, audit)
+
+
+def _try_gradient(model: nn.Module, few: Images, audit: Audit) -> None:
+    """Raise a UserError if the logits of a network cannot be differentiated with respect to its pixels."""
+    x, y = few.batch(slice(None))
+    with eval_mode(model), frozen(model):
+        try:
+            input_gradient(model, x, y, cross_entropy)
+        except Exception as error:  # torch has a sentence for each way of losing the gradient
+            where = "look in its forward for torch.no_grad(), .detach(), .numpy() and changes in place"
+            raise UserError(
+                f"{audit.model} with the weights {audit.network} has no gradient with respect to its pixels, which attacks need; "
+                f"{where}, and write them in a differentiable form"
+            ) from error

@@ -1,0 +1,60 @@
+"""The number of CPU threads of an audit, chosen by a short measurement.
+
+On small networks, and where other processes compute, several threads are slower than one.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from classwise.runs.compute.device import device
+
+# Each number of threads is measured for so many seconds, and more threads are taken if they save this share of the time.
+_SECONDS, _SAVED = 0.3, 0.15
+
+
+def idle_cores() -> int:
+    """Return the number of cores of this process on which nothing has computed in the last minute, at least 1."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return max(1, round(cores - busy))
+
+
+def fastest(step: Callable[[], object], most: int) -> int:
+    """Return the number of threads, 1 to `most`, on which `step` is fastest; the number of this process is restored."""
+    before, best, shortest = torch.get_num_threads(), 1, float("inf")
+    numbers = [1, *(2**power for power in range(1, most.bit_length()) if 2**power < most), *([most] if most > 1 else [])]
+    try:
+        for number in numbers:
+            seconds = _seconds(step, number)
+            if seconds < (1 - _SAVED) * shortest:
+                best, shortest = number, seconds
+    finally:
+        torch.set_num_threads(before)
+    return best
+
+
+def _seconds(step: Callable[[], object], threads: int) -> float:
+    """Return the mean duration of a step after the first, which sets the threads up."""
+    torch.set_num_threads(threads)
+    step()
+    began, steps = time.perf_counter(), 0
+    while steps == 0 or time.perf_counter() - began < _SECONDS:
+        step()
+        steps += 1
+    return (time.perf_counter() - began) / steps
+
+
+@contextmanager
+def measured(step: Callable[[], object]) -> Iterator[int]:
+    """Compute on as many threads as are fastest for `step`, and never on more than cores are idle, until the block ends."""
+    before, most = torch.get_num_threads(), idle_cores()
+    chosen = before if device().type != "cpu" else fastest(step, most) if most > 1 else 1
+    torch.set_num_threads(chosen)
+    try:
+        yield chosen
+    finally:
+        torch.set_num_threads(before)

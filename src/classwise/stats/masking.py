@@ -1,0 +1,172 @@
+"""The worst case over all attacks on a network at one radius, and the signs that attacks have failed (Carlini et al. 2019).
+
+Data are those of an audit: `outcomes` has a dimension network with one member, and the attacks "clean", the audit's and its
+sanity checks; `curve` has one attack with gradients and its radii along eval_eps. All are evaluated on the same images.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from classwise.core.results import BLACK_BOX_MEMBERS, MEMBERS
+from classwise.stats import aggregate, intervals, sanity
+
+# Their names along `attack`.
+CURVE, WORST = "curve", "worst case"
+# A cause of warnings, besides those of `sanity`.
+SINGLE_STEP = "training against a single step"
+# A cause is named where the lower end of the interval exceeds these shares of the correctly classified images: of images that
+# only a black-box attack or a smaller radius breaks, and of those that withstand one step of an attack but not more.
+_ALONE, _FAR = 0.05, 0.5
+_USED = ["truth", "answer", "flipped"]
+
+
+def audited(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> xr.Dataset:
+    """Return truth, answer and flipped along `attack`: "clean", each attack, CURVE up to the radius `eps`, and WORST.
+
+    A clean mistake counts as broken under every attack, and an image that any attack broke is broken in the worst case, so that a
+    verdict never improves from clean images to an attack to the worst case. The prediction is that under the first attack, in
+    this order, that broke the image.
+    """
+    single, attacked = (data[_USED].assign_coords(predicted=outcomes.predicted) for data in (outcomes, curve))
+    single = single.isel(network=0, drop=True)
+    radii = [str(name) for name in curve.eval_eps.values if Fraction(str(name)) <= Fraction(eps)]
+    below = attacked.isel(network=0, attack=0, drop=True).sel(eval_eps=sorted(radii, key=Fraction))
+    clean = single.sel(attack="clean", drop=True)
+    parts = {str(name): single.sel(attack=name, drop=True) for name in single.attack.values if name != "clean"}
+    parts[CURVE] = aggregate.worst_case(below, "eval_eps")
+    results = {"clean": clean, **{name: _any(clean, part) for name, part in parts.items()}, WORST: _any(clean, *parts.values())}
+    return _along_attack(results)
+
+
+def _any(*parts: xr.Dataset) -> xr.Dataset:
+    """Return the worst case over outcomes of the same images."""
+    return aggregate.worst_case(_along_attack({str(number): part for number, part in enumerate(parts)}))
+
+
+def _along_attack(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """Return outcomes of the same images along a dimension attack."""
+    index = pd.Index(list(parts), name="attack")
+    return xr.concat(list(parts.values()), index, join="exact", coords="minimal", compat="override")
+
+
+def curve_with_worst_case(curve: xr.Dataset, results: xr.Dataset, eps: str) -> xr.Dataset:
+    """Return a curve whose images at the radius `eps` are those of the worst case of `results`, which `audited` returned."""
+    worst, here = results.sel(attack=WORST, drop=True), curve.eval_eps == eps
+    given = {name: curve[name].where(~here, worst[name]).transpose(*curve[name].dims) for name in _USED}
+    return curve.assign({name: values.astype(curve[name].dtype) for name, values in given.items()})
+
+
+@dataclass(frozen=True)
+class BlackBoxCheck:
+    """How many images attacks without gradients broke that those with gradients did not.
+
+    correct: number of images that are classified correctly without an attack; left: those of them that no attack with gradients
+    broke; broken: those of them left that an attack without gradients broke.
+    """
+
+    correct: int
+    left: int
+    broken: int
+
+    def power(self, share: float = 0.01) -> float:
+        """Return the probability that one image or more is broken, if this share of all such images can be."""
+        return float(1 - (1 - share) ** self.left)
+
+    def detectable(self, power: float = 0.9) -> float:
+        """Return the smallest share of all such images that this check detects with this probability; 1 if none are left."""
+        return float(1 - (1 - power) ** (1 / self.left)) if self.left else 1.0
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """Which images (image,) are classified correctly without an attack, and which attacks broke them."""
+
+    correct: xr.DataArray
+    single_step: xr.DataArray
+    gradients: xr.DataArray
+    black_box: xr.DataArray
+
+
+def _broken(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> _Broken:
+    network, results = outcomes.isel(network=0), audited(outcomes, curve, eps)
+    correct = ~network.flipped.sel(attack="clean", drop=True)
+    single_step, black_box = (xr.zeros_like(correct) for _ in range(2))
+    gradients = results.flipped.sel(attack=CURVE, drop=True)
+    for name in map(str, network.attack.values):
+        broken, without = network.flipped.sel(attack=name, drop=True), _without_gradients(network.sel(attack=name, drop=True))
+        black_box = black_box | (broken & without)
+        if name.startswith("fgsm"):
+            single_step = single_step | broken
+        elif name != "clean":
+            gradients = gradients | (broken & ~without)
+    return _Broken(correct, correct & single_step, correct & gradients, correct & black_box)
+
+
+def _without_gradients(attack: xr.Dataset) -> xr.DataArray:
+    """Return which images (image,) an attack without gradients broke, if any did: one that counts queries, or such a member."""
+    result = attack["queries"] >= 0 if "queries" in attack else xr.zeros_like(attack.flipped)
+    numbers = [MEMBERS.index(name) for name in BLACK_BOX_MEMBERS]
+    return result | attack["member"].isin(numbers) if "member" in attack else result
+
+
+def black_box_check(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> BlackBoxCheck:
+    """Return what the attacks without gradients broke, those that count queries and such members of ensembles."""
+    broken = _broken(outcomes, curve, eps)
+    left = broken.correct & ~broken.gradients & ~broken.single_step
+    return BlackBoxCheck(int(broken.correct.sum()), int(left.sum()), int((left & broken.black_box).sum()))
+
+
+def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the causes for which robust accuracy may be misleading, each with the numbers that show it.
+
+    checks: of each evaluation by its name, as `attacks.sanity.sanity_checks` returns them.
+    """
+    failed = [sanity.sanity_warnings(some, outcomes.sizes["image"]) for some in checks.values()]
+    # Of several evaluations that fail alike, the first is stated.
+    signs = [(sanity.CAUSES[sentence], f"{sentence} ({figure})") for sentence, figure in _first(failed).items()]
+    causes = [cause for cause, _ in signs]
+    # Randomness and saturation explain whatever follows from gradients that are useless.
+    hidden = next((cause for cause in (sanity.RANDOM, sanity.SATURATED) if cause in causes), sanity.HIDDEN)
+    broken = _broken(outcomes, curve, eps)
+    ahead = _ahead(broken.black_box & ~broken.gradients & ~broken.single_step, broken.correct, _ALONE)
+    signs += [(sanity.HIDDEN, f"a black-box attack alone breaks {ahead} of the correctly classified images")] if ahead else []
+    missed = _ahead(_missed_at_larger_radius(curve), broken.correct, _ALONE)
+    text = f"the attack of the curve breaks {missed} of the correctly classified images at some radius, but not at a larger one"
+    signs += [(sanity.HIDDEN, text)] if missed else []
+    more = _ahead(broken.gradients & ~broken.single_step, broken.correct, _FAR)
+    if more and not signs:
+        text = f"{more} of the correctly classified images withstand a single step, but not several"
+        signs.append((SINGLE_STEP, text))
+    result: dict[str, list[str]] = {}
+    for cause, text in signs:
+        result.setdefault(hidden if cause == sanity.HIDDEN else cause, []).append(text)
+    return {cause: "; ".join(texts) for cause, texts in result.items()}
+
+
+def _first(failed: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the sentences of several evaluations, each with its first figure; that of ensembles is computed on more attacks."""
+    pairs = [pair for some in failed for pair in some.items() if pair[0] != sanity.BLACK_BOX_AHEAD]
+    return dict(reversed(pairs))
+
+
+def _missed_at_larger_radius(curve: xr.Dataset) -> xr.DataArray:
+    """Return which images (image,) the attack of a curve breaks at one radius, but not at a larger one."""
+    order = sorted(map(str, curve.eval_eps.values), key=Fraction)
+    flipped = curve.flipped.isel(network=0, attack=0, drop=True).sel(eval_eps=order).transpose("eval_eps", "image")
+    before = flipped.copy(data=np.logical_or.accumulate(flipped.values))
+    missed: xr.DataArray = (before & ~flipped).any("eval_eps")
+    return missed
+
+
+def _ahead(images: xr.DataArray, correct: xr.DataArray, share: float) -> str:
+    """Return "k of n (x %, 95 %: low to high)" where the interval of the share lies above a limit, else ""."""
+    number, total = int((images & correct).sum()), int(correct.sum())
+    low, high = intervals.proportion(number, total)
+    text = f"{number} of {total} ({100 * number / max(total, 1):.0f} %, 95 %: {low:.0f} to {high:.0f})"
+    return text if low > 100 * share else ""

@@ -1,0 +1,152 @@
+"""Worst cases of audits and the causes of their warnings: networks that hide gradients in a known way, and one that does not."""
+
+import io
+
+import masked_networks
+import numpy as np
+import pytest
+import xarray as xr
+from rich.console import Console
+
+from classwise import attacks, runs
+from classwise.charts import audit_report, class_explorer
+from classwise.core.audit import Audit
+from classwise.papers import findings
+from classwise.runs import audit_evaluation
+from classwise.stats import aggregate, masking, metrics, sanity
+
+CAUSE = {"robust": None, "overfitted": masking.SINGLE_STEP, "quantised": sanity.HIDDEN}
+CAUSE |= {"saturated": sanity.SATURATED, "noisy": sanity.RANDOM}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("masked")
+
+
+@pytest.fixture
+def audited(folder, monkeypatch):
+    """Audits a kind of network under an attack; returns the audit, its outcomes, its curve and its sanity checks."""
+    monkeypatch.setenv("CLASSWISE_DATA", str(folder))
+
+    def evaluated(kind: str, attack: str, **options):
+        audit = masked_networks.audit(kind, folder, attack, **options)
+        evaluations = [*audit.evaluations, *audit.curve]
+        audit_evaluation.ensure_evaluations(audit, evaluations, Console(file=io.StringIO()))
+        return audit, *(runs.outcomes([audit], some) for some in (audit.evaluations, audit.curve)), runs.audit_checks(audit)
+
+    return evaluated
+
+
+@pytest.mark.parametrize(("kind", "attack"), [*((kind, "fgsm") for kind in CAUSE), ("robust", "strong"), ("saturated", "strong")])
+def test_the_headline_is_the_lowest_number_and_the_cause_is_named(audited, kind, attack):
+    audit, outcomes, curve, checks = audited(kind, attack, limit=100)
+    results = masking.audited(outcomes, curve, audit.eps)
+    count = audit_report.network_counts(results)
+    rates = metrics.overall(count)
+    worst = float(rates.sel(attack=masking.WORST))
+    assert worst == rates.min()
+    assert worst <= 100 * float(1 - outcomes.flipped.isel(network=0).any("attack").mean())
+    steps = class_explorer.radius_counts(outcomes, masking.curve_with_worst_case(curve, results, audit.eps))
+    by_radius = metrics.overall(steps)
+    assert float(by_radius.isel(radius=int((steps.eps == audit.eps).argmax("radius")))) == worst
+    assert (by_radius.diff("radius") <= 0).all()
+    warned = masking.warnings(outcomes, curve, audit.eps, checks)
+    assert list(warned) == ([CAUSE[kind]] if CAUSE[kind] else [])
+    first = findings.audited(audit, count, warned).split(".")[0]
+    assert f"classifies {worst:.0f} % (95 %" in first
+    assert worst > 30 if kind == "robust" else worst <= 5
+
+
+def test_no_verdict_improves_under_a_stronger_attack(audited):
+    audit, outcomes, curve, _ = audited("noisy", "pgd-20", limit=100)
+    flipped = masking.audited(outcomes, curve, audit.eps).flipped
+    clean, worst = flipped.sel(attack="clean"), flipped.sel(attack=masking.WORST)
+    for name in flipped.attack.values:
+        assert not (clean & ~flipped.sel(attack=name)).any()
+        assert not (flipped.sel(attack=name) & ~worst).any()
+    assert (outcomes.flipped.sel(attack="clean") & ~outcomes.flipped.sel(attack="square")).any(), "noise repairs some mistakes"
+
+
+def test_members_of_an_ensemble_are_listed_with_what_each_broke_first(audited):
+    audit, outcomes, curve, checks = audited("quantised", "autoattack", limit=100)
+    assert [one.attack for one in audit.evaluations] == ["clean", "autoattack", "fgsm"]
+    results = masking.audited(outcomes, curve, audit.eps)
+    table = audit_report.sanity_table(audit, results, checks)
+    first = table.loc["autoattack", "images broken first by"]
+    assert [part.split(": ")[0] for part in first.split(", ")] == ["apgd-ce", "apgd-t", "fab-t", "square"]
+    numbers = [int(part.split(": ")[1]) for part in first.split(", ")]
+    broken = outcomes.flipped.sel(attack="autoattack") & ~outcomes.flipped.sel(attack="clean")
+    assert sum(numbers) == int(broken.sum())
+    assert numbers[3] > 50
+    check = masking.black_box_check(outcomes, curve, audit.eps)
+    assert 0.9 * check.left <= check.broken <= check.left
+    assert audit.queries == attacks.build("autoattack").queries == attacks.build("square").queries == 5000
+
+
+def test_the_example_without_warnings_stays_so_on_few_images_and_other_seeds(audited):
+    for seed in (1, 2):
+        audit, outcomes, curve, checks = audited("robust", "pgd-20", seed=seed, limit=50)
+        assert masking.warnings(outcomes, curve, audit.eps, checks) == {}
+
+
+COLUMNS = ("truth", "answer", "flipped", "queries")
+
+
+def outcomes_of(**broken):
+    """Return outcomes of one network on 50 images of class 0 by attack, of which those at the given places are broken."""
+    places = np.arange(50)
+    flipped = np.array([np.isin(places, list(some)) for some in broken.values()])
+    queries = np.array([np.full(50, 7 if name == "square" else -1) for name in broken])
+    values = dict(zip(COLUMNS, (0 * flipped, flipped * 1, flipped, queries), strict=True))
+    coords = {"network": ["mine"], "attack": list(broken), "image": places, "predicted": ["a", "b"]}
+    return xr.Dataset({name: (("network", "attack", "image"), value[None]) for name, value in values.items()}, coords)
+
+
+def curve_of(**broken):
+    data = outcomes_of(**broken).drop_vars("queries").rename(attack="eval_eps")
+    radii = [name.removeprefix("r").replace("_", "/") for name in broken]
+    return data.assign_coords(eval_eps=radii).expand_dims(attack=["apgd-ce"])
+
+
+def test_one_image_of_fifty_is_no_warning_and_many_are():
+    curve = curve_of(r1_10=range(5), r2_10=range(10))
+    for extra, warned in ((1, []), (2, []), (12, [sanity.HIDDEN])):
+        outcomes = outcomes_of(clean=[], **{"pgd-20": range(10)}, fgsm=range(3), square=range(10, 10 + extra))
+        assert list(masking.warnings(outcomes, curve, "2/10", {})) == warned
+        check = masking.black_box_check(outcomes, curve, "2/10")
+        assert (check.correct, check.left, check.broken) == (50, 40, extra)
+
+
+def test_a_larger_radius_that_breaks_fewer_images_is_a_warning():
+    outcomes = outcomes_of(clean=[], **{"pgd-20": range(10)}, square=[])
+    (text,) = masking.warnings(outcomes, curve_of(r1_10=range(20), r2_10=range(5)), "2/10", {}).values()
+    assert "breaks 15 of 50 (30 %, 95 %: 19 to 44)" in text
+
+
+def test_smaller_radii_count_and_larger_ones_do_not():
+    outcomes = outcomes_of(clean=[49], **{"pgd-20": range(10)}, square=[])
+    curve = curve_of(r1_10=[20, 21], r2_10=range(5), r4_10=range(50))
+    worst = masking.audited(outcomes, curve, "2/10").flipped.sel(attack=masking.WORST)
+    assert np.flatnonzero(worst).tolist() == [*range(10), 20, 21, 49]
+
+
+@pytest.mark.parametrize(("left", "power", "detectable"), [(0, 0.0, 1.0), (50, 0.395, 0.045), (230, 0.901, 0.00996)])
+def test_the_power_of_the_black_box_check(left, power, detectable):
+    check = masking.BlackBoxCheck(correct=300, left=left, broken=0)
+    assert check.power() == pytest.approx(power, abs=0.001)
+    assert check.detectable() == pytest.approx(detectable, abs=0.001)
+    # A simulation of the definition.
+    hits = np.random.default_rng(0).binomial(left, 0.01, 20_000) > 0
+    assert hits.mean() == pytest.approx(power, abs=0.01)
+
+
+def test_worst_cases_have_a_prediction_and_a_class():
+    outcomes = outcomes_of(clean=[0], **{"pgd-20": [1]}, square=[2])
+    count = aggregate.counts(masking.audited(outcomes, curve_of(r1_10=[3], r2_10=[3]), "2/10"))
+    assert count.sel(attack=masking.WORST, label="a").values.tolist() == [46, 4]
+
+
+def test_audits_query_more_than_a_hundred_times():
+    audit = Audit(network="one", sha256="", dataset="digits", eps="0.1")
+    assert audit.evaluations[-1].options == {"queries": audit.queries} == {"queries": 1000}
