@@ -124,7 +124,9 @@ def recording(request: Request) -> str:
     devices = _joined(f"{history.attrs['device']}, threads: {history.attrs['threads']}" for history in histories)
     days = sorted({str(history.attrs["created"])[:10] for history in histories})
     when = " to ".join(dict.fromkeys((days[0], days[-1])))
-    return f"Recorded: {counted(len(histories), 'run')}, {hours:.1f} hours of training ({devices}; {when}), without the evaluations."
+    return (
+        f"Recorded: {counted(len(histories), 'run')}, {hours:.1f} hours of training ({devices}; {when}), without the evaluations."
+    )
 
 
 def _joined(names: Iterable[str]) -> str:

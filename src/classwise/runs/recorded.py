@@ -81,11 +81,7 @@ def _counting(request: Request, results: Mapping[Spec, set[Evaluation]]) -> tupl
     """Return the runs of a request that count, by the evaluations that are stored of each."""
     shown = set(CLEAN_AND_PGD) & set(request.evaluations)
     needed = shown if shown == set(CLEAN_AND_PGD) else set(request.evaluations)
-    ready = [
-        spec
-        for spec, stored in results.items()
-        if needed <= stored and (stored or not request.evaluations_of(spec))
-    ]
+    ready = [spec for spec, stored in results.items() if needed <= stored and (stored or not request.evaluations_of(spec))]
     varied, there = (Counter((spec.defence, spec.seed) for spec in some) for some in (request.specs, ready))
     return tuple(spec for spec in ready if there[spec.defence, spec.seed] == varied[spec.defence, spec.seed])
 

@@ -222,11 +222,15 @@ _ATTACKS = {
 }
 
 
-def described(outcomes: xr.Dataset) -> str:
-    """Return in Markdown what the defences and attacks of outcomes are, and how many images each attack was evaluated on."""
+def settings(outcomes: xr.Dataset) -> str:
+    """Return in Markdown what the defences and attacks of outcomes are, and how many images each attack was evaluated on.
+
+    One that this page has no words for is listed by its name.
+    """
     parts = []
     for dim, known in (("defence", _DEFENCES), ("attack", _ATTACKS)):
         texts = [text for name, text in known.items() if name in outcomes[dim]]
+        texts += [f"*{name}*" for name in map(str, outcomes[dim].values) if name not in (*known, "standard", "clean")]
         parts += ["; ".join(texts) + "."] if texts else []
     present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim not in ("attack", "image")]).sum("image")
     most, few = int(present.max()), present.where(present < present.max(), drop=True).to_series()
