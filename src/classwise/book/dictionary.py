@@ -154,7 +154,7 @@ def fields() -> list[Field]:
 
 
 def _tabular() -> Iterator[Field]:
-    known = {"Spec": field_meanings(Spec), "Evaluation": described(Evaluation)}
+    known = {"Spec": field_meanings(Spec), "Evaluation": field_meanings(Evaluation)}
     tables = {f"{OUTCOMES}, {CATALOGUE}": RUN_COLUMNS, OUTCOMES: IMAGE_COLUMNS, CATALOGUE: FILE_COLUMNS}
     for file, columns in tables.items():
         for name, (unit, meaning, source) in columns.items():
