@@ -1,18 +1,22 @@
 """Scales that are only read: what is stored of a request, and claims judged on it."""
 
+import errno
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import mocks
 import numpy as np
 import pytest
 from mocks import record
 
+import classwise
 from classwise import runs
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation
 from classwise.papers import registry, scales
 from classwise.papers.sections import Arranged, Section
-from classwise.runs import store
+from classwise.runs import judge, store
 from classwise.runs.recorded import recorded_part
 
 SECTION, SCALE = "tian2021/4-1-class-bias", "laptop"
@@ -91,6 +95,73 @@ def test_verdicts_are_computed_again_only_if_results_change(data, monkeypatch):
     kept.write_text("damaged")
     runs.verdicts(SCALE, [], [SECTION])
     assert len(judged) == 3
+
+
+def recorded_pair():
+    """Record one network of two defences, and return what the test section has of it."""
+    for spec in registry.request(SECTION, SCALE).specs:
+        if spec.defence in ("pgd-at", "standard") and spec.seed == 0:
+            record(spec, CLEAN, PGD)
+
+
+def test_verdicts_that_results_changed_under_are_not_kept(data, monkeypatch):
+    recorded_pair()
+    computed = registry.judge
+
+    def slowly(*given, **more):
+        verdicts = computed(*given, **more)
+        recorded_pair()  # recorded again while the verdicts are computed
+        return verdicts
+
+    monkeypatch.setattr(registry, "judge", slowly)
+    runs.verdicts(SCALE, [], [SECTION])
+    assert not list((data / "verdicts").glob("*.json"))
+    monkeypatch.setattr(registry, "judge", computed)
+    runs.verdicts(SCALE, [], [SECTION])
+    assert len(list((data / "verdicts").glob("*.json"))) == 1
+
+
+def test_the_code_of_verdicts_is_read_before_they_are_computed(data, monkeypatch):
+    recorded_pair()
+    steps, code, computed = [], judge._code, registry.judge
+    monkeypatch.setattr(judge, "_code", lambda: steps.append("code") or code())
+    monkeypatch.setattr(registry, "judge", lambda *given, **more: steps.append("judge") or computed(*given, **more))
+    runs.verdicts(SCALE, [], [SECTION])
+    assert steps.index("code") < steps.index("judge")
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"), [("images/backgrounds.py", False), ("papers/measures.py", False), ("book/home.py", True)]
+)
+def test_verdicts_depend_on_all_code_but_that_of_the_book(tmp_path, monkeypatch, changed, same):
+    copy = tmp_path / "classwise"
+    shutil.copytree(Path(classwise.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(classwise, "__file__", str(copy / "__init__.py"))
+    first = judge._code.__wrapped__()
+    (copy / changed).write_text((copy / changed).read_text() + "\n# changed\n")
+    assert (judge._code.__wrapped__() == first) == same
+
+
+def test_verdicts_depend_on_the_versions_of_libraries(monkeypatch):
+    first = judge._code.__wrapped__()
+    monkeypatch.setattr(judge.metadata, "version", lambda name: "0.0")
+    assert judge._code.__wrapped__() != first
+
+
+def test_verdicts_are_computed_where_nothing_can_be_written(data, monkeypatch):
+    recorded_pair()
+
+    def refuse(*given, **more):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as only:
+        only.setattr(judge, "FileLock", refuse)
+        only.setattr(judge, "write", refuse)
+        first = runs.verdicts(SCALE, [], [SECTION])
+    assert {verdict.verdict for verdict in first} & {"holds", "fails", "open"}
+    shutil.rmtree(data / "verdicts")
+    (data / "verdicts").write_text("a file, where no folder can be made")
+    assert [str(verdict) for verdict in runs.verdicts(SCALE, [], [SECTION])] == [str(verdict) for verdict in first]
 
 
 def test_a_page_says_what_was_trained_and_how_long_the_recording_took(data):
