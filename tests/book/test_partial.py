@@ -1,0 +1,106 @@
+"""Every page of a section on recordings of which only parts are there: a missing result is named, and nothing else fails."""
+
+import shutil
+
+import mocks
+import nbformat
+import pytest
+import torch
+
+from classwise import images
+from classwise.book import merging, notebooks
+from classwise.book.notebooks import NotebookFailed
+from classwise.core.datasets import class_names
+from classwise.core.paths import checkout
+from classwise.papers import registry
+from classwise.papers.sections import CLEAN_AND_PGD
+from classwise.runs.recorded import recorded_part
+
+SCALE, PER_CLASS = "laptop", 8
+
+
+def least(request):
+    """Yield the runs of one defence and one seed with the evaluations without which they do not count."""
+    first = next((spec for spec in request.specs if spec.defence == "pgd-at"), request.specs[0])
+    needed = [one for one in request.evaluations if one in CLEAN_AND_PGD]
+    needed = needed if len(needed) == len(CLEAN_AND_PGD) else request.evaluations
+    for spec in request.specs:
+        if (spec.defence, spec.seed) == (first.defence, first.seed):
+            yield spec, needed
+
+
+def scattered(request):
+    """Yield the runs of one seed of the section and those of another seed of its parts, each with some evaluations."""
+    seeds = sorted({spec.seed for spec in request.specs})
+    for place, spec in enumerate(spec for spec in request.specs if spec.seed == seeds[0]):
+        some = [one for one in request.evaluations_of(spec) if one not in CLEAN_AND_PGD]
+        kept = some if len(some) < len(request.evaluations_of(spec)) - 1 else []
+        yield spec, [one for one in request.evaluations_of(spec) if one not in kept[place % 2 :: 2]]
+    for part in request.parts.values():
+        for spec in (spec for spec in part.specs if spec.seed == seeds[-1]):
+            yield spec, part.evaluations_of(spec)
+
+
+def pretended(dataset, split, seed=0, device="cpu"):
+    """Return images of noise, as many as the recorded outcomes have."""
+    names, channels = class_names(dataset), 1 if dataset == "mnist" else 3
+    side, count = 28 if dataset.startswith("mnist") else 32, PER_CLASS * len(names)
+    pixels = torch.randint(0, 256, (count, channels, side, side), dtype=torch.uint8)
+    labels = torch.arange(len(names)).repeat_interleave(PER_CLASS)
+    return images.Images(pixels, labels, torch.arange(count), tuple(names))
+
+
+@pytest.fixture
+def recorded(data, monkeypatch):
+    """Return a function that records runs with their evaluations, and makes their images."""
+    monkeypatch.setattr(images, "load", pretended)
+    shutil.copytree(checkout() / "data" / "recorded" / "convergence", data / "recorded" / "convergence")
+
+    def record(pairs):
+        for spec, evaluations in pairs:
+            mocks.record(spec, *evaluations, per_class=PER_CLASS)
+
+    return record
+
+
+def failures_of(name, change=lambda source: source):
+    """Execute the code of a notebook at the recorded scale in this process and return its failures."""
+    node = nbformat.read(notebooks.find(name), as_version=4)
+    values = {}
+    for cell in (cell for cell in node.cells if cell.cell_type == "code"):
+        try:
+            exec(compile(change(cell.source), name, "exec"), values)
+        except Exception as error:  # kept as the output of the cell, as a kernel does
+            raised = {"ename": type(error).__name__, "evalue": str(error), "traceback": []}
+            cell.outputs = [nbformat.v4.new_output("error", **raised)]
+        if "parameters" in cell.metadata.get("tags", []):
+            values["scale"] = SCALE
+    return node, merging.failures_in(node.cells)
+
+
+@pytest.mark.filterwarnings("ignore")  # a kernel prints them
+@pytest.mark.parametrize(
+    ("name", "which"),
+    [*((name, least) for name in registry.SECTIONS), *((name, scattered) for name in registry.SECTIONS if "/4-" in name)],
+)
+def test_a_partial_recording_leaves_out_cells_and_aborts_no_page(recorded, name, which):
+    request = registry.request(name, SCALE)
+    recorded(which(request))
+    part = recorded_part(request)
+    assert part.specs
+    assert len(part.pairs) < len(request.pairs)
+    node, failures = failures_of(name)
+    merging.check(failures, name, SCALE, complete=False)
+    # The cells that load the outcomes and show the main result are executed.
+    assert all(failure.cell > 3 for failure in failures)
+    assert len(failures) < sum(cell.cell_type == "code" for cell in node.cells) - 3
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("slip", ["request.evaluation", "outcoms", "runs.outcome(request)"])
+def test_an_error_of_a_cell_is_raised_at_a_partial_recording(recorded, slip):
+    name = "tian2021/4-2-class-relations"
+    recorded(least(registry.request(name, SCALE)))
+    _, failures = failures_of(name, lambda source: source.replace("dots.confused_pairs(", f"{slip}\ndots.confused_pairs("))
+    with pytest.raises(NotebookFailed, match=f"{name} failed at scale laptop in cell 11: (Attribute|Name)Error"):
+        merging.check(failures, name, SCALE, complete=False)
