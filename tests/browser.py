@@ -39,6 +39,13 @@ FAILING = """() => {
   const spec = {data: {values: [{a: 1}]}, mark: "point", encoding: {x: {field: "a", type: "quantitative"}}};
   return vegaEmbed(place, spec, {patch}).then(() => "drawn", error => error.message);
 }"""
+# The heads of rows that have more lines than words.
+BROKEN = """heads => heads.filter(head => {
+  const range = document.createRange();
+  range.selectNodeContents(head);
+  const lines = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+  return lines.size > head.textContent.trim().split(/[\\s-]+/).length;
+}).map(head => head.textContent)"""
 # The smallest text of the charts in sight, in pixels as it is drawn.
 SMALLEST = """() => {
   const sizes = [...document.querySelectorAll(".vega-embed svg text")]
@@ -154,8 +161,8 @@ def inks(pdf: bytes) -> list[tuple[float, ...]]:
     found = []
     for stream in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL):
         try:
-            drawing = zlib.decompress(stream).decode("latin-1")
-        except zlib.error:  # a font or an image
+            drawing = zlib.decompress(stream).decode("ascii")
+        except (zlib.error, UnicodeDecodeError):  # a font or an image
             continue
         ink, outer = (0.0, 0.0, 0.0), []
         for colour, word in re.findall(r"(?<!\S)(?:([\d.]+ [\d.]+ [\d.]+) rg|(q|Q|BT))(?!\S)", drawing):
