@@ -153,7 +153,8 @@ def start(name: str, data: Path, what: str = "act") -> subprocess.Popen[str]:
     """Start an operation, or what it needs, on a data folder; return its process when it begins."""
     environment = os.environ | {"CLASSWISE_DATA": str(data)}
     command = [sys.executable, "-m", "tests.kills", "--child", what, name]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    with errors(data).open("w") as file:
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=file, text=True)
     assert process.stdout is not None
     for line in process.stdout:
         if line.strip() == BEGUN:
@@ -161,11 +162,16 @@ def start(name: str, data: Path, what: str = "act") -> subprocess.Popen[str]:
     return process
 
 
-def finish(process: subprocess.Popen[str]) -> None:
-    """Wait for a process; RuntimeError if it fails."""
+def errors(data: Path) -> Path:
+    """Return the file of what the last process on a data folder wrote to its standard error."""
+    return data.with_suffix(".errors")
+
+
+def finish(process: subprocess.Popen[str], data: Path) -> None:
+    """Wait for a process on a data folder; RuntimeError if it fails."""
     process.communicate()
     if process.returncode:
-        raise RuntimeError(f"{process.args} ended with {process.returncode}")
+        raise RuntimeError(f"{process.args} ended with {process.returncode}: {errors(data).read_text()[-1000:]}")
 
 
 def contents(data: Path) -> dict[str, str]:
@@ -198,16 +204,19 @@ class Report:
     different: list[str] = field(default_factory=list)
 
 
-def survive(name: str, kills: int, place: Path, seed: int = 0) -> Report:
-    """Kill an operation at random moments, restart it each time, and compare what it leaves with that of an unbroken process."""
-    operation, report, chance = OPERATIONS[name], Report(), random.Random(seed)
+def survive(name: str, kills: int, place: Path, seed: str = "0") -> Report:
+    """Kill an operation at random moments, restart it each time, and compare what it leaves with that of an unbroken process.
+
+    The moments follow from `seed` and the name of the operation.
+    """
+    operation, report, chance = OPERATIONS[name], Report(), random.Random(f"{seed} {name}")
     prepared, unbroken = place / "prepared", place / "unbroken"
     prepared.mkdir(parents=True)
-    finish(start(name, prepared, "prepare"))
+    finish(start(name, prepared, "prepare"), prepared)
     shutil.copytree(prepared, unbroken)
     process = start(name, unbroken)
     began = time.perf_counter()
-    finish(process)
+    finish(process, unbroken)
     longest, expected = (time.perf_counter() - began) / operation.parts, contents(unbroken)
     while report.kills < kills:
         data = place / f"killed-{report.compared}"
@@ -223,7 +232,7 @@ def survive(name: str, kills: int, place: Path, seed: int = 0) -> Report:
                     process.communicate()
                     report.kills += 1
                     continue
-            finish(process)
+            finish(process, data)
             break
         report.compared += 1
         report.different += sorted({name for name, _ in set(contents(data).items()) ^ set(expected.items())})
@@ -234,7 +243,7 @@ def main() -> None:
     """Kill each operation and print a line for it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=40, help="kills of each operation")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", default="0", help="of the moments")
     parser.add_argument("--child", choices=("prepare", "act"), help=argparse.SUPPRESS)
     parser.add_argument("operations", nargs="*", metavar="operation", help=f"of {', '.join(OPERATIONS)}; by default all")
     given = parser.parse_args()

@@ -5,30 +5,19 @@ from dataclasses import replace
 import mocks
 import numpy as np
 import pytest
+from mocks import record
 
 from classwise import runs
-from classwise.core import results
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation
 from classwise.papers import registry, scales
 from classwise.papers.sections import Arranged, Section
 from classwise.runs import store
+from classwise.runs.recorded import recorded_part
 
 SECTION, SCALE = "tian2021/4-1-class-bias", "laptop"
 CLEAN, PGD = Evaluation(), Evaluation(attack="pgd-20")
 NAMES = tuple("abcdefghij")
-
-
-def record(spec, *evaluations, accuracy=0.5):
-    """Write results with random content as those of a recorded run."""
-    folder, attrs = store.recorded(spec), {"spec": spec.json(), "id": spec.id, "device": "a CPU", "commit": "abc"}
-    results.save(mocks.dataset(classes=NAMES).assign_attrs(attrs), store.HISTORY, store.file(folder))
-    for evaluation in evaluations:
-        resolved = evaluation.resolved_for(spec)
-        chance = {resolved.attack: accuracy if resolved.attack != "clean" else 0.9}
-        data = mocks.dataset("outcomes 1", NAMES, chance, seed=spec.seed + len(spec.defence))
-        data = data.assign_attrs(attrs, evaluation=resolved.json(), checks="")
-        results.save(data, store.OUTCOMES, store.file(folder, resolved))
 
 
 def test_nothing_recorded_is_an_error_that_names_the_command(data):
@@ -110,8 +99,34 @@ def test_a_page_says_what_was_trained_and_how_long_the_recording_took(data):
     part = runs.available(request)
     assert runs.training(part.specs) == "One run of each defence: ResNet-18 of width 16, 15 epochs, radius 8/255."
     assert runs.training(request.specs).startswith("3 runs of each defence")
+    trades = next(spec for spec in request.specs if spec.defence == "trades")
+    several = [spec for spec in request.specs if spec.defence == "pgd-at"]
+    assert runs.training([*several, trades]).startswith("1 to 3 runs of each defence: ResNet-18")
+    assert runs.training(()) == ""
     hours = float(store.find(part.specs[0])["seconds"].sum()) / 3600
     assert runs.recording(part).startswith(f"Recorded: 1 run, {hours:.1f} hours of training (a CPU, threads: ")
+    assert runs.recording(replace(request, specs=request.specs[1:])) == ""
+    more = registry.request("tian2021/6-1-training-adjustment", SCALE)
+    again = more.parts["again"]
+    for spec in again.specs:
+        record(spec, *again.evaluations)
+    assert runs.recording(recorded_part(more)).startswith(f"Recorded: {1 + len(again.specs)} runs, ")
+
+
+def test_a_part_has_the_seeds_of_which_nothing_is_missing_and_variants_count_together(data):
+    request = registry.request("tian2021/6-2-background", SCALE)
+    plain, (first, second) = request.parts["plain"], sorted({spec.seed for spec in request.specs})
+    for spec in plain.specs:
+        record(spec, *plain.evaluations_of(spec)[: 1 if (spec.defence, spec.seed) == ("pgd-at", first) else None])
+    assert {spec.seed for spec in recorded_part(request).parts["plain"].specs} == {second}
+    of_first = [spec for spec in request.specs if spec.seed == first]
+    record(of_first[0], *request.evaluations)
+    with pytest.raises(NotRecorded, match="no run of this section is recorded"):
+        runs.available(request)
+    record(of_first[1], request.evaluations[0])
+    assert recorded_part(request).specs == ()
+    record(of_first[1], *request.evaluations)
+    assert runs.available(request).specs == tuple(of_first)
 
 
 def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_left_out(data, monkeypatch):

@@ -21,7 +21,7 @@ from classwise.papers.sections import Request, Section
 from classwise.runs import store
 from classwise.runs.artifacts import scenes
 from classwise.runs.load import outcomes
-from classwise.runs.recorded import recorded_part
+from classwise.runs.recorded import complete_seeds, recorded_part
 
 # The scale whose missing runs are computed; at all others claims are judged on what is stored.
 _HERE = "quick"
@@ -149,13 +149,8 @@ def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Secti
     """Return a section and its parts, restricted to seeds of which nothing is left out; those that have any."""
     parts = {"": (section, request)}
     parts |= {name: (section.parts[name], part) for name, part in request.parts.items() if part.evaluations}
-    complete = {name: (some, _complete(part)) for name, (some, part) in parts.items()}
+    complete = {name: (some, complete_seeds(part)) for name, (some, part) in parts.items()}
     return {name: (some, part) for name, (some, part) in complete.items() if part.specs}
-
-
-def _complete(request: Request) -> Request:
-    """Return the runs of the seeds of which nothing is left out."""
-    return replace(request, specs=tuple(spec for spec in request.specs if spec.seed not in request.incomplete), parts={})
 
 
 def _measured(section: Section, request: Request) -> xr.Dataset:
