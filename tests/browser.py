@@ -1,6 +1,8 @@
 """What the tests of the book need of a browser."""
 
+import re
 import shutil
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -28,6 +30,22 @@ LATE = """scheme => {
   vegaEmbed(late, {data: {values: [{a: 1}]}, mark: "point", encoding: {x: {field: "a", type: "quantitative"}}}, {});
   document.documentElement.dataset.theme = scheme;
 }"""
+# A chart that cannot be drawn at first: returns what the page learns of it.
+FAILING = """() => {
+  const place = document.querySelector("article").appendChild(document.createElement("div"));
+  place.id = "failing";
+  let drawings = 0;
+  const patch = vega => { if (!drawings++) throw new Error("once"); return vega; };
+  const spec = {data: {values: [{a: 1}]}, mark: "point", encoding: {x: {field: "a", type: "quantitative"}}};
+  return vegaEmbed(place, spec, {patch}).then(() => "drawn", error => error.message);
+}"""
+# The heads of rows that have more lines than words.
+BROKEN = """heads => heads.filter(head => {
+  const range = document.createRange();
+  range.selectNodeContents(head);
+  const lines = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+  return lines.size > head.textContent.trim().split(/[\\s-]+/).length;
+}).map(head => head.textContent)"""
 # The smallest text of the charts in sight, in pixels as it is drawn.
 SMALLEST = """() => {
   const sizes = [...document.querySelectorAll(".vega-embed svg text")]
@@ -36,14 +54,26 @@ SMALLEST = """() => {
       / (one.ownerSVGElement.viewBox.baseVal.width || one.ownerSVGElement.width.baseVal.value));
   return sizes.length ? Math.min(...sizes) : null;
 }"""
-# What is wrong with the charts in sight: wider than their place, words beyond the drawing, words that cover others.
-MISFITS = """() => [...document.querySelectorAll(".vega-embed > svg")].filter(svg => svg.getClientRects().length).flatMap(svg => {
+# What is wrong with the charts in sight: wider than their place, words beyond the drawing, words or images that cover others, and
+# words that charts.js hid because they would: more than some, or any number of a cell.
+MISFITS = """most => [...document.querySelectorAll(".vega-embed > svg")].filter(one => one.clientWidth).flatMap(svg => {
   const drawing = svg.getBoundingClientRect(), place = svg.parentNode, wrong = [];
   const figure = (svg.closest("figure") || place).id;
   const more = place.scrollWidth - place.clientWidth;
   if (more > 1) wrong.push(`${figure}: ${more} pixels too wide`);
-  const words = [...svg.querySelectorAll("text")].filter(one => one.textContent.trim() && getComputedStyle(one).opacity !== "0"
-    && getComputedStyle(one).visibility !== "hidden").map(one => [one.textContent, one.getBoundingClientRect()]);
+  const seen = one => one.textContent.trim() && getComputedStyle(one).opacity !== "0";
+  const written = [...svg.querySelectorAll("text")].filter(seen);
+  const hidden = one => getComputedStyle(one).visibility === "hidden";
+  const marks = written.filter(one => one.closest(".role-mark")), lost = marks.filter(hidden);
+  if (lost.length > most * marks.length) wrong.push(`${figure}: ${lost.length} of ${marks.length} words are hidden`);
+  const cells = lost.filter(one => one.matches(".mark-rect.role-mark ~ .mark-text.role-mark text"));
+  if (cells.length) wrong.push(`${figure}: ${cells.length} cells show no number`);
+  const images = [...svg.querySelectorAll("image")].map(one => one.getBoundingClientRect()).filter(box => box.width);
+  const covers = (one, other) => Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1
+    && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 1;
+  const covered = images.filter((one, number) => images.slice(0, number).some(other => covers(one, other)));
+  if (covered.length) wrong.push(`${figure}: ${covered.length} images cover others`);
+  const words = written.filter(one => !hidden(one)).map(one => [one.textContent, one.getBoundingClientRect()]);
   words.forEach(([text, box], number) => {
     const across = Math.max(drawing.left - box.left, box.right - drawing.right);
     const along = Math.max(drawing.top - box.top, box.bottom - drawing.bottom);
@@ -56,6 +86,8 @@ MISFITS = """() => [...document.querySelectorAll(".vega-embed > svg")].filter(sv
   });
   return wrong;
 })"""
+# The share of the words in the marks of a chart that may be hidden.
+HIDDEN = 0.25
 # What axe reports, as its rule and the first place.
 AXE = """rules => axe.run(document, {preload: false, ...(rules.length ? {runOnly: rules} : {})}).then(result => result.violations
   .filter(one => ["serious", "critical"].includes(one.impact))
@@ -116,12 +148,33 @@ def violations(page: Page, *rules: str) -> list[str]:
 
 
 def misfits(page: Page) -> list[str]:
-    """Return what is wrong with the charts in sight on a narrow page, once they have had time to be drawn again."""
+    """Return what is wrong with the charts in sight, once they have had time to be drawn again."""
     for _ in range(40):
-        if not (found := page.evaluate(MISFITS)):
+        if not (found := page.evaluate(MISFITS, HIDDEN)):
             break
         page.wait_for_timeout(250)
     return list(found)
+
+
+def inks(pdf: bytes) -> list[tuple[float, ...]]:
+    """Return the colours of the pieces of text on printed pages, each as red, green and blue from 0 to 1."""
+    found = []
+    for stream in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL):
+        try:
+            drawing = zlib.decompress(stream).decode("ascii")
+        except (zlib.error, UnicodeDecodeError):  # a font or an image
+            continue
+        ink, outer = (0.0, 0.0, 0.0), []
+        for colour, word in re.findall(r"(?<!\S)(?:([\d.]+ [\d.]+ [\d.]+) rg|(q|Q|BT))(?!\S)", drawing):
+            if colour:
+                ink = tuple(map(float, colour.split()))
+            elif word == "q":
+                outer.append(ink)
+            elif word == "Q":
+                ink = outer.pop()
+            else:
+                found.append(ink)
+    return found
 
 
 def holding(page: Page, control: str) -> Locator:

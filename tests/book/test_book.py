@@ -8,12 +8,17 @@ import zipfile
 import pytest
 import yaml
 from browser import (
+    BROKEN,
+    FAILING,
+    HIDDEN,
     LATE,
+    MISFITS,
     SMALLEST,
     STANDS_OUT,
     attributes,
     choose,
     holding,
+    inks,
     installed,
     launched,
     misfits,
@@ -173,16 +178,28 @@ def test_a_page_fits_a_phone(visit, name):
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
         controls = [control.bounding_box() for control in page.locator(".vega-bind:visible").all()]
         assert all(box["x"] >= 0 and box["x"] + box["width"] <= 375 for box in controls)
+        # A word of the head of a row is not broken.
+        assert page.locator("table.dataframe:visible tbody th:visible").evaluate_all(BROKEN) == []
 
 
+@pytest.mark.parametrize("width", [1280, 375])
 @pytest.mark.parametrize("name", DRAWN)
-def test_the_words_of_charts_fit_a_phone(visit, name):
-    with visit(name, "light", 375, "") as page:
+def test_the_words_of_charts_fit_a_desktop_and_a_phone(visit, name, width):
+    with visit(name, "light", width, "") as page:
         all_drawn(page, name)
         assert misfits(page) == []
         for button in page.locator(".scale-switch button").all():
             button.click()
             assert misfits(page) == []
+
+
+def test_a_chart_that_lost_its_words_is_noticed(bias):
+    gallery = holding(bias, "gallery_class")
+    words = gallery.locator(".role-mark text")
+    words.evaluate_all("all => all.forEach(one => { one.style.visibility = 'hidden'; })")
+    assert [text for text in bias.evaluate(MISFITS, HIDDEN) if "words are hidden" in text]
+    words.evaluate_all("all => all.forEach(one => { one.style.visibility = ''; })")
+    assert bias.evaluate(MISFITS, HIDDEN) == []
 
 
 # The width of A4 without the margins of Chromium, in pixels.
@@ -210,6 +227,15 @@ def test_a_page_is_printed_light_and_no_wider_than_the_paper(visit, name):
         assert page.evaluate("document.documentElement.scrollWidth") <= PAPER
         page.emulate_media(media="screen", color_scheme="dark")
         expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_a_dark_page_that_goes_to_a_printer_has_dark_words(visit):
+    with visit(BIAS, "dark") as page:
+        all_drawn(page, BIAS)
+        # With its backgrounds, since without them Chromium darkens what is light.
+        printed = inks(page.pdf(print_background=True))
+        assert len(printed) > 200
+        assert max(0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in printed) < 0.5
 
 
 def test_formulas_are_set(visit):
@@ -245,6 +271,34 @@ def test_another_scheme_redraws_the_charts_and_keeps_what_was_chosen(visit, sche
         expect(explorer.locator("[name=chosen_class]")).to_have_value("7")
         expect(explorer.locator("[name=chosen_epoch]")).to_have_value(str(3 * EVERY))
         expect(line(explorer)).to_have_attribute("d", drawn)
+
+
+def test_what_was_picked_in_a_legend_stays_picked_when_the_chart_is_drawn_again(visit):
+    with visit(BIAS, "light") as page:
+        all_drawn(page, BIAS)
+        chart = page.locator(".vega-embed:visible").filter(has=page.locator(".role-legend-label text[role=button]")).first
+        marks = chart.locator(".role-mark path")
+        faint = "all => all.map(one => one.getAttribute('opacity') || '1')"
+        plain = marks.evaluate_all(faint)
+        labels = chart.locator(".role-legend-label text[role=button]")
+        labels.first.press("Enter")
+        picked = marks.evaluate_all(faint)
+        assert picked != plain
+        page.locator("button.theme-switch-button").click()
+        expect(chart.locator(".role-axis-label text").first).to_have_attribute("fill", INK["dark"])
+        assert marks.evaluate_all(faint) == picked
+        labels.nth(1).press("Shift+Enter")
+        assert marks.evaluate_all(faint) not in (plain, picked)
+        labels.nth(1).press("Shift+Enter")
+        assert marks.evaluate_all(faint) == picked
+
+
+def test_a_drawing_that_failed_is_tried_again(visit):
+    with visit(HOME, "light") as page:
+        expect(page.locator("html")).to_have_attribute("data-theme", "light")
+        assert page.evaluate(FAILING) == "once"
+        page.evaluate("document.documentElement.dataset.theme = 'dark'")
+        expect(page.locator("#failing .role-axis-label text").first).to_have_attribute("fill", INK["dark"])
 
 
 @both

@@ -2,7 +2,7 @@
 // changes, when it is printed, or when a narrow screen has another width. The theme is "auto" until the script of the page has run.
 (function () {
   const embed = window.vegaEmbed, charts = [], night = matchMedia("(prefers-color-scheme: dark)"), paper = matchMedia("print");
-  const narrow = matchMedia("(max-width: 600px)"), NARROWEST = 110, MARGIN = 110, PADDING = 14, ATTEMPTS = 6;
+  const narrow = matchMedia("(max-width: 600px)"), NARROWEST = 110, MARGIN = 110, PADDING = 14, FRAME = 10, ATTEMPTS = 6;
   const inks = {
     light: {text: {color: "#222"}},
     dark: {text: {color: "#eee"}, axis: {gridColor: "#333"}, view: {stroke: "#444"}},
@@ -16,7 +16,7 @@
     config: {...(options || {}).config, background: "transparent", ...inks[name]}});
   // What stands out on a white page does not on a dark one: colours of charts/style.py, and what takes their place.
   const lighter = {
-    "#007a2f": "#009140", "#035dd0": "#8b62f2", "#127757": "#458c64", "#2ca2ac": "#74c3be", "#3152dd": "#007bff", "#42a08d": "#6bd3b7",
+    "#007a2f": "#009140", "#035dd0": "#8b62f2", "#127757": "#458c64", "#2ca2ac": "#74c3be", "#3152dd": "#2492ff", "#42a08d": "#6bd3b7",
     "#656510": "#84812e", "#8283ff": "#8ca1ff", "#9a407b": "#996da4", "#a05e68": "#a37388", "#b183b9": "#e0b1dc", "#b675ff": "#ff8aff",
     "#b68f05": "#ffad29", "#b7008a": "#ea00ab", "#c38908": "#ecba31", "#d50016": "#f83700", "#e05a00": "#f39400", "#ff4479": "#ff6685",
     "#ff4f8a": "#ff7f94",
@@ -51,13 +51,20 @@
     if (name === "text" && fit.digits === "whole" && one.format) result.format = one.format.replace(/\.\d/, ".0");
     return result;
   }
-  // Images of a row stand below each other, so that what is written under them has room.
+  const GAP = 6;
+  // Images of a row stand below each other, and shrink where that is still too wide, so that what is written under them has room.
   function turned(spec, room) {
     const {width: side} = spec.layer.map((one) => one.mark).find((mark) => mark.type === "image");
     const {x, y} = spec.layer[0].encoding, lines = y.sort.length, columns = Math.round(spec.width / (side + 26));
+    const small = Math.min(side, Math.floor(room / lines) - GAP), less = side - small;
     const axis = {...y.axis, orient: "top", labelAngle: 0, labelExpr: broken(Math.floor(room / lines / LETTER))}, {title: _, ...rows} = x;
-    const layer = spec.layer.map((one) => ({...one, encoding: {...one.encoding, x: {...y, axis}, y: {...rows, axis: null}}}));
-    return {...spec, layer, width: room, height: columns * spec.height / lines};
+    const sized = (mark) => ({
+      image: {width: small, height: small}, point: {size: (small + 2) ** 2}, text: {dy: mark.dy - less / 2},
+    })[mark.type];
+    const layer = spec.layer.map(({mark, encoding, ...one}) => ({
+      ...one, mark: {...mark, ...sized(mark)}, encoding: {...encoding, x: {...y, axis}, y: {...rows, axis: null}},
+    }));
+    return {...spec, layer, width: room, height: columns * (spec.height / lines - less)};
   }
   const kind = (view) => view.mark && (view.mark.type || view.mark);
   // On a phone panels stand in one column, as wide as the screen, legends above them, and words in several lines.
@@ -69,7 +76,6 @@
     if (result.facet && result.facet.header) {
       result.facet = {...result.facet, header: {...result.facet.header, labelExpr: broken(Math.floor(fit.room / LETTER))}};
     }
-    if (result.layer && result.layer.some((one) => kind(one) === "image")) result = turned(result, fit.room);
     if (result.layer && result.layer.some((one) => kind(one) === "rect") && fit.digits === "none") {
       result.layer = result.layer.filter((one) => kind(one) !== "text");
     }
@@ -79,7 +85,8 @@
       const channels = Object.entries(result.encoding).map(([name, one]) => [name, channel(name, one, fit)]);
       result.encoding = Object.fromEntries(channels);
     }
-    if (result.width > fit.room) result.width = fit.room;
+    if (result.layer && result.layer.some((one) => kind(one) === "image")) result = turned(result, fit.width - FRAME);
+    else if (result.width > fit.room) result.width = fit.room;
     if (result.title) result.title = title(result.title, fit.width);
     return result;
   }
@@ -128,34 +135,51 @@
       if (free && box) shown.push(box);
     }
   }
-  // A chart that is hidden has no width: it gets that of its last drawing, or of the page.
-  const width = (chart) => element(chart).clientWidth || chart.width || document.documentElement.clientWidth - 48;
-  const state = (chart) => `${scheme()} ${narrow.matches && width(chart)}`;
+  // A chart that is hidden has no width: it is drawn for that of the page, and for its place once it is shown.
+  const hidden = (chart) => !element(chart).clientWidth;
+  const width = (chart) => element(chart).clientWidth || document.documentElement.clientWidth - 48;
+  const state = (chart) => `${scheme()} ${narrow.matches && element(chart).clientWidth}`;
+  // What a reader chose: the values of controls, and the marks picked in legends, which Vega-Lite keeps in a data set.
+  const named = (chart, wanted) => (chart.spec.params || []).filter(wanted).map((param) => param.name);
+  const bound = (chart) => named(chart, (param) => param.bind && !param.select);
+  function choices(chart) {
+    if (!chart.result) return {signals: linked(bound(chart)), picked: []};
+    const {view} = chart.result, stores = named(chart, (param) => param.select).map((name) => `${name}_store`);
+    // Vega adds functions to what it stores.
+    const picked = stores.map((store) => [store, JSON.parse(JSON.stringify(view.data(store)))]);
+    return {signals: bound(chart).map((name) => [name, view.signal(name)]), picked};
+  }
+  function choose(view, {signals, picked}) {
+    for (const [name, value] of signals) view.signal(name, value);
+    for (const [store, rows] of picked) if (rows.length) view.data(store, rows);
+    return view.runAsync();
+  }
   async function draw(chart) {
-    if (chart.busy || printing() && element(chart).querySelector("image")) return;  // it looks again when it is done
+    if (chart.busy) return;  // it looks again when it is done
+    if (printing() && element(chart).querySelector("image") || narrow.matches && hidden(chart) && chart.result) return;
     chart.busy = true;
-    while (chart.state !== state(chart)) {
-      const old = chart.result && chart.result.view;
-      const bound = (chart.spec.params || []).filter((param) => param.bind && !param.select).map((param) => param.name);
-      const kept = old ? bound.map((name) => [name, old.signal(name)]) : linked(bound);
-      chart.state = state(chart);
-      chart.width = width(chart);
-      let fit = narrow.matches && {width: chart.width - PADDING, room: chart.width - MARGIN, columns: 4, digits: "all"};
-      for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-        if (chart.result) chart.result.finalize();
-        chart.result = await embed(chart.place, fitted(chart, fit), look(chart.options, scheme()));
-        const next = fit && better(element(chart), fit, chart.spec);
-        if (!next) break;
-        fit = next;
-      }
-      for (const [name, value] of kept) chart.result.view.signal(name, value);
-      await chart.result.view.runAsync();
-      reachable(element(chart));
-      watch(chart);
-      if (!old && kept.length) element(chart).scrollIntoView();
+    try {
+      for (let turn = 0; turn < ATTEMPTS && chart.state !== state(chart); turn++) await drawn(chart);
+    } finally {
+      chart.busy = false;
     }
-    chart.busy = false;
     document.dispatchEvent(new Event("classwise-drawn"));
+  }
+  async function drawn(chart) {
+    const first = !chart.result, kept = choices(chart), wanted = state(chart), place = width(chart);
+    let fit = narrow.matches && {width: place - PADDING, room: place - MARGIN, columns: 4, digits: "all"};
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      if (chart.result) chart.result.finalize();
+      chart.result = await embed(chart.place, fitted(chart, fit), look(chart.options, scheme()));
+      const next = fit && better(element(chart), fit, chart.spec);
+      if (!next) break;
+      fit = next;
+    }
+    await choose(chart.result.view, kept);
+    reachable(element(chart));
+    watch(chart);
+    if (first && kept.signals.length) element(chart).scrollIntoView();
+    chart.state = wanted;  // only now: a drawing that failed is tried again
   }
   // Words are compared again when a choice has moved them.
   function watch(chart) {
@@ -190,7 +214,11 @@
     const chart = {place, spec: structuredClone(spec), options};
     charts.push(chart);
     await draw(chart);
-    new ResizeObserver(() => { draw(chart); uncovered(element(chart).querySelector("svg")); }).observe(element(chart));
+    new ResizeObserver(() => {
+      draw(chart);
+      const svg = element(chart).querySelector("svg");
+      if (svg) uncovered(svg);  // else it is being drawn
+    }).observe(element(chart));
     return chart.result;
   };
   const all = () => charts.forEach(draw);

@@ -168,7 +168,8 @@ def _radius(count: xr.DataArray) -> alt.X:
     words = " : ".join(f"format(datum.value, '.6') === format({number}, '.6') ? '{eps}'" for number, eps in names.items())
     values = [float(radius) for radius in count.radius.values]
     axis = alt.Axis(values=values, labelExpr=f"{words} : ''", labelOverlap=True, grid=False)
-    return alt.X("radius:Q", title="radius of the attack", axis=axis)
+    # Of a layer without marks Vega would compute no domain, and warn.
+    return alt.X("radius:Q", title="radius of the attack", axis=axis, scale=alt.Scale(domain=[min(values), max(values)]))
 
 
 def radius_curves(count: xr.DataArray, shown: Sequence[str]) -> Any:
@@ -184,5 +185,7 @@ def radius_curves(count: xr.DataArray, shown: Sequence[str]) -> Any:
     lines = class_lines(table, x, y, tips, point=True)
     mean = alt.Chart(overall).mark_line(strokeDash=[5, 4], color="#888", strokeWidth=2).encode(x=x, y=y)
     chart = alt.layer(mean, lines).properties(width=580, height=280).add_params(highlighted(list(shown)))
-    text = extent(table[table["radius"] == table["radius"].max()], ["label"], "Accuracy at the largest radius")
-    return described(chart, "Accuracy of each class over the radius of the attack", text, f"{LINES} Dashed: all images.")
+    last = table[table["radius"] == table["radius"].max()]
+    colours = LINES if last["value"].nunique() > 1 else "Grey: each class."
+    text = extent(last, ["label"], "Accuracy at the largest radius")
+    return described(chart, "Accuracy of each class over the radius of the attack", text, f"{colours} Dashed: all images.")

@@ -73,7 +73,8 @@ def change_heatmap(
     """
     lines = Category.of(change, row, titled(row) if title is None else title)
     tips = tooltip(*filter(None, [column]), row, "label", value="points|+.1f")
-    cells = Cells("value", "points", "value", digits, step=(32, 25))
+    # Wide enough for "−12.5".
+    cells = Cells("value", "points", "value", digits, step=(38, 25))
     chart = heatmap(frame(change), Category.of(change, "label", "class"), lines, cells, tips)
     chart = chart if column is None else panels(chart, Category.of(change, column))
     text = extent(frame(change), ["label", row, *filter(None, [column])], "Change of the accuracy", "points", digits=1)
