@@ -82,8 +82,8 @@ def _counting(request: Request, results: Mapping[Spec, set[Evaluation]]) -> tupl
     shown = set(CLEAN_AND_PGD) & set(request.evaluations)
     needed = shown if shown == set(CLEAN_AND_PGD) else set(request.evaluations)
     ready = [spec for spec, stored in results.items() if needed <= stored and (stored or not request.evaluations_of(spec))]
-    varied, there = (Counter((spec.defence, spec.seed) for spec in some) for some in (request.specs, ready))
-    return tuple(spec for spec in ready if there[spec.defence, spec.seed] == varied[spec.defence, spec.seed])
+    varied, counted = (Counter((spec.defence, spec.seed) for spec in some) for some in (request.specs, ready))
+    return tuple(spec for spec in ready if counted[spec.defence, spec.seed] == varied[spec.defence, spec.seed])
 
 
 def is_stored(subject: Subject, evaluation: Evaluation | None = None) -> bool:

@@ -261,6 +261,7 @@ def bootstrap(
     value = measure(total)
     bottom, top = _RANGES.get(str(value.name), (-np.inf, np.inf))
     analytic = wilson_of(measure, total, level)
+    ends: xr.DataArray | None
     if measure is symmetry:
         truth = _true_symmetry(total, drawn, seed)
         ends = _ends(truth.fillna(0), level).where(truth.notnull().all("draw"))

@@ -106,7 +106,7 @@ def reciprocity(count: xr.DataArray) -> xr.DataArray:
     """
     mixed, squares = _mistakes(count)
     mirrored = mixed.rename(label="predicted", predicted="label").assign_coords(label=mixed.label, predicted=mixed.predicted)
-    return np.sqrt((mixed * mirrored).mean(["label", "predicted"]) / squares).rename("reciprocity")
+    return (((mixed * mirrored).mean(["label", "predicted"]) / squares) ** 0.5).rename("reciprocity")
 
 
 def symmetry_of(value: xr.DataArray, count: xr.DataArray) -> xr.DataArray:
