@@ -168,7 +168,9 @@ def _radius(count: xr.DataArray) -> alt.X:
     words = " : ".join(f"format(datum.value, '.6') === format({number}, '.6') ? '{eps}'" for number, eps in names.items())
     values = [float(radius) for radius in count.radius.values]
     axis = alt.Axis(values=values, labelExpr=f"{words} : ''", labelOverlap=True, grid=False)
-    return alt.X("radius:Q", title="radius of the attack", axis=axis)
+    # Layers without a row must not be asked for the ends of the axis.
+    scale = alt.Scale(domain=[0.0, max(values)])
+    return alt.X("radius:Q", title="radius of the attack", axis=axis, scale=scale)
 
 
 def radius_curves(count: xr.DataArray, shown: Sequence[str]) -> Any:
@@ -185,4 +187,6 @@ def radius_curves(count: xr.DataArray, shown: Sequence[str]) -> Any:
     mean = alt.Chart(overall).mark_line(strokeDash=[5, 4], color="#888", strokeWidth=2).encode(x=x, y=y)
     chart = alt.layer(mean, lines).properties(width=580, height=280).add_params(highlighted(list(shown)))
     text = extent(table[table["radius"] == table["radius"].max()], ["label"], "Accuracy at the largest radius")
-    return described(chart, "Accuracy of each class over the radius of the attack", text, f"{LINES} Dashed: all images.")
+    last = table.loc[table["radius"] == table["radius"].max(), "value"]
+    ends = f"{LINES} " if last.max() > last.min() else "All classes end alike. "
+    return described(chart, "Accuracy of each class over the radius of the attack", text, f"{ends}Dashed: all images.")
