@@ -63,7 +63,8 @@ def load() -> pd.DataFrame:
 
     ratio: the ratio of the seconds of the peer to ours in each round, the median over the rounds; for ascent_overhead and every
     _cost, of ours to the peer's. cost: whether it is one of these. precision: in which ours computes; the peers use float32.
-    machine: the device and its threads; "here" for this machine. title: what pages name the measurement. An unreadable file is a UserError.
+    machine: the device and its threads; "here" for this machine. title: the name of the measurement on
+    pages. An unreadable file is a UserError.
     """
     rows = []
     for path in files():

@@ -190,18 +190,16 @@ def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> st
     natural = shares_within({"clean": clean.isel(dataset=0, drop=True)}, group)
     without = "Without attack it makes no mistakes on these images.**"
     for value, low, high, mistakes in natural.to_numpy():
-        share = (
-            f"{value:.0f} % (95 % interval {decimal(low, 1)} to {decimal(high, 1)}) of its {counted(int(mistakes), 'mistake')}"
-        )
-        without = f"Without attack, {share} are within pairs that share a background.** {_within_pairs(outcomes, group)}"
+        share = f"{value:.0f} % (95 % interval {decimal(low)} to {decimal(high)})"
+        without = f"Without attack, {share} of its {counted(int(mistakes), 'mistake')} are within pairs that share a background.** {_within_pairs(outcomes, group)}"
     start = "The effect of a shared background is open"
     if float(bounds.sel(bound="low")) > 0:
         start = "Classes that share a background are confused with each other"
     elif float(bounds.sel(bound="high")) < 0:
         start = "Classes that share a background are confused less with each other"
     return (
-        f"**{start}: on {title}, under attack at radius {eps}, {near:.0f} % of the mistakes of the robust network are within pairs "
-        f"that share a background, and {far:.0f} % are within the same pairs if other classes share it, a difference of "
+        f"**{start}: on {title}, under attack at radius {eps}, {near:.0f} % of the mistakes of the robust network are within "
+        f"pairs that share a background, and {far:.0f} % are within the same pairs if other classes share it, a difference of "
         f"{interval(bounds, 'points')}. {without}"
     )
 
@@ -211,8 +209,8 @@ def _within_pairs(outcomes: xr.Dataset, group: xr.DataArray) -> str:
     count = bootstrap.sums(outcomes.isel(dataset=0, drop=True), {})["count"]
     clean, attacked = (metrics.within(count, group) * (100 - metrics.overall(count)) / 100).values
     return (
-        f"Of all images, {clean:.0f} % are such mistakes without attack, and {attacked:.0f} % under attack; the claim on a common "
-        "background colour under attack compares these."
+        f"Of all images, {clean:.0f} % are such mistakes without attack, and {attacked:.0f} % under attack; the claim on a "
+        "common background colour under attack compares these."
     )
 
 
