@@ -191,7 +191,9 @@ def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> st
     without = "Without attack it makes no mistakes on these images.**"
     for value, low, high, mistakes in natural.to_numpy():
         share = f"{value:.0f} % (95 % interval {decimal(low)} to {decimal(high)})"
-        without = f"Without attack, {share} of its {counted(int(mistakes), 'mistake')} are within pairs that share a background.** {_within_pairs(outcomes, group)}"
+        of = counted(int(mistakes), "mistake")
+        without = f"Without attack, {share} of its {of} are within pairs that share a background.** "
+        without += _within_pairs(outcomes, group)
     start = "The effect of a shared background is open"
     if float(bounds.sel(bound="low")) > 0:
         start = "Classes that share a background are confused with each other"
