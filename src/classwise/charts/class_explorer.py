@@ -168,7 +168,7 @@ def _radius(count: xr.DataArray) -> alt.X:
     words = " : ".join(f"format(datum.value, '.6') === format({number}, '.6') ? '{eps}'" for number, eps in names.items())
     values = [float(radius) for radius in count.radius.values]
     axis = alt.Axis(values=values, labelExpr=f"{words} : ''", labelOverlap=True, grid=False)
-    # Layers without a row must not be asked for the ends of the axis.
+    # The ends of the axis do not depend on layers, which may have no row.
     scale = alt.Scale(domain=[0.0, max(values)])
     return alt.X("radius:Q", title="radius of the attack", axis=axis, scale=scale)
 

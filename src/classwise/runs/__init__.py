@@ -1,7 +1,7 @@
 """From specs to results and back: the only folder that knows both the torch half and the label half.
 
     available(request)                  of a scale that is only read, what is recorded
-    check_recorded(there, what, scale)  an error, at such a scale, where results are missing
+    check_recorded(results, what, scale)  an error, at such a scale, if these are missing
     select(outcomes, attack=[...])      members of dimensions, an error for those that are not recorded
     history(specs)                      training histories of runs as one Dataset
     outcomes(specs, evaluations)        predictions for each image as one Dataset; or outcomes(request)

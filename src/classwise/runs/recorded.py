@@ -42,9 +42,9 @@ def select(outcomes: xr.Dataset, **members: Sequence[str]) -> xr.Dataset:
     return outcomes.sel({dim: list(names) for dim, names in members.items()})
 
 
-def check_recorded(there: object, what: str, scale: str) -> None:
-    """Raise NotRecorded if `there` is false at a scale that is only read; what: the results that are missing, in words."""
-    if not there and SCALES[scale].only_read:
+def check_recorded(results: object, what: str, scale: str) -> None:
+    """Raise NotRecorded if `results` is false or empty at a scale that is only read; what: the results that are missing, in words."""
+    if not results and SCALES[scale].only_read:
         raise NotRecorded(f"results of {what} are not recorded")
 
 
