@@ -43,7 +43,7 @@ def select(outcomes: xr.Dataset, **members: Sequence[str]) -> xr.Dataset:
 
 
 def check_recorded(results: object, what: str, scale: str) -> None:
-    """Raise NotRecorded if `results` is false or empty at a scale that is only read; what: the results that are missing, in words."""
+    """Raise NotRecorded if `results` is false or empty at a scale that is only read; what: these results in words."""
     if not results and SCALES[scale].only_read:
         raise NotRecorded(f"results of {what} are not recorded")
 
