@@ -57,7 +57,7 @@ def test_measurements_of_here_and_elsewhere_stand_side_by_side(machine):
 
 def test_measurements_are_named_in_words(machine):
     machine[0].write_text(json.dumps(MEASURED))
-    text = benchmarks.described(benchmarks.load())
+    text = benchmarks.meanings(benchmarks.load())
     assert "- *PGD-20, digits*: the robust accuracy of a digits network" in text
     assert "*a step of PGD*" in text
     last = text.rpartition("Not measured on these machines: ")[2]
