@@ -62,7 +62,7 @@ def test_both_outputs_stand_under_a_switch_the_recorded_first(executed, tmp_path
     assert html(both).index('data-scale="laptop"') < html(both).index('data-scale="quick"') < html(both).index("scale-end")
     assert (text(same), html(same)) == (["the same at both\n"], "")
     assert text(only_computed) == ["second y\n"]
-    note = '<p class="scale-mark" data-scale="laptop">digits, computed here; not recorded on CIFAR-10</p>'
+    note = '<p class="scale-mark" data-scale="laptop" data-kept>digits, computed here; not recorded on CIFAR-10</p>'
     assert html(only_computed) == note + '<span class="scale-end"></span>'
     assert only_computed.outputs[2].output_type == "stream"  # behind the end: in both views
     assert [(failure.cell, failure.kind, failure.missing) for failure in failures] == [
@@ -111,6 +111,12 @@ def test_without_a_chart_at_the_recorded_scale_the_page_shows_the_other_alone(ex
     assert cells[1].source == '<p class="scale-mark">digits, computed here; not recorded on CIFAR-10</p>'
     assert not any("scale-" in html(cell) for cell in cells if cell.cell_type == "code")
     assert len(failures) == 2
+
+
+def test_a_page_of_which_nothing_is_recorded_names_its_dataset_below_the_title(executed):
+    merging.mark_computed(executed[COMPUTED], (RECORDED, COMPUTED))
+    cells = nbformat.read(executed[COMPUTED], as_version=4).cells
+    assert cells[1].source == '<p class="scale-mark">digits, computed here; not recorded on CIFAR-10</p>'
 
 
 def test_at_a_scale_that_is_only_read_cells_say_what_is_missing(executed):

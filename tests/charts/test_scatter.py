@@ -33,6 +33,12 @@ def test_names_do_not_cover_each_other_and_each_is_drawn_once():
     assert 1 <= count["close"] < 12
 
 
+def test_a_named_defence_has_its_name_among_many():
+    x, y = measured(50 + np.arange(12) * 0.1), measured(20 + np.arange(12) * 0.05)
+    for name in NAMES[:12]:
+        assert drawn(scatter.metric_scatter(x, y, named=[name])).count(f">{name}<") == 1
+
+
 def test_a_defence_that_is_far_below_is_named_and_not_drawn():
     chart = scatter.metric_scatter(measured([60, 3]), measured([10, 0]))
     assert list(chart.data["defence"]) == ["defence-0"]

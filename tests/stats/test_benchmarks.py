@@ -55,6 +55,19 @@ def test_measurements_of_here_and_elsewhere_stand_side_by_side(machine):
     assert "a machine, 2 threads" in drawn
 
 
+def test_measurements_are_named_in_words(machine):
+    machine[0].write_text(json.dumps(MEASURED))
+    text = benchmarks.meanings(benchmarks.load())
+    assert "- *PGD-20, digits*: the robust accuracy of a digits network" in text
+    assert "*a step of PGD*" in text
+    last = text.rpartition("Not measured on these machines: ")[2]
+    assert "*an epoch*" in last
+    assert "digits*; " in last
+    assert "_" not in text
+    drawn = json.dumps(dots.benchmark_ratios(benchmarks.load()).to_dict())
+    assert "PGD-20, digits, foolbox" in drawn
+
+
 def test_what_was_measured_here_and_recorded_is_shown_once(machine):
     for path in machine:
         path.write_text(json.dumps(MEASURED))

@@ -149,9 +149,13 @@ def _stale(scale: str) -> dict[str, str]:
 
 def _also_shown(name: str, scale: str) -> list[str]:
     """Return the scales that a page also shows: those that are only read, where any run of its section itself is stored."""
-    others = [other for other, size in scales.SCALES.items() if size.only_read and other != scale]
-    shown = name in registry.SECTIONS and not scales.SCALES[scale].only_read
-    return [other for other in others if shown and recorded_part(registry.request(name, other)).specs]
+    return [other for other in _only_read(name, scale) if recorded_part(registry.request(name, other)).specs]
+
+
+def _only_read(name: str, scale: str) -> list[str]:
+    """Return the scales that are only read, of a page that shows a section at a scale that is computed."""
+    computed = name in registry.SECTIONS and not scales.SCALES[scale].only_read
+    return [other for other, size in scales.SCALES.items() if size.only_read and computed]
 
 
 def _is_complete(name: str, scale: str) -> bool:
@@ -175,7 +179,11 @@ def _execute(name: str, scale: str) -> float:
     target, failed = out / "executed" / f"{name}.ipynb", out / "failed" / f"{name}.ipynb"
     scaled = scale != "quick" and "scale" in notebooks.parameters(source)
     execute(name, target, {"scale": scale} if scaled else {}, failed)
-    for other in _also_shown(name, scale):
+    read = _only_read(name, scale)
+    shown = _also_shown(name, scale)
+    if read and not shown:
+        merging.mark_computed(target, (read[0], scale))
+    for other in shown:
         recorded = out / "recorded" / f"{name}.ipynb"
         notebooks.execute(source, recorded, {"scale": other}, failed, tolerant=True)
         failures = merging.merge(recorded, target, (other, scale), target)

@@ -56,7 +56,7 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
         [cell for cell in node.cells if not _ADDED & set(cell.metadata.get("tags", []))] for node in nodes[::-1]
     )
     if not any(_has_chart(cell) for cell in others):
-        result.cells.insert(1, nbformat.v4.new_markdown_cell(f'<p class="scale-mark">{_only_computed(scales)}</p>'))
+        _head(result, scales)
         nbformat.write(result, target)
         return failures_in(others)
     result.metadata["executions"] = {scale: seconds_of(node) for scale, node in zip(scales, nodes, strict=True)}
@@ -73,6 +73,21 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
     result.cells.insert(1, nbformat.v4.new_markdown_cell(switch(scales, first)))
     nbformat.write(result, target)
     return failures_in(others)
+
+
+def mark_computed(notebook: Path, scales: tuple[str, str]) -> None:
+    """Write at the top of an executed notebook that its results are of the computed scale, the second one, alone."""
+    import nbformat
+
+    node = nbformat.read(notebook, as_version=4)
+    _head(node, scales)
+    nbformat.write(node, notebook)
+
+
+def _head(node: "NotebookNode", scales: tuple[str, str]) -> None:
+    import nbformat
+
+    node.cells.insert(1, nbformat.v4.new_markdown_cell(f'<p class="scale-mark">{_only_computed(scales)}</p>'))
 
 
 def seconds_of(node: "NotebookNode") -> float:
@@ -150,8 +165,9 @@ def _only_computed(scales: tuple[str, str]) -> str:
 
 
 def _mark(scale: str, words: str = "") -> "NotebookNode":
-    """Return the start of the outputs of a scale, with other words than its title."""
-    return html_output(f'<p class="scale-mark" data-scale="{scale}">{words or html.escape(title_of(scale))}</p>')
+    """Return the start of the outputs of a scale; words: shown in place of its title, also once the switch works."""
+    kept = " data-kept" if words else ""
+    return html_output(f'<p class="scale-mark" data-scale="{scale}"{kept}>{words or html.escape(title_of(scale))}</p>')
 
 
 def _end() -> "NotebookNode":

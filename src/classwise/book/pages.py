@@ -136,7 +136,7 @@ def command(name: str, scale: str, took: float) -> str:
     runs_are = "it reads the recorded results and computes none" if only_read else "finished runs are not computed again"
     lines = [
         f"The command writes one HTML file and leaves the book unchanged; {runs_are}.",
-        f"The page took {_duration(took)} here, without the training of its runs." if took else "",
+        f"The page took {_duration(took)} here; the training of its runs is not included." if took else "",
     ]
     if only_read and name in registry.SECTIONS:
         lines += [runs.recording(recorded_part(registry.request(name, scale))), f"{how_to_record(scale)}."]

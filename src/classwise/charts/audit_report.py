@@ -203,7 +203,8 @@ def _interval(right: int, total: int) -> str:
 def similarity_heatmap(cosine: xr.DataArray, labels: Sequence[str]) -> Any:
     """Return the cosines between the mean features of some classes as a shaded matrix with a blank diagonal."""
     part = cosine.sel(label=list(labels), other=list(labels))
-    table = frame(part.where(part.label != part.other), "cosine").rename(columns={"other": "other class"})
+    table = frame(part, "cosine").rename(columns={"other": "other class"})
+    table = table[table["label"] != table["other class"]]
     bottom = float(table["cosine"].min())
     cells = Cells("cosine", "cosine", "cosine", ".2f", diverging=False, bottom=bottom, step=(28, 28))
     tips = tooltip("label", "other class", cosine="cosine|.2f")

@@ -168,8 +168,9 @@ def _radius(count: xr.DataArray) -> alt.X:
     words = " : ".join(f"format(datum.value, '.6') === format({number}, '.6') ? '{eps}'" for number, eps in names.items())
     values = [float(radius) for radius in count.radius.values]
     axis = alt.Axis(values=values, labelExpr=f"{words} : ''", labelOverlap=True, grid=False)
-    # Of a layer without marks Vega would compute no domain, and warn.
-    return alt.X("radius:Q", title="radius of the attack", axis=axis, scale=alt.Scale(domain=[min(values), max(values)]))
+    # The ends of the axis do not depend on layers, which may have no row.
+    scale = alt.Scale(domain=[0.0, max(values)])
+    return alt.X("radius:Q", title="radius of the attack", axis=axis, scale=scale)
 
 
 def radius_curves(count: xr.DataArray, shown: Sequence[str]) -> Any:

@@ -128,7 +128,8 @@ def dots_with_intervals(
         return alt.layer(
             lines.encode(x=x, y=alt.Y("low:Q", title=title or None, scale=scale), y2="high:Q"), dots.encode(x=x, y="value:Q")
         )
-    y = alt.Y(along.encoded, axis=alt.Axis(labelLimit=260, ticks=False, grid=True), **order)
+    # Names keep off a dot at the left end of the axis.
+    y = alt.Y(along.encoded, axis=alt.Axis(labelLimit=260, labelPadding=8, ticks=False, grid=True), **order)
     return alt.layer(
         lines.encode(y=y, x=alt.X("low:Q", title=title or None, scale=scale), x2="high:Q"), dots.encode(y=y, x="value:Q")
     )

@@ -36,17 +36,18 @@ def metric_scatter(
     *,
     by: str = "defence",
     titles: Sequence[str] = ("overall", "worst"),
+    named: Sequence[str] = (),
 ) -> Any:
     """Return a metric against another, a dot with two intervals for each member of `by`.
 
     horizontal, vertical: metrics with the dimensions bound ("low", "value", "high") and `by`; higher is better in both. cost:
     seconds of a training of each, drawn as the area of its dot. Blue are those that no other exceeds in both metrics; a control
-    highlights one. Names that would cover others are left to the tooltip.
+    highlights one. Names that would cover others are left to the tooltip, but for those of `named`.
     """
     table = _joined(horizontal, vertical, cost, by)
     drawn = table[table["value"] >= _LEAST * table["value"].max()].reset_index(drop=True)
     domains = [_domain(drawn, end) for end in ("", "2")]
-    drawn = _with_names(drawn, by, domains)
+    drawn = _with_names(drawn, by, domains, named)
     axes, scales = [titled(name) for name in titles], [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]
     base = alt.Chart(drawn).transform_calculate(kind=f"datum.{by} == {_PARAMETER} ? 'chosen' : datum.front")
     scale = alt.Scale(domain=["chosen", "best", "other"], range=[CHOSEN, HIGHEST, GREY])
@@ -97,14 +98,18 @@ def _domain(table: pd.DataFrame, end: str) -> tuple[float, float]:
     return low - 0.04 * (high - low), high + 0.04 * (high - low)
 
 
-def _with_names(table: pd.DataFrame, by: str, domains: Sequence[tuple[float, float]]) -> pd.DataFrame:
-    """Add the columns align and dy, of the place of each name; "" where it would cover a dot or another name."""
+def _with_names(table: pd.DataFrame, by: str, domains: Sequence[tuple[float, float]], named: Sequence[str] = ()) -> pd.DataFrame:
+    """Add the columns align and dy, of the place of each name; "" where it would cover a dot or another name.
+
+    named: those that are placed first, and if need be on a dot.
+    """
     (left, right), (low, high) = domains
     x = (table["value"] - left) / (right - left) * _WIDTH
     y = (high - table["value2"]) / (high - low) * _HEIGHT
     taken = [(px - 6, py - 6, px + 6, py + 6) for px, py in zip(x, y, strict=True)]
     places: dict[int, tuple[str, int]] = {}
-    for row in sorted(table.index, key=lambda row: (table["front"][row] != "best", -table["value2"][row])):
+    order = sorted(table.index, key=lambda row: (table["front"][row] != "best", -table["value2"][row]))
+    for row in sorted(order, key=lambda row: table[by][row] not in named):
         wide = _LETTER * len(str(table[by][row]))
         for align, dx, dy in _PLACES:
             start = x[row] + dx - {"left": 0.0, "center": wide / 2, "right": wide}[align]
@@ -114,6 +119,9 @@ def _with_names(table: pd.DataFrame, by: str, domains: Sequence[tuple[float, flo
                 taken.append(box)
                 places[row] = (align, dy)
                 break
+        else:
+            if table[by][row] in named:
+                places[row] = (_PLACES[0][0], _PLACES[0][2])
     chosen = [places.get(row, ("", 0)) for row in table.index]
     return table.assign(align=[align for align, _ in chosen], dy=[dy for _, dy in chosen])
 

@@ -3,6 +3,7 @@
 Its results are outcomes, examples and features like those of a run, in a separate folder.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -34,6 +35,8 @@ _BLACK_BOX: dict[str, Any] = {"attack": "square", "options": {"queries": 1000}}
 _QUERYING = {"square": 5000, "autoattack": 5000}
 # One step, which exposes networks that were trained against one step only.
 _SINGLE_STEP = {"attack": "fgsm"}
+# What ends the name of a folder of a run.
+_RUN_ID = re.compile(r"-[0-9a-f]{10}$")
 # A smaller radius is lost in the rounding of a pixel near 1.
 LEAST_RADIUS = Fraction(1, 1_000_000)
 # Paths on this machine, and what follows from the other fields: neither hashed nor stored with results.
@@ -111,6 +114,11 @@ class Audit(Subject):
     reach: float | None = None
 
     dimensions: ClassVar[tuple[str, ...]] = ("network",)
+
+    @property
+    def short(self) -> str:
+        """The name of the network without the id of its run: "pgd-at"."""
+        return _RUN_ID.sub("", self.network)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", radius_text(self.eps, self.norm))

@@ -95,7 +95,8 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     better = gains.sel(bound="low") > 0
     name = str((value.where(better) if bool(better.any()) else value).idxmax("defence").item())
     count = bootstrap.sums(under, {})["count"].sel(defence=[base, name])
-    (before, after), (overall_before, overall_after) = metrics.worst(count).values, metrics.overall(count).values
+    overall_before, overall_after = metrics.overall(count).values
+    before, after = (_worst_class(count.isel(defence=place, drop=True)) for place in (0, 1))
     most = f"{name} has a more robust worst class than {base} under {attack}"
     none = f"No defence has a significantly more robust worst class than {base} under {attack}"
     none += f"; the highest observed is that of {name}"
@@ -104,9 +105,16 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     times = int(better.sum())
     counted = f" {times} of the {number} defences {'has' if times < 2 else 'have'} a significantly more robust worst class."
     return (
-        f"**{most if times else none}: {after:.0f} %, compared with {before:.0f} %, a difference of {gained}.** Over all classes "
+        f"**{most if times else none}: {after}, compared with {before}, a difference of {gained}.** Over all classes "
         f"it is {overall_after:.0f} %, compared with {overall_before:.0f} %.{counted if times else ''}"
     )
+
+
+def _worst_class(count: xr.DataArray) -> str:
+    """Return the accuracy of the worst class of a network and its name: "26 % (class 8)"."""
+    rates = metrics.accuracy(count)
+    worst = rates[int(rates.fillna(np.inf).argmin("label"))]
+    return f"{float(worst):.0f} % (class {escaped(str(worst.label.item()))})"
 
 
 def calibrations(gains: xr.DataArray | None) -> str:
@@ -117,8 +125,8 @@ def calibrations(gains: xr.DataArray | None) -> str:
     better, worse = (", ".join(map(str, gains.defence.values[side.values])) or "none" for side in (low > 0, high < 0))
     number = gains.sizes["defence"]
     return (
-        f"**More robust worst class than the base**, of {number} calibrated defences: {better}. **Less robust**: {worse}. The "
-        "intervals are not corrected for their number."
+        f"**More robust worst class than its own base**, which need not be pgd-at, of {number} calibrated defences: {better}. "
+        f"**Less robust**: {worse}. The intervals are those of single comparisons: they are not corrected for their number."
     )
 
 
@@ -148,7 +156,7 @@ def audited(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str
     of_weakest = audit_report.rate(*audit_report.right_of(worst.sel(label=weakest), weakest))
     last = f" Its weakest class is {escaped(weakest)}: {of_weakest}." if float(metrics.mcd(worst)) > 0 else ""
     lines = [
-        f"{escaped(audit.network)} classifies {rates[0]} of {int(worst.sum()):,} images of {escaped(audit.title)} correctly in "
+        f"{escaped(audit.short)} classifies {rates[0]} of {int(worst.sum()):,} images of {escaped(audit.title)} correctly in "
         f"the worst case over all attacks of this page at radius {audit.eps}, and {rates[1]} without an attack.{last}"
     ]
     for cause, text in warned.items():

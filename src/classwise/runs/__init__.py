@@ -1,6 +1,7 @@
 """From specs to results and back: the only folder that knows both the torch half and the label half.
 
     available(request)                  of a scale that is only read, what is recorded
+    check_recorded(results, what, scale)  an error, at such a scale, if these are missing
     select(outcomes, attack=[...])      members of dimensions, an error for those that are not recorded
     history(specs)                      training histories of runs as one Dataset
     outcomes(specs, evaluations)        predictions for each image as one Dataset; or outcomes(request)
@@ -22,7 +23,7 @@
     training(specs)                     the network, epochs and radius of runs, in a sentence
     recording(request)                  the hours that the runs of a request took
     recorded_runs(section)              which results of a section were recorded on other machines
-    baselines(names)                    the plain defence that each calibrated one is compared with
+    baselines(names, scale)             the plain defence that each calibrated one is compared with
 
 The results of a run are in data/runs/<dataset>/<model>/<defence>-<id>/, or in data/recorded/ if they were computed elsewhere.
 Stored results are never computed again; missing ones are computed first (`schedule.pool`, several runs at once), and processes
@@ -36,7 +37,7 @@ from classwise.runs.convergence import load as converged
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
 from classwise.runs.judge import claim_inputs, verdicts
 from classwise.runs.load import history, outcomes
-from classwise.runs.recorded import available, select
+from classwise.runs.recorded import available, check_recorded, select
 
 __all__ = [
     "attacker",
@@ -44,6 +45,7 @@ __all__ = [
     "audit_checks",
     "available",
     "baselines",
+    "check_recorded",
     "claim_inputs",
     "converged",
     "example_sets",

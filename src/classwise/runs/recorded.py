@@ -43,6 +43,12 @@ def select(outcomes: xr.Dataset, **members: Sequence[str]) -> xr.Dataset:
     return outcomes.sel({dim: list(names) for dim, names in members.items()})
 
 
+def check_recorded(results: object, what: str, scale: str) -> None:
+    """Raise NotRecorded if `results` is false or empty at a scale that is only read; what: these results in words."""
+    if not results and SCALES[scale].only_read:
+        raise NotRecorded(f"results of {what} are not recorded")
+
+
 def how_to_record(scale: str) -> str:
     """Return a sentence with the command that computes what is missing at a scale that is only read."""
     return f"`classwise record --scale {scale}` computes what is missing"

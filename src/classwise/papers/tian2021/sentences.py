@@ -6,11 +6,12 @@ from functools import partial
 import pandas as pd
 import xarray as xr
 
-from classwise.core.markup import counted
+from classwise.core import datasets
+from classwise.core.markup import counted, decimal
 from classwise.papers import measures
 from classwise.papers.findings import interval, p_value
 from classwise.papers.tian2021.temperature import COSINES
-from classwise.stats import aggregate, bootstrap, metrics, significance
+from classwise.stats import aggregate, bootstrap, intervals, metrics, pooling, significance
 from classwise.stats.combine import network_name
 
 _SIGNIFICANT = 0.05
@@ -100,13 +101,16 @@ def _lost_more(count: xr.DataArray) -> xr.DataArray:
 
 
 def temperature_gains(tempered: xr.Dataset, level: float = 0.95) -> xr.DataArray:
-    """Return low, value and high of the points that the best temperature gains over PGD, along defence; of one form."""
-    return bootstrap.paired(tempered, _gain, level, span=(0, 100))
+    """Return low, value and high of the points that the best temperature gains over PGD, along defence; of one form.
+
+    Below 0 where PGD breaks more images than any temperature.
+    """
+    return bootstrap.paired(tempered, _gain, level, span=(-100, 100))
 
 
 def _gain(count: xr.DataArray) -> xr.DataArray:
     left = metrics.overall(count)
-    return left.sel(inverse="1", drop=True) - left.min("inverse")
+    return left.sel(inverse="1", drop=True) - left.isel(inverse=slice(1, None)).min("inverse")
 
 
 def temperature_changes(tempered: xr.Dataset, metric: metrics.Metric) -> xr.DataArray:
@@ -131,8 +135,8 @@ def best_temperature(tempered: xr.Dataset) -> str:
         return text.replace("95 % interval", f"95 % interval, corrected for {number} networks,") if number > 1 else text
 
     first = (
-        f"**At its best temperature, Temperature-PGD leaves {name} {gained(name)} less robust accuracy than PGD, the largest "
-        "difference of all networks"
+        f"**At the best temperature, the robust accuracy of {name} under Temperature-PGD is {gained(name)} lower than under PGD, "
+        "the largest difference of all networks"
     )
     scaled = name.removesuffix(f", {COSINES}")
     if name == network_name(scaled, COSINES) and scaled in values:
@@ -146,7 +150,7 @@ def homing(compared: pd.DataFrame) -> str:
     texts = [f"{row['share']:.0f} % (95 % interval {row['low']:.0f} to {row['high']:.0f})" for row in (home, control)]
     return (
         f"**Of {home['images']:.0f} images that are misclassified under attack, {texts[0]} are classified correctly by a network "
-        f"trained {home.name}. The control *{control.name}* classifies {texts[1]} correctly.**"
+        f"trained {home.name}. Of the two controls, the stronger one (*{control.name}*) classifies {texts[1]} correctly.**"
     )
 
 
@@ -154,6 +158,7 @@ def shares_within(cases: Mapping[str, xr.Dataset], group: xr.DataArray) -> pd.Da
     """Return the share of the mistakes whose true and predicted class are in the same group, a row for each case that has any.
 
     cases: outcomes without dimensions other than seed and image. Columns: share, low and high in percent, images (the mistakes).
+    A share of all mistakes, or of none, does not vary in a bootstrap: its interval is Wilson's.
     """
     rows = {}
     for name, outcomes in cases.items():
@@ -163,6 +168,10 @@ def shares_within(cases: Mapping[str, xr.Dataset], group: xr.DataArray) -> pd.Da
             continue
         bounds = bootstrap.bootstrap(outcomes, partial(metrics.within, group=group)).clip(0, 100)
         low, value, high = (float(bounds.sel(bound=end)) for end in ("low", "value", "high"))
+        if value in (0, 100):
+            worth = pooling.pooled(outcomes)
+            independent = float(worth.sum() - metrics.correct(worth).sum())
+            low, high = map(float, intervals.proportion(value / 100 * independent, independent))
         rows[name] = {"share": value, "low": low, "high": high, "images": mistakes}
     return pd.DataFrame(rows, index=["share", "low", "high", "images"]).T.rename_axis("case")
 
@@ -178,23 +187,36 @@ def shared_background(outcomes: xr.Dataset, group: xr.DataArray, eps: str) -> st
         within = metrics.within(count, group)
         return within.isel(dataset=0, drop=True) - within.isel(dataset=1, drop=True)
 
+    title = datasets.title(datasets.base_dataset(str(outcomes.dataset.values[0])))
     clean, attacked = (outcomes.isel(attack=place, drop=True) for place in (0, 1))
     near, far = metrics.within(bootstrap.sums(attacked, {})["count"], group).values
     bounds = bootstrap.paired(attacked, difference, span=(-100, 100))
     natural = shares_within({"clean": clean.isel(dataset=0, drop=True)}, group)
-    without = "Without attack it makes no mistakes on these images."
+    without = "Without attack it makes no mistakes on these images.**"
     for value, low, high, mistakes in natural.to_numpy():
-        share = f"{value:.0f} % (95 % interval {low:.0f} to {high:.0f}) of its {counted(int(mistakes), 'mistake')}"
-        without = f"Without attack, {share} are within pairs that share a background."
+        share = f"{value:.0f} % (95 % interval {decimal(low)} to {decimal(high)})"
+        of = counted(int(mistakes), "mistake")
+        without = f"Without attack, {share} of its {of} are within pairs that share a background.** "
+        without += _within_pairs(outcomes, group)
     start = "The effect of a shared background is open"
     if float(bounds.sel(bound="low")) > 0:
         start = "Classes that share a background are confused with each other"
     elif float(bounds.sel(bound="high")) < 0:
         start = "Classes that share a background are confused less with each other"
     return (
-        f"**{start}: under attack at radius {eps}, {near:.0f} % of the mistakes of the robust network are within pairs that "
-        f"share a background, and {far:.0f} % are within the same pairs if other classes share it, a difference of "
-        f"{interval(bounds, 'points')}.** {without}"
+        f"**{start}: on {title}, under attack at radius {eps}, {near:.0f} % of the mistakes of the robust network are within "
+        f"pairs that share a background, and {far:.0f} % are within the same pairs if other classes share it, a difference of "
+        f"{interval(bounds, 'points')}. {without}"
+    )
+
+
+def _within_pairs(outcomes: xr.Dataset, group: xr.DataArray) -> str:
+    """Return how many of all images are mistakes within pairs that share a background, without attack and under it."""
+    count = bootstrap.sums(outcomes.isel(dataset=0, drop=True), {})["count"]
+    clean, attacked = (metrics.within(count, group) * (100 - metrics.overall(count)) / 100).values
+    return (
+        f"Of all images, {clean:.0f} % are such mistakes without attack, and {attacked:.0f} % under attack; the claim on a "
+        "common background colour under attack compares these."
     )
 
 
