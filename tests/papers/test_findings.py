@@ -77,7 +77,7 @@ def test_the_gap_of_a_defence_names_both_classes():
     text = findings.class_gap(data, "pgd-at", "pgd-20")
     assert text.startswith("**Under pgd-20, pgd-at classifies 80 % of class a correctly and 20 % of class c: a gap of 60 points")
     assert [value for value, _, _ in intervals_of(text)] == [60, 10, 10, 50]
-    assert "The attack itself widens the gap: attacked less clean, it is 50 points" in text
+    assert "The attack itself widens the gap: attacked minus clean, it is 50 points" in text
     narrower = outcomes({("pgd-at", "clean"): [40, 40, 4], ("pgd-at", "pgd-20"): [16, 16, 4]})
     assert "does not widen the gap, but narrows it" in findings.class_gap(narrower, "pgd-at", "pgd-20")
     same = outcomes({("pgd-at", name): [40, 30, 20] for name in ("clean", "pgd-20")})

@@ -57,7 +57,7 @@ def _gap_of_the_attack(outcomes: xr.Dataset, attack: str) -> str:
         start = "The attack itself widens the gap"
     elif float(bounds.sel(bound="high")) < 0:
         start = "The attack itself does not widen the gap, but narrows it"
-    return f"{start}: attacked less clean, it is {interval(bounds, 'points')}."
+    return f"{start}: attacked minus clean, it is {interval(bounds, 'points')}."
 
 
 def sample(outcomes: xr.Dataset) -> str:
