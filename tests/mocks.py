@@ -1,11 +1,15 @@
-"""Small Datasets of every schema with random content."""
+"""Small Datasets of every schema with random content, and runs recorded with such."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
 
+from classwise.core import results
+from classwise.core.datasets import class_names
 from classwise.core.results import REQUIRED_ATTRIBUTES, SCHEMAS, SPLITS, check
+from classwise.core.spec import Evaluation, Spec
+from classwise.runs import store
 
 
 def dataset(
@@ -60,3 +64,19 @@ def dataset(
         value = values.get(name, rng.random([sizes[dim] for dim in dims]))
         data[name] = (dims, value.astype(kind))
     return check(xr.Dataset(data, coords, attrs), schema)
+
+
+def record(spec: Spec, *evaluations: Evaluation, accuracy: float = 0.5, per_class: int = 40) -> None:
+    """Write results with random content as those of a recorded run."""
+    folder, names = store.recorded(spec), class_names(spec.dataset)
+    attrs = {"spec": spec.json(), "id": spec.id, "device": "a CPU", "commit": "abc"}
+    history = dataset(classes=names, per_class=per_class).assign_attrs(attrs)
+    history["averaged"] = ("epoch", np.ones(history.sizes["epoch"], dtype=bool))
+    results.save(history, store.HISTORY, store.file(folder))
+    for evaluation in evaluations:
+        resolved = evaluation.resolved_for(spec)
+        chances = {resolved.attack: accuracy if resolved.attack != "clean" else 0.9}
+        data = dataset("outcomes 1", names, chances, per_class, seed=spec.seed + len(spec.defence))
+        kept = [name in (spec.classes or names) for name in names]
+        data = data.isel(image=np.array(kept)[data.truth]).assign_attrs(attrs, evaluation=resolved.json(), checks="")
+        results.save(data, store.OUTCOMES, store.file(folder, resolved))

@@ -1,5 +1,6 @@
 """The command line, as its user meets it."""
 
+import json
 import shutil
 import socket
 import subprocess
@@ -236,5 +237,5 @@ def test_what_is_packed_is_imported_once(trained, data, tmp_path, monkeypatch, c
     assert "1 runs imported, 0 there already" in capsys.readouterr().out
     assert command(monkeypatch, "import", str(path)) == 0
     assert "nothing new, all 1 runs are there" in capsys.readouterr().out
-    assert command(monkeypatch, "list") == 0
-    assert "recorded" in capsys.readouterr().out
+    assert command(monkeypatch, "list", "--json") == 0
+    assert [row["folder"] for row in json.loads(capsys.readouterr().out)] == ["recorded"]

@@ -116,7 +116,7 @@ def test_a_report_counts_the_verdicts_and_lists_the_claims_that_fail():
     for part in ("Scope", "What was reproduced", "What was easy", "What was difficult", "Misprints", "Pages and data"):
         assert f"### {part}" in text
     number = len(registry.PAPERS["tian2021"].tables.misprints())
-    assert f"{number} misprints" in text
+    assert f"Misprints and ambiguities ({number})" in text
 
 
 def test_the_report_on_a_paper_without_pages_says_so():

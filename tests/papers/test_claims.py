@@ -511,7 +511,7 @@ def mock(asked):
         "colouring": ["neighbours", "apart"],
     }
     extra = {dim: along[dim] for dim in asked.dims if dim in along} | (
-        {"inverse": ["", "2", "50"]} if "inverse" in asked.dims else {}
+        {"inverse": ["", *asked.grid.get("inverse", ("2", "50"))]} if "inverse" in asked.dims else {}
     )
     names = ["defence", "seed", "attack", *extra]
     keys, parts = [], []

@@ -1,34 +1,27 @@
 """Scales that are only read: what is stored of a request, and claims judged on it."""
 
+import errno
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import mocks
 import numpy as np
 import pytest
+from mocks import record
 
+import classwise
 from classwise import runs
-from classwise.core import results
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation
 from classwise.papers import registry, scales
 from classwise.papers.sections import Arranged, Section
-from classwise.runs import store
+from classwise.runs import judge, store
+from classwise.runs.recorded import recorded_part
 
 SECTION, SCALE = "tian2021/4-1-class-bias", "laptop"
 CLEAN, PGD = Evaluation(), Evaluation(attack="pgd-20")
 NAMES = tuple("abcdefghij")
-
-
-def record(spec, *evaluations, accuracy=0.5):
-    """Write results with random content as those of a recorded run."""
-    folder, attrs = store.recorded(spec), {"spec": spec.json(), "id": spec.id, "device": "a CPU", "commit": "abc"}
-    results.save(mocks.dataset(classes=NAMES).assign_attrs(attrs), store.HISTORY, store.file(folder))
-    for evaluation in evaluations:
-        resolved = evaluation.resolved_for(spec)
-        chance = {resolved.attack: accuracy if resolved.attack != "clean" else 0.9}
-        data = mocks.dataset("outcomes 1", NAMES, chance, seed=spec.seed + len(spec.defence))
-        data = data.assign_attrs(attrs, evaluation=resolved.json(), checks="")
-        results.save(data, store.OUTCOMES, store.file(folder, resolved))
 
 
 def test_nothing_recorded_is_an_error_that_names_the_command(data):
@@ -104,14 +97,107 @@ def test_verdicts_are_computed_again_only_if_results_change(data, monkeypatch):
     assert len(judged) == 3
 
 
+def recorded_pair():
+    """Record one network of two defences, and return what the test section has of it."""
+    for spec in registry.request(SECTION, SCALE).specs:
+        if spec.defence in ("pgd-at", "standard") and spec.seed == 0:
+            record(spec, CLEAN, PGD)
+
+
+def test_verdicts_that_results_changed_under_are_not_kept(data, monkeypatch):
+    recorded_pair()
+    computed = registry.judge
+
+    def slowly(*given, **more):
+        verdicts = computed(*given, **more)
+        recorded_pair()  # recorded again while the verdicts are computed
+        return verdicts
+
+    monkeypatch.setattr(registry, "judge", slowly)
+    runs.verdicts(SCALE, [], [SECTION])
+    assert not list((data / "verdicts").glob("*.json"))
+    monkeypatch.setattr(registry, "judge", computed)
+    runs.verdicts(SCALE, [], [SECTION])
+    assert len(list((data / "verdicts").glob("*.json"))) == 1
+
+
+def test_the_code_of_verdicts_is_read_before_they_are_computed(data, monkeypatch):
+    recorded_pair()
+    steps, code, computed = [], judge._code, registry.judge
+    monkeypatch.setattr(judge, "_code", lambda: steps.append("code") or code())
+    monkeypatch.setattr(registry, "judge", lambda *given, **more: steps.append("judge") or computed(*given, **more))
+    runs.verdicts(SCALE, [], [SECTION])
+    assert steps.index("code") < steps.index("judge")
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"), [("images/backgrounds.py", False), ("papers/measures.py", False), ("book/home.py", True)]
+)
+def test_verdicts_depend_on_all_code_but_that_of_the_book(tmp_path, monkeypatch, changed, same):
+    copy = tmp_path / "classwise"
+    shutil.copytree(Path(classwise.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(classwise, "__file__", str(copy / "__init__.py"))
+    first = judge._code.__wrapped__()
+    (copy / changed).write_text((copy / changed).read_text() + "\n# changed\n")
+    assert (judge._code.__wrapped__() == first) == same
+
+
+def test_verdicts_depend_on_the_versions_of_libraries(monkeypatch):
+    first = judge._code.__wrapped__()
+    monkeypatch.setattr(judge.metadata, "version", lambda name: "0.0")
+    assert judge._code.__wrapped__() != first
+
+
+def test_verdicts_are_computed_where_nothing_can_be_written(data, monkeypatch):
+    recorded_pair()
+
+    def refuse(*given, **more):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as only:
+        only.setattr(judge, "FileLock", refuse)
+        only.setattr(judge, "write", refuse)
+        first = runs.verdicts(SCALE, [], [SECTION])
+    assert {verdict.verdict for verdict in first} & {"holds", "fails", "open"}
+    shutil.rmtree(data / "verdicts")
+    (data / "verdicts").write_text("a file, where no folder can be made")
+    assert [str(verdict) for verdict in runs.verdicts(SCALE, [], [SECTION])] == [str(verdict) for verdict in first]
+
+
 def test_a_page_says_what_was_trained_and_how_long_the_recording_took(data):
     request = registry.request(SECTION, SCALE)
     record(request.specs[0], CLEAN, PGD)
     part = runs.available(request)
     assert runs.training(part.specs) == "One run of each defence: ResNet-18 of width 16, 15 epochs, radius 8/255."
     assert runs.training(request.specs).startswith("3 runs of each defence")
+    trades = next(spec for spec in request.specs if spec.defence == "trades")
+    several = [spec for spec in request.specs if spec.defence == "pgd-at"]
+    assert runs.training([*several, trades]).startswith("1 to 3 runs of each defence: ResNet-18")
+    assert runs.training(()) == ""
     hours = float(store.find(part.specs[0])["seconds"].sum()) / 3600
     assert runs.recording(part).startswith(f"Recorded: 1 run, {hours:.1f} hours of training (a CPU, threads: ")
+    assert runs.recording(replace(request, specs=request.specs[1:])) == ""
+    more = registry.request("tian2021/6-1-training-adjustment", SCALE)
+    again = more.parts["again"]
+    for spec in again.specs:
+        record(spec, *again.evaluations)
+    assert runs.recording(recorded_part(more)).startswith(f"Recorded: {1 + len(again.specs)} runs, ")
+
+
+def test_a_part_has_the_seeds_of_which_nothing_is_missing_and_variants_count_together(data):
+    request = registry.request("tian2021/6-2-background", SCALE)
+    plain, (first, second) = request.parts["plain"], sorted({spec.seed for spec in request.specs})
+    for spec in plain.specs:
+        record(spec, *plain.evaluations_of(spec)[: 1 if (spec.defence, spec.seed) == ("pgd-at", first) else None])
+    assert {spec.seed for spec in recorded_part(request).parts["plain"].specs} == {second}
+    of_first = [spec for spec in request.specs if spec.seed == first]
+    record(of_first[0], *request.evaluations)
+    with pytest.raises(NotRecorded, match="no run of this section is recorded"):
+        runs.available(request)
+    record(of_first[1], request.evaluations[0])
+    assert recorded_part(request).specs == ()
+    record(of_first[1], *request.evaluations)
+    assert runs.available(request).specs == tuple(of_first)
 
 
 def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_left_out(data, monkeypatch):

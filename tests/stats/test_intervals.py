@@ -53,14 +53,14 @@ def test_bootstrap_intervals_hold_the_truth_about_as_often_as_they_say(name, tru
     assert hits / 150 >= 0.85
 
 
-def confusions(size: int, mix: float, seed: int) -> np.ndarray:
-    """Return true rates of classes, 40 % of the images misclassified: pairs with a common rate, and a share `mix` that is not."""
+def confusions(size: int, mix: float, seed: int, wrong: float = 0.4) -> np.ndarray:
+    """Return true rates of classes, a share `wrong` misclassified: pairs with a common rate, and a share `mix` that is not."""
     rng = np.random.default_rng(seed)
     common, alone = (rng.exponential(1, (size, size)) ** 2 for _ in range(2))
     rates = (1 - mix) * (common + common.T) / 2 + mix * alone
     np.fill_diagonal(rates, 0)
-    rates *= 0.4 / rates.sum(1, keepdims=True)
-    np.fill_diagonal(rates, 0.6)
+    rates *= wrong / rates.sum(1, keepdims=True)
+    np.fill_diagonal(rates, 1 - wrong)
     return rates
 
 
@@ -100,12 +100,38 @@ def test_the_interval_of_the_symmetry_of_several_networks_holds_the_true_correla
     assert inside / 60 >= 0.9
 
 
+def symmetry_unbiased(count: xr.DataArray) -> xr.DataArray:
+    return metrics.symmetry_of(metrics.reciprocity(count), count)
+
+
+@pytest.mark.parametrize(("wrong", "most", "span"), [(0.05, 0.3, 1.5), (0.4, 0.3, 0.4)])
+def test_the_interval_of_little_symmetry_misses_the_truth_on_each_side_about_as_often_as_it_says(wrong, most, span):
+    """100 images a class. Each side misses one study in forty: of 400, more than 20 would be three standard errors too many."""
+    rng = np.random.default_rng(7)
+    tables = [table(confusions(10, 0.9, seed, wrong)) for seed in range(900)]
+    little = [rates for rates in tables if 0 <= float(metrics.symmetry(rates)) < most][:400]
+    counts = xr.concat([rates.copy(data=rng.multinomial(100, rates.values)) for rates in little], "study")
+    truth = metrics.symmetry(xr.concat(little, "study")).values
+    low, _, high = bootstrap.bootstrap(counts, metrics.symmetry, draws=200).transpose("bound", "study").values
+    assert len(truth) == 400
+    assert (truth > high).sum() <= 20
+    assert (truth < low).sum() <= 20
+    assert (high - low).mean() < span
+
+
+def test_the_draws_behind_the_interval_of_the_symmetry():
+    count = table(np.random.default_rng(3).multinomial(180, confusions(10, 0.3, 0)))
+    drawn = bootstrap.symmetry_draws(count, draws=300)
+    low, _, high = bootstrap.bootstrap(count, metrics.symmetry, draws=300).values
+    assert np.clip(drawn.quantile([0.025, 0.975]).values, -1, 1) == pytest.approx([low, high])
+
+
 def test_the_symmetry_of_few_mistakes_is_corrected_for_their_number():
     rates = confusions(10, 0.0, 0)
     rng = np.random.default_rng(4)
     counts = [table(rng.multinomial(180, rates)) for _ in range(40)]
     observed, corrected = (
-        np.median([float(measure(count)) for count in counts]) for measure in (metrics.symmetry, metrics.symmetry_unbiased)
+        np.median([float(measure(count)) for count in counts]) for measure in (metrics.symmetry, symmetry_unbiased)
     )
     truth = float(metrics.symmetry(table(rates)))
     assert observed < truth - 0.02
@@ -114,7 +140,7 @@ def test_the_symmetry_of_few_mistakes_is_corrected_for_their_number():
     alike = np.full((10, 10), 2)
     np.fill_diagonal(alike, 30)
     low, value, high = bootstrap.bootstrap(table(alike + np.eye(10, k=1, dtype=int)), metrics.symmetry, draws=200).values
-    assert np.isnan(float(metrics.symmetry_unbiased(table(alike + np.eye(10, k=1, dtype=int)))))
+    assert np.isnan(float(symmetry_unbiased(table(alike + np.eye(10, k=1, dtype=int)))))
     assert (low, high) == (-1, 1)
     assert low < value < high
 

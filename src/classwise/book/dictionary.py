@@ -141,7 +141,7 @@ MEASURES: dict[str, tuple[str, str]] = {
 }
 
 
-def described(cls: type) -> dict[str, str]:
+def field_meanings(cls: type) -> dict[str, str]:
     """Return the meaning of each field of a dataclass from its docstring."""
     text = (cls.__doc__ or "").partition("----------\n")[2]
     entries = re.findall(r"^ {4}([a-z][a-z_, ]*)\n((?: {8}.+\n?)+)", text, re.MULTILINE)
@@ -154,7 +154,7 @@ def fields() -> list[Field]:
 
 
 def _tabular() -> Iterator[Field]:
-    known = {"Spec": described(Spec), "Evaluation": described(Evaluation)}
+    known = {"Spec": field_meanings(Spec), "Evaluation": field_meanings(Evaluation)}
     tables = {f"{OUTCOMES}, {CATALOGUE}": RUN_COLUMNS, OUTCOMES: IMAGE_COLUMNS, CATALOGUE: FILE_COLUMNS}
     for file, columns in tables.items():
         for name, (unit, meaning, source) in columns.items():

@@ -154,10 +154,13 @@ def not_tested(verdicts: Sequence[Verdict]) -> str:
     for scale in reports.scales_of(verdicts):
         untested = [verdict for verdict in verdicts if verdict.scale == scale and verdict.verdict == "not tested"]
         other = sum(verdict.excluded for verdict in untested)
-        reasons = {"need runs that are not recorded yet": len(untested) - other, "are about other datasets": other}
-        if untested:
-            counted = " and ".join(f"{number} {why}" for why, number in reasons.items() if number)
-            parts.append(f"on {datasets.title(str(SCALES[scale].run['dataset']))}, {counted}")
+        reasons = (
+            (len(untested) - other, ("need", "needs"), "runs that are not recorded yet"),
+            (other, ("are", "is"), "about other datasets"),
+        )
+        words = [f"{number} {verbs[number == 1]} {what}" for number, verbs, what in reasons if number]
+        if words:
+            parts.append(f"on {datasets.title(str(SCALES[scale].run['dataset']))}, {' and '.join(words)}")
     return f"<em>not tested</em>: {'; '.join(parts)}." if parts else ""
 
 

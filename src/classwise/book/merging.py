@@ -58,7 +58,7 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
     if not any(_has_chart(cell) for cell in others):
         result.cells.insert(1, nbformat.v4.new_markdown_cell(f'<p class="scale-mark">{_only_computed(scales)}</p>'))
         nbformat.write(result, target)
-        return _failures(others)
+        return failures_in(others)
     result.metadata["executions"] = {scale: seconds_of(node) for scale, node in zip(scales, nodes, strict=True)}
     opening = [_has_chart(other) for cell, other in zip(result.cells, others, strict=True) if _has_chart(cell)][:1]
     for cell, other in zip(result.cells, others, strict=True):
@@ -72,7 +72,7 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
     first = scales[1] if opening == [False] else ""
     result.cells.insert(1, nbformat.v4.new_markdown_cell(switch(scales, first)))
     nbformat.write(result, target)
-    return _failures(others)
+    return failures_in(others)
 
 
 def seconds_of(node: "NotebookNode") -> float:
@@ -84,7 +84,7 @@ def _has_chart(cell: "NotebookNode") -> bool:
     return any("vegaEmbed(" in output.get("data", {}).get("text/html", "") for output in cell.get("outputs", []))
 
 
-def _failures(cells: Sequence["NotebookNode"]) -> list[Failure]:
+def failures_in(cells: Sequence["NotebookNode"]) -> list[Failure]:
     """Return the errors among the outputs of cells."""
     failures: list[Failure] = []
     undefined: set[str] = set()
@@ -109,7 +109,7 @@ def note_missing(notebook: Path) -> list[Failure]:
 
     node = nbformat.read(notebook, as_version=4)
     node.cells = [cell for cell in node.cells if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])]
-    failures = _failures(node.cells)
+    failures = failures_in(node.cells)
     for cell in node.cells:
         for place, output in enumerate(cell.get("outputs", [])):
             if output.output_type == "error":

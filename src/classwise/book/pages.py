@@ -15,7 +15,7 @@ from classwise.core import datasets
 from classwise.core.files import write
 from classwise.papers import registry
 from classwise.papers.scales import SCALES
-from classwise.runs.recorded import how_to_record
+from classwise.runs.recorded import how_to_record, recorded_part
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -139,7 +139,7 @@ def command(name: str, scale: str, took: float) -> str:
         f"The page took {_duration(took)} here, without the training of its runs." if took else "",
     ]
     if only_read and name in registry.SECTIONS:
-        lines.append(f"{runs.recording(runs.available(registry.request(name, scale)))} {how_to_record(scale)}.")
+        lines += [runs.recording(recorded_part(registry.request(name, scale))), f"{how_to_record(scale)}."]
     return f"```bash\nmake notebook NB={name}{options}\n```\n\n{' '.join(filter(None, lines))}"
 
 

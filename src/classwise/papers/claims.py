@@ -17,6 +17,8 @@ from classwise.stats.significance import p_text
 ClaimMeasure = Callable[[xr.Dataset], xr.DataArray]
 # Takes outcomes and gives a quantity of each image.
 Value = Callable[[xr.Dataset], xr.DataArray]
+# Takes outcomes, a number of draws and a seed, and gives draws of the true value of a measure.
+TruthDraws = Callable[[xr.Dataset, int, int], np.ndarray]
 
 VERDICTS = ("holds", "fails", "open", "not tested")
 
@@ -45,8 +47,10 @@ class Claim:
     evaluated, because the measure compares them. values: further quantities of each image, whose sums the measure takes.
     data: the Dataset of outcomes that it is computed from, where a section has several. readout: which outputs of a network count
     that was evaluated with more than one readout. datasets: those that can test it, () for any; excluded_because: why others
-    cannot. log: the measure is a ratio, and its interval that of its logarithm. over: of "defence" and "attack", those whose
-    members the measure summarises (by a mean or an extreme), so that it can also be computed for some of them.
+    cannot. log: the measure is a ratio, and its interval that of its logarithm. truth: gives draws of the true value of the measure
+    from outcomes, their number and seed, where reflected draws of the measure (`judging.reflect_draws`) would be wrong. over: of
+    "defence" and "attack", those whose members the measure summarises (by a mean or an extreme), so that it can also be computed
+    for some of them.
     """
 
     name: str
@@ -69,6 +73,7 @@ class Claim:
     datasets: tuple[str, ...] = ()
     excluded_because: str = ""
     log: bool = False
+    truth: TruthDraws | None = None
     over: tuple[str, ...] = ()
 
     @property
@@ -154,7 +159,7 @@ class Verdict:
     @property
     def excluded(self) -> bool:
         """Whether the claim is about other datasets, so that it cannot be tested on this one."""
-        return bool(self.claim.datasets) and self.dataset not in self.claim.datasets
+        return bool(self.claim.exclusion(self.dataset))
 
     @property
     def words(self) -> str:

@@ -233,11 +233,18 @@ def _measured(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Boot
         raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.data!r}; there are: {_listed(given)}")
     part = select(claim, given[claim.data if claim.data in given else ""])
     effect = _number(claim, sums(part, _values(claim, part)))
-    redrawn = _redrawn(claim, part, bootstrap)
-    truth = _with_pseudo_counts(claim, part, bootstrap) if _constant(redrawn) else reflect_draws(effect, redrawn, log=claim.log)
+    truth = _true_values(claim, part, effect, bootstrap)
     present = evaluated(part)
     seeds, images = (int(present.any(dim).sum()) for dim in ("image", "seed"))
     return replace(verdict, verdict="open", effect=effect, seeds=seeds, images=images), truth
+
+
+def _true_values(claim: Claim, part: xr.Dataset, effect: float, bootstrap: Bootstrap) -> np.ndarray:
+    """Return draws of the true value of the measure of a claim, NaN for those without a number."""
+    if claim.truth:
+        return claim.truth(part, bootstrap.draws, bootstrap.seed)
+    redrawn = _redrawn(claim, part, bootstrap)
+    return _with_pseudo_counts(claim, part, bootstrap) if _constant(redrawn) else reflect_draws(effect, redrawn, log=claim.log)
 
 
 def _of_a_part(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Bootstrap) -> str:

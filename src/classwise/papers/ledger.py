@@ -376,19 +376,11 @@ def partly_tested(verdicts: Sequence[Verdict]) -> str:
     some = sorted((verdict for verdict in verdicts if verdict.partly), key=lambda verdict: not verdict.contradicted)
     if not some:
         return ""
-    lines = [
-        f"- {one.claim.where}: {escaped(one.claim.statement)} The results so far **{_verb(one)}**{_rest(one)}." for one in some
-    ]
-    head = "**Not tested in full**, because results are missing, but certain for those that are recorded (without Holm's correction):"
-    return "\n".join([head, "", *lines])
-
-
-def _verb(verdict: Verdict) -> str:
-    return verdict.partly.partition(" ")[0]
-
-
-def _rest(verdict: Verdict) -> str:
-    return escaped(verdict.partly.removeprefix(_verb(verdict)))
+    lines = ["**Not tested in full**, because results are missing; significant so far (without Holm's correction):", ""]
+    for one in some:
+        verb, _, rest = one.partly.partition(" ")
+        lines.append(f"- {one.claim.where}: {escaped(one.claim.statement)} The results so far **{verb}** {escaped(rest)}.")
+    return "\n".join(lines)
 
 
 def notes(misprints: pd.DataFrame) -> str:

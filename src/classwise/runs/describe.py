@@ -1,6 +1,7 @@
 """Descriptions of results, in words and as attributes: provenance, settings and sanity warnings."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import xarray as xr
 
 from classwise.core import results
 from classwise.core.errors import unknown
+from classwise.core.markup import counted
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers import registry, scales
 from classwise.papers.registry import scale_of
@@ -82,7 +84,7 @@ def summary(request: Request, data: xr.Dataset) -> str:
 def _trained(specs: Sequence[Spec]) -> str:
     """Return the number of runs, their datasets, epochs and radii: "2 runs on digits, 16 epochs, eps 0.2"."""
     on, epochs, radii = (_joined(str(getattr(spec, name)) for spec in specs) for name in ("dataset", "epochs", "eps"))
-    return f"{len(specs)} run{'s' * (len(specs) > 1)} on {on}, {epochs} epochs, eps {radii}"
+    return f"{counted(len(specs), 'run')} on {on}, {epochs} epochs, eps {radii}"
 
 
 # How networks are written.
@@ -95,23 +97,36 @@ _NETWORKS = {
 
 
 def training(specs: Sequence[Spec]) -> str:
-    """Return what was trained: "One run of each defence: ResNet-18 of width 16, 15 epochs, radius 8/255." """
-    seeds = len({spec.seed for spec in specs})
+    """Return what was trained: "One run of each defence: ResNet-18 of width 16, 15 epochs, radius 8/255."; "" without a run.
+
+    Defences that differ in how many runs they have: "1 to 3 runs of each defence".
+    """
+    if not specs:
+        return ""
+    of_each = Counter(defence for defence, _ in {(spec.defence, spec.seed) for spec in specs}).values()
+    numbers = " to ".join(str(number) for number in dict.fromkeys((min(of_each), max(of_each))))
     networks = _joined(f"{_NETWORKS.get(spec.model, spec.model)} of width {spec.width}" for spec in specs)
     epochs, radii = (_joined(str(getattr(spec, name)) for spec in specs) for name in ("epochs", "eps"))
-    runs = "One run" if seeds == 1 else f"{seeds} runs"
+    runs = "One run" if max(of_each) == 1 else f"{numbers} runs"
     return f"{runs} of each defence: {networks}, {epochs} epochs, radius {radii}."
 
 
 def recording(request: Request) -> str:
-    """Return in a sentence what it took to record the runs of a request that are stored: hours of training, devices, days."""
-    histories = [history for spec in request.specs if (history := store.find(spec)) is not None]
+    """Return in a sentence what it took to record the runs of a request that are stored: hours of training, devices, days.
+
+    The runs of its parts count, each once; "" if none is stored.
+    """
+    specs = dict.fromkeys(spec for spec, _ in request.pairs)
+    histories = [history for spec in specs if (history := store.find(spec)) is not None]
+    if not histories:
+        return ""
     hours = sum(float(history["seconds"].sum()) for history in histories) / 3600
     devices = _joined(f"{history.attrs['device']}, threads: {history.attrs['threads']}" for history in histories)
     days = sorted({str(history.attrs["created"])[:10] for history in histories})
-    number = f"{len(histories)} run{'s' * (len(histories) > 1)}"
     when = " to ".join(dict.fromkeys((days[0], days[-1])))
-    return f"Recorded: {number}, {hours:.1f} hours of training ({devices}; {when}), without the evaluations."
+    return (
+        f"Recorded: {counted(len(histories), 'run')}, {hours:.1f} hours of training ({devices}; {when}), without the evaluations."
+    )
 
 
 def _joined(names: Iterable[str]) -> str:

@@ -3,8 +3,10 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import xarray as xr
@@ -21,12 +23,13 @@ from classwise.papers.sections import Request, Section
 from classwise.runs import store
 from classwise.runs.artifacts import scenes
 from classwise.runs.load import outcomes
-from classwise.runs.recorded import recorded_part
+from classwise.runs.recorded import complete_seeds, recorded_part
 
 # The scale whose missing runs are computed; at all others claims are judged on what is stored.
 _HERE = "quick"
-# The code that verdicts depend on.
-_CODE = ("core", "stats", "papers", "runs")
+# The packages of this one, and the libraries, that verdicts do and do not depend on.
+_WITHOUT = ("book", "charts")
+_LIBRARIES = ("numpy", "scipy", "statsmodels", "xarray")
 
 
 def verdicts(scale: str = _HERE, others: Sequence[str] | None = None, sections: Sequence[str] | None = None) -> list[Verdict]:
@@ -63,14 +66,23 @@ def _judged(section: str, scale: str) -> list[Verdict]:
         return [Verdict(claim, "not tested", scale, dataset, reason="there is no such section yet") for claim in claims]
     request = _stored(section, scale)
     path = data_folder() / "verdicts" / f"{section.replace('/', '-')}-{scale}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Pages that are built at once wait for each other, so that each verdict is computed once.
-    with FileLock(path.with_suffix(".lock")):
+    with ExitStack() as held:
+        # In a folder that can only be read, verdicts are computed each time.
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Pages that are built at once wait for each other, so that each verdict is computed once.
+            held.enter_context(FileLock(path.with_suffix(".lock")))
         kept = _kept(path, section, request)
         if kept is None:
+            # The code before it runs: a file that changes meanwhile is not what the verdicts come from.
+            _code()
+            before = _states(request)
             kept = _computed(section, scale, request)
             rows = [{**vars(verdict), "claim": verdict.claim.name} for verdict in kept]
-            write(path, json.dumps({"digest": _digest(section, request), "verdicts": rows}).encode())
+            # Runs that were missing may be there now; those that were there are the same, or the verdicts are of neither.
+            if before.items() <= _states(request).items():
+                with suppress(OSError):
+                    write(path, json.dumps({"digest": _digest(section, request), "verdicts": rows}).encode())
     return kept
 
 
@@ -88,18 +100,26 @@ def _kept(path: Path, section: str, request: Request) -> list[Verdict] | None:
 
 def _digest(section: str, request: Request) -> str:
     """Return a digest of what the verdicts of a section depend on: the code, its claims, and the files of its results."""
-    files = [path for spec, evaluations in request.pairs for path in store.files(spec, evaluations) if path.exists()]
-    states = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     claims = [(claim.name, claim.measure_name, claim.low, claim.high, claim.datasets) for claim in registry.claims_of(section)]
-    return hashlib.sha256(f"{_code()} {claims} {states}".encode()).hexdigest()
+    return hashlib.sha256(f"{_code()} {claims} {list(_states(request).items())}".encode()).hexdigest()
+
+
+def _states(request: Request) -> dict[str, tuple[int, int]]:
+    """Return the size and the time of change of the files of results that there are."""
+    files = [path for spec, evaluations in request.pairs for path in store.files(spec, evaluations) if path.exists()]
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
 
 
 @cache
 def _code() -> str:
-    """Return a digest of the code that verdicts depend on, and of the published tables."""
+    """Return a digest of the code that verdicts depend on, of the published tables, and of the versions of libraries."""
     root = Path(classwise.__file__).parent
-    sources = sorted(file for name in _CODE for suffix in ("py", "csv") for file in (root / name).rglob(f"*.{suffix}"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
+    sources = sorted(file for suffix in ("py", "csv") for file in root.rglob(f"*.{suffix}"))
+    used = [file for file in sources if file.relative_to(root).parts[0] not in _WITHOUT]
+    digest = hashlib.sha256(repr([metadata.version(name) for name in _LIBRARIES]).encode())
+    for file in used:
+        digest.update(f"{file.relative_to(root)} ".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
@@ -149,13 +169,8 @@ def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Secti
     """Return a section and its parts, restricted to seeds of which nothing is left out; those that have any."""
     parts = {"": (section, request)}
     parts |= {name: (section.parts[name], part) for name, part in request.parts.items() if part.evaluations}
-    complete = {name: (some, _complete(part)) for name, (some, part) in parts.items()}
+    complete = {name: (some, complete_seeds(part)) for name, (some, part) in parts.items()}
     return {name: (some, part) for name, (some, part) in complete.items() if part.specs}
-
-
-def _complete(request: Request) -> Request:
-    """Return the runs of the seeds of which nothing is left out."""
-    return replace(request, specs=tuple(spec for spec in request.specs if spec.seed not in request.incomplete), parts={})
 
 
 def _measured(section: Section, request: Request) -> xr.Dataset:

@@ -1,5 +1,6 @@
 """What is there of the runs of a section, at scales that are recorded elsewhere and only read here."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -20,14 +21,14 @@ class _Parts(dict[str, Request]):
 
 
 def available(request: Request) -> Request:
-    """Return a request, or at a scale that is only read what is recorded of it; NotRecorded if that is nothing.
+    """Return a request, or at a scale that is only read what is recorded of it; NotRecorded if none of its own runs is.
 
     Its evaluations are those that all kept runs have; one that only some have is an extra evaluation of their defences.
     """
     if not SCALES[request.scale].only_read:
         return request
     result = recorded_part(request)
-    if not result.pairs:
+    if not result.specs:
         raise NotRecorded(f"no run of this section is recorded at scale {request.scale!r}; {how_to_record(request.scale)}")
     return result
 
@@ -48,15 +49,13 @@ def how_to_record(scale: str) -> str:
 
 
 def recorded_part(request: Request) -> Request:
-    """Return what is stored of a request, computed here or recorded; parts without a run are left out.
+    """Return what is stored of a request, computed here or recorded; of its parts only the seeds of which nothing is missing.
 
-    A run counts once it has the evaluations that all pages show, clean and by PGD, as far as the section requests them.
+    A run counts once it has the evaluations that all pages show, clean and by PGD; in a section that does not request both, all
+    of its evaluations. Runs that differ only in what a section varies count together.
     """
     results = {spec: set(_stored(spec, request.evaluations_of(spec))) for spec in request.specs if is_stored(spec)}
-    base = {one for one in request.evaluations if one in CLEAN_AND_PGD}
-    specs = tuple(
-        spec for spec in request.specs if spec in results and base <= results[spec] and _has_any(request, spec, results)
-    )
+    specs = _counting(request, results)
     common = tuple(one for one in request.evaluations if specs and all(one in results[spec] for spec in specs))
     extra: dict[str, tuple[Evaluation, ...]] = {}
     absent: set[tuple[Spec, Evaluation]] = set()
@@ -65,7 +64,7 @@ def recorded_part(request: Request) -> Request:
         further = [one for one in request.evaluations_of(of_defence[0]) if one not in common]
         extra[defence] = tuple(one for one in further if any(one in results[spec] for spec in of_defence))
         absent |= {(spec, one) for spec in of_defence for one in extra[defence] if one not in results[spec]}
-    parts = {name: recorded_part(part) for name, part in request.parts.items()}
+    parts = {name: complete_seeds(recorded_part(part)) for name, part in request.parts.items()}
     kept = _Parts({name: part for name, part in parts.items() if part.specs})
     lacking = {spec.seed for spec in request.specs if len(results.get(spec, ())) < len(set(request.evaluations_of(spec)))}
     lacking |= {spec.seed for spec in request.specs if spec not in specs}
@@ -73,8 +72,18 @@ def recorded_part(request: Request) -> Request:
     return replace(present, incomplete=frozenset(lacking), absent=frozenset(absent))
 
 
-def _has_any(request: Request, spec: Spec, results: Mapping[Spec, set[Evaluation]]) -> bool:
-    return bool(results[spec]) or not request.evaluations_of(spec)
+def complete_seeds(request: Request) -> Request:
+    """Return the runs of the seeds of which nothing is left out, without further parts."""
+    return replace(request, specs=tuple(spec for spec in request.specs if spec.seed not in request.incomplete), parts={})
+
+
+def _counting(request: Request, results: Mapping[Spec, set[Evaluation]]) -> tuple[Spec, ...]:
+    """Return the runs of a request that count, by the evaluations that are stored of each."""
+    shown = set(CLEAN_AND_PGD) & set(request.evaluations)
+    needed = shown if shown == set(CLEAN_AND_PGD) else set(request.evaluations)
+    ready = [spec for spec, stored in results.items() if needed <= stored and (stored or not request.evaluations_of(spec))]
+    varied, there = (Counter((spec.defence, spec.seed) for spec in some) for some in (request.specs, ready))
+    return tuple(spec for spec in ready if there[spec.defence, spec.seed] == varied[spec.defence, spec.seed])
 
 
 def is_stored(subject: Subject, evaluation: Evaluation | None = None) -> bool:

@@ -65,7 +65,7 @@ def load() -> pd.DataFrame:
     return pd.DataFrame(rows).reindex(columns=_COLUMNS).drop_duplicates(["name", "peer", "created"], keep="last")
 
 
-def described(bench: pd.DataFrame) -> str:
+def meanings(bench: pd.DataFrame) -> str:
     """Return in Markdown what each measurement is, those of a cost apart, and which of `make bench` are not in the table."""
     names = [name for name in _MEASUREMENTS if name in set(bench["name"])]
     kinds = {"Speed, larger is better": [name for name in names if not _is_cost(name)]}

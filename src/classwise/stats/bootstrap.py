@@ -12,19 +12,8 @@ import xarray as xr
 
 from classwise.core.errors import UserError
 from classwise.stats import aggregate
-from classwise.stats.intervals import wilson, wilson_bounds
-from classwise.stats.metrics import (
-    Metric,
-    accuracy,
-    correct,
-    cv,
-    cv_unbiased,
-    images,
-    overall,
-    symmetry,
-    symmetry_unbiased,
-    worst,
-)
+from classwise.stats.intervals import wilson_of
+from classwise.stats.metrics import Metric, cv, cv_unbiased, overall, reciprocity, symmetry, symmetry_of
 from classwise.stats.pooling import design_effect, pooled, seeds_share_images
 
 # Number of weights held at a time: 80 MB.
@@ -235,8 +224,6 @@ _RANGES = {
     "cv": (0, 2500),
     "symmetry": (-1, 1),
 }
-# The measure whose interval is that of another estimate: sampling lowers it so much that reflected draws would leave it out.
-_ESTIMATES: dict[Metric, Metric] = {symmetry: symmetry_unbiased}
 
 
 def bootstrap(
@@ -255,7 +242,7 @@ def bootstrap(
     class and the spread a second time (Davison and Hinkley 1997, 5.2). For a proportion Wilson's interval is used as well: alone
     for "overall" of a single cluster; over several clusters, and for the worst class, the wider end of the two. If all draws are
     equal, since every class is always right or never, the interval is that with pseudo-counts (`resample`). That of "symmetry" is
-    the interval of `symmetry_unbiased`, and contains the value.
+    the interval of `symmetry_draws`, and contains the value.
 
     Parameters
     ----------
@@ -267,22 +254,18 @@ def bootstrap(
     shared_images
         for counts, whether the members of `over` share their images (`resample`).
     """
-    if isinstance(data, xr.Dataset) and not seeds_share_images(data):
-        seeds = ["seed"] if "seed" in data.dims else []
-        return bootstrap(aggregate.counts(data), measure, seeds, level, draws, seed)
-    estimate = _ESTIMATES.get(measure, measure)
+    data, over = _by_images(data, over)
     single = not isinstance(data, xr.Dataset) and all(data.sizes[dim] == 1 for dim in over if dim in data.dims)
-    if isinstance(data, xr.Dataset):
-        total, effect = pooled(data), design_effect(data)
-        parts = (estimate(part["count"] / effect) for part in bootstrap_sums(data, {}, draws, seed))
-        drawn = xr.concat(list(parts), "draw")
-    else:
-        total = data.mean(list(over)) if shared_images else data.sum(list(over))
-        drawn = estimate(resample(data, over, draws, seed, shared_images=shared_images))
+    estimate = reciprocity if measure is symmetry else measure
+    total, drawn = _redrawn_measure(data, estimate, over, draws, seed, shared_images=shared_images)
     value = measure(total)
     bottom, top = _RANGES.get(str(value.name), (-np.inf, np.inf))
-    analytic = _wilson_of(measure, total, level)
-    ends = None if measure is overall and single else _basic(total, estimate, drawn, level, seed)
+    analytic = wilson_of(measure, total, level)
+    if measure is symmetry:
+        truth = _true_symmetry(total, drawn, seed)
+        ends = _ends(truth.fillna(0), level).where(truth.notnull().all("draw"))
+    else:
+        ends = None if measure is overall and single else _basic(total, measure, drawn, level, seed)
     low, high = _wider(ends, analytic)
     low, high = low.fillna(bottom), high.fillna(top)
     # The correction of the bias may leave the value outside the interval.
@@ -291,35 +274,69 @@ def bootstrap(
     return interval.rename(value.name)
 
 
+def _by_images(data: xr.DataArray | xr.Dataset, over: Sequence[str]) -> tuple[xr.DataArray | xr.Dataset, Sequence[str]]:
+    """Return outcomes whose seeds share no images as counts, which are pooled over seeds; all others as they are."""
+    if isinstance(data, xr.DataArray) or seeds_share_images(data):
+        return data, over
+    return aggregate.counts(data), ["seed"] if "seed" in data.dims else []
+
+
+def _redrawn_measure(
+    data: xr.DataArray | xr.Dataset, measure: Metric, over: Sequence[str], draws: int, seed: int, *, shared_images: bool = False
+) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return the pooled counts of `data`, and a measure of redrawn ones along `draw`."""
+    if isinstance(data, xr.Dataset):
+        effect = design_effect(data)
+        parts = (measure(part["count"] / effect) for part in bootstrap_sums(data, {}, draws, seed))
+        return pooled(data), xr.concat(list(parts), "draw")
+    total = data.mean(list(over)) if shared_images else data.sum(list(over))
+    return total, measure(resample(data, over, draws, seed, shared_images=shared_images))
+
+
 def _basic(total: xr.DataArray, measure: Metric, drawn: xr.DataArray, level: float, seed: int) -> xr.DataArray:
     """Return the ends of the basic interval of a measure of counts from its draws; with pseudo-counts if the draws are equal."""
     value = measure(total)
     # The quantity that the measure estimates from resampled counts, whose true rates are the observed ones.
-    aim, spread = cv(total) if measure is cv_unbiased else value, xr.ones_like(value)
-    if measure is symmetry_unbiased:
-        # Drawing seeds adds more noise than its formula corrects, so the draws show the spread alone. They vary less than the
-        # estimate, by as much as noise lowers the correlation.
-        drawn = drawn.where(drawn.notnull().any("draw"), 0)
-        aim, spread = drawn.median("draw"), (value / symmetry(total)).fillna(1)
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    ends = (value - (spread * (drawn - aim)).quantile(tails[::-1], dim="draw")).drop_vars("quantile").rename(quantile="bound")
-    ends = ends.assign_coords(bound=["low", "high"])
+    aim = cv(total) if measure is cv_unbiased else value
+    ends = _ends(value + aim - drawn, level)
     constant = (drawn == drawn.isel(draw=0)).all("draw") & value.notnull()
     if not bool(constant.any()):
         return ends
-    padded = measure(resample(total, (), drawn.sizes["draw"], seed, pseudo_counts=True)).quantile(tails, dim="draw")
-    padded = padded.drop_vars("quantile").rename(quantile="bound").assign_coords(bound=["low", "high"])
+    padded = _ends(measure(resample(total, (), drawn.sizes["draw"], seed, pseudo_counts=True)), level)
     wider = xr.concat([xr.ufuncs.minimum(padded.isel(bound=0), value), xr.ufuncs.maximum(padded.isel(bound=1), value)], "bound")
     return ends.where(~constant, wider)
 
 
-def _wilson_of(measure: Metric, count: xr.DataArray, level: float) -> xr.DataArray | None:
-    """Return Wilson's interval of a measure that is a proportion: of all images, or of those of the worst class; else None."""
-    if measure is overall:
-        return wilson_bounds(correct(count).sum("label"), images(count).sum("label"), level)
-    if measure is worst:
-        return wilson(count, level).isel(label=accuracy(count).fillna(0).argmin("label")).drop_vars("label")
-    return None
+def _ends(truth: xr.DataArray, level: float) -> xr.DataArray:
+    """Return the interval that holds a share `level` of draws of a true value, along a new dimension `bound`."""
+    ends = truth.quantile([(1 - level) / 2, (1 + level) / 2], dim="draw").drop_vars("quantile")
+    return ends.rename(quantile="bound").assign_coords(bound=["low", "high"])
+
+
+def symmetry_draws(data: xr.DataArray | xr.Dataset, over: Sequence[str] = (), draws: int = 2000, seed: int = 0) -> xr.DataArray:
+    """Return draws of the true `metrics.symmetry` of the rates behind outcomes or counts, along a new dimension `draw`.
+
+    Sampling lowers a correlation, and near 0 it is skewed, so the draws are reflected on the scale of `metrics.reciprocity`, on
+    which it is corrected and varies alike everywhere. NaN where the rates vary no more than by sampling. data, over: as for
+    `bootstrap`, whose interval of the symmetry is that of these draws.
+    """
+    data, over = _by_images(data, over)
+    return _true_symmetry(*_redrawn_measure(data, reciprocity, over, draws, seed), seed)
+
+
+def _true_symmetry(total: xr.DataArray, drawn: xr.DataArray, seed: int) -> xr.DataArray:
+    """Return draws of the true symmetry of a table from its `reciprocity` in redrawn ones."""
+    value = reciprocity(total)
+    # Redrawing adds noise to the squares once more, and drawing seeds adds more than is corrected: only the spread around the
+    # middle of the draws counts, in proportion to the value.
+    drawn = drawn.fillna(0)
+    middle = drawn.median("draw")
+    truth = (value * (2 - drawn / middle.where(middle > 0))).clip(min=0)
+    if bool((middle == 0).any()):
+        # Almost no pair of classes is confused both ways, so the draws hardly vary: as if there were one more mistake a class.
+        padded = reciprocity(resample(total, (), drawn.sizes["draw"], seed, pseudo_counts=True)).fillna(0)
+        truth = truth.where(middle > 0, padded.transpose(*truth.dims))
+    return symmetry_of(truth, total)
 
 
 def _wider(*ends: xr.DataArray | None) -> tuple[xr.DataArray, xr.DataArray]:

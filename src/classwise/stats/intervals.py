@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from classwise.stats.metrics import correct, images, overall
+from classwise.stats.metrics import Metric, accuracy, correct, images, overall, worst
 
 
 def wilson(count: xr.DataArray, level: float = 0.95, *, together: bool = False) -> xr.DataArray:
@@ -28,6 +28,15 @@ def wilson_bounds(right: xr.DataArray, total: xr.DataArray, level: float) -> xr.
     """Return the Wilson interval of `right` among `total`, in percent, along a new dimension `bound`; NaN without images."""
     ends = [right.copy(data=end) for end in proportion(right.values, total.values, level)]
     return xr.concat(ends, dim="bound").assign_coords(bound=["low", "high"]).where(total > 0).rename("interval")
+
+
+def wilson_of(measure: Metric, count: xr.DataArray, level: float = 0.95) -> xr.DataArray | None:
+    """Return Wilson's interval of a measure that is a proportion: of all images, or of those of the worst class; else None."""
+    if measure is overall:
+        return wilson_bounds(correct(count).sum("label"), images(count).sum("label"), level)
+    if measure is worst:
+        return wilson(count, level).isel(label=accuracy(count).fillna(0).argmin("label")).drop_vars("label")
+    return None
 
 
 def proportion(right: ArrayLike, total: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:

@@ -98,19 +98,34 @@ def symmetry(count: xr.DataArray) -> xr.DataArray:
     return xr.corr(*pairs, dim=["label", "predicted"]).rename("symmetry")
 
 
-def symmetry_unbiased(count: xr.DataArray) -> xr.DataArray:
-    """Return the symmetry, corrected for what the sampling of the images adds to the variance; it may be above 1.
+def reciprocity(count: xr.DataArray) -> xr.DataArray:
+    """Return how much of the confusion goes both ways, from 0 to 1: the square root of the cosine of matrix and transpose.
 
-    This is Spearman's correction for attenuation (1904): noise in both directions of a pair lowers their correlation. NaN where
-    the entries vary no more than by sampling.
+    Off the diagonal, and corrected for what the sampling of the images adds to the squares (Spearman 1904), so it may be above 1.
+    A square root, since the product of two counts of mistakes varies in proportion to itself. NaN where there are no mistakes.
     """
+    mixed, squares = _mistakes(count)
+    mirrored = mixed.rename(label="predicted", predicted="label").assign_coords(label=mixed.label, predicted=mixed.predicted)
+    return np.sqrt((mixed * mirrored).mean(["label", "predicted"]) / squares).rename("reciprocity")
+
+
+def symmetry_of(value: xr.DataArray, count: xr.DataArray) -> xr.DataArray:
+    """Return the symmetry that a value of `reciprocity` amounts to in a table whose entries vary as those of `count` do.
+
+    NaN where these vary no more than by sampling.
+    """
+    mixed, squares = _mistakes(count)
+    without = mixed.mean(["label", "predicted"]) ** 2 / squares
+    return ((value**2 - without) / (1 - without).where(without < 1)).rename("symmetry")
+
+
+def _mistakes(count: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return the rates off the diagonal, NaN on it, and their mean square without what sampling adds; NaN where that is 0."""
     mixed, total = off_diagonal_confusion(count), images(count)
-    off = mixed.label != mixed.predicted
-    rate = mixed.where(off) / 100
-    noise = 1e4 * (rate * (1 - rate) / (total - 1).where(total > 1)).mean(["label", "predicted"])
-    variance = mixed.where(off).var(["label", "predicted"])
-    left = variance - noise
-    return (symmetry(count) * variance / left.where(left > 0)).rename("symmetry_unbiased")
+    rate = mixed.where(mixed.label != mixed.predicted) / 100
+    noise = rate * (1 - rate) / (total - 1).where(total > 1)
+    squares = (rate**2 - noise).mean(["label", "predicted"])
+    return rate, squares.where(squares > 0)
 
 
 def groups(count: xr.DataArray) -> xr.DataArray:

@@ -34,10 +34,11 @@ def permute_mistakes(count: xr.DataArray, draws: int, seed: int) -> xr.DataArray
     return xr.DataArray(permuted, dims=("draw", "label", "predicted"), coords=mixed.coords)
 
 
-def symmetry_test(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> float:
-    """Return the p-value of the symmetry of the confusion matrix under permutation of the mistakes (`permute_mistakes`).
+def symmetry_test(count: xr.DataArray, draws: int = 2000, seed: int = 0, *, opposed: bool = False) -> float:
+    """Return the one-sided p-value of the symmetry of the confusion matrix under permutation of the mistakes.
 
-    `count` has only the dimensions label and predicted. NaN if there are no mistakes, or a class has no images.
+    Of `permute_mistakes`: the chance of a matrix at least as symmetric; with `opposed`, at most as symmetric. `count` has only
+    the dimensions label and predicted. NaN if there are no mistakes, or a class has no images.
     """
     observed = float(symmetry(count))
     if np.isnan(observed) or np.isnan(off_diagonal_confusion(count)).any():
@@ -46,7 +47,8 @@ def symmetry_test(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> floa
     off = ~np.eye(count.sizes["label"], dtype=bool)
     flat, mirrored = permuted.values[:, off], permuted.values.transpose(0, 2, 1)[:, off]
     null = np.array([np.corrcoef(rows, columns)[0, 1] for rows, columns in zip(flat, mirrored, strict=True)])
-    return float((1 + (~(null < observed - 1e-12)).sum()) / (1 + draws))
+    inside = null > observed + 1e-12 if opposed else null < observed - 1e-12
+    return float((1 + (~inside).sum()) / (1 + draws))
 
 
 def groups_test(count: xr.DataArray, draws: int = 200, seed: int = 0) -> tuple[float, float, float]:

@@ -27,6 +27,7 @@ from claim_answers import (
     under,
 )
 
+from classwise.core.errors import NotRecorded
 from classwise.papers.tian2021 import section_4_3
 from classwise.stats import intervals, metrics
 
@@ -150,12 +151,25 @@ def test_only_what_was_evaluated_is_described():
         "image": np.arange(1200),
         "predicted": ["x", "y"],
     }
-    text = section_4_3.described(xr.Dataset({"truth": (dims, truth)}, coords))
+    text = section_4_3.settings(xr.Dataset({"truth": (dims, truth)}, coords))
     assert "*mart*" in text
     assert "**fgsm**" in text
     assert "pgd-he" not in text
     assert "n-attack" not in text
     assert text.endswith("Images of each attack: 1,200; fewer for the slow ones: cw 20.")
+
+
+def test_a_name_without_words_is_listed():
+    truth = np.zeros((2, 1, 2, 4), "i2")
+    coords = {"defence": ["mart", "faal"], "seed": [0], "attack": ["fgsm", "square"], "image": np.arange(4)}
+    text = section_4_3.settings(xr.Dataset({"truth": (("defence", "seed", "attack", "image"), truth)}, coords))
+    assert "; *faal*." in text
+    assert "; *square*." in text
+
+
+def test_no_pair_of_attacks_counts_as_not_recorded():
+    with pytest.raises(NotRecorded, match="no weaker attack"):
+        section_4_3.attack_steps(xr.Dataset(), [])
 
 
 def test_steps_are_counted_on_the_images_that_both_attacks_were_evaluated_on():

@@ -130,7 +130,7 @@ def test_idle_work_has_the_lowest_priority(data, tmp_path, monkeypatch):
     assert done.stdout.split() == ["True", "19"]
     calls = []
     monkeypatch.setattr(workers, "lowest_priority", lambda: calls.append("idle"))
-    __main__.record_runs(out=tmp_path / "out", queue=queued(tmp_path), idle=True, pack_only=True)
+    __main__.record_runs(out=str(tmp_path / "out"), queue=str(queued(tmp_path)), idle=True, pack_only=True)
     assert calls == ["idle"]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation
 from classwise.papers import measures
 from classwise.papers.sections import CLEAN_AND_PGD, Section
@@ -197,7 +198,12 @@ def agreement(rates: xr.DataArray) -> str:
 
 
 def attack_steps(outcomes: xr.Dataset, pairs: Sequence[tuple[str, str]]) -> dict[str, xr.DataArray]:
-    """Return by "weaker to stronger" the counts of pairs of attacks, seeds pooled, on the images that both were evaluated on."""
+    """Return by "weaker to stronger" the counts of pairs of attacks, seeds pooled, on the images that both were evaluated on.
+
+    NotRecorded without a pair.
+    """
+    if not pairs:
+        raise NotRecorded("no weaker attack is recorded together with a stronger one")
     parts = {f"{weak} to {strong}": outcomes.sel(attack=[weak, strong]) for weak, strong in pairs}
     return {name: aggregate.counts(aggregate.common(part)).sum("seed") for name, part in parts.items()}
 
@@ -226,11 +232,15 @@ _ATTACKS = {
 }
 
 
-def described(outcomes: xr.Dataset) -> str:
-    """Return in Markdown what the defences and attacks of outcomes are, and how many images each attack was evaluated on."""
+def settings(outcomes: xr.Dataset) -> str:
+    """Return in Markdown what the defences and attacks of outcomes are, and how many images each attack was evaluated on.
+
+    One that this page has no words for is listed by its name.
+    """
     parts = []
     for dim, known in (("defence", _DEFENCES), ("attack", _ATTACKS)):
         texts = [text for name, text in known.items() if name in outcomes[dim]]
+        texts += [f"*{name}*" for name in map(str, outcomes[dim].values) if name not in (*known, "standard", "clean")]
         parts += ["; ".join(texts) + "."] if texts else []
     present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim not in ("attack", "image")]).sum("image")
     most, few = int(present.max()), present.where(present < present.max(), drop=True).to_series()

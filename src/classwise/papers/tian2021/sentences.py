@@ -14,6 +14,8 @@ from classwise.stats import aggregate, bootstrap, metrics, significance
 from classwise.stats.combine import network_name
 
 _SIGNIFICANT = 0.05
+# So few points of accuracy, in either direction, that colours hardly matter.
+_HARDLY = 1.0
 
 
 def symmetry(outcomes: xr.Dataset, count: xr.DataArray, attack: str) -> str:
@@ -22,11 +24,13 @@ def symmetry(outcomes: xr.Dataset, count: xr.DataArray, attack: str) -> str:
     outcomes: of that defence (a dimension of size one). count: the same pooled, with the dimensions label and predicted.
     """
     bounds = bootstrap.bootstrap(outcomes.sel(attack=[attack]), metrics.symmetry).isel(attack=0, defence=0, drop=True)
-    p = significance.symmetry_test(count)
+    low, _, high = bounds.values
+    # Of a matrix as opposed as this one, where the interval lies below 0.
+    p = significance.symmetry_test(count, opposed=high < 0)
     start = "Whether confusion goes both ways is open"
-    if float(bounds.sel(bound="low")) > 0 and p < _SIGNIFICANT:
+    if low > 0 and p < _SIGNIFICANT:
         start = "Confusion goes both ways"
-    elif float(bounds.sel(bound="high")) < 0:
+    elif high < 0 and p < _SIGNIFICANT:
         start = "Confusion goes one way rather than both"
     mixed = metrics.off_diagonal_confusion(count)
     both = mixed + mixed.rename(label="predicted", predicted="label").transpose("label", "predicted")
@@ -210,8 +214,8 @@ def standard_on_colours(shares: pd.DataFrame, outcomes: xr.Dataset) -> str:
     start = "Whether the standard network uses the colours is open"
     if float(bounds.sel(bound="low")) > 0:
         start = "The standard network uses the colours, too"
-    elif float(bounds.sel(bound="high")) <= 1:
-        start = "The standard network hardly uses the colours"
+    elif float(abs(bounds).max()) <= _HARDLY:
+        start = f"The standard network hardly uses the colours, by at most {_HARDLY:g} point"
     black, same, other = (f"{row.share:.1f} % (95 % interval {row.low:.1f} to {row.high:.1f})" for row in shares.itertuples())
     return (
         f"**{start}: on other colours its accuracy is {interval(bounds, 'points', 1)} lower than on those of its training.** It "

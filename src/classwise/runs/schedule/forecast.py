@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from classwise.core.markup import counted
 from classwise.runs.compute import device
 from classwise.runs.schedule import flops, pool
 from classwise.runs.schedule.cost import PLANNED, Costs
@@ -43,7 +44,7 @@ def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, 
         out.print("everything else is there" if damaged else "everything is there")
         return
     count = workers or pool.workers_here()
-    lines = [(f"{count} worker{'s' * (count > 1)} of this machine", planned(jobs, here).makespan(count))]
+    lines = [(f"{counted(count, 'worker')} of this machine", planned(jobs, here).makespan(count))]
     plan = planned(jobs, elsewhere)
     lines += [(f"{gpus} {elsewhere.device}", plan.makespan(gpus)) for gpus in GPUS]
     for who, seconds in lines:

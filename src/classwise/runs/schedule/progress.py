@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from classwise.core.markup import counted
 from classwise.runs.schedule.plan import Job, Task
 
 # The least cost of a part, so that every part moves its bar.
@@ -40,7 +41,7 @@ class RunProgress:
     def __enter__(self) -> "RunProgress":
         if self.console.is_terminal:
             self.bars.start()
-        self.console.print(f"{len(self.jobs)} run{'s' * (len(self.jobs) > 1)} to compute", highlight=False)
+        self.console.print(f"{counted(len(self.jobs), 'run')} to compute", highlight=False)
         total = sum(sum(costs.values()) for costs in self.costs)
         self.overall = self.bars.add_task("the book" if self.after else "all runs", total=total + self.after, step="")
         return self
