@@ -47,8 +47,8 @@ class Claim:
     evaluated, because the measure compares them. values: further quantities of each image, whose sums the measure takes.
     data: the Dataset of outcomes that it is computed from, where a section has several. readout: which outputs of a network count
     that was evaluated with more than one readout. datasets: those that can test it, () for any; excluded_because: why others
-    cannot. log: the measure is a ratio, and its interval that of its logarithm. truth: gives draws of the true value of the measure
-    from outcomes, their number and seed, where reflected draws of the measure (`judging.reflect_draws`) would be wrong. over: of
+    cannot. log: the measure is a ratio, and its interval that of its logarithm. truth: gives draws of the true value of the
+    measure from outcomes, their number and seed, where reflected draws (`judging.reflect_draws`) would be wrong. over: of
     "defence" and "attack", those whose members the measure summarises (by a mean or an extreme), so that it can also be computed
     for some of them.
     """
