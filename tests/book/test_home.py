@@ -1,8 +1,13 @@
 """The home page: what its table of verdicts says of claims without a verdict."""
 
-from classwise.book import home
+from dataclasses import replace
+
+from classwise import runs
+from classwise.book import home, reports
+from classwise.core.paths import checkout
 from classwise.papers import registry
 from classwise.papers.claims import Verdict
+from classwise.stats import metrics, pooling
 
 
 def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are_missing():
@@ -21,3 +26,21 @@ def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are
     assert "<em>open</em>: tested, but the interval allows both." in table
     assert home.not_tested(verdicts) in table
     assert home.not_tested(verdicts[-1:]) == ""
+
+
+def test_what_contradicts_a_claim_that_is_not_tested_in_full_is_named():
+    claim = registry.PAPERS["tian2021"].claims[0]
+    verdict = Verdict(claim, "not tested", "laptop", "cifar10", partly="contradict it (pgd-at): -1 points, 10 images")
+    text = home.certainty([verdict])
+    assert f'contradict 1 claim</strong>: <a href="claims.html#tian2021-4-1-class-bias-{claim.name}">4.1</a>.' in text
+    assert home.contradicted([replace(verdict, partly="support it")]) == ""
+    assert f"- {claim.where}: {claim.statement} The results so far **contradict** it" in reports.not_reproduced([verdict])
+
+
+def test_the_figures_of_the_readme_are_those_of_the_recorded_results():
+    outcomes = runs.outcomes(runs.available(registry.request("tian2021/4-1-class-bias", "laptop")))
+    rates = metrics.accuracy(pooling.pooled(outcomes).sel(defence="pgd-at", attack="pgd-20"))
+    best, worst = (str(rates.idxmax("label").item()), str(rates.idxmin("label").item()))
+    most, least = (round(float(end)) for end in (rates.max(), rates.min()))
+    text = " ".join((checkout() / "README.md").read_text(encoding="utf-8").split())
+    assert f"classifies {most} % of the {best} images correctly and {least} % of those of class {worst}" in text

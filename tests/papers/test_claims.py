@@ -72,7 +72,7 @@ def test_a_large_effect_holds_and_its_opposite_fails():
     assert up.low < up.effect < up.high
     assert up.adjusted == pytest.approx(2 / 1001)
     assert (up.seeds, up.images) == (2, 2000)
-    assert up.words == "holds (digits, quick, 2 seeds)"
+    assert up.words == "holds (digits, scale quick, 2 seeds)"
 
 
 def test_a_range_with_two_ends_holds_inside_and_fails_outside():
@@ -176,7 +176,7 @@ def test_more_images_are_like_those_at_hand_but_in_one_setting():
 
 def test_one_seed_is_said_to_be_one_run():
     (found,) = decide(outcomes(TWO, seeds=1), claim())
-    assert found.words == "holds (digits, quick, one run)"
+    assert found.words == "holds (digits, scale quick, one run)"
     (same,) = decide(outcomes(TWO, seeds=1).isel(seed=0, drop=True), claim())
     assert (same.effect, same.low) == (found.effect, found.low)
 
@@ -261,7 +261,7 @@ def test_holm_is_that_of_statsmodels_and_counts_what_was_asked():
         alone = np.array([decide(data, one.claim)[0].p for one in named])
         assert [one.p for one in named] == pytest.approx(alone)
     assert found[-1].reason == "not testable on digits: it is not"
-    assert found[-1].words == "not tested (digits, quick)"
+    assert found[-1].words == "not tested (digits, scale quick)"
     assert judging.holm(np.array([0.01, 0.04, 0.03])) == pytest.approx(multipletests([0.01, 0.04, 0.03], method="holm")[1])
 
 
@@ -563,10 +563,31 @@ def test_the_table_sets_ours_beside_theirs():
         }
     )
     table = claims.verdict_table(registry.judge("tian2021/4-1-class-bias", data))
-    assert table["verdict"].iloc[0] == "holds (digits, quick, 2 seeds)"
+    assert table["verdict"].iloc[0] == "holds (digits, scale quick, 2 seeds)"
     assert table["theirs"].iloc[0] == "6.00 (mnist)"
     assert "not tested: not testable on digits" in table["verdict"].iloc[1]
     assert "[" in table["ours"].iloc[0]
+
+
+def test_of_a_claim_about_more_defences_than_have_results_the_part_is_named_and_is_no_verdict():
+    data = outcomes({**TWO, ("a", "fgsm"): 0.9, ("b", "fgsm"): 0.9})
+    both = {"defences": ("a", "b", "c"), "attacks": ("pgd-20",)}
+    up, down, fixed = decide(
+        data, claim(over=("defence",), **both), claim(over=("defence",), low=50, **both), claim(**both), strict=False
+    )
+    assert {one.verdict for one in (up, down, fixed)} == {"not tested"}
+    assert up.partly.startswith("support it (a, b): ")
+    assert down.partly.startswith("contradict it (a, b): ")
+    assert (up.contradicted, down.contradicted, fixed.partly) == (False, True, "")
+    assert down.why.startswith("no results on digits for c; the results so far contradict it (a, b): ")
+    assert np.isnan(down.effect)
+
+
+def test_a_measure_is_named_in_words():
+    words = {claim.name: claim.measured for claim in registry.CLAIMS}
+    assert words["gap"] == "how far the best class is from the worst"
+    assert words["six-and-eight"].endswith("less the mean of all other pairs (6, 8)")
+    assert words["stronger-larger-cv"].endswith("the mean over the defences (CV)")
 
 
 def test_a_claim_names_the_function_of_its_measure():

@@ -76,7 +76,12 @@ def test_the_gap_of_a_defence_names_both_classes():
     data = outcomes(given)
     text = findings.class_gap(data, "pgd-at", "pgd-20")
     assert text.startswith("**Under pgd-20, pgd-at classifies 80 % of class a correctly and 20 % of class c: a gap of 60 points")
-    assert [value for value, _, _ in intervals_of(text)] == [60, 10, 10]
+    assert [value for value, _, _ in intervals_of(text)] == [60, 10, 10, 50]
+    assert "The attack itself widens the gap: attacked minus clean, it is 50 points" in text
+    narrower = outcomes({("pgd-at", "clean"): [40, 40, 4], ("pgd-at", "pgd-20"): [16, 16, 4]})
+    assert "does not widen the gap, but narrows it" in findings.class_gap(narrower, "pgd-at", "pgd-20")
+    same = outcomes({("pgd-at", name): [40, 30, 20] for name in ("clean", "pgd-20")})
+    assert "Whether the attack itself changes the gap is open" in findings.class_gap(same, "pgd-at", "pgd-20")
     assert "Without an attack its gap is 10 points (95 % interval" in text
     assert "; that of standard training is 10 points (95 % interval" in text
     assert "standard" not in findings.class_gap(data.sel(defence=["pgd-at"]), "pgd-at", "pgd-20")
@@ -93,6 +98,19 @@ def test_an_attack_is_compared_with_all_together_on_the_same_images():
     few = data.truth.copy()
     few.loc[{"attack": "strong"}] = few.sel(attack="strong").where(data.image % PER_CLASS < 32, -1)
     assert "100.0 % under pgd-20 alone and 75.0 %" in findings.weakest_attack(data.assign(truth=few))
+
+
+def test_the_strongest_attack_is_compared_on_the_images_of_both():
+    given = {("pgd-at", "clean"): [40] * 3, ("pgd-at", "pgd-20"): [32, 32, 16], ("pgd-at", "strong"): [24, 24, 4]}
+    data = outcomes(given)
+    text = findings.strongest_attack(data, "pgd-at", "pgd-20")
+    assert text.startswith(
+        "A stronger attack, strong, lowers the worst class of pgd-at further: from 40.0 % under pgd-20 to 10.0 %"
+    )
+    assert the_interval(text) == 30
+    assert text.endswith("on the 120 images that both attacks were evaluated on.")
+    assert findings.strongest_attack(data, "pgd-at", "strong") == "No stronger attack than strong has results."
+    assert findings.sample(data) == "One run of each defence: the intervals do not cover other trainings. 120 test images."
 
 
 def test_the_defence_with_the_best_worst_class_is_compared_with_the_base():
@@ -168,11 +186,11 @@ def test_gaps_under_every_attack_after_every_defence():
     text = sentences.gaps_everywhere(data)
     assert text.startswith("**In each of the 4 combinations of defence and attack")  # pgd-at was not evaluated under cw
     assert the_interval(text) == 70
-    assert "the best class and the worst lie apart: the smallest gap observed, that of" in text
+    assert "the best class and the worst differ: the smallest gap observed, that of" in text
     assert "Class c has the lowest accuracy in 3 of them" in text
     even = outcomes({**given, ("pgd-at", "fgsm"): [20, 21, 20], ("mart", "fgsm"): [36, 24, 8]})
     text = sentences.gaps_everywhere(even)
-    assert text.startswith("**Whether classes lie apart in each of the 4 combinations")
+    assert text.startswith("**It is open whether classes differ in each of the 4 combinations")
     assert "that of pgd-at under fgsm, is 2 points" in text
 
 

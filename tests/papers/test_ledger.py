@@ -67,7 +67,7 @@ def test_on_the_page_of_a_section_rows_have_no_ids_and_link_to_the_ledger():
     parsed = Rows(text)
     assert (parsed.options, parsed.rows, text.count("<script")) == ([], [{}] * len(SOME), 0)
     assert parsed.links == [f"../claims.html#{ledger.anchor(verdict.claim)}" for verdict in SOME]
-    assert "<p>Of 4 claims, on digits at scale quick, 1 holds" in text
+    assert "<p>On digits (scale quick), of 3 claims tested, 1 holds" in text
 
 
 def test_a_row_links_to_its_section_and_to_itself():
@@ -94,11 +94,26 @@ def test_an_address_names_filters_and_a_claim():
 
 
 def test_the_first_sentence_counts_the_verdicts_of_each_scale():
-    text = ledger.opening([*SOME, replace(SILENT, scale="laptop", dataset="cifar10")])
+    recorded = replace(SILENT, scale="laptop", dataset="cifar10")
+    text = ledger.opening([*SOME, recorded])
+    failed = NAMED["symmetry"].statement
     assert text == (
-        "Of 4 claims, on digits at scale quick, 1 holds, 1 fails, 1 is open and 1 is not tested. "
-        "Of 1 claim, on CIFAR-10 at scale laptop, 0 hold, 0 fail, 0 are open and 1 is not tested."
+        "On CIFAR-10 (scale laptop), no claim is tested; not tested: 1. "
+        "On digits (scale quick), of 3 claims tested, 1 holds, 1 fails and 1 is open; not tested: 1. "
+        f"Fails: \u201c{failed}\u201d ({NAMED['symmetry'].where})."
     )
+    against = ledger.opening([replace(recorded, partly="contradict it (pgd-at): -1 points, 10 images")])
+    assert f"Contradicted by the results so far, but not tested in full: \u201c{SILENT.claim.statement}\u201d" in against
+
+
+def test_claims_that_are_not_tested_in_full_name_what_the_results_say_contradictions_first():
+    parts = [replace(SILENT, reason="no results", partly=f"{verb} it (pgd-at): 1 point") for verb in ("support", "contradict")]
+    lines = ledger.partly_tested([*SOME, *parts]).splitlines()
+    assert [line.partition("The results so far ")[2] for line in lines[2:]] == [
+        f"**{verb}** it (pgd-at): 1 point." for verb in ("contradict", "support")
+    ]
+    assert "no results; the results so far support it (pgd-at): 1 point" in ledger.claims_list(parts)
+    assert ledger.partly_tested(SOME) == ""
 
 
 def test_the_picture_holds_all_numbers_and_marks_an_end_that_is_unbounded():
@@ -122,7 +137,7 @@ def test_the_forest_plot_draws_ours_and_the_value_of_the_paper():
     spec = ledger.forest(SOME).to_dict()
     assert spec["description"] == "Of 3 claims tested, 1 holds, 1 fails and 1 is open."
     assert len(spec["vconcat"]) == 3
-    assert spec["vconcat"][0]["title"]["text"][-1] == "holds (digits, quick, 5 seeds)"
+    assert spec["vconcat"][0]["title"]["text"][-1] == "holds (digits, scale quick, 5 seeds)"
     # Theirs is drawn where there is one.
     assert [len(panel["layer"]) for panel in spec["vconcat"]] == [4, 3, 3]
     assert "none of these claims was tested" in json.dumps(ledger.forest([SILENT]).to_dict())
@@ -133,7 +148,7 @@ def test_tables_in_words():
     assert len(told) == 2 + len(SOME)
     assert "not tested: not testable on digits: a \\| reason" in told[4]
     assert "| 10.0 [8.00, 13.0] |" in told[2]
-    assert "| tian2021/4-1-class-bias | quick | 1 |" in ledger.not_tested(SOME)
+    assert "| Section 4.1, class bias | digits (scale quick) | 1 |" in ledger.not_tested(SOME)
     assert ledger.summary(SOME).loc[("tian2021", "4-1-class-bias", "quick")].to_dict() == {
         "holds": 1,
         "fails": 0,
@@ -145,7 +160,7 @@ def test_tables_in_words():
 
 def test_cells_of_tables_are_escaped():
     escaped = "&#60;b&#62;&#124;&#42;x&#95;"
-    assert ledger.not_tested([replace(SILENT, reason="<b>|*x_")]).endswith(f"| quick | 1 | {escaped} |")
+    assert ledger.not_tested([replace(SILENT, reason="<b>|*x_")]).endswith(f"| digits (scale quick) | 1 | {escaped} |")
     printed = pd.DataFrame([["Tian 2021", "Table 1", "<b>|*x_", "x", "y"]])
     assert ledger.notes(printed).endswith(f"| Tian 2021 | Table 1 | {escaped} | x | y |")
 

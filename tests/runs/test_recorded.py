@@ -70,7 +70,7 @@ def test_a_claim_is_judged_where_the_runs_that_it_needs_are_recorded(data):
     judged = {verdict.claim.name: verdict for verdict in runs.verdicts(SCALE, [], [SECTION])}
     gap = judged["gap"]
     assert gap.verdict in ("holds", "fails", "open")
-    assert gap.words.endswith("(cifar10, laptop, one run)")
+    assert gap.words.endswith("(CIFAR-10, scale laptop, one run)")
     assert judged["wider-than-standard"].verdict == "not tested"
     assert judged["wider-than-standard"].reason == "no results on CIFAR-10 for standard"
 

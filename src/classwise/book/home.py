@@ -10,9 +10,11 @@ import xarray as xr
 from classwise import runs
 from classwise.book import citation, merging, reports
 from classwise.core import datasets
+from classwise.core.errors import NotRecorded
 from classwise.core.files import write
+from classwise.core.markup import counted
 from classwise.core.paths import checkout
-from classwise.papers import findings, registry
+from classwise.papers import findings, ledger, registry
 from classwise.papers.claims import VERDICTS, Verdict
 from classwise.papers.scales import SCALES
 from classwise.runs.recorded import recorded_part
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 # The section whose runs the home page shows, and the defence that it names.
 _SECTION, _BASE = "tian2021/4-1-class-bias", "pgd-at"
+_TERMS = "Terms: [attacks and defences](guide/glossary.md), [intervals](guide/reading.md)."
 
 
 def write_pages(scale: str, folder: Path) -> None:
@@ -92,12 +95,24 @@ def _result(scale: str) -> list["NotebookNode"]:
     counted = pooling.pooled(outcomes).sel(attack=attack)
     titles = f"Robust accuracy of each class: {merging.title_of(scale)}", f"Under {attack}. Bars: 95 % intervals."
     chart = ranking.class_ranking(metrics.accuracy(counted), intervals.wilson(counted), _base(outcomes), titles)
-    images = int((outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "image"]).sum())
-    how = f"{runs.training(request.specs)} Tested on {images:,} images."
-    sentence = {"text/markdown": f"{findings.class_gap(outcomes, _base(outcomes), attack)}\n\n{how}", "text/plain": ""}
+    base = _base(outcomes)
+    how = runs.training(request.specs)
+    texts = [findings.class_gap(outcomes, base, attack), stronger(scale, base, attack), f"{how} {_TERMS}"]
+    sentence = {"text/markdown": "\n\n".join(filter(None, texts)), "text/plain": ""}
     bundle: Any = chart._repr_mimebundle_(None, None)
     data = {"text/html": _only_html(bundle), "text/plain": ""}
     return [nbformat.v4.new_output("display_data", data=part) for part in (sentence, data)]
+
+
+def stronger(scale: str, defence: str, attack: str) -> str:
+    """Return how much lower the strongest attack of a scale brings the worst class of a defence; "" without other attacks."""
+    try:
+        request = runs.available(registry.request("performance", scale))
+    except NotRecorded:
+        return ""
+    results = runs.outcomes(request.specs, request.evaluations)
+    exact = results.sel(precision="float32") if "precision" in results.dims else results
+    return findings.strongest_attack(exact, defence, attack) if {defence} <= set(exact.defence.values) else ""
 
 
 def _base(outcomes: xr.Dataset) -> str:
@@ -118,7 +133,7 @@ def certainty(verdicts: Sequence[Verdict], folder: str = "") -> str:
     counted = Counter((verdict.claim.paper, verdict.scale, verdict.verdict) for verdict in verdicts)
     lines, unwritten = [], []
     for paper in registry.PAPERS.values():
-        title = f'<a href="{folder}papers.html#{paper.name}">{paper.title}</a>'
+        title = f'<a href="{folder}{ledger.address(paper=paper.name)}">{paper.title}</a>'
         scales = reports.scales_of([verdict for verdict in verdicts if verdict.claim.paper == paper.name])
         for scale in scales:
             chosen = {"paper": paper.name, "scale": scale}
@@ -126,10 +141,10 @@ def certainty(verdicts: Sequence[Verdict], folder: str = "") -> str:
             cells = "".join(f"<td>{number}</td>" for number in numbers)
             lines.append(f'<tr><th scope="row">{title}, {merging.title_of(scale)}</th>{cells}</tr>')
         if not scales:
-            unwritten.append(title)
+            unwritten.append(f'<a href="{folder}papers.html#{paper.name}">{paper.title}</a>')
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("claims of", *VERDICTS))
     table = f'<table class="table certainty"><thead><tr>{heads}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
-    text = f"<p><em>open</em>: tested, but the interval allows both. {not_tested(verdicts)}</p>"
+    text = f"<p><em>open</em>: tested, but the interval allows both. {not_tested(verdicts)} {contradicted(verdicts, folder)}</p>"
     return table + text + (f"<p>Pages not written yet: {'; '.join(unwritten)}.</p>" if unwritten else "")
 
 
@@ -147,6 +162,13 @@ def not_tested(verdicts: Sequence[Verdict]) -> str:
         if words:
             parts.append(f"on {datasets.title(str(SCALES[scale].run['dataset']))}, {' and '.join(words)}")
     return f"<em>not tested</em>: {'; '.join(parts)}." if parts else ""
+
+
+def contradicted(verdicts: Sequence[Verdict], folder: str = "") -> str:
+    """Return which claims that are not tested the results so far contradict, with links to them; "" if none."""
+    places = [f'<a href="{folder}{ledger.address(one.claim)}">{one.claim.where}</a>' for one in verdicts if one.contradicted]
+    named = f"Of those not tested in full, the results so far <strong>contradict {counted(len(places), 'claim')}</strong>"
+    return f"{named}: {'; '.join(places)}." if places else ""
 
 
 def files() -> list[Path]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _HEAD = """# The four papers
 
+{finding}
+
 One reproducibility report for each paper: its scope, what was reproduced, what was not, what was easy and what was difficult, and
 the misprints. A claim *holds* or *fails* if the measure lies significantly inside or outside the range of the claim; else it is
 *open*. {doc}`claims` describes the test.
@@ -45,7 +47,10 @@ def cells(verdicts: Sequence[Verdict]) -> list["NotebookNode"]:
     """Return the cells of the page with the blocks of all papers."""
     import nbformat
 
-    texts = [_HEAD, *(block(paper, verdicts) for paper in registry.PAPERS.values())]
+    texts = [
+        _HEAD.replace("{finding}", ledger.main_result(verdicts)),
+        *(block(paper, verdicts) for paper in registry.PAPERS.values()),
+    ]
     return [nbformat.v4.new_markdown_cell(text) for text in texts]
 
 
@@ -100,8 +105,8 @@ def reproduced(verdicts: Sequence[Verdict]) -> str:
         numbers = {name: link(number[name], paper=paper, scale=scale, verdict=name) for name in VERDICTS}
         tested = number.total() - number["not tested"]
         lines.append(
-            f"- **{merging.title_of(scale)}**: of {tested} claims that were tested, {numbers['holds']} hold, {numbers['fails']} "
-            f"fail and {numbers['open']} are open; {numbers['not tested']} were not tested."
+            f"- **{merging.title_of(scale)}**: of {counted(tested, 'claim')} that were tested, {numbers['holds']} hold, "
+            f"{numbers['fails']} fail and {numbers['open']} are open; not tested: {numbers['not tested']}."
         )
     return "\n".join(lines)
 
@@ -112,8 +117,9 @@ def not_reproduced(verdicts: Sequence[Verdict]) -> str:
     lines = [f"- {v.claim.where}: {v.claim.statement} *{v.words[0].upper()}{v.words[1:]}.*" for v in failed]
     lines = lines if lines or not verdicts else ["- None of the claims that were tested."]
     untested = [verdict for verdict in verdicts if verdict.verdict == "not tested"]
+    parts = ledger.partly_tested(untested)
     table = folded(f"Claims that were not tested ({len(untested)}), and why", ledger.not_tested(untested)) if untested else ""
-    return "\n\n".join(part for part in ("\n".join(lines), table) if part)
+    return "\n\n".join(part for part in ("\n".join(lines), parts, table) if part)
 
 
 def misprints(paper: Paper) -> str:

@@ -21,7 +21,9 @@ def class_ranking(accuracy: xr.DataArray, interval: xr.DataArray, defence: str, 
     table = frame(accuracy).merge(wide_bounds(interval))
     labels = names_of(accuracy)
     shown = f"datum.defence == {_DEFENCE}"
-    place = "datum.value == datum.highest ? 'best' : datum.value == datum.lowest ? 'worst' : 'other'"
+    # Where all classes are equal, none is named.
+    place = "datum.highest == datum.lowest ? 'other' : datum.value == datum.highest ? 'best' : "
+    place += "datum.value == datum.lowest ? 'worst' : 'other'"
     # A narrow chart has no room for the name, which stands before the row, too.
     words = "datum.place + (width < 400 ? '' : ': ' + datum.label) + ', ' + format(datum.value, '.0f') + ' %'"
     base = (

@@ -1,5 +1,6 @@
 """Claims of papers, and verdicts on them."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,8 +47,10 @@ class Claim:
     evaluated, because the measure compares them. values: further quantities of each image, whose sums the measure takes.
     data: the Dataset of outcomes that it is computed from, where a section has several. readout: which outputs of a network count
     that was evaluated with more than one readout. datasets: those that can test it, () for any; excluded_because: why others
-    cannot. log: the measure is a ratio, and its interval that of its logarithm. truth: gives draws of the true value from
-    outcomes, their number and a seed, where reflected draws of the measure (`judging.reflect_draws`) would be wrong.
+    cannot. log: the measure is a ratio, and its interval that of its logarithm. truth: gives draws of the true value of the
+    measure from outcomes, their number and seed, where reflected draws (`judging.reflect_draws`) would be wrong. over: of
+    "defence" and "attack", those whose members the measure summarises (by a mean or an extreme), so that it can also be computed
+    for some of them.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Claim:
     excluded_because: str = ""
     log: bool = False
     truth: TruthDraws | None = None
+    over: tuple[str, ...] = ()
 
     @property
     def paper(self) -> str:
@@ -94,6 +98,16 @@ class Claim:
         return _function_name(self.measure)
 
     @property
+    def measured(self) -> str:
+        """What the measure is, in words: the first sentence of its function, with the arguments that are fixed."""
+        function, fixed = self.measure, ""
+        if isinstance(function, partial):
+            values = [_in_words(name, value) for name, value in (*enumerate(function.args), *function.keywords.items())]
+            function, fixed = function.func, f" ({', '.join(values)})"
+        first = re.split(r"[.;]\s", (function.__doc__ or self.measure_name).strip() + "\n")[0]
+        return " ".join(first.removeprefix("Return ").replace("`", "").split()) + fixed
+
+    @property
     def range(self) -> str:
         """The range in which the claim holds, in words."""
         if np.isinf(self.high):
@@ -114,7 +128,8 @@ class Verdict:
     verdict: "holds", "fails", "open" (undecided) or "not tested" (`reason` says why). effect: the measure on all images, between
     low and high, the interval of the verdict: the claim holds where the full interval lies within the range, and fails where
     none of it does. p: the one-sided p-value of the claim, or of its opposite where that is smaller; adjusted: for all claims of
-    the section that were tested (Holm). seeds, images: the numbers behind it.
+    the section that were tested (Holm). seeds, images: the numbers behind it. partly: of a claim that is not tested, in a
+    sentence, what the results that are there say of it; it begins with "contradict" or "support", or is "".
     """
 
     claim: Claim
@@ -129,6 +144,17 @@ class Verdict:
     seeds: int = 0
     images: int = 0
     reason: str = ""
+    partly: str = ""
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the claim is not tested, and the results that are there contradict it."""
+        return self.partly.startswith("contradict")
+
+    @property
+    def why(self) -> str:
+        """Why the claim is not tested, and what the results that are there say of it."""
+        return f"{self.reason}; the results so far {self.partly}" if self.partly else self.reason
 
     @property
     def excluded(self) -> bool:
@@ -137,9 +163,9 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """The verdict with its dataset, scale and seeds: "holds (digits, quick, 5 seeds)"."""
+        """The verdict with its dataset, scale and seeds: "holds (CIFAR-10, scale laptop, one run)"."""
         runs = "" if self.verdict == "not tested" else ", one run" if self.seeds == 1 else f", {self.seeds} seeds"
-        return f"{self.verdict} ({self.dataset}, {self.scale}{runs})"
+        return f"{self.verdict} ({datasets.title(self.dataset)}, scale {self.scale}{runs})"
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
@@ -148,12 +174,12 @@ def verdict_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
         {
             "where": verdict.claim.where,
             "claim": verdict.claim.statement,
-            "measure": verdict.claim.measure_name,
+            "measure": verdict.claim.measured,
             "holds if": verdict.claim.supported,
             "theirs": published_value(verdict.claim),
             "ours": measured_value(verdict),
             "p": p_text(verdict.adjusted),
-            "verdict": verdict.words if verdict.verdict != "not tested" else f"{verdict.verdict}: {verdict.reason}",
+            "verdict": verdict.words if verdict.verdict != "not tested" else f"{verdict.verdict}: {verdict.why}",
         }
         for verdict in verdicts
     ]
@@ -185,6 +211,17 @@ def _function_name(function: Callable[..., object]) -> str:
     fixed = [_argument(value) for value in function.args]
     fixed += [f"{name}={_argument(value)}" for name, value in function.keywords.items()]
     return f"{_function_name(function.func)}({', '.join(fixed)})"
+
+
+def _in_words(name: int | str, value: object) -> str:
+    """Return a fixed argument of a measure: "cat" of a class, "CV" of another measure, "above" of a flag that is set."""
+    if isinstance(value, str):
+        return value
+    if callable(value):
+        return str(getattr(value, "__name__", value)).replace("_", " ").upper()
+    if isinstance(value, tuple):
+        return ", ".join(_in_words(name, one) for one in value)
+    return str(name) if value is True else f"{name} {value}"
 
 
 def _argument(value: object) -> str:

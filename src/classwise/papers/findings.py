@@ -10,7 +10,7 @@ import xarray as xr
 
 from classwise.charts import audit_report
 from classwise.core.audit import Audit
-from classwise.core.markup import decimal, escaped
+from classwise.core.markup import counted, decimal, escaped
 from classwise.stats import aggregate, bootstrap, convergence, masking, metrics, pooling
 from classwise.stats.significance import p_value as p_value
 
@@ -40,7 +40,56 @@ def class_gap(outcomes: xr.Dataset, defence: str, attack: str) -> str:
     )
     clean = gap.sel(attack="clean", drop=True)
     other = f"; that of standard training is {interval(clean.sel(defence='standard'), 'points')}" if len(part.defence) > 1 else ""
-    return f"{first} Without an attack its gap is {interval(clean.sel(defence=defence), 'points')}{other}."
+    without = f"Without an attack its gap is {interval(clean.sel(defence=defence), 'points')}{other}."
+    return f"{first} {without} {_gap_of_the_attack(part.sel(defence=[defence]), attack)} {sample(part)}"
+
+
+def _gap_of_the_attack(outcomes: xr.Dataset, attack: str) -> str:
+    """Return whether an attack widens the gap between the classes of one defence, compared with clean images."""
+
+    def change(count: xr.DataArray) -> xr.DataArray:
+        gap = metrics.mcd(count)
+        return gap.sel(attack=attack, drop=True) - gap.sel(attack="clean", drop=True)
+
+    bounds = bootstrap.paired(outcomes, change, span=(-100, 100)).isel(defence=0, drop=True)
+    start = "Whether the attack itself changes the gap is open"
+    if float(bounds.sel(bound="low")) > 0:
+        start = "The attack itself widens the gap"
+    elif float(bounds.sel(bound="high")) < 0:
+        start = "The attack itself does not widen the gap, but narrows it"
+    return f"{start}: attacked minus clean, it is {interval(bounds, 'points')}."
+
+
+def sample(outcomes: xr.Dataset) -> str:
+    """Return how many runs of each defence the intervals are of, and how many test images."""
+    present = bootstrap.evaluated(outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0]))
+    images, runs = int(present.any("seed").sum()), int(present.any("image").sum())
+    one = "One run of each defence: the intervals do not cover other trainings"
+    return f"{one if runs == 1 else f'{runs} runs of each defence'}. {counted(images, 'test image')}."
+
+
+def strongest_attack(outcomes: xr.Dataset, defence: str, attack: str) -> str:
+    """Return how much lower the strongest attack on a defence brings its worst class than another attack, on the same images."""
+    part = outcomes.sel(defence=[defence])
+    names = [str(name) for name in part.attack.values if name != "clean"]
+    left = metrics.overall(bootstrap.sums(aggregate.common(part.sel(attack=names)), {})["count"]).isel(defence=0)
+    strongest = str(left.idxmin("attack").item())
+    if strongest == attack:
+        return f"No stronger attack than {attack} has results."
+    both = aggregate.common(part.sel(attack=[attack, strongest]))
+
+    def lower(count: xr.DataArray) -> xr.DataArray:
+        worst = metrics.worst(count)
+        return worst.sel(attack=attack, drop=True) - worst.sel(attack=strongest, drop=True)
+
+    count = bootstrap.sums(both, {})["count"].isel(defence=0)
+    before, after = (float(metrics.worst(count.sel(attack=name))) for name in (attack, strongest))
+    images = int((both.truth >= 0).any([dim for dim in both.truth.dims if dim != "image"]).sum())
+    difference = interval(bootstrap.paired(both, lower, span=(-100, 100)).isel(defence=0), "points", 1)
+    return (
+        f"A stronger attack, {strongest}, lowers the worst class of {defence} further: from {before:.1f} % under {attack} to "
+        f"{after:.1f} %, by {difference}, on the {counted(images, 'image')} that both attacks were evaluated on."
+    )
 
 
 def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:

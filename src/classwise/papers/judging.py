@@ -7,7 +7,8 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.datasets import title
-from classwise.papers.claims import Claim, MeasurementError, Verdict
+from classwise.core.markup import counted
+from classwise.papers.claims import Claim, MeasurementError, Verdict, measured_value
 from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, evaluated, sums
 
 # The name in claims of an attack that is made on another network.
@@ -71,7 +72,7 @@ def judge_all(
                 if strict:
                     raise
                 lacking = f"no results on {title(tested)} {error.lacking}" if error.lacking else str(error)
-                verdict = replace(verdict, reason=lacking)
+                verdict = replace(verdict, reason=lacking, partly=_of_a_part(verdict, plain[claim.readout], bootstrap))
         verdicts.append(verdict)
     both = np.array([p_values(verdict.claim, truth) for verdict, truth in measured.values()]).reshape(-1, 2)
     adjusted = np.column_stack([holm(both[:, 0]), holm(both[:, 1])])
@@ -244,6 +245,35 @@ def _true_values(claim: Claim, part: xr.Dataset, effect: float, bootstrap: Boots
         return claim.truth(part, bootstrap.draws, bootstrap.seed)
     redrawn = _redrawn(claim, part, bootstrap)
     return _with_pseudo_counts(claim, part, bootstrap) if _constant(redrawn) else reflect_draws(effect, redrawn, log=claim.log)
+
+
+def _of_a_part(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Bootstrap) -> str:
+    """Return what the defences and attacks that a claim needs and that are there say of it; "" if that is nothing certain.
+
+    It is no verdict: the p-value is not corrected, and the claim is about all of them.
+    """
+    claim = verdict.claim
+    if claim.data not in given or not claim.over:
+        return ""
+    names = {dim: [str(name) for name in given[claim.data][dim].values] for dim in claim.over}
+    kept = {
+        dim: tuple(filter(None, (_one_of(need, names[dim]) for need in needs))) for dim, needs in _named(claim) if dim in names
+    }
+    if not all(kept.values()):
+        return ""
+    part = replace(claim, **{f"{dim}s": some for dim, some in kept.items()})
+    try:
+        measured, truth = _measured(replace(verdict, claim=part), given, bootstrap)
+    except MeasurementError:
+        return ""
+    chance = np.array(p_values(claim, truth))
+    decided = _decided(measured, truth, chance, chance, alpha=1 - bootstrap.level)
+    if decided.verdict == "open":
+        return ""
+    says = {"holds": "support", "fails": "contradict"}[decided.verdict]
+    of = "; ".join(", ".join(some) for some in kept.values())
+    numbers = f"{measured_value(decided)} {claim.unit}, {counted(measured.images, 'image')}"
+    return f"{says} it ({of}): {numbers}"
 
 
 def _values(claim: Claim, part: xr.Dataset) -> dict[str, xr.DataArray]:

@@ -3,7 +3,7 @@
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from importlib import resources
 from typing import Any
@@ -19,6 +19,7 @@ from classwise.core import datasets
 from classwise.core.markup import counted, escaped
 from classwise.papers import claims
 from classwise.papers.claims import VERDICTS, Claim, Verdict
+from classwise.papers.scales import SCALES
 from classwise.stats.significance import p_text, p_value
 
 _THEIRS, _RANGE = "#8268dc", "#2a9d8f"
@@ -52,13 +53,47 @@ def _by_claim(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
 
 
 def opening(verdicts: Sequence[Verdict]) -> str:
-    """Return in a sentence for each scale and dataset how many claims hold, fail, are open and are not tested."""
-    places = dict.fromkeys((verdict.dataset, verdict.scale) for verdict in verdicts)
+    """Return for each scale how many of the claims that were tested hold, and which fail or are contradicted so far."""
     parts = []
-    for dataset, scale in places:
-        some = [verdict for verdict in verdicts if (verdict.dataset, verdict.scale) == (dataset, scale)]
-        parts.append(f"Of {counted(len(some), 'claim')}, on {datasets.title(dataset)} at scale {scale}, {_counted(some)}.")
+    for scale in dict.fromkeys(sorted((verdict.scale for verdict in verdicts), key=lambda name: not SCALES[name].only_read)):
+        some = [verdict for verdict in verdicts if verdict.scale == scale]
+        tested = [verdict for verdict in some if verdict.verdict != "not tested"]
+        parts.append(f"On {_title(scale)}, {_shares(tested)}; not tested: {len(some) - len(tested)}.{_against(some)}")
     return " ".join(parts) or "No claim was judged."
+
+
+def main_result(verdicts: Sequence[Verdict]) -> str:
+    """Return the first claim that was tested with its value at each scale, then `opening`."""
+    tested = [verdict for verdict in verdicts if verdict.verdict != "not tested"]
+    first = [one for one in tested if one.claim == tested[0].claim]
+    first = sorted(first, key=lambda one: not SCALES[one.scale].only_read)
+    values = [f"it {one.words}: {claims.measured_value(one)} {one.claim.unit}" for one in first]
+    return f"{_quoted(first[:1])} In these results {'; '.join(values)}. {opening(verdicts)}" if first else opening(verdicts)
+
+
+def _title(scale: str) -> str:
+    """Return the dataset of a scale, which the names of its other datasets contain, and the scale: "CIFAR-10 (scale laptop)"."""
+    return f"{datasets.title(str(SCALES[scale].run['dataset']))} (scale {scale})"
+
+
+def _shares(tested: Sequence[Verdict]) -> str:
+    """Return how many of the claims that were tested hold, fail and are open."""
+    if not tested:
+        return "no claim is tested"
+    return f"of {counted(len(tested), 'claim')} tested, {_counted(tested, VERDICTS[:3])}"
+
+
+def _against(verdicts: Sequence[Verdict]) -> str:
+    """Return which claims fail, and which claims that are not tested are contradicted by the results so far."""
+    fail = [verdict for verdict in verdicts if verdict.verdict == "fails"]
+    contradicted = [verdict for verdict in verdicts if verdict.contradicted]
+    parts = [f" Fails: {_quoted(fail)}"] if fail else []
+    parts += [f" Contradicted by the results so far, but not tested in full: {_quoted(contradicted)}"] if contradicted else []
+    return "".join(parts)
+
+
+def _quoted(verdicts: Sequence[Verdict]) -> str:
+    return " ".join(f"\u201c{verdict.claim.statement}\u201d ({verdict.claim.where})." for verdict in verdicts)
 
 
 def _counted(verdicts: Sequence[Verdict], names: Sequence[str] = VERDICTS) -> str:
@@ -91,10 +126,10 @@ def claims_list(verdicts: Sequence[Verdict], pages: Collection[str] = (), *, fil
 
 def _controls(verdicts: Sequence[Verdict]) -> str:
     options = {
-        "paper": dict.fromkeys(verdict.claim.paper for verdict in verdicts),
-        "section": dict.fromkeys(verdict.claim.section.partition("/")[2] for verdict in verdicts),
-        "scale": dict.fromkeys(verdict.scale for verdict in verdicts),
-        "verdict": [name for name in VERDICTS if any(verdict.verdict == name for verdict in verdicts)],
+        "paper": {verdict.claim.paper: _paper_title(verdict.claim.paper) for verdict in verdicts},
+        "section": {one.claim.section.partition("/")[2]: section_title(one.claim.section) for one in verdicts},
+        "scale": {verdict.scale: _title(verdict.scale) for verdict in verdicts},
+        "verdict": {name: name for name in VERDICTS if any(verdict.verdict == name for verdict in verdicts)},
     }
     boxes = "".join(
         f"<label>{name} <select name={name!r}>{_options(values)}</select></label>" for name, values in options.items()
@@ -102,8 +137,15 @@ def _controls(verdicts: Sequence[Verdict]) -> str:
     return f'<form aria-label="filters">{boxes}<output></output></form>'
 
 
-def _options(values: Iterable[str]) -> str:
-    return '<option value="">all</option>' + "".join(f"<option>{escape(value)}</option>" for value in values)
+def _paper_title(paper: str) -> str:
+    """Return "Tian 2021" of "tian2021"."""
+    return re.sub(r"(?=\d)", " ", paper, count=1).capitalize()
+
+
+def _options(titles: Mapping[str, str]) -> str:
+    return '<option value="">all</option>' + "".join(
+        f'<option value="{escape(value)}">{escape(title)}</option>' for value, title in titles.items()
+    )
 
 
 def _section(section: str, groups: Sequence[Sequence[Verdict]], pages: Collection[str]) -> str:
@@ -148,8 +190,8 @@ def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "") -> 
     place = f'<span class="place">({escape(claim.where)})</span>'
     facts = (
         f"<p>Holds if {escape(_measured(claim))} is {escape(claim.supported)}. "
-        f"The paper: {escape(claims.published_value(claim) or 'no number')}. Measure: <code>{escape(claim.measure_name)}</code>. "
-        f"{links}</p>"
+        f"The paper: {escape(claims.published_value(claim) or 'no number')}. "
+        f'Measure: <span title="{escape(claim.measure_name)}">{escape(claim.measured)}</span>. {links}</p>'
     )
     line = f'<span class="verdicts">{badges}</span><span class="claim">{escape(claim.statement)} {place}</span>'
     inside = facts + "".join(map(_judged, verdicts))
@@ -168,7 +210,7 @@ def _judged(verdict: Verdict) -> str:
     """Return a verdict with its numbers and its picture."""
     head = f'<p><span class="badge {_kind(verdict)}"><strong>{escape(verdict.words)}</strong></span>'
     if verdict.verdict == "not tested":
-        return f'<div data-scale="{verdict.scale}">{head}: {escape(verdict.reason)}.</p></div>'
+        return f'<div data-scale="{verdict.scale}">{head}: {escape(verdict.why)}.</p></div>'
     p = p_value(verdict.adjusted, "p (Holm)")
     numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}, {counted(verdict.images, 'image')}"
     return f'<div data-scale="{verdict.scale}">{head}: {escape(numbers)}.</p>{interval_picture(verdict)}</div>'
@@ -248,7 +290,7 @@ def _words(verdict: Verdict) -> Mapping[str, object]:
         "verdict in words": verdict.words,
         "unit": claim.unit,
         "holds if": claim.supported,
-        "measure": claim.measure_name,
+        "measure": claim.measured,
         "ours": claims.measured_value(verdict) or "none",
         "theirs": claims.published_value(claim) or "no number",
         "p": p_text(verdict.adjusted),
@@ -315,7 +357,7 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
     """Return `claims.verdict_table` in Markdown, whose sentences break at the edge of the page; the measure follows the claim."""
     lines = ["| where | claim | holds if | theirs | ours | p | verdict |", "|" + "---|" * 7]
     for where, line in claims.verdict_table(verdicts).iterrows():
-        cells = [str(where), f"{line['claim']} `{line['measure']}`", *map(str, line.drop(["claim", "measure"]))]
+        cells = [str(where), f"{line['claim']} Measure: {line['measure']}.", *map(str, line.drop(["claim", "measure"]))]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 
@@ -324,8 +366,21 @@ def not_tested(verdicts: Sequence[Verdict]) -> str:
     """Return in Markdown how many claims of each section were not tested, for each reason."""
     untested = [verdict for verdict in verdicts if verdict.verdict == "not tested"]
     numbers = Counter((verdict.claim.section, verdict.scale, verdict.reason) for verdict in untested)
-    lines = ["| section | scale | claims | not tested because |", "|---|---|---|---|"]
-    return "\n".join([*lines, *(_line(place, scale, number, why) for (place, scale, why), number in numbers.items())])
+    lines = ["| section | results | claims | not tested because |", "|---|---|---|---|"]
+    cells = ((section_title(section), _title(scale), number, why) for (section, scale, why), number in numbers.items())
+    return "\n".join([*lines, *(_line(*some) for some in cells)])
+
+
+def partly_tested(verdicts: Sequence[Verdict]) -> str:
+    """Return in Markdown what the results so far say of claims that are not tested in full, those that they contradict first."""
+    some = sorted((verdict for verdict in verdicts if verdict.partly), key=lambda verdict: not verdict.contradicted)
+    if not some:
+        return ""
+    lines = ["**Not tested in full**, because results are missing; significant so far (without Holm's correction):", ""]
+    for one in some:
+        verb, _, rest = one.partly.partition(" ")
+        lines.append(f"- {one.claim.where}: {escaped(one.claim.statement)} The results so far **{verb}** {escaped(rest)}.")
+    return "\n".join(lines)
 
 
 def notes(misprints: pd.DataFrame) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,7 +40,8 @@ _WHITE = ("fgsm", "pgd-20")
 _BLACK = ("transfer", "n-attack")
 _MARGIN = ("fgsm", "cw|margin-20")
 _LIES_ABOVE = partial(measures.lies_below, above=True)
-_claim = claims_of(NAME, defences=_FOUR, attacks=_FIVE)
+_claim = claims_of(NAME, defences=_FOUR, attacks=_FIVE, over=("defence", "attack"))
+_STEP: dict[str, Any] = {"over": ("defence",)}  # one attack is compared with another
 
 CLAIMS = (
     _claim(
@@ -95,6 +97,7 @@ CLAIMS = (
         "The share of images that PGD breaks beyond FGSM is larger in vulnerable classes than in robust ones.",
         measures.lost_by_vulnerable,
         attacks=_WHITE,
+        **_STEP,
         reported=partial(from_table_1, measures.lost_by_vulnerable, _WHITE),
     ),
     _claim(
@@ -103,6 +106,7 @@ CLAIMS = (
         "The share of images that CW breaks beyond FGSM is larger in vulnerable classes than in robust ones.",
         measures.lost_by_vulnerable,
         attacks=_MARGIN,
+        **_STEP,
         reported=partial(from_table_1, measures.lost_by_vulnerable, ("fgsm", "cw")),
     ),
     _claim(
@@ -111,6 +115,7 @@ CLAIMS = (
         "The class-wise variance (CV) is larger under PGD than under FGSM.",
         partial(measures.grown, measure=metrics.cv),
         attacks=_WHITE,
+        **_STEP,
         unit="points squared",
         reported=partial(from_table_1, partial(measures.grown, measure=metrics.cv), _WHITE),
     ),
@@ -120,6 +125,7 @@ CLAIMS = (
         "The maximum class discrepancy (MCD) is larger under PGD than under FGSM.",
         partial(measures.grown, measure=metrics.mcd),
         attacks=_WHITE,
+        **_STEP,
         reported=partial(from_table_1, partial(measures.grown, measure=metrics.mcd), _WHITE),
     ),
     _claim(
@@ -128,6 +134,7 @@ CLAIMS = (
         "The share of images that N-attack breaks beyond a transfer attack is larger in vulnerable classes than in robust ones.",
         measures.lost_by_vulnerable,
         attacks=_BLACK,
+        **_STEP,
         reported=partial(from_table_1, measures.lost_by_vulnerable, _BLACK),
     ),
     _claim(
@@ -136,6 +143,7 @@ CLAIMS = (
         "Images of vulnerable classes lie closer to the decision boundary: over the classes, margins rise with robust accuracy.",
         measures.close_where_weak,
         attacks=("clean", "pgd-20"),
+        over=("defence",),
         values={"margin": confidence.logit_margin},
         unit="correlation",
     ),
@@ -146,6 +154,7 @@ CLAIMS = (
         partial(measures.times_standard, measure=metrics.cv),
         low=1,
         reported=28,
+        over=(),
         **RATIO,
         **AGAINST_STANDARD,
     ),
@@ -156,6 +165,7 @@ CLAIMS = (
         partial(measures.times_standard, measure=metrics.mcd),
         low=1,
         reported=5,
+        over=(),
         **RATIO,
         **AGAINST_STANDARD,
     ),

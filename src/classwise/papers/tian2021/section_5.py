@@ -46,6 +46,7 @@ CLAIMS = (
         "rises with robust accuracy.",
         temperature.smooth_where_weak,
         unit="correlation",
+        over=("defence",),
     ),
     _smooth(
         "smooth-where-weak-clean",
@@ -54,6 +55,7 @@ CLAIMS = (
         "rises with robust accuracy.",
         temperature.smooth_where_weak,
         unit="correlation",
+        over=("defence",),
         attacks=("clean", "pgd-20"),
         readout="logits",
     ),
@@ -63,6 +65,7 @@ CLAIMS = (
         "After every defence animals have smoother confidences than vehicles: a smaller CVC (variance of an image's "
         "confidences).",
         temperature.smoother_animals,
+        over=("defence",),
         low=0,
         high=1,
         **RATIO,
@@ -75,6 +78,7 @@ CLAIMS = (
         "After every defence deer and cat have the smoothest confidences: the two smallest CVC (variance of an image's "
         "confidences).",
         partial(temperature.smoothest, names=("deer", "cat")),
+        over=("defence",),
         low=1,
         **RATIO,
         **ON_CIFAR10,
@@ -85,6 +89,7 @@ CLAIMS = (
         "After every defence deer have the smoothest confidences of all classes: the smallest CVC (variance of an "
         "image's confidences).",
         partial(temperature.smoothest, names=("deer",)),
+        over=("defence",),
         low=1,
         **RATIO,
         **ON_CIFAR10,

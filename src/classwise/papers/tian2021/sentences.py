@@ -9,7 +9,7 @@ import xarray as xr
 from classwise.core import datasets
 from classwise.core.markup import counted, decimal
 from classwise.papers import measures
-from classwise.papers.findings import interval, p_value
+from classwise.papers.findings import interval, p_value, sample
 from classwise.papers.tian2021.temperature import COSINES
 from classwise.stats import aggregate, bootstrap, intervals, metrics, pooling, significance
 from classwise.stats.combine import network_name
@@ -46,22 +46,23 @@ def symmetry(outcomes: xr.Dataset, count: xr.DataArray, attack: str) -> str:
 def gaps_everywhere(outcomes: xr.Dataset) -> str:
     """Return the smallest gap between classes under any attack after any defence, and which class is mostly the worst.
 
-    outcomes: of several defences and attacks; attacks that not all defences were evaluated under are left out.
+    outcomes: of several defences and attacks, which are compared on the images that all of them were evaluated on, as by the
+    claim; attacks that not all defences were evaluated under are left out.
     """
-    count = bootstrap.sums(outcomes, {})["count"]
-    complete = (metrics.images(count) > 0).all(["defence", "label"])
-    attacks = complete.attack.values[complete.values]
-    often = metrics.accuracy(count.sel(attack=attacks)).idxmin("label").to_series().value_counts()
-    least = bootstrap.paired(outcomes.sel(attack=attacks), _smallest_gap, span=(0, 100))
+    complete = (metrics.images(bootstrap.sums(outcomes, {})["count"]) > 0).all(["defence", "label"])
+    part = aggregate.common(outcomes.sel(attack=complete.attack.values[complete.values]))
+    count = bootstrap.sums(part, {})["count"]
+    often = metrics.accuracy(count).idxmin("label").to_series().value_counts()
+    least = bootstrap.paired(part, _smallest_gap, span=(0, 100))
     each = f"each of the {often.sum()} combinations of defence and attack"
-    apart = f"In {each} the best class and the worst lie apart"
-    start = apart if float(least.sel(bound="low")) > 0 else f"Whether classes lie apart in {each} is open"
-    gaps = metrics.mcd(count.sel(attack=attacks)).to_series()
+    apart = f"In {each} the best class and the worst differ"
+    start = apart if float(least.sel(bound="low")) > 0 else f"It is open whether classes differ in {each}"
+    gaps = metrics.mcd(count).to_series()
     place = pd.DataFrame([gaps.idxmin()], columns=gaps.index.names).iloc[0]
     defence, attack = place["defence"], place["attack"]
     return (
         f"**{start}: the smallest gap observed, that of {defence} under {attack}, is {interval(least, 'points')}. Class "
-        f"{often.index[0]} has the lowest accuracy in {'all' if len(often) == 1 else often.iloc[0]} of them.**"
+        f"{often.index[0]} has the lowest accuracy in {'all' if len(often) == 1 else often.iloc[0]} of them.** {sample(part)}"
     )
 
 
