@@ -102,7 +102,8 @@ class Claim:
         """What the measure is, in words: the first sentence of its function, with the arguments that are fixed."""
         function, fixed = self.measure, ""
         if isinstance(function, partial):
-            values = [_in_words(name, value) for name, value in (*enumerate(function.args), *function.keywords.items())]
+            values = [_in_words(place, value) for place, value in enumerate(function.args)]
+            values += [_in_words(name, value) for name, value in function.keywords.items()]
             function, fixed = function.func, f" ({', '.join(values)})"
         first = re.split(r"[.;]\s", (function.__doc__ or self.measure_name).strip() + "\n")[0]
         return " ".join(first.removeprefix("Return ").replace("`", "").split()) + fixed

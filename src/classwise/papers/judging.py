@@ -261,7 +261,7 @@ def _of_a_part(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Boo
     }
     if not all(kept.values()):
         return ""
-    part = replace(claim, **{f"{dim}s": some for dim, some in kept.items()})
+    part = replace(claim, defences=kept.get("defence", claim.defences), attacks=kept.get("attack", claim.attacks))
     try:
         measured, truth = _measured(replace(verdict, claim=part), given, bootstrap)
     except MeasurementError:
