@@ -211,6 +211,10 @@ def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_lef
     assert [(one.claim.name, one.scale) for one in both if one.scale != "quick"] == [
         (name, scale) for name in names for scale in ("short", "laptop")
     ]
+    # A scale with results has a verdict on the claims of every section, also of those without any.
+    further = "tian2021/6-2-background"
+    both_sections = runs.verdicts("short", None, [SECTION, further])
+    assert {one.scale for one in both_sections if one.claim.section == further} == {"short", "laptop"}
     short = [one for one in both if one.scale == "short" and not one.claim.exclusion("cifar10")]
     assert {one.reason for one in short} == {"no complete results on CIFAR-10 for standard, pgd-at, trades"}
     assert {one.seeds for one in both if one.verdict in ("holds", "fails", "open")} == {3}

@@ -36,18 +36,19 @@ def verdicts(scale: str = _HERE, others: Sequence[str] | None = None, sections: 
     """Return a verdict on every claim of sections (None: of all that have any), at a scale and at others.
 
     Runs of scale "quick" are computed where they are missing. At other scales a claim is judged where the runs and evaluations
-    that it needs are stored, else it is "not tested". `others`: further scales (None: all), each for the sections of which any
-    run is stored there. Verdicts on one claim stand together.
+    that it needs are stored, else it is "not tested". `others`: further scales (None: all), of which those count where any run of
+    these sections is stored. Verdicts on one claim stand together.
     """
     for name in (scale, *(others or ())):
         if name not in scales.SCALES:
             raise unknown("scale", name, scales.SCALES)
+    named = list(sections or dict.fromkeys(claim.section for claim in registry.CLAIMS))
+    known = [section for section in named if section in registry.SECTIONS]
+    further = [name for name in (scales.SCALES if others is None else others) if name != scale]
+    further = [name for name in further if any(_stored(section, name).pairs for section in known)]
     result: list[Verdict] = []
-    for section in sections or dict.fromkeys(claim.section for claim in registry.CLAIMS):
-        judged = _judged(section, scale)
-        for name in scales.SCALES if others is None else others:
-            if name != scale and section in registry.SECTIONS and _stored(section, name).pairs:
-                judged += _judged(section, name)
+    for section in named:
+        judged = [verdict for name in (scale, *(further if section in known else ())) for verdict in _judged(section, name)]
         order = [claim.name for claim in registry.claims_of(section)]
         result += sorted(judged, key=lambda verdict: order.index(verdict.claim.name))
     return result
