@@ -121,7 +121,7 @@ def test_the_archive_unpacked_in_a_data_folder_takes_the_place_of_computing(fold
 
 
 def test_meanings_of_settings_are_read_from_the_docstrings():
-    known = dictionary.described(Evaluation)
+    known = dictionary.field_meanings(Evaluation)
     assert known["checkpoint"].startswith('"last"')
     assert known["attack"] == known["options"]
-    assert "name of the images" in dictionary.described(Spec)["dataset"]
+    assert "name of the images" in dictionary.field_meanings(Spec)["dataset"]

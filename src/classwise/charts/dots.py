@@ -155,5 +155,6 @@ def benchmark_ratios(bench: pd.DataFrame) -> Any:
     )
     equal = alt.Chart(pd.DataFrame({"x": [1]})).mark_rule(strokeDash=[4, 3], color="#888").encode(x="x:Q")
     text = extent(table, ["row", "machine"], "Seconds of the other library over ours", "", "ratio", 2)
-    chart = alt.layer(equal, dots).properties(width=400, height=alt.Step(26))
+    # A phone writes the names of the rows in three lines.
+    chart = alt.layer(equal, dots).properties(width=400, height=alt.Step(40))
     return described(chart, "Time of other libraries, compared with ours", text)

@@ -68,7 +68,11 @@ def main_result(verdicts: Sequence[Verdict]) -> str:
     first = [one for one in tested if one.claim == tested[0].claim]
     first = sorted(first, key=lambda one: not SCALES[one.scale].only_read)
     values = [f"it {one.words}: {claims.measured_value(one)} {one.claim.unit}" for one in first]
-    return f"{_quoted(first[:1])} In these results {'; '.join(values)}. {opening(verdicts)}" if first else opening(verdicts)
+    if not first:
+        return opening(verdicts)
+    claim = first[0].claim
+    named = f"\u201c{claim.statement}\u201d ({claim.where})."
+    return f"**{named} In these results {'; '.join(values)}.**\n\n{opening(verdicts)}"
 
 
 def _title(scale: str) -> str:
@@ -87,13 +91,9 @@ def _against(verdicts: Sequence[Verdict]) -> str:
     """Return which claims fail, and which claims that are not tested are contradicted by the results so far."""
     fail = [verdict for verdict in verdicts if verdict.verdict == "fails"]
     contradicted = [verdict for verdict in verdicts if verdict.contradicted]
-    parts = [f" Fails: {_quoted(fail)}"] if fail else []
-    parts += [f" Contradicted by the results so far, but not tested in full: {_quoted(contradicted)}"] if contradicted else []
-    return "".join(parts)
-
-
-def _quoted(verdicts: Sequence[Verdict]) -> str:
-    return " ".join(f"\u201c{verdict.claim.statement}\u201d ({verdict.claim.where})." for verdict in verdicts)
+    kinds = {"Fails": fail, "Contradicted by the results so far, but not tested in full": contradicted}
+    places = {kind: "; ".join(verdict.claim.where for verdict in some) for kind, some in kinds.items() if some}
+    return "".join(f" {kind}: {where}." for kind, where in places.items())
 
 
 def _counted(verdicts: Sequence[Verdict], names: Sequence[str] = VERDICTS) -> str:
