@@ -52,7 +52,9 @@ def counts(**dims):
 SHARES = pd.DataFrame({"share": [12.0, 88.0], "low": 5.0, "high": 95.0, "images": 100}, index=["this", "that"])
 EPOCHS = {"epoch": [1, 2, 3]}
 RADIUS = counts(radius=[0.0, 0.1]).assign_coords(eps=("radius", ["0", "0.1"]))
-BENCH = pd.DataFrame({"name": ["a", "b"], "peer": "x", "machine": ["m", "n"], "ratio": [0.5, 3.25], "ours_s": 1.0})
+BENCH = pd.DataFrame(
+    {"name": ["a", "b"], "title": ["a", "b"], "peer": "x", "machine": ["m", "n"], "ratio": [0.5, 3.25], "ours_s": 1.0}
+)
 BENCH = BENCH.assign(peer_s=1.0, created="2026-01-01")
 CURVE = rates(defence=NETWORKS[:2], images_are=["clean", "attacked"], **EPOCHS)
 SIMILAR = xr.DataArray(np.linspace(-0.25, 0.75, 100).reshape(10, 10), dims=("label", "other")).assign_coords(

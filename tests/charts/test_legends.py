@@ -11,6 +11,7 @@ from classwise.stats import bootstrap, intervals, metrics
 BENCH = pd.DataFrame(
     {
         "name": ["pgd", "fab"],
+        "title": ["pgd", "fab"],
         "peer": "other",
         "machine": ["cpu", "gpu"],
         "ratio": [2.0, 0.9],

@@ -90,6 +90,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "claim": ("", "statement of the paper, as a measurable sentence"),
     "measure": ("", "function that measures the claim"),
     "benchmark": ("", "attack and setting that are timed"),
+    "measurement": ("", "title of the benchmark"),
     "other library": ("", "library that ours is compared with"),
     "machine": ("", "processor of the measurement"),
     "measured": ("", "date and time in UTC, ISO 8601"),

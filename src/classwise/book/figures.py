@@ -57,7 +57,7 @@ _SPECIAL: dict[str, dict[str, str]] = {
     "url": {"row": "form", "place": "", "name": ""},
     "claim": {"row": ""},
     "matrix": {"of": "images"},
-    "peer": {"cost": "minimum norm"},
+    "peer": {"cost": "minimum norm", "title": "measurement"},
     "setting": {"name": ""},
 }
 _CLASSES = set(chain.from_iterable(info.classes for info in DATASETS.values()))
