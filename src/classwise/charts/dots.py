@@ -141,7 +141,7 @@ def benchmark_ratios(bench: pd.DataFrame) -> Any:
 
     A click in the legend picks machines.
     """
-    tips = tooltip("title", "peer", "machine", ratio="times as long as ours|.2f", ours_s="|.3g", peer_s="|.3g")
+    tips = tooltip("peer", "machine", title="measurement", ratio="times as long as ours|.2f", ours_s="|.3g", peer_s="|.3g")
     scale = alt.Scale(type="log", domainMin=min(0.5, bench["ratio"].min()))
     table = bench.assign(row=bench["title"] + ", " + bench["peer"])
     picked, machines = from_legend(Category("machine", list(dict.fromkeys(bench["machine"]))))
