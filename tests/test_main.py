@@ -224,7 +224,7 @@ def test_unknown_names_without_a_neighbour_only_list_what_there_is():
         (["import", "none.tar"], "there is no archive none.tar"),
     ],
 )
-def test_slips_in_recording_are_named(data, tmp_path, monkeypatch, capsys, words, says):
+def test_mistakes_in_recording_are_named(data, tmp_path, monkeypatch, capsys, words, says):
     assert command(monkeypatch, *(str(tmp_path) if word == "OUT" else word for word in words)) == 2
     assert says in capsys.readouterr().err
     assert not list(tmp_path.glob("*.tar"))

@@ -21,8 +21,8 @@ from classwise.core.errors import UserError, unknown
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Class-wise adversarial robustness, recomputed.")
 console = Console(stderr=True)
 
-# The base of all that typer raises for a slip, which it does not export.
-SLIP: type[Exception] = typer.BadParameter.__mro__[1]
+# The base of all that typer raises for invalid input, which it does not export.
+INVALID_INPUT: type[Exception] = typer.BadParameter.__mro__[1]
 
 Scale = Annotated[str, typer.Option(help="Size of the runs: quick, short or paper.")]
 Workers = Annotated[
@@ -357,7 +357,7 @@ def main() -> None:
         paths.check_data_folder()
         # Without words it prints its help.
         sys.exit(app(standalone_mode=len(sys.argv) < 2) or 0)
-    except SLIP as error:
+    except INVALID_INPUT as error:
         _print(f"{_sentence(error)}; `{_command(error)} --help` lists what there is")
         sys.exit(2)
     except OSError as error:
@@ -380,7 +380,7 @@ def _print(problem: str) -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """Return what typer says about a slip, as part of a sentence."""
+    """Return what typer says about invalid input, as part of a sentence."""
     text = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
     return text[:1].lower() + text[1:]
 

@@ -262,6 +262,6 @@ def test_train_mode_is_respected_not_changed(victim):
         (lambda: margin_loss(torch.zeros(1, 3), torch.ones(1, 3) / 3), "needs labels"),
     ],
 )
-def test_slips_are_named(call, says):
+def test_mistakes_are_named(call, says):
     with pytest.raises(UserError, match=says):
         call()

@@ -71,7 +71,7 @@ class Bad(nn.Module):
         (lambda: attacked(ball=L2(0.5), attack=ATTACKS["cw"]), "CW is defined for linf balls, got l2"),
     ],
 )
-def test_slips_are_named_before_anything_is_attacked(call, says):
+def test_mistakes_are_named_before_anything_is_attacked(call, says):
     with pytest.raises(UserError, match=says):
         call()
 

@@ -197,7 +197,7 @@ def test_a_clean_mistake_is_not_attacked():
         (lambda: APGD(loss="dlr")(curved()[0], curved()[1], torch.rand(60, 6), Linf(0.1), seeded()), "needs labels"),
     ],
 )
-def test_slips_are_named(call, says):
+def test_mistakes_are_named(call, says):
     with pytest.raises(UserError, match=says):
         call()
 

@@ -169,7 +169,7 @@ def test_parameters_are_read_as_people_write_them():
         ("eps", "not of the form name=value"),
     ],
 )
-def test_slips_in_parameters_are_named(text, says):
+def test_mistakes_in_parameters_are_named(text, says):
     with pytest.raises(UserError, match=says):
         notebooks.check(notebooks.find("tian2021/4-1-class-bias"), notebooks.parse(text))
 

@@ -97,10 +97,10 @@ def test_a_partial_recording_leaves_out_cells_and_aborts_no_page(recorded, name,
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("slip", ["request.evaluation", "outcoms", "runs.outcome(request)"])
-def test_an_error_of_a_cell_is_raised_at_a_partial_recording(recorded, slip):
+@pytest.mark.parametrize("mistake", ["request.evaluation", "outcoms", "runs.outcome(request)"])
+def test_an_error_of_a_cell_is_raised_at_a_partial_recording(recorded, mistake):
     name = "tian2021/4-2-class-relations"
     recorded(least(registry.request(name, SCALE)))
-    _, failures = failures_of(name, lambda source: source.replace("dots.confused_pairs(", f"{slip}\ndots.confused_pairs("))
+    _, failures = failures_of(name, lambda source: source.replace("dots.confused_pairs(", f"{mistake}\ndots.confused_pairs("))
     with pytest.raises(NotebookFailed, match=f"{name} failed at scale laptop in cell 11: (Attribute|Name)Error"):
         merging.check(failures, name, SCALE, complete=False)

@@ -218,7 +218,7 @@ def test_named_classes_have_settings_of_their_own(base):
         (lambda: FAAL(distance=-0.5), "distance must be 0 or more, got -0.5"),
     ],
 )
-def test_slips_are_named(make, says):
+def test_mistakes_are_named(make, says):
     with pytest.raises(UserError, match=says):
         make()
 

@@ -353,7 +353,7 @@ def test_a_defence_is_one_line_of_parts():
         (lambda: FriendlyPGD(restarts=2), "one start"),
     ],
 )
-def test_slips_are_named(call, says):
+def test_mistakes_are_named(call, says):
     with pytest.raises(UserError, match=says):
         call()
 

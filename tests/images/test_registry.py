@@ -76,7 +76,7 @@ def test_per_class_is_stratified_and_repeats(test_split):
         (lambda one: one.only(["3"]), "at least two"),
     ],
 )
-def test_slips_are_named(test_split, call, says):
+def test_mistakes_are_named(test_split, call, says):
     with pytest.raises(UserError, match=says):
         call(test_split)
 

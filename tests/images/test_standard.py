@@ -231,7 +231,7 @@ def test_superclasses_cover_every_class_once():
         ("imagenet", "ImageNet needs .*imagenet/val; put the folders"),
     ],
 )
-def test_slips_in_a_name_are_named(alone, dataset, says):
+def test_mistakes_in_a_name_are_named(alone, dataset, says):
     with pytest.raises(UserError, match=says):
         images.load(dataset, "test")
 

@@ -80,7 +80,7 @@ def test_some_questions_are_put_to_some_defences_only():
         (lambda: registry.request("tian2021/4-1-class-bias", epoch=3), "did you mean 'epochs'"),
     ],
 )
-def test_slips_are_named(call, says):
+def test_mistakes_are_named(call, says):
     with pytest.raises(UserError, match=says):
         call()
 

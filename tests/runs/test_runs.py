@@ -524,7 +524,7 @@ def test_images_are_corrupted_before_an_evaluation(data, small):
         ({"defence": "standard", "attack": None, "attack_options": {"steps": 3}}, "attacks nothing"),
     ],
 )
-def test_slips_are_named_before_anything_runs(data, small, changed, says):
+def test_mistakes_are_named_before_anything_runs(data, small, changed, says):
     with pytest.raises(UserError, match=says):
         pool.ensure_runs([(small, []), (replace(small, **changed), [])])
     assert not data.exists()

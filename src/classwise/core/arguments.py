@@ -6,7 +6,7 @@ from pathlib import Path
 
 from classwise.core.errors import UserError
 
-# More processes than this on one machine, or than four for each core, are a slip.
+# More processes than this on one machine, or than four for each core, are invalid.
 MOST_WORKERS = 64
 _ADDRESS = re.compile(r"(?:[a-z]+://)?(?:\[[0-9a-fA-F:]+\]|[^\s:/\[\]]+):(\d{1,5})", re.ASCII)
 

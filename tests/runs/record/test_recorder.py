@@ -120,7 +120,7 @@ def test_a_queue_is_read_in_order_and_a_run_named_twice_is_one(tmp_path, file):
         ("[[entry]]", "[[entrys]]", "did you mean 'entry'"),
     ],
 )
-def test_slips_in_a_queue_are_named(data, file, old, new, says):
+def test_mistakes_in_a_queue_are_named(data, file, old, new, says):
     file.write_text(QUEUE.replace(old, new))
     with pytest.raises(UserError, match=says):
         queue.check(queue.read(file), file)

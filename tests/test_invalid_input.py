@@ -1,4 +1,4 @@
-"""Slips of a user at the command line: each has an exit code and its words, in one line, and leaves no file behind."""
+"""Invalid input at the command line: each has an exit code and its words, in one line, and leaves no file behind."""
 
 import hashlib
 import io
@@ -62,7 +62,7 @@ QUEUES = {
 }
 
 
-# What no slip may reach.
+# What no invalid input may reach.
 STARTS = (
     "runs.schedule.pool._compute",
     "runs.audit_evaluation._announce",
@@ -72,7 +72,7 @@ STARTS = (
 
 
 @dataclass(frozen=True)
-class Slip:
+class Invalid:
     """Words of a command, part of what is answered, the exit code, and environment variables."""
 
     words: str
@@ -83,79 +83,79 @@ class Slip:
 
 
 def render(parameter, says, notebook=SECTION):
-    return Slip(f"render {notebook} -p", says, last=parameter)
+    return Invalid(f"render {notebook} -p", says, last=parameter)
 
 
 def audit(changed, says, last=None, **environment):
-    return Slip(f"{AUDIT} {changed}", says, last=last, environment=environment)
+    return Invalid(f"{AUDIT} {changed}", says, last=last, environment=environment)
 
 
 def record(name, says):
-    return Slip(f"record --out archives --queue queues/{name}.toml", says)
+    return Invalid(f"record --out archives --queue queues/{name}.toml", says)
 
 
 COMMANDS = [
-    Slip("lst", "no such command 'lst'. Did you mean 'list'?"),
-    Slip("trian", "no such command 'trian'"),
-    Slip("--versoin", "no such option: --versoin"),
-    Slip("run --scal quick", "no such option: --scal (Possible options: --scale"),
-    Slip("list runs", "unexpected extra argument(s) (runs)"),
-    Slip("serve --port", "option '--port' requires an argument"),
-    Slip("show", "missing argument 'ID'"),
-    Slip("render", "missing argument 'notebook'"),
-    Slip("import", "missing argument 'archives"),
-    Slip("audit", "missing option '--weights'"),
-    Slip("audit --weights net.safetensors --model small-cnn --dataset digits", "missing option '--eps'"),
-    Slip("run --dry-run=yes", "option '--dry-run' does not take a value"),
+    Invalid("lst", "no such command 'lst'. Did you mean 'list'?"),
+    Invalid("trian", "no such command 'trian'"),
+    Invalid("--versoin", "no such option: --versoin"),
+    Invalid("run --scal quick", "no such option: --scal (Possible options: --scale"),
+    Invalid("list runs", "unexpected extra argument(s) (runs)"),
+    Invalid("serve --port", "option '--port' requires an argument"),
+    Invalid("show", "missing argument 'ID'"),
+    Invalid("render", "missing argument 'notebook'"),
+    Invalid("import", "missing argument 'archives"),
+    Invalid("audit", "missing option '--weights'"),
+    Invalid("audit --weights net.safetensors --model small-cnn --dataset digits", "missing option '--eps'"),
+    Invalid("run --dry-run=yes", "option '--dry-run' does not take a value"),
 ]
 RUNS = [
-    Slip("run tian2021/4-1-clas-bias", "unknown section 'tian2021/4-1-clas-bias' (did you mean 'tian2021/4-1-class-bias'?)"),
-    Slip("run 4-1-class-bias", "did you mean 'tian2021/4-1-class-bias'"),
-    Slip("run", "unknown section ''", last=""),
-    Slip("run --scale quik", "unknown scale 'quik' (did you mean 'quick'?)"),
-    Slip("run --scale QUICK --dry-run", "unknown scale 'QUICK'"),
-    Slip("run --scale", "unknown scale ''", last=""),
-    Slip("run --workers 0", "--workers 0 is not a number from 1 to"),
-    Slip("run --workers -1 --dry-run", "--workers -1 is not a number from 1 to"),
-    Slip("run --workers 100000 --dry-run", "--workers 100000 is not a number from 1 to"),
-    Slip("run --workers two", "should be a valid integer"),
-    Slip("run --workers 1.5", "should be a valid integer"),
-    Slip("run --scheduler 127.0.0.1", "did you mean tcp://127.0.0.1:8786?"),
-    Slip("run --scheduler tcp://x:99999999", "'tcp://x:99999999' is not an address with a port from 1 to 65535"),
-    Slip("run --scheduler tcp://host:0", "'tcp://host:0' is not an address with a port"),
-    Slip("run --scheduler tcp://host", "write tcp://host:8786"),
-    Slip("run --scheduler", "--scheduler '' is not an address", last=""),
-    Slip("book --scheduler here", "did you mean tcp://here:8786?"),
-    Slip("run --dry-run --scheduler tcp://127.0.0.1:8786", "leave --scheduler out"),
-    Slip("book --scale papers", "unknown scale 'papers' (did you mean 'paper'?)"),
-    Slip("book --workers none", "should be a valid integer"),
-    Slip("converged --scale laptp", "unknown scale 'laptp' (did you mean 'laptop'?)"),
-    Slip("converged --workers 100000", "--workers 100000 is not a number from 1 to"),
+    Invalid("run tian2021/4-1-clas-bias", "unknown section 'tian2021/4-1-clas-bias' (did you mean 'tian2021/4-1-class-bias'?)"),
+    Invalid("run 4-1-class-bias", "did you mean 'tian2021/4-1-class-bias'"),
+    Invalid("run", "unknown section ''", last=""),
+    Invalid("run --scale quik", "unknown scale 'quik' (did you mean 'quick'?)"),
+    Invalid("run --scale QUICK --dry-run", "unknown scale 'QUICK'"),
+    Invalid("run --scale", "unknown scale ''", last=""),
+    Invalid("run --workers 0", "--workers 0 is not a number from 1 to"),
+    Invalid("run --workers -1 --dry-run", "--workers -1 is not a number from 1 to"),
+    Invalid("run --workers 100000 --dry-run", "--workers 100000 is not a number from 1 to"),
+    Invalid("run --workers two", "should be a valid integer"),
+    Invalid("run --workers 1.5", "should be a valid integer"),
+    Invalid("run --scheduler 127.0.0.1", "did you mean tcp://127.0.0.1:8786?"),
+    Invalid("run --scheduler tcp://x:99999999", "'tcp://x:99999999' is not an address with a port from 1 to 65535"),
+    Invalid("run --scheduler tcp://host:0", "'tcp://host:0' is not an address with a port"),
+    Invalid("run --scheduler tcp://host", "write tcp://host:8786"),
+    Invalid("run --scheduler", "--scheduler '' is not an address", last=""),
+    Invalid("book --scheduler here", "did you mean tcp://here:8786?"),
+    Invalid("run --dry-run --scheduler tcp://127.0.0.1:8786", "leave --scheduler out"),
+    Invalid("book --scale papers", "unknown scale 'papers' (did you mean 'paper'?)"),
+    Invalid("book --workers none", "should be a valid integer"),
+    Invalid("converged --scale laptp", "unknown scale 'laptp' (did you mean 'laptop'?)"),
+    Invalid("converged --workers 100000", "--workers 100000 is not a number from 1 to"),
 ]
 STORED = [
-    Slip("show", "the id is empty; `classwise list` prints the ids", last=""),
-    Slip("show", "the id is empty", last="  "),
-    Slip("show zzz", "there is no run 'zzz'; `classwise list` prints the ids of all 2"),
-    Slip(f"show {DAMAGED.id}", "is truncated or not a netCDF file"),
-    Slip(f"show {SPEC.id} --jsn", "no such option: --jsn"),
-    Slip("list --filter trades", "--filter 'trades' is not of the form field=value; write one like defence=trades"),
-    Slip("list --filter defence=", "--filter 'defence=' is not of the form field=value"),
-    Slip("list --filter =trades", "--filter '=trades' is not of the form field=value"),
-    Slip("list --filter", "--filter '' is not of the form field=value", last=""),
-    Slip("list --filter defense=trades", "unknown field of a run 'defense' (did you mean 'defence'?)"),
-    Slip("list --filter defence=pgd-ta", "unknown defence of a run 'pgd-ta' (did you mean 'pgd-at'?)"),
-    Slip("list --filter epochs=7", "unknown epochs of a run '7'; there are: 3"),
-    Slip("list --sort sede", "unknown field of a run 'sede' (did you mean 'seed'?)"),
-    Slip("list --sort", "unknown field of a run ''", last=""),
-    Slip("list --columns 80", "no such option: --columns"),
+    Invalid("show", "the id is empty; `classwise list` prints the ids", last=""),
+    Invalid("show", "the id is empty", last="  "),
+    Invalid("show zzz", "there is no run 'zzz'; `classwise list` prints the ids of all 2"),
+    Invalid(f"show {DAMAGED.id}", "is truncated or not a netCDF file"),
+    Invalid(f"show {SPEC.id} --jsn", "no such option: --jsn"),
+    Invalid("list --filter trades", "--filter 'trades' is not of the form field=value; write one like defence=trades"),
+    Invalid("list --filter defence=", "--filter 'defence=' is not of the form field=value"),
+    Invalid("list --filter =trades", "--filter '=trades' is not of the form field=value"),
+    Invalid("list --filter", "--filter '' is not of the form field=value", last=""),
+    Invalid("list --filter defense=trades", "unknown field of a run 'defense' (did you mean 'defence'?)"),
+    Invalid("list --filter defence=pgd-ta", "unknown defence of a run 'pgd-ta' (did you mean 'pgd-at'?)"),
+    Invalid("list --filter epochs=7", "unknown epochs of a run '7'; there are: 3"),
+    Invalid("list --sort sede", "unknown field of a run 'sede' (did you mean 'seed'?)"),
+    Invalid("list --sort", "unknown field of a run ''", last=""),
+    Invalid("list --columns 80", "no such option: --columns"),
 ]
 RENDERED = [
-    Slip(
+    Invalid(
         "render tian2021/4-1-class-bais", "unknown notebook 'tian2021/4-1-class-bais' (did you mean 'tian2021/4-1-class-bias'?)"
     ),
-    Slip("render", "unknown notebook ''", last=""),
-    Slip("render ../README", "unknown notebook '../README'"),
-    Slip(f"render {SECTION} eps=0.1", "unexpected extra argument(s) (eps=0.1)"),
+    Invalid("render", "unknown notebook ''", last=""),
+    Invalid("render ../README", "unknown notebook '../README'"),
+    Invalid(f"render {SECTION} eps=0.1", "unexpected extra argument(s) (eps=0.1)"),
     render("", "--parameters is empty; write name=value, like eps=0.1 or seeds=[0,1]"),
     render("eps", "'eps' is not of the form name=value"),
     render("=0.1", "'=0.1' is not of the form name=value"),
@@ -274,24 +274,24 @@ AUDITS = [
     audit("--dataset digits?size=8", "digits takes no path or options"),
 ]
 RECORDED = [
-    Slip("record", "say with --out where the archives go"),
-    Slip("record --scale quick --queue queues/eps.toml", "--scale and --queue both name a queue"),
-    Slip("record --out archives --weights --full-weights", "give one of them"),
-    Slip("record --out archives --budget soon", "a budget is a time like 9m, 30s or 1h30m"),
-    Slip("record --out archives --budget 2d", "got '2d'"),
-    Slip("record --out archives --budget 0s", "a budget must be above 0, got '0s'"),
-    Slip("record --out archives --budget -9m", "a budget is a time like 9m"),
-    Slip("record --out archives --budget", "a budget is a time like 9m", last=""),
-    Slip("record --out archives --workers 0", "--workers 0 is not a number from 1 to"),
-    Slip("record --out archives --workers 9999", "--workers 9999 is not a number from 1 to"),
-    Slip("record --scale quik", "unknown scale 'quik' (did you mean 'quick'?)"),
-    Slip("record --scale quick", "scale 'quick' has no queue of its own"),
-    Slip("record --out", "--out is empty", last=""),
-    Slip("record --out archives --queue", "--queue is empty", last=""),
-    Slip("record --out text.pt", "text.pt is a file; name a folder"),
-    Slip("record --out /proc/nope", "nothing can be written to /proc"),
-    Slip("record --out archives --queue none.toml", "there is no queue none.toml"),
-    Slip("record --out archives --queue folder", "folder is a folder; name a file .toml with --queue"),
+    Invalid("record", "say with --out where the archives go"),
+    Invalid("record --scale quick --queue queues/eps.toml", "--scale and --queue both name a queue"),
+    Invalid("record --out archives --weights --full-weights", "give one of them"),
+    Invalid("record --out archives --budget soon", "a budget is a time like 9m, 30s or 1h30m"),
+    Invalid("record --out archives --budget 2d", "got '2d'"),
+    Invalid("record --out archives --budget 0s", "a budget must be above 0, got '0s'"),
+    Invalid("record --out archives --budget -9m", "a budget is a time like 9m"),
+    Invalid("record --out archives --budget", "a budget is a time like 9m", last=""),
+    Invalid("record --out archives --workers 0", "--workers 0 is not a number from 1 to"),
+    Invalid("record --out archives --workers 9999", "--workers 9999 is not a number from 1 to"),
+    Invalid("record --scale quik", "unknown scale 'quik' (did you mean 'quick'?)"),
+    Invalid("record --scale quick", "scale 'quick' has no queue of its own"),
+    Invalid("record --out", "--out is empty", last=""),
+    Invalid("record --out archives --queue", "--queue is empty", last=""),
+    Invalid("record --out text.pt", "text.pt is a file; name a folder"),
+    Invalid("record --out /proc/nope", "nothing can be written to /proc"),
+    Invalid("record --out archives --queue none.toml", "there is no queue none.toml"),
+    Invalid("record --out archives --queue folder", "folder is a folder; name a file .toml with --queue"),
     record("no-toml", "is not TOML"),
     record("empty", "expected a table [evaluations] and at least one [[entry]]"),
     record("table", "unknown table 'evaluation' (did you mean 'evaluations'?)"),
@@ -312,45 +312,45 @@ RECORDED = [
     record("evaluation", "unknown field of an evaluation 'atack' (did you mean 'attack'?)"),
     record("attack", "unknown attack 'cleen' (did you mean 'clean'?)"),
     record("eps", "did you mean 8/255?"),
-    Slip("import none.tar", "there is no archive none.tar; name one that `classwise record` wrote"),
-    Slip("import folder", "folder is a folder; name one that `classwise record` wrote"),
-    Slip("import", "the name of an archive is empty", last=""),
-    Slip("import text.pt", "is no archive of `classwise record`"),
-    Slip("import empty.pt", "is no archive of `classwise record`"),
-    Slip("import foreign.tar", "it does not begin with manifest.json"),
-    Slip("import manifest.tar", "has a damaged manifest.json"),
-    Slip("import format.tar", "is of the format 'classwise recorded 9'"),
-    Slip("import escapes.tar", "names a run '../../here/x'"),
-    Slip("import foreign.tar none.tar", "there is no archive none.tar"),
+    Invalid("import none.tar", "there is no archive none.tar; name one that `classwise record` wrote"),
+    Invalid("import folder", "folder is a folder; name one that `classwise record` wrote"),
+    Invalid("import", "the name of an archive is empty", last=""),
+    Invalid("import text.pt", "is no archive of `classwise record`"),
+    Invalid("import empty.pt", "is no archive of `classwise record`"),
+    Invalid("import foreign.tar", "it does not begin with manifest.json"),
+    Invalid("import manifest.tar", "has a damaged manifest.json"),
+    Invalid("import format.tar", "is of the format 'classwise recorded 9'"),
+    Invalid("import escapes.tar", "names a run '../../here/x'"),
+    Invalid("import foreign.tar none.tar", "there is no archive none.tar"),
 ]
 ENVIRONMENT = [
-    Slip("list", "CLASSWISE_DATA text.pt is a file; name a folder", environment={"CLASSWISE_DATA": "text.pt"}),
-    Slip("run", "CLASSWISE_DATA text.pt is a file; name a folder", environment={"CLASSWISE_DATA": "text.pt"}),
-    Slip("list", "there are no runs in nowhere yet", 0, {"CLASSWISE_DATA": "nowhere"}),
-    Slip("show abc", "there are no runs yet in nowhere", environment={"CLASSWISE_DATA": "nowhere"}),
-    Slip("run", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
-    Slip(f"run {SECTION}", "text.pt is a file", environment={"CLASSWISE_DATA": "text.pt/deeper"}),
-    Slip(f"render {SECTION}", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
-    Slip("book", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
-    Slip("converged", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
-    Slip("import manifest.tar", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
-    Slip("record --out archives", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
+    Invalid("list", "CLASSWISE_DATA text.pt is a file; name a folder", environment={"CLASSWISE_DATA": "text.pt"}),
+    Invalid("run", "CLASSWISE_DATA text.pt is a file; name a folder", environment={"CLASSWISE_DATA": "text.pt"}),
+    Invalid("list", "there are no runs in nowhere yet", 0, {"CLASSWISE_DATA": "nowhere"}),
+    Invalid("show abc", "there are no runs yet in nowhere", environment={"CLASSWISE_DATA": "nowhere"}),
+    Invalid("run", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
+    Invalid(f"run {SECTION}", "text.pt is a file", environment={"CLASSWISE_DATA": "text.pt/deeper"}),
+    Invalid(f"render {SECTION}", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
+    Invalid("book", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
+    Invalid("converged", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
+    Invalid("import manifest.tar", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
+    Invalid("record --out archives", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
     audit("", "nothing can be written to /proc", CLASSWISE_DATA="/proc/nope"),
     audit("", "CLASSWISE_DEVICE='gpu' is no device; write cpu, cuda or cuda:1", CLASSWISE_DEVICE="gpu"),
     audit("", "CLASSWISE_DEVICE='cuda:99'", CLASSWISE_DEVICE="cuda:99"),
-    Slip("run --dry-run", "CLASSWISE_DEVICE='cuda:99'", environment={"CLASSWISE_DEVICE": "cuda:99"}),
-    Slip("serve", "there is no book in"),
-    Slip("serve --port 0", "should be greater than or equal to 1"),
-    Slip("serve --port 99999", "should be less than or equal to 65535"),
-    Slip("serve --port http", "should be a valid integer"),
+    Invalid("run --dry-run", "CLASSWISE_DEVICE='cuda:99'", environment={"CLASSWISE_DEVICE": "cuda:99"}),
+    Invalid("serve", "there is no book in"),
+    Invalid("serve --port 0", "should be greater than or equal to 1"),
+    Invalid("serve --port 99999", "should be less than or equal to 65535"),
+    Invalid("serve --port http", "should be a valid integer"),
 ]
-SLIPS = [*COMMANDS, *RUNS, *STORED, *RENDERED, *AUDITS, *RECORDED, *ENVIRONMENT]
+CASES = [*COMMANDS, *RUNS, *STORED, *RENDERED, *AUDITS, *RECORDED, *ENVIRONMENT]
 
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory):
-    """A folder with all that a slip may name, and a data folder with a run and a damaged one."""
-    place = tmp_path_factory.mktemp("slips")
+    """A folder with all that a command may name, and a data folder with a run and a damaged one."""
+    place = tmp_path_factory.mktemp("invalid")
     for name, code in MODULES.items():
         (place / f"{name}.py").write_text(code)
     for folder in ("folder", "queues", "data/runs", "pictures/a", "pictures/b"):
@@ -406,17 +406,17 @@ def state(place):
     return {path: hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "" for path in paths}
 
 
-def words_of(slip):
-    return [*slip.words.split(), *([] if slip.last is None else [slip.last])]
+def words_of(case):
+    return [*case.words.split(), *([] if case.last is None else [case.last])]
 
 
-def environment_of(slip, place):
-    return {"CLASSWISE_DATA": str(place / "data"), "CLASSWISE_IMAGES": str(place), "COLUMNS": "400", **slip.environment}
+def environment_of(case, place):
+    return {"CLASSWISE_DATA": str(place / "data"), "CLASSWISE_IMAGES": str(place), "COLUMNS": "400", **case.environment}
 
 
-def check(slip, code, out, error, before, place):
-    assert code == slip.code, error
-    assert slip.says in error
+def check(case, code, out, error, before, place):
+    assert code == case.code, error
+    assert case.says in error
     assert out == ""
     assert len(error.strip().splitlines()) == 1
     assert error.startswith("classwise: ") or code == 0
@@ -427,29 +427,29 @@ def started(*_, **__):
     raise AssertionError("something was started")
 
 
-def title(slip):
-    return " ".join([*slip.words.split(), repr(slip.last) if slip.last is not None else "", *slip.environment.values()])
+def title(case):
+    return " ".join([*case.words.split(), repr(case.last) if case.last is not None else "", *case.environment.values()])
 
 
 def test_there_are_enough_slips_and_none_twice():
-    assert len(SLIPS) >= 150
-    assert len({title(slip) for slip in SLIPS}) == len(SLIPS)
+    assert len(CASES) >= 150
+    assert len({title(case) for case in CASES}) == len(CASES)
 
 
-@pytest.mark.parametrize("slip", SLIPS, ids=title)
-def test_a_slip_is_answered_in_one_line_and_leaves_nothing_behind(workplace, slip, monkeypatch, capsys):
+@pytest.mark.parametrize("case", CASES, ids=title)
+def test_a_slip_is_answered_in_one_line_and_leaves_nothing_behind(workplace, case, monkeypatch, capsys):
     monkeypatch.chdir(workplace)
-    monkeypatch.setattr(sys, "argv", ["classwise", *words_of(slip)])
+    monkeypatch.setattr(sys, "argv", ["classwise", *words_of(case)])
     monkeypatch.setattr("classwise.core.paths.build_folder", lambda: workplace / "build")
     for name in STARTS:
         monkeypatch.setattr(f"classwise.{name}", started)
-    for name, value in environment_of(slip, workplace).items():
+    for name, value in environment_of(case, workplace).items():
         monkeypatch.setenv(name, value)
     before = state(workplace)
     with pytest.raises(SystemExit) as stopped:
         main()
     told = capsys.readouterr()
-    check(slip, stopped.value.code, told.out, told.err, before, workplace)
+    check(case, stopped.value.code, told.out, told.err, before, workplace)
 
 
 def test_ten_slips_are_answered_likewise_by_processes(workplace):
@@ -466,10 +466,10 @@ def test_ten_slips_are_answered_likewise_by_processes(workplace):
         ENVIRONMENT[4],
     ]
     before, started = state(workplace), []
-    for slip in chosen:
-        environment = os.environ | environment_of(slip, workplace)
-        command = [sys.executable, "-B", "-m", "classwise", *words_of(slip)]
+    for case in chosen:
+        environment = os.environ | environment_of(case, workplace)
+        command = [sys.executable, "-B", "-m", "classwise", *words_of(case)]
         started.append(subprocess.Popen(command, cwd=workplace, env=environment, stdout=-1, stderr=-1, text=True))
-    for slip, process in zip(chosen, started, strict=True):
+    for case, process in zip(chosen, started, strict=True):
         out, error = process.communicate(timeout=300)
-        check(slip, process.returncode, out, error, before, workplace)
+        check(case, process.returncode, out, error, before, workplace)
