@@ -16,7 +16,7 @@
     config: {...(options || {}).config, background: "transparent", ...inks[name]}});
   // What stands out on a white page does not on a dark one: colours of charts/style.py, and what takes their place.
   const lighter = {
-    "#007a2f": "#009140", "#035dd0": "#8b62f2", "#127757": "#458c64", "#2ca2ac": "#74c3be", "#3152dd": "#6e78f0", "#42a08d": "#6bd3b7",
+    "#007a2f": "#009140", "#035dd0": "#8b62f2", "#127757": "#458c64", "#2ca2ac": "#74c3be", "#3152dd": "#7c74ff", "#42a08d": "#6bd3b7",
     "#656510": "#84812e", "#8283ff": "#8ca1ff", "#9a407b": "#996da4", "#a05e68": "#a37388", "#b183b9": "#e0b1dc", "#b675ff": "#ff8aff",
     "#b68f05": "#ffad29", "#b7008a": "#ea00ab", "#c38908": "#ecba31", "#d50016": "#f83700", "#e05a00": "#f39400", "#ff4479": "#ff6685",
     "#ff4f8a": "#ff7f94",
