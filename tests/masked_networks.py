@@ -1,7 +1,7 @@
 """Networks on digits whose robust accuracy attacks get right or wrong for a known reason, as audits of a user's weights.
 
-robust: adversarially trained, nothing hidden. moderate: the same at a larger radius and for fewer epochs, so that it is
-less accurate without an attack. overfitted: trained against a single step until several steps break every image
+robust: adversarially trained, nothing hidden. moderate: the same at a larger radius, so that it is less accurate
+without an attack. overfitted: trained against a single step until several steps break every image
 (catastrophic overfitting). quantised: its pixels are rounded, so that it has no gradient. saturated: the softmax of its logits is
 exactly 0 or 1. noisy: it adds noise to its pixels. The last three are otherwise a standard network.
 """
@@ -67,7 +67,7 @@ class Training:
 
 
 STANDARD = Training("clean", 0.0, 8)
-TRAININGS = {"robust": Training("pgd-5", 0.2, 20), "moderate": Training("pgd-5", 0.4, 10)}
+TRAININGS = {"robust": Training("pgd-5", 0.2, 20), "moderate": Training("pgd-5", 0.3, 20)}
 TRAININGS |= {"overfitted": Training("fgsm", 0.3, 20, clean=True)}
 # The radius at which each is audited.
 RADII = {"robust": "0.2", "moderate": "0.2", "overfitted": "0.3", "quantised": "0.2", "saturated": "0.2", "noisy": "0.2"}

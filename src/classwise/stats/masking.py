@@ -26,6 +26,8 @@ SINGLE_STEP = "training against a single step"
 _ALONE, _FAR = 0.05, 0.35
 # The same of the images that attacks with gradients leave, which may be few of all images.
 _OF_LEFT = 0.2
+# Attacks after which those with gradients are not merely too weak.
+_THOROUGH = {"strong", "autoattack"}
 _USED = ["truth", "answer", "flipped"]
 
 
@@ -145,7 +147,8 @@ def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[
     ahead = (
         f"{of_all} of the correctly classified images" if of_all else f"{of_left} of the images left by attacks with gradients"
     )
-    signs += [(sanity.HIDDEN, f"a black-box attack alone breaks {ahead}")] if of_all or of_left else []
+    weak = "" if signs or _THOROUGH & set(outcomes.attack.values) else ", which attacks of too few steps explain, too"
+    signs += [(sanity.HIDDEN, f"a black-box attack alone breaks {ahead}{weak}")] if of_all or of_left else []
     missed = _ahead(_missed_at_larger_radius(outcomes, curve, eps), broken.correct, _ALONE)
     text = f"the attack of the curve breaks {missed} of the correctly classified images at some radius, but not at a larger one"
     signs += [(sanity.HIDDEN, text)] if missed else []
@@ -182,7 +185,8 @@ def _missed_at_larger_radius(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) 
     order = sorted(map(str, curve.eval_eps.values), key=Fraction)
     robust = ~audited(outcomes, curve, eps).flipped.sel(attack=WORST, drop=True)
     up_to = _missed(curve, [radius for radius in order if Fraction(radius) <= Fraction(eps)])
-    return up_to | (_missed(curve, order) & robust)
+    missed: xr.DataArray = up_to | (_missed(curve, order) & robust)
+    return missed
 
 
 def _missed(curve: xr.Dataset, order: Sequence[str]) -> xr.DataArray:

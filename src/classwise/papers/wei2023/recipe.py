@@ -5,8 +5,10 @@ from classwise.papers.scales import Recipe
 # Attacked in train mode; TRADES and FRL are attacked in eval mode, by steps from normal noise. All steps are 2/255 even where a
 # class has a smaller or larger radius. FRL's second form steps by a share of the radius. A test compares with DEFENCES which
 # ones have the loss of TRADES.
-_TRADES = ("trades", "trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-cfa", "trades-he", "trades-per-class")
-_TRADES += ("me-trades", "rst", "me-rst", "frl-rw", "dafa", "wat")
+_TRADES = (
+    *("trades", "trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-cfa", "trades-he", "trades-per-class"),
+    *("me-trades", "rst", "me-rst", "frl-rw", "dafa", "wat"),
+)
 
 # Wei 2023: PreActResNet-18, 8/255, 200 epochs, tenths at 100 and 150, mirrored edges; the best epoch by average plus worst class
 # (its code looks at the test images for that: test_selected).
