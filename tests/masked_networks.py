@@ -1,23 +1,30 @@
 """Networks on digits whose robust accuracy attacks get right or wrong for a known reason, as audits of a user's weights.
 
-robust: adversarially trained, nothing hidden. overfitted: trained against a single step until several steps break every image
+robust: adversarially trained, nothing hidden. moderate: the same at a larger radius, so that it is less accurate
+without an attack. overfitted: trained against a single step until several steps break every image
 (catastrophic overfitting). quantised: its pixels are rounded, so that it has no gradient. saturated: the softmax of its logits is
 exactly 0 or 1. noisy: it adds noise to its pixels. The last three are otherwise a standard network.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
+import xarray as xr
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from classwise import attacks, images, runs
 from classwise.attacks.balls import BALLS
+from classwise.charts import audit_report, class_explorer
 from classwise.core.audit import Audit
 from classwise.runs.compute.device import one_thread
+from classwise.stats import masking, metrics
 
 MODULE = """
 import torch
@@ -44,7 +51,7 @@ class Noisy(Net):
         return super().forward(x + 0.1 * torch.randn_like(x))
 
 
-robust = overfitted = Net
+robust = moderate = overfitted = Net
 quantised, saturated, noisy = Quantised, Saturated, Noisy
 """
 
@@ -60,9 +67,10 @@ class Training:
 
 
 STANDARD = Training("clean", 0.0, 8)
-TRAININGS = {"robust": Training("pgd-5", 0.2, 20), "overfitted": Training("fgsm", 0.3, 20, clean=True)}
+TRAININGS = {"robust": Training("pgd-5", 0.2, 20), "moderate": Training("pgd-5", 0.3, 20)}
+TRAININGS |= {"overfitted": Training("fgsm", 0.3, 20, clean=True)}
 # The radius at which each is audited.
-RADII = {"robust": "0.2", "overfitted": "0.3", "quantised": "0.2", "saturated": "0.2", "noisy": "0.2"}
+RADII = {"robust": "0.2", "moderate": "0.2", "overfitted": "0.3", "quantised": "0.2", "saturated": "0.2", "noisy": "0.2"}
 
 
 @one_thread()
@@ -96,3 +104,32 @@ def audit(kind: str, folder: Path, attack: str, seed: int = 0, limit: int | None
     (folder / "masked.py").write_text(MODULE)
     options = {"model": f"masked:{kind}", "eps": RADII[kind], "attack": attack, "limit": limit, "home": str(folder)}
     return runs.audit(str(weights), **options)
+
+
+def accuracies(
+    audit: Audit, outcomes: xr.Dataset, curve: xr.Dataset, checks: Mapping[str, Mapping[str, Any]]
+) -> dict[str, tuple[float, float]]:
+    """Return each accuracy over all images up to the audit's radius, in percent, and half a unit of its last digit.
+
+    They are computed from the outcomes of each evaluation, or read from the tables and sentences of the page.
+    """
+    attacks = [str(name) for name in outcomes.attack.values]
+    result = {name: (100 * float(1 - outcomes.flipped.sel(attack=name).mean()), 1e-9) for name in attacks}
+    below = [str(radius) for radius in curve.eval_eps.values if Fraction(str(radius)) <= Fraction(audit.eps)]
+    result |= {f"curve at {one}": (100 * float(1 - curve.flipped.sel(eval_eps=one).mean()), 1e-9) for one in below}
+    results = masking.audited(outcomes, curve, audit.eps)
+    count = audit_report.network_counts(results)
+    steps = class_explorer.radius_counts(outcomes, masking.curve_with_worst_case(curve, results, audit.eps))
+    charted = metrics.overall(steps).isel(radius=int((steps.eps == audit.eps).argmax("radius")))
+    result["chart of radii"] = float(charted), 1e-9
+    misclassified = audit_report.sanity_table(audit, results, checks)["images misclassified"]
+    result |= {f"table, {name}": (100 - float(share.rstrip("%")), 0.05) for name, share in misclassified.items()}
+    table = audit_report.class_table(audit, count)
+    for column in (name for name in table if name.endswith("[95 %]")):
+        of_classes = table[column].str.partition(" ")[0].astype(float)
+        result[f"classes, {column}"] = float((of_classes * table["images"]).sum() / table["images"].sum()), 0.05
+    gap, check = audit_report.attack_gap(audit, count), masking.black_box_check(outcomes, curve, audit.eps)
+    result |= {f"gap {place}": (float(text), 0.05) for place, text in enumerate(re.findall(r"([\d.]+) %", gap))}
+    first = audit_report.summary(audit, count, check).splitlines()[0]
+    result["summary"] = float(re.search(r"classifies (\d+) %", first)[1]), 0.5
+    return result

@@ -185,6 +185,8 @@ def test_what_should_not_be_believed_is_told(kind):
     assert told["farthest"] == pytest.approx(0.1, abs=1e-6)
     assert 0 <= told["darkest"] < told["brightest"] <= 1
     assert (told["outside"], told["probabilities"], told["asked"]) == (0, False, 60)
+    if kind != "randomised":
+        assert told["right"] == (~evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).flipped).sum()
 
 
 def test_what_left_the_ball_and_who_broke_what_is_told():

@@ -25,10 +25,10 @@ from classwise.core.audit import Audit
 from classwise.papers import findings
 from classwise.runs import audit_evaluation
 from classwise.runs.compute import evaluate, threads
-from classwise.stats import masking, metrics
+from classwise.stats import masking
 from tests import masked_networks
 
-_KINDS = ("robust", "overfitted", "quantised", "saturated", "noisy")
+_KINDS = ("robust", "moderate", "overfitted", "quantised", "saturated", "noisy")
 
 
 def _evaluated(audit: Audit) -> tuple[str, float, dict[str, str]]:
@@ -36,8 +36,11 @@ def _evaluated(audit: Audit) -> tuple[str, float, dict[str, str]]:
     audit_evaluation.ensure_evaluations(audit, [*audit.evaluations, *audit.curve], Console(file=io.StringIO()))
     outcomes, curve = (runs.outcomes([audit], some) for some in (audit.evaluations, audit.curve))
     count = audit_report.network_counts(masking.audited(outcomes, curve, audit.eps))
-    warned = masking.warnings(outcomes, curve, audit.eps, runs.audit_checks(audit))
-    return findings.audited(audit, count, warned).split("\n")[0], float(metrics.overall(count).min()), warned
+    checks = runs.audit_checks(audit)
+    warned = masking.warnings(outcomes, curve, audit.eps, checks)
+    first = findings.audited(audit, count, warned).split("\n")[0]
+    lowest = min(accuracy for accuracy, _ in masked_networks.accuracies(audit, outcomes, curve, checks).values())
+    return first, lowest, warned
 
 
 def _spin() -> None:

@@ -100,7 +100,11 @@ def test_the_papers_train_by_their_own_recipes():
     assert spec["pgd-he"].milestones == (75,)
     fair = registry.training("paper", "at-cfa", 0, "wei2023")
     assert (fair.model, fair.batch_norm, fair.epochs, fair.nesterov) == ("preact-resnet18", "train", 200, False)
-    for name in ("trades", "trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-cfa", "frl-rw"):
+    by_trades = {name for name, one in defences.DEFENCES.items() if isinstance(one.objective, defences.TRADES)}
+    for name in defences.DEFENCES:
+        spec = registry.training("paper", name, 0, "wei2023")
+        assert (spec.batch_norm == "eval") == (name in by_trades), name
+    for name in by_trades - {"fat-trades", "frl-rmrw"}:
         spec = registry.training("paper", name, 0, "wei2023")
         attack = attacks.build(spec.attack)
         assert (spec.batch_norm, attack.step, attack.start) == ("eval", 2 / 255, "gaussian")

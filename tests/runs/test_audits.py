@@ -5,6 +5,7 @@ import os
 import pickle
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,7 +31,7 @@ from classwise.core.spec import Spec
 from classwise.models.features import class_statistics, penultimate
 from classwise.papers import findings
 from classwise.runs import audit_evaluation, audits, store
-from classwise.runs.compute import evaluate, foreign_network, train, user_module
+from classwise.runs.compute import evaluate, foreign_network, threads, train, user_module
 from classwise.stats import intervals, masking, metrics, significance
 
 MODULE = """
@@ -239,6 +240,31 @@ def test_other_weights_never_go_on_from_what_is_kept(asked, network):
     assert right(again) < 20
     with pytest.raises(UserError, match="has changed since the audit began"):
         next(evaluate.step_by_step(asked, asked.evaluations[1]))
+
+
+def test_threads_are_measured_on_few_images_of_a_large_batch(data, network, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(audit_evaluation, "input_gradient", lambda model, x, y, loss: sizes.append(len(x)))
+    for batch in (8, 200):
+        audit = runs.audit(str(network), attack="pgd-10", eps="0.1", batch=batch)
+        audit_evaluation.gradient_step(audit, audit.cheap)()
+    assert sizes == [8, 50]
+
+
+def test_features_are_computed_on_the_measured_number_of_threads(asked, monkeypatch):
+    inside, numbers = [], []
+
+    @contextmanager
+    def measured(step):
+        inside.append(True)
+        yield 1
+        inside.clear()
+
+    features = audits.artifacts.features
+    monkeypatch.setattr(threads, "measured", measured)
+    monkeypatch.setattr(audits.artifacts, "features", lambda audit: (numbers.append(len(inside)), features(audit))[1])
+    audits.carry_out(asked, Console(file=io.StringIO()))
+    assert (numbers, inside) == ([1], [])
 
 
 def test_a_long_audit_says_how_long_and_what_is_shorter(asked, monkeypatch):
@@ -535,6 +561,25 @@ def test_a_slip_is_one_sentence(data, network, tmp_path, monkeypatch, capsys, ch
     assert not (data / "audits").exists()
 
 
+@pytest.mark.parametrize(
+    ("nearest", "advised"),
+    [("resnet18 of width 64", True), ("preact-resnet18 of width 16", True), ("preact-resnet18 of width 64", False)],
+)
+def test_advice_is_left_out_only_where_it_is_what_was_refused(data, network, monkeypatch, nearest, advised):
+    def refuse(model, given):
+        raise UserError(f"the weights do not fit the model: missing: body; nearest: {nearest} for 10 classes")
+
+    monkeypatch.setattr(models, "load_matching", refuse)
+    audit = runs.audit(str(network), model="small-cnn", eps="0.1", attack="pgd-10", limit=20)
+    few = images.load("digits", "test").take(torch.arange(8))
+    weights = models.read(network)
+    model = models.build("small-cnn", few, 4)
+    with pytest.raises(UserError) as said:
+        foreign_network._fit(model, weights, replace(audit, model="preact-resnet18"), 64, 10)
+    assert (f"nearest: {nearest}" in str(said.value)) == advised
+    assert ("name a function that builds your network" in str(said.value)) != advised
+
+
 def test_a_run_of_some_classes_says_which_and_is_audited_on_a_folder_of_them(data, tmp_path):
     spec = Spec(dataset="digits", classes=("8", "1"), eps="0.1", width=4, epochs=1, attack="pgd-10", attack_options={"steps": 1})
     train.train(spec)
@@ -607,9 +652,13 @@ def test_a_module_of_the_users_is_asked_and_known_by_its_code(data, theirs):
         (
             {"after": ".detach()"},
             "build",
-            "theirs has no gradient with respect to its pixels, which attacks need; look in",
+            "theirs has no gradient with respect to its pixels, which every audit needs, also with --attack square; look in",
         ),
-        ({"after": " + torch.tensor(x.numpy()).sum()"}, "build", "has no gradient with respect to its pixels"),
+        (
+            {"after": " + torch.tensor(x.numpy()).sum()"},
+            "build",
+            r"has no gradient with respect to its pixels \(RuntimeError: Can't call numpy\(\) on Tensor that requires grad",
+        ),
         ({}, "text", "must return a torch.nn.Module, got str"),
         ({}, "broken", "cannot be built: RuntimeError: no disk"),
         ({}, "biuld", "cannot be built: AttributeError"),

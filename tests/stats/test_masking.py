@@ -15,7 +15,7 @@ from classwise.papers import findings
 from classwise.runs import audit_evaluation
 from classwise.stats import aggregate, masking, metrics, sanity
 
-CAUSE = {"robust": None, "overfitted": masking.SINGLE_STEP, "quantised": sanity.HIDDEN}
+CAUSE = {"robust": None, "moderate": None, "overfitted": masking.SINGLE_STEP, "quantised": sanity.HIDDEN}
 CAUSE |= {"saturated": sanity.SATURATED, "noisy": sanity.RANDOM}
 
 
@@ -38,24 +38,28 @@ def audited(folder, monkeypatch):
     return evaluated
 
 
-@pytest.mark.parametrize(("kind", "attack"), [*((kind, "fgsm") for kind in CAUSE), ("robust", "strong"), ("saturated", "strong")])
+@pytest.mark.parametrize("attack", ["fgsm", "strong"])
+@pytest.mark.parametrize("kind", CAUSE)
 def test_the_headline_is_the_lowest_number_and_the_cause_is_named(audited, kind, attack):
     audit, outcomes, curve, checks = audited(kind, attack, limit=100)
     results = masking.audited(outcomes, curve, audit.eps)
     count = audit_report.network_counts(results)
     rates = metrics.overall(count)
     worst = float(rates.sel(attack=masking.WORST))
-    assert worst == rates.min()
-    assert worst <= 100 * float(1 - outcomes.flipped.isel(network=0).any("attack").mean())
+    of_curve = curve.flipped.isel(network=0, attack=0).sel(eval_eps=[one.eps for one in audit.curve[:4]]).any("eval_eps")
+    broken = outcomes.flipped.isel(network=0).any("attack") | of_curve
+    assert worst == pytest.approx(100 * float(1 - broken.mean()))
+    for name, (accuracy, rounding) in masked_networks.accuracies(audit, outcomes, curve, checks).items():
+        assert worst <= accuracy + rounding, name
     steps = class_explorer.radius_counts(outcomes, masking.curve_with_worst_case(curve, results, audit.eps))
-    by_radius = metrics.overall(steps)
-    assert float(by_radius.isel(radius=int((steps.eps == audit.eps).argmax("radius")))) == worst
-    assert (by_radius.diff("radius") <= 0).all()
+    assert (metrics.overall(steps).diff("radius") <= 0).all()
     warned = masking.warnings(outcomes, curve, audit.eps, checks)
     assert list(warned) == ([CAUSE[kind]] if CAUSE[kind] else [])
     first = findings.audited(audit, count, warned).split(".")[0]
     assert f"classifies {worst:.0f} % (95 %" in first
-    assert worst > 30 if kind == "robust" else worst <= 5
+    assert worst > 30 if CAUSE[kind] is None else worst <= 5
+    if kind == "moderate":
+        assert 60 < float(rates.sel(attack="clean")) < 90
 
 
 def test_no_verdict_improves_under_a_stronger_attack(audited):
@@ -93,18 +97,18 @@ def test_the_example_without_warnings_stays_so_on_few_images_and_other_seeds(aud
 COLUMNS = ("truth", "answer", "flipped", "queries")
 
 
-def outcomes_of(**broken):
-    """Return outcomes of one network on 50 images of class 0 by attack, of which those at the given places are broken."""
-    places = np.arange(50)
+def outcomes_of(count=50, **broken):
+    """Return outcomes of one network on `count` images of class 0 by attack, of which those at the given places are broken."""
+    places = np.arange(count)
     flipped = np.array([np.isin(places, list(some)) for some in broken.values()])
-    queries = np.array([np.full(50, 7 if name == "square" else -1) for name in broken])
+    queries = np.array([np.full(count, 7 if name == "square" else -1) for name in broken])
     values = dict(zip(COLUMNS, (0 * flipped, flipped * 1, flipped, queries), strict=True))
     coords = {"network": ["mine"], "attack": list(broken), "image": places, "predicted": ["a", "b"]}
     return xr.Dataset({name: (("network", "attack", "image"), value[None]) for name, value in values.items()}, coords)
 
 
-def curve_of(**broken):
-    data = outcomes_of(**broken).drop_vars("queries").rename(attack="eval_eps")
+def curve_of(count=50, **broken):
+    data = outcomes_of(count, **broken).drop_vars("queries").rename(attack="eval_eps")
     radii = [name.removeprefix("r").replace("_", "/") for name in broken]
     return data.assign_coords(eval_eps=radii).expand_dims(attack=["apgd-ce"])
 
@@ -122,6 +126,58 @@ def test_a_larger_radius_that_breaks_fewer_images_is_a_warning():
     outcomes = outcomes_of(clean=[], **{"pgd-20": range(10)}, square=[])
     (text,) = masking.warnings(outcomes, curve_of(r1_10=range(20), r2_10=range(5)), "2/10", {}).values()
     assert "breaks 15 of 50 (30 %, 95 %: 19 to 44)" in text
+
+
+def test_a_black_box_attack_that_breaks_all_images_left_is_a_warning():
+    curve = curve_of(1000, r2_10=range(950))
+    outcomes = outcomes_of(1000, clean=[], **{"pgd-20": range(950)}, fgsm=range(900), square=range(950, 1000))
+    (text,) = masking.warnings(outcomes, curve, "2/10", {}).values()
+    assert "a black-box attack alone breaks 50 of 50 (100 %, 95 %: 93 to 100) of the images left" in text
+    one = outcomes_of(50, clean=range(1, 50), **{"pgd-20": []}, square=[0])
+    assert masking.warnings(one, curve_of(r2_10=[]), "2/10", {}) == {}
+    few = outcomes.assign(flipped=outcomes.flipped.where((outcomes.attack != "square") | (outcomes.image < 960), other=False))
+    assert masking.warnings(few, curve, "2/10", {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("attack", "failed", "weak"), [("pgd-20", {}, True), ("strong", {}, False), ("pgd-20", {"zero_gradients": 1.0}, False)]
+)
+def test_weak_attacks_are_named_as_a_cause_where_nothing_else_shows_hidden_gradients(attack, failed, weak):
+    outcomes = outcomes_of(clean=[], **{attack: range(10)}, fgsm=range(3), square=range(10, 30))
+    warned = masking.warnings(outcomes, curve_of(r2_10=range(10)), "2/10", checks_of(**failed))
+    assert list(warned) == [sanity.HIDDEN]
+    assert ("attacks of too few steps" in warned[sanity.HIDDEN]) == weak
+
+
+def test_at_radii_above_the_audits_only_images_without_a_broken_verdict_count():
+    outcomes = outcomes_of(clean=[], **{"pgd-20": range(20)}, fgsm=range(20), square=[])
+    overshot = curve_of(r1_10=range(10), r2_10=range(20), r4_10=[])
+    assert masking.warnings(outcomes, overshot, "2/10", {}) == {}
+    unknown = curve_of(r1_10=range(10), r2_10=range(20), r3_10=range(50), r4_10=range(20))
+    (text,) = masking.warnings(outcomes, unknown, "2/10", {}).values()
+    assert "breaks 30 of 50" in text
+
+
+def checks_of(**failed):
+    good = {"zero_gradients": 0.0, "randomised": 0.0, "batch_dependent": 0.0, "spread": 1.0, "probabilities": False}
+    return {"fgsm at 2/10": good | {"training": [], "outside": 0, "asked": 50, "right": 50} | failed}
+
+
+def test_training_against_a_single_step_is_named_next_to_other_causes():
+    outcomes = outcomes_of(clean=[], **{"pgd-20": range(45)}, fgsm=range(5), square=[])
+    curve = curve_of(r1_10=range(45), r2_10=range(30))
+    assert list(masking.warnings(outcomes, curve, "2/10", checks_of())) == [sanity.HIDDEN, masking.SINGLE_STEP]
+    assert masking.SINGLE_STEP in masking.warnings(outcomes, curve, "2/10", checks_of(unmoved=0.5, unbroken=45))
+    for explained in ({"zero_gradients": 0.9}, {"zero_gradients": 0.9, "saturated": 0.9}, {"randomised": 0.5}):
+        assert masking.SINGLE_STEP not in masking.warnings(outcomes, curve, "2/10", checks_of(**explained))
+
+
+@pytest.mark.parametrize(("right", "fgsm", "warned"), [(80, 41, True), (80, 24, False), (100, 30, False)])
+def test_milder_overfitting_is_named_and_what_honest_networks_reach_is_not(right, fgsm, warned):
+    outcomes = outcomes_of(100, clean=range(right, 100), **{"pgd-20": range(right)}, fgsm=range(right - fgsm), square=[])
+    texts = masking.warnings(outcomes, curve_of(100, r2_10=range(right)), "2/10", {})
+    assert list(texts) == [masking.SINGLE_STEP] * warned
+    assert all("indicates" in text for text in texts.values())
 
 
 def test_smaller_radii_count_and_larger_ones_do_not():

@@ -29,6 +29,15 @@ def test_a_failed_sanity_check_is_a_warning(failed, warning):
     assert warning[1] in figure
 
 
+@pytest.mark.parametrize("sign", [{"zero_gradients": 1.0}, {"zero_gradients": 1.0, "saturated": 1.0}])
+def test_one_correctly_classified_image_without_a_gradient_is_no_warning(sign):
+    checks = GOOD | sign | {"asked": 50}
+    assert sanity.sanity_warnings(checks | {"right": 1}, 50) == {}
+    assert sanity.sanity_warnings(checks | {"right": 0, "zero_gradients": 0.0}, 50) == {}
+    (figure,) = sanity.sanity_warnings(checks | {"right": 30}, 50).values()
+    assert figure == "100% of 30 correctly classified images"
+
+
 def test_without_failed_checks_there_are_no_warnings():
     data = mocks.dataset("outcomes 1")
     assert sanity.stored_warnings(data) == {}

@@ -22,9 +22,10 @@ def sanity_checks(
 ) -> dict[str, Any]:
     """Return sanity checks of the outcomes of an attack on `images`, as plain values; `stats.sanity` turns them into warnings.
 
-    "asked": number of images, evenly spaced, that are passed through the model again. zero_gradients: the share of them, among
-    the correctly classified, where the gradient of the attack's loss (cross-entropy if it has none) vanishes, is not finite or
-    does not exist, on the `source_model` of a transfer attack. saturated: the share of them where also the softmax is 1.
+    "asked": number of images, evenly spaced, that are passed through the model again; right: number of them that the model (in a
+    transfer attack, `source_model`) classifies correctly. zero_gradients: the share of these where the gradient of the attack's
+    loss (cross-entropy if it has none) vanishes, is not finite or does not exist; 0 if there are none. saturated: the share of
+    these where also the softmax is 1.
     unbroken: number of images that withstood the attack; unmoved: the share of these that it did not change. randomised: the
     largest difference between the logits of two passes. batch_dependent: the same between two batches. probabilities: whether
     the logits look like probabilities. training: the layers that stay in train mode. farthest, darkest,
@@ -48,6 +49,7 @@ def sanity_checks(
     reached = outcomes.distance[outcomes.distance.isfinite()]
     checks: dict[str, Any] = {
         "asked": len(x),
+        "right": int(right.sum()),
         "zero_gradients": float(vanishing.float().mean()),
         "saturated": float(saturated.float().mean()),
         "unbroken": int(unbroken.sum()),

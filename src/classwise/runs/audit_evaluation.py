@@ -1,7 +1,8 @@
 """Evaluate an audit, or any network that was not trained here, with progress bars and an estimate of the duration."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -18,6 +19,8 @@ from classwise.runs.compute import evaluate, foreign_network, networks, threads,
 
 # If the evaluations take longer than this many seconds, an estimate is printed, and how to shorten them.
 LONG = 60.0
+# Threads are measured on at most as many images.
+_MEASURED = 50
 # Attacks of as many passes are computed before anything is estimated.
 _QUICK = 2
 # Takes the number of images of an evaluation and returns ways to shorten it.
@@ -54,30 +57,42 @@ def ensure_evaluations(
 
     shorter: how to shorten a long evaluation, which is printed with its estimate. further: seconds that follow the evaluations.
     """
-    resolved = dict.fromkeys(evaluation.resolved_for(subject) for evaluation in evaluations)
-    missing = [evaluation for evaluation in resolved if store.find(subject, evaluation, repair=True) is None]
+    resolved, missing = _resolved(subject, evaluations), _missing(subject, evaluations)
     if not missing:
         return 0
     console = console or Console(stderr=True)
-    step = gradient_step(
-        subject, missing[-1]
-    )  # raises an error before a folder is made, and reads the network before anything is timed
-    with threads.measured(step):
-        classes = len(validate.class_names(subject))
-        quick = [one for one in resolved if attacks.build(one.attack, one.options).cost(classes).rows <= _QUICK]
-        long = [one for one in missing if one not in quick]
-        _compute(subject, [one for one in missing if one in quick], console)
-        left, total = _seconds(subject, long, quick)
-        if long and left + further > LONG:
-            _announce(long[0].batch, total, left + further, console, shorter(total))
-        _compute(subject, long, console)
+    networks.network_of(subject)  # raises an error before a folder is made, and reads the network before anything is timed
+    classes = len(validate.class_names(subject))
+    quick = [one for one in resolved if attacks.build(one.attack, one.options).cost(classes).rows <= _QUICK]
+    long = [one for one in missing if one not in quick]
+    _compute(subject, [one for one in missing if one in quick], console)
+    left, total = _seconds(subject, long, quick)
+    if long and left + further > LONG:
+        _announce(long[0].batch, total, left + further, console, shorter(total))
+    _compute(subject, long, console)
     return len(missing)
 
 
+@contextmanager
+def fast_threads(subject: Subject, evaluations: Sequence[Evaluation]) -> Iterator[None]:
+    """Compute on the number of threads that is fastest for a network until the block ends, if outcomes are missing."""
+    missing = _missing(subject, evaluations)
+    with threads.measured(gradient_step(subject, missing[-1])) if missing else nullcontext():
+        yield
+
+
+def _resolved(subject: Subject, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    return list(dict.fromkeys(evaluation.resolved_for(subject) for evaluation in evaluations))
+
+
+def _missing(subject: Subject, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    return [evaluation for evaluation in _resolved(subject, evaluations) if store.find(subject, evaluation, repair=True) is None]
+
+
 def gradient_step(subject: Subject, evaluation: Evaluation) -> Callable[[], object]:
-    """Return a function that computes the gradient of one batch, of which attacks consist."""
+    """Return a function that computes the gradient of a batch, of which attacks consist, but of at most 50 images."""
     model = networks.network_of(subject)
-    x, y = validate.images_of(subject, evaluation.split).batch(slice(0, evaluation.batch))
+    x, y = validate.images_of(subject, evaluation.split).batch(slice(0, min(evaluation.batch, _MEASURED)))
 
     def step() -> None:
         with frozen(model):

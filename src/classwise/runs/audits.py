@@ -125,12 +125,13 @@ def _per_class(limit: int, images: "Images") -> int:
 
 def carry_out(audit: Audit, console: Console | None = None) -> int:
     """Compute everything that the report of an audit shows, and return the number of evaluations that were missing."""
-    from classwise.runs.audit_evaluation import ensure_evaluations  # torch
+    from classwise.runs.audit_evaluation import ensure_evaluations, fast_threads  # torch
 
     evaluations = [*audit.evaluations, *audit.curve]
-    computed = ensure_evaluations(audit, evaluations, console, partial(_shorter, audit), _REPORT)
-    artifacts.features(audit)
-    artifacts.examples(audit, audit.cheap)
+    with fast_threads(audit, evaluations):
+        computed = ensure_evaluations(audit, evaluations, console, partial(_shorter, audit), _REPORT)
+        artifacts.features(audit)
+        artifacts.examples(audit, audit.cheap)
     return computed
 
 

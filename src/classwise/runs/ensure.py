@@ -25,7 +25,8 @@ def ensure_results(pairs: Sequence[tuple[Subject, Sequence[Evaluation]]], worker
     pool.ensure_runs([(spec, evaluations) for spec, evaluations in pairs if isinstance(spec, Spec)], workers=workers)
     for subject, evaluations in pairs:
         if not isinstance(subject, Spec):
-            audit_evaluation.ensure_evaluations(subject, evaluations)
+            with audit_evaluation.fast_threads(subject, evaluations):
+                audit_evaluation.ensure_evaluations(subject, evaluations)
 
 
 def _only_read(subject: Subject) -> bool:

@@ -14,7 +14,7 @@ from classwise.core.spec import Evaluation
 from classwise.stats import intervals
 
 BLACK_BOX_AHEAD = "a black-box attack breaks images that no white-box attack breaks"
-_VANISH, _UNMOVED = "gradients vanish and the attack does not move", "the attack left images unchanged that it did not break"
+VANISH, _UNMOVED = "gradients vanish and the attack does not move", "the attack left images unchanged that it did not break"
 _SATURATED = "gradients vanish, since the softmax is exactly 0 or 1"
 _REPEATED, _BATCH, _TRAIN = "predictions change when repeated", "predictions depend on the batch", "layers stay in train mode"
 _PROBABILITIES = "outputs look like probabilities"
@@ -22,7 +22,7 @@ _OUTSIDE = "attacked images lie outside the ball and count as unbroken"
 # What a warning indicates.
 HIDDEN, SATURATED, RANDOM = "hidden gradients", "saturated outputs", "random outputs"
 _DEPENDENT = "outputs that depend on the batch"
-CAUSES = {_VANISH: HIDDEN, _UNMOVED: HIDDEN, BLACK_BOX_AHEAD: HIDDEN, _SATURATED: SATURATED, _PROBABILITIES: SATURATED}
+CAUSES = {VANISH: HIDDEN, _UNMOVED: HIDDEN, BLACK_BOX_AHEAD: HIDDEN, _SATURATED: SATURATED, _PROBABILITIES: SATURATED}
 CAUSES |= {_REPEATED: RANDOM, _BATCH: _DEPENDENT, _TRAIN: _DEPENDENT, _OUTSIDE: "an attack that leaves the ball"}
 # A warning is given if the interval of a share of images lies above this, and above this share of the spread of the logits.
 _IMAGES = 0.01
@@ -44,14 +44,15 @@ def sanity_warnings(checks: Mapping[str, Any], images: int) -> dict[str, str]:
     noise = _NOISE * max(checks["spread"], 1e-6)
     vanishing, unmoved = checks["zero_gradients"], checks.get("unmoved", 0.0)
     saturated = checks.get("saturated", 0.0) > vanishing / 2
-    tested = checks.get("asked", images)
-    gradients = _exceeds(vanishing, tested), f"{vanishing:.0%} of {tested} images"
+    # Outcomes of earlier versions lack the number of images that are classified correctly.
+    right = checks.get("right", checks.get("asked", images))
+    gradients = _exceeds(vanishing, right), f"{vanishing:.0%} of {right} correctly classified images"
     broken = checks.get("broken_by", {})
     black = sum(broken.get(name, 0) for name in BLACK_BOX_MEMBERS)
     batch, usual = checks["batch_dependent"], max(100 * noise, 2 * checks["randomised"])
     warnings = {
         _SATURATED: (saturated and gradients[0], gradients[1]),
-        _VANISH: (not saturated and gradients[0], gradients[1]),
+        VANISH: (not saturated and gradients[0], gradients[1]),
         _UNMOVED: (_exceeds(unmoved, checks.get("unbroken", images)), f"{unmoved:.0%} of them"),
         _REPEATED: (checks["randomised"] > noise, f"logits by {checks['randomised']:.2g}"),
         _BATCH: (batch > usual, f"logits by {batch:.2g}"),
@@ -64,9 +65,10 @@ def sanity_warnings(checks: Mapping[str, Any], images: int) -> dict[str, str]:
 
 
 def _exceeds(share: float, images: int) -> bool:
-    """Return whether the 95 % interval of a share of so many images lies above the limit: one image of fifty does not."""
-    low, _ = intervals.proportion(round(share * images), images)
-    return bool(low > 100 * _IMAGES)
+    """Return whether the 95 % interval of a share of so many images lies above the limit; a single image is never enough."""
+    number = round(share * images)
+    low, _ = intervals.proportion(number, images)
+    return bool(number > 1 and low > 100 * _IMAGES)
 
 
 def black_box_ahead(outcomes: list[tuple[str, xr.Dataset]]) -> list[str]:

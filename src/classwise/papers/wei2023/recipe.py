@@ -3,8 +3,12 @@
 from classwise.papers.scales import Recipe
 
 # Attacked in train mode; TRADES and FRL are attacked in eval mode, by steps from normal noise. All steps are 2/255 even where a
-# class has a smaller or larger radius. FRL's second form steps by a share of the radius.
-_TRADES = ("trades", "trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-cfa", "frl-rw")
+# class has a smaller or larger radius. FRL's second form steps by a share of the radius. A test compares with DEFENCES which
+# ones have the loss of TRADES.
+_TRADES = (
+    *("trades", "trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-cfa", "trades-he", "trades-per-class"),
+    *("me-trades", "rst", "me-rst", "frl-rw", "dafa", "wat"),
+)
 
 # Wei 2023: PreActResNet-18, 8/255, 200 epochs, tenths at 100 and 150, mirrored edges; the best epoch by average plus worst class
 # (its code looks at the test images for that: test_selected).
@@ -27,6 +31,6 @@ RECIPE = Recipe(
         **{name: {"attack": "pgd-10@wei2023"} for name in ("pgd-at", "at-ema", "at-fawa", "at-ccm", "at-cfa")},
         **{name: {"attack": "pgd-10@wei2023-trades", "batch_norm": "eval"} for name in _TRADES},
         **{name: {"attack": "friendly-10@wei2023"} for name in ("fat", "fat-cfa")},
-        "frl-rmrw": {"batch_norm": "eval"},
+        **{name: {"batch_norm": "eval"} for name in ("fat-trades", "frl-rmrw")},
     },
 )

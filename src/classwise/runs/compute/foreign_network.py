@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from classwise import images, models
 from classwise.attacks.losses import cross_entropy
-from classwise.attacks.pgd import input_gradient
+from classwise.attacks.pgd import NoGradient, input_gradient
 from classwise.core.audit import Audit, parse_normalise
 from classwise.core.errors import UserError
 from classwise.core.files import folder_digest
@@ -97,7 +97,7 @@ def _our_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Mod
         mean, std = parse_normalise(audit.normalise) or ([0.0] * few.shape[0], [1.0] * few.shape[0])
         model.mean.copy_(torch.tensor(mean).view(-1, 1, 1))
         model.std.copy_(torch.tensor(std).view(-1, 1, 1))
-    _fit(model, given, audit, f"{audit.network} and {audit.model} of width {width}", len(few.classes))
+    _fit(model, given, audit, width, len(few.classes))
     return model
 
 
@@ -110,8 +110,10 @@ def _training(audit: Audit) -> Images:
         raise UserError(f"normalise=dataset needs the training images of {audit.title}, which are not here; {advice}") from error
 
 
-def _fit(model: models.Classifier, given: Mapping[str, Tensor], audit: Audit, what: str, classes: int) -> None:
+def _fit(model: models.Classifier, given: Mapping[str, Tensor], audit: Audit, width: int, classes: int) -> None:
     """Load weights into one of our models, under any known naming of their parameters; a UserError says what differs."""
+    refused = f"{audit.model} of width {width}"
+    what = f"{audit.network} and {refused}"
     known, _ = models.last_layer(given)
     if known != classes:
         counts = f"the weights have {known} classes, the dataset has {classes}"
@@ -121,7 +123,7 @@ def _fit(model: models.Classifier, given: Mapping[str, Tensor], audit: Audit, wh
     except UserError as error:
         text, _, nearest = str(error).removeprefix("the weights do not fit the model: ").partition("; nearest: ")
         # What was refused is no advice: sizes of layers agree, but their names or the size of the images do not.
-        same = not nearest or what.endswith(nearest.partition(" for ")[0])
+        same = not nearest or nearest.partition(" for ")[0] == refused
         advice = "name a function that builds your network: --model my_module:function" if same else f"nearest: {nearest}"
         raise UserError(f"{what} do not fit: {text}; {advice}") from None
 
@@ -189,9 +191,11 @@ def _try_gradient(model: nn.Module, few: Images, audit: Audit) -> None:
     with eval_mode(model), frozen(model):
         try:
             input_gradient(model, x, y, cross_entropy)
-        except Exception as error:  # torch has a sentence for each way of losing the gradient
+        except (NoGradient, RuntimeError) as error:
+            # An attack without gradients is no way out: FGSM and the curve are part of every audit. torch says what else it lost.
+            cause = "" if isinstance(error, NoGradient) else f" ({reason(error)})"
             where = "look in its forward for torch.no_grad(), .detach(), .numpy() and changes in place"
             raise UserError(
-                f"{audit.model} with the weights {audit.network} has no gradient with respect to its pixels, which attacks need; "
-                f"{where}, and write them in a differentiable form"
+                f"{audit.model} with the weights {audit.network} has no gradient with respect to its pixels{cause}, which every "
+                f"audit needs, also with --attack square; {where}, and write them in a differentiable form"
             ) from error
