@@ -191,6 +191,8 @@ RENDERED = [
     render("eval_eps=2", "eval_eps=2 covers the whole range"),
     render("eval_eps=x", "eval_eps='x' is not a number"),
     render("scale=quik", "unknown scale 'quik'", "claims"),
+    render("scale=", "unknown scale ''", "claims"),
+    render("paper=", "unknown paper ''", "tian2021/A-settings"),
     render("others=[laptp]", "unknown scale 'laptp' (did you mean 'laptop'?)", "claims"),
     render("paper=tian", "unknown paper 'tian' (did you mean 'tian2021'?)", "tian2021/A-settings"),
     render("section=4-1", "unknown section '4-1'", "tian2021/A-settings"),

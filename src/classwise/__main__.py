@@ -162,8 +162,8 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
         "section": registry.SECTIONS,
     }
     for parameter, table in tables.items():
-        value = given.get(parameter) or []
-        for one in value if isinstance(value, list) else [value]:
+        value = given.get(parameter)
+        for one in value if isinstance(value, list) else [] if value is None else [value]:
             if one not in table:
                 raise unknown("scale" if parameter == "others" else parameter, one, table)
     if name == "audit":

@@ -26,7 +26,7 @@ def folder(data, small, tmp_path, monkeypatch):
     request = Request((small,), (Evaluation(), ATTACK))
     load.outcomes(request, workers=1)
     monkeypatch.setattr(files, "registry", SimpleNamespace(SECTIONS=("only",), request=lambda section, scale: request))
-    monkeypatch.setattr(files, "scales_of", lambda scale: [scale])
+    monkeypatch.setattr(files, "also_read", lambda scale: [])
     assert files.write_files("quick", tmp_path / "files")
     return tmp_path / "files"
 

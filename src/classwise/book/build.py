@@ -80,7 +80,7 @@ def _code() -> list[Path]:
 
 def _shell() -> list[Path]:
     """Return the code that only decides how pages look: a change of it renders the book and executes nothing."""
-    names = ("charts.js", "data.py", "dictionary.py", "figures.py", "package.py", "pages.py", "shell.py")
+    names = ("charts.js", "data.py", "dictionary.py", "figures.py", "package.py", "pages.py", "server.py", "shell.py")
     return [Path(__file__).with_name(name) for name in names]
 
 
@@ -154,8 +154,7 @@ def _also_shown(name: str, scale: str) -> list[str]:
 
 def _only_read(name: str, scale: str) -> list[str]:
     """Return the scales that are only read, of a page that shows a section at a scale that is computed."""
-    computed = name in registry.SECTIONS and not scales.SCALES[scale].only_read
-    return [other for other, size in scales.SCALES.items() if size.only_read and computed]
+    return scales.also_read(scale) if name in registry.SECTIONS else []
 
 
 def _is_complete(name: str, scale: str) -> bool:

@@ -20,7 +20,7 @@ from classwise.core.identity import radius_value
 from classwise.core.paths import checkout, data_folder
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
-from classwise.papers.scales import SCALES
+from classwise.papers.scales import also_read
 from classwise.runs import convergence, store
 from classwise.runs.recorded import recorded_part
 
@@ -46,16 +46,10 @@ class Stored(NamedTuple):
     evaluation: Evaluation | None
 
 
-def scales_of(scale: str) -> list[str]:
-    """Return the scales that the book of a scale shows: its own, and those that are only read."""
-    others = [name for name, size in SCALES.items() if size.only_read and name != scale and not SCALES[scale].only_read]
-    return [scale, *others]
-
-
 def stored(scale: str) -> list[Stored]:
     """Return every stored result of the sections of the book, in the order of their paths."""
     result: dict[Path, Stored] = {}
-    for name in scales_of(scale):
+    for name in (scale, *also_read(scale)):
         for section in registry.SECTIONS:
             for spec, evaluations in recorded_part(registry.request(section, name)).pairs:
                 for item in _of_run(spec, name, evaluations):

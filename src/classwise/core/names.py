@@ -34,13 +34,13 @@ def names(kind: str) -> tuple[str, ...]:
 def _keys(value: ast.expr | None, values: dict[str, ast.expr | None]) -> list[str]:
     """Return the keys of a dict display, of the name of one, or of a union of such."""
     match value:
-        case ast.Dict(keys=keys):
+        case ast.Dict(keys=keys) if None not in keys:
             return [str(ast.literal_eval(key)) for key in keys if key is not None]
         case ast.Name(id=name):
             return _keys(values[name], values)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return [*_keys(left, values), *_keys(right, values)]
-    raise TypeError(f"a table must be a dict display or a union of such, got {ast.dump(value) if value else None}")
+    raise TypeError(f"a table must be a dict display without ** or a union of such, got {ast.dump(value) if value else None}")
 
 
 def check(kind: str, name: str) -> None:
