@@ -342,6 +342,8 @@ ENVIRONMENT = [
     audit("", "CLASSWISE_DEVICE='cuda:99'", CLASSWISE_DEVICE="cuda:99"),
     Invalid("run --dry-run", "CLASSWISE_DEVICE='cuda:99'", environment={"CLASSWISE_DEVICE": "cuda:99"}),
     Invalid("serve", "there is no book in"),
+    Invalid("zip", "there is no book in"),
+    Invalid("zip book", "unexpected extra argument(s) (book)"),
     Invalid("serve --port 0", "should be greater than or equal to 1"),
     Invalid("serve --port 99999", "should be less than or equal to 65535"),
     Invalid("serve --port http", "should be a valid integer"),

@@ -1,6 +1,7 @@
 """The command line: `classwise` or `python -m classwise`.
 
-Every command checks what it is given before it imports torch, starts a process or makes a folder.
+Every command checks what it is given before it starts a process or makes a folder, and before it imports torch unless the check
+needs it: that of a queue resolves trainings, and that of an audit reads the weights.
 """
 
 import json
@@ -323,7 +324,7 @@ def zip_book() -> None:
     """Pack the built book as one file that opens without a server or Python after unpacking."""
     from classwise.book import package
 
-    print(package.pack_book())
+    print(package.pack_book(console))
 
 
 @app.command("serve")

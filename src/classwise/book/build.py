@@ -302,25 +302,25 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
     toc, contents = checkout() / "book" / "_toc.yml", table_of_contents()
     if not toc.exists() or toc.read_text() != contents:
         write(toc, contents.encode())
-    with _lock(console):
+    with lock(console):
         return _build(scale, pairs, console, workers=workers, scheduler=scheduler)
 
 
 @contextmanager
-def _lock(console: Console) -> Iterator[None]:
-    """Hold the lock of the build folder: two builds at once would write the same pages."""
+def lock(console: Console) -> Iterator[None]:
+    """Hold the lock of the build folder, which one call at a time writes to; a line says if it is taken."""
     path = build_folder() / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path)
+    held = FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        held.acquire(timeout=0)
     except Timeout:
-        console.print(f"another build of the book is at work in {path.parent}; this one begins when it ends", soft_wrap=True)
-        lock.acquire()
+        console.print(f"another build of the book is at work in {path.parent}; this call waits until it ends", soft_wrap=True)
+        held.acquire()
     try:
         yield
     finally:
-        lock.release()
+        held.release()
 
 
 def _build(scale: str, pairs: "Sequence[Requested]", console: Console, **where: Any) -> Path:
