@@ -477,3 +477,27 @@ def test_ten_slips_are_answered_likewise_by_processes(workplace):
     for case, process in zip(chosen, started, strict=True):
         out, error = process.communicate(timeout=300)
         check(case, process.returncode, out, error, before, workplace)
+
+
+WITHOUT_TORCH = """
+import json, sys
+from classwise.__main__ import main
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["classwise", *words]
+    try:
+        main()
+    except SystemExit:
+        pass
+    if "torch" in sys.modules:
+        raise SystemExit(f"torch is imported by {words}")
+"""
+
+
+def test_commands_check_their_input_before_torch_is_imported(workplace):
+    cases = [*COMMANDS, *RUNS, *STORED, *RENDERED, AUDITS[0], AUDITS[13], RECORDED[0], RECORDED[3], RECORDED[10]]
+    words = [words_of(case) for case in cases if case.environment == {}]
+    environment = os.environ | environment_of(COMMANDS[0], workplace)
+    command = [sys.executable, "-B", "-c", WITHOUT_TORCH, json.dumps(words)]
+    done = subprocess.run(command, cwd=workplace, env=environment, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert done.stderr.count("classwise: ") == len(words)

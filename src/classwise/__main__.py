@@ -138,8 +138,8 @@ def render_notebook(
     name = str(source.relative_to(notebooks.folder()).with_suffix(""))
     if name in registry.SECTIONS:
         pairs = registry.request(name, **given).pairs
-        for spec in dict.fromkeys(spec for spec, _ in pairs):
-            names.check_spec(spec)
+        for spec, evaluations in pairs:
+            names.check_spec(spec, evaluations)
         build.ensure_runs(pairs, str(given.get("scale", "quick")), console)
     else:
         _check_parameters(name, given)
