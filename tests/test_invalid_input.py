@@ -191,6 +191,8 @@ RENDERED = [
     render("eval_eps=2", "eval_eps=2 covers the whole range"),
     render("eval_eps=x", "eval_eps='x' is not a number"),
     render("scale=quik", "unknown scale 'quik'", "claims"),
+    render("scale=", "unknown scale ''", "claims"),
+    render("paper=", "unknown paper ''", "tian2021/A-settings"),
     render("others=[laptp]", "unknown scale 'laptp' (did you mean 'laptop'?)", "claims"),
     render("paper=tian", "unknown paper 'tian' (did you mean 'tian2021'?)", "tian2021/A-settings"),
     render("section=4-1", "unknown section '4-1'", "tian2021/A-settings"),
@@ -340,6 +342,8 @@ ENVIRONMENT = [
     audit("", "CLASSWISE_DEVICE='cuda:99'", CLASSWISE_DEVICE="cuda:99"),
     Invalid("run --dry-run", "CLASSWISE_DEVICE='cuda:99'", environment={"CLASSWISE_DEVICE": "cuda:99"}),
     Invalid("serve", "there is no book in"),
+    Invalid("zip", "there is no book in"),
+    Invalid("zip book", "unexpected extra argument(s) (book)"),
     Invalid("serve --port 0", "should be greater than or equal to 1"),
     Invalid("serve --port 99999", "should be less than or equal to 65535"),
     Invalid("serve --port http", "should be a valid integer"),
@@ -473,3 +477,27 @@ def test_ten_slips_are_answered_likewise_by_processes(workplace):
     for case, process in zip(chosen, started, strict=True):
         out, error = process.communicate(timeout=300)
         check(case, process.returncode, out, error, before, workplace)
+
+
+WITHOUT_TORCH = """
+import json, sys
+from classwise.__main__ import main
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["classwise", *words]
+    try:
+        main()
+    except SystemExit:
+        pass
+    if "torch" in sys.modules:
+        raise SystemExit(f"torch is imported by {words}")
+"""
+
+
+def test_commands_check_their_input_before_torch_is_imported(workplace):
+    cases = [*COMMANDS, *RUNS, *STORED, *RENDERED, AUDITS[0], AUDITS[13], RECORDED[0], RECORDED[3], RECORDED[10]]
+    words = [words_of(case) for case in cases if case.environment == {}]
+    environment = os.environ | environment_of(COMMANDS[0], workplace)
+    command = [sys.executable, "-B", "-c", WITHOUT_TORCH, json.dumps(words)]
+    done = subprocess.run(command, cwd=workplace, env=environment, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert done.stderr.count("classwise: ") == len(words)

@@ -1,6 +1,7 @@
 """The command line: `classwise` or `python -m classwise`.
 
-Every command checks what it is given before it imports torch, starts a process or makes a folder.
+Every command checks what it is given before it starts a process or makes a folder, and before it imports torch unless the check
+needs it: that of a queue resolves trainings, and that of an audit reads the weights.
 """
 
 import json
@@ -137,8 +138,8 @@ def render_notebook(
     name = str(source.relative_to(notebooks.folder()).with_suffix(""))
     if name in registry.SECTIONS:
         pairs = registry.request(name, **given).pairs
-        for spec in dict.fromkeys(spec for spec, _ in pairs):
-            names.check_spec(spec)
+        for spec, evaluations in pairs:
+            names.check_spec(spec, evaluations)
         build.ensure_runs(pairs, str(given.get("scale", "quick")), console)
     else:
         _check_parameters(name, given)
@@ -162,8 +163,8 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
         "section": registry.SECTIONS,
     }
     for parameter, table in tables.items():
-        value = given.get(parameter) or []
-        for one in value if isinstance(value, list) else [value]:
+        value = given.get(parameter)
+        for one in value if isinstance(value, list) else [] if value is None else [value]:
             if one not in table:
                 raise unknown("scale" if parameter == "others" else parameter, one, table)
     if name == "audit":
@@ -323,7 +324,7 @@ def zip_book() -> None:
     """Pack the built book as one file that opens without a server or Python after unpacking."""
     from classwise.book import package
 
-    print(package.pack_book())
+    print(package.pack_book(console))
 
 
 @app.command("serve")

@@ -6,27 +6,29 @@ import re
 import zipfile
 from types import SimpleNamespace
 
+import mocks
 import pandas as pd
 import pytest
 import xarray as xr
 
 from classwise.book import data as files
 from classwise.book import dictionary
-from classwise.core import results
+from classwise.core import paths, results
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Request
-from classwise.runs import load, store
+from classwise.runs import convergence, load, store
 
 ATTACK = Evaluation(attack="square", options={"queries": 20}, eps="51/255")
 
 
 @pytest.fixture
 def folder(data, small, tmp_path, monkeypatch):
-    """The files of a book of one run with two evaluations."""
+    """The files of a book of one run with two evaluations, and a comparison of epochs."""
     request = Request((small,), (Evaluation(), ATTACK))
     load.outcomes(request, workers=1)
     monkeypatch.setattr(files, "registry", SimpleNamespace(SECTIONS=("only",), request=lambda section, scale: request))
-    monkeypatch.setattr(files, "scales_of", lambda scale: [scale])
+    monkeypatch.setattr(files, "also_read", lambda scale: [])
+    results.save(mocks.dataset("convergence 1"), convergence.SCHEMA, convergence.path("quick"))
     assert files.write_files("quick", tmp_path / "files")
     return tmp_path / "files"
 
@@ -51,7 +53,7 @@ def test_every_column_is_in_the_dictionary_and_has_a_meaning(folder):
 def test_every_variable_coordinate_and_attribute_of_netcdf_is_in_the_dictionary(folder):
     with zipfile.ZipFile(folder / files.file_names()["results.zip"]) as archive:
         names = [name for name in archive.namelist() if name.endswith(".nc")]
-        assert len(names) == 3
+        assert len(names) == 4
         for name in names:
             stored = xr.open_dataset(io.BytesIO(archive.read(name)), engine="h5netcdf")
             schema = stored.attrs["schema"]
@@ -101,8 +103,50 @@ def test_the_page_offers_each_file_with_its_checksum(folder):
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
     listed = table(folder, "catalogue.csv")
     with zipfile.ZipFile(folder / files.file_names()["results.zip"]) as archive:
+        assert sorted(listed.file) == sorted(name for name in archive.namelist() if name.endswith(".nc"))
         for row in listed.itertuples():
             assert hashlib.sha256(archive.read(row.file)).hexdigest() == row.sha256
+
+
+def test_the_archive_holds_its_checksums_its_licence_and_its_sources(folder):
+    with zipfile.ZipFile(folder / files.file_names()["results.zip"]) as archive:
+        sums = dict(reversed(line.split("  ")) for line in archive.read(files.CHECKSUMS).decode().splitlines())
+        assert {*sums, files.CHECKSUMS} == set(archive.namelist())
+        assert all(hashlib.sha256(archive.read(name)).hexdigest() == digest for name, digest in sums.items())
+        assert archive.read("LICENSE") == (paths.checkout() / "LICENSE").read_bytes()
+        sources = archive.read("SOURCES.md").decode()
+    assert all(dataset in sources for dataset in ("digits", "cifar10"))
+    assert sources.strip() in files.page(folder)
+
+
+def test_files_that_a_stopped_call_left_or_that_are_missing_are_written_again(folder, monkeypatch):
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    texts, write, written = files._texts(), files.write, []
+
+    def full(path, content):
+        if written:
+            raise OSError("stopped")
+        written.append(path)
+        write(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_texts", lambda: texts | {"LICENSE": b"another"})
+        patch.setattr(files, "write", full)
+        with pytest.raises(OSError, match="stopped"):
+            files.write_files("quick", folder)
+    assert files.write_files("quick", folder)
+    for path, content in before.items():
+        assert path.read_bytes() == content
+        path.unlink()
+        assert files.write_files("quick", folder), path
+    assert not files.write_files("quick", folder)
+
+
+def test_files_are_written_again_when_the_dictionary_changes(folder, monkeypatch):
+    assert "name of the images" in Spec.__doc__
+    monkeypatch.setattr(Spec, "__doc__", Spec.__doc__.replace("name of the images", "name of all images"))
+    assert files.write_files("quick", folder)
+    assert any("name of all images" in meaning for meaning in table(folder, "dictionary.csv")["meaning"])
 
 
 def test_equal_results_give_equal_bytes_and_are_written_once(folder, tmp_path):

@@ -1,11 +1,13 @@
 """The book as one file."""
 
 import os
+import threading
 import zipfile
 
 import pytest
+from rich.console import Console
 
-from classwise.book import package
+from classwise.book import build, package
 from classwise.core.errors import UserError
 
 
@@ -31,3 +33,18 @@ def test_without_a_book_one_sentence_says_what_to_do(tmp_path):
     with pytest.raises(UserError, match="`make book` builds it"):
         package.pack(tmp_path / "html", tmp_path / "book.zip")
     assert not (tmp_path / "book.zip").exists()
+
+
+def test_a_book_is_packed_once_no_build_is_at_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("classwise.core.paths.build_folder", lambda: tmp_path)
+    monkeypatch.setattr(build, "build_folder", lambda: tmp_path)
+    said, packed = Console(record=True, width=200), []
+    with build.lock(Console(quiet=True)):  # the moment at which the old book is gone
+        other = threading.Thread(target=lambda: packed.append(package.pack_book(said)))
+        other.start()
+        other.join(0.5)
+        assert packed == []
+        book(tmp_path / "html")
+    other.join(60)
+    assert zipfile.ZipFile(packed[0]).namelist() == ["guide/reading.html", "index.html"]
+    assert "another build of the book is at work" in said.export_text()

@@ -42,7 +42,17 @@ def test_text_is_compressed_for_a_browser_that_takes_it(address, path):
     assert gzip.decompress(content).decode() == PAGE
 
 
-@pytest.mark.parametrize("accepted", ["", "identity", "gzip;q=0", "br"])
+@pytest.mark.parametrize("accepted", ["gzip;q=1;x=1", "*;q=0, gzip", "GZIP ; q=0.001", "br, *"])
+def test_weights_and_other_parameters_of_an_encoding_are_read(address, accepted):
+    assert get(address, "/", Accept_Encoding=accepted)[1]["Content-Encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("path", ["/%00.html", "/%00", f"/{'long' * 100}.html", "/folder/%00/"])
+def test_names_that_no_file_can_have_are_not_found(address, path):
+    assert get(address, path)[0] == 404
+
+
+@pytest.mark.parametrize("accepted", ["", "identity", "gzip;q=0", "br", "gzip;q=high", "gzip;q=", "gzip;q=0, *", "*;q=0"])
 def test_other_browsers_get_it_as_it_is(address, accepted):
     status, headers, content = get(address, "/", Accept_Encoding=accepted)
     assert (status, headers["Content-Encoding"]) == (200, None)

@@ -87,7 +87,7 @@ def test_a_run_that_a_killed_import_was_replacing_returns(data, small, tmp_path)
 
 
 def test_a_second_build_waits_for_the_first_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setenv("CLASSWISE_BUILD", str(tmp_path))
+    monkeypatch.setattr(build, "build_folder", lambda: tmp_path)
     at_work, said, order = threading.Event(), Console(record=True, width=200), []
 
     def slow(scale, pairs, console, **where):

@@ -1,6 +1,8 @@
 """The list of runs: what is chosen, in which order, and how it fits a terminal."""
 
+import ast
 import json
+import shutil
 import sys
 from dataclasses import replace
 
@@ -118,3 +120,48 @@ def test_names_of_the_tables_are_read_without_torch():
     assert names.names("model") == tuple(models.MODELS)
     with pytest.raises(UserError, match="did you mean 'fgsm'"):
         names.check_spec(replace(SPECS[0], attack="fgsmm"))
+
+
+def test_a_table_of_names_with_other_tables_inside_is_refused():
+    (value,) = (statement.value for statement in ast.parse("{'fgsm': 1, **OTHER}").body)
+    with pytest.raises(TypeError, match="without"):
+        names._keys(value, {})
+
+
+def test_a_run_that_is_recorded_as_well_is_shown_as_it_was_computed_here(rows):
+    recorded = store.recorded(SPECS[1])
+    shutil.copytree(store.run_folder(SPECS[1]), recorded)
+    assert listing.folder_of(SPECS[1].id) == store.run_folder(SPECS[1])
+    shutil.rmtree(store.run_folder(SPECS[1]))
+    assert listing.folder_of(SPECS[1].id) == recorded
+
+
+@pytest.mark.parametrize("spec", ['{"dataset": "digits", "epoch": 3}', "{", "[]"])
+def test_a_run_without_a_readable_spec_is_named_in_one_sentence(rows, spec):
+    folder, problems = store.run_folder(SPECS[0]), []
+    results.save(mocks.dataset().assign_attrs(spec=spec), store.HISTORY, folder / "history.nc")
+    assert len(listing.rows(problems.append)) == len(SPECS) - 1
+    with pytest.raises(UserError, match="carries no readable spec") as told:
+        listing.run(folder)
+    assert problems == [str(told.value)]
+
+
+def test_an_evaluation_that_cannot_be_read_is_named_in_one_sentence(rows):
+    folder = store.run_folder(SPECS[0])
+    (path,) = (folder / "outcomes").glob("*.nc")
+    results.save(results.load(path, store.OUTCOMES).assign_attrs(evaluation="{"), store.OUTCOMES, path)
+    with pytest.raises(UserError, match=f"{path.name} carries no readable evaluation"):
+        listing.run(folder)
+
+
+def test_measures_have_their_own_units(rows):
+    (evaluation,) = listing.run(store.run_folder(SPECS[0]))["evaluations"]
+    table = listing.evaluation_table(evaluation)
+    cells = {column.header: list(column.cells) for column in table.columns}
+    assert dict(zip(cells["class"], cells["unit"], strict=True)) == {
+        **dict.fromkeys("0123456789", "%"),
+        "overall": "%",
+        "worst": "%",
+        "mcd": "points",
+        "cv": "points²",
+    }

@@ -80,7 +80,7 @@ def _code() -> list[Path]:
 
 def _shell() -> list[Path]:
     """Return the code that only decides how pages look: a change of it renders the book and executes nothing."""
-    names = ("charts.js", "data.py", "dictionary.py", "figures.py", "package.py", "pages.py", "shell.py")
+    names = ("charts.js", "data.py", "dictionary.py", "figures.py", "package.py", "pages.py", "server.py", "shell.py")
     return [Path(__file__).with_name(name) for name in names]
 
 
@@ -154,8 +154,7 @@ def _also_shown(name: str, scale: str) -> list[str]:
 
 def _only_read(name: str, scale: str) -> list[str]:
     """Return the scales that are only read, of a page that shows a section at a scale that is computed."""
-    computed = name in registry.SECTIONS and not scales.SCALES[scale].only_read
-    return [other for other, size in scales.SCALES.items() if size.only_read and computed]
+    return scales.also_read(scale) if name in registry.SECTIONS else []
 
 
 def _is_complete(name: str, scale: str) -> bool:
@@ -303,25 +302,25 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
     toc, contents = checkout() / "book" / "_toc.yml", table_of_contents()
     if not toc.exists() or toc.read_text() != contents:
         write(toc, contents.encode())
-    with _lock(console):
+    with lock(console):
         return _build(scale, pairs, console, workers=workers, scheduler=scheduler)
 
 
 @contextmanager
-def _lock(console: Console) -> Iterator[None]:
-    """Hold the lock of the build folder: two builds at once would write the same pages."""
+def lock(console: Console) -> Iterator[None]:
+    """Hold the lock of the build folder, which one call at a time writes to; a line says if it is taken."""
     path = build_folder() / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path)
+    held = FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        held.acquire(timeout=0)
     except Timeout:
-        console.print(f"another build of the book is at work in {path.parent}; this one begins when it ends", soft_wrap=True)
-        lock.acquire()
+        console.print(f"another build of the book is at work in {path.parent}; this call waits until it ends", soft_wrap=True)
+        held.acquire()
     try:
         yield
     finally:
-        lock.release()
+        held.release()
 
 
 def _build(scale: str, pairs: "Sequence[Requested]", console: Console, **where: Any) -> Path:

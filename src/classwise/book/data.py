@@ -20,7 +20,7 @@ from classwise.core.identity import radius_value
 from classwise.core.paths import checkout, data_folder
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
-from classwise.papers.scales import SCALES
+from classwise.papers.scales import also_read
 from classwise.runs import convergence, store
 from classwise.runs.recorded import recorded_part
 
@@ -29,7 +29,7 @@ NAMES = {
     "outcomes.parquet": "every prediction: one row for each image and evaluation",
     "results.zip": "every result as netCDF, with its settings, commit, device and date as attributes; histories, outcomes with "
     "logits, examples, features, and steps of attacks",
-    "catalogue.csv": "one row for each file of the archive",
+    "catalogue.csv": "one row for each result in the archive",
     "dictionary.csv": "the data dictionary below",
 }
 CHECKSUMS = "SHA256SUMS"
@@ -38,34 +38,31 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 class Stored(NamedTuple):
-    """A stored result of the book: its file, scale, training, and its evaluation where it has one."""
+    """A stored result of the book: its file and scale, its training unless it is of several, its evaluation where it has one."""
 
     path: Path
     scale: str
-    spec: Spec
-    evaluation: Evaluation | None
-
-
-def scales_of(scale: str) -> list[str]:
-    """Return the scales that the book of a scale shows: its own, and those that are only read."""
-    others = [name for name, size in SCALES.items() if size.only_read and name != scale and not SCALES[scale].only_read]
-    return [scale, *others]
+    spec: Spec | None = None
+    evaluation: Evaluation | None = None
 
 
 def stored(scale: str) -> list[Stored]:
-    """Return every stored result of the sections of the book, in the order of their paths."""
+    """Return every stored result of the sections of the book, and comparisons of epochs, in the order of their paths."""
     result: dict[Path, Stored] = {}
-    for name in scales_of(scale):
+    for name in (scale, *also_read(scale)):
         for section in registry.SECTIONS:
             for spec, evaluations in recorded_part(registry.request(section, name)).pairs:
                 for item in _of_run(spec, name, evaluations):
                     result.setdefault(item.path, item)
+        compared = convergence.path(name)
+        if compared.exists():
+            result[compared] = Stored(compared, name)
     return sorted(result.values())
 
 
 def _of_run(spec: Spec, scale: str, evaluations: tuple[Evaluation, ...]) -> Iterator[Stored]:
     folder = next(folder for folder in store.search_folders(spec) if store.exists(folder, spec))
-    yield Stored(store.file(folder), scale, spec, None)
+    yield Stored(store.file(folder), scale, spec)
     for evaluation in (one.resolved_for(spec) for one in evaluations):
         schemas = (schema for schema in store.FOLDERS if store.file(folder, evaluation, schema).exists())
         yield from (Stored(store.file(folder, evaluation, schema), scale, spec, evaluation) for schema in schemas)
@@ -74,8 +71,9 @@ def _of_run(spec: Spec, scale: str, evaluations: tuple[Evaluation, ...]) -> Iter
 def about(item: Stored) -> dict[str, Any]:
     """Return the columns of the catalogue and of the outcomes that say which run and evaluation a result is of."""
     spec, evaluation = item.spec, item.evaluation
-    values: dict[str, Any] = {"run": spec.id, "evaluation": "", "scale": item.scale}
-    values |= {name: getattr(spec, name) for name in ("dataset", "model", "defence", "seed")}
+    values: dict[str, Any] = {"scale": item.scale}
+    if spec is not None:
+        values |= {"run": spec.id, **{name: getattr(spec, name) for name in ("dataset", "model", "defence", "seed")}}
     if evaluation is not None:
         values |= {name: getattr(evaluation, name) for name in ("attack", "norm", "split", "checkpoint", "transform")}
         values |= {"evaluation": evaluation.id, "attack_options": json.dumps(dict(evaluation.options), sort_keys=True)}
@@ -152,29 +150,50 @@ def file_names() -> dict[str, str]:
 
 def write_files(scale: str, folder: Path) -> bool:
     """Write all results of the book of a scale to a folder, with their checksums; return whether anything had changed."""
-    items = stored(scale)
-    compared = [convergence.path(name) for name in scales_of(scale) if convergence.path(name).exists()]
-    code = [Path(__file__), Path(dictionary.__file__), Path(results.__file__), checkout() / "CITATION.cff"]
-    inputs = [*(item.path for item in items), *compared, *code]
-    digest = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in inputs))
-    digest.update(repr([(_inside(item.path), item.scale) for item in items]).encode())
-    mark = folder / ".inputs"
-    if mark.exists() and mark.read_text() == digest.hexdigest():
+    items, names, tables = stored(scale), file_names(), {"dictionary.csv": dictionary.table().to_csv(index=False).encode()}
+    mark, digest = folder / ".inputs", _digest(items, tables["dictionary.csv"])
+    complete = all((folder / name).exists() for name in (*names.values(), CHECKSUMS))
+    if complete and mark.exists() and mark.read_text() == digest:
         return False
-    names, listed = file_names(), catalogue(items)
-    tables = {"catalogue.csv": listed, "dictionary.csv": dictionary.table()}
-    contents = {name: table.to_csv(index=False).encode() for name, table in tables.items()}
-    inside = {_inside(path): path.read_bytes() for path in (*(item.path for item in items), *compared)}
-    contents["results.zip"] = archive({**inside, **contents, "CITATION.cff": code[-1].read_bytes()})
-    contents["outcomes.parquet"] = outcomes(items).to_parquet(engine="pyarrow", compression="zstd", index=False)
-    sums = "".join(f"{hashlib.sha256(contents[name]).hexdigest()}  {names[name]}\n" for name in names)
+    mark.unlink(missing_ok=True)  # first: a call that is stopped below leaves files that no longer fit it
+    tables["catalogue.csv"] = catalogue(items).to_csv(index=False).encode()
+    inside = {_inside(item.path): item.path.read_bytes() for item in items} | tables | _texts()
+    contents = {
+        **tables,
+        "results.zip": archive({**inside, CHECKSUMS: _checksums(inside)}),
+        "outcomes.parquet": outcomes(items).to_parquet(engine="pyarrow", compression="zstd", index=False),
+    }
     for old in folder.glob("classwise-*"):
         old.unlink()
     for name, content in contents.items():
         write(folder / names[name], content)
-    write(folder / CHECKSUMS, sums.encode())
-    write(mark, digest.hexdigest().encode())
+    write(folder / CHECKSUMS, _checksums({names[name]: contents[name] for name in names}))
+    write(mark, digest.encode())
     return True
+
+
+def _digest(items: list[Stored], explained: bytes) -> str:
+    """Return a digest of all that the files are made from; `explained` is the data dictionary."""
+    digest = hashlib.sha256(repr([[(_inside(item.path), item.scale) for item in items], file_names()]).encode())
+    code = (Path(__file__).read_bytes(), Path(results.__file__).read_bytes())
+    for content in (*(item.path.read_bytes() for item in items), *code, explained, *_texts().values()):
+        digest.update(hashlib.sha256(content).digest())
+    return digest.hexdigest()
+
+
+def _texts() -> dict[str, bytes]:
+    """Return the texts of the archive by their names: how to cite it, and under which terms it is."""
+    places = {"CITATION.cff": checkout() / "CITATION.cff", "LICENSE": checkout() / "LICENSE", "SOURCES.md": _licence()}
+    return {name: place.read_bytes() for name, place in places.items()}
+
+
+def _licence() -> Path:
+    return checkout() / "book" / "licence.md"
+
+
+def _checksums(files: Mapping[str, bytes]) -> bytes:
+    """Return the checksums of contents by their names, as sha256sum writes them."""
+    return "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items()).encode()
 
 
 def reading(folder: Path) -> str:
@@ -202,6 +221,7 @@ def page(folder: Path) -> str:
         "summary": summary + "evaluations of them, on digits and as far as they are recorded on CIFAR-10.",
         "files": _offered(folder),
         "python": f"```python\n{reading(folder)}\n```",
+        "licence": _licence().read_text(encoding="utf-8").strip(),
         "checksums": f"```text\n{(folder / CHECKSUMS).read_text().strip()}\n```",
         "dictionary": _explained(),
     }

@@ -26,7 +26,7 @@ _PIXELS, _PERCENT = results.SCHEMAS["outcomes 1"]["distance"].unit, "%"
 # The columns of the Parquet file of outcomes; the first ones are also those of the catalogue. "" takes the meaning from the field
 # of the same name of the class that is the source.
 RUN_COLUMNS: dict[str, tuple[str, str, str]] = {
-    "run": ("", "identifier of the training: ten digits of a hash of its settings", "Spec"),
+    "run": ("", "identifier of the training: ten digits of a hash of its settings; empty for a file of several", "Spec"),
     "evaluation": ("", "identifier of the evaluation, likewise, with its radius and norm resolved", "Evaluation"),
     "dataset": ("", "", "Spec"),
     "scale": ("", "size of the experiment, such as quick (digits) or laptop (CIFAR-10)", "classwise.papers.scales"),

@@ -16,7 +16,7 @@ from classwise.core.markup import counted
 from classwise.core.paths import checkout
 from classwise.papers import findings, ledger, registry
 from classwise.papers.claims import VERDICTS, Verdict
-from classwise.papers.scales import SCALES
+from classwise.papers.scales import SCALES, also_read
 from classwise.runs.recorded import recorded_part
 from classwise.stats import intervals, metrics, pooling
 
@@ -46,8 +46,7 @@ def save(cells: Sequence["NotebookNode"], path: Path) -> None:
 
 def scales_shown(scale: str) -> list[str]:
     """Return the scales whose results the home page shows: those recorded elsewhere first, then that of the build."""
-    others = [name for name, size in SCALES.items() if size.only_read and name != scale and not SCALES[scale].only_read]
-    return [*(name for name in others if recorded_part(registry.request(_SECTION, name)).specs), scale]
+    return [*(name for name in also_read(scale) if recorded_part(registry.request(_SECTION, name)).specs), scale]
 
 
 def _home(scale: str, verdicts: Sequence[Verdict]) -> list["NotebookNode"]:

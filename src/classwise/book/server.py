@@ -1,6 +1,7 @@
 """A server of the built book for this machine: text is compressed, and what a browser has is not sent again."""
 
 import gzip
+import os
 from email.utils import formatdate
 from functools import lru_cache, partial
 from http import HTTPStatus
@@ -26,6 +27,23 @@ def _compressed(path: Path, state: tuple[int, int]) -> bytes:
     return gzip.compress(path.read_bytes(), compresslevel=6, mtime=0)
 
 
+def takes_gzip(accepted: str) -> bool:
+    """Return whether a browser with this header Accept-Encoding takes gzip: named, or by *, with a readable weight above 0."""
+    weights = {}
+    for offer in accepted.lower().split(","):
+        name, *parameters = (part.strip() for part in offer.split(";"))
+        weights[name] = next((_number(part[2:]) for part in parameters if part.startswith("q=")), 1.0)
+    return weights.get("gzip", weights.get("*", 0.0)) > 0
+
+
+def _number(text: str) -> float:
+    """Return the number in a text, 0 if there is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
 class Handler(SimpleHTTPRequestHandler):
     """Sends gzip where the browser takes it, and 304 where its copy is the same (ETag)."""
 
@@ -33,14 +51,18 @@ class Handler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> BytesIO | BinaryIO | None:
         """Send the status and the headers of a file and return its content; None if the browser has it."""
-        path = Path(self.translate_path(self.path.partition("?")[0].partition("#")[0]))
-        if path.is_dir() and self.path.partition("?")[0].endswith("/"):
+        name = self.translate_path(self.path.partition("?")[0].partition("#")[0])
+        if "\0" in name:  # which no file has
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return None
+        path = Path(name)
+        if os.path.isdir(path) and self.path.partition("?")[0].endswith("/"):
             path /= "index.html"
-        if not path.is_file() or path.suffix == "" or self.path.partition("?")[0].endswith(f"{path.name}/"):
+        if not os.path.isfile(path) or path.suffix == "" or self.path.partition("?")[0].endswith(f"{path.name}/"):
             return super().send_head()
         stat = path.stat()
         kind = self.guess_type(str(path))
-        packed = kind.startswith(_TEXT) and stat.st_size >= _LEAST and self._takes_gzip()
+        packed = kind.startswith(_TEXT) and stat.st_size >= _LEAST and takes_gzip(self.headers.get("Accept-Encoding", ""))
         tag = f'"{stat.st_mtime_ns:x}-{stat.st_size:x}{"-gzip" * packed}"'
         known = [name.strip().removeprefix("W/") for name in self.headers.get("If-None-Match", "").split(",")]
         self.send_response(HTTPStatus.NOT_MODIFIED if tag in known else HTTPStatus.OK)
@@ -59,11 +81,3 @@ class Handler(SimpleHTTPRequestHandler):
             self.send_header("Content-Encoding", "gzip")
         self.end_headers()
         return BytesIO(content)
-
-    def _takes_gzip(self) -> bool:
-        """Return whether the browser accepts gzip: it is named, and not with a weight of 0."""
-        for offer in self.headers.get("Accept-Encoding", "").split(","):
-            name, _, weight = offer.replace(" ", "").partition(";q=")
-            if name in ("gzip", "*"):
-                return weight == "" or float(weight or 0) > 0
-        return False

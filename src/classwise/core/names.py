@@ -1,7 +1,7 @@
 """The names of attacks, defences and models, read from the source of their tables: importing these would import torch."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ import classwise
 from classwise.core import datasets
 from classwise.core.audit import Audit
 from classwise.core.errors import unknown
-from classwise.core.spec import Spec
+from classwise.core.spec import Evaluation, Spec
 
 # The module and the name of each table.
 _TABLES = {
@@ -34,13 +34,13 @@ def names(kind: str) -> tuple[str, ...]:
 def _keys(value: ast.expr | None, values: dict[str, ast.expr | None]) -> list[str]:
     """Return the keys of a dict display, of the name of one, or of a union of such."""
     match value:
-        case ast.Dict(keys=keys):
+        case ast.Dict(keys=keys) if None not in keys:
             return [str(ast.literal_eval(key)) for key in keys if key is not None]
         case ast.Name(id=name):
             return _keys(values[name], values)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return [*_keys(left, values), *_keys(right, values)]
-    raise TypeError(f"a table must be a dict display or a union of such, got {ast.dump(value) if value else None}")
+    raise TypeError(f"a table must be a dict display without ** or a union of such, got {ast.dump(value) if value else None}")
 
 
 def check(kind: str, name: str) -> None:
@@ -49,14 +49,19 @@ def check(kind: str, name: str) -> None:
         raise unknown(kind, name, [*names(kind), *["my_module:function"] * (kind == "model")])
 
 
-def check_spec(spec: Spec) -> None:
-    """Raise a UserError if the dataset, the model, the defence or an attack of a training does not exist."""
+def check_spec(spec: Spec, evaluations: Iterable[Evaluation] = ()) -> None:
+    """Raise a UserError if the dataset, the model, the defence or an attack of a training does not exist.
+
+    Likewise if its evaluations have an unknown attack, or a radius that is none.
+    """
     datasets.check(spec.dataset)
     check("model", spec.model)
     check("defence", spec.defence)
     for attack in (spec.attack, spec.probe, spec.select):
         if attack is not None:
             check("attack", attack)
+    for evaluation in evaluations:
+        check("attack", evaluation.resolved_for(spec).attack)
 
 
 def check_audit(given: Mapping[str, Any]) -> None:

@@ -240,3 +240,8 @@ SCALES: dict[str, Scale] = {
         all_datasets=True,
     ),
 }
+
+
+def also_read(scale: str) -> list[str]:
+    """Return the scales whose recorded results are shown next to those of a computed scale; [] for one that is only read."""
+    return [] if SCALES[scale].only_read else [name for name, size in SCALES.items() if size.only_read]

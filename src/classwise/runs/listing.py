@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.table import Table
 
@@ -34,7 +34,8 @@ _SHARED = ("dataset", "model", "folder", "device", "commit")
 # What a narrow terminal leaves out, in this order; and what is cut to fit, down to so many characters.
 _LEFT_OUT = ("device", "commit", "folder", "created", "kB", "sections", "model", "evaluations", "scale", "dataset", "differs in")
 _CUT, _LEAST = ("evaluations", "sections", "differs in", "device"), 12
-_MEASURES = ("overall", "worst", "mcd", "cv")
+# The measures of all classes, with their units.
+_MEASURES = {"overall": "%", "worst": "%", "mcd": "points", "cv": "points²"}
 
 
 def rows(warn: Callable[[str], None]) -> list[Row]:
@@ -65,13 +66,22 @@ def _stored(warn: Callable[[str], None]) -> Iterator[tuple[Path, Spec, dict[str,
         path = folder / "history.nc"
         try:
             attrs = results.header(path, store.HISTORY)
+            spec = _read(Spec, "spec", attrs, path)
         except UserError as error:
             warn(str(error))
             continue
-        try:
-            yield folder, Spec.from_json(attrs["spec"]), attrs
-        except (ValueError, TypeError) as error:
-            warn(f"{path} carries no readable spec ({error}); delete it and run again")
+        yield folder, spec, attrs
+
+
+_Item = TypeVar("_Item", Spec, Evaluation)
+
+
+def _read(kind: type[_Item], name: str, attrs: Mapping[str, str], path: Path) -> _Item:
+    """Return the Spec or the Evaluation in an attribute of a stored result; a UserError names the file."""
+    try:
+        return kind.from_json(attrs[name])
+    except (KeyError, ValueError, TypeError) as error:
+        raise UserError(f"{path} carries no readable {name} ({error}); delete it and run again") from None
 
 
 def _used() -> dict[str, tuple[str, list[str]]]:
@@ -216,7 +226,9 @@ def folder_of(run_id: str) -> Path:
     """Return the folder of the run whose id is `run_id` or begins with it; a UserError if there are none or several."""
     if not run_id.strip():
         raise UserError("the id is empty; `classwise list` prints the ids of all runs")
-    folders = {folder.name.rpartition("-")[2]: folder for folder in store.stored()}
+    folders: dict[str, Path] = {}
+    for folder in store.stored():  # those that were computed here first, as results are read
+        folders.setdefault(folder.name.rpartition("-")[2], folder)
     if not folders:
         raise UserError(f"there are no runs yet in {data_folder()}; `classwise run` computes them")
     matching = [number for number in folders if number.startswith(run_id)]
@@ -234,8 +246,9 @@ _MOST = 6
 
 def run(folder: Path) -> dict[str, Any]:
     """Return a run in plain values: its settings, and of each evaluation the accuracy of each class with its interval."""
-    history = results.header(folder / "history.nc", store.HISTORY)
-    spec = Spec.from_json(history["spec"])
+    path = folder / "history.nc"
+    history = results.header(path, store.HISTORY)
+    spec = _read(Spec, "spec", history, path)
     about = {name: history[name] for name in ("device", "commit", "created")}
     evaluations = [_evaluation(path) for path in sorted((folder / "outcomes").glob("*.nc"))]
     return {"id": spec.id, "folder": str(folder), **about, "spec": vars(spec), "evaluations": evaluations}
@@ -245,7 +258,7 @@ def _evaluation(path: Path) -> dict[str, Any]:
     data = results.load(path, store.OUTCOMES)
     count = aggregate.counts(data)
     rates, bounds, total = metrics.accuracy(count), intervals.wilson(count), metrics.images(count)
-    evaluation = Evaluation.from_json(data.attrs["evaluation"])
+    evaluation = _read(Evaluation, "evaluation", data.attrs, path)
     classes = [
         {
             "class": str(label),
@@ -259,7 +272,7 @@ def _evaluation(path: Path) -> dict[str, Any]:
     measures = {}
     for name in _MEASURES:
         low, value, high = map(float, bootstrap.bootstrap(count, metrics.METRICS[name]).values)
-        measures[name] = {"value": value, "low": low, "high": high}
+        measures[name] = {"unit": _MEASURES[name], "value": value, "low": low, "high": high}
     about = {"title": _title(evaluation), "evaluation": vars(evaluation), "classes": classes, "measures": measures}
     return about | {"warnings": sanity.stored_warnings(data)}
 
@@ -292,9 +305,9 @@ def _text(value: object) -> str:
 def evaluation_table(evaluation: Mapping[str, Any]) -> Table:
     """Return an evaluation of `run` as a table: classes, then the measures of all classes."""
     title = evaluation["title"]
-    listed = Table("class", "images", "accuracy, %", "95 % interval", title=title, title_justify="left", box=None)
+    listed = Table("class", "images", "accuracy", "unit", "95 % interval", title=title, title_justify="left", box=None)
     for row in evaluation["classes"]:
-        listed.add_row(row["class"], str(row["images"]), f"{row['accuracy']:.1f}", f"{row['low']:.1f} to {row['high']:.1f}")
+        listed.add_row(row["class"], str(row["images"]), f"{row['accuracy']:.1f}", "%", f"{row['low']:.1f} to {row['high']:.1f}")
     for name, row in evaluation["measures"].items():
-        listed.add_row(name, "", f"{row['value']:.1f}", f"{row['low']:.1f} to {row['high']:.1f}")
+        listed.add_row(name, "", f"{row['value']:.1f}", row["unit"], f"{row['low']:.1f} to {row['high']:.1f}")
     return listed
