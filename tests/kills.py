@@ -9,7 +9,9 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 BEGUN = "begun"
+# What a process that is killed while it writes a file leaves for good, as `files.write` says.
+WRITING = re.compile(r"\.[0-9a-f]{16}\.part")
 # A notebook whose only cell trains and evaluates a run in workers of its kernel.
 NOTEBOOK = """import classwise
 from classwise import runs
@@ -154,7 +158,9 @@ def start(name: str, data: Path, what: str = "act") -> subprocess.Popen[str]:
     environment = os.environ | {"CLASSWISE_DATA": str(data)}
     command = [sys.executable, "-m", "tests.kills", "--child", what, name]
     with errors(data).open("w") as file:
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=file, text=True)
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=file, text=True, start_new_session=True
+        )
     assert process.stdout is not None
     for line in process.stdout:
         if line.strip() == BEGUN:
@@ -194,14 +200,27 @@ def contents(data: Path) -> dict[str, str]:
     return digests
 
 
+def unfinished(data: Path) -> list[str]:
+    """Return what is neither a result nor `WRITING`: parts of files, unpacked archives, runs that are set aside."""
+    marks = (".import-", ".pack-", ".recorded.part")
+    paths = (path.relative_to(data) for path in sorted(data.rglob("*")) if not WRITING.fullmatch(path.name))
+    return [str(path) for path in paths if {".part", ".replaced"} & set(path.suffixes) or path.name.startswith(marks)]
+
+
 @dataclass
 class Report:
-    """How an operation fared: kills, processes that ended before their kill, comparisons, and the files that differed."""
+    """How an operation fared: kills, processes that ended before their kill, comparisons, what they compared and what was wrong.
+
+    results: the number of files of the unbroken process. different: the files that differed. unfinished: what was left in the
+    end.
+    """
 
     kills: int = 0
     ended: int = 0
     compared: int = 0
+    results: int = 0
     different: list[str] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
 
 
 def survive(name: str, kills: int, place: Path, seed: str = "0") -> Report:
@@ -218,6 +237,7 @@ def survive(name: str, kills: int, place: Path, seed: str = "0") -> Report:
     began = time.perf_counter()
     finish(process, unbroken)
     longest, expected = (time.perf_counter() - began) / operation.parts, contents(unbroken)
+    report.results = len(set(expected) - set(contents(prepared)))
     while report.kills < kills:
         data = place / f"killed-{report.compared}"
         shutil.copytree(prepared, data)
@@ -228,13 +248,14 @@ def survive(name: str, kills: int, place: Path, seed: str = "0") -> Report:
                     process.wait(chance.uniform(0.0, longest))
                     report.ended += 1
                 except subprocess.TimeoutExpired:
-                    process.kill()
+                    os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started
                     process.communicate()
                     report.kills += 1
                     continue
             finish(process, data)
             break
         report.compared += 1
+        report.unfinished += unfinished(data)
         report.different += sorted({name for name, _ in set(contents(data).items()) ^ set(expected.items())})
     return report
 
@@ -259,6 +280,8 @@ def main() -> None:
             report = survive(name, given.kills, Path(place), given.seed)
         counts = f"{report.kills} kills, {report.ended} processes ended before theirs"
         print(f"{name}: {counts}; compared {report.compared} times: {report.different or 'no difference'}", flush=True)
+        if report.unfinished:
+            print(f"{name}: left {report.unfinished}", flush=True)
 
 
 if __name__ == "__main__":

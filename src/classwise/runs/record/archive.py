@@ -127,17 +127,10 @@ def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights) ->
 
 def _write_next(folder: Path, packed: bytes) -> Path:
     """Write an archive under the next free number; another call may write at the same time."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".pack-", dir=folder) as place:
-        part = Path(place) / "archive"
-        write(part, packed)
-        while True:
-            path = folder / f"recorded-{max(map(_number, _archives(folder)), default=0) + 1}.tar"
-            try:
-                os.link(part, path)
-            except FileExistsError:
-                continue
-            return path
+    with store.lock(folder):
+        path = folder / f"recorded-{max(map(_number, _archives(folder)), default=0) + 1}.tar"
+        write(path, packed, folder / ".recorded.part")
+    return path
 
 
 def _tar(files: Mapping[str, bytes]) -> bytes:
