@@ -18,15 +18,15 @@ from classwise.stats import aggregate, intervals, sanity
 
 # Their names along `attack`.
 CURVE, WORST = "curve", "worst case"
-# A cause of warnings, besides those of `sanity`.
-SINGLE_STEP = "training against a single step"
+# Causes of warnings, besides those of `sanity`.
+SINGLE_STEP, WEAK = "training against a single step", "weak attacks or hidden gradients"
 # A cause is named where the lower end of the interval exceeds these shares of the correctly classified images: of images that
 # only a black-box attack or a smaller radius breaks, and of those that withstand one step of an attack but not more. Up to 30 %
 # of the images of networks without a fault withstand one step only.
 _ALONE, _FAR = 0.05, 0.35
 # The same of the images that attacks with gradients leave, which may be few of all images.
 _OF_LEFT = 0.2
-# Attacks after which those with gradients are not merely too weak.
+# Attacks that are not merely too weak where a black-box attack breaks more.
 _THOROUGH = {"strong", "autoattack"}
 _USED = ["truth", "answer", "flipped"]
 
@@ -147,8 +147,8 @@ def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[
     ahead = (
         f"{of_all} of the correctly classified images" if of_all else f"{of_left} of the images left by attacks with gradients"
     )
-    weak = "" if signs or _THOROUGH & set(outcomes.attack.values) else ", which attacks of too few steps explain, too"
-    signs += [(sanity.HIDDEN, f"a black-box attack alone breaks {ahead}{weak}")] if of_all or of_left else []
+    cause = sanity.HIDDEN if signs or _THOROUGH & set(outcomes.attack.values) else WEAK
+    signs += [(cause, f"a black-box attack alone breaks {ahead}")] if of_all or of_left else []
     missed = _ahead(_missed_at_larger_radius(outcomes, curve, eps), broken.correct, _ALONE)
     text = f"the attack of the curve breaks {missed} of the correctly classified images at some radius, but not at a larger one"
     signs += [(sanity.HIDDEN, text)] if missed else []
