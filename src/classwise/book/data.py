@@ -51,7 +51,10 @@ def stored(scale: str) -> list[Stored]:
     result: dict[Path, Stored] = {}
     for name in (scale, *also_read(scale)):
         for section in registry.SECTIONS:
-            for spec, evaluations in recorded_part(registry.request(section, name)).pairs:
+            request = registry.request(section, name)
+            present = {spec for spec, _ in recorded_part(request).pairs}
+            # Traces may be stored of evaluations whose outcomes are not.
+            for spec, evaluations in (pair for pair in request.pairs if pair[0] in present):
                 for item in _of_run(spec, name, evaluations):
                     result.setdefault(item.path, item)
         compared = convergence.path(name)
