@@ -139,6 +139,11 @@ def test_a_black_box_attack_that_breaks_all_images_left_is_a_warning():
     assert masking.warnings(few, curve, "2/10", {}) == {}
 
 
+def test_a_black_box_attack_that_breaks_the_last_two_images_of_many_is_no_warning():
+    outcomes = outcomes_of(200, clean=[], **{"pgd-20": range(198)}, fgsm=range(190), square=range(198, 200))
+    assert masking.warnings(outcomes, curve_of(200, r2_10=range(198)), "2/10", {}) == {}
+
+
 @pytest.mark.parametrize(
     ("attack", "failed", "weak"), [("pgd-20", {}, True), ("strong", {}, False), ("pgd-20", {"zero_gradients": 1.0}, False)]
 )
