@@ -202,7 +202,7 @@ def contents(data: Path) -> dict[str, str]:
 
 def unfinished(data: Path) -> list[str]:
     """Return what is neither a result nor `WRITING`: parts of files, unpacked archives, runs that are set aside."""
-    marks = (".import-", ".pack-", ".recorded.part")
+    marks = (".import-", ".pack-")
     paths = (path.relative_to(data) for path in sorted(data.rglob("*")) if not WRITING.fullmatch(path.name))
     return [str(path) for path in paths if {".part", ".replaced"} & set(path.suffixes) or path.name.startswith(marks)]
 

@@ -9,17 +9,15 @@ from pathlib import Path
 from classwise.core.paths import find_image_folder
 
 
-def write(path: Path, content: bytes, part: Path | None = None) -> None:
+def write(path: Path, content: bytes) -> None:
     """Write a file atomically: to a temporary name in the same folder, then renamed.
 
-    part: the temporary name, if only one call at a time uses it, so that what a killed call left is overwritten; by default a new
-    one, `.<16 hexadecimal digits>.part`, which a killed call leaves and nothing reads.
+    The temporary name is `.<16 hexadecimal digits>.part`: a killed call leaves such a file, which nothing reads.
     """
-    # Not from `tempfile`, whose files only their owner may read.
-    part = part or path.with_name(f".{secrets.token_hex(8)}.part")
+    part = path.with_name(f".{secrets.token_hex(8)}.part")  # not from `tempfile`, whose files only their owner may read
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
+        with part.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -5,10 +5,12 @@ import io
 import json
 import os
 import re
+import secrets
 import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -127,10 +129,16 @@ def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights) ->
 
 def _write_next(folder: Path, packed: bytes) -> Path:
     """Write an archive under the next free number; another call may write at the same time."""
-    with store.lock(folder):
-        path = folder / f"recorded-{max(map(_number, _archives(folder)), default=0) + 1}.tar"
-        write(path, packed, folder / ".recorded.part")
-    return path
+    part = folder / f".{secrets.token_hex(8)}.part"  # as `files.write` names what a killed call leaves
+    try:
+        write(part, packed)
+        while True:
+            path = folder / f"recorded-{max(map(_number, _archives(folder)), default=0) + 1}.tar"
+            with suppress(FileExistsError):
+                os.link(part, path)
+                return path
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _tar(files: Mapping[str, bytes]) -> bytes:
