@@ -52,12 +52,10 @@ def gaps(rows: pd.DataFrame) -> Any:
     )
     x = alt.X("low:Q", title="gain, points")
     zero = alt.Chart(table).mark_rule(strokeDash=[4, 3], color="#888").encode(x=alt.datum(0))
-    marks = [
-        zero,
-        base.mark_rule(strokeWidth=1.5).encode(x=x, x2="high:Q"),
-        base.transform_filter("isValid(datum.near)").mark_rule(strokeWidth=5).encode(x="near:Q", x2="far:Q"),
-        base.mark_point(filled=True, size=50, opacity=1).encode(x="value:Q"),
-    ]
+    marks = [zero, base.mark_rule(strokeWidth=1.5).encode(x=x, x2="high:Q")]
+    if bool(table["near"].notna().any()):
+        marks.append(base.transform_filter("isValid(datum.near)").mark_rule(strokeWidth=5).encode(x="near:Q", x2="far:Q"))
+    marks.append(base.mark_point(filled=True, size=50, opacity=1).encode(x="value:Q"))
     height = (9 * len(sources) + 8) * len(order)
     chart = panels(alt.layer(*marks).properties(width=190, height=height), Category("measure", measures), 2)
     chart = chart.resolve_scale(x="independent").add_params(picked)
@@ -135,7 +133,7 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
 
 def _pictures(base: alt.Chart) -> Any:
     """Return some of the images that only one method classifies correctly, in a row for each of the two."""
-    some = base.transform_filter("datum.url != '' && (chosen_class == 'all' || datum.label == chosen_class)")
+    some = base.transform_filter("datum.url && (chosen_class == 'all' || datum.label == chosen_class)")
     some = some.transform_window(place="row_number()", groupby=["what"], sort=[alt.SortField("label")])
     some = some.transform_filter(f"datum.place <= {_ROW}")
     axis = alt.Axis(ticks=False, domain=False, labelExpr="datum.value == '1' ? 'only the first' : 'only the second'")

@@ -5,14 +5,13 @@ import xarray as xr
 
 from classwise.core.markup import counted
 from classwise.papers.findings import interval, sample
-from classwise.papers.wei2023.calibrations import METHODS
+from classwise.papers.wei2023 import calibrations
 from classwise.papers.wei2023.gains import REACH, named, spread, with_cfa
+from classwise.papers.wei2023.methods import METHODS
 from classwise.papers.wei2023.tables import TABLES
 from classwise.stats import bootstrap
 
 _SIGNIFICANT = 0.05
-# Bounds nearer to 0 than this are 0.
-_ROUNDING = 1e-9
 _WORDS = {"overall": "the overall robust accuracy", "worst": "that of the worst class"}
 
 _TITLES = {"overall": "All images", "worst": "Worst class"}
@@ -36,13 +35,13 @@ def _by_cfa(gain: xr.DataArray, over: str) -> str:
     parts = []
     for measure, words in _WORDS.items():
         some = gain.sel(measure=measure, comparison=names)
-        sure = int((some.sel(bound="low") > _ROUNDING).sum())
+        sure = int((some.sel(bound="low").round(1) > 0).sum())
         place = int(some.sel(bound="value").argmin("comparison"))
         least = interval(some.isel(comparison=place, drop=True), "points", 1)
         parts.append(
             f"{words} of {sure} of {counted(len(names), 'method')} (the smallest gain, of {_method(names[place])}: {least})"
         )
-    return f"CFA significantly raises {' and '.join(parts)}"
+    return f"CFA significantly raises {', and '.join(parts)}"
 
 
 def _method(comparison: str) -> str:
@@ -87,7 +86,7 @@ def power(printed: pd.DataFrame, gain: xr.DataArray) -> str:
 def spreads(outcomes: xr.Dataset) -> str:
     """Return how much less the classes differ with CFA than with EMA: the change of their standard deviation, by method."""
     known, lines = set(map(str, outcomes.defence.values)), []
-    for method, pair in zip(METHODS, with_cfa("EMA"), strict=True):
+    for method, pair in zip(calibrations.METHODS, with_cfa("EMA"), strict=True):
         if known.issuperset(pair):
             part = outcomes.sel(defence=list(pair))
             change = bootstrap.paired(part, lambda count: spread(count).isel(defence=0) - spread(count).isel(defence=1))
@@ -103,9 +102,11 @@ def largest_variances() -> str:
     """
     table = TABLES.load(1).sel(attack="autoattack")
     mean, least = table["overall"] / 100, table["worst"] / 100
-    bound = ((1 - mean) * (mean - least)).max("checkpoint")
+    bound = ((1 - mean) * (mean - least)).sel(checkpoint="best")
     ends = [f"{float(bound.sel(defence=list(names)).max()):.3f} with {names[0].rpartition(' ')[2]}" for names in _transposed()]
-    return f"With the means and the worst classes of Table 1, no variance of rates between 0 and 1 is above {' and '.join(ends)}."
+    return (
+        f"With the means and worst classes of Table 1 at the best epoch, no variance of rates can be above {' and '.join(ends)}."
+    )
 
 
 def _transposed() -> list[tuple[str, ...]]:
@@ -116,8 +117,9 @@ def _transposed() -> list[tuple[str, ...]]:
 def averaged_epochs(history: xr.Dataset) -> str:
     """Return how many epochs entered each average of each training, of those that could."""
     taken = history["taken"].sum("epoch").mean("seed")
+    names = {defence: method for method, (defence, checkpoint) in METHODS.items() if checkpoint == "last"}
     number = {name: taken.sel(average=name).to_series() for name in ("ema", "fawa")}
-    parts = [f"{name} {number['fawa'][name]:.0f} of {ema:.0f}" for name, ema in number["ema"].items()]
+    parts = [f"{names.get(name, name)} {number['fawa'][name]:.0f} of {ema:.0f}" for name, ema in number["ema"].items()]
     return f"**Epochs that FAWA took, of those that EMA took**: {', '.join(parts)}."
 
 
