@@ -113,6 +113,13 @@ def test_scales_reduce_the_steps_of_every_defence_that_takes_some():
     assert {name for name, number in steps.items() if number <= 1} == set(scales.WITHOUT_STEPS)
 
 
+@pytest.mark.parametrize("scale", ["quick", "laptop"])
+def test_friendly_pgd_of_constant_tau_stops_earlier_than_pgd(scale):
+    for name in ("fat-constant", "fat-ccm", "fat-cfa"):
+        options = registry.training(scale, name, 0).attack_options
+        assert options["tau"] / options["steps"] == pytest.approx(3 / 10, abs=0.05)
+
+
 def test_normalised_defences_are_those_by_a_normalised_loss():
     normalised = {name for name, one in defences.DEFENCES.items() if getattr(one.objective, "normalised", False)}
     assert normalised == set(scales.NORMALISED)

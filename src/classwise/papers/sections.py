@@ -21,10 +21,14 @@ CLEAN_AND_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
 
 @dataclass(frozen=True)
 class Arranged:
-    """A Dataset that claims name: `function` makes it of the outcomes of the parts in `needs`, "" for the section itself."""
+    """A Dataset that claims name: `function` makes it of the outcomes of the parts in `needs`, "" for the section itself.
+
+    optional: parts that it takes after these, None for each that is not recorded.
+    """
 
     function: Callable[..., xr.Dataset]
     needs: tuple[str, ...]
+    optional: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +42,9 @@ class Section:
     images, by the last evaluation, of the runs of the first seed. traces: whether it records each step of the attacks. variants:
     what varies apart from defences and seeds; a variant takes precedence over what a reader chooses. parts: by name, further
     runs or evaluations. all_datasets: whether it is repeated on other datasets (`scales.OTHER_DATASETS`) where the scale allows,
-    each a part by its name. whiteness: whether its outcomes hold how white each image is around its object (`white`). arrange:
-    by the name that claims give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
+    each a part by its name. whiteness: whether its outcomes hold how white each image is around its object (`white`). calibrated:
+    whether they hold what each class was trained with late in the training (`stats.calibrations.late_settings`). arrange: by the
+    name that claims give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
     """
 
     title: str
@@ -55,6 +60,7 @@ class Section:
     parts: "Mapping[str, Section]" = field(default_factory=dict)
     all_datasets: bool = False
     whiteness: bool = False
+    calibrated: bool = False
     arrange: Mapping[str, Arranged] = field(default_factory=dict)
 
 

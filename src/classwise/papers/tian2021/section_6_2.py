@@ -17,11 +17,12 @@ import xarray as xr
 from classwise.core.datasets import base_dataset
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
+from classwise.papers.claims import claims_of
 from classwise.papers.scales import MNIST
 from classwise.papers.sections import Arranged, Section
 from classwise.papers.tian2021.recipe import trade_offs
 from classwise.papers.tian2021.section_6_1 import ONCE, TEMPERED, UNAVERAGED, mark_pair, vulnerable_class
-from classwise.papers.tian2021.tables import change_in_table_4, claims_of, from_table_3, from_table_4
+from classwise.papers.tian2021.tables import change_in_table_4, from_table_3, from_table_4
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import combine, confidence, metrics
 
