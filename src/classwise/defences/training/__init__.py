@@ -44,6 +44,7 @@ def begin(model: nn.Module, config: TrainConfig, classes: int, radius: float, se
         generator=torch.Generator(device).manual_seed(seed),
         settings=base,
         base=base,
+        radius=radius,
     )
 
 
@@ -106,7 +107,7 @@ def _overfits(state: State, images: Images, config: TrainConfig) -> bool:
     """Return whether the robust accuracy on the first training images collapsed in this epoch, which stops the training."""
     assert config.overfitting_check is not None
     first = images.take(torch.arange(min(config.batch, len(images)), device=images.pixels.device))
-    ball = BALLS[config.norm](float(state.base.radius[0]))
+    ball = BALLS[config.norm](state.radius)
     flipped = evaluate.evaluate(state.model, first, config.overfitting_check, ball, EvaluationSettings(seed=state.epoch)).flipped
     accuracy = float((~flipped).float().mean())
     last = state.scores.get("guard", 0.0)
