@@ -198,17 +198,6 @@ def choice_bounds(outcomes: xr.Dataset, draws: int = 1000) -> dict[str, xr.DataA
     }
 
 
-def settling(settings: xr.DataArray) -> xr.DataArray:
-    """Return the mean change of a setting of the classes between epochs, in the last quarter of the training over the first.
-
-    settings: such as the radius, along epoch, label and any others, which are kept. Far below 1, it converges (section 4.1).
-    """
-    steps = xr.ufuncs.absolute(settings.diff("epoch")).mean("label")
-    quarter = max(1, steps.sizes["epoch"] // 4)
-    early, late = (steps.isel(epoch=part).mean("epoch") for part in (slice(None, quarter), slice(-quarter, None)))
-    return (late / early.where(early > 0)).rename("settling")
-
-
 # The share of the training from which EMA and FAWA average: epoch 50 of 200.
 _AVERAGED_FROM = 0.25
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from classwise.core.spec import Evaluation
-from classwise.papers import claims
-from classwise.papers.claims import Claim
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers.claims import RATIO, claims_of
 from classwise.papers.sections import Arranged, Section
 from classwise.papers.variants import Variant
 from classwise.papers.wei2023 import fluctuation
@@ -25,7 +24,7 @@ NAME = "wei2023/3-3-fluctuation"
 _EPOCHS = {"quick": 60, "laptop": 24, "short": 30, "paper": 112}
 
 
-def dropped(scale: str, dataset: str) -> Sequence[Variant]:
+def dropped(scale: str, plain: Spec) -> Sequence[Variant]:
     """Return the one variant of a section: the learning rate drops before the last twelve epochs, which are kept."""
     epochs, kept = _EPOCHS[scale], len(LAST12)
     schedule = {"schedule": "step", "epochs": epochs, "milestones": (epochs - kept + 1,)}
@@ -54,11 +53,7 @@ SECTION = Section(
 _WORST, _OVERALL = 28.1 - 23.5, 53.2 - 52.6
 
 
-def _claim(name: str, where: str, statement: str, measure: claims.ClaimMeasure, **rest: Any) -> Claim:
-    needs: dict[str, Any] = {"defences": ("pgd-at",), "attacks": ("pgd-10",), "data": "epochs", "dims": ("weights", "epoch")}
-    return Claim(name, NAME, where, statement, measure, **{**needs, **rest})
-
-
+_claim = claims_of(NAME, defences=("pgd-at",), attacks=("pgd-10",), data="epochs", dims=("weights", "epoch"))
 _CHOICES: dict[str, Any] = {"data": "choices", "dims": ("chosen",)}
 CLAIMS = (
     _claim(
@@ -116,8 +111,7 @@ CLAIMS = (
         fluctuation.change_of_the_average,
         low=0,
         high=0.5,
-        unit="times",
-        log=True,
+        **RATIO,
     ),
     _claim(
         "fawa-gains-overall",
