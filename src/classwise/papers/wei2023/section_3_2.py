@@ -5,6 +5,7 @@ the steps of TRADES as published, so each beta is trained as TRADES at the rate 
 other pages. The claims need beta along `beta` ("1" to "6"), and on the classes which ones are `hard` and `easy`.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
