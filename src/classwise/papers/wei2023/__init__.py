@@ -5,7 +5,12 @@ from classwise.papers.wei2023 import section_3_1, section_3_2, section_3_3, sect
 from classwise.papers.wei2023.recipe import RECIPE
 from classwise.papers.wei2023.tables import TABLES
 
-_SECTIONS = (section_3_1, section_3_2, section_3_3, section_5_2,)
+_SECTIONS = (
+    section_3_1,
+    section_3_2,
+    section_3_3,
+    section_5_2,
+)
 
 PAPER = Paper(
     name="wei2023",
