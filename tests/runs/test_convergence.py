@@ -32,7 +32,7 @@ def tiny(monkeypatch):
         "other": Section(
             title="",
             defences=("pgd-at",),
-            variants=lambda scale, dataset: [{"dataset": "digits-apart"}, {"eps": "0.1"}, {"redraw": 1}],
+            variants=lambda scale, plain: [{"dataset": "digits-apart"}, {"eps": "0.1"}, {"redraw": 1}],
         ),
     }
     monkeypatch.setitem(scales.SCALES, "tiny", size)
@@ -56,7 +56,7 @@ def test_different_trainings_of_one_name_are_refused(tiny, monkeypatch):
     section = Section(
         title="",
         defences=("pgd-at",),
-        variants=lambda scale, dataset: [{"attack_options": {"steps": 1}}, {"attack_options": {"steps": 2}}],
+        variants=lambda scale, plain: [{"attack_options": {"steps": 1}}, {"attack_options": {"steps": 2}}],
     )
     monkeypatch.setattr(registry, "SECTIONS", {"steps": section})
     with pytest.raises(ValueError, match=r"different trainings of scale 'tiny' have the same name: pgd-at$"):

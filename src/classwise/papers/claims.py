@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -250,3 +251,15 @@ def number(value: float) -> str:
 PAIRED = ("cifar10", "stl10")
 NO_GROUPS = "its classes form no superclasses"
 NO_SUCH = "it has no such classes"
+# Fields of claims: of those about classes of CIFAR-10 alone, and of those whose measure is a ratio.
+ON_CIFAR10: dict[str, Any] = {"datasets": ("cifar10",), "excluded_because": NO_SUCH}
+RATIO: dict[str, Any] = {"unit": "times", "log": True}
+
+
+def claims_of(section: str, **shared: Any) -> Callable[..., Claim]:
+    """Return what makes claims of a section from name, where, statement, measure and fields, which precede the shared ones."""
+
+    def claim(name: str, where: str, statement: str, measure: ClaimMeasure, **fields: Any) -> Claim:
+        return Claim(name, section, where, statement, measure, **(shared | fields))
+
+    return claim

@@ -113,18 +113,19 @@ def scale_of(spec: Spec) -> str | None:
             if spec == training(name, spec.defence, spec.seed, paper):
                 return name
         for section, definition in SECTIONS.items():
-            for fields in _varied(definition, name, str(size.run["dataset"])):
-                if fields and spec == training(name, spec.defence, spec.seed, paper_of(section), **fields):
+            paper = paper_of(section)
+            for fields in _varied(definition, name, training(name, spec.defence, spec.seed, paper)):
+                if fields and spec == training(name, spec.defence, spec.seed, paper, **fields):
                     return name
     return None
 
 
-def _varied(section: Section, scale: str, dataset: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the fields in which the runs of a section and of its parts differ from those of the scale."""
-    for variant in section.variants(scale, dataset):
+def _varied(section: Section, scale: str, plain: Spec) -> Iterator[Mapping[str, Any]]:
+    """Yield the fields in which the runs of a section and of its parts differ from that of the scale."""
+    for variant in section.variants(scale, plain):
         yield {**section.run, **variant}
     for part in section.parts.values():
-        yield from _varied(part, scale, dataset)
+        yield from _varied(part, scale, plain)
     for name, recipe in OTHER_DATASETS[scale].items() if section.all_datasets else ():
         yield from ({"dataset": name, **recipe.run, **recipe.defences.get(defence, {})} for defence in section.defences)
 

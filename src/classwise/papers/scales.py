@@ -16,7 +16,7 @@ CLOSED_FORM, MODEL = "closed form", "Gaussian model"
 # Defences whose training takes no steps of an inner attack that a scale could reduce; a test compares them with DEFENCES.
 WITHOUT_STEPS = ("standard", "fgsm-rs", "free-at")
 # Defences by TRADES divided by 1 + beta; a test compares them with DEFENCES.
-NORMALISED = ("trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-cfa")
+NORMALISED = ("trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-ccm-ccr", "trades-cfa")
 # Fields whose values are options by name.
 _OPTIONS = ("options", "attack_options")
 
@@ -160,6 +160,20 @@ OPT_IN_DATASETS = ("imagenet",)
 
 _QUICK_RATE = 0.3
 
+# With as many steps as tau, friendly PGD would be PGD: of three steps one, as of ten three.
+_FRIENDLY: dict[str, Fields] = {name: {"attack_options": {"tau": 1}} for name in ("fat-constant", "fat-ccm", "fat-cfa")}
+
+
+def _by_defence(*tables: Mapping[str, Fields]) -> dict[str, Fields]:
+    """Return the fields of each defence in any of the tables."""
+    return {name: merged(*(table.get(name, {}) for table in tables)) for table in tables for name in table}
+
+
+def _steps_of_trades(rate: float) -> dict[str, Fields]:
+    """Return how the defences by a normalised loss take the steps of TRADES: their loss is that of TRADES over 1 + beta = 7."""
+    return {name: {"lr": round(7 * rate, 6), "weight_decay": 5e-4 / 7} for name in NORMALISED}
+
+
 SCALES: dict[str, Scale] = {
     # scikit-learn's digits on a CPU: five stratified folds, a few seconds a run, trained until twice the epochs gain little.
     "quick": Scale(
@@ -176,22 +190,26 @@ SCALES: dict[str, Scale] = {
         seeds=(0, 1, 2, 3, 4),
         budget=120,
         inner_attack={"steps": 3},
-        defences={
+        defences=_by_defence(
             # The averages of their weights are rows of other pages; they do not influence the training.
-            **{name: {"averages": ("ema", "fawa")} for name in ("pgd-at", "trades")},
-            # Their loss is that of TRADES over 1 + beta = 7: these are the steps of TRADES.
-            **{name: {"lr": 7 * _QUICK_RATE, "weight_decay": 5e-4 / 7} for name in NORMALISED},
+            {name: {"averages": ("ema", "fawa")} for name in ("pgd-at", "trades", "frl-rmrw")},
+            # No page shows the epochs between.
+            {name: {"measure": 60} for name in ("at-ccm", "trades-ccm-ccr", "fat-constant", "fat-ccm")},
+            _steps_of_trades(_QUICK_RATE),
+            _FRIENDLY,
             # They converge more slowly (`make converged`).
-            **{name: {"epochs": 90} for name in ("pgd-he", "trades-he", "ldam", "ldam-drw", "fat", "fat-trades")},
-            # Its robustness against the untargeted attack, for which it is not trained, grows for long.
-            "targeted-at": {"epochs": 120},
-            # It diverges at the rate of the others.
-            "faal": {"lr": 0.1},
-            # An update costs half, and larger rates end in catastrophic overfitting.
-            "fgsm-rs": {"epochs": 120, "lr": 0.2},
-            # An epoch is eight passes over the images.
-            "free-at": {"epochs": 24},
-        },
+            {name: {"epochs": 90} for name in ("pgd-he", "trades-he", "ldam", "ldam-drw", "fat", "fat-trades")},
+            {
+                # Its robustness against the untargeted attack, for which it is not trained, grows for long.
+                "targeted-at": {"epochs": 120},
+                # It diverges at the rate of the others.
+                "faal": {"lr": 0.1},
+                # An update costs half, and larger rates end in catastrophic overfitting.
+                "fgsm-rs": {"epochs": 120, "lr": 0.2},
+                # An epoch is eight passes over the images.
+                "free-at": {"epochs": 24},
+            },
+        ),
         # It misclassifies more images in less time (`strong_eval` of `make bench` compares it with AutoAttack).
         attacks={"strong": {"attack": "cr"}},
     ),
@@ -209,6 +227,7 @@ SCALES: dict[str, Scale] = {
         seeds=(0, 1, 2),
         budget=500_000,
         inner_attack={"steps": 3},
+        defences=_by_defence(_steps_of_trades(0.1), _FRIENDLY),
         attacks={
             "strong": _SOME,
             "temperature-pgd-20": _SOME,
@@ -229,6 +248,7 @@ SCALES: dict[str, Scale] = {
         },
         seeds=(0, 1, 2),
         budget=3600,
+        defences=_steps_of_trades(0.1),
         attacks={**_SEARCHES, "strong": _SOME, "autoattack": _SOME},
         note=NARROW,
     ),

@@ -22,8 +22,9 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.sections import Request, Section
 from classwise.runs import store
 from classwise.runs.artifacts import scenes
-from classwise.runs.load import outcomes
+from classwise.runs.load import history, outcomes
 from classwise.runs.recorded import complete_seeds, recorded_part
+from classwise.stats.calibrations import late_settings
 
 # The scale whose missing runs are computed; at all others claims are judged on what is stored.
 _HERE = "quick"
@@ -159,8 +160,9 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
         return outcomes(replace(request, parts={}))
     parts = _complete_parts(definition, request)
     wanted = {name: how for name, how in definition.arrange.items() if set(parts).issuperset(how.needs)}
-    data = {name: _measured(*parts[name]) for name in dict.fromkeys(need for how in wanted.values() for need in how.needs)}
-    return {name: how.function(*(data[need] for need in how.needs)) for name, how in wanted.items()}
+    used = dict.fromkeys(part for how in wanted.values() for part in (*how.needs, *how.optional) if part in parts)
+    data = {name: _measured(*parts[name]) for name in used}
+    return {name: how.function(*map(data.get, (*how.needs, *how.optional))) for name, how in wanted.items()}
 
 
 def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
@@ -172,8 +174,10 @@ def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Secti
 
 
 def _measured(section: Section, request: Request) -> xr.Dataset:
-    """Return the outcomes of a section or part without its own parts, with the whiteness of its images where it needs that."""
+    """Return the outcomes of a section or part without its own parts, with the whiteness and the settings that it needs."""
     data = outcomes(replace(request, parts={}))
+    if section.calibrated:
+        data = data.assign(late_settings(history(request.specs)))
     if not section.whiteness:
         return data
     around = [scenes(spec, request.evaluations[0].resolved_for(spec), behind=True).whiteness for spec in request.specs]

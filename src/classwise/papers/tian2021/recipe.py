@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from classwise.core.datasets import base_dataset, class_names
 from classwise.core.errors import unknown
+from classwise.core.spec import Spec
 from classwise.papers.scales import COMMON
 from classwise.papers.variants import Variant, Variants
 
@@ -45,8 +46,8 @@ def selection_seeds(dataset: str) -> tuple[int, ...]:
 def trade_offs(*values: str) -> Variants:
     """Return variants of "trades-per-class" with another beta (eq. 5) for the partner of the most vulnerable class."""
 
-    def varied(scale: str, dataset: str) -> Sequence[Variant]:
-        number = class_names(dataset).index(vulnerable_pair(dataset)[1])
+    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
+        number = class_names(plain.dataset).index(vulnerable_pair(plain.dataset)[1])
         return tuple({"options": {"betas": f"{number}:{value}"}} for value in values)
 
     return varied
