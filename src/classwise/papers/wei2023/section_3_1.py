@@ -7,6 +7,7 @@ need the best epoch next to the last one, along `checkpoint`.
 
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import xarray as xr
 from classwise.core.identity import exact_radius, scaled_radius
 from classwise.core.markup import decimal
 from classwise.papers import variants
-from classwise.papers.claims import Claim, ClaimMeasure
+from classwise.papers.claims import claims_of
 from classwise.papers.findings import interval, sample
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.wei2023.classes import hard_less_easy, mark_groups, mean_of
@@ -90,7 +91,7 @@ def change_of_checkpoint(sums: xr.Dataset, checkpoint: str) -> xr.DataArray:
 
 
 def least_class_change(sums: xr.Dataset) -> xr.DataArray:
-    """Return by how many points the class that gains least changes at the last epoch, from the usual radius to one half larger."""
+    """Return by how many points the class that gains least changes at the last epoch, from the usual radius to half more."""
     first, second = (metrics.accuracy(_counts(sums, margin, checkpoint="last")) for margin in (_USUAL, _LARGE))
     return (second - first).min("label", skipna=False)
 
@@ -99,7 +100,7 @@ def least_step_of_easy(sums: xr.Dataset) -> xr.DataArray:
     """Return the least gain of the easy classes, in points, from one radius to the next, up to half more than the usual one."""
     names = [str(name) for name in sums["count"].margin.values if Fraction(str(name)) <= Fraction(_LARGE)]
     rates = [mean_of(metrics.accuracy(_counts(sums, name)), "easy") for name in sorted(names, key=Fraction)]
-    steps = [second - first for first, second in zip(rates, rates[1:], strict=False)]
+    steps = [second - first for first, second in pairwise(rates)]
     return xr.concat(steps, "step").min("step", skipna=False)
 
 
@@ -118,11 +119,7 @@ def lost_by_hard(sums: xr.Dataset) -> xr.DataArray:
     return -hard_less_easy(_change(sums, _HALF))
 
 
-def _claim(name: str, where: str, statement: str, measure: ClaimMeasure, **fields: Any) -> Claim:
-    shared = {"defences": ("pgd-at",), "attacks": ("pgd-20",), "dims": ("margin",), "data": "margins"}
-    return Claim(name, NAME, where, statement, measure, **(shared | fields))
-
-
+_claim = claims_of(NAME, defences=("pgd-at",), attacks=("pgd-20",), dims=("margin",), data="margins")
 _FALLS: dict[str, Any] = {"low": -np.inf, "high": 0}
 _OF_ALL: dict[str, Any] = {"grid": {"margin": (_HALF, _USUAL, _LARGE)}}
 # The best epoch and the last one differ only in trainings that are long enough for robust overfitting.
@@ -142,8 +139,8 @@ CLAIMS = (
     _claim(
         "larger-radius-best",
         "3.1, Figure 2a",
-        "At the best epoch, training at half more than the radius of the evaluation gains less than a point of robust accuracy over "
-        "all images.",
+        "At the best epoch, training at half more than the radius of the evaluation gains less than a point of robust accuracy "
+        "over all images.",
         partial(change_of_checkpoint, checkpoint="best"),
         low=-np.inf,
         high=1,
@@ -174,7 +171,8 @@ CLAIMS = (
     _claim(
         "hard-less-than-easy",
         "3.1, Figure 2b",
-        "Where the radius in training grows beyond that of the evaluation, hard classes gain less robust accuracy than easy ones.",
+        "Where the radius in training grows beyond that of the evaluation, hard classes gain less robust accuracy than easy "
+        "ones.",
         contrast,
         **_FALLS,
     ),
@@ -239,10 +237,10 @@ def counts_over_epochs(plain: xr.Dataset, swept: xr.Dataset, eps: str) -> xr.Dat
 
 
 def last_phase(count: xr.DataArray) -> str:
-    """Return how far the last epoch lies below the best measured one on validation images, at the most; count: over the epochs."""
+    """Return how far the last epoch lies below the best measured one on validation images at most; count: over the epochs."""
     rates = metrics.overall(count.sel(split="valid", images_are="attacked"))
     most = float((rates.max("epoch") - rates.isel(epoch=-1)).max())
     return (
-        f"**Best and last epoch.** On validation images the robust accuracy of the last epoch is at most {decimal(most, 1)} points "
-        "below that of the best measured one."
+        f"**Best and last epoch.** On validation images the robust accuracy of the last epoch is at most {decimal(most, 1)} "
+        "points below that of the best measured one."
     )

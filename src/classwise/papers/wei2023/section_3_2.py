@@ -5,13 +5,14 @@ the steps of TRADES as published, so each beta is trained as TRADES at the rate 
 other pages. The claims need beta along `beta` ("1" to "6"), and on the classes which ones are `hard` and `easy`.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from classwise.papers import variants
-from classwise.papers.claims import Claim, ClaimMeasure
+from classwise.papers.claims import claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.wei2023.classes import hard_less_easy, mark_groups, mean_of
 from classwise.stats import combine, metrics
@@ -52,7 +53,7 @@ SECTION = Section(
 
 
 def _gained(sums: xr.Dataset) -> xr.DataArray:
-    """Return by how many points each class gains under the last attack, from the lowest beta to the usual one; of clean, first."""
+    """Return how many points each class gains along attack, from the lowest beta to the usual one."""
     rates = metrics.accuracy(sums["count"].isel(defence=0, drop=True))
     return rates.sel(beta=_USUAL, drop=True) - rates.sel(beta=_LOW, drop=True)
 
@@ -96,41 +97,42 @@ def relative_price(sums: xr.Dataset) -> xr.DataArray:
     return price(gained, "hard") / price(gained, "easy")
 
 
-def _claim(name: str, statement: str, measure: ClaimMeasure, **fields: Any) -> Claim:
-    shared = {"defences": ("trades",), "attacks": ("clean", "pgd-20"), "dims": ("beta",), "data": "betas"}
-    shared |= {"grid": {"beta": (_LOW, _USUAL)}}
-    return Claim(name, NAME, "3.2, Figure 3", statement, measure, **(shared | fields))
-
+_claim = partial(
+    claims_of(
+        NAME, defences=("trades",), attacks=("clean", "pgd-20"), dims=("beta",), data="betas", grid={"beta": (_LOW, _USUAL)}
+    ),
+    where="3.2, Figure 3",
+)
 
 CLAIMS = (
     _claim(
         "easy-classes-gain",
-        "Easy classes gain robust accuracy where beta, the weight of the robust term in TRADES, rises from 1 to 6.",
-        robust_gain_of_easy,
+        statement="Easy classes gain robust accuracy where beta, the weight of the robust term in TRADES, rises from 1 to 6.",
+        measure=robust_gain_of_easy,
     ),
     _claim(
         "easy-classes-lose-little",
-        "Easy classes lose less than two points of clean accuracy where beta rises from 1 to 6.",
-        clean_loss_of_easy,
+        statement="Easy classes lose less than two points of clean accuracy where beta rises from 1 to 6.",
+        measure=clean_loss_of_easy,
         low=-np.inf,
         high=2,
     ),
     _claim(
         "hard-classes-gain-less",
-        "Hard classes gain less robust accuracy than easy ones where beta rises from 1 to 6.",
-        robust_gain_of_hard,
+        statement="Hard classes gain less robust accuracy than easy ones where beta rises from 1 to 6.",
+        measure=robust_gain_of_hard,
         low=-np.inf,
         high=0,
     ),
     _claim(
         "hard-classes-lose-more",
-        "Hard classes lose more clean accuracy than easy ones where beta rises from 1 to 6.",
-        clean_loss_of_hard,
+        statement="Hard classes lose more clean accuracy than easy ones where beta rises from 1 to 6.",
+        measure=clean_loss_of_hard,
     ),
     _claim(
         "hard-classes-pay-more",
-        "Hard classes lose more clean accuracy for each point of robust accuracy that they gain than easy ones.",
-        relative_price,
+        statement="Hard classes lose more clean accuracy for each point of robust accuracy that they gain than easy ones.",
+        measure=relative_price,
         low=1,
         unit="times",
         log=True,
