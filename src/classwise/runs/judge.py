@@ -38,18 +38,19 @@ def verdicts(scale: str = _HERE, others: Sequence[str] | None = None, sections: 
 
     Runs of scale "quick" are computed where they are missing. At other scales a claim is judged where the runs and evaluations
     that it needs are stored, else it is "not tested". `others`: further scales (None: all), of which those count where any run of
-    these sections is stored. Verdicts on one claim stand together.
+    these sections is stored. Theorems have one verdict, at scale CLOSED_FORM. Verdicts on one claim stand together.
     """
     for name in (scale, *(others or ())):
         if name not in scales.SCALES:
             raise unknown("scale", name, scales.SCALES)
     named = list(sections or dict.fromkeys(claim.section for claim in registry.CLAIMS))
-    known = [section for section in named if section in registry.SECTIONS]
+    with_runs = [section for section in named if section not in registry.THEOREMS]
     further = [name for name in (scales.SCALES if others is None else others) if name != scale]
-    further = [name for name in further if any(_stored(section, name).pairs for section in known)]
+    further = [name for name in further if any(_stored(section, name).pairs for section in with_runs)]
     result: list[Verdict] = []
     for section in named:
-        judged = [verdict for name in (scale, *(further if section in known else ())) for verdict in _judged(section, name)]
+        theorems = registry.THEOREMS.get(section)
+        judged = list(theorems()) if theorems else [verdict for name in (scale, *further) for verdict in _judged(section, name)]
         order = [claim.name for claim in registry.claims_of(section)]
         result += sorted(judged, key=lambda verdict: order.index(verdict.claim.name))
     return result
@@ -62,10 +63,6 @@ def _stored(section: str, scale: str) -> Request:
 
 
 def _judged(section: str, scale: str) -> list[Verdict]:
-    if section not in registry.SECTIONS:
-        dataset = str(scales.SCALES[scale].run["dataset"])
-        claims = registry.claims_of(section)
-        return [Verdict(claim, "not tested", scale, dataset, reason="there is no such section yet") for claim in claims]
     request = _stored(section, scale)
     path = data_folder() / "verdicts" / f"{section.replace('/', '-')}-{scale}.json"
     with ExitStack() as held:

@@ -23,7 +23,9 @@ def worst_class(outcomes: xr.Dataset, draws: int = 1000) -> str:
     sums = bootstrap.sums(outcomes, {})
     values = {measure: float(fluctuation.mean_change(sums, measure)) for measure in (metrics.worst, metrics.overall)}
     side = _side(all_images)
-    start = f"The worst class changes {side} than all images together" if side else "It is open whether the worst class changes more"
+    start = (
+        f"The worst class changes {side} than all images together" if side else "It is open whether the worst class changes more"
+    )
     of_a_class = f"{_side(a_class)} than" if _side(a_class) else "neither significantly more nor less than"
     return (
         f"**{start}: from one epoch to the next, its robust accuracy changes by {values[metrics.worst]:.1f} points on average, the "
