@@ -61,6 +61,7 @@ def test_every_chart_is_introduced_by_prose(notebook):
 # The list of claims begins with the numbers of its verdicts, and the settings are tables.
 FORMED = [name for name in NAMES if name != "claims" and not name.endswith("/A-settings")]
 DRAWING = {
+    "calibrations",
     "charts",
     "class_explorer",
     "curves",
@@ -69,6 +70,7 @@ DRAWING = {
     "heatmaps",
     "ledger",
     "scatter",
+    "sweeps",
     "theory_explorer",
     "trace_explorer",
 }
