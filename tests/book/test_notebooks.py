@@ -60,7 +60,7 @@ def test_every_chart_is_introduced_by_prose(notebook):
 
 # The list of claims begins with the numbers of its verdicts, and the settings are tables.
 FORMED = [name for name in NAMES if name not in ("claims", "tian2021/A-settings")]
-DRAWING = {"charts", "class_explorer", "curves", "dots", "gallery", "heatmaps", "ledger", "scatter", "trace_explorer"}
+DRAWING = {"charts", "class_explorer", "curves", "dots", "gallery", "heatmaps", "ledger", "scatter", "sweeps", "trace_explorer"}
 WORDS = {"superclass_table", "markdown", "summary", "not_tested", "notes"}  # of these modules
 
 

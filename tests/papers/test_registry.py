@@ -10,7 +10,6 @@ from classwise.core.errors import UserError
 from classwise.defences import DEFENCES
 from classwise.defences.averaging import EMA, FAWA, NoAveraging
 from classwise.papers import overview, registry, scales
-from classwise.papers.tian2021 import recipe
 from classwise.papers.wei2023 import methods
 from classwise.runs.compute import validate
 
@@ -183,7 +182,7 @@ def test_two_folds_are_compared_with_two_more_draws_of_each():
 
 
 def test_no_image_that_chooses_the_two_classes_is_tested():
-    request, seeds = registry.request("tian2021/6-1-training-adjustment"), recipe.SELECTION_SEEDS["digits"]
+    request, seeds = registry.request("tian2021/6-1-training-adjustment"), scales.selection_seeds("digits")
     background = registry.request("tian2021/6-2-background").parts["scenes"]
     tested = {spec.seed for spec in (*request.specs, *request.parts["adjusted"].specs, *background.specs)}
     held = {seed: {int(one) for one in images.load("digits", "test", seed).index} for seed in tested}

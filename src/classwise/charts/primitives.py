@@ -191,6 +191,15 @@ def class_lines(
     return alt.layer(*([shade] if band else []), *lines, words)
 
 
+def spread(table: pd.DataFrame, apart: float) -> pd.DataFrame:
+    """Return rows by rising value with a place `at` for the word of each, at least so far above the last."""
+    rows, place, places = table.sort_values("value"), -float("inf"), []
+    for value in rows["value"]:
+        place = max(value, place + apart)
+        places.append(place)
+    return rows.assign(at=places)
+
+
 def highlighted(labels: Sequence[str]) -> alt.Parameter:
     """Return the control that chooses the class that `class_lines` highlight."""
     return Choice(HIGHLIGHTED, [NONE, *labels], NONE, "highlighted class").param(bound=True)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from classwise.core.datasets import base_dataset
+
 Fields = Mapping[str, Any]
 
 # In place of every WideResNet (Tian 2021, Wei 2023 and Entropy 2022 train some).
@@ -260,6 +262,15 @@ SCALES: dict[str, Scale] = {
         all_datasets=True,
     ),
 }
+
+
+# Seeds of which no validation image is a test image of the first two: sections that are judged by these select classes by them.
+_SELECTION_SEEDS: dict[str, tuple[int, ...]] = {"digits": (1, 2, 3)}
+
+
+def selection_seeds(dataset: str) -> tuple[int, ...]:
+    """Return the seeds whose validation images select classes that are judged on the test images of the first two; () for all."""
+    return _SELECTION_SEEDS.get(base_dataset(dataset), ())
 
 
 def also_read(scale: str) -> list[str]:

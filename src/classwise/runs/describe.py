@@ -38,10 +38,11 @@ def provenance_attributes(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def dataset_and_scale(subjects: Sequence[Subject]) -> dict[str, str]:
-    """Return the datasets and scales of subjects; other options of a defence or fewer classes do not change the scale."""
+    """Return the datasets, radii and scales of subjects; other options of a defence or fewer classes do not change the scale."""
     plain = [replace(subject, options={}, classes=()) if isinstance(subject, Spec) else None for subject in subjects]
     names = dict.fromkeys((spec and scale_of(spec)) or "own settings" for spec in plain)
-    return {"dataset": ", ".join(dict.fromkeys(subject.dataset for subject in subjects)), "scale": ", ".join(names)}
+    listed = {name: ", ".join(dict.fromkeys(getattr(subject, name) for subject in subjects)) for name in ("dataset", "eps")}
+    return {**listed, "scale": ", ".join(names)}
 
 
 def collected_warnings(rows: Sequence[Row]) -> dict[str, list[str]]:

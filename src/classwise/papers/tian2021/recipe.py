@@ -25,10 +25,8 @@ RECIPE = replace(
 )
 
 # The most vulnerable class and the one it is confused with most. Section 6.1 of the paper selects 3 and 5 for CIFAR-10; for
-# digits `homing.pair_of` selected them on validation images of SELECTION_SEEDS (the page selects again); MNIST's are a guess.
+# digits `homing.pair_of` selected them on validation images of `selection_seeds` (the page selects again); MNIST's are a guess.
 VULNERABLE_PAIRS: dict[str, tuple[str, str]] = {"digits": ("8", "1"), "mnist": ("9", "4"), "cifar10": ("cat", "dog")}
-# Seeds of which no validation image is a test image of the first two, by which sections 6.1 and 6.2 are judged.
-SELECTION_SEEDS: dict[str, tuple[int, ...]] = {"digits": (1, 2, 3)}
 
 
 def vulnerable_pair(dataset: str) -> tuple[str, str]:
@@ -36,11 +34,6 @@ def vulnerable_pair(dataset: str) -> tuple[str, str]:
     if base_dataset(dataset) not in VULNERABLE_PAIRS:
         raise unknown("dataset whose vulnerable class is known", dataset, VULNERABLE_PAIRS)
     return VULNERABLE_PAIRS[base_dataset(dataset)]
-
-
-def selection_seeds(dataset: str) -> tuple[int, ...]:
-    """Return the seeds whose validation images select the pair of a dataset (`SELECTION_SEEDS`), () for all."""
-    return SELECTION_SEEDS.get(base_dataset(dataset), ())
 
 
 def trade_offs(*values: str) -> Variants:
