@@ -55,7 +55,8 @@ def rejected(history: xr.Dataset) -> str:
         shares += [_weight(one, other) for one, other in zip(ema, fawa, strict=True)]
     return (
         f"**The gate of FAWA rejected** {', '.join(parts)}. In the average of EMA these have at most {100 * max(shares):.2g} % "
-        "of the weight: where it is close to 0, EMA and FAWA are nearly the same network, and a comparison shows little of the gate."
+        "of the weight: where it is close to 0, EMA and FAWA are nearly the same network, and their comparison shows little of "
+        "the gate."
     )
 
 
