@@ -38,14 +38,9 @@ def _by_cfa(gain: xr.DataArray, over: str) -> str:
         sure = int((some.sel(bound="low").round(1) > 0).sum())
         place = int(some.sel(bound="value").argmin("comparison"))
         least = interval(some.isel(comparison=place, drop=True), "points", 1)
-        parts.append(
-            f"{words} of {sure} of {counted(len(names), 'method')} (the smallest gain, of {_method(names[place])}: {least})"
-        )
+        of, method = f"{sure} of {counted(len(names), 'method')}", names[place].partition(" ")[0]
+        parts.append(f"{words} of {of}, the least that of {method}, by {least}")
     return f"CFA significantly raises {', and '.join(parts)}"
-
-
-def _method(comparison: str) -> str:
-    return comparison.partition(" ")[0]
 
 
 def certainty_of_the_paper(printed: pd.DataFrame) -> str:
