@@ -61,6 +61,7 @@ def test_every_chart_is_introduced_by_prose(notebook):
 # The list of claims begins with the numbers of its verdicts, and the settings are tables.
 FORMED = [name for name in NAMES if name != "claims" and not name.endswith("/A-settings")]
 DRAWING = {
+    "calibrations",
     "charts",
     "class_explorer",
     "curves",
@@ -69,6 +70,7 @@ DRAWING = {
     "heatmaps",
     "ledger",
     "scatter",
+    "sweeps",
     "theory_explorer",
     "trace_explorer",
 }
@@ -174,6 +176,8 @@ def test_parameters_are_read_as_people_write_them():
     [
         ("sed=[0]", "unknown parameter 'sed' .did you mean 'seeds'"),
         ("seeds=3", r"seeds must be Optional\[list\[int\]\], got 3 .*did you mean seeds=\[3\]"),
+        ("seeds=", r"seeds must be Optional\[list\[int\]\], got '' \(str\)$"),
+        ("seeds=a", r"seeds must be Optional\[list\[int\]\], got 'a' \(str\)$"),
         ("seeds=[a]", r"seeds must be Optional\[list\[int\]\], got \['a'\]"),
         ("dataset=7", r"dataset must be Optional\[str\], got 7"),
         ("eps=[0.1]", r"eps must be Union\[float, str, None\]"),

@@ -14,7 +14,7 @@ from filelock import FileLock
 
 import classwise
 from classwise.core import datasets
-from classwise.core.errors import unknown
+from classwise.core.errors import NotRecorded, unknown
 from classwise.core.files import write
 from classwise.core.paths import data_folder
 from classwise.papers import registry, scales
@@ -150,10 +150,18 @@ def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
     return Verdict(claim, "not tested", scale, dataset, reason=reason)
 
 
+class _Inputs(dict[str, xr.Dataset]):
+    """The outcomes that claims need, by name; naming others says that they are not recorded."""
+
+    def __missing__(self, name: str) -> xr.Dataset:
+        raise NotRecorded(f"not all runs of {name!r} are recorded; there are: {', '.join(self) or 'none'}")
+
+
 def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr.Dataset]:
     """Return the outcomes of a section as `registry.judge` takes them; what is missing is computed.
 
-    Of a request that was restricted to what is stored, Datasets that need a part which is not complete are left out.
+    Of a request that was restricted to what is stored, Datasets that need a part which is not complete are left out; naming one
+    of these is NotRecorded.
     """
     definition = registry.SECTIONS[section]
     if not definition.arrange:
@@ -162,7 +170,7 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
     wanted = {name: how for name, how in definition.arrange.items() if set(parts).issuperset(how.needs)}
     used = dict.fromkeys(part for how in wanted.values() for part in (*how.needs, *how.optional) if part in parts)
     data = {name: _measured(*parts[name]) for name in used}
-    return {name: how.function(*map(data.get, (*how.needs, *how.optional))) for name, how in wanted.items()}
+    return _Inputs({name: how.function(*map(data.get, (*how.needs, *how.optional))) for name, how in wanted.items()})
 
 
 def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:

@@ -67,6 +67,12 @@ def combine(along: str, parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
     return combine_rows(rows).assign_attrs(first.attrs)
 
 
+def shared_seeds(parts: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Return the parts restricted to the seeds that all of them have."""
+    seeds = set.intersection(*(set(part.seed.values.tolist()) for part in parts.values()))
+    return {name: part.sel(seed=[seed for seed in part.seed.values if seed in seeds]) for name, part in parts.items()}
+
+
 def network_name(defence: str, readout: str) -> str:
     """Return the name of a network along `network`, with its readout unless that is the logits: "pgd-he, cosines"."""
     return defence if readout == READOUTS[0] else f"{defence}, {readout}"

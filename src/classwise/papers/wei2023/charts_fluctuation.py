@@ -108,7 +108,7 @@ def threshold_explorer(count: xr.DataArray, live: bool | None = None) -> Any:
     table, seeds = _class_rows(count), [f"seed {name}" for name in names_of(count, "seed")]
     epochs = [int(epoch) for epoch in count.epoch.values]
     choices = [
-        Choice("threshold", list(range(0, 81)), _THRESHOLD, "threshold, %"),
+        Choice("threshold", list(range(81)), _THRESHOLD, "threshold, %"),
         Choice("chosen_seed", seeds, seeds[0], "run"),
         Choice("chosen_epoch", list(range(epochs[0], epochs[-1] + 1)), epochs[-1], "epoch"),
     ]

@@ -3,6 +3,8 @@
 Arrays of classes (dimension label) have the coordinates `hard` and `easy`, true for the classes of the group (`mark_groups`).
 """
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import xarray as xr
 
@@ -51,8 +53,15 @@ def selected(history: xr.Dataset, dataset: str) -> dict[str, tuple[str, ...]]:
     return {"hard": tuple(map(str, rates.index[:hard])), "easy": tuple(map(str, rates.index[::-1][:easy]))}
 
 
-def groups_in_words(groups: dict[str, tuple[str, ...]]) -> str:
-    """Return the classes of both groups: "hard 8, 9, 3; easy 0, 6, 7, 2, 5"."""
+def selection(history: xr.Dataset, dataset: str) -> str:
+    """Return in a sentence which classes `selected` names, and whether they are those of `classes_of`."""
+    rule, used = selected(history, dataset), classes_of(dataset)
+    same = all(set(rule[group]) == set(used[group]) for group in GROUPS)
+    others = "the same" if same else f"others: {_in_words(used)}"
+    return f"**The rule names** {_in_words(rule)} now; the classes of this page are {others}."
+
+
+def _in_words(groups: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{group} {', '.join(groups[group])}" for group in GROUPS)
 
 
@@ -64,3 +73,9 @@ def mean_of(rates: xr.DataArray, group: str) -> xr.DataArray:
 def hard_less_easy(rates: xr.DataArray) -> xr.DataArray:
     """Return the mean of the hard classes less that of the easy ones."""
     return mean_of(rates, "hard") - mean_of(rates, "easy")
+
+
+def of_groups(points: xr.DataArray) -> xr.DataArray:
+    """Return points of classes as those of "hard" and "easy" classes and the "difference" along a new dimension `group`."""
+    parts = [mean_of(points, "hard"), mean_of(points, "easy"), hard_less_easy(points)]
+    return xr.concat(parts, "group", coords="minimal", compat="override").assign_coords(group=[*GROUPS, "difference"])

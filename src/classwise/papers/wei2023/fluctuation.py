@@ -1,7 +1,8 @@
 """How robust accuracy changes from epoch to epoch (Wei et al. 2023, sections 3.3 and 4.3).
 
-Outcomes have here the dimension `run`, a member for each seed that only images of this seed have: a bootstrap draws seeds, but the
-counts of two trainings are never added up, which would cancel some of their changes. Measures are means over the runs, in points.
+Outcomes have here the dimension `run`, a member for each seed, in which only images of this seed are present: a bootstrap draws
+seeds, but the counts of two trainings are never added up, which would cancel some of their changes. Measures are means over the
+runs, in points.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ def _average_plus_worst(count: xr.DataArray) -> xr.DataArray:
     return metrics.overall(count) + metrics.worst(count)
 
 
-# By what an epoch is selected.
+# The measures that select an epoch.
 CRITERIA: Mapping[str, Metric] = {"average": metrics.overall, "worst": metrics.worst, "sum": _average_plus_worst}
 
 

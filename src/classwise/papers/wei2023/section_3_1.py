@@ -14,14 +14,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.core.identity import exact_radius, scaled_radius
-from classwise.core.markup import decimal
+from classwise.core.identity import exact_radius
 from classwise.papers import variants
 from classwise.papers.claims import claims_of
-from classwise.papers.findings import interval, sample
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
-from classwise.papers.wei2023.classes import hard_less_easy, mark_groups, mean_of
-from classwise.stats import aggregate, bootstrap, combine, metrics
+from classwise.papers.wei2023.classes import hard_less_easy, mark_groups, mean_of, of_groups
+from classwise.stats import aggregate, combine, intervals, metrics, pooling
 
 NAME = "wei2023/3-1-margins"
 # The radius of the scale, of half of which and of half more than which the claims speak.
@@ -36,26 +34,29 @@ _OTHERS = variants.by_scale(
 )
 
 
-def by_margin(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
-    """Return outcomes along `margin`, the radius of the training as a multiple of that of the scale, in rising order.
+def by_radius(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
+    """Return outcomes along `eps`, the radius of the training, in rising order, and `eval_eps`, that of the evaluation.
 
-    plain: of the networks trained at the radius of the scale, which their attribute `eps` says. swept: at other radii.
+    plain: of the networks trained at the radius of the scale, which the attribute `eps` says. swept: at other radii. Seeds that
+    not all of them have are left out.
     """
     several = swept if "eps" in swept.dims else swept.expand_dims(eps=[swept.attrs["eps"]])
-    parts = {_multiple(eps, plain.attrs["eps"]): several.sel(eps=eps, drop=True) for eps in map(str, several.eps.values)}
-    parts[_USUAL] = plain
-    joined = combine.combine("margin", {name: parts[name] for name in sorted(parts, key=Fraction)})
-    return joined.assign_attrs(plain.attrs)
+    parts = {str(eps): several.sel(eps=eps, drop=True) for eps in several.eps.values} | {plain.attrs["eps"]: plain}
+    kept = combine.shared_seeds({name: parts[name] for name in sorted(parts, key=exact_radius)})
+    joined = combine.combine("eps", kept).assign_attrs(plain.attrs)
+    return joined if "eval_eps" in joined.dims else joined.expand_dims(eval_eps=[plain.attrs["eps"]])
 
 
-def _multiple(eps: str, usual: str) -> str:
-    return str(exact_radius(eps) / exact_radius(usual))
+def by_margin(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return what the claims need of `by_radius`: judged at the first radius, along `margin`, with the two groups of classes."""
+    usual = exact_radius(outcomes.attrs["eps"])
+    multiples = [str(exact_radius(str(eps)) / usual) for eps in outcomes.eps.values]
+    return mark_groups(outcomes.isel(eval_eps=0, drop=True).assign_coords(eps=multiples).rename(eps="margin"))
 
 
 def _claimed(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     """Return the networks of all radii, judged at that of the scale, with the two groups of classes."""
-    both = by_margin(plain, swept)
-    return mark_groups(both.isel(eval_eps=0, drop=True) if "eval_eps" in both.dims else both)
+    return by_margin(by_radius(plain, swept))
 
 
 SECTION = Section(
@@ -195,32 +196,13 @@ CLAIMS = (
 )
 
 
-def contrast_in_words(outcomes: xr.Dataset) -> str:
-    """Return how much hard and easy classes change from the usual radius in training to one half larger.
+def changes_of_groups(count: xr.DataArray) -> xr.DataArray:
+    """Return how many points hard and easy classes change from the usual radius to half more, and the difference, along `group`.
 
-    outcomes: of `claim_inputs`, under "clean" and one attack.
+    count: along margin and attack; the attack is the last one.
     """
-    attack = [name for name in map(str, outcomes.attack.values) if name != "clean"]
-    part = outcomes.sel(attack=attack)
-
-    def changes(count: xr.DataArray) -> xr.DataArray:
-        change = _change(count.to_dataset(name="count"))
-        groups = [mean_of(change, "hard"), mean_of(change, "easy"), hard_less_easy(change)]
-        return xr.concat(groups, pd.Index(["hard", "easy", "difference"], name="group"), coords="minimal", compat="override")
-
-    bounds = bootstrap.paired(part, changes, span=(-100, 100))
-    hard, easy, less = (interval(bounds.sel(group=name), "points", 1) for name in ("hard", "easy", "difference"))
-    low, high = (float(bounds.sel(group="difference", bound=end)) for end in ("low", "high"))
-    start = "Whether a larger radius in training is worse for hard classes than for easy ones is open"
-    if high < 0:
-        start = "A larger radius in training is worse for hard classes than for easy ones"
-    elif low > 0:
-        start = "A larger radius in training is better for hard classes than for easy ones"
-    usual = outcomes.attrs["eps"]
-    return (
-        f"**{start}: from radius {usual} to {scaled_radius(usual, Fraction(_LARGE))}, judged at {usual} under {attack[0]}, hard "
-        f"classes change by {hard} and easy ones by {easy}.** The difference is {less}. {sample(part)}"
-    )
+    change = metrics.accuracy(count.sel(margin=_LARGE)) - metrics.accuracy(count.sel(margin=_USUAL))
+    return of_groups(change.isel(defence=0, attack=-1, drop=True))
 
 
 def counts_over_epochs(plain: xr.Dataset, swept: xr.Dataset, eps: str) -> xr.DataArray:
@@ -228,19 +210,22 @@ def counts_over_epochs(plain: xr.Dataset, swept: xr.Dataset, eps: str) -> xr.Dat
 
     plain: of the networks trained at the radius `eps`. swept: at other radii. All were measured at `eps`.
     """
-    several = swept if "eps" in swept.dims else swept.expand_dims(eps=[str(swept.attrs.get("eps", ""))])
-    parts = {name: several["count"].sel(eps=name, drop=True) for name in map(str, several.eps.values)} | {eps: plain["count"]}
+    several = {str(name): swept["count"].sel(eps=name, drop=True) for name in swept.eps.values}
+    parts = several | {eps: plain["count"].sel(seed=swept.seed)}
     names = sorted(parts, key=exact_radius)
-    counts = [aggregate.clean_and_attacked(parts[name].sum("seed").isel(defence=0, drop=True)) for name in names]
-    joined = xr.concat(counts, pd.Index(names, name="eps"), join="outer", fill_value=0)
-    return aggregate.measured_epochs(joined.sel(split=["valid", "test"]))
+    counts = [parts[name].sum("seed").isel(defence=0, drop=True).sel(split=["valid", "test"]) for name in names]
+    joined = xr.concat([aggregate.clean_and_attacked(count) for count in counts], pd.Index(names, name="eps"))
+    return aggregate.measured_epochs(joined)
 
 
-def last_phase(count: xr.DataArray) -> str:
-    """Return how far the last epoch lies below the best measured one on validation images at most; count: over the epochs."""
-    rates = metrics.overall(count.sel(split="valid", images_are="attacked"))
-    most = float((rates.max("epoch") - rates.isel(epoch=-1)).max())
-    return (
-        f"**Best and last epoch.** On validation images the robust accuracy of the last epoch is at most {decimal(most, 1)} "
-        "points below that of the best measured one."
-    )
+def overall_over_epochs(count: xr.DataArray, outcomes: xr.Dataset) -> xr.DataArray:
+    """Return low, value and high of the robust accuracy over all test images along epoch, eps and bound.
+
+    count: of `counts_over_epochs`. outcomes: of the same networks under attack; images that seeds share count as in these.
+    """
+    effect = pooling.design_effect(outcomes).isel(defence=0, attack=-1, drop=True)
+    worth = count.sel(split="test", images_are="attacked", drop=True) / effect
+    ends = intervals.wilson_of(metrics.overall, worth)
+    assert ends is not None
+    value = metrics.overall(worth).expand_dims(bound=["value"])
+    return xr.concat([ends, value], "bound")

@@ -9,13 +9,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from classwise.papers import variants
 from classwise.papers.claims import claims_of
+from classwise.papers.findings import interval
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
-from classwise.papers.wei2023.classes import hard_less_easy, mark_groups, mean_of
-from classwise.stats import combine, metrics
+from classwise.papers.wei2023.classes import GROUPS, hard_less_easy, mark_groups, mean_of, of_groups
+from classwise.stats import bootstrap, combine, metrics
 
 NAME = "wei2023/3-2-regularisations"
 # The lowest beta of the paper, and the one of its other experiments.
@@ -24,14 +26,15 @@ _TRADES: dict[str, Any] = {"defences": ("trades",), "evaluations": CLEAN_AND_PGD
 
 
 def by_beta(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
-    """Return outcomes along `beta`, in rising order; plain: with the usual one."""
+    """Return outcomes along `beta`, in rising order, of the seeds that all of them have; plain: with the usual beta."""
     # A single one is the lowest.
     several = swept if "beta" in swept.dims else swept.expand_dims(beta=[float(_LOW)])
     parts = {_USUAL: plain} | {f"{float(beta):g}": several.sel(beta=beta, drop=True) for beta in several.beta.values}
-    return combine.combine("beta", {name: parts[name] for name in sorted(parts, key=float)}).assign_attrs(plain.attrs)
+    kept = combine.shared_seeds({name: parts[name] for name in sorted(parts, key=float)})
+    return combine.combine("beta", kept).assign_attrs(plain.attrs)
 
 
-def _claimed(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
+def _marked(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     """Return the networks of all betas, with the two groups of classes."""
     return mark_groups(by_beta(plain, swept))
 
@@ -47,15 +50,19 @@ SECTION = Section(
         ),
         "choosing": Section(title="the runs that select the hard and the easy classes", defences=("pgd-at",)),
     },
-    arrange={"betas": Arranged(_claimed, ("", "swept"))},
+    arrange={"betas": Arranged(_marked, ("", "swept"))},
     **_TRADES,
 )
 
 
-def _gained(sums: xr.Dataset) -> xr.DataArray:
-    """Return how many points each class gains along attack, from the lowest beta to the usual one."""
-    rates = metrics.accuracy(sums["count"].isel(defence=0, drop=True))
+def gained(count: xr.DataArray) -> xr.DataArray:
+    """Return how many points each class gains, along attack, from the lowest beta to the usual one."""
+    rates = metrics.accuracy(count.isel(defence=0, drop=True))
     return rates.sel(beta=_USUAL, drop=True) - rates.sel(beta=_LOW, drop=True)
+
+
+def _gained(sums: xr.Dataset) -> xr.DataArray:
+    return gained(sums["count"])
 
 
 def robust_gain_of_easy(sums: xr.Dataset) -> xr.DataArray:
@@ -78,12 +85,13 @@ def clean_loss_of_hard(sums: xr.Dataset) -> xr.DataArray:
     return -hard_less_easy(_gained(sums).isel(attack=0))
 
 
-def price(gained: xr.DataArray, group: str) -> xr.DataArray:
+def price(points: xr.DataArray, group: str) -> xr.DataArray:
     """Return how many clean points a group of classes loses for each robust point that it gains.
 
-    gained: points of each class along attack, first clean and last attacked. NaN unless it loses and gains.
+    points: that each class gains along attack, first clean and last attacked. NaN unless the group loses the first and gains the
+    second.
     """
-    mean = mean_of(gained, group)
+    mean = mean_of(points, group)
     lost, won = -mean.isel(attack=0, drop=True), mean.isel(attack=-1, drop=True)
     return lost.where(lost > 0) / won.where(won > 0)
 
@@ -93,8 +101,8 @@ def relative_price(sums: xr.Dataset) -> xr.DataArray:
 
     From the lowest beta to the usual one; NaN unless both lose clean accuracy and gain robust accuracy.
     """
-    gained = _gained(sums)
-    return price(gained, "hard") / price(gained, "easy")
+    points = _gained(sums)
+    return price(points, "hard") / price(points, "easy")
 
 
 _claim = partial(
@@ -138,3 +146,30 @@ CLAIMS = (
         log=True,
     ),
 )
+
+
+def prices(outcomes: xr.Dataset) -> pd.DataFrame:
+    """Return what hard and easy classes gain and lose from the lowest beta to the usual one, with 95 % intervals, in words.
+
+    outcomes: as the claims need them. The price of a robust point has an interval only where the group surely loses clean
+    accuracy and gains robust accuracy; else it is open.
+    """
+    points = bootstrap.paired(outcomes, lambda count: of_groups(gained(count)), span=(-100, 100))
+    rows = {}
+    for group in GROUPS:
+        part = points.sel(group=group, drop=True)
+        lost, won = -part.isel(attack=0, drop=True), part.isel(attack=-1, drop=True)
+        lost = lost.assign_coords(bound=["high", "value", "low"])
+        rows[f"{group} classes"] = {
+            "clean points lost": interval(lost, digits=1),
+            "robust points gained": interval(won, digits=1),
+            "clean points for a robust point": _price_in_words(outcomes, group, sure=min(float(lost[2]), float(won[0])) > 0),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _price_in_words(outcomes: xr.Dataset, group: str, *, sure: bool) -> str:
+    if not sure:
+        return "open: a loss or a gain may be zero"
+    bounds = bootstrap.paired(outcomes, lambda count: xr.ufuncs.log(price(gained(count), group)))
+    return interval(xr.ufuncs.exp(bounds), digits=2)

@@ -21,17 +21,16 @@ def worst_class(outcomes: xr.Dataset, draws: int = 1000) -> str:
 
     all_images, a_class = bootstrap.paired(outcomes, beyond, draws=draws).transpose("of", "bound")
     sums = bootstrap.sums(outcomes, {})
-    values = {measure: float(fluctuation.mean_change(sums, measure)) for measure in (metrics.worst, metrics.overall)}
-    side = _side(all_images)
-    start = (
-        f"The worst class changes {side} than all images together" if side else "It is open whether the worst class changes more"
-    )
-    of_a_class = f"{_side(a_class)} than" if _side(a_class) else "neither significantly more nor less than"
+    worst, overall = (float(fluctuation.mean_change(sums, measure)) for measure in (metrics.worst, metrics.overall))
+    side, of_a_class = _side(all_images), _side(a_class)
+    start = f"The worst class changes {side} than all images together"
+    start = start if side else "It is open whether the worst class changes more than all images together"
+    compared = f"{of_a_class} than" if of_a_class else "neither significantly more nor less than"
     return (
-        f"**{start}: from one epoch to the next, its robust accuracy changes by {values[metrics.worst]:.1f} points on average, the "
-        f"overall one by {values[metrics.overall]:.1f}; the difference is {interval(all_images, 'points', 1)}.** A class changes by "
-        f"{float(fluctuation.change_of_a_class(sums)):.1f} points on average, and the worst class {of_a_class} that: the difference "
-        f"is {interval(a_class, 'points', 1)}. {sample(outcomes)}"
+        f"**{start}: from one epoch to the next, its robust accuracy changes by {worst:.1f} points on average, the overall one "
+        f"by {overall:.1f}; the difference is {interval(all_images, 'points', 1)}.** A class changes by "
+        f"{float(fluctuation.change_of_a_class(sums)):.1f} points on average, and the worst class {compared} that: the "
+        f"difference is {interval(a_class, 'points', 1)}. {sample(outcomes)}"
     )
 
 
