@@ -232,7 +232,7 @@ def test_the_first_runs_that_scale_laptop_trains_are_those_of_wei():
         ("trades", averaged),
         ("pgd-at", {"eps": "4/255", "probe_eps": "8/255"}),
         ("pgd-at", {"eps": "12/255", "probe_eps": "8/255"}),
-        ("trades", {"options": {"beta": 1}}),
+        ("trades", {"options": {"beta": 1}, "measure": 100}),
     ]
     wanted = [registry.training("laptop", defence, 0, "wei2023", **changed) for defence, changed in fields]
     assert [one.spec for one in items[:7]] == wanted
