@@ -1,6 +1,6 @@
 """The settings behind the names of trainings and attacks, and those that papers print."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -33,6 +33,30 @@ def attack_settings(name: str, options: dict[str, Any] | None = None) -> str:
     changed = {key: value for key, value in vars(built).items() if value != defaults[key] or key in _ALWAYS_SHOWN}
     shown = {key: value for key, value in changed.items() if value is not None and not (key == "rate" and changed.get("step"))}
     return type(built).__name__ + (f" ({_plain(shown)})" if shown else "")
+
+
+def _all_fields(part: Any) -> str:
+    """Return the class of a part of a defence with all its settings."""
+    return type(part).__name__ + (f" ({_plain(values)})" if (values := dict(vars(part))) else "")
+
+
+def method_settings(names: Sequence[str]) -> pd.DataFrame:
+    """Return the objective, the calibration and the averaging of each defence, with all their settings.
+
+    names: of defences, or of averages that any training can keep (`Spec.averages`), which have an averaging only.
+    """
+    from classwise import defences  # torch
+    from classwise.defences.averaging import AVERAGINGS
+
+    rows: dict[str, dict[str, str]] = {}
+    for name in names:
+        if name in AVERAGINGS:
+            rows[name] = {"averaging": _all_fields(AVERAGINGS[name])}
+        else:
+            built = defences.build(name)
+            rows[name] = {part: _all_fields(getattr(built, part)) for part in ("objective", "calibration", "averaging")}
+    columns = ["objective", "calibration", "averaging"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).fillna("").rename_axis("defence or average")
 
 
 def training_settings(spec: Spec) -> dict[str, str]:

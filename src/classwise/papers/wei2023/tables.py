@@ -22,8 +22,26 @@ def _of_best(column: str) -> tuple[str, Place]:
     return _measure(f"best {column}")
 
 
+def _in_text(row: str) -> Place:
+    """Read a row of the numbers in the text: "AT, epoch 108", "CFA"."""
+    method, _, epoch = row.partition(", epoch ")
+    return {"defence": method} | ({"epoch": int(epoch)} if epoch else {})
+
+
+def _measure_in_text(column: str) -> tuple[str, Place]:
+    """Read a column of the numbers in the text: "PGD-10 average", "variance" (of Figure 6, a share)."""
+    attack, _, measure = column.rpartition(" ")
+    return (_MEASURES[measure], {"attack": attack.lower()}) if attack else (measure, {})
+
+
 TABLES = Tables(
     folder=Path(__file__).parent,
-    readers={"1": (_method, _measure), "2": (_method, _of_best), "3": (_method, _of_best), "4": (_method, _measure)},
+    readers={
+        "1": (_method, _measure),
+        "2": (_method, _of_best),
+        "3": (_method, _of_best),
+        "4": (_method, _measure),
+        "text": (_in_text, _measure_in_text),
+    },
     datasets={"4": "tiny-imagenet"},
 )
