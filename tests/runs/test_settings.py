@@ -44,11 +44,12 @@ def test_cfa_stands_next_to_the_runs_that_follow_it():
 
 def test_methods_have_the_settings_of_their_parts():
     table = settings.method_settings(["at-ccm", "trades-cfa", "ema", "fawa"])
-    assert table.loc["at-ccm", "calibration"] == "CFA (lambda1=0.5, lambda2=None, calibrate_from=0.0)"
+    assert table.loc["at-ccm", "calibration"] == "CFA (lambda1=0.5)"
     assert "lambda1=0.3, lambda2=0.5" in table.loc["trades-cfa", "calibration"]
     assert table.loc["fawa", "averaging"].startswith("FAWA (decay=0.85, threshold=0.2, average_from=0.25")
     assert list(table.loc["ema"])[:2] == ["", ""]
     assert table.loc["at-ccm", "averaging"] == "NoAveraging"
+    assert table.loc["trades-cfa", "objective"].startswith("TRADES (beta=6.0, normalised=True")
 
 
 def test_every_training_of_the_sections_is_listed_once():

@@ -35,13 +35,14 @@ def attack_settings(name: str, options: dict[str, Any] | None = None) -> str:
     return type(built).__name__ + (f" ({_plain(shown)})" if shown else "")
 
 
-def _all_fields(part: Any) -> str:
-    """Return the class of a part of a defence with all its settings."""
-    return type(part).__name__ + (f" ({_plain(values)})" if (values := dict(vars(part))) else "")
+def _in_use(part: Any) -> str:
+    """Return the class of a part of a defence with its settings, without those that are off."""
+    values = {name: value for name, value in vars(part).items() if value}
+    return type(part).__name__ + (f" ({_plain(values)})" if values else "")
 
 
 def method_settings(names: Sequence[str]) -> pd.DataFrame:
-    """Return the objective, the calibration and the averaging of each defence, with all their settings.
+    """Return the objective, the calibration and the averaging of each defence; of their settings those that are not 0 or None.
 
     names: of defences, or of averages that any training can keep (`Spec.averages`), which have an averaging only.
     """
@@ -51,10 +52,10 @@ def method_settings(names: Sequence[str]) -> pd.DataFrame:
     rows: dict[str, dict[str, str]] = {}
     for name in names:
         if name in AVERAGINGS:
-            rows[name] = {"averaging": _all_fields(AVERAGINGS[name])}
+            rows[name] = {"averaging": _in_use(AVERAGINGS[name])}
         else:
             built = defences.build(name)
-            rows[name] = {part: _all_fields(getattr(built, part)) for part in ("objective", "calibration", "averaging")}
+            rows[name] = {part: _in_use(getattr(built, part)) for part in ("objective", "calibration", "averaging")}
     columns = ["objective", "calibration", "averaging"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).fillna("").rename_axis("defence or average")
 
