@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -19,8 +20,8 @@ from classwise.stats import intervals, metrics
 
 # Of two groups of classes, in their order.
 _GROUP_COLOURS = (LOWEST, HIGHEST)
-# How far apart, in points, the names at the ends of lines stand.
-_APART = 5.0
+# How far apart the names at the ends of lines stand, as a share of all values.
+_APART = 0.05
 _LEVELS: Any = alt.Scale(zero=False)
 
 
@@ -73,7 +74,7 @@ def class_sweep(count: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     lines = single.mark_line(strokeWidth=1.2).encode(
         opacity=faded(picked, 0.7), tooltip=tooltip("label", "group", along, value=y)
     )
-    ends = spread(table[table[along] == values[-1]], _APART)
+    ends = spread(table[table[along] == values[-1]], _APART * float(np.ptp([*table["value"], *both["low"], *both["high"]])))
     words = alt.Chart(ends).mark_text(align="left", dx=6).encode(x=x, y="at:Q", text="label:N", color=colour)
     tips = tooltip("group", along, value=y, low="", high="", images="images|.0f")
     thick = lines_with_bands(both, x, y, colour, tips, scale=_LEVELS, picked=picked).add_params(picked)

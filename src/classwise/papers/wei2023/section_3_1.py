@@ -120,7 +120,14 @@ def lost_by_hard(sums: xr.Dataset) -> xr.DataArray:
     return -hard_less_easy(_change(sums, _HALF))
 
 
-_claim = claims_of(NAME, defences=("pgd-at",), attacks=("pgd-20",), dims=("margin",), data="margins")
+_claim = claims_of(
+    NAME,
+    defences=("pgd-at",),
+    attacks=("pgd-20",),
+    dims=("margin",),
+    data="margins",
+    grid={"margin": (_USUAL, _LARGE)},
+)
 _FALLS: dict[str, Any] = {"low": -np.inf, "high": 0}
 _OF_ALL: dict[str, Any] = {"grid": {"margin": (_HALF, _USUAL, _LARGE)}}
 # The best epoch and the last one differ only in trainings that are long enough for robust overfitting.
@@ -136,6 +143,7 @@ CLAIMS = (
         "3.1, Figure 2a",
         "Training at half the radius of the evaluation gives less robust accuracy over all images than training at that radius.",
         partial(overall_change, first=_HALF, second=_USUAL),
+        grid={"margin": (_HALF, _USUAL)},
     ),
     _claim(
         "larger-radius-best",
