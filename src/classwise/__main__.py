@@ -153,9 +153,11 @@ def render_notebook(
 def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
     """Raise a UserError if a parameter of a notebook that is no section has an unknown value."""
     from classwise.core import names
+    from classwise.core.errors import check_once
     from classwise.papers import registry
     from classwise.papers.scales import SCALES
 
+    check_once("others", given.get("others") or [])
     tables: dict[str, Collection[str]] = {
         "scale": SCALES,
         "others": SCALES,

@@ -5,7 +5,7 @@ import re
 
 from pybtex.database import parse_string
 
-from classwise.book import citation, home
+from classwise.book import build, citation, home
 from classwise.core.datasets import DATASETS
 from classwise.core.paths import checkout
 from classwise.papers import registry
@@ -56,3 +56,14 @@ def test_every_dataset_has_its_licence_and_source():
     for name in (*DATASETS, "CIFAR-10-C"):
         assert name in known, name
         assert all(known[name]), name
+
+
+def test_scripts_that_are_bundled_or_load_something_are_named():
+    page = (checkout() / "book" / "guide" / "sources.md").read_text()
+    vega, math = (script.read_text() for script in build.scripts())
+    for name in ("topojson", "fast-json-patch"):
+        assert name in vega
+        assert name in page
+    loaded = {name for name in re.findall(r"https://cdn\.jsdelivr\.net/npm/([a-z-]+)", math) if not name.startswith("sre-")}
+    assert loaded <= {"speech-rule-engine", "wicked-good-xpath"}  # both of speech, which a reader must switch on
+    assert "speech-rule-engine" in page

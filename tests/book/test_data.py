@@ -16,16 +16,17 @@ from classwise.book import dictionary
 from classwise.core import paths, results
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Request
-from classwise.runs import convergence, load, store
+from classwise.runs import artifacts, convergence, load, store
 
 ATTACK = Evaluation(attack="square", options={"queries": 20}, eps="51/255")
 
 
 @pytest.fixture
 def folder(data, small, tmp_path, monkeypatch):
-    """The files of a book of one run with two evaluations, and a comparison of epochs."""
+    """The files of a book of one run with two evaluations and examples, and a comparison of epochs."""
     request = Request((small,), (Evaluation(), ATTACK))
     load.outcomes(request, workers=1)
+    artifacts.examples(small, ATTACK)
     monkeypatch.setattr(files, "registry", SimpleNamespace(SECTIONS=("only",), request=lambda section, scale: request))
     monkeypatch.setattr(files, "also_read", lambda scale: [])
     results.save(mocks.dataset("convergence 1"), convergence.SCHEMA, convergence.path("quick"))
@@ -53,7 +54,8 @@ def test_every_column_is_in_the_dictionary_and_has_a_meaning(folder):
 def test_every_variable_coordinate_and_attribute_of_netcdf_is_in_the_dictionary(folder):
     with zipfile.ZipFile(folder / files.file_names()["results.zip"]) as archive:
         names = [name for name in archive.namelist() if name.endswith(".nc")]
-        assert len(names) == 4
+        assert len(names) == 5
+        assert sum("/examples/" in name for name in names) == 1
         for name in names:
             stored = xr.open_dataset(io.BytesIO(archive.read(name)), engine="h5netcdf")
             schema = stored.attrs["schema"]

@@ -163,6 +163,8 @@ def test_parameters_are_read_as_people_write_them():
     [
         ("sed=[0]", "unknown parameter 'sed' .did you mean 'seeds'"),
         ("seeds=3", r"seeds must be Optional\[list\[int\]\], got 3 .*did you mean seeds=\[3\]"),
+        ("seeds=", r"seeds must be Optional\[list\[int\]\], got '' \(str\)$"),
+        ("seeds=a", r"seeds must be Optional\[list\[int\]\], got 'a' \(str\)$"),
         ("seeds=[a]", r"seeds must be Optional\[list\[int\]\], got \['a'\]"),
         ("dataset=7", r"dataset must be Optional\[str\], got 7"),
         ("eps=[0.1]", r"eps must be Union\[float, str, None\]"),

@@ -1,5 +1,6 @@
 """The book as one file."""
 
+import errno
 import os
 import threading
 import zipfile
@@ -8,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from classwise.book import build, package
+from classwise.core import files
 from classwise.core.errors import UserError
 
 
@@ -48,3 +50,18 @@ def test_a_book_is_packed_once_no_build_is_at_work(tmp_path, monkeypatch):
     other.join(60)
     assert zipfile.ZipFile(packed[0]).namelist() == ["guide/reading.html", "index.html"]
     assert "another build of the book is at work" in said.export_text()
+
+
+def test_a_full_disk_leaves_the_former_file_and_no_other(tmp_path, monkeypatch):
+    book(tmp_path / "html")
+    former = package.pack(tmp_path / "html", tmp_path / "book.zip").read_bytes()
+    (tmp_path / "html" / "index.html").write_text("another")
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        package.pack(tmp_path / "html", tmp_path / "book.zip")
+    assert (tmp_path / "book.zip").read_bytes() == former
+    assert {path.name for path in tmp_path.iterdir()} == {"html", "book.zip"}

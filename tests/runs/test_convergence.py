@@ -45,6 +45,11 @@ def test_every_defence_that_is_compared_is_one_of_the_trainings():
     assert names >= set(overview.SECTIONS["defences"].defences)
 
 
+@pytest.mark.parametrize("scale", [name for name, size in scales.SCALES.items() if not size.only_read])
+def test_every_scale_that_is_computed_can_be_compared(scale):
+    assert all(float(spec.eps) < 0.5 for spec in convergence.trainings(scale).values() if "/" not in spec.eps)
+
+
 def test_trainings_that_give_the_same_weights_are_one(tiny):
     named = convergence.trainings("tiny")
     assert list(named) == ["pgd-at / at-ema", "standard", "pgd-at, digits-apart"]

@@ -115,7 +115,7 @@ def curve_of(count=50, **broken):
 
 def test_one_image_of_fifty_is_no_warning_and_many_are():
     curve = curve_of(r1_10=range(5), r2_10=range(10))
-    for extra, warned in ((1, []), (2, []), (12, [sanity.HIDDEN])):
+    for extra, warned in ((1, []), (2, []), (12, [masking.WEAK])):
         outcomes = outcomes_of(clean=[], **{"pgd-20": range(10)}, fgsm=range(3), square=range(10, 10 + extra))
         assert list(masking.warnings(outcomes, curve, "2/10", {})) == warned
         check = masking.black_box_check(outcomes, curve, "2/10")
@@ -139,14 +139,18 @@ def test_a_black_box_attack_that_breaks_all_images_left_is_a_warning():
     assert masking.warnings(few, curve, "2/10", {}) == {}
 
 
+def test_a_black_box_attack_that_breaks_the_last_two_images_of_many_is_no_warning():
+    outcomes = outcomes_of(200, clean=[], **{"pgd-20": range(198)}, fgsm=range(190), square=range(198, 200))
+    assert masking.warnings(outcomes, curve_of(200, r2_10=range(198)), "2/10", {}) == {}
+
+
 @pytest.mark.parametrize(
     ("attack", "failed", "weak"), [("pgd-20", {}, True), ("strong", {}, False), ("pgd-20", {"zero_gradients": 1.0}, False)]
 )
 def test_weak_attacks_are_named_as_a_cause_where_nothing_else_shows_hidden_gradients(attack, failed, weak):
     outcomes = outcomes_of(clean=[], **{attack: range(10)}, fgsm=range(3), square=range(10, 30))
     warned = masking.warnings(outcomes, curve_of(r2_10=range(10)), "2/10", checks_of(**failed))
-    assert list(warned) == [sanity.HIDDEN]
-    assert ("attacks of too few steps" in warned[sanity.HIDDEN]) == weak
+    assert list(warned) == [masking.WEAK if weak else sanity.HIDDEN]
 
 
 def test_at_radii_above_the_audits_only_images_without_a_broken_verdict_count():

@@ -21,7 +21,7 @@ from classwise.core.paths import checkout, data_folder
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
 from classwise.papers.scales import also_read
-from classwise.runs import convergence, store
+from classwise.runs import artifacts, convergence, store
 from classwise.runs.recorded import recorded_part
 
 # What a file says of itself, below its name with the version of the package.
@@ -51,7 +51,10 @@ def stored(scale: str) -> list[Stored]:
     result: dict[Path, Stored] = {}
     for name in (scale, *also_read(scale)):
         for section in registry.SECTIONS:
-            for spec, evaluations in recorded_part(registry.request(section, name)).pairs:
+            request = registry.request(section, name)
+            present = {spec for spec, _ in recorded_part(request).pairs}
+            # Traces may be stored of evaluations whose outcomes are not.
+            for spec, evaluations in (pair for pair in request.pairs if pair[0] in present):
                 for item in _of_run(spec, name, evaluations):
                     result.setdefault(item.path, item)
         compared = convergence.path(name)
@@ -63,9 +66,14 @@ def stored(scale: str) -> list[Stored]:
 def _of_run(spec: Spec, scale: str, evaluations: tuple[Evaluation, ...]) -> Iterator[Stored]:
     folder = next(folder for folder in store.search_folders(spec) if store.exists(folder, spec))
     yield Stored(store.file(folder), scale, spec)
-    for evaluation in (one.resolved_for(spec) for one in evaluations):
-        schemas = (schema for schema in store.FOLDERS if store.file(folder, evaluation, schema).exists())
-        yield from (Stored(store.file(folder, evaluation, schema), scale, spec, evaluation) for schema in schemas)
+    for evaluation in evaluations:
+        for schema in store.FOLDERS:
+            # Examples and traces are of a few of its images.
+            resolved = evaluation.resolved_for(spec)
+            kept = resolved if schema == store.OUTCOMES else artifacts.stored_as(spec, evaluation, schema)
+            path = store.file(folder, kept, schema)
+            if path.exists():
+                yield Stored(path, scale, spec, kept)
 
 
 def about(item: Stored) -> dict[str, Any]:

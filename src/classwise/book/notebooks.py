@@ -107,8 +107,9 @@ def check(path: Path, given: Mapping[str, Any]) -> None:
         if name not in known:
             raise unknown("parameter", name, known)
         wanted = known[name]
-        if wanted and not _fits(value, ast.parse(wanted, mode="eval").body):
-            hint = f"; did you mean {name}=[{value}]?" if "list" in wanted and not isinstance(value, list) else ""
+        kind = ast.parse(wanted or "object", mode="eval").body
+        if not _fits(value, kind):
+            hint = f"; did you mean {name}=[{value}]?" if value != "" and _fits([value], kind) else ""
             raise UserError(f"parameter {name} must be {wanted}, got {value!r} ({type(value).__name__}){hint}")
 
 

@@ -22,7 +22,8 @@ def unknown(kind: str, got: object, valid: Collection[str]) -> UserError:
     shortened to those near the given name.
     """
     names = [str(name) for name in valid]
-    near = get_close_matches(str(got), names, n=_NEAR, cutoff=0.5)
+    folded = {name.casefold(): name for name in names}
+    near = [folded[name] for name in get_close_matches(str(got).casefold(), folded, n=_NEAR, cutoff=0.5)]
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     listed = f"there are: {', '.join(names)}" if names else "there are none"
     if near and len(names) > _LISTED:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import classwise
-from classwise.core import datasets
-from classwise.core.audit import Audit
-from classwise.core.errors import unknown
+from classwise.core import arguments, datasets
+from classwise.core.audit import Audit, critical
+from classwise.core.errors import UserError, unknown
+from classwise.core.paths import check_file, checkout
 from classwise.core.spec import Evaluation, Spec
 
 # The module and the name of each table.
@@ -65,10 +66,20 @@ def check_spec(spec: Spec, evaluations: Iterable[Evaluation] = ()) -> None:
 
 
 def check_audit(given: Mapping[str, Any]) -> None:
-    """Raise a UserError if a field of an audit, of those that are given, has a value that no audit can have."""
+    """Raise a UserError if a field of an audit, of those that are given, has a value that no audit can have.
+
+    Besides fields: limit, the number of images; classes, those that are critical; weights, a file in or below the checkout.
+    """
     known = {field.name for field in fields(Audit)}
     values = {"dataset": "digits", "eps": "0.2", **{name: value for name, value in given.items() if name in known}}
     audit = Audit(network="", sha256="", **values | {"eps": str(values["eps"])})
     datasets.check(audit.dataset)
     check("model", audit.model)
     check("attack", audit.attack)
+    classes = datasets.known_classes(audit.dataset)
+    if "limit" in given and given["limit"] < (least := len(classes or ["one"])):
+        raise UserError(f"--limit {given['limit']} is less than one image for each of the {least} classes")
+    if classes:
+        critical(given.get("classes", []), classes)
+    if "weights" in given and not (place := checkout() / arguments.path("weights", given["weights"])).is_dir():
+        check_file(place, "file", "name the weights of a network, or leave it out")

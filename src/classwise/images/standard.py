@@ -1,5 +1,6 @@
 """Datasets that are published as arrays: scikit-learn's digits, and those that torchvision downloads, checks and decodes."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
-from classwise.core.paths import images_folder
+from classwise.core.paths import check_folder, images_folder
 from classwise.images.cache import ArraySource, cached, digest
 from classwise.images.images import Images
 from classwise.images.splits import cut, fold
@@ -135,6 +136,7 @@ def _torchvision(source: _Source, split: str, seed: int, classes: tuple[str, ...
     root, part = images_folder(), "test" if split == "test" else "train"
     make = partial(_decoded, source, part, root)
     if not _key(source, root):
+        check_folder(root, "CLASSWISE_IMAGES" if os.environ.get("CLASSWISE_IMAGES") else "the folder of images")
         root.mkdir(parents=True, exist_ok=True)
         with FileLock(root / f".{source.name}.lock"):
             if not _key(source, root):  # else another process has downloaded it meanwhile

@@ -117,6 +117,17 @@ class BFloat16Autocast(nn.Module):
         return logits
 
 
+def compile_backend() -> str | None:
+    """Return CLASSWISE_COMPILE, a backend of torch.compile, None where it is not set; a UserError names an unknown one."""
+    backend = os.environ.get("CLASSWISE_COMPILE")
+    if not backend:
+        return None
+    known = [*torch.compiler.list_backends(), "eager", "aot_eager"]
+    if backend not in known:
+        raise UserError(f"CLASSWISE_COMPILE={backend!r} is no backend of torch.compile; there are: {', '.join(known)}")
+    return backend
+
+
 def training_network(model: nn.Module, precision: str) -> nn.Module:
     """Return the network that training steps call, which shares the model's parameters; for float32 it is the model itself.
 
@@ -126,12 +137,9 @@ def training_network(model: nn.Module, precision: str) -> nn.Module:
     if precision == "bfloat16" or next(model.parameters()).is_cuda:
         model.to(memory_format=torch.channels_last)
     network = BFloat16Autocast(model) if precision == "bfloat16" else model
-    backend = os.environ.get("CLASSWISE_COMPILE")
-    if not backend:
+    backend = compile_backend()
+    if backend is None:
         return network
-    known = [*torch.compiler.list_backends(), "eager", "aot_eager"]
-    if backend not in known:
-        raise UserError(f"CLASSWISE_COMPILE={backend!r} is no backend of torch.compile; there are: {', '.join(known)}")
     compiled = torch.compile(network, backend=backend)
     assert isinstance(compiled, nn.Module)
     return compiled

@@ -15,7 +15,10 @@ from classwise.stats import aggregate, bootstrap, convergence, masking, metrics,
 from classwise.stats.significance import p_value as p_value
 
 # What follows from the causes of an audit's warnings, for others than attacks that fail.
-_MEANING = {masking.SINGLE_STEP: "Accuracy under a single step is misleading."}
+_MEANING = {
+    masking.SINGLE_STEP: "Accuracy under a single step is misleading.",
+    masking.WEAK: "An audit with --attack strong tells which.",
+}
 
 
 def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:

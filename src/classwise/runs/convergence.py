@@ -12,6 +12,7 @@ from rich.console import Console
 
 from classwise.core import results
 from classwise.core.errors import UserError, unknown
+from classwise.core.identity import radius_value
 from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
@@ -22,6 +23,8 @@ from classwise.stats.combine import combine_rows
 SCHEMA = "convergence 1"
 ATTACK = Evaluation(attack="pgd-20")
 _DIMS = ("training", "epochs", "seed")
+# A radius from which every image can be made grey.
+_USELESS = 0.5
 
 
 def trainings(scale: str) -> dict[str, Spec]:
@@ -40,7 +43,8 @@ def trainings(scale: str) -> dict[str, Spec]:
     specs: dict[tuple[object, Spec], Spec] = {}
     for section in registry.SECTIONS:
         for spec, _ in registry.request(section, scale).pairs:
-            if not spec.classes and spec.redraw == 0 and spec.eps == str(usual.get("eps", spec.eps)):
+            usual_radius = spec.eps == str(usual.get("eps", spec.eps)) and radius_value(spec.eps) < _USELESS
+            if not spec.classes and spec.redraw == 0 and usual_radius:
                 method = replace(defences.build(spec.defence, spec.options), averaging=NoAveraging(), validation_attack="")
                 settings = {"defence": "", "options": {}, "averages": (), "seed": seed, "measure": 1}
                 key = method, replace(spec, **settings)  # type: ignore[arg-type]

@@ -18,15 +18,15 @@ from classwise.stats import aggregate, intervals, sanity
 
 # Their names along `attack`.
 CURVE, WORST = "curve", "worst case"
-# A cause of warnings, besides those of `sanity`.
-SINGLE_STEP = "training against a single step"
+# Causes of warnings, besides those of `sanity`.
+SINGLE_STEP, WEAK = "training against a single step", "weak attacks or hidden gradients"
 # A cause is named where the lower end of the interval exceeds these shares of the correctly classified images: of images that
 # only a black-box attack or a smaller radius breaks, and of those that withstand one step of an attack but not more. Up to 30 %
 # of the images of networks without a fault withstand one step only.
 _ALONE, _FAR = 0.05, 0.35
-# The same of the images that attacks with gradients leave, which may be few of all images.
-_OF_LEFT = 0.2
-# Attacks after which those with gradients are not merely too weak.
+# The same of the images that attacks with gradients leave, which may be few; they are at least this share of the correct ones.
+_OF_LEFT, _LEAST = 0.2, 0.01
+# Attacks that are not merely too weak where a black-box attack breaks more.
 _THOROUGH = {"strong", "autoattack"}
 _USED = ["truth", "answer", "flipped"]
 
@@ -143,12 +143,9 @@ def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[
     # Randomness and saturation explain whatever follows from gradients that are useless.
     hidden = next((cause for cause in (sanity.RANDOM, sanity.SATURATED) if cause in causes), sanity.HIDDEN)
     broken = _broken(outcomes, curve, eps)
-    of_all, of_left = (_ahead(broken.black_box & broken.left, some, share) for some, share in _limits(broken))
-    ahead = (
-        f"{of_all} of the correctly classified images" if of_all else f"{of_left} of the images left by attacks with gradients"
-    )
-    weak = "" if signs or _THOROUGH & set(outcomes.attack.values) else ", which attacks of too few steps explain, too"
-    signs += [(sanity.HIDDEN, f"a black-box attack alone breaks {ahead}{weak}")] if of_all or of_left else []
+    ahead = _black_box_ahead(broken)
+    cause = sanity.HIDDEN if signs or _THOROUGH & set(outcomes.attack.values) else WEAK
+    signs += [(cause, f"a black-box attack alone breaks {ahead}")] if ahead else []
     missed = _ahead(_missed_at_larger_radius(outcomes, curve, eps), broken.correct, _ALONE)
     text = f"the attack of the curve breaks {missed} of the correctly classified images at some radius, but not at a larger one"
     signs += [(sanity.HIDDEN, text)] if missed else []
@@ -172,9 +169,13 @@ def _first(failed: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return dict(reversed(pairs))
 
 
-def _limits(broken: _Broken) -> list[tuple[xr.DataArray, float]]:
-    """Return the images of which a black-box attack may alone break some, and the share of them from which it is a warning."""
-    return [(broken.correct, _ALONE), (broken.left, _OF_LEFT)]
+def _black_box_ahead(broken: _Broken) -> str:
+    """Return how many images only a black-box attack breaks, of all or else of those left, where it is a warning; else ""."""
+    alone = broken.black_box & broken.left
+    if of_all := _ahead(alone, broken.correct, _ALONE):
+        return f"{of_all} of the correctly classified images"
+    of_left = _ahead(alone, broken.left, _OF_LEFT) if _ahead(alone, broken.correct, _LEAST) else ""
+    return f"{of_left} of the images left by attacks with gradients" if of_left else ""
 
 
 def _missed_at_larger_radius(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> xr.DataArray:

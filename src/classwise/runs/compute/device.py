@@ -15,9 +15,11 @@ def device() -> torch.device:
     """Return the device: CLASSWISE_DEVICE, else the first CUDA GPU, else the CPU."""
     name = os.environ.get("CLASSWISE_DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        chosen = torch.device(name)
+        chosen: torch.device | None = torch.device(name)
     except RuntimeError:
-        raise UserError(f"CLASSWISE_DEVICE={name!r} is no device; write cpu, cuda or cuda:1") from None
+        chosen = None
+    if chosen is None or chosen.type not in ("cpu", "cuda"):
+        raise UserError(f"CLASSWISE_DEVICE={name!r} is no device; write cpu, cuda or cuda:1")
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"CLASSWISE_DEVICE={name!r}: torch has no CUDA GPU here; write cpu, or leave it out")
     if chosen.type == "cuda" and chosen.index is not None and chosen.index >= torch.cuda.device_count():

@@ -52,6 +52,7 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
     inner = spec.attack or defence.attack
     attacks.build(spec.probe)
     device.device()
+    inference.compile_backend()
     if inner is not None:
         attack = attacks.build(inner, spec.attack_options)
         if attack.class_specific:

@@ -26,6 +26,8 @@ def parse_seconds(text: str) -> float:
     try:
         # Not all that pandas reads: it knows days, milliseconds and negative times too.
         seconds = pd.Timedelta(f"{text}s" if text[-1:].isdigit() else text).total_seconds() if _DURATION.fullmatch(text) else 0.0
+    except pd.errors.OutOfBoundsTimedelta:
+        raise UserError(f"a budget of {text!r} is longer than this program can wait; write a time like 9m") from None
     except ValueError:
         seconds = 0.0
     if seconds <= 0 and _DURATION.fullmatch(text):
