@@ -71,7 +71,9 @@ def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: S
         else f"datum['{cells.shade}'] > {low + 0.58 * (high - low)}"
     )
     base = alt.Chart(table).encode(
-        x=alt.X(x.encoded, sort=list(x.values), title=x.title, axis=alt.Axis(labelAngle=label_angle(x.values), **_BARE)),
+        x=alt.X(
+            x.encoded, sort=list(x.values), title=x.title, axis=alt.Axis(labelAngle=label_angle(x.values, cells.step[0]), **_BARE)
+        ),
         y=alt.Y(y.encoded, sort=list(y.values), title=y.title, axis=alt.Axis(labelLimit=260, **_BARE)),
         tooltip=list(tips),
     )

@@ -19,7 +19,7 @@ from classwise.core import datasets
 from classwise.core.markup import counted, escaped
 from classwise.papers import claims
 from classwise.papers.claims import VERDICTS, Claim, Verdict
-from classwise.papers.scales import SCALES
+from classwise.papers.scales import CLOSED_FORM, dataset_of, place, scale_title
 from classwise.stats.significance import p_text, p_value
 
 _THEIRS, _RANGE = "#8268dc", "#2a9d8f"
@@ -55,10 +55,11 @@ def _by_claim(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
 def opening(verdicts: Sequence[Verdict]) -> str:
     """Return for each scale how many of the claims that were tested hold, and which fail or are contradicted so far."""
     parts = []
-    for scale in dict.fromkeys(sorted((verdict.scale for verdict in verdicts), key=lambda name: not SCALES[name].only_read)):
+    for scale in dict.fromkeys(sorted((verdict.scale for verdict in verdicts), key=place)):
         some = [verdict for verdict in verdicts if verdict.scale == scale]
         tested = [verdict for verdict in some if verdict.verdict != "not tested"]
-        parts.append(f"On {_title(scale)}, {_shares(tested)}; not tested: {len(some) - len(tested)}.{_against(some)}")
+        article = "the " if scale == CLOSED_FORM else ""
+        parts.append(f"On {article}{_title(scale)}, {_shares(tested)}; not tested: {len(some) - len(tested)}.{_against(some)}")
     return " ".join(parts) or "No claim was judged."
 
 
@@ -66,7 +67,7 @@ def main_result(verdicts: Sequence[Verdict]) -> str:
     """Return the first claim that was tested with its value at each scale, then `opening`."""
     tested = [verdict for verdict in verdicts if verdict.verdict != "not tested"]
     first = [one for one in tested if one.claim == tested[0].claim]
-    first = sorted(first, key=lambda one: not SCALES[one.scale].only_read)
+    first = sorted(first, key=lambda one: place(one.scale))
     values = [f"it {one.words}: {claims.measured_value(one)} {one.claim.unit}" for one in first]
     if not first:
         return opening(verdicts)
@@ -77,7 +78,7 @@ def main_result(verdicts: Sequence[Verdict]) -> str:
 
 def _title(scale: str) -> str:
     """Return the dataset of a scale, which the names of its other datasets contain, and the scale: "CIFAR-10 (scale laptop)"."""
-    return f"{datasets.title(str(SCALES[scale].run['dataset']))} (scale {scale})"
+    return f"{datasets.title(dataset_of(scale))} ({scale_title(scale)})"
 
 
 def _shares(tested: Sequence[Verdict]) -> str:
@@ -211,8 +212,8 @@ def _judged(verdict: Verdict) -> str:
     head = f'<p><span class="badge {_kind(verdict)}"><strong>{escape(verdict.words)}</strong></span>'
     if verdict.verdict == "not tested":
         return f'<div data-scale="{verdict.scale}">{head}: {escape(verdict.why)}.</p></div>'
-    p = p_value(verdict.adjusted, "p (Holm)")
-    numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}, {counted(verdict.images, 'image')}"
+    p = "" if verdict.scale == CLOSED_FORM else f"{p_value(verdict.adjusted, 'p (Holm)')}, "
+    numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}{verdict.sample}"
     return f'<div data-scale="{verdict.scale}">{head}: {escape(numbers)}.</p>{interval_picture(verdict)}</div>'
 
 

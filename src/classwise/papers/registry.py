@@ -1,6 +1,6 @@
 """All papers, with the sections of no paper: the runs and evaluations of each section, and the verdicts on its claims."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,9 @@ PAPERS: dict[str, Paper] = {paper.name: paper for paper in _PAPERS}
 SECTIONS: dict[str, Section] = {
     **{name: section for paper in PAPERS.values() for name, section in paper.sections.items()},
     **overview.SECTIONS,
+}
+THEOREMS: dict[str, Callable[[], Sequence[Verdict]]] = {
+    name: judged for paper in PAPERS.values() for name, judged in paper.theorems.items()
 }
 CLAIMS: tuple[Claim, ...] = tuple(claim for paper in PAPERS.values() for claim in paper.claims)
 

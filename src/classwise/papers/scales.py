@@ -12,6 +12,9 @@ Fields = Mapping[str, Any]
 NARROW = "a ResNet-18 stands for the wide networks of the papers"
 SLIM = "a ResNet-18 of width 16, trained for 15 epochs, stands for the networks of the papers: patterns can agree, not numbers"
 
+# The scale and the dataset of verdicts that are computed from formulas, without any run.
+CLOSED_FORM, MODEL = "closed form", "Gaussian model"
+
 # Defences whose training takes no steps of an inner attack that a scale could reduce; a test compares them with DEFENCES.
 WITHOUT_STEPS = ("standard", "fgsm-rs", "free-at")
 # Defences by TRADES divided by 1 + beta; a test compares them with DEFENCES.
@@ -271,6 +274,21 @@ _SELECTION_SEEDS: dict[str, tuple[int, ...]] = {"digits": (1, 2, 3)}
 def selection_seeds(dataset: str) -> tuple[int, ...]:
     """Return the seeds whose validation images select classes that are judged on the test images of the first two; () for all."""
     return _SELECTION_SEEDS.get(base_dataset(dataset), ())
+
+
+def place(scale: str) -> int:
+    """Return where a scale stands in a list: first those recorded elsewhere, then those computed here, CLOSED_FORM last."""
+    return 2 if scale == CLOSED_FORM else 0 if SCALES[scale].only_read else 1
+
+
+def dataset_of(scale: str) -> str:
+    """Return the dataset of a scale, MODEL for CLOSED_FORM."""
+    return MODEL if scale == CLOSED_FORM else str(SCALES[scale].run["dataset"])
+
+
+def scale_title(scale: str) -> str:
+    """Return a scale in words: "scale quick", "closed form"."""
+    return scale if scale == CLOSED_FORM else f"scale {scale}"
 
 
 def also_read(scale: str) -> list[str]:

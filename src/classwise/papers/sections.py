@@ -10,7 +10,7 @@ import xarray as xr
 from classwise.core.identity import scaled_radius
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
-from classwise.papers.claims import Claim
+from classwise.papers.claims import Claim, Verdict
 from classwise.papers.published import Tables
 from classwise.papers.scales import OTHER_DATASETS, SCALES, Recipe, merged
 from classwise.papers.variants import Variants
@@ -69,7 +69,8 @@ class Paper:
     """A paper: its sections, its claims, its own recipe and its printed tables.
 
     name: of its folder, "tian2021". title: as the book calls it. recipe: how it trains and attacks at scale "paper". sections: by
-    the name of their notebook, "tian2021/4-1-...". notebooks: its pages in the order of the book; by default those of its
+    the name of their notebook, "tian2021/4-1-...". theorems: by the name of a page without runs, what judges its claims by
+    computation alone (scale CLOSED_FORM). notebooks: its pages in the order of the book; by default those of its
     sections.
     """
 
@@ -79,6 +80,7 @@ class Paper:
     sections: Mapping[str, Section] = field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
     tables: Tables | None = None
+    theorems: Mapping[str, Callable[[], Sequence[Verdict]]] = field(default_factory=dict)
     notebooks: tuple[str, ...] = ()
 
     @property

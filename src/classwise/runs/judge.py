@@ -14,7 +14,7 @@ from filelock import FileLock
 
 import classwise
 from classwise.core import datasets
-from classwise.core.errors import unknown
+from classwise.core.errors import NotRecorded, unknown
 from classwise.core.files import write
 from classwise.core.paths import data_folder
 from classwise.papers import registry, scales
@@ -38,18 +38,19 @@ def verdicts(scale: str = _HERE, others: Sequence[str] | None = None, sections: 
 
     Runs of scale "quick" are computed where they are missing. At other scales a claim is judged where the runs and evaluations
     that it needs are stored, else it is "not tested". `others`: further scales (None: all), of which those count where any run of
-    these sections is stored. Verdicts on one claim stand together.
+    these sections is stored. Theorems have one verdict, at scale CLOSED_FORM. Verdicts on one claim stand together.
     """
     for name in (scale, *(others or ())):
         if name not in scales.SCALES:
             raise unknown("scale", name, scales.SCALES)
     named = list(sections or dict.fromkeys(claim.section for claim in registry.CLAIMS))
-    known = [section for section in named if section in registry.SECTIONS]
+    with_runs = [section for section in named if section not in registry.THEOREMS]
     further = [name for name in (scales.SCALES if others is None else others) if name != scale]
-    further = [name for name in further if any(_stored(section, name).pairs for section in known)]
+    further = [name for name in further if any(_stored(section, name).pairs for section in with_runs)]
     result: list[Verdict] = []
     for section in named:
-        judged = [verdict for name in (scale, *(further if section in known else ())) for verdict in _judged(section, name)]
+        theorems = registry.THEOREMS.get(section)
+        judged = list(theorems()) if theorems else [verdict for name in (scale, *further) for verdict in _judged(section, name)]
         order = [claim.name for claim in registry.claims_of(section)]
         result += sorted(judged, key=lambda verdict: order.index(verdict.claim.name))
     return result
@@ -62,10 +63,6 @@ def _stored(section: str, scale: str) -> Request:
 
 
 def _judged(section: str, scale: str) -> list[Verdict]:
-    if section not in registry.SECTIONS:
-        dataset = str(scales.SCALES[scale].run["dataset"])
-        claims = registry.claims_of(section)
-        return [Verdict(claim, "not tested", scale, dataset, reason="there is no such section yet") for claim in claims]
     request = _stored(section, scale)
     path = data_folder() / "verdicts" / f"{section.replace('/', '-')}-{scale}.json"
     with ExitStack() as held:
@@ -153,10 +150,18 @@ def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
     return Verdict(claim, "not tested", scale, dataset, reason=reason)
 
 
+class _Inputs(dict[str, xr.Dataset]):
+    """The outcomes that claims need, by name; naming others says that they are not recorded."""
+
+    def __missing__(self, name: str) -> xr.Dataset:
+        raise NotRecorded(f"not all runs of {name!r} are recorded; there are: {', '.join(self) or 'none'}")
+
+
 def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr.Dataset]:
     """Return the outcomes of a section as `registry.judge` takes them; what is missing is computed.
 
-    Of a request that was restricted to what is stored, Datasets that need a part which is not complete are left out.
+    Of a request that was restricted to what is stored, Datasets that need a part which is not complete are left out; naming one
+    of these is NotRecorded.
     """
     definition = registry.SECTIONS[section]
     if not definition.arrange:
@@ -165,7 +170,7 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
     wanted = {name: how for name, how in definition.arrange.items() if set(parts).issuperset(how.needs)}
     used = dict.fromkeys(part for how in wanted.values() for part in (*how.needs, *how.optional) if part in parts)
     data = {name: _measured(*parts[name]) for name in used}
-    return {name: how.function(*map(data.get, (*how.needs, *how.optional))) for name, how in wanted.items()}
+    return _Inputs({name: how.function(*map(data.get, (*how.needs, *how.optional))) for name, how in wanted.items()})
 
 
 def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:

@@ -4,6 +4,7 @@ They take sums over images (`bootstrap.sums`). Points are points of a percentage
 """
 
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -74,15 +75,21 @@ def over_uniform(sums: xr.Dataset, measure: Metric = metrics.worst) -> xr.DataAr
     values = measure(sums["count"].isel(attack=0))
     uniform, calibrated = (values.isel(defence=place, drop=True) for place in (0, -1))
     known, mean = (part.setting.values[_evaluated(part)] for part in (uniform, calibrated))
-    places = sorted(known, key=float)
-    if len(mean) != 1 or not places or not float(places[0]) <= float(mean[0]) <= float(places[-1]):
-        reach = f"{places[0]} to {places[-1]}" if places else "none"
+    places = {number_of(name): name for name in sorted(map(str, known), key=number_of)}
+    at = [number_of(name) for name in map(str, mean)]
+    if len(at) != 1 or not places or not min(places) <= at[0] <= max(places):
+        reach = f"{min(places):g} to {max(places):g}" if places else "none"
         raise MeasurementError(f"the mean setting {', '.join(mean)} of the classes lies outside the uniform ones ({reach})")
-    after = next(place for place, name in enumerate(places) if float(name) >= float(mean[0]))
-    low, high = places[max(after - 1, 0)], places[after]
-    share = 1.0 if low == high else (float(mean[0]) - float(low)) / (float(high) - float(low))
-    line = (1 - share) * uniform.sel(setting=low, drop=True) + share * uniform.sel(setting=high, drop=True)
+    low, high = max(place for place in places if place <= at[0]), min(place for place in places if place >= at[0])
+    share = (at[0] - low) / (high - low) if high > low else 0.0
+    ends = (uniform.sel(setting=places[place], drop=True) for place in (low, high))
+    line = sum(weight * end for weight, end in zip((1 - share, share), ends, strict=True))
     return calibrated.sel(setting=mean[0], drop=True) - line
+
+
+def number_of(multiple: str) -> float:
+    """Return a multiple as it is written along `setting`, "3/2" or "1.31", as a number."""
+    return float(Fraction(multiple))
 
 
 def _evaluated(values: xr.DataArray) -> np.ndarray:

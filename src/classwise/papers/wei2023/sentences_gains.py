@@ -1,0 +1,125 @@
+"""What section 5.2 of Wei et al. 2023 gains on our images, and what either set of images could have shown, in sentences."""
+
+import pandas as pd
+import xarray as xr
+
+from classwise.core.markup import counted
+from classwise.papers.findings import interval, sample
+from classwise.papers.wei2023 import calibrations
+from classwise.papers.wei2023.gains import REACH, named, spread, with_cfa
+from classwise.papers.wei2023.methods import METHODS
+from classwise.papers.wei2023.tables import TABLES
+from classwise.stats import bootstrap
+
+_SIGNIFICANT = 0.05
+_WORDS = {"overall": "the overall robust accuracy", "worst": "that of the worst class"}
+
+_TITLES = {"overall": "All images", "worst": "Worst class"}
+
+
+def headline(gain: xr.DataArray, outcomes: xr.Dataset, attack: str) -> str:
+    """Return in how many methods CFA gains significantly over the base alone and over EMA, and the least gain (`gains.ours`).
+
+    outcomes: that the gains are of.
+    """
+    alone, averaged = (_by_cfa(gain, over) for over in ("", "EMA"))
+    first = f"**Under {attack}, {alone}.**" if alone else f"Under {attack}, no method has results with CFA and without it."
+    return " ".join([first, *([f"Compared with EMA, {averaged}."] if averaged else []), sample(outcomes)])
+
+
+def _by_cfa(gain: xr.DataArray, over: str) -> str:
+    """Return in how many methods CFA raises each measure significantly, and the least gain; "" without any method."""
+    names = [named(pair) for pair in with_cfa(over) if named(pair) in gain.comparison]
+    if not names:
+        return ""
+    parts = []
+    for measure, words in _WORDS.items():
+        some = gain.sel(measure=measure, comparison=names)
+        sure = int((some.sel(bound="low").round(1) > 0).sum())
+        place = int(some.sel(bound="value").argmin("comparison"))
+        least = interval(some.isel(comparison=place, drop=True), "points", 1)
+        of, method = f"{sure} of {counted(len(names), 'method')}", names[place].partition(" ")[0]
+        parts.append(f"{words} of {of}, the least that of {method}, by {least}")
+    return f"CFA significantly raises {', and '.join(parts)}"
+
+
+def certainty_of_the_paper(printed: pd.DataFrame) -> str:
+    """Return how many of the printed gains are larger than the errors of the seeds, and of the test images, allow for."""
+    by_seeds = printed["value"].abs() > REACH * printed["seeds"]
+    lines = []
+    for measure, some in printed.assign(sure=printed["value"].abs() > REACH * printed["images"]).groupby("measure", sort=False):
+        lost = ", ".join(
+            f"{row.comparison} ({row.checkpoint} epoch, {row.value:+.1f})" for row in some[~some["sure"]].itertuples()
+        )
+        lines.append(f"- {_TITLES[str(measure)]}: {some['sure'].sum()} of {len(some)}. Smaller: {lost or 'none'}.")
+    first = (
+        f"**Of the {len(printed)} gains of Table 1, {int(by_seeds.sum())} are larger than {REACH:g} standard errors over the "
+        "five trainings.** Larger than as many standard errors over the test images are, at most as uncertain as here:"
+    )
+    return "\n".join([first, "", *lines])
+
+
+def power(printed: pd.DataFrame, gain: xr.DataArray) -> str:
+    """Return which of the gains that the paper prints at the last epoch our images could have shown.
+
+    A gain could have been shown if it is larger than half of our interval of the same comparison.
+    """
+    half = ((gain.sel(bound="high") - gain.sel(bound="low")) / 2).to_series().rename("half")
+    table = printed[printed["checkpoint"] == "last"].set_index(["comparison", "measure"]).join(half, how="inner")
+    seen = table["value"].abs() > table["half"]
+    parts = []
+    for measure, some in table.groupby("measure", sort=False):
+        reach, gaps = some["half"], some["value"].abs()
+        parts.append(
+            f"{_TITLES[str(measure)]}: our intervals reach {reach.min():.1f} to {reach.max():.1f} points to either side, and the "
+            f"paper's gains are {gaps.min():.1f} to {gaps.max():.1f} points"
+        )
+    first = f"**A gain as large as the paper's could be seen here in {int(seen.sum())} of {len(table)} comparisons.**"
+    return f"{first} {'; '.join(parts)}."
+
+
+def spreads(outcomes: xr.Dataset) -> str:
+    """Return how much less the classes differ with CFA than with EMA: the change of their standard deviation, by method."""
+    known, lines = set(map(str, outcomes.defence.values)), []
+    for method, pair in zip(calibrations.METHODS, with_cfa("EMA"), strict=True):
+        if known.issuperset(pair):
+            part = outcomes.sel(defence=list(pair))
+            change = bootstrap.paired(part, lambda count: spread(count).isel(defence=0) - spread(count).isel(defence=1))
+            values = spread(bootstrap.sums(part, {})["count"]).values
+            lines.append(f"{method} {values[1]:.1f} to {values[0]:.1f} points, a change of {interval(change, 'points', 1)}")
+    return f"**Standard deviation over the classes, from EMA to CFA**: {'; '.join(lines) or 'nothing is recorded'}."
+
+
+def largest_variances() -> str:
+    """Return the largest variance that the accuracies of classes can have in Table 1, given their mean and their least.
+
+    Rates of mean m between a and 1 vary by at most (1 - m)(m - a) (Bhatia and Davis 2000).
+    """
+    table = TABLES.load(1).sel(attack="autoattack")
+    mean, least = table["overall"] / 100, table["worst"] / 100
+    bound = ((1 - mean) * (mean - least)).sel(checkpoint="best")
+    ends = [f"{float(bound.sel(defence=list(names)).max()):.3f} with {names[0].rpartition(' ')[2]}" for names in _transposed()]
+    return (
+        f"With the means and worst classes of Table 1 at the best epoch, no variance of rates can be above {' and '.join(ends)}."
+    )
+
+
+def _transposed() -> list[tuple[str, ...]]:
+    """Return the methods with CFA, and those with EMA."""
+    return list(zip(*with_cfa("EMA"), strict=True))
+
+
+def averaged_epochs(history: xr.Dataset) -> str:
+    """Return how many epochs entered each average of each training, of those that could."""
+    taken = history["taken"].sum("epoch").mean("seed")
+    names = {defence: method for method, (defence, checkpoint) in METHODS.items() if checkpoint == "last"}
+    number = {name: taken.sel(average=name).to_series() for name in ("ema", "fawa")}
+    parts = [f"{names.get(name, name)} {number['fawa'][name]:.0f} of {ema:.0f}" for name, ema in number["ema"].items()]
+    return f"**Epochs that FAWA took, of those that EMA took**: {', '.join(parts)}."
+
+
+def different(paired: pd.DataFrame) -> str:
+    """Return which comparisons (`gains.image_by_image`) are significant."""
+    sure = paired[paired["p"] < _SIGNIFICANT]["points"]
+    text = "; ".join(f"{name} ({points:+.1f} points)" for name, points in sure.items()) or "none"
+    return f"**Different at p < .05 over all images**: {text}."
