@@ -159,7 +159,7 @@ def _histories():
 
 def test_the_course_of_all_radii_is_that_of_the_epochs_and_seeds_that_they_share():
     plain, swept = _histories()
-    count = section_3_1.counts_over_epochs(plain, swept, "0.2")
+    count = section_3_1.course_counts(plain, swept, "0.2")
     assert list(count.eps.values) == ["0.1", "0.2", "0.3"]
     attacked = count.sel(images_are="attacked", split="test")
     of_plain, of_swept = (data["count"].isel(defence=0).sel(seed=1, split="test", attack="pgd-10") for data in (plain, swept))

@@ -57,7 +57,7 @@ def test_the_price_is_open_where_a_group_may_lose_or_gain_nothing():
     free = trained(((90, 95), (60, 95)), ((40, 50), (60, 80)))
     with pytest.raises(MeasurementError, match="a ratio no base"):
         judged("hard-classes-pay-more", free)
-    table = section_3_2.prices(free.expand_dims(seed=[0]))
+    table = sentences_sweeps.prices(free.expand_dims(seed=[0]))
     assert table.loc["easy classes", "clean points for a robust point"].startswith("open")
     assert table.loc["hard classes", "clean points for a robust point"].startswith("1.50 (95 % interval 1.")
     assert table.loc["hard classes", "clean points lost"].startswith("30.0 (95 % interval 2")
