@@ -83,6 +83,7 @@ TITLES = {
     "row": "case",
     "of": "kind of images",
     "peer": "other library",
+    "chosen": "epoch best by",
 }
 
 
