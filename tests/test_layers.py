@@ -133,7 +133,7 @@ def test_only_charts_draw(name):
     assert drawing or "altair" not in external
 
 
-CHARTS = {"charts", "charts_fluctuation", "charts_gains", "trace_explorer", "theory_charts", "theory_explorer"}
+CHARTS = {"charts", "trace_explorer", "theory_explorer"}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import xarray as xr
 
 from classwise.papers import ledger, registry
 from classwise.papers.scales import CLOSED_FORM, MODEL
-from classwise.papers.wei2023 import section_2, theory, theory_sentences
+from classwise.papers.wei2023 import section_2, sentences_theory, theory
 from classwise.runs import judge
 
 CLAIMS = {claim.name: claim for claim in section_2.CLAIMS}
@@ -67,7 +67,7 @@ def test_with_an_intercept_the_robust_half_of_theorem_1_fails_and_is_not_counted
     assert section_2.with_intercept(model, [0.0, 0.1]).verdict == "fails"
     assert section_2.with_intercept(model, [0.2, 0.3]).verdict == "holds"
     assert section_2.with_intercept(model, [0.0]).claim.name not in [claim.name for claim in registry.CLAIMS]
-    text = theory_sentences.intercept(model, 0.2)
+    text = sentences_theory.intercept(model, 0.2)
     assert "the order of the classes is reversed**: easy 64.6 %, hard 53.9 % without; easy 58.9 %, hard 60.4 %" in text
 
 

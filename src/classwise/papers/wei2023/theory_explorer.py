@@ -14,8 +14,8 @@ from classwise.charts.descriptions import described
 from classwise.charts.explorer import Choice, explorer
 from classwise.charts.style import GREY, PERCENT, panel_title, tooltip
 from classwise.papers.wei2023 import theory
+from classwise.papers.wei2023.charts_theory import class_colour, dashed
 from classwise.papers.wei2023.theory import LABELS, Model
-from classwise.papers.wei2023.theory_charts import class_colour, dashed
 
 _FITTED = "with"
 # What follows from the controls, each from those above it.
