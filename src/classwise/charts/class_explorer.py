@@ -16,7 +16,7 @@ from classwise.charts.curves import EPOCH
 from classwise.charts.descriptions import LINES, described, extent
 from classwise.charts.explorer import Choice, Show, explorer
 from classwise.charts.primitives import class_lines, highlighted, lines_with_bands
-from classwise.charts.style import CHOSEN, GREY, PERCENT, frame, label_angle, names_of, panel_title, tooltip
+from classwise.charts.style import CHOSEN, GREY, PERCENT, frame, label_angle, names_of, panel_title, titled, tooltip
 from classwise.charts.sweeps import Setting
 from classwise.stats import aggregate, intervals, metrics
 
@@ -124,7 +124,7 @@ def over_settings(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting,
     table = setting.placed(rows(count))
     text = extent(frame(last), ["label"], f"Robust accuracy, {setting.named.format(start)}")
     chart = _panels(table, labels, along, "datum.images_are == chosen_images")
-    return explorer(described(chart, f"One class over the {setting.title}", text), choices, live=live)
+    return explorer(described(chart, f"One class by {setting.title}", text), choices, live=live)
 
 
 def _panels(table: pd.DataFrame, labels: Sequence[str], along: _Along, shown: str = "true") -> Any:
@@ -163,7 +163,7 @@ def _predictions(now: alt.Chart, labels: Sequence[str], along: _Along) -> Any:
         color=alt.condition("datum.label == datum.predicted", alt.value(CHOSEN), alt.value(GREY)),
     )
     ends = base.mark_rule(strokeWidth=1.5, color="#777").encode(y="low:Q", y2="high:Q")
-    title = panel_title(f"predictions for its images at the chosen {along.name}; grey: mistakes")
+    title = panel_title(f"predictions for its images at the chosen {titled(along.name)}; grey: mistakes")
     return alt.layer(bars, ends).properties(width=600, height=170, title=title)
 
 

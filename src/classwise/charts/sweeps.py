@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -19,8 +20,8 @@ from classwise.stats import intervals, metrics
 
 # Of two groups of classes, in their order.
 _GROUP_COLOURS = (LOWEST, HIGHEST)
-# How far apart, in points, the names at the ends of lines stand.
-_APART = 5.0
+# How far apart the names at the ends of lines stand, as a share of all values.
+_APART = 0.05
 _LEVELS: Any = alt.Scale(zero=False)
 
 
@@ -73,7 +74,8 @@ def class_sweep(count: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     lines = single.mark_line(strokeWidth=1.2).encode(
         opacity=faded(picked, 0.7), tooltip=tooltip("label", "group", along, value=y)
     )
-    ends = spread(table[table[along] == values[-1]], _APART)
+    drawn = [*table["value"], *both["low"], *both["high"]]
+    ends = spread(table[table[along] == values[-1]], _APART * float(np.ptp(drawn)), max(drawn))
     words = alt.Chart(ends).mark_text(align="left", dx=6).encode(x=x, y="at:Q", text="label:N", color=colour)
     tips = tooltip("group", along, value=y, low="", high="", images="images|.0f")
     thick = lines_with_bands(both, x, y, colour, tips, scale=_LEVELS, picked=picked).add_params(picked)
@@ -98,7 +100,9 @@ def metric_sweep(measured: Mapping[str, xr.DataArray], setting: Setting, colour:
         extent(part.assign(setting=part[setting.dim].map(setting.named.format)), [colour, "setting"], str(name))
         for name, part in table.groupby("panel", sort=False)
     ]
-    chart = panels(chart.properties(width=265, height=210), Category("panel", list(measured)), columns=2).add_params(picked)
+    chart = panels(chart.properties(width=258, height=210), Category("panel", list(measured)), columns=2, gap=34).add_params(
+        picked
+    )
     return described(chart, title, " ".join(parts))
 
 
@@ -131,7 +135,7 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
         base.mark_line(strokeWidth=1.6).encode(detail="label:N", order="place:Q"),
         base.transform_filter("!datum.end").mark_point(size=26, fill="white", opacity=1),
         base.transform_filter("datum.end").mark_point(size=60, filled=True, opacity=1),
-        base.transform_filter("datum.end").mark_text(dx=9, align="left", fontWeight="bold").encode(text="label:N"),
+        base.transform_filter("datum.end").mark_text(dx=8, dy=-8, align="left", fontWeight="bold").encode(text="label:N"),
     ]
     change = accuracy.sel({setting.dim: values[-1]}) - accuracy.sel({setting.dim: values[0]})
     moved = frame(change)

@@ -120,7 +120,14 @@ def lost_by_hard(sums: xr.Dataset) -> xr.DataArray:
     return -hard_less_easy(_change(sums, _HALF))
 
 
-_claim = claims_of(NAME, defences=("pgd-at",), attacks=("pgd-20",), dims=("margin",), data="margins")
+_claim = claims_of(
+    NAME,
+    defences=("pgd-at",),
+    attacks=("pgd-20",),
+    dims=("margin",),
+    data="margins",
+    grid={"margin": (_USUAL, _LARGE)},
+)
 _FALLS: dict[str, Any] = {"low": -np.inf, "high": 0}
 _OF_ALL: dict[str, Any] = {"grid": {"margin": (_HALF, _USUAL, _LARGE)}}
 # The best epoch and the last one differ only in trainings that are long enough for robust overfitting.
@@ -136,6 +143,7 @@ CLAIMS = (
         "3.1, Figure 2a",
         "Training at half the radius of the evaluation gives less robust accuracy over all images than training at that radius.",
         partial(overall_change, first=_HALF, second=_USUAL),
+        grid={"margin": (_HALF, _USUAL)},
     ),
     _claim(
         "larger-radius-best",
@@ -205,7 +213,7 @@ def changes_of_groups(count: xr.DataArray) -> xr.DataArray:
     return of_groups(change.isel(defence=0, attack=-1, drop=True))
 
 
-def counts_over_epochs(plain: xr.Dataset, swept: xr.Dataset, eps: str) -> xr.DataArray:
+def course_counts(plain: xr.Dataset, swept: xr.Dataset, eps: str) -> xr.DataArray:
     """Return the counts of two histories over the epochs along `eps`, the radius of the training; seeds pooled.
 
     plain: of the networks trained at the radius `eps`. swept: at other radii. All were measured at `eps`.
@@ -218,10 +226,10 @@ def counts_over_epochs(plain: xr.Dataset, swept: xr.Dataset, eps: str) -> xr.Dat
     return aggregate.measured_epochs(joined)
 
 
-def overall_over_epochs(count: xr.DataArray, outcomes: xr.Dataset) -> xr.DataArray:
+def overall_course(count: xr.DataArray, outcomes: xr.Dataset) -> xr.DataArray:
     """Return low, value and high of the robust accuracy over all test images along epoch, eps and bound.
 
-    count: of `counts_over_epochs`. outcomes: of the same networks under attack; images that seeds share count as in these.
+    count: of `course_counts`. outcomes: of the same networks under attack; images that seeds share count as in these.
     """
     effect = pooling.design_effect(outcomes).isel(defence=0, attack=-1, drop=True)
     worth = count.sel(split="test", images_are="attacked", drop=True) / effect

@@ -9,15 +9,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from classwise.papers import variants
 from classwise.papers.claims import claims_of
-from classwise.papers.findings import interval
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
-from classwise.papers.wei2023.classes import GROUPS, hard_less_easy, mark_groups, mean_of, of_groups
-from classwise.stats import bootstrap, combine, metrics
+from classwise.papers.wei2023.classes import hard_less_easy, mark_groups, mean_of
+from classwise.stats import combine, metrics
 
 NAME = "wei2023/3-2-regularisations"
 # The lowest beta of the paper, and the one of its other experiments.
@@ -146,30 +144,3 @@ CLAIMS = (
         log=True,
     ),
 )
-
-
-def prices(outcomes: xr.Dataset) -> pd.DataFrame:
-    """Return what hard and easy classes gain and lose from the lowest beta to the usual one, with 95 % intervals, in words.
-
-    outcomes: as the claims need them. The price of a robust point has an interval only where the group surely loses clean
-    accuracy and gains robust accuracy; else it is open.
-    """
-    points = bootstrap.paired(outcomes, lambda count: of_groups(gained(count)), span=(-100, 100))
-    rows = {}
-    for group in GROUPS:
-        part = points.sel(group=group, drop=True)
-        lost, won = -part.isel(attack=0, drop=True), part.isel(attack=-1, drop=True)
-        lost = lost.assign_coords(bound=["high", "value", "low"])
-        rows[f"{group} classes"] = {
-            "clean points lost": interval(lost, digits=1),
-            "robust points gained": interval(won, digits=1),
-            "clean points for a robust point": _price_in_words(outcomes, group, sure=min(float(lost[2]), float(won[0])) > 0),
-        }
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def _price_in_words(outcomes: xr.Dataset, group: str, *, sure: bool) -> str:
-    if not sure:
-        return "open: a loss or a gain may be zero"
-    bounds = bootstrap.paired(outcomes, lambda count: xr.ufuncs.log(price(gained(count), group)))
-    return interval(xr.ufuncs.exp(bounds), digits=2)

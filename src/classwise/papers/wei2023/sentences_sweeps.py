@@ -1,12 +1,13 @@
 """The findings of the pages on Wei et al. 2023, each in a sentence with its numbers and their 95 % intervals."""
 
+import pandas as pd
 import xarray as xr
 
 from classwise.core.identity import exact_radius
 from classwise.core.markup import decimal
 from classwise.papers.findings import interval, sample
 from classwise.papers.wei2023 import section_3_1, section_3_2
-from classwise.papers.wei2023.classes import of_groups
+from classwise.papers.wei2023.classes import GROUPS, of_groups
 from classwise.stats import bootstrap, metrics
 
 
@@ -72,3 +73,30 @@ def _compared(robust: int, lost: int) -> str:
     return f"From a larger beta hard classes {' and '.join(known)} than easy ones" + "".join(
         f"; whether they {words} is open" for words in rest
     )
+
+
+def prices(outcomes: xr.Dataset) -> pd.DataFrame:
+    """Return what hard and easy classes gain and lose from the lowest beta to the usual one, with 95 % intervals, in words.
+
+    outcomes: as the claims need them. The price of a robust point has an interval only where the group significantly loses
+    clean accuracy and gains robust accuracy; else it is open.
+    """
+    points = bootstrap.paired(outcomes, lambda count: of_groups(section_3_2.gained(count)), span=(-100, 100))
+    rows = {}
+    for group in GROUPS:
+        part = points.sel(group=group, drop=True)
+        lost, won = -part.isel(attack=0, drop=True), part.isel(attack=-1, drop=True)
+        lost = lost.assign_coords(bound=["high", "value", "low"])
+        rows[f"{group} classes"] = {
+            "clean points lost": interval(lost, digits=1),
+            "robust points gained": interval(won, digits=1),
+            "clean points for a robust point": _price_in_words(outcomes, group, sure=min(float(lost[2]), float(won[0])) > 0),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _price_in_words(outcomes: xr.Dataset, group: str, *, sure: bool) -> str:
+    if not sure:
+        return "open: a loss or a gain may be zero"
+    bounds = bootstrap.paired(outcomes, lambda count: xr.ufuncs.log(section_3_2.price(section_3_2.gained(count), group)))
+    return interval(xr.ufuncs.exp(bounds), digits=2)
