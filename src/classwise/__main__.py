@@ -25,7 +25,7 @@ console = Console(stderr=True)
 # The base of all that typer raises for invalid input, which it does not export.
 INVALID_INPUT: type[Exception] = typer.BadParameter.__mro__[1]
 
-Scale = Annotated[str, typer.Option(help="Size of the runs: quick, short or paper.")]
+Scale = Annotated[str, typer.Option(help="Size of the runs: quick, laptop, short or paper.")]
 Workers = Annotated[
     int | None, typer.Option(help="Number of runs at once; by default one for each GPU, or CPU core.", callback=arguments.workers)
 ]

@@ -33,7 +33,7 @@ def test_names_are_escaped_in_the_summary(audit, count):
     assert NAME not in first
     assert f"**{ESCAPED} classifies" in first
     assert f"images of {ESCAPED} correctly" in first
-    assert f"Its weakest class is {ESCAPED}: 25 %" in first
+    assert f"Its weakest class is class {ESCAPED}: 25 %" in first
     text = audit_report.summary(audit, count, CHECK, [NAME])
     assert NAME not in text
     assert f"**Critical: {ESCAPED}.**" in text
@@ -66,3 +66,22 @@ def test_the_correlation_has_its_p_value():
     cosine = xr.DataArray(near + near.T, dims=("label", "other"), coords={"label": names, "other": names})
     robust = xr.DataArray((100 * (near + near.T)).astype(int), dims=("label", "predicted"), coords=[names, names])
     assert audit_report.closest_classes(cosine, robust, "penultimate").endswith("rank correlation of 0.99 (p = 0.003).")
+
+
+def test_classes_that_are_equally_weak_are_counted_and_no_warning_is_stated(audit, count):
+    tied = count.copy()
+    tied.loc[{"label": ["b", "c"], "attack": "worst case"}] = [[20, 0, 0], [20, 0, 0]]
+    first = findings.audited(audit, tied, {})
+    assert "without an attack. Its weakest 2 classes: 0 %." in first
+    assert first.endswith("No sanity check of the attacks gives a warning.")
+    nothing = tied.copy()
+    nothing.loc[{"attack": "worst case"}] = np.full((3, 3), 5) * (1 - np.eye(3, dtype=int))
+    first = findings.audited(audit, nothing, {"hidden gradients": "numbers"})
+    assert "weakest" not in first
+    assert first.endswith("**Warning: hidden gradients. Numbers.**")
+
+
+@pytest.mark.parametrize(("left", "broken", "stated"), [(60, 0, True), (60, 3, False), (19, 0, False)])
+def test_what_the_black_box_check_detects_is_stated_where_it_broke_none_of_enough_images(audit, count, left, broken, stated):
+    text = audit_report.summary(audit, count, masking.BlackBoxCheck(100, left, broken))
+    assert ("it would have broken one with probability 0.90" in text) == stated

@@ -410,14 +410,14 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first():
     audit = Audit(network="mine", sha256="", dataset="signs", eps="8/255", attack="pgd-20", per_class=20)
     first = findings.audited(audit, count, {})
     assert first.startswith("**mine classifies 57 % (95 %: 44 to 68) of 60 images of signs correctly in the worst case over all")
-    assert "at radius 8/255, and 97 % (95 %: 89 to 99) without an attack. Its weakest class is 0: 25 %" in first
+    assert "at radius 8/255, and 97 % (95 %: 89 to 99) without an attack. Its weakest class is class 0: 25 %" in first
     check = masking.BlackBoxCheck(correct=58, left=34, broken=0)
     lines = audit_report.summary(audit, count, check, ["2"]).splitlines()
     assert "Under pgd-20 alone it classifies 60 % (95 %: 47 to 71) correctly" in lines[0]
     assert "Critical: 2" in lines[1]
     assert "50 % (95 %: 30 to 70), most often misclassified as class 1 (30 %)" in lines[1]
     assert "Square with up to 1,000 queries broke 0 of the 34 images that attacks with gradients left (0.0 %" in lines[4]
-    assert "detects a share of 1 % with probability 0.29, and one of 6.5 % with probability 0.90" in lines[4]
+    assert "If it could break 6.5 % of such images, it would have broken one with probability 0.90" in lines[4]
     assert lines[-1] == "- **Note.** pgd-20 is a quick look: `--attack strong` may break more images."
     assert "Warning" not in first + "".join(lines)
     assert "**class 0**: 25 %" in lines[2]

@@ -226,7 +226,7 @@ def page(folder: Path) -> str:
     evaluations = int((listed.schema == store.OUTCOMES).sum())
     summary = f"All results of this book, version {classwise.__version__}: {listed.run.nunique()} trainings and {evaluations} "
     parts = {
-        "summary": summary + "evaluations of them, on digits and as far as they are recorded on CIFAR-10.",
+        "summary": summary + "evaluations of them: on digits, and on CIFAR-10 as far as they are recorded.",
         "files": _offered(folder),
         "python": f"```python\n{reading(folder)}\n```",
         "licence": _licence().read_text(encoding="utf-8").strip(),

@@ -35,7 +35,7 @@ RUN_COLUMNS: dict[str, tuple[str, str, str]] = {
     "seed": ("", "", "Spec"),
     "attack": ("", "name of the attack, clean for none", "Evaluation"),
     "attack_options": ("", "options in which the attack differs from its table, in JSON", "Evaluation"),
-    "eps": (_PIXELS, "radius of the attack", "Evaluation"),
+    "eps": (_PIXELS, "radius of the attack; of clean, which has none, that of the training", "Evaluation"),
     "norm": ("", "norm of that radius", "Evaluation"),
     "split": ("", "", "Evaluation"),
     "checkpoint": ("", "", "Evaluation"),

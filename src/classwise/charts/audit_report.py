@@ -14,7 +14,7 @@ from classwise.charts.descriptions import described, extent
 from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category, frame, names_of, tooltip
 from classwise.core.audit import Audit, critical
-from classwise.core.markup import escaped
+from classwise.core.markup import counted, escaped
 from classwise.stats import aggregate, bootstrap, intervals, masking, metrics, significance
 
 # A network is called near chance up to this share of the way from chance to no mistake.
@@ -28,6 +28,8 @@ _NORMS = {
     "linf": "L∞: no pixel is changed by more than that, where black is 0 and white is 1",
     "l2": "L2: the square root of the sum of all squared changes of pixels, where black is 0 and white is 1",
 }
+# On fewer images a black-box check detects only large shares.
+_ENOUGH = 20
 # As many classes fit a chart.
 MOST = 20
 
@@ -123,10 +125,13 @@ def _black_box(audit: Audit, check: masking.BlackBoxCheck) -> str:
             f"Attacks with gradients broke all {check.correct:,} images that are classified correctly: none is left for Square."
         )
     low, high = intervals.proportion(check.broken, check.left)
+    detects = (
+        f" If it could break {100 * check.detectable():.1f} % of such images, it would have broken one with probability 0.90."
+    )
     return (
-        f"Square with up to {audit.queries:,} queries broke {check.broken} of the {check.left:,} images that attacks with "
-        f"gradients left ({100 * check.broken / check.left:.1f} %, 95 %: {low:.1f} to {high:.1f}). On so many images it detects "
-        f"a share of 1 % with probability {check.power():.2f}, and one of {100 * check.detectable():.1f} % with probability 0.90."
+        f"Square with up to {audit.queries:,} queries broke {check.broken} of the {counted(check.left, 'image')} that attacks "
+        f"with gradients left ({100 * check.broken / check.left:.1f} %, 95 %: {low:.1f} to {high:.1f})."
+        f"{detects if check.broken == 0 and check.left >= _ENOUGH else ''}"
     )
 
 

@@ -203,19 +203,30 @@ def audited(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str
     clean, worst = count.sel(attack="clean"), count.sel(attack=masking.WORST)
     if bool((metrics.correct(worst) > metrics.correct(clean)).any()):
         raise ValueError("robust accuracy is above clean accuracy: the counts are not of the same images")
-    weakest = audit_report.notable_classes(worst, most=1)[0]
     rates = [audit_report.rate(*audit_report.overall(some)) for some in (worst, clean)]
-    of_weakest = audit_report.rate(*audit_report.right_of(worst.sel(label=weakest), weakest))
-    last = f" Its weakest class is {escaped(weakest)}: {of_weakest}." if float(metrics.mcd(worst)) > 0 else ""
     lines = [
         f"{escaped(audit.short)} classifies {rates[0]} of {int(worst.sum()):,} images of {escaped(audit.title)} correctly in "
-        f"the worst case over all attacks of this page at radius {audit.eps}, and {rates[1]} without an attack.{last}"
+        f"the worst case over all attacks of this page at radius {audit.eps}, and {rates[1]} without an attack."
+        f"{_weakest_classes(worst)}"
     ]
     for cause, text in warned.items():
-        means = _MEANING.get(cause, "Other attacks may break more images.")
-        lines.append(f"Warning: {cause}. {escaped(text[:1].upper() + text[1:])}. {means}")
+        means = _MEANING.get(cause, "Other attacks may break more images." if metrics.correct(worst).any() else "")
+        lines.append(f"Warning: {cause}. {escaped(text[:1].upper() + text[1:])}. {means}".strip())
     lines += [f"Warning: {text}" for text in audit_report.clean_warnings(clean)]
-    return "\n\n".join(f"**{line}**" for line in lines)
+    none = "\n\nNo sanity check of the attacks gives a warning." if len(lines) == 1 else ""
+    return "\n\n".join(f"**{line}**" for line in lines) + none
+
+
+def _weakest_classes(worst: xr.DataArray) -> str:
+    """Return the accuracy of the weakest class, or of the weakest ones if several are equal; "" if all are."""
+    rates = metrics.accuracy(worst)
+    names = [str(name) for name in worst.label.values if float(rates.sel(label=name)) == float(rates.min())]
+    if float(metrics.mcd(worst)) == 0:
+        return ""
+    if len(names) > 1:
+        return f" Its weakest {len(names)} classes: {float(rates.min()):.0f} %."
+    rate = audit_report.rate(*audit_report.right_of(worst.sel(label=names[0]), names[0]))
+    return f" Its weakest class is class {escaped(names[0])}: {rate}."
 
 
 def converged(compared: xr.Dataset) -> str:

@@ -79,10 +79,6 @@ class BlackBoxCheck:
     left: int
     broken: int
 
-    def power(self, share: float = 0.01) -> float:
-        """Return the probability that one image or more is broken, if this share of all such images can be."""
-        return float(1 - (1 - share) ** self.left)
-
     def detectable(self, power: float = 0.9) -> float:
         """Return the smallest share of all such images that this check detects with this probability; 1 if none are left."""
         return float(1 - (1 - power) ** (1 / self.left)) if self.left else 1.0
