@@ -361,6 +361,19 @@ def test_validation_images_are_attacked_at_the_radius_of_the_training_whatever_t
     assert not torch.equal(measured, larger)
 
 
+def test_the_guard_attacks_at_the_radius_of_the_training_whatever_that_of_a_class(data, monkeypatch):
+    state, plan = start(data, "at-per-class", options={"radii": "0:3"}, epochs=1, overfitting_check=PGD(steps=2))
+    real, radii = evaluate.evaluate, []
+
+    def noted(model, images, attack, ball, how):
+        radii.append(float(ball.radius))
+        return real(model, images, attack, ball, how)
+
+    monkeypatch.setattr(evaluate, "evaluate", noted)
+    list(train(state, data, plan))
+    assert radii == pytest.approx([0.1])
+
+
 def test_a_passed_over_epoch_leaves_the_average_alone(data, valid):
     state, plan = start(data, "at-fawa", options={"threshold": 1.0})
     epochs = list(train(state, data, plan, valid))

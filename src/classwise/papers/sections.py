@@ -136,7 +136,7 @@ def requested(section: Section, name: str, scale: str, recipe: Recipe, choices: 
     other = Recipe() if dataset == size.run["dataset"] else OTHER_DATASETS[scale].get(dataset, Recipe())
     seeds = size.seeds[: section.max_seeds] if choices.seeds is None else choices.seeds
     plain = {name: merged(other.run, other.defences.get(name, {}), section.run, fields) for name in section.defences}
-    bases = {name: training(scale, recipe, name, seeds[0], changed) for name, changed in plain.items()}
+    bases = {name: training(scale, recipe, name, next(iter(seeds), 0), changed) for name, changed in plain.items()}
     specs = tuple(
         training(scale, recipe, defence, seed, merged(changed, variant))
         for defence, changed in plain.items()

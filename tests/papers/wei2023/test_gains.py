@@ -164,8 +164,8 @@ def test_gaps_show_both_errors_of_theirs_and_ours():
     assert ">worst fifth of the classes<" in drawn(charts_gains.gaps(charts_gains.gap_rows(gains.gaps_as_printed(4))))
 
 
-def test_our_table_stands_beside_theirs():
-    table = gains.beside(aggregate.counts(rows({"AT": 50, "AT + CFA": at(10, 3, rest=60)})).sum("seed"))
+def test_our_table_stands_next_to_theirs():
+    table = gains.both_tables(aggregate.counts(rows({"AT": 50, "AT + CFA": at(10, 3, rest=60)})).sum("seed"))
     assert table.loc["AT + CFA"].tolist() == ["55.0", "47.7", "50.1", "10.0", "20.5", "24.4"]
     assert table.loc["FRL", "overall, ours"] == ""
 

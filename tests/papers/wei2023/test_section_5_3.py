@@ -186,7 +186,11 @@ def outcomes_of_tables():
 
 
 def test_mean_settings_are_multiples_of_the_usual_one():
-    data = xr.concat([settings(1.0, "pgd-at"), settings(1.3)], "defence").expand_dims(seed=[0]).assign_attrs(eps="0.2")
+    data = (
+        xr.concat([settings(1.0, "pgd-at"), settings(1.3)], "defence")
+        .expand_dims(seed=[0])
+        .assign_attrs(eps="0.2", dataset="digits")
+    )
     swept = outcomes_with({("pgd-at", "pgd-20", eps): 60 for eps in ("0.1", "0.3")}, along=(*ALONG, "eps"))
     joined = section_5_3.with_mean_radius(data, swept.expand_dims(seed=[0, 1]))
     assert joined.setting.values.tolist() == ["1/2", "1", "3/2", "1.3"]

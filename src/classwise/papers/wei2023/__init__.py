@@ -16,5 +16,5 @@ PAPER = Paper(
     recipe=RECIPE,
     tables=TABLES,
     theorems={section_2.NAME: section_2.verdicts},
-    notebooks=(section_2.NAME, *(module.NAME for module in _SECTIONS)),
+    notebooks=(section_2.NAME, *(module.NAME for module in _SECTIONS), "wei2023/A-settings"),
 )

@@ -1,6 +1,7 @@
 """Wei et al. 2023, section 5.3: gains of the components, and networks over the mean setting of their classes."""
 
 from collections.abc import Mapping
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -40,11 +41,11 @@ def row_of(method: str, calibration: str, averaging: str) -> str:
 def _grid(values: xr.DataArray) -> xr.DataArray:
     """Return values along defence, whose names are rows, along method, calibration and averaging; NaN for rows that lack."""
     axes = {"method": METHODS, "calibration": _CALIBRATION, "averaging": _AVERAGING}
-    index = pd.MultiIndex.from_product(list(axes.values()), names=list(axes))
-    result = values.reindex(defence=[row_of(*place) for place in index])
-    coords = xr.Coordinates.from_pandas_multiindex(index, "defence")
-    grid: xr.DataArray = result.drop_vars("defence").assign_coords(coords).unstack("defence")
-    grid = grid.sel({name: list(axis) for name, axis in axes.items()})
+    cells = values.reindex(defence=[row_of(*place) for place in product(*axes.values())]).transpose(..., "defence")
+    rest = [str(dim) for dim in cells.dims if dim != "defence"]
+    data = cells.values.reshape(*(cells.sizes[dim] for dim in rest), *map(len, axes.values()))
+    coords = {dim: cells[dim].values for dim in rest} | {name: list(axis) for name, axis in axes.items()}
+    grid = xr.DataArray(data, coords, (*rest, *axes), name=values.name)
     kept: xr.DataArray = grid.isel(method=grid.notnull().any([dim for dim in grid.dims if dim != "method"]).values)
     return kept
 
@@ -141,10 +142,10 @@ def settings_and_accuracy(
     """
     multiples, accuracies, intervals_of = [], [], []
     for setting, outcomes in calibrated.items():
-        own = next(str(name) for name in outcomes.defence.values if name != plain[setting])
-        settings = outcomes[setting].sel(defence=own, drop=True).mean("seed").rename(predicted="label")
+        calibration = next(str(name) for name in outcomes.defence.values if name != plain[setting])
+        settings = outcomes[setting].sel(defence=calibration, drop=True).mean("seed").rename(predicted="label")
         count = pooling.pooled(outcomes.sel(defence=plain[setting], drop=True)).isel(attack=0, drop=True)
-        network = {"network": [f"{own}, {setting}"]}
+        network = {"network": [f"{calibration}, {setting}"]}
         for array, into in (
             (settings.drop_vars(["hard", "easy"], errors="ignore"), multiples),
             (metrics.accuracy(count), accuracies),

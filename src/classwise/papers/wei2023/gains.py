@@ -165,7 +165,7 @@ def image_by_image(outcomes: xr.Dataset) -> pd.DataFrame:
     return table.assign(p=judging.holm(table["p"].to_numpy()))
 
 
-def beside(count: xr.DataArray) -> pd.DataFrame:
+def both_tables(count: xr.DataArray) -> pd.DataFrame:
     """Return the rows of Table 1, ours and theirs: overall and worst class, after the last epoch and theirs after the best one.
 
     count: ours by method, under one attack. What is missing of ours is "".

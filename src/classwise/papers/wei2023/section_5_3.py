@@ -62,10 +62,9 @@ def under_pgd(outcomes: xr.Dataset) -> xr.Dataset:
 def by_offset(along: str, calibrated: str, without: str, outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     """Return the network without a calibration, the usual offset and others, on the seeds that all of them have."""
     plain = under_pgd(outcomes)
-    plain = plain.sel(seed=[seed for seed in plain.seed.values if seed in swept.seed.values])
     parts = {WITHOUT: plain.sel(defence=[without]), USUAL: plain.sel(defence=[calibrated])}
     parts |= {f"{value:g}": swept.sel({along: value}, drop=True) for value in swept[along].values.tolist()}
-    return combine.combine(along, parts)
+    return combine.combine(along, combine.shared_seeds(parts))
 
 
 def with_mean_radius(outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
@@ -73,7 +72,7 @@ def with_mean_radius(outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
 
     outcomes: of both, with `stats.calibrations.late_settings`. swept: of AT with other radii (section 3.1).
     """
-    uniform = section_3_1.by_margin(under_pgd(outcomes).sel(defence=["pgd-at"]), swept)
+    uniform = section_3_1.by_margin(section_3_1.by_radius(under_pgd(outcomes).sel(defence=["pgd-at"]), swept))
     parts = {margin: uniform.sel(margin=margin, drop=True) for margin in map(str, uniform.margin.values)}
     return _at_setting(parts, outcomes.sel(defence=["at-ccm"]), "radius")
 
@@ -97,13 +96,12 @@ def _at_setting(uniform: Mapping[str, xr.Dataset], calibrated: xr.Dataset, name:
     """Return networks along defence and setting, on the seeds that all of them have; uniform: by the multiple."""
     parts = {(str(part.defence.values[0]), multiple): part for multiple, part in uniform.items()}
     parts[str(calibrated.defence.values[0]), f"{float(calibrated[name].mean()):.4g}"] = under_pgd(calibrated)
-    seeds = [seed for seed in calibrated.seed.values if all(seed in part.seed.values for part in parts.values())]
     rows = [
         (
             {"defence": defence, "setting": multiple},
-            part.sel(seed=seeds)[list(_OF_IMAGES)].isel(defence=0, drop=True).assign_coords(predicted=part.predicted),
+            part[list(_OF_IMAGES)].isel(defence=0, drop=True).assign_coords(predicted=part.predicted),
         )
-        for (defence, multiple), part in parts.items()
+        for (defence, multiple), part in combine.shared_seeds(parts).items()
     ]
     return combine.combine_rows(rows).assign_attrs(calibrated.attrs)
 
