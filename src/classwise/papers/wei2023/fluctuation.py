@@ -5,7 +5,8 @@ seeds, but the counts of two trainings are never added up, which would cancel so
 runs, in points.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -69,7 +70,8 @@ def chosen_epochs(count: xr.DataArray) -> xr.DataArray:
     """
     plain = count.sel(weights="plain", drop=True).isel(epoch=slice(None, None, -1))
     best = [plain.epoch[measure(plain).argmax("epoch")].drop_vars("epoch") for measure in CRITERIA.values()]
-    return xr.concat(best, "chosen").assign_coords(chosen=list(CRITERIA))
+    chosen: xr.DataArray = xr.concat(best, "chosen").assign_coords(chosen=list(CRITERIA))
+    return chosen
 
 
 # Selected on the images that judge the choice, as by the code of the paper.
@@ -102,7 +104,8 @@ def _mean_over_runs(value: xr.DataArray, count: xr.DataArray) -> xr.DataArray:
 
 def _step_sizes(value: xr.DataArray) -> xr.DataArray:
     """Return by how much a value changes from an epoch to the next, up or down: the mean over the epochs."""
-    return xr.ufuncs.absolute(value.diff("epoch")).mean("epoch", skipna=False)
+    mean: xr.DataArray = abs(value.diff("epoch")).mean("epoch", skipna=False)
+    return mean
 
 
 def _of(sums: xr.Dataset, weights: str) -> xr.DataArray:
@@ -162,7 +165,7 @@ def between_choices(sums: xr.Dataset, measure: Metric, first: str, second: str) 
 
 
 # What `change_bounds` computes of each kind of weights, by titles of columns.
-_QUANTITIES = {
+_QUANTITIES: Mapping[str, Callable[[xr.Dataset, str], xr.DataArray]] = {
     "all images": lambda sums, kind: mean_change(sums, metrics.overall, kind),
     "worst class": lambda sums, kind: mean_change(sums, metrics.worst, kind),
     "a class, on average": change_of_a_class,
@@ -179,7 +182,8 @@ def change_bounds(outcomes: xr.Dataset, draws: int = 1000) -> dict[str, xr.DataA
         sums = count.to_dataset(name="count")
         rows = [[of(sums, kind) for kind in kinds] for of in _QUANTITIES.values()]
         along = [xr.concat(row, "weights").assign_coords(weights=kinds) for row in rows]
-        return xr.concat(along, "quantity").assign_coords(quantity=list(_QUANTITIES))
+        joined: xr.DataArray = xr.concat(along, "quantity").assign_coords(quantity=list(_QUANTITIES))
+        return joined
 
     bounds = bootstrap.paired(outcomes, measured, draws=draws, span=(0, np.inf))
     return {name: bounds.sel(quantity=name, drop=True) for name in _QUANTITIES}
@@ -192,9 +196,9 @@ def choice_bounds(outcomes: xr.Dataset, draws: int = 1000) -> dict[str, xr.DataA
         part = count.isel(_SETTING, drop=True)
         return _mean_over_runs(measure(part), part)
 
-    kinds = {"all images, %": metrics.overall, "worst class, %": metrics.worst}
+    kinds: dict[str, Metric] = {"all images, %": metrics.overall, "worst class, %": metrics.worst}
     return {
-        title: bootstrap.paired(outcomes, lambda count, of=of: measured(count, of), draws=draws, span=(0, 100))
+        title: bootstrap.paired(outcomes, partial(measured, measure=of), draws=draws, span=(0, 100))
         for title, of in kinds.items()
     }
 
