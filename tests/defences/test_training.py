@@ -63,6 +63,21 @@ def clean_or_attacked(defence):
     return not isinstance(objective, Adversarial | SingleClassAT | FreeAT), not isinstance(objective, Standard)
 
 
+@pytest.mark.parametrize("beta", [1.0, 6.0])
+def test_a_loss_divided_by_1_plus_beta_takes_the_steps_of_trades_at_a_rate_as_many_times_as_high(data, beta):
+    """With momentum, its correction and weight decay, to the precision of the numbers; at the same rate it takes others."""
+    settings = {"options": {"beta": beta}, "epochs": 1}
+    images, factor_of = data.take(torch.arange(300)), 1 + beta
+    official, plan = start(images, "trades", lr=0.05, weight_decay=5e-4, **settings)
+    scaled, scaled_plan = start(images, "trades-normalised", lr=0.05 * factor_of, weight_decay=5e-4 / factor_of, **settings)
+    alike, alike_plan = start(images, "trades-normalised", lr=0.05, weight_decay=5e-4, **settings)
+    # Both are attacked in the same way.
+    for state, its_plan in ((official, plan), (scaled, scaled_plan), (alike, alike_plan)):
+        list(train(state, images, replace(its_plan, attack=PGD(steps=2))))
+    assert torch.allclose(weights(official), weights(scaled), atol=1e-4)
+    assert not torch.allclose(weights(official), weights(alike), atol=1e-2)
+
+
 @pytest.mark.parametrize("defence", DEFENCES)
 def test_every_defence_trains_and_counts_what_it_saw(data, valid, defence):
     state, plan = start(data, defence, epochs=2)

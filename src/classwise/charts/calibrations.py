@@ -59,6 +59,8 @@ def factorial(measured: Mapping[str, xr.DataArray], change: Mapping[str, xr.Data
         for name, part in table.groupby("metric")
     )
     chart = panels(chart, Category("panel", names), columns=first.sizes["method"], gap=14)
+    # On a phone the panels stand in one column.
+    chart = chart.resolve_axis(x="independent")
     return described(chart, "Robust accuracy by calibration and averaging, %", text, subtitle)
 
 

@@ -133,8 +133,8 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     )
     marks = [
         base.mark_line(strokeWidth=1.6).encode(detail="label:N", order="place:Q"),
-        base.transform_filter("!datum.end").mark_point(size=26, fill="white", opacity=1),
-        base.transform_filter("datum.end").mark_point(size=60, filled=True, opacity=1),
+        base.transform_filter("!datum.end").mark_point(size=26),
+        base.transform_filter("datum.end").mark_point(size=60, filled=True),
         base.transform_filter("datum.end").mark_text(dx=8, dy=-8, align="left", fontWeight="bold").encode(text="label:N"),
     ]
     change = accuracy.sel({setting.dim: values[-1]}) - accuracy.sel({setting.dim: values[0]})

@@ -59,8 +59,8 @@ def test_the_price_is_open_where_a_group_may_lose_or_gain_nothing():
         judged("hard-classes-pay-more", free)
     table = sentences_sweeps.prices(free.expand_dims(seed=[0]))
     assert table.loc["easy classes", "clean points for a robust point"].startswith("open")
-    assert table.loc["hard classes", "clean points for a robust point"].startswith("1.50 (95 % interval 1.")
-    assert table.loc["hard classes", "clean points lost"].startswith("30.0 (95 % interval 2")
+    assert table.loc["hard classes", "clean points for a robust point"].startswith("1.50 [1.")
+    assert table.loc["hard classes", "clean points lost"].startswith("30.0 [2")
 
 
 @pytest.mark.parametrize(

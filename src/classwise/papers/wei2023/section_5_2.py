@@ -161,7 +161,6 @@ CLAIMS = (
         "The robust accuracies of the classes differ less with CFA than with EMA: their standard deviation is smaller.",
         partial(gains.gain, measure=gains.spread),
         defences=("AT + CFA", "AT + EMA"),
-        # .15 and .17, called variances, of rates from 0 to 1.
         reported=spread_change,
         **_BELOW,
     ),

@@ -88,8 +88,8 @@ def prices(outcomes: xr.Dataset) -> pd.DataFrame:
         lost, won = -part.isel(attack=0, drop=True), part.isel(attack=-1, drop=True)
         lost = lost.assign_coords(bound=["high", "value", "low"])
         rows[f"{group} classes"] = {
-            "clean points lost": interval(lost, digits=1),
-            "robust points gained": interval(won, digits=1),
+            "clean points lost": _bracketed(lost, 1),
+            "robust points gained": _bracketed(won, 1),
             "clean points for a robust point": _price_in_words(outcomes, group, sure=min(float(lost[2]), float(won[0])) > 0),
         }
     return pd.DataFrame.from_dict(rows, orient="index")
@@ -99,4 +99,9 @@ def _price_in_words(outcomes: xr.Dataset, group: str, *, sure: bool) -> str:
     if not sure:
         return "open: a loss or a gain may be zero"
     bounds = bootstrap.paired(outcomes, lambda count: xr.ufuncs.log(section_3_2.price(section_3_2.gained(count), group)))
-    return interval(xr.ufuncs.exp(bounds), digits=2)
+    return _bracketed(xr.ufuncs.exp(bounds), 2)
+
+
+def _bracketed(bounds: xr.DataArray, digits: int) -> str:
+    low, value, high = (decimal(float(bounds.sel(bound=name)), digits) for name in ("low", "value", "high"))
+    return f"{value} [{low}, {high}]"

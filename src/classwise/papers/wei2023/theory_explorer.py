@@ -157,8 +157,13 @@ def _weights() -> Any:
     peaks = alt.Chart(alt.InlineData(values=[{"label": label} for label in LABELS]))
     odds = f"datum.label == '{LABELS[0]}' ? odds_easy : odds_hard"
     peaks = peaks.transform_calculate(best=f"variance * ({odds}) / (2 * eta)")
-    levels = peaks.mark_rule(strokeWidth=2, strokeDash=[6, 4]).encode(y=y, color=class_colour())
-    return _radii(y, "weight after training; dashed: best for each class", line, levels)
+    # With an intercept the best weight of a class has no closed form.
+    levels = (
+        peaks.transform_filter(f"intercept != '{_FITTED}'")
+        .mark_rule(strokeWidth=2, strokeDash=[6, 4])
+        .encode(y=y, color=class_colour())
+    )
+    return _radii(y, "weight after training; dashed: best of each class", line, levels)
 
 
 def _gaps() -> Any:
@@ -174,12 +179,12 @@ def _gaps() -> Any:
 
 
 def summary() -> str:
-    """Return the expression of the lines above the charts: the weight, and the accuracies and the gap, clean and attacked."""
+    """Return the expression of the lines above the charts: the weight, and both accuracies and the gap, clean and attacked."""
     lines = ["'training radius ' + format(training_radius, '.2f') + ': weight ' + format(trained_weight, '.2f')"]
-    for kind in _RADII:
+    for kind, words in zip(_RADII, ("clean, easy less hard", "attacked"), strict=True):
         easy, hard = (f"format({accuracy(label, kind, 'trained_weight')}, '.1f')" for label in LABELS)
         points = f"format({gap(kind, 'trained_weight')}, '.1f')"
-        lines.append(f"'{kind}: easy ' + {easy} + ' %, hard ' + {hard} + ' %, gap ' + {points} + ' points'")
+        lines.append(f"'{words}: ' + {easy} + ' − ' + {hard} + ' = ' + {points}")
     return " + '\\n' + ".join(lines)
 
 
