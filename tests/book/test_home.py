@@ -32,7 +32,8 @@ def test_what_contradicts_a_claim_that_is_not_tested_in_full_is_named():
     claim = registry.PAPERS["tian2021"].claims[0]
     verdict = Verdict(claim, "not tested", "laptop", "cifar10", partly="contradict it (pgd-at): -1 points, 10 images")
     text = home.certainty([verdict])
-    assert f'contradict 1 claim</strong>: <a href="claims.html#tian2021-4-1-class-bias-{claim.name}">4.1, {claim.name}</a> (CIFAR-10).' in text
+    place = f"claims.html#tian2021-4-1-class-bias-{claim.name}"
+    assert f'contradict 1 claim</strong>: <a href="{place}">4.1, {claim.name}</a> (CIFAR-10).' in text
     assert home.contradicted([replace(verdict, partly="support it")]) == ""
     assert f"- {claim.where}: {claim.statement} The results so far **contradict** it" in reports.not_reproduced([verdict])
 

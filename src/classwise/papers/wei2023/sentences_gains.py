@@ -113,8 +113,10 @@ def averaged_epochs(history: xr.Dataset) -> str:
     """Return how many epochs entered each average of each training, of those that could."""
     taken = history["taken"].sum("epoch").mean("seed")
     names = {defence: method for method, (defence, checkpoint) in METHODS.items() if checkpoint == "last"}
-    number = {name: taken.sel(average=name).to_series() for name in ("ema", "fawa")}
-    parts = [f"{names.get(name, name)} {number['fawa'][name]:.0f} of {ema:.0f}" for name, ema in number["ema"].items()]
+    parts = []
+    for training in taken.defence.values:
+        ema, accepted = (float(taken.sel(average=name, defence=training)) for name in ("ema", "fawa"))
+        parts.append(f"{names.get(str(training), training)} {accepted:.0f} of {ema:.0f}")
     return f"**Epochs that FAWA took, of those that EMA took**: {', '.join(parts)}."
 
 
