@@ -39,8 +39,10 @@ def test_what_contradicts_a_claim_that_is_not_tested_in_full_is_named():
 
 def test_the_figures_of_the_readme_are_those_of_the_recorded_results():
     outcomes = runs.outcomes(runs.available(registry.request("tian2021/4-1-class-bias", "laptop")))
-    rates = metrics.accuracy(pooling.pooled(outcomes).sel(defence="pgd-at", attack="pgd-20"))
+    clean, rates = (metrics.accuracy(pooling.pooled(outcomes).sel(defence="pgd-at", attack=name)) for name in ("clean", "pgd-20"))
     best, worst = (str(rates.idxmax("label").item()), str(rates.idxmin("label").item()))
     most, least = (round(float(end)) for end in (rates.max(), rates.min()))
     text = " ".join((checkout() / "README.md").read_text(encoding="utf-8").split())
-    assert f"classifies {most} % of the {best} images correctly and {least} % of those of class {worst}" in text
+    unattacked = [round(float(clean.sel(label=name))) for name in (best, worst)]
+    assert f"classifies {most} % of the {best} images correctly and {least} % of the {worst} images" in text
+    assert "without an attack {} % and {} %".format(*unattacked) in text
