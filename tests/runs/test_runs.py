@@ -756,6 +756,14 @@ def test_a_run_on_a_folder_of_ones_own_has_a_plain_place(data, small, tmp_path, 
     assert replace(spec, dataset="folder:/other/digits").relative_path != spec.relative_path
 
 
+def test_a_summary_names_few_checkpoints_and_counts_many(data):
+    spec = registry.request("wei2023/3-3-fluctuation").specs[0]
+    for number, words in ((2, "pgd-10 (last-1 weights) and pgd-10"), (12, "pgd-10 (weights of 12 checkpoints)")):
+        names = [f"last-{back}" for back in range(number - 1, 0, -1)]
+        evaluations = tuple(Evaluation(attack="pgd-10", checkpoint=name) for name in (*names, "last"))
+        assert describe._evaluated(sections.Request((spec,), evaluations)) == f"{words} at eps 0.2 on test"
+
+
 def test_recorded_results_say_so(data, small):
     assert "computed here" in runs.sources(runs.history([small]))
     recorded = store.recorded(small)

@@ -15,8 +15,8 @@ from classwise.papers.wei2023.gains import REACH
 
 OURS = "ours, last epoch"
 _MEASURES = {"overall": "all images", "worst": "worst class", "worst_k": "worst fifth of the classes"}
-# Pictures of each class that the explorer can show, and pictures in a row.
-_PICTURES, _ROW, _SIDE = 12, 14, 40
+# Pixels of all pictures of a class that the explorer can show: 12 of CIFAR-10. Pictures in a row, and their side on the page.
+_PIXELS, _ROW, _SIDE = 12 * 32 * 32, 14, 40
 
 
 def gap_rows(printed: pd.DataFrame, ours: xr.DataArray | None = None) -> pd.DataFrame:
@@ -81,7 +81,8 @@ def image_rows(outcomes: xr.Dataset, scenes: xr.Dataset | None) -> pd.DataFrame:
     table.insert(0, "label", [labels[number] for number in truth])
     table.insert(1, "number", outcomes.image.values[kept])
     differ = table[names].nunique(axis=1) > 1
-    shown = differ & (table.assign(differ=differ).groupby(["label", "differ"]).cumcount() < _PICTURES)
+    most = 0 if scenes is None else max(1, _PIXELS // (scenes.sizes["row"] * scenes.sizes["column"]))
+    shown = differ & (table.assign(differ=differ).groupby(["label", "differ"]).cumcount() < most)
     pictures = {} if scenes is None else dict(zip(scenes.image.values.tolist(), scenes.pixels.values, strict=True))
     urls = [
         png_address(pictures[one]) if some and one in pictures else "" for one, some in zip(table["number"], shown, strict=True)

@@ -4,13 +4,14 @@ Neither average influences the training, so that one training gives the rows "AT
 training "AT + CCM", "AT + CCM + EMA" and "AT + CFA".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
-from classwise.core.spec import Evaluation
+from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Section
 
 AVERAGES = ("ema", "fawa")
@@ -47,7 +48,7 @@ _AVERAGED = tuple(name for pair in _BASES.values() for name in pair[:2])
 _TRAINED = (*_AVERAGED, "frl-rmrw")
 
 
-def _selecting(scale: str, dataset: str) -> tuple[dict[str, str], ...]:
+def _selecting(scale: str, plain: Spec) -> Sequence[Mapping[str, Any]]:
     """Return the variants of a scale whose runs select an epoch: none where they do not."""
     return ({},) if scale in ("short", "paper") else ()
 

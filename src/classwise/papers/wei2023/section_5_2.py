@@ -49,8 +49,9 @@ _BELOW: dict[str, Any] = {"low": -np.inf, "high": 0.0}
 def _by_cfa(measure: Metric, over: str = "", checkpoint: str = "last", table: int = 1) -> dict[str, Any]:
     """Return the fields of a claim on the least gain by CFA over all methods that a table has."""
     pairs = gains.with_cfa(over)
+    others: dict[str, Any] = {"over": over} if over else {}
     return {
-        "measure": partial(least_gain, component="CFA", **({"over": over} if over else {}), measure=measure),
+        "measure": partial(least_gain, component="CFA", measure=measure, **others),
         "defences": tuple(dict.fromkeys(name for pair in pairs for name in pair)),
         "over": ("defence",),
         "reported": partial(gains.printed, str(measure.__name__), pairs, checkpoint, table),
@@ -161,7 +162,6 @@ CLAIMS = (
         "The robust accuracies of the classes differ less with CFA than with EMA: their standard deviation is smaller.",
         partial(gains.gain, measure=gains.spread),
         defences=("AT + CFA", "AT + EMA"),
-        # .15 and .17, called variances, of rates from 0 to 1.
         reported=spread_change,
         **_BELOW,
     ),

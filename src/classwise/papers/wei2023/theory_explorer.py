@@ -158,11 +158,8 @@ def _weights() -> Any:
     odds = f"datum.label == '{LABELS[0]}' ? odds_easy : odds_hard"
     peaks = peaks.transform_calculate(best=f"variance * ({odds}) / (2 * eta)")
     # With an intercept the best weight of a class has no closed form.
-    levels = (
-        peaks.transform_filter(f"intercept != '{_FITTED}'")
-        .mark_rule(strokeWidth=2, strokeDash=[6, 4])
-        .encode(y=y, color=class_colour())
-    )
+    seen = alt.condition(f"intercept == '{_FITTED}'", alt.value(0), alt.value(1))
+    levels = peaks.mark_rule(strokeWidth=2, strokeDash=[6, 4]).encode(y=y, color=class_colour(), opacity=seen)
     return _radii(y, "weight after training; dashed: best of each class", line, levels)
 
 
