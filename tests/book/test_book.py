@@ -611,4 +611,4 @@ def test_a_number_on_the_home_page_opens_its_claims(visit):
         expect(page.locator(".ledger [name=verdict]").first).to_have_value("holds")
         expect(page.locator(".ledger [name=scale]").first).to_have_value("quick")
         assert number > 0
-        expect(page.locator(".ledger details:visible")).to_have_count(number)
+        expect(page.locator(".ledger details[id]:visible")).to_have_count(number)

@@ -32,15 +32,19 @@ def test_what_contradicts_a_claim_that_is_not_tested_in_full_is_named():
     claim = registry.PAPERS["tian2021"].claims[0]
     verdict = Verdict(claim, "not tested", "laptop", "cifar10", partly="contradict it (pgd-at): -1 points, 10 images")
     text = home.certainty([verdict])
-    assert f'contradict 1 claim</strong>: <a href="claims.html#tian2021-4-1-class-bias-{claim.name}">4.1</a>.' in text
+    place = f"claims.html#tian2021-4-1-class-bias-{claim.name}"
+    assert f'contradict 1 claim</strong>: <a href="{place}">4.1, {claim.name}</a> (CIFAR-10).' in text
     assert home.contradicted([replace(verdict, partly="support it")]) == ""
     assert f"- {claim.where}: {claim.statement} The results so far **contradict** it" in reports.not_reproduced([verdict])
 
 
 def test_the_figures_of_the_readme_are_those_of_the_recorded_results():
     outcomes = runs.outcomes(runs.available(registry.request("tian2021/4-1-class-bias", "laptop")))
-    rates = metrics.accuracy(pooling.pooled(outcomes).sel(defence="pgd-at", attack="pgd-20"))
+    both = metrics.accuracy(pooling.pooled(outcomes).sel(defence="pgd-at"))
+    rates = both.sel(attack="pgd-20")
     best, worst = (str(rates.idxmax("label").item()), str(rates.idxmin("label").item()))
     most, least = (round(float(end)) for end in (rates.max(), rates.min()))
+    clean = [round(float(both.sel(attack="clean", label=name))) for name in (best, worst)]
     text = " ".join((checkout() / "README.md").read_text(encoding="utf-8").split())
-    assert f"classifies {most} % of the {best} images correctly and {least} % of those of class {worst}" in text
+    assert f"classifies {most} % of the {best} images correctly and {least} % of the {worst} images" in text
+    assert f"without an attack {clean[0]} % and {clean[1]} %" in text

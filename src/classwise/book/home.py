@@ -165,7 +165,12 @@ def not_tested(verdicts: Sequence[Verdict]) -> str:
 
 def contradicted(verdicts: Sequence[Verdict], folder: str = "") -> str:
     """Return which claims that are not tested the results so far contradict, with links to them; "" if none."""
-    places = [f'<a href="{folder}{ledger.address(one.claim)}">{one.claim.where}</a>' for one in verdicts if one.contradicted]
+    places = [
+        f'<a href="{folder}{ledger.address(one.claim)}">{one.claim.where}, {one.claim.name.replace("-", " ")}</a> '
+        f"({datasets.title(one.dataset)})"
+        for one in verdicts
+        if one.contradicted
+    ]
     named = f"Of those not tested in full, the results so far <strong>contradict {counted(len(places), 'claim')}</strong>"
     return f"{named}: {'; '.join(places)}." if places else ""
 

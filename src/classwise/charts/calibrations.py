@@ -145,7 +145,8 @@ def sweeps(measured: Mapping[str, xr.DataArray], base: Mapping[str, xr.DataArray
     charts, parts = [], []
     for title, bounds in measured.items():
         (along,) = (str(dim) for dim in bounds.dims if dim != "bound")
-        table = wide_bounds(bounds).assign(at=lambda rows, along=along: rows[along].astype(float)).sort_values("at")
+        table = wide_bounds(bounds)
+        table = table.assign(at=table[along].astype(float)).sort_values("at")
         level = pd.DataFrame([{str(end): float(base[title].sel(bound=end)) for end in ("low", "value", "high")}])
         places = sorted(table["at"])
         x = alt.X("at:Q", title=axis, scale=alt.Scale(domain=[places[0] - 0.05, places[-1] + 0.05]), axis=alt.Axis(values=places))

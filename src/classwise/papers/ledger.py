@@ -150,10 +150,26 @@ def _options(titles: Mapping[str, str]) -> str:
 
 
 def _section(section: str, groups: Sequence[Sequence[Verdict]], pages: Collection[str]) -> str:
-    name = section_title(section)
-    title = f'<a href="{section}.html">{escape(name)}</a>' if section in pages else escape(name)
+    """Return the claims of a section, folded under its name and the numbers of their verdicts at each scale."""
+    verdicts = [verdict for group in groups for verdict in group]
+    scales = dict.fromkeys(verdict.scale for verdict in verdicts)
+    counts = "".join(
+        f'<span data-scale="{scale}">{escape(_in_short([verdict for verdict in verdicts if verdict.scale == scale]))}</span>'
+        for scale in scales
+    )
+    name = escape(f"{_paper_title(section.partition('/')[0])}: {section_title(section)}")
+    page = f'<p><a href="{section}.html">Page of the section</a></p>' if section in pages else ""
     rows = "".join(_row(group, pages) for group in groups)
-    return f"<section><p>{title}</p>{rows}</section>"
+    line = f'<summary><span class="claim">{name}</span><span class="counts">{counts}</span></summary>'
+    return f'<section><details class="group">{line}{page}{rows}</details></section>'
+
+
+def _in_short(verdicts: Sequence[Verdict]) -> str:
+    """Return the numbers of the verdicts at one scale, of those kinds that there are: "digits: 2 hold, 3 not tested"."""
+    words = {"holds": "hold", "fails": "fail", "open": "open", "not tested": "not tested"}
+    number = Counter(verdict.verdict for verdict in verdicts)
+    listed = ", ".join(f"{number[name]} {words[name]}" for name in VERDICTS if number[name])
+    return f"{' and '.join(dict.fromkeys(datasets.title(verdict.dataset) for verdict in verdicts))}: {listed}"
 
 
 def section_title(section: str) -> str:
@@ -336,22 +352,6 @@ def _interval(row: pd.DataFrame) -> Any:
     text = [*words["claim"].split("\n"), words["verdict in words"]]
     title = alt.Title(text, anchor="start", fontWeight="normal", fontSize=12)
     return alt.layer(*marks).properties(width=480, height=36, title=title)
-
-
-def summary(verdicts: Sequence[Verdict], by: Sequence[str] = ("paper", "section", "scale")) -> pd.DataFrame:
-    """Return how many claims hold, fail, are open or were not tested: by default those of each section, at each scale."""
-    table = pd.DataFrame(
-        {
-            "paper": [verdict.claim.paper for verdict in verdicts],
-            "section": [verdict.claim.section.partition("/")[2] for verdict in verdicts],
-            "scale": [verdict.scale for verdict in verdicts],
-            "verdict": [verdict.verdict for verdict in verdicts],
-        }
-    )
-    names = list(by)
-    numbers = table.groupby(names, sort=False)["verdict"].value_counts().unstack(fill_value=0)
-    order = table[names].drop_duplicates()
-    return numbers.reindex(columns=list(VERDICTS), fill_value=0).loc[list(order.itertuples(index=False, name=None))]
 
 
 def markdown(verdicts: Sequence[Verdict]) -> str:

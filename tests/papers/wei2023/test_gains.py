@@ -92,17 +92,14 @@ def test_image_by_image_comparisons_are_corrected_together():
     assert sentences_gains.different(same).endswith(": none.")
 
 
-def test_the_headline_counts_what_is_significant():
+def test_the_headline_has_the_least_gain_and_counts_the_intervals_above_zero():
     data = rows(ALL | {"AT + CFA": 80}, times=2)
     text = sentences_gains.headline(gains.ours(data, draws=200), data, "cr")
-    assert text.startswith(
-        "**Under cr, CFA significantly raises the overall robust accuracy of 2 of 2 methods, the least that of TRADES"
-    )
-    assert (
-        "Compared with EMA, CFA significantly raises the overall robust accuracy of 1 of 2 methods, the least that of TRADES"
-        in text
-    )
-    assert "by 0.0 points" in text
+    assert text.startswith("**Under cr, the least gain by CFA is 5.0 points (95 % interval")
+    assert "over all images, for TRADES, and" in text
+    assert "** The interval lies above 0 for 2 of 2 methods over all images" in text
+    assert "Compared with EMA, the least gain by CFA is 0.0 points" in text
+    assert "The interval lies above 0 for 1 of 2 methods over all images" in text
     alone = rows({"TRADES + CFA": 60, "FRL + EMA": 50})
     assert "no method has results" in sentences_gains.headline(gains.ours(alone, draws=50), alone, "cr")
 

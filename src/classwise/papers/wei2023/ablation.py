@@ -140,21 +140,20 @@ def settings_and_accuracy(
     calibrated: by the name of a setting, outcomes of `section_5_3.marked`, of two defences: without and with the calibration.
     plain: by the same names, the first of them.
     """
-    multiples, accuracies, intervals_of = [], [], []
+    multiples: list[xr.DataArray] = []
+    accuracies: list[xr.DataArray] = []
+    bounds: list[xr.DataArray] = []
     for setting, outcomes in calibrated.items():
         calibration = next(str(name) for name in outcomes.defence.values if name != plain[setting])
         settings = outcomes[setting].sel(defence=calibration, drop=True).mean("seed").rename(predicted="label")
         count = pooling.pooled(outcomes.sel(defence=plain[setting], drop=True)).isel(attack=0, drop=True)
         network = {"network": [f"{calibration}, {setting}"]}
-        for array, into in (
-            (settings.drop_vars(["hard", "easy"], errors="ignore"), multiples),
-            (metrics.accuracy(count), accuracies),
-            (intervals.wilson(count), intervals_of),
-        ):
-            into.append(array.expand_dims(network))
+        multiples.append(settings.reset_coords(drop=True).expand_dims(network))
+        accuracies.append(metrics.accuracy(count).expand_dims(network))
+        bounds.append(intervals.wilson(count).expand_dims(network))
     marks = next(iter(calibrated.values()))
     accuracy = xr.concat(accuracies, "network").assign_coords({group: ("label", marks[group].values) for group in GROUPS})
-    return xr.concat(multiples, "network"), accuracy, xr.concat(intervals_of, "network")
+    return xr.concat(multiples, "network"), accuracy, xr.concat(bounds, "network")
 
 
 def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr.DataArray, dict[str, float]]:

@@ -138,7 +138,7 @@ def _gate(table: pd.DataFrame) -> Any:
     base = base.encode(
         x=_EPOCH,
         y=alt.Y("value:Q", title="worst class, %", scale=PERCENT),
-        color=alt.Color("gate:N", scale=scale, title=None),
+        color=alt.Color("gate:N", scale=scale, title=None, legend=alt.Legend(symbolOpacity=1)),
         tooltip=tooltip("epoch", "label", "gate", value="worst class, %", low="", high=""),
     )
     dots = base.mark_point(filled=True, size=60, opacity=1)

@@ -5,6 +5,7 @@ training "AT + CCM", "AT + CCM + EMA" and "AT + CFA".
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 import xarray as xr
@@ -12,7 +13,6 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Section
-from classwise.papers.variants import Variant
 
 AVERAGES = ("ema", "fawa")
 # The base methods, each with the name of its training with CCM (of TRADES with CCM and CCR), as Tables 2 and 3 name them.
@@ -48,7 +48,7 @@ _AVERAGED = tuple(name for pair in _BASES.values() for name in pair[:2])
 _TRAINED = (*_AVERAGED, "frl-rmrw")
 
 
-def _selecting(scale: str, spec: Spec) -> Sequence[Variant]:
+def _selecting(scale: str, plain: Spec) -> Sequence[Mapping[str, Any]]:
     """Return the variants of a scale whose runs select an epoch: none where they do not."""
     return ({},) if scale in ("short", "paper") else ()
 

@@ -70,7 +70,7 @@ SECTION = Section(
 )
 
 
-def _counts(sums: xr.Dataset, margin: str, **place: str) -> xr.DataArray:
+def _counts(sums: xr.Dataset, margin: str, **place: Any) -> xr.DataArray:
     """Return the counts of the first defence and attack at a margin."""
     return sums["count"].isel(defence=0, attack=0).sel(margin=margin, drop=True, **place)
 

@@ -49,9 +49,9 @@ _BELOW: dict[str, Any] = {"low": -np.inf, "high": 0.0}
 def _by_cfa(measure: Metric, over: str = "", checkpoint: str = "last", table: int = 1) -> dict[str, Any]:
     """Return the fields of a claim on the least gain by CFA over all methods that a table has."""
     pairs = gains.with_cfa(over)
-    fixed: dict[str, Any] = {"component": "CFA", **({"over": over} if over else {}), "measure": measure}
+    others: dict[str, Any] = {"over": over} if over else {}
     return {
-        "measure": partial(least_gain, **fixed),
+        "measure": partial(least_gain, component="CFA", measure=measure, **others),
         "defences": tuple(dict.fromkeys(name for pair in pairs for name in pair)),
         "over": ("defence",),
         "reported": partial(gains.printed, str(measure.__name__), pairs, checkpoint, table),

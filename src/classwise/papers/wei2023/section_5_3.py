@@ -166,7 +166,12 @@ def _printed(table: int, pairs: Sequence[Sequence[str]], measure: str) -> float:
 def _gain(table: int, measure: Metric, component: str, over: str = "", methods: Sequence[str] = METHODS) -> dict[str, Any]:
     """Return the fields of a claim about the gain by a component in a table: the measure, what it needs, the paper's value."""
     pairs = [[with_component(method, part) for part in (component, over)] for method in methods]
-    fixed = {"component": component, **({"over": over} if over else {}), "methods": tuple(methods), "measure": measure}
+    fixed: dict[str, Any] = {
+        "component": component,
+        **({"over": over} if over else {}),
+        "methods": tuple(methods),
+        "measure": measure,
+    }
     return {
         "measure": partial(calibrations.least_gain, **fixed),
         "defences": tuple(dict.fromkeys(name for pair in pairs for name in pair[::-1])),

@@ -5,6 +5,7 @@ import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.core.markup import decimal
+from classwise.papers.claims import MeasurementError
 from classwise.papers.findings import interval, sample
 from classwise.papers.wei2023 import calibrations
 from classwise.papers.wei2023.ablation import row_of
@@ -82,7 +83,7 @@ def against_uniform(compared: xr.Dataset, what: str) -> str:
     first = f"**The mean {what} of {defence} late in the training is {mean} times the uniform one.**"
     try:
         parts = {name: _paired(compared, measure) for name, measure in _MEASURES.items()}
-    except calibrations.MeasurementError:
+    except MeasurementError:
         return f"{first} That is outside the uniform ones that were trained, so that nothing is interpolated."
     texts = [f"{name} {interval(bounds, 'points', 1)}" for name, bounds in parts.items()]
     return f"{first} The difference from a uniform {what} of that size (interpolated): {', '.join(texts)}."

@@ -12,35 +12,37 @@ from classwise.papers.wei2023.tables import TABLES
 from classwise.stats import bootstrap
 
 _SIGNIFICANT = 0.05
-_WORDS = {"overall": "the overall robust accuracy", "worst": "that of the worst class"}
+_WORDS = {"overall": "over all images", "worst": "in the worst class"}
 
 _TITLES = {"overall": "All images", "worst": "Worst class"}
 
 
 def headline(gain: xr.DataArray, outcomes: xr.Dataset, attack: str) -> str:
-    """Return in how many methods CFA gains significantly over the base alone and over EMA, and the least gain (`gains.ours`).
+    """Return the least gain by CFA over the methods, alone and compared with EMA (`gains.ours`), and how many are above zero.
 
     outcomes: that the gains are of.
     """
     alone, averaged = (_by_cfa(gain, over) for over in ("", "EMA"))
-    first = f"**Under {attack}, {alone}.**" if alone else f"Under {attack}, no method has results with CFA and without it."
-    return " ".join([first, *([f"Compared with EMA, {averaged}."] if averaged else []), sample(outcomes)])
+    if not alone:
+        return f"Under {attack}, no method has results with CFA and without it. {sample(outcomes)}"
+    compared = f" Compared with EMA, the least gain by CFA is {averaged[0]}. {averaged[1]}" if averaged else ""
+    single = "The intervals are those of single comparisons."
+    return f"**Under {attack}, the least gain by CFA is {alone[0]}.** {alone[1]}{compared} {single} {sample(outcomes)}"
 
 
-def _by_cfa(gain: xr.DataArray, over: str) -> str:
-    """Return in how many methods CFA raises each measure significantly, and the least gain; "" without any method."""
+def _by_cfa(gain: xr.DataArray, over: str) -> tuple[str, str] | None:
+    """Return the least gain of each measure with its method, and for how many methods it is certain; None without any method."""
     names = [named(pair) for pair in with_cfa(over) if named(pair) in gain.comparison]
     if not names:
-        return ""
-    parts = []
+        return None
+    least, numbers = [], []
     for measure, words in _WORDS.items():
         some = gain.sel(measure=measure, comparison=names)
-        sure = int((some.sel(bound="low").round(1) > 0).sum())
         place = int(some.sel(bound="value").argmin("comparison"))
-        least = interval(some.isel(comparison=place, drop=True), "points", 1)
-        of, method = f"{sure} of {counted(len(names), 'method')}", names[place].partition(" ")[0]
-        parts.append(f"{words} of {of}, the least that of {method}, by {least}")
-    return f"CFA significantly raises {', and '.join(parts)}"
+        value = interval(some.isel(comparison=place, drop=True), "points", 1)
+        least.append(f"{value} {words}, for {names[place].partition(' ')[0]}")
+        numbers.append(f"{int((some.sel(bound='low').round(1) > 0).sum())} of {counted(len(names), 'method')} {words}")
+    return ", and ".join(least), f"The interval lies above 0 for {' and for '.join(numbers)}."
 
 
 def certainty_of_the_paper(printed: pd.DataFrame) -> str:
@@ -114,9 +116,9 @@ def averaged_epochs(history: xr.Dataset) -> str:
     taken = history["taken"].sum("epoch").mean("seed")
     names = {defence: method for method, (defence, checkpoint) in METHODS.items() if checkpoint == "last"}
     parts = []
-    for name in map(str, taken.defence.values):
-        ema, fawa = (float(taken.sel(defence=name, average=average)) for average in ("ema", "fawa"))
-        parts.append(f"{names.get(name, name)} {fawa:.0f} of {ema:.0f}")
+    for training in taken.defence.values:
+        ema, accepted = (float(taken.sel(average=name, defence=training)) for name in ("ema", "fawa"))
+        parts.append(f"{names.get(str(training), training)} {accepted:.0f} of {ema:.0f}")
     return f"**Epochs that FAWA took, of those that EMA took**: {', '.join(parts)}."
 
 
