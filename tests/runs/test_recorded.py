@@ -218,6 +218,11 @@ def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_lef
     short = [one for one in both if one.scale == "short" and not one.claim.exclusion("cifar10")]
     assert {one.reason for one in short} == {"no complete results on CIFAR-10 for standard, pgd-at, trades"}
     assert {one.seeds for one in both if one.verdict in ("holds", "fails", "open")} == {3}
+    # Runs that select an epoch are not trained at every scale.
+    fair = runs.verdicts("short", None, [SECTION, "wei2023/5-2-robustness-and-fairness"])
+    reasons = {one.scale: one.reason for one in fair if one.claim.name == "cfa-worst-best"}
+    assert reasons["laptop"] == "this scale has no runs for it"
+    assert reasons["short"].startswith("no complete results on CIFAR-10 for pgd-at")
 
 
 def test_a_selection_names_what_is_not_recorded():

@@ -20,6 +20,10 @@ _COMPARED = ("defence", "attack", "inverse")
 # Where a smaller share of the draws than this lies on one side of the effect, they show a bias and no interval.
 _LOPSIDED = 0.05
 
+# Sums over images are of single precision. Points are rounded to so many decimals, else a draw that equals a bound would be
+# counted on either side of it at random.
+_DECIMALS = 4
+
 
 @dataclass(frozen=True)
 class Bootstrap:
@@ -234,6 +238,8 @@ def _measured(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Boot
     part = select(claim, given[claim.data if claim.data in given else ""])
     effect = _number(claim, sums(part, _values(claim, part)))
     truth = _true_values(claim, part, effect, bootstrap)
+    if claim.unit == "points":
+        truth = truth.round(_DECIMALS)
     present = evaluated(part)
     seeds, images = (int(present.any(dim).sum()) for dim in ("image", "seed"))
     return replace(verdict, verdict="open", effect=effect, seeds=seeds, images=images), truth

@@ -133,6 +133,9 @@ def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
     return judged or [_untested(claim, scale, request) for claim in registry.claims_of(section)]
 
 
+_NO_RUNS = "this scale has no runs for it"
+
+
 def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
     """Return the verdict on a claim whose runs are not all stored: what is missing, and on which dataset."""
     definition, full = registry.SECTIONS[claim.section], registry.request(claim.section, scale)
@@ -146,7 +149,7 @@ def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
             lacking.setdefault(part.specs[0].dataset, []).append(runs)
     dataset = next(iter(lacking), str(scales.SCALES[scale].run["dataset"]))
     parts = [f"on {datasets.title(where)} for {', '.join(some)}" for where, some in lacking.items()]
-    reason = claim.exclusion(dataset) or f"no complete results {'; '.join(parts)}"
+    reason = claim.exclusion(dataset) or (f"no complete results {'; '.join(parts)}" if parts else _NO_RUNS)
     return Verdict(claim, "not tested", scale, dataset, reason=reason)
 
 

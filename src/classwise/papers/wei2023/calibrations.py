@@ -25,10 +25,10 @@ def with_component(method: str, component: str) -> str:
     return " + ".join(filter(None, (method, component)))
 
 
-def least_gain(
+def gains_of_methods(
     sums: xr.Dataset, component: str, over: str = "", methods: Sequence[str] = METHODS, measure: Metric = metrics.overall
 ) -> xr.DataArray:
-    """Return how much higher a measure is with one component than without it, or than with another: the least of the methods.
+    """Return how much higher a measure is with one component than without it, or than with another, along method.
 
     Along defence the names are those of the tables; of methods without both rows nothing counts. Under the first attack.
     """
@@ -40,7 +40,14 @@ def least_gain(
             gains.append(with_it - without)
     if not gains:
         raise MeasurementError(f"these outcomes have no method with {component} and with {over or 'nothing'} in its place")
-    return xr.concat(gains, "method").min("method", skipna=False)
+    return xr.concat(gains, "method")
+
+
+def least_gain(
+    sums: xr.Dataset, component: str, over: str = "", methods: Sequence[str] = METHODS, measure: Metric = metrics.overall
+) -> xr.DataArray:
+    """Return how much higher a measure is with one component than without it, or than with another: the least of the methods."""
+    return gains_of_methods(sums, component, over, methods, measure).min("method", skipna=False)
 
 
 def _swept(sums: xr.Dataset, along: str, measure: Metric) -> tuple[xr.DataArray, xr.DataArray]:
@@ -49,21 +56,32 @@ def _swept(sums: xr.Dataset, along: str, measure: Metric) -> tuple[xr.DataArray,
     return values.drop_sel({along: WITHOUT}), values.sel({along: WITHOUT}, drop=True)
 
 
+def gains_of_offsets(sums: xr.Dataset, along: str, measures: Sequence[Metric] = (metrics.worst,)) -> xr.DataArray:
+    """Return how much a calibration gains over none, along gain: with each offset, by each measure."""
+    gains = [values - without for values, without in (_swept(sums, along, measure) for measure in measures)]
+    return xr.concat([part.rename({along: "gain"}).drop_vars("gain") for part in gains], "gain")
+
+
 def least_over_offsets(sums: xr.Dataset, along: str, measures: Sequence[Metric] = (metrics.worst,)) -> xr.DataArray:
     """Return how much a calibration gains over none, with the offset and by the measure with which it gains the least."""
-    gains = [values - without for values, without in (_swept(sums, along, measure) for measure in measures)]
-    return xr.concat(gains, "measure").min(["measure", along], skipna=False)
+    return gains_of_offsets(sums, along, measures).min("gain", skipna=False)
 
 
-def best_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
-    """Return how much one offset gains over the best other one, overall or in the worst class, where it gains less."""
+def gains_of_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
+    """Return how much one offset gains over each other one, along gain: overall, then in the worst class."""
     gains = []
     for measure in (metrics.overall, metrics.worst):
         values, _ = _swept(sums, along, measure)
         if offset not in values[along].values or values.sizes[along] < 2:
             raise MeasurementError(f"these outcomes have no offset {offset} with others")
-        gains.append(values.sel({along: offset}, drop=True) - values.drop_sel({along: offset}).max(along, skipna=False))
-    return xr.concat(gains, "measure").min("measure", skipna=False)
+        others = values.drop_sel({along: offset}).rename({along: "gain"}).drop_vars("gain")
+        gains.append(values.sel({along: offset}, drop=True) - others)
+    return xr.concat(gains, "gain")
+
+
+def best_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
+    """Return how much one offset gains over the best other one, overall or in the worst class, where it gains less."""
+    return gains_of_offset(sums, along, offset).min("gain", skipna=False)
 
 
 def over_uniform(sums: xr.Dataset, measure: Metric = metrics.worst) -> xr.DataArray:

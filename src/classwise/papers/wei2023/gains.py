@@ -48,7 +48,8 @@ def spread(count: xr.DataArray) -> xr.DataArray:
     return deviation.rename("spread")
 
 
-def _class_gains(sums: xr.Dataset, classes: Sequence[str] = ()) -> xr.DataArray:
+def gains_of_classes(sums: xr.Dataset, classes: Sequence[str] = ()) -> xr.DataArray:
+    """Return how much the classes, all by default, gain from the second method to the first, along label."""
     change = gain(sums, metrics.accuracy)
     missing = [name for name in classes if name not in change.label.values]
     if missing:
@@ -58,12 +59,12 @@ def _class_gains(sums: xr.Dataset, classes: Sequence[str] = ()) -> xr.DataArray:
 
 def least_class_gain(sums: xr.Dataset, classes: Sequence[str]) -> xr.DataArray:
     """Return the least gain of any of the classes."""
-    return _class_gains(sums, classes).min("label", skipna=False)
+    return gains_of_classes(sums, classes).min("label", skipna=False)
 
 
 def farthest_class_gain(sums: xr.Dataset, classes: Sequence[str], middle: float) -> xr.DataArray:
     """Return the gain of that class, of those named, whose gain is the farthest from a value."""
-    change = _class_gains(sums, classes)
+    change = gains_of_classes(sums, classes)
     lost = change.isnull().any("label")
     off = abs(change - middle).fillna(0)
     return change.isel(label=off.argmax("label")).drop_vars("label").where(~lost)
@@ -71,7 +72,12 @@ def farthest_class_gain(sums: xr.Dataset, classes: Sequence[str], middle: float)
 
 def largest_class_loss(sums: xr.Dataset) -> xr.DataArray:
     """Return the largest loss of any class."""
-    return -_class_gains(sums).min("label", skipna=False)
+    return losses_of_classes(sums).max("label", skipna=False)
+
+
+def losses_of_classes(sums: xr.Dataset) -> xr.DataArray:
+    """Return how much each class loses from the second method to the first, along label."""
+    return -gains_of_classes(sums)
 
 
 def printed(measure: str, pairs: Sequence[tuple[str, str]], checkpoint: str, table: int = 1) -> float:

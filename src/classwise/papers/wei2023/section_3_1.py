@@ -15,8 +15,10 @@ import pandas as pd
 import xarray as xr
 
 from classwise.core.identity import exact_radius
+from classwise.core.spec import Evaluation
 from classwise.papers import variants
 from classwise.papers.claims import claims_of
+from classwise.papers.extremes import extreme
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.wei2023.classes import hard_less_easy, mark_groups, mean_of, of_groups
 from classwise.stats import aggregate, combine, intervals, metrics, pooling
@@ -59,13 +61,35 @@ def _claimed(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     return by_margin(by_radius(plain, swept))
 
 
+def best_and_last(plain: xr.Dataset, swept: xr.Dataset, best: xr.Dataset, best_swept: xr.Dataset) -> xr.Dataset:
+    """Return the networks of the radii in `best` and `best_swept` along checkpoint: the last epoch and the best one."""
+    kept = _claimed(best, best_swept)
+    last = _claimed(plain, swept).sel(margin=kept.margin.values, attack=kept.attack.values)
+    joined = combine.combine("checkpoint", combine.shared_seeds({"last": last, "best": kept}))
+    return mark_groups(joined.assign_attrs(plain.attrs))
+
+
+def _long(multiples: variants.Variants) -> variants.Variants:
+    """Return the variants at scale "paper", whose trainings are long enough for robust overfitting; none at others."""
+    return variants.by_scale(lambda scale, plain: (), paper=multiples)
+
+
+_BEST: dict[str, Any] = {**_JUDGED, "evaluations": (Evaluation(attack="pgd-20", checkpoint="best"),), "at": (_USUAL,)}
+
 SECTION = Section(
     title="Different margins",
     parts={
+        "best": Section(title="the best epochs", variants=_long(variants.unvaried), **_BEST),
+        "best swept": Section(
+            title="the best epochs of another radius", run={"averages": ()}, variants=_long(variants.margins(_LARGE)), **_BEST
+        ),
         "swept": Section(title="other radii", run={"averages": ()}, variants=_OTHERS, **_JUDGED),
         "choosing": Section(title="the runs that select the hard and the easy classes", defences=("pgd-at",)),
     },
-    arrange={"margins": Arranged(_claimed, ("", "swept"))},
+    arrange={
+        "margins": Arranged(_claimed, ("", "swept")),
+        "best and last": Arranged(best_and_last, ("", "swept", "best", "best swept")),
+    },
     **_JUDGED,
 )
 
@@ -91,18 +115,28 @@ def change_of_checkpoint(sums: xr.Dataset, checkpoint: str) -> xr.DataArray:
     return metrics.overall(second) - metrics.overall(first)
 
 
+def class_changes(sums: xr.Dataset) -> xr.DataArray:
+    """Return by how many points each class changes at the last epoch, from the usual radius to half more."""
+    first, second = (metrics.accuracy(_counts(sums, margin, checkpoint="last")) for margin in (_USUAL, _LARGE))
+    return second - first
+
+
 def least_class_change(sums: xr.Dataset) -> xr.DataArray:
     """Return by how many points the class that gains least changes at the last epoch, from the usual radius to half more."""
-    first, second = (metrics.accuracy(_counts(sums, margin, checkpoint="last")) for margin in (_USUAL, _LARGE))
-    return (second - first).min("label", skipna=False)
+    return class_changes(sums).min("label", skipna=False)
+
+
+def steps_of_easy(sums: xr.Dataset) -> xr.DataArray:
+    """Return the gain of the easy classes, along step, from one radius to the next, up to half more than the usual one."""
+    names = [str(name) for name in sums["count"].margin.values if Fraction(str(name)) <= Fraction(_LARGE)]
+    rates = [mean_of(metrics.accuracy(_counts(sums, name)), "easy") for name in sorted(names, key=Fraction)]
+    steps = [second - first for first, second in pairwise(rates)]
+    return xr.concat(steps, "step")
 
 
 def least_step_of_easy(sums: xr.Dataset) -> xr.DataArray:
     """Return the least gain of the easy classes, in points, from one radius to the next, up to half more than the usual one."""
-    names = [str(name) for name in sums["count"].margin.values if Fraction(str(name)) <= Fraction(_LARGE)]
-    rates = [mean_of(metrics.accuracy(_counts(sums, name)), "easy") for name in sorted(names, key=Fraction)]
-    steps = [second - first for first, second in pairwise(rates)]
-    return xr.concat(steps, "step").min("step", skipna=False)
+    return steps_of_easy(sums).min("step", skipna=False)
 
 
 def change_of_hard(sums: xr.Dataset) -> xr.DataArray:
@@ -132,6 +166,7 @@ _FALLS: dict[str, Any] = {"low": -np.inf, "high": 0}
 _OF_ALL: dict[str, Any] = {"grid": {"margin": (_HALF, _USUAL, _LARGE)}}
 # The best epoch and the last one differ only in trainings that are long enough for robust overfitting.
 _LONG: dict[str, Any] = {
+    "data": "best and last",
     "dims": ("margin", "checkpoint"),
     "datasets": ("cifar10",),
     "excluded_because": "its trainings end before robust overfitting, which the claim is about",
@@ -168,6 +203,7 @@ CLAIMS = (
         "3.1, Figure 2b",
         "Easy classes become more robust from each radius in training to the next larger one.",
         least_step_of_easy,
+        truth=extreme(steps_of_easy),
         **_OF_ALL,
     ),
     _claim(
@@ -199,6 +235,7 @@ CLAIMS = (
         "At the last epoch of a long training, every class is more robust after training at half more than the radius of the "
         "evaluation.",
         least_class_change,
+        truth=extreme(class_changes),
         **_LONG,
     ),
 )

@@ -16,6 +16,7 @@ import xarray as xr
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
 from classwise.papers.claims import ON_CIFAR10, claims_of
+from classwise.papers.extremes import extreme
 from classwise.papers.sections import Arranged, Section
 from classwise.papers.wei2023 import calibrations, methods, section_3_1, section_3_2
 from classwise.papers.wei2023.calibrations import METHODS, WITHOUT, with_component
@@ -174,6 +175,7 @@ def _gain(table: int, measure: Metric, component: str, over: str = "", methods: 
     }
     return {
         "measure": partial(calibrations.least_gain, **fixed),
+        "truth": extreme(partial(calibrations.gains_of_methods, **fixed)),
         "defences": tuple(dict.fromkeys(name for pair in pairs for name in pair[::-1])),
         "reported": partial(_printed, table, pairs, measure.__name__),
     }
@@ -187,6 +189,7 @@ def _of_group(setting: str, group: str) -> dict[str, Any]:
 
 
 _TRADES = ("TRADES",)
+MEASURES = (metrics.overall, metrics.worst)
 _TOO_FEW = "a class has too few images for a difference of tenths of a point"
 
 CLAIMS = (
@@ -238,7 +241,8 @@ CLAIMS = (
         "lambda1-all",
         "5.3.1, Figure 5a",
         "With every lambda1 (the offset of its radii), CCM makes AT more robust, over all images and in the worst class.",
-        partial(calibrations.least_over_offsets, along="lambda1", measures=(metrics.overall, metrics.worst)),
+        partial(calibrations.least_over_offsets, along="lambda1", measures=MEASURES),
+        truth=extreme(partial(calibrations.gains_of_offsets, along="lambda1", measures=MEASURES)),
         data="lambda1",
         dims=("lambda1",),
     ),
@@ -247,6 +251,7 @@ CLAIMS = (
         "5.3.1, Figure 5a",
         "Of all lambda1 (the offset of the radii), 0.5 is the best for AT, over all images and in the worst class.",
         partial(calibrations.best_offset, along="lambda1", offset=USUAL),
+        truth=extreme(partial(calibrations.gains_of_offset, along="lambda1", offset=USUAL)),
         data="lambda1",
         dims=("lambda1",),
         **{**ON_CIFAR10, "excluded_because": _TOO_FEW},
@@ -270,6 +275,7 @@ CLAIMS = (
         "C.3, Figure 7a",
         "With every lambda2 (the offset of the betas), TRADES with CCM and CCR has a more robust worst class than TRADES.",
         partial(calibrations.least_over_offsets, along="lambda2"),
+        truth=extreme(partial(calibrations.gains_of_offsets, along="lambda2")),
         data="lambda2",
         dims=("lambda2",),
     ),
