@@ -35,7 +35,7 @@ RUNS = [
     {"record"},
 ]
 # Within papers: the engine, then each paper, then what brings them together.
-ENGINE = ["scales", "variants", "published", "claims", "sections", "measures", "findings", "judging", "ledger"]
+ENGINE = ["scales", "variants", "published", "claims", "sections", "measures", "findings", "judging", "extremes", "ledger"]
 REGISTRY = ["overview", "registry"]
 ALTAIR = {"charts", "papers.ledger"}
 
