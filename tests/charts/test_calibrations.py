@@ -5,6 +5,7 @@ import pytest
 import vl_convert
 import xarray as xr
 
+from classwise.book import figures
 from classwise.charts import calibrations, style
 
 LABELS = ["0", "1", "2"]
@@ -79,6 +80,10 @@ def test_sweeps_have_a_panel_each_with_the_network_without_the_calibration():
     assert panel["title"]["text"] == "lambda1, worst class"
     assert panel["layer"][-1]["encoding"]["x"]["axis"]["values"] == [0.3, 0.7]
     assert "20 % (0.7) to 30 % (0.3). Without: 25 %." in spec["description"]
+    html = calibrations.sweeps(swept, without, "lambda")._repr_mimebundle_(None, None)
+    data = html[0]["text/html"] if isinstance(html, tuple) else html["text/html"]
+    rows = figures.table(figures.specification(data))
+    assert dict(zip(rows["offset"], map(float, rows["value"]), strict=True)) == {"0.3": 30, "0.7": 20, "none": 25}
 
 
 def rule():

@@ -61,6 +61,8 @@ def test_every_training_of_the_sections_is_listed_once():
     assert set(table.index) == asked
     assert "optimiser sgd" in settings.shared_settings("tian2021", "quick")
     assert "6-2-background" in settings.evaluations("tian2021", "quick")["sections"].str.cat()
+    # Those of single epochs share a row.
+    assert not settings.evaluations("wei2023", "quick").duplicated().any()
 
 
 def test_scenes_are_the_images_that_are_asked_about():

@@ -85,6 +85,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "point": ("", "number of a drawn point"),
     "1/T": ("", "inverse temperature of the attack"),
     "beta": ("", "trade-off of the objective"),
+    "offset": ("", "lambda of the rule that gives each class its radius or beta; none without the rule"),
     "setting": ("", "a setting of the class or of the training"),
     "case": ("", "row of the chart, in words"),
     "panel": ("", "panel of the chart: its title, or its number from above"),

@@ -145,9 +145,10 @@ def sweeps(measured: Mapping[str, xr.DataArray], base: Mapping[str, xr.DataArray
     charts, parts = [], []
     for title, bounds in measured.items():
         (along,) = (str(dim) for dim in bounds.dims if dim != "bound")
-        table = wide_bounds(bounds)
-        table = table.assign(at=table[along].astype(float)).sort_values("at")
-        level = pd.DataFrame([{str(end): float(base[title].sel(bound=end)) for end in ("low", "value", "high")}])
+        table = wide_bounds(bounds).rename(columns={along: "offset"})
+        table = table.assign(at=table["offset"].astype(float)).sort_values("at")
+        without = {str(end): float(base[title].sel(bound=end)) for end in ("low", "value", "high")}
+        level = pd.DataFrame([{"offset": "none", **without}])
         places = sorted(table["at"])
         x = alt.X("at:Q", title=axis, scale=alt.Scale(domain=[places[0] - 0.05, places[-1] + 0.05]), axis=alt.Axis(values=places))
         y = alt.Y("low:Q", title="robust accuracy, %", scale=alt.Scale(zero=False))
@@ -160,7 +161,7 @@ def sweeps(measured: Mapping[str, xr.DataArray], base: Mapping[str, xr.DataArray
             dots.mark_line(strokeWidth=1.5, point=alt.OverlayMarkDef(size=60)).encode(y="value:Q", tooltip=tips),
         ]
         charts.append(alt.layer(*layers).properties(width=262, height=170, title=alt.Title(title, fontSize=12, anchor="start")))
-        parts.append(f"{extent(table, ['at'], title)} Without: {level['value'][0]:.0f} %.")
+        parts.append(f"{extent(table, ['at'], title)} Without: {without['value']:.0f} %.")
     chart = alt.concat(*charts, columns=2)
     return described(chart, "Robust accuracy over the offset of the rule", " ".join(parts), "Dashed: without the calibration.")
 

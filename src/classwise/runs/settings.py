@@ -97,7 +97,10 @@ def shared_settings(paper: str, scale: str) -> str:
 
 
 def evaluations(paper: str, scale: str) -> pd.DataFrame:
-    """Return a row for each evaluation of a paper's sections at a scale: the attack, the images and the sections."""
+    """Return a row for each kind of evaluation of a paper's sections at a scale: the attack, the images and the sections.
+
+    Evaluations that differ in nothing else, such as those of single epochs, share a row.
+    """
     rows: dict[Evaluation, dict[str, None]] = {}
     for section in SECTIONS:
         if paper_of(section) == paper:
@@ -111,7 +114,7 @@ def evaluations(paper: str, scale: str) -> pd.DataFrame:
             "transform": [row.transform for row in rows],
             "sections": [", ".join(names) for names in rows.values()],
         }
-    )
+    ).drop_duplicates(ignore_index=True)
 
 
 def published(paper: str) -> pd.DataFrame:

@@ -11,10 +11,12 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.descriptions import described, extent
-from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, SERIES_COLOURS, frame, tooltip
+from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, SERIES_COLOURS, frame, panel_title, tooltip
 from classwise.papers.wei2023 import theory
 from classwise.papers.wei2023.theory import LABELS, Model
 
+# Heights of the charts: those with panels as in the paper's Figure 1, and all others.
+_TALL, _LOW = 250, 180
 # Points of each class in a scatter plot, and how far they are scattered about -1 and 1.
 _POINTS, _WIDE = 100, 0.5
 _WEIGHT = "weight w of the robust feature"
@@ -66,7 +68,7 @@ def points(model: Model, drawn: xr.Dataset, weight: float) -> Any:
     right = (theory.SIGN * (few.x1 + few.total / weight) > 0).mean("point")
     shares = ", ".join(f"{100 * float(right.sel(label=name)):.0f} % of the {name} class" for name in LABELS)
     text = f"{_POINTS} points of each class; above the bars, at w = {weight:.2f}, they are predicted as easy. Correct: {shares}."
-    chart, title = (dots + rules).properties(width=320, height=260), f"{_POINTS} points of each class"
+    chart, title = (dots + rules).properties(width=200, height=_TALL), f"{_POINTS} points of each class"
     return described(chart, title, text, "Bars: points above are predicted as easy.")
 
 
@@ -91,8 +93,8 @@ def curves(model: Model, drawn: xr.Dataset, eps: float) -> Any:
     # One above the other, where the rules lie close together.
     lifted = alt.expr("datum.text == 'no attack' ? -14 : 0")
     words = alt.Chart(chosen).mark_text(align="left", dx=4, dy=lifted, baseline="bottom")
-    words = words.encode(x="weight:Q", y=alt.value(296), text="text:N")
-    layers = alt.layer(lines, whiskers, circles, rules, words).properties(width=520, height=300)
+    words = words.encode(x="weight:Q", y=alt.value(_TALL - 4), text="text:N")
+    layers = alt.layer(lines, whiskers, circles, rules, words).properties(width=320, height=_TALL)
     first, last = (model.accuracy(weight) for weight in marked.values())
     gaps = [float(one.sel(label="easy") - one.sel(label="hard")) for one in (first, last)]
     text = (
@@ -100,6 +102,16 @@ def curves(model: Model, drawn: xr.Dataset, eps: float) -> Any:
     )
     subtitle = "Lines: closed form. Dots: drawn points with 95 % intervals. Grey: weights that training leads to."
     return described(layers, "Accuracy of both classes over the weight", text, subtitle)
+
+
+def figure_1(model: Model, drawn: xr.Dataset, eps: float) -> Any:
+    """Return `points` and `curves` next to each other, as in the paper's Figure 1; both mark the training against radius eps."""
+    both = points(model, drawn, float(model.trained(eps))), curves(model, drawn, eps)
+    titles = ("(a) points; above the bars: predicted as easy", "(b) accuracy over the weight")
+    panels = [chart.properties(title=panel_title(title)) for chart, title in zip(both, titles, strict=True)]
+    text = " ".join(str(chart.description) for chart in both)
+    subtitle = "Lines: closed form. Dots in (b): drawn points with 95 % intervals. Dotted: weights that training leads to."
+    return described(alt.hconcat(*panels), "The model, as in the paper's Figure 1", text, subtitle)
 
 
 def optimum(model: Model) -> Any:
@@ -120,7 +132,7 @@ def optimum(model: Model) -> Any:
     subtitle = (
         "Grey: both classes. Dashed: best for the clean images of each class. Dotted: Theorem 4's premise holds right of it."
     )
-    layers = alt.layer(line, levels, premise).properties(width=480, height=220)
+    layers = alt.layer(line, levels, premise).properties(width=480, height=_LOW)
     return described(layers, "The weight over the radius of the training", text, subtitle)
 
 
@@ -143,7 +155,7 @@ def gaps(model: Model) -> Any:
     lines = alt.Chart(table).mark_line(strokeWidth=2.4).encode(x, y, colour, dashed("images_are", _KINDS, "images"), tooltip=tips)
     zero = alt.Chart(pd.DataFrame({"zero": [0]})).mark_rule(color=GREY).encode(y="zero:Q")
     text = extent(table, ["classifier", "images_are", "training"], "gap between the classes", "points", digits=1)
-    chart = alt.layer(zero, lines).properties(width=480, height=220)
+    chart = alt.layer(zero, lines).properties(width=480, height=_LOW)
     return described(
         chart, "The gap between the classes, with and without an intercept", text, "Below 0 the hard class is ahead."
     )
@@ -160,7 +172,7 @@ def preferred(model: Model) -> Any:
     lines = alt.Chart(table).mark_line(strokeWidth=2.6).encode(x, y, class_colour(), tooltip=tips)
     same = alt.Chart(pd.DataFrame({"radius": eps.values, "value": eps.values})).mark_line(color=GREY, strokeDash=[4, 4])
     text = extent(table, ["label", "radius"], "best training radius", "", digits=2)
-    chart = alt.layer(same.encode(x, y), lines).properties(width=420, height=220)
+    chart = alt.layer(same.encode(x, y), lines).properties(width=420, height=_LOW)
     return described(chart, "Which training radius each class prefers", text, "Dashed: the radius of the attack itself.")
 
 
@@ -180,4 +192,4 @@ def judged(model: Model, shares: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0)) -> An
     half = float(model.peaks(model.eta / 2).sel(label="hard"))
     best, last = (float(model.accuracy(weight, model.eta / 2).sel(label="hard")) for weight in (half, np.inf))
     text = f"At radius η / 2 the hard class is best at w = {half:.2f}, with {best:.1f} %; large weights lead to {last:.1f} %."
-    return described(lines.properties(width=480, height=220), "The hard class under attacks of several radii", text, text)
+    return described(lines.properties(width=480, height=_LOW), "The hard class under attacks of several radii", text, text)

@@ -57,8 +57,8 @@ def selection(history: xr.Dataset, dataset: str) -> str:
     """Return in a sentence which classes `selected` names, and whether they are those of `classes_of`."""
     rule, used = selected(history, dataset), classes_of(dataset)
     same = all(set(rule[group]) == set(used[group]) for group in GROUPS)
-    others = "the same" if same else f"others: {_in_words(used)}"
-    return f"**The rule names** {_in_words(rule)} now; the classes of this page are {others}."
+    others = "these" if same else f"others: {_in_words(used)}"
+    return f"**By this rule** the classes are {_in_words(rule)}. Those of this page are {others}."
 
 
 def _in_words(groups: Mapping[str, Sequence[str]]) -> str:

@@ -157,7 +157,7 @@ CLAIMS = (
 # What is not in the paper, and what its settings say of it.
 _ANY_WEIGHT = _theorem(
     "hard-loses-more-anywhere",
-    "2.3, At any weight (not claimed)",
+    "2.3, Not claimed",
     "At any weight a larger one costs the hard class more clean accuracy, or gains it less, than the easy class.",
     hard_loses_more_anywhere,
 )
@@ -181,12 +181,12 @@ def violations(drawn: xr.Dataset) -> pd.DataFrame:
     claims = (*CLAIMS, _ANY_WEIGHT)
     margins = [claim.measure(drawn) for claim in claims]
     names = [f"{claim.where.partition(', ')[2]}: {claim.name.replace('-', ' ')}" for claim in claims]
+    units = [claim.unit for claim in claims]
     table = {
         "settings": [f"{margin.size:,}" for margin in margins],
         "violations": [int((margin <= 0).sum()) for margin in margins],
-        "least margin": [number(float(margin.min())) for margin in margins],
-        "median margin": [number(float(margin.median())) for margin in margins],
-        "unit": [claim.unit for claim in claims],
+        "least margin": [f"{number(float(margin.min()))} {unit}" for margin, unit in zip(margins, units, strict=True)],
+        "median margin": [f"{number(float(margin.median()))} {unit}" for margin, unit in zip(margins, units, strict=True)],
     }
     return pd.DataFrame(table, index=pd.Index(names, name="theorem"))
 

@@ -56,7 +56,8 @@ def certainty_of_the_paper(printed: pd.DataFrame) -> str:
         lines.append(f"- {_TITLES[str(measure)]}: {some['sure'].sum()} of {len(some)}. Smaller: {lost or 'none'}.")
     first = (
         f"**Of the {len(printed)} gains of Table 1, {int(by_seeds.sum())} are larger than {REACH:g} standard errors over the "
-        "five trainings.** Larger than as many standard errors over the test images are, at most as uncertain as here:"
+        "five trainings.** Fewer are larger than as many standard errors over the test images, which are upper bounds; the sign "
+        "does not count:"
     )
     return "\n".join([first, "", *lines])
 
@@ -74,10 +75,10 @@ def power(printed: pd.DataFrame, gain: xr.DataArray) -> str:
         reach, gaps = some["half"], some["value"].abs()
         parts.append(
             f"{_TITLES[str(measure)]}: our intervals reach {reach.min():.1f} to {reach.max():.1f} points to either side, and the "
-            f"paper's gains are {gaps.min():.1f} to {gaps.max():.1f} points"
+            f"paper's gains are {gaps.min():.1f} to {gaps.max():.1f} points."
         )
     first = f"**A gain as large as the paper's could be seen here in {int(seen.sum())} of {len(table)} comparisons.**"
-    return f"{first} {'; '.join(parts)}."
+    return f"{first} {' '.join(parts)}"
 
 
 def spreads(outcomes: xr.Dataset) -> str:

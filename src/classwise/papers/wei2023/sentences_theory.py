@@ -35,7 +35,7 @@ def agreement(model: Model, shown: int, number: int, seed: int = 0) -> str:
     few, many = (theory.largest_error(model, size, seed) for size in (shown, number))
     return (
         f"The largest difference between closed form and simulation is {few:.1f} points with {shown:,} points of each class, as "
-        f"in the first chart, and {many:.2f} points with {number:,}."
+        f"in the chart, and {many:.2f} points with {number:,}."
     )
 
 
