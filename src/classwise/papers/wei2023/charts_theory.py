@@ -16,7 +16,7 @@ from classwise.papers.wei2023 import theory
 from classwise.papers.wei2023.theory import LABELS, Model
 
 # Heights of the charts: those with panels as in the paper's Figure 1, and all others.
-_TALL, _LOW = 250, 180
+_TALL, _LOW = 250, 165
 # Points of each class in a scatter plot, and how far they are scattered about -1 and 1.
 _POINTS, _WIDE = 100, 0.5
 _WEIGHT = "weight w of the robust feature"
@@ -150,7 +150,7 @@ def gaps(model: Model) -> Any:
     scale = alt.Scale(domain=list(_CLASSIFIERS), range=[GREY, SERIES_COLOURS[3]])
     colour = alt.Color("classifier:N", scale=scale, title=None, legend=alt.Legend(symbolStrokeWidth=3))
     x = alt.X("training:Q", title="training radius", scale=alt.Scale(nice=False))
-    y = alt.Y("value:Q", title="easy class less hard class, points")
+    y = alt.Y("value:Q", title="easy less hard class, points")
     tips = tooltip("classifier", "images_are", training="training radius|.3f", value="gap, points")
     lines = alt.Chart(table).mark_line(strokeWidth=2.4).encode(x, y, colour, dashed("images_are", _KINDS, "images"), tooltip=tips)
     zero = alt.Chart(pd.DataFrame({"zero": [0]})).mark_rule(color=GREY).encode(y="zero:Q")
@@ -166,7 +166,7 @@ def preferred(model: Model) -> Any:
     eps = xr.DataArray(np.linspace(0, _FURTHEST * model.eta, 40), dims="radius")
     best = model.preferred(eps).assign_coords(radius=eps.values)
     table = frame(best.where(best >= 0))
-    x = alt.X("radius:Q", title="radius of the attack", scale=alt.Scale(nice=False))
+    x = alt.X("radius:Q", title="radius of the attack", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=5))
     y = alt.Y("value:Q", title="best training radius")
     tips = tooltip("label", radius="radius of the attack|.3f", value="best training radius|.3f")
     lines = alt.Chart(table).mark_line(strokeWidth=2.6).encode(x, y, class_colour(), tooltip=tips)

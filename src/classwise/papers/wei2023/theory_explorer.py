@@ -34,7 +34,7 @@ _RADII = {"clean": "0", "attacked": "judging_radius"}
 CASES = tuple((label, kind) for label in LABELS for kind in _RADII)
 # Weights in the curves as powers of ten, and those at which points are counted.
 _EXPONENTS, _COUNTED = (-1.5, 1.51, 0.05), (-1.25, -0.75, -0.25, 0.25, 0.75, 1.25)
-_SIZE = {"width": 270, "height": 200}
+_SIZE = {"width": 270, "height": 175}
 _SHOWN = 100
 _RADIUS = alt.X("radius:Q", title="training radius", axis=alt.Axis(tickCount=5))
 
