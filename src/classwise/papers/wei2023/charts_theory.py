@@ -15,8 +15,6 @@ from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, SERIES_COLOUR
 from classwise.papers.wei2023 import theory
 from classwise.papers.wei2023.theory import LABELS, Model
 
-# Points of each class in a scatter plot, and how far they are scattered about -1 and 1.
-_POINTS, _WIDE = 100, 0.5
 _WEIGHT = "weight w of the robust feature"
 _KINDS = ("clean", "attacked")
 _DASHES = ([1, 0], [5, 4])
@@ -48,28 +46,6 @@ def _by_kind(arrays: list[xr.DataArray], names: tuple[str, str] = _KINDS, dim: s
     return frame(both.rename(w="weight") if "w" in both.dims else both)
 
 
-def points(model: Model, drawn: xr.Dataset, weight: float) -> Any:
-    """Return the first points of each class, and the sum S above which they are predicted as easy: -w x1 (Figure 1a).
-
-    drawn: of `theory.draw`. The sideways scatter of x1, which is -1 or 1, has no meaning.
-    """
-    few = drawn.isel(point=slice(_POINTS))
-    table = few[["x1", "total"]].to_dataframe().reset_index()
-    table["across"] = table["x1"] + _WIDE * (few.chance.values.ravel() * 7 % 1 - 0.5)
-    levels = pd.DataFrame({"across": [-1.3, 0.7], "end": [-0.7, 1.3], "height": [weight, -weight]})
-    axis = alt.Axis(values=[-1, 1], format="d")
-    x = alt.X("across:Q", title="robust feature x1 (scattered sideways)", scale=alt.Scale(domain=[-1.5, 1.5]), axis=axis)
-    y = alt.Y("total:Q", title="non-robust features" if model.d == 1 else "sum of the non-robust features")
-    tips = tooltip("label", x1="robust feature", total="sum of the others|.2f")
-    dots = alt.Chart(table).mark_circle(size=32, opacity=0.75).encode(x=x, y=y, color=class_colour(), tooltip=tips)
-    rules = alt.Chart(levels).mark_rule(color=GREY, strokeWidth=2.5).encode(x=x, x2="end:Q", y="height:Q")
-    right = (theory.SIGN * (few.x1 + few.total / weight) > 0).mean("point")
-    shares = ", ".join(f"{100 * float(right.sel(label=name)):.0f} % of the {name} class" for name in LABELS)
-    text = f"{_POINTS} points of each class; above the bars, at w = {weight:.2f}, they are predicted as easy. Correct: {shares}."
-    chart, title = (dots + rules).properties(width=320, height=260), f"{_POINTS} points of each class"
-    return described(chart, title, text, "Bars: points above are predicted as easy.")
-
-
 def curves(model: Model, drawn: xr.Dataset, eps: float) -> Any:
     """Return the accuracy of both classes over the weight, clean and at radius 2 eta, and of drawn points (Figure 1b).
 
@@ -92,7 +68,7 @@ def curves(model: Model, drawn: xr.Dataset, eps: float) -> Any:
     lifted = alt.expr("datum.text == 'no attack' ? -14 : 0")
     words = alt.Chart(chosen).mark_text(align="left", dx=4, dy=lifted, baseline="bottom")
     words = words.encode(x="weight:Q", y=alt.value(296), text="text:N")
-    layers = alt.layer(lines, whiskers, circles, rules, words).properties(width=520, height=300)
+    layers = alt.layer(lines, whiskers, circles, rules, words).properties(width=520, height=240)
     first, last = (model.accuracy(weight) for weight in marked.values())
     gaps = [float(one.sel(label="easy") - one.sel(label="hard")) for one in (first, last)]
     text = (
@@ -120,7 +96,7 @@ def optimum(model: Model) -> Any:
     subtitle = (
         "Grey: both classes. Dashed: best for the clean images of each class. Dotted: Theorem 4's premise holds right of it."
     )
-    layers = alt.layer(line, levels, premise).properties(width=480, height=220)
+    layers = alt.layer(line, levels, premise).properties(width=480, height=165)
     return described(layers, "The weight over the radius of the training", text, subtitle)
 
 
@@ -143,7 +119,7 @@ def gaps(model: Model) -> Any:
     lines = alt.Chart(table).mark_line(strokeWidth=2.4).encode(x, y, colour, dashed("images_are", _KINDS, "images"), tooltip=tips)
     zero = alt.Chart(pd.DataFrame({"zero": [0]})).mark_rule(color=GREY).encode(y="zero:Q")
     text = extent(table, ["classifier", "images_are", "training"], "gap between the classes", "points", digits=1)
-    chart = alt.layer(zero, lines).properties(width=480, height=220)
+    chart = alt.layer(zero, lines).properties(width=480, height=165)
     return described(
         chart, "The gap between the classes, with and without an intercept", text, "Below 0 the hard class is ahead."
     )
@@ -160,7 +136,7 @@ def preferred(model: Model) -> Any:
     lines = alt.Chart(table).mark_line(strokeWidth=2.6).encode(x, y, class_colour(), tooltip=tips)
     same = alt.Chart(pd.DataFrame({"radius": eps.values, "value": eps.values})).mark_line(color=GREY, strokeDash=[4, 4])
     text = extent(table, ["label", "radius"], "best training radius", "", digits=2)
-    chart = alt.layer(same.encode(x, y), lines).properties(width=420, height=220)
+    chart = alt.layer(same.encode(x, y), lines).properties(width=420, height=165)
     return described(chart, "Which training radius each class prefers", text, "Dashed: the radius of the attack itself.")
 
 
@@ -180,4 +156,4 @@ def judged(model: Model, shares: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0)) -> An
     half = float(model.peaks(model.eta / 2).sel(label="hard"))
     best, last = (float(model.accuracy(weight, model.eta / 2).sel(label="hard")) for weight in (half, np.inf))
     text = f"At radius η / 2 the hard class is best at w = {half:.2f}, with {best:.1f} %; large weights lead to {last:.1f} %."
-    return described(lines.properties(width=480, height=220), "The hard class under attacks of several radii", text, text)
+    return described(lines.properties(width=480, height=165), "The hard class under attacks of several radii", text, text)
