@@ -66,7 +66,7 @@ def test_different_trainings_of_one_name_are_refused(tiny, monkeypatch):
         variants=lambda scale, plain: [{"attack_options": {"steps": 1}}, {"attack_options": {"steps": 2}}],
     )
     monkeypatch.setattr(registry, "SECTIONS", {"steps": section})
-    with pytest.raises(ValueError, match=r"different trainings of scale 'tiny' have the same name: pgd-at$"):
+    with pytest.raises(ValueError, match=r"different trainings of scale 'tiny' have the same name: pgd-at .no paper.$"):
         convergence.trainings("tiny")
 
 

@@ -33,31 +33,39 @@ _USELESS = 0.5
 def trainings(scale: str) -> dict[str, Spec]:
     """Return by name the trainings of a scale on all classes, each with the first seed.
 
-    Defences that differ only in the average that they return are one training, named after all of them. Networks that are
+    Defences that differ only in the average that they return are one training, named after all of them; trainings of one name by
+    the recipes of several papers are named by these, too. Networks that are
     trained on some of the classes, or with another initialisation, are trained as those on all classes. Those of another radius
     are left out: at the published one of section 6.2 of Tian 2021, half of the range of pixels, every image can be made grey, so
     that no network can be robust. So are those of another schedule, which show the course of a training and not its end.
     """
     usual, seed = SCALES[scale].run, SCALES[scale].seeds[0]
     names: dict[Key, list[str]] = {}
+    papers: dict[Key, list[str]] = {}
     specs: dict[Key, Spec] = {}
     for section in registry.SECTIONS:
         for spec, _ in registry.request(section, scale).pairs:
             usual_radius = spec.eps == str(usual.get("eps", spec.eps)) and radius_value(spec.eps) < _USELESS
-            if not spec.classes and spec.redraw == 0 and usual_radius and spec.schedule == _schedule(spec, scale, section):
+            if not spec.classes and spec.redraw == 0 and usual_radius and _as_usual(spec, scale, section):
                 key = _key(_with_seed(spec, seed))
                 specs.setdefault(key, _with_seed(spec, seed))
                 names.setdefault(key, []).append(_name(spec, str(usual["dataset"])))
-    named = [(" / ".join(dict.fromkeys(names[key])), spec) for key, spec in specs.items()]
+                papers.setdefault(key, []).append(registry.paper_of(section) or "no paper")
+    short = {key: " / ".join(dict.fromkeys(some)) for key, some in names.items()}
+    number = Counter(short.values())
+    by = {key: f" ({' / '.join(dict.fromkeys(some))})" * (number[short[key]] > 1) for key, some in papers.items()}
+    named = [(short[key] + by[key], spec) for key, spec in specs.items()]
     repeated = [name for name, number in Counter(name for name, _ in named).items() if number > 1]
     if repeated:
         raise ValueError(f"different trainings of scale {scale!r} have the same name: {'; '.join(repeated)}")
     return dict(named)
 
 
-def _schedule(spec: Spec, scale: str, section: str) -> str:
-    """Return the schedule by which the scale trains the defence of a run of a section."""
-    return registry.training(scale, spec.defence, spec.seed, registry.paper_of(section)).schedule
+def _as_usual(spec: Spec, scale: str, section: str) -> bool:
+    """Return whether a run of a section has the schedule and, on the same images, the radius and epochs of its scale."""
+    usual = registry.training(scale, spec.defence, spec.seed, registry.paper_of(section))
+    same = all(getattr(spec, name) == getattr(usual, name) for name in ("eps", "epochs", "milestones"))
+    return spec.schedule == usual.schedule and (same or spec.dataset != usual.dataset)
 
 
 def alike(spec: Spec) -> Spec:

@@ -15,7 +15,6 @@ PAGE = theory.Model(p_easy=0.85, p_hard=0.7, eta=0.4, variance=0.6, d=1)
 OTHER = theory.Model(p_easy=0.95, p_hard=0.55, eta=0.1, variance=2.0, d=10)
 # By chart, how it is made, and the numbers of its description at the parameters of the page.
 CHARTS = {
-    "points": (lambda model: charts.points(model, theory.draw(model, 200), 1.86), ["w = 1.86", "% of the hard class"]),
     "curves": (lambda model: charts.curves(model, theory.draw(model, 200), model.eta / 2), ["10.6 points", "14.5 against"]),
     "figure 1": (
         lambda model: charts.figure_1(model, theory.draw(model, 200), model.eta / 2),

@@ -30,6 +30,13 @@ _COMPARED: Mapping[str, str] = {
 }
 
 
+def of_defence(history: xr.Dataset, defence: str) -> xr.Dataset:
+    """Return the history of one defence, with the dimension defence; NotRecorded if it has no run."""
+    if defence not in history.defence:
+        raise NotRecorded(f"no run of {defence} is recorded")
+    return history.sel(defence=[defence])
+
+
 def row_of(method: str, calibration: str, averaging: str) -> str:
     """Return the name of the row of a method, "uniform" or "calibrated", with the averaging "none", "EMA" or "FAWA"."""
     term = _TERMS[method] if calibration == "calibrated" else ""
