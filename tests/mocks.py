@@ -72,6 +72,9 @@ def record(spec: Spec, *evaluations: Evaluation, accuracy: float = 0.5, per_clas
     attrs = {"spec": spec.json(), "id": spec.id, "device": "a CPU", "commit": "abc"}
     history = dataset(classes=names, per_class=per_class).assign_attrs(attrs)
     history["averaged"] = ("epoch", np.ones(history.sizes["epoch"], dtype=bool))
+    if spec.averages:
+        every = np.ones((history.sizes["epoch"], len(spec.averages)), dtype=bool)
+        history = history.assign_coords(average=list(spec.averages)).assign(taken=(("epoch", "average"), every))
     results.save(history, store.HISTORY, store.file(folder))
     for evaluation in evaluations:
         resolved = evaluation.resolved_for(spec)

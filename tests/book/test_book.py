@@ -35,7 +35,7 @@ from classwise.book import build, citation, data, dictionary, notebooks, package
 from classwise.charts.style import CHOSEN
 from classwise.core import paths
 from classwise.core.paths import build_folder
-from classwise.papers import registry
+from classwise.papers import registry, scales
 from classwise.papers.tian2021 import homing, recipe
 from classwise.stats import aggregate, metrics, pooling
 
@@ -389,7 +389,7 @@ def test_a_mark_under_the_pointer_tells_its_class(bias, explorer):
 def test_the_pair_of_digits_is_the_one_that_the_rule_names_on_the_runs_of_the_book(book):
     asked = registry.request("tian2021/6-1-training-adjustment").parts["choosing"].specs
     seen = runs.history(asked).isel(defence=0)
-    assert homing.pair_of(seen, recipe.SELECTION_SEEDS["digits"]) == recipe.VULNERABLE_PAIRS["digits"]
+    assert homing.pair_of(seen, scales.selection_seeds("digits")) == recipe.VULNERABLE_PAIRS["digits"]
 
 
 def test_a_switch_shows_the_photographs_first_and_remembers_the_digits(visit):
@@ -611,4 +611,4 @@ def test_a_number_on_the_home_page_opens_its_claims(visit):
         expect(page.locator(".ledger [name=verdict]").first).to_have_value("holds")
         expect(page.locator(".ledger [name=scale]").first).to_have_value("quick")
         assert number > 0
-        expect(page.locator(".ledger details:visible")).to_have_count(number)
+        expect(page.locator(".ledger details[id]:visible")).to_have_count(number)

@@ -28,6 +28,9 @@ def test_final_settings_are_a_row_for_each_defence(history):
     weight = history["weight"].isel(epoch=-1).sel(defence="pgd-at", label="3")
     assert table.loc["pgd-at", "3"] == f"{float(weight):.2f}"
     assert tables.final_settings(history["weight"].sel(defence=[])).shape == (0, 10)
+    shorter = history["weight"].where((history.defence != "pgd-at") | (history.epoch < history.epoch[-1]))
+    before = history["weight"].isel(epoch=-2).sel(defence="pgd-at", label="3")
+    assert tables.final_settings(shorter).loc["pgd-at", "3"] == f"{float(before):.2f}"
 
 
 def test_tables_are_stacked_by_name():

@@ -39,6 +39,15 @@ def test_averages_have_no_order_and_no_substitute_keeps_them():
     assert both.substitute("standard") == spec().substitute("standard")
 
 
+def test_the_radius_of_the_measurements_is_that_of_the_run_unless_it_differs():
+    at_half = spec(probe_eps="0.10")
+    assert (spec().measured_eps, at_half.measured_eps, at_half.probe_eps) == ("0.2", "0.1", "0.1")
+    assert spec(probe_eps="1/5") == spec()
+    assert at_half.id == spec(probe_eps="1/10").id != spec().id
+    assert at_half.canonical()["probe_eps"] == "1/10"
+    assert Spec.from_json(at_half.json()) == at_half
+
+
 def test_every_field_is_hashed_but_not_at_its_default():
     for field in fields(Spec):
         if field.name not in ("dataset", "eps"):
@@ -77,6 +86,8 @@ def test_radii_keep_their_notation(given, kept):
         ({"eps": -0.1}, "negative"),
         ({"eps": "much"}, "not a number"),
         ({"eps": "1/0"}, "not a number"),
+        ({"probe_eps": 8}, "probe_eps=8 covers the whole range of a pixel, 0 to 1; did you mean 8/255"),
+        ({"probe_eps": "much"}, "probe_eps='much' is not a number"),
         ({"norm": "linff"}, "did you mean 'linf'"),
         ({"seed": "0"}, "seed must be int, got '0'"),
         ({"seed": -1}, "seed must be 0 or more"),

@@ -12,8 +12,8 @@ from classwise.attacks.balls import Linf
 from classwise.core.errors import UserError
 from classwise.defences import DEFENCES, Defence
 from classwise.defences.adversary import Adversary
-from classwise.defences.averaging import FAWA
-from classwise.defences.calibrations import CFA, ClassSettings
+from classwise.defences.averaging import FAWA, NoAveraging
+from classwise.defences.calibrations import CFA, ClassSettings, Uniform
 from classwise.defences.objectives import MART, TRADES, Adversarial, LossTerms, Standard, class_similarity
 
 
@@ -316,6 +316,14 @@ def test_no_option_belongs_to_two_parts(name):
     assert defence.validation_attack in ATTACKS
 
 
+def test_the_calibrated_defences_of_cfa_are_those_of_its_tables_without_averages():
+    for name in ("trades-ccm-ccr", "fat-ccm", "at-ccm"):
+        whole = DEFENCES[{"trades-ccm-ccr": "trades-cfa"}.get(name, name.replace("ccm", "cfa"))]
+        assert DEFENCES[name] == replace(whole, averaging=NoAveraging())
+    assert DEFENCES["fat-constant"] == replace(DEFENCES["fat-ccm"], calibration=Uniform())
+    assert (ATTACKS[DEFENCES["fat-constant"].attack].tau, ATTACKS[DEFENCES["fat-constant"].attack].omega) == (3, 0)
+
+
 def test_a_defence_is_one_line_of_parts():
     assert DEFENCES["trades-cfa"] == Defence(
         TRADES(normalised=True), "pgd-10-gaussian", CFA(lambda1=0.3, lambda2=0.5), FAWA(decay=0.85, threshold=0.2)
@@ -361,9 +369,9 @@ def test_mistakes_are_named(call, says):
 def test_a_calibrated_defence_is_compared_with_the_same_without():
     said = {name: defences.baseline_of(name) for name in defences.DEFENCES}
     assert said["at-cfa"] == said["at-fawa"] == said["at-ema"] == said["cost-sensitive"] == said["faal"] == "pgd-at"
-    assert said["trades-cfa"] == said["trades-ccr"] == said["trades-ema"] == "trades-normalised"
+    assert said["trades-cfa"] == said["trades-ccm-ccr"] == said["trades-ccr"] == said["trades-ema"] == "trades-normalised"
+    assert said["fat-cfa"] == said["fat-ccm"] == "fat-constant"
     assert said["dafa"] == said["wat"] == "trades"
-    # No defence has FRL's beta of 1.5, nor the friendly attack of fat-cfa, without the rest.
+    # No defence has FRL's beta of 1.5 without the rest.
     assert said["frl-rw"] is None
-    assert said["fat-cfa"] is None
     assert said["pgd-at"] is None

@@ -63,6 +63,21 @@ def clean_or_attacked(defence):
     return not isinstance(objective, Adversarial | SingleClassAT | FreeAT), not isinstance(objective, Standard)
 
 
+@pytest.mark.parametrize("beta", [1.0, 6.0])
+def test_a_loss_divided_by_1_plus_beta_takes_the_steps_of_trades_at_a_rate_as_many_times_as_high(data, beta):
+    """With momentum, its correction and weight decay, to the precision of the numbers; at the same rate it takes others."""
+    settings = {"options": {"beta": beta}, "epochs": 1}
+    images, factor_of = data.take(torch.arange(300)), 1 + beta
+    official, plan = start(images, "trades", lr=0.05, weight_decay=5e-4, **settings)
+    scaled, scaled_plan = start(images, "trades-normalised", lr=0.05 * factor_of, weight_decay=5e-4 / factor_of, **settings)
+    alike, alike_plan = start(images, "trades-normalised", lr=0.05, weight_decay=5e-4, **settings)
+    # Both are attacked in the same way.
+    for state, its_plan in ((official, plan), (scaled, scaled_plan), (alike, alike_plan)):
+        list(train(state, images, replace(its_plan, attack=PGD(steps=2))))
+    assert torch.allclose(weights(official), weights(scaled), atol=1e-4)
+    assert not torch.allclose(weights(official), weights(alike), atol=1e-2)
+
+
 @pytest.mark.parametrize("defence", DEFENCES)
 def test_every_defence_trains_and_counts_what_it_saw(data, valid, defence):
     state, plan = start(data, defence, epochs=2)
@@ -258,6 +273,21 @@ def test_a_class_without_images_is_not_the_worst():
     assert checkpoints.worst(found) == pytest.approx(0.7)
 
 
+@pytest.mark.parametrize(("share", "mean"), [(0, 0.2), (0.2, 0.2), (0.21, 0.3), (0.8, 0.5), (1, 0.6)])
+def test_the_worst_classes_are_a_share_rounded_up(share, mean):
+    assert checkpoints.worst(counts(10, 4, 2, 9, 5), share) == pytest.approx(mean)
+    assert checkpoints.worst(counts(*range(10)), 0.3) == pytest.approx(0.1), "three of ten, not four"
+
+
+def test_the_gate_of_fawa_may_be_the_mean_of_the_worst_classes(data, valid, monkeypatch):
+    """Two of ten classes: of accuracies 0 and .5 the worst class is rejected at .2, their mean accepted."""
+    right = counts(0, 5, *[9] * 8)
+    monkeypatch.setattr(validation, "attacked_counts", lambda *given: (right, right))
+    for share, taken in ((0.0, False), (0.2, True)):
+        state, plan = start(data, averages={"fawa": FAWA(average_from=0, worst_share=share)}, validation_attack=PGD(steps=2))
+        assert [epoch.taken == ("fawa",) for epoch in train(state, data, plan, valid)] == [taken] * 3
+
+
 def test_validation_is_measured_only_when_something_asks(data, valid):
     for defence, options, measured in (
         ("pgd-at", {}, [False] * 4),
@@ -293,6 +323,55 @@ def test_measuring_changes_nothing_in_the_training(data, valid):
     measured, plan = start(data, "pgd-at", validation_attack=PGD(steps=2), select_by="sum", keep_last=2)
     list(train(measured, data, plan, valid))
     assert torch.equal(weights(plain), weights(measured))
+
+
+@pytest.mark.parametrize("late", [0.5, 1])
+def test_the_best_epoch_of_an_averaging_run_is_one_of_its_average(data, valid, monkeypatch, late):
+    """However good the epochs were that came before the average."""
+    state, plan = start(data, "at-ema", options={"average_from": late}, epochs=4, validation_attack=PGD(steps=2))
+    plan = replace(plan, select_by="sum", test_selected=True)
+    scores = iter([9.0, 8.0, 0.2, 0.1, 0.4, 0.3, 0.2, 0.1] if late < 1 else [9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 0.1, 0.2])
+    monkeypatch.setitem(checkpoints.CRITERIA, "sum", lambda counts: next(scores))
+    averages = {}
+    for epoch in train(state, data, plan, valid, valid):
+        averages[epoch.number] = checkpoints.copied(state.checkpoint("average")) if epoch.averaged else None
+    assert [number for number, average in averages.items() if average] == [2, 3, 4] if late < 1 else [4]
+    best = {"best": 3, "test-selected": 3} if late < 1 else {"best": 4, "test-selected": 4}
+    for name, number in best.items():
+        assert same(state.checkpoint(name), averages[number]), name
+
+
+def test_the_best_epoch_without_an_average_is_that_of_the_weights(data, valid):
+    changed = {"validation_attack": PGD(steps=2), "select_by": "sum", "epochs": 4}
+    gated, plan = start(data, "at-fawa", options={"threshold": 1.0}, **changed)
+    list(train(gated, data, plan, valid))
+    plain, plan = start(data, **changed)
+    list(train(plain, data, plan, valid))
+    assert same(gated.checkpoint("best"), plain.checkpoint("best"))
+
+
+def test_validation_images_are_attacked_at_the_radius_of_the_training_whatever_that_of_a_class(data, valid):
+    """Gates and selection of a training in which class 0 has a larger radius of its own."""
+    state, plan = start(data, "at-per-class", options={"radii": "0:3"}, validation_attack=PGD(steps=2), select_by="worst")
+    plain, _ = start(data)
+    assert float(state.base.radius[0]) == pytest.approx(0.3)
+    measured, usual = (validation.attacked_counts(one, plan, valid)[1] for one in (state, plain))
+    assert torch.equal(measured, usual)
+    larger = validation.attacked_counts(state, replace(plan, validation_radius=0.3), valid)[1]
+    assert not torch.equal(measured, larger)
+
+
+def test_the_guard_attacks_at_the_radius_of_the_training_whatever_that_of_a_class(data, monkeypatch):
+    state, plan = start(data, "at-per-class", options={"radii": "0:3"}, epochs=1, overfitting_check=PGD(steps=2))
+    real, radii = evaluate.evaluate, []
+
+    def noted(model, images, attack, ball, how):
+        radii.append(float(ball.radius))
+        return real(model, images, attack, ball, how)
+
+    monkeypatch.setattr(evaluate, "evaluate", noted)
+    list(train(state, data, plan))
+    assert radii == pytest.approx([0.1])
 
 
 def test_a_passed_over_epoch_leaves_the_average_alone(data, valid):

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -7,8 +8,9 @@ from classwise import attacks, defences, images, papers
 from classwise.book import notebooks
 from classwise.core.errors import UserError
 from classwise.defences import DEFENCES
+from classwise.defences.averaging import EMA, FAWA, NoAveraging
 from classwise.papers import overview, registry, scales
-from classwise.papers.tian2021 import recipe
+from classwise.papers.wei2023 import methods
 from classwise.runs.compute import validate
 
 
@@ -52,22 +54,48 @@ def test_a_section_may_repeat_its_runs_less_often():
 
 def test_the_page_of_the_defences_has_all_of_them_or_says_which_not():
     page = "".join(cell.source for cell in nbformat.read(notebooks.find("defences"), as_version=4).cells)
-    compared = registry.SECTIONS["defences"].defences
+    compared = (*registry.SECTIONS["defences"].defences, *overview.OF_CFA)
     assert len(set(compared)) == len(compared)
     missing = set(DEFENCES) - set(compared) - set(overview.NOT_COMPARED)
-    assert not missing, f"add {missing} to _COMPARED in papers/overview.py, or to NOT_COMPARED with the reason"
+    assert not missing, f"add {missing} to _COMPARED or OF_CFA in papers/overview.py, or to NOT_COMPARED with the reason"
     assert set(compared) | set(overview.NOT_COMPARED) == set(DEFENCES)
     assert not set(compared) & set(overview.NOT_COMPARED)
     for name in DEFENCES:
         assert f"**{name}**" in page, f"describe {name} in notebooks/defences.ipynb"
 
 
-def test_some_questions_are_put_to_some_defences_only():
-    request = registry.request("defences", eval_eps=0.1)
-    for spec, evaluations in request.pairs:
-        averages = defences.build(spec.defence).averaging.averages
-        assert ("average" in {one.checkpoint for one in evaluations}) == averages
-        assert {one.eps for one in evaluations} == {"0.1"}
+@pytest.mark.parametrize(("name", "method"), overview.OF_CFA.items())
+def test_a_defence_that_averages_is_the_training_and_the_average_of_its_row(name, method):
+    training, checkpoint = methods.METHODS[method]
+    full, plain = defences.build(name), defences.build(training)
+    assert (full.attack, full.calibration) == (plain.attack, plain.calibration)
+    averaging = {"last": NoAveraging(), "ema": EMA(), "fawa": FAWA()}[checkpoint]
+    assert full.averaging == averaging
+    normalised = getattr(full.objective, "normalised", False)
+    assert full.objective == (replace(plain.objective, normalised=True) if normalised else plain.objective)
+
+
+@pytest.mark.parametrize("scale", ["quick", "laptop", "short"])
+def test_a_normalised_loss_takes_the_steps_of_trades(scale):
+    trades = registry.training(scale, "trades", 0)
+    for name in scales.NORMALISED:
+        spec = registry.training(scale, name, 0)
+        assert spec.lr == pytest.approx(7 * trades.lr)
+        assert spec.lr * spec.weight_decay == pytest.approx(trades.lr * trades.weight_decay)
+
+
+def test_the_page_of_the_defences_asks_for_no_training_twice():
+    request = registry.request("defences")
+    part = request.parts[overview.CFA]
+    assert {spec.defence for spec in (*request.specs, *part.specs)} | set(overview.OF_CFA) >= set(DEFENCES) - set(
+        overview.NOT_COMPARED
+    )
+    shared = {spec.defence for spec in part.specs if spec in request.specs}
+    assert shared == {"pgd-at", "trades", "frl-rmrw"}
+    assert {spec.defence for spec in part.specs} - shared == {"at-ccm", "trades-ccm-ccr", "fat-constant", "fat-ccm"}
+    asked = {spec.defence: {one.checkpoint for one in evaluations} for spec, evaluations in part.pairs}
+    assert asked.pop("frl-rmrw") == {"last", "ema"}
+    assert set(map(frozenset, asked.values())) == {frozenset({"last", "ema", "fawa"})}
 
 
 @pytest.mark.parametrize(
@@ -108,9 +136,10 @@ def test_the_papers_train_by_their_own_recipes():
         spec = registry.training("paper", name, 0, "wei2023")
         attack = attacks.build(spec.attack)
         assert (spec.batch_norm, attack.step, attack.start) == ("eval", 2 / 255, "gaussian")
-    for name in ("pgd-at", "at-ccm", "fat", "fat-cfa"):
+    for name in ("pgd-at", "at-ccm", "fat", "fat-constant", "fat-ccm", "fat-cfa"):
         spec = registry.training("paper", name, 0, "wei2023")
         assert (spec.batch_norm, attacks.build(spec.attack).step) == ("train", 2 / 255)
+    assert dict(registry.training("paper", "trades", 0, "wei2023").options) == {"normalised": True}
     assert registry.training("paper", "me-at", 0, "entropy2022").batch == 64
     asked = registry.request("tian2021/4-1-class-bias", "paper").evaluations
     assert [one.attack for one in asked] == ["clean", "pgd-20@tian2021-a1"]
@@ -153,7 +182,7 @@ def test_two_folds_are_compared_with_two_more_draws_of_each():
 
 
 def test_no_image_that_chooses_the_two_classes_is_tested():
-    request, seeds = registry.request("tian2021/6-1-training-adjustment"), recipe.SELECTION_SEEDS["digits"]
+    request, seeds = registry.request("tian2021/6-1-training-adjustment"), scales.selection_seeds("digits")
     background = registry.request("tian2021/6-2-background").parts["scenes"]
     tested = {spec.seed for spec in (*request.specs, *request.parts["adjusted"].specs, *background.specs)}
     held = {seed: {int(one) for one in images.load("digits", "test", seed).index} for seed in tested}

@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from classwise import attacks, defences
-from classwise.papers import registry, scales
+from classwise.papers import registry, scales, variants
 from classwise.papers.scales import Recipe, Scale, merged
-from classwise.papers.sections import Choices, Section, requested
+from classwise.papers.sections import CLEAN_AND_PGD, Choices, Section, requested
 
 # Ids of runs at scale "laptop", trained at commit ca80f6b (training version 1): defence, seed, changed fields.
 LAPTOP = {
@@ -60,16 +62,62 @@ def test_options_of_scale_paper_section_variant_take_precedence_in_this_order(mo
         title="",
         defences=("trades", "standard"),
         run={"options": {"paper": 3, "section": 3}},
-        variants=lambda scale, dataset: [{"options": {"section": 4, "beta": 4}}],
+        variants=lambda scale, plain: [{"options": {"section": 4, "beta": 4}}],
     )
     with_steps, without = requested(section, "made/1", "made", recipe, Choices()).specs
     assert dict(with_steps.options) == {"beta": 4, "form": "scale", "paper": 3, "section": 4}
     assert (dict(with_steps.attack_options), dict(without.attack_options)) == ({"steps": 4}, {})
 
 
+def _made(monkeypatch, eps):
+    """A scale with recipes of papers and a radius."""
+    monkeypatch.setitem(scales.SCALES, "made", Scale({"dataset": "digits", "eps": eps}, (0,), 1, paper_recipes=True))
+    monkeypatch.setitem(scales.OTHER_DATASETS, "made", {})
+
+
+def test_attacks_are_evaluated_at_multiples_of_the_radius_of_the_scale_and_clean_images_once(monkeypatch):
+    _made(monkeypatch, "8/255")
+    section = Section(
+        title="", defences=("pgd-at",), evaluations=CLEAN_AND_PGD, at=("1", "3/2"), variants=lambda scale, plain: [{"eps": "0.1"}]
+    )
+
+    def radii(**chosen):
+        given = requested(section, "made/1", "made", Recipe(), Choices(**chosen))
+        return [spec.eps for spec in given.specs], [(one.attack, one.eps) for one in given.evaluations]
+
+    assert radii() == (["0.1"], [("clean", "8/255"), ("pgd-20", "8/255"), ("pgd-20", "12/255")])
+    # Those of another radius of the scale; and the reader's radius in place of all.
+    assert radii(fields={"eps": "0.2"})[1] == [("clean", "0.2"), ("pgd-20", "0.2"), ("pgd-20", "0.3")]
+    assert radii(eval_eps="0.4")[1] == [("clean", "0.4"), ("pgd-20", "0.4")]
+
+
+def test_margins_are_multiples_of_the_radius_of_the_recipe_measured_at_that_radius(monkeypatch):
+    _made(monkeypatch, "0.5")
+    section = Section(
+        title="", defences=("pgd-at",), variants=variants.by_scale(variants.margins("1/2", "1", "3/2"), other=variants.unvaried)
+    )
+    specs = requested(section, "made/1", "made", Recipe({"eps": "8/255"}), Choices()).specs
+    assert [(spec.eps, spec.probe_eps) for spec in specs] == [("4/255", "8/255"), ("8/255", None), ("12/255", "8/255")]
+    assert specs[1] == replace(specs[0], eps="8/255")
+    assert section.variants("other", specs[0]) == ({},)
+
+
+def test_weights_of_cfa_and_trades_are_options():
+    plain = registry.training("quick", "trades-ccm", 0)
+    assert [dict(one["options"]) for one in variants.betas(1, 3)("quick", plain)] == [{"beta": 1}, {"beta": 3}]
+    assert [dict(one["options"]) for one in variants.lambdas("lambda1", 0.3)("quick", plain)] == [{"lambda1": 0.3}]
+
+
 def test_scales_reduce_the_steps_of_every_defence_that_takes_some():
     steps = {name: getattr(attacks.build(one.attack), "steps", 1) if one.attack else 0 for name, one in defences.DEFENCES.items()}
     assert {name for name, number in steps.items() if number <= 1} == set(scales.WITHOUT_STEPS)
+
+
+@pytest.mark.parametrize("scale", ["quick", "laptop"])
+def test_friendly_pgd_of_constant_tau_stops_earlier_than_pgd(scale):
+    for name in ("fat-constant", "fat-ccm", "fat-cfa"):
+        options = registry.training(scale, name, 0).attack_options
+        assert options["tau"] / options["steps"] == pytest.approx(3 / 10, abs=0.05)
 
 
 def test_normalised_defences_are_those_by_a_normalised_loss():

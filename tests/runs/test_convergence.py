@@ -4,6 +4,7 @@ import io
 
 import mocks
 import pytest
+import xarray as xr
 from rich.console import Console
 
 from classwise import defences
@@ -32,7 +33,7 @@ def tiny(monkeypatch):
         "other": Section(
             title="",
             defences=("pgd-at",),
-            variants=lambda scale, dataset: [{"dataset": "digits-apart"}, {"eps": "0.1"}, {"redraw": 1}],
+            variants=lambda scale, plain: [{"dataset": "digits-apart"}, {"eps": "0.1"}, {"redraw": 1}],
         ),
     }
     monkeypatch.setitem(scales.SCALES, "tiny", size)
@@ -42,7 +43,8 @@ def tiny(monkeypatch):
 
 def test_every_defence_that_is_compared_is_one_of_the_trainings():
     names = {name for names in convergence.trainings("quick") for name in names.split(", ")[0].split(" / ")}
-    assert names >= set(overview.SECTIONS["defences"].defences)
+    section = overview.SECTIONS["defences"]
+    assert names >= {*section.defences, *section.parts[overview.CFA].defences}
 
 
 @pytest.mark.parametrize("scale", [name for name, size in scales.SCALES.items() if not size.only_read])
@@ -61,10 +63,10 @@ def test_different_trainings_of_one_name_are_refused(tiny, monkeypatch):
     section = Section(
         title="",
         defences=("pgd-at",),
-        variants=lambda scale, dataset: [{"attack_options": {"steps": 1}}, {"attack_options": {"steps": 2}}],
+        variants=lambda scale, plain: [{"attack_options": {"steps": 1}}, {"attack_options": {"steps": 2}}],
     )
     monkeypatch.setattr(registry, "SECTIONS", {"steps": section})
-    with pytest.raises(ValueError, match=r"different trainings of scale 'tiny' have the same name: pgd-at$"):
+    with pytest.raises(ValueError, match=r"different trainings of scale 'tiny' have the same name: pgd-at .no paper.$"):
         convergence.trainings("tiny")
 
 
@@ -104,6 +106,35 @@ def test_the_comparison_is_recorded_and_read_again(tiny, data):
     assert sorted((data / "runs").glob("*/*/*/history.nc")) == before
 
 
+def test_what_is_recorded_of_a_training_is_not_computed_again(tiny, data, monkeypatch):
+    quiet = Console(file=io.StringIO())
+    convergence.record("tiny", quiet, workers=1)
+    before, trained = convergence.load("tiny"), []
+    changed = {"averages": ("ema",), "measure": 1}
+    again = Section(title="", defences=("pgd-at", "trades"), run=changed, max_seeds=2)
+    monkeypatch.setattr(registry, "SECTIONS", {"defences": registry.SECTIONS["other"], "other": again})
+    compute = pool.ensure_runs
+
+    def watched(pairs, **how):
+        trained.extend(spec for spec, _ in pairs)
+        compute(pairs, **how)
+
+    monkeypatch.setattr(pool, "ensure_runs", watched)
+    convergence.record("tiny", quiet, workers=1)
+    assert {spec.defence for spec in trained} == {"trades"}
+    after = convergence.load("tiny")
+    assert after.training.values.tolist() == ["pgd-at, digits-apart", "pgd-at", "trades"]
+    same = before.sel(training="pgd-at / at-ema", drop=True)
+    for name in ("truth", "answer"):
+        xr.testing.assert_equal(after[name].sel(training="pgd-at", image=same.image, drop=True), same[name])
+
+
+def test_trainings_by_a_schedule_of_their_section_are_left_out(tiny, monkeypatch):
+    section = Section(title="", defences=("pgd-at",), run={"schedule": "step"})
+    monkeypatch.setattr(registry, "SECTIONS", {"defences": Section(title="", defences=("pgd-at",)), "course": section})
+    assert {spec.schedule for spec in convergence.trainings("tiny").values()} == {"one-cycle"}
+
+
 def test_a_comparison_of_other_trainings_is_refused(tiny, data, monkeypatch):
     spec = registry.training("tiny", "pgd-at", 0, epochs=7)
     attrs = {"trainings": convergence._described({"pgd-at": spec})}
@@ -121,7 +152,10 @@ def test_scales_that_are_only_read_are_refused(monkeypatch):
 def test_all_networks_of_quick_have_converged():
     path = checkout() / "data" / "recorded" / "convergence" / "quick.nc"
     compared = results.load(path, convergence.SCHEMA)
-    assert convergence.recorded_trainings(compared) == convergence.trainings("quick")
+    recorded, now = convergence.recorded_trainings(compared), convergence.trainings("quick")
+    assert {name: convergence.alike(spec) for name, spec in recorded.items()} == {
+        name: convergence.alike(spec) for name, spec in now.items()
+    }
     assert compared.seed.values.tolist() == list(scales.SCALES["quick"].seeds)
     # Trained against attacks towards one class, its robust accuracy under PGD is a side effect.
     assert unconverged(compared) == ["targeted-at"]

@@ -218,6 +218,11 @@ def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_lef
     short = [one for one in both if one.scale == "short" and not one.claim.exclusion("cifar10")]
     assert {one.reason for one in short} == {"no complete results on CIFAR-10 for standard, pgd-at, trades"}
     assert {one.seeds for one in both if one.verdict in ("holds", "fails", "open")} == {3}
+    # Runs that select an epoch are not trained at every scale.
+    fair = runs.verdicts("short", None, [SECTION, "wei2023/5-2-robustness-and-fairness"])
+    reasons = {one.scale: one.reason for one in fair if one.claim.name == "cfa-worst-best"}
+    assert reasons["laptop"] == "this scale has no runs for it"
+    assert reasons["short"].startswith("no complete results on CIFAR-10 for pgd-at")
 
 
 def test_a_selection_names_what_is_not_recorded():
@@ -248,6 +253,7 @@ def test_arranged_outcomes_need_complete_parts(data, monkeypatch):
         arrange={
             "alone": Arranged(lambda own: own, ("",)),
             "both": Arranged(lambda own, other: own, ("", "other")),
+            "either": Arranged(lambda own, other: own.assign_attrs(other=other is not None), ("",), ("other",)),
         },
     )
     monkeypatch.setitem(registry.SECTIONS, SECTION, made)
@@ -256,10 +262,29 @@ def test_arranged_outcomes_need_complete_parts(data, monkeypatch):
         record(spec, CLEAN, PGD)
     record(request.parts["other"].specs[0], CLEAN)
     alone = runs.claim_inputs(SECTION, runs.available(request))
-    assert list(alone) == ["alone"]
+    assert list(alone) == ["alone", "either"]
+    assert not alone["either"].attrs["other"]
+    with pytest.raises(NotRecorded, match="not all runs of 'both' are recorded; there are: alone, either"):
+        alone["both"]
     record(request.parts["other"].specs[1], CLEAN, PGD)
-    assert list(runs.claim_inputs(SECTION, runs.available(request))) == ["alone", "both"]
+    complete = runs.claim_inputs(SECTION, runs.available(request))
+    assert list(complete) == ["alone", "both", "either"]
+    assert complete["either"].attrs["other"]
     assert np.array_equal(alone["alone"].seed, [0, 1])
+
+
+def test_calibrated_outcomes_hold_what_each_class_was_trained_with(data, monkeypatch):
+    made = Section(title="", defences=("pgd-at",), evaluations=(CLEAN, PGD), calibrated=True)
+    monkeypatch.setitem(registry.SECTIONS, SECTION, replace(made, arrange={"": Arranged(lambda own: own, ("",))}))
+    request = registry.request(SECTION, SCALE)
+    for spec in request.specs:
+        record(spec, CLEAN, PGD)
+    found = runs.claim_inputs(SECTION, runs.available(request))[""]
+    assert found.radius.dims == ("defence", "seed", "predicted")
+    expected = runs.history(request.specs).radius
+    assert np.allclose(
+        found.radius * found.uniform_radius, (expected / expected.isel(epoch=0)).isel(epoch=-1) * found.uniform_radius
+    )
 
 
 def test_a_run_that_lacks_an_evaluation_does_not_take_it_from_the_others(data):

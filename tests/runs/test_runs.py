@@ -511,6 +511,7 @@ def test_images_are_corrupted_before_an_evaluation(data, small):
         ({"defence": "at-per-class", "options": {"radius": "3:5"}}, "unknown option .* 'radius' .did you mean 'radii'"),
         ({"defence": "dafa", "options": {"warm_up": 70}}, "warm_up is a share of the training, 0 to 1, got 70"),
         ({"defence": "targeted-at", "attack": None, "attack_options": {"target": 10}}, "target 10 does not exist: .* 0 to 9"),
+        ({"norm": "l2", "eps": "1", "probe_eps": "8"}, "probe_eps=8 covers every image of digits"),
         ({"norm": "l2", "eps": "8"}, "eps=8 covers every image of digits: none are 8 apart; write a smaller radius"),
         ({"augment": "flip-crop"}, "there are: none, crop-flip"),
         ({"precision": "bf16"}, "unknown precision 'bf16'"),
@@ -628,6 +629,21 @@ def test_averages_next_to_a_run_are_those_of_the_defences_alone(data, small, mon
     assert joined.taken.sel(averages="('ema', 'fawa')", average="ema").all()
 
 
+def test_probe_eps_is_the_radius_of_all_measurements_and_of_no_training_step(data, small):
+    """At radius 0 an attack finds what clean images give."""
+    plain = replace(small, epochs=2, select="pgd-20")
+    at_zero = replace(plain, probe_eps="0")
+    for spec in (plain, at_zero):
+        trained(spec)
+    assert store.weights(plain).read_bytes() == store.weights(at_zero).read_bytes()
+    ours, theirs = (store.find(spec)["count"].sel(epoch=2) for spec in (at_zero, plain))
+    for split, attack in (("valid", "pgd-20"), ("valid", "pgd-10"), ("test", "pgd-10")):
+        assert ours.sel(split=split, attack=attack).sum() > 0
+        assert ours.sel(split=split, attack=attack).equals(ours.sel(split=split, attack="clean").assign_coords(attack=attack))
+        assert not ours.sel(split=split, attack=attack).equals(theirs.sel(split=split, attack=attack))
+    assert ours.sel(split="train").equals(theirs.sel(split="train"))
+
+
 @pytest.mark.parametrize(
     ("checkpoint", "says"),
     [
@@ -738,6 +754,14 @@ def test_a_run_on_a_folder_of_ones_own_has_a_plain_place(data, small, tmp_path, 
     assert parts == (parts[0], "small-cnn", spec.name)
     assert re.fullmatch(r"folder-digits-[0-9a-f]{8}", parts[0])
     assert replace(spec, dataset="folder:/other/digits").relative_path != spec.relative_path
+
+
+def test_a_summary_names_few_checkpoints_and_counts_many(data):
+    spec = registry.request("wei2023/3-3-fluctuation").specs[0]
+    for number, words in ((2, "pgd-10 (last-1 weights) and pgd-10"), (12, "pgd-10 (weights of 12 checkpoints)")):
+        names = [f"last-{back}" for back in range(number - 1, 0, -1)]
+        evaluations = tuple(Evaluation(attack="pgd-10", checkpoint=name) for name in (*names, "last"))
+        assert describe._evaluated(sections.Request((spec,), evaluations)) == f"{words} at eps 0.2 on test"
 
 
 def test_recorded_results_say_so(data, small):

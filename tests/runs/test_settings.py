@@ -27,6 +27,31 @@ def test_the_paper_stands_beside_the_runs_that_follow_it():
         settings.published("benz2020")
 
 
+def test_cfa_stands_next_to_the_runs_that_follow_it():
+    spec = registry.training("paper", "pgd-at", 0, "wei2023")
+    table = settings.compared_with_paper("wei2023", "cifar10", {"ours": (spec, Evaluation(attack="autoattack"))})
+    for field in ("epochs", "milestones", "lr", "momentum", "eps", "optimiser"):
+        assert table.loc[field, "ours"] == table.loc[field, "the paper"], field
+    assert float(table.loc["weight_decay", "ours"]) == float(table.loc["weight_decay", "the paper"])
+    # The code of the authors is a setup of its own, which adds to section 5.1 or differs from it.
+    code = settings.compared_with_paper("wei2023", "cifar10", {}, setup="code")["the paper"]
+    both = table.index.intersection(code.index)
+    assert len(both) == 6
+    assert (code[both] != table.loc[both, "the paper"]).all()
+    assert code["batch"] == str(spec.batch)
+    assert list(settings.compared_with_paper("tian2021", "mnist", {}).loc[["eps"], "the paper"]) == ["0.3"]
+
+
+def test_methods_have_the_settings_of_their_parts():
+    table = settings.method_settings(["at-ccm", "trades-cfa", "ema", "fawa"])
+    assert table.loc["at-ccm", "calibration"] == "CFA (lambda1=0.5)"
+    assert "lambda1=0.3, lambda2=0.5" in table.loc["trades-cfa", "calibration"]
+    assert table.loc["fawa", "averaging"].startswith("FAWA (decay=0.85, threshold=0.2, average_from=0.25")
+    assert list(table.loc["ema"])[:2] == ["", ""]
+    assert table.loc["at-ccm", "averaging"] == "NoAveraging"
+    assert table.loc["trades-cfa", "objective"].startswith("TRADES (beta=6.0, normalised=True")
+
+
 def test_every_training_of_the_sections_is_listed_once():
     table = settings.trainings("tian2021", "quick")
     listed = list(zip(table.index, table["options"], strict=True))
@@ -36,6 +61,8 @@ def test_every_training_of_the_sections_is_listed_once():
     assert set(table.index) == asked
     assert "optimiser sgd" in settings.shared_settings("tian2021", "quick")
     assert "6-2-background" in settings.evaluations("tian2021", "quick")["sections"].str.cat()
+    # Those of single epochs share a row.
+    assert not settings.evaluations("wei2023", "quick").duplicated().any()
 
 
 def test_scenes_are_the_images_that_are_asked_about():

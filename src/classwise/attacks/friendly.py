@@ -18,7 +18,8 @@ class FriendlyPGD(PGD):
     """PGD that stops an image soon after it is misclassified (FAT, Zhang et al. 2020).
 
     tau: how many more steps a misclassified image takes; with `steps` or more, and omega 0, this is PGD. An image that has used
-    them up stops at its next misclassified iterate. omega: standard deviation of the normal noise added at every step.
+    them up stops at its next misclassified iterate. In the code of CFA (Wei et al. 2023) it stops for good once they are used up,
+    also where its iterate is classified correctly again. omega: standard deviation of the normal noise added at every step.
     rises: shares of the training, like "50/120 90/120", at each of which tau grows by one (`at_progress`).
     With target probabilities (TRADES) an image is misclassified if its prediction differs from their likeliest class.
     """

@@ -49,8 +49,13 @@ _NAMES = {
     "robust_ours": "ours, robust",
     "robust_peer": "theirs, robust",
     "created": "measured",
+    "training": "training radius",
+    "x1": "robust feature",
+    "total": "non-robust features",
+    "chance": "uniform number",
+    "normal": "normal number",
     **dict.fromkeys(("align", "at", "before", "dy", "end", "eps", "mistake", "no high", "no low", "sign", "text", "url"), ""),
-    **dict.fromkeys(("truth", "verdict in words", "was", "x"), ""),
+    **dict.fromkeys(("across", "height", "truth", "verdict in words", "was", "x"), ""),
 }
 # The same in charts that have a certain column.
 _SPECIAL: dict[str, dict[str, str]] = {

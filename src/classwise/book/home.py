@@ -16,7 +16,7 @@ from classwise.core.markup import counted
 from classwise.core.paths import checkout
 from classwise.papers import findings, ledger, registry
 from classwise.papers.claims import VERDICTS, Verdict
-from classwise.papers.scales import SCALES, also_read
+from classwise.papers.scales import also_read, dataset_of
 from classwise.runs.recorded import recorded_part
 from classwise.stats import intervals, metrics, pooling
 
@@ -159,7 +159,7 @@ def not_tested(verdicts: Sequence[Verdict]) -> str:
         )
         words = [f"{number} {verbs[number == 1]} {what}" for number, verbs, what in reasons if number]
         if words:
-            parts.append(f"on {datasets.title(str(SCALES[scale].run['dataset']))}, {' and '.join(words)}")
+            parts.append(f"on {datasets.title(dataset_of(scale))}, {' and '.join(words)}")
     return f"<em>not tested</em>: {'; '.join(parts)}." if parts else ""
 
 

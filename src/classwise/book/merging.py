@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from classwise.book.notebooks import NotebookFailed
 from classwise.core import datasets
 from classwise.core.errors import NotRecorded
-from classwise.papers.scales import SCALES
+from classwise.papers.scales import CLOSED_FORM, dataset_of, place
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -35,10 +35,9 @@ class Failure:
 
 
 def title_of(scale: str) -> str:
-    """Return what a scale shows, in words: "CIFAR-10, recorded" or "digits, computed here"."""
-    size = SCALES[scale]
-    name = datasets.title(str(size.run["dataset"]))
-    return f"{name}, {'recorded' if size.only_read else 'computed here'}"
+    """Return what a scale shows, in words: "CIFAR-10, recorded", "digits, computed here" or "Gaussian model, closed form"."""
+    how = "recorded", "computed here", CLOSED_FORM
+    return f"{datasets.title(dataset_of(scale))}, {how[place(scale)]}"
 
 
 def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path) -> list[Failure]:
@@ -126,10 +125,10 @@ def note_missing(notebook: Path) -> list[Failure]:
     node.cells = [cell for cell in node.cells if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])]
     failures = failures_in(node.cells)
     for cell in node.cells:
-        for place, output in enumerate(cell.get("outputs", [])):
+        for number, output in enumerate(cell.get("outputs", [])):
             if output.output_type == "error":
                 reason = output.evalue if output.ename == "NotRecorded" else "not all runs that this cell shows are recorded"
-                cell.outputs[place] = html_output(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>')
+                cell.outputs[number] = html_output(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>')
     nbformat.write(node, notebook)
     return failures
 
@@ -161,7 +160,7 @@ def by_scale(outputs: Sequence["NotebookNode"]) -> dict[str, list["NotebookNode"
 
 def _only_computed(scales: tuple[str, str]) -> str:
     """Return that results are of the computed scale alone: "digits, computed here; not recorded on CIFAR-10"."""
-    return html.escape(f"{title_of(scales[1])}; not recorded on {datasets.title(str(SCALES[scales[0]].run['dataset']))}")
+    return html.escape(f"{title_of(scales[1])}; not recorded on {datasets.title(dataset_of(scales[0]))}")
 
 
 def _mark(scale: str, words: str = "") -> "NotebookNode":

@@ -11,7 +11,7 @@ from classwise.charts.tables import folded
 from classwise.core.markup import counted
 from classwise.papers import ledger, registry
 from classwise.papers.claims import VERDICTS, Verdict
-from classwise.papers.scales import SCALES
+from classwise.papers.scales import place
 from classwise.papers.sections import Paper
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def block(paper: Paper, verdicts: Sequence[Verdict]) -> str:
     }
     title = (import_module(f"classwise.papers.{paper.name}").__doc__ or paper.title).strip()
     lines = [f"({paper.name})=\n## {paper.title}", f"{title} {{cite:p}}`{paper.name}`"]
-    if not paper.sections:
+    if not paper.pages:
         lines.append("Its pages are not written yet: none of its claims was tested.")
     for part in _PARTS:
         parts = [text for text in (words.get(part, ""), computed.get(part, "")) if text]
@@ -93,7 +93,7 @@ def link(number: int, folder: str = "", **chosen: str) -> str:
 
 def scales_of(verdicts: Sequence[Verdict]) -> list[str]:
     """Return the scales of verdicts, those recorded elsewhere first."""
-    return sorted(dict.fromkeys(verdict.scale for verdict in verdicts), key=lambda name: not SCALES[name].only_read)
+    return sorted(dict.fromkeys(verdict.scale for verdict in verdicts), key=place)
 
 
 def reproduced(verdicts: Sequence[Verdict]) -> str:

@@ -1,4 +1,4 @@
-"""The explorer of a class, over the epochs of trainings or over the radius of an attack.
+"""The explorer of a class, over the epochs of trainings, over the radius of an attack or over a setting of the training.
 
 Above, the accuracy of the chosen class and of all others; below, the classes that its images are predicted as.
 """
@@ -16,7 +16,8 @@ from classwise.charts.curves import EPOCH
 from classwise.charts.descriptions import LINES, described, extent
 from classwise.charts.explorer import Choice, Show, explorer
 from classwise.charts.primitives import class_lines, highlighted, lines_with_bands
-from classwise.charts.style import CHOSEN, GREY, PERCENT, frame, label_angle, names_of, panel_title, tooltip
+from classwise.charts.style import CHOSEN, GREY, PERCENT, frame, label_angle, names_of, panel_title, titled, tooltip
+from classwise.charts.sweeps import Setting
 from classwise.stats import aggregate, intervals, metrics
 
 # As many predicted classes have a bar.
@@ -29,7 +30,7 @@ def rows(count: xr.DataArray, design: float = 1.0) -> pd.DataFrame:
 
     design: by how much the variance of shares exceeds that of independent images (`pooling.design_effect`).
     """
-    columns = ["count", *(["eps"] if "eps" in count.coords else [])]
+    columns = ["count", *(["eps"] if "eps" in set(count.coords) - set(count.dims) else [])]
     table = count.rename("count").to_dataframe()[columns].reset_index()
     cell = [str(dim) for dim in count.dims if dim != "predicted"]
     table["images"] = table.groupby(cell)["count"].transform("sum")
@@ -104,6 +105,28 @@ def over_radii(count: xr.DataArray, shown: Sequence[str], eps: str, show: Show |
     return explorer(described(chart, "One class over the radius of the attack", text), choices, show, live)
 
 
+def over_settings(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting, start: str, live: bool | None = None) -> Any:
+    """Return the explorer of a class over a setting of the training.
+
+    clean, attacked: counts with the dimension of the setting, label and predicted. start: the value of the setting at first, with
+    its least robust class under attack. For `live` see `explorer.explorer`.
+    """
+    values, labels = setting.values(clean), names_of(clean)
+    last = metrics.accuracy(attacked.sel({setting.dim: start}, drop=True))
+    images = pd.Index(["clean", "attacked"], name="images_are")
+    count = xr.concat([clean, attacked], images, coords="minimal", compat="override")
+    choices = [
+        Choice("chosen_class", labels, str(last.idxmin("label").values), "class"),
+        Choice("chosen_images", ["clean", "attacked"], "attacked", "images"),
+        Choice(f"chosen_{setting.dim}", values, start, setting.title),
+    ]
+    along = _Along(setting.axis(values), setting.dim, setting.dim)
+    table = setting.placed(rows(count))
+    text = extent(frame(last), ["label"], f"Robust accuracy, {setting.named.format(start)}")
+    chart = _panels(table, labels, along, "datum.images_are == chosen_images")
+    return explorer(described(chart, f"One class by {setting.title}", text), choices, live=live)
+
+
 def _panels(table: pd.DataFrame, labels: Sequence[str], along: _Along, shown: str = "true") -> Any:
     # What Vega computes does not make the page larger.
     base = alt.Chart(table.drop(columns="value")).transform_filter(shown)
@@ -140,7 +163,7 @@ def _predictions(now: alt.Chart, labels: Sequence[str], along: _Along) -> Any:
         color=alt.condition("datum.label == datum.predicted", alt.value(CHOSEN), alt.value(GREY)),
     )
     ends = base.mark_rule(strokeWidth=1.5, color="#777").encode(y="low:Q", y2="high:Q")
-    title = panel_title(f"predictions for its images at the chosen {along.name}; grey: mistakes")
+    title = panel_title(f"predictions for its images at the chosen {titled(along.name)}; grey: mistakes")
     return alt.layer(bars, ends).properties(width=600, height=170, title=title)
 
 

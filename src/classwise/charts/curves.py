@@ -63,11 +63,13 @@ def _capital(text: str) -> str:
 def training_settings(settings: Mapping[str, xr.DataArray], row: str = "defence") -> Any:
     """Return the settings that each class was trained with over the epochs, side by side under their titles.
 
-    Each array has the dimensions epoch, label and `row`; every panel has its own scale. A control highlights a class.
+    Each array has the dimensions epoch, label and `row`, with members that may differ; every panel has its own scale. A control
+    highlights a class.
     """
     first = next(iter(settings.values()))
     table = pd.concat([frame(array).assign(setting=name) for name, array in settings.items()], ignore_index=True)
-    names = [f"{one}, {name}" for one in names_of(first, row) for name in settings]
+    members = dict.fromkeys(one for array in settings.values() for one in names_of(array, row))
+    names = [f"{one}, {name}" for one in members for name, array in settings.items() if one in names_of(array, row)]
     table["panel"] = table[row].astype(str) + ", " + table["setting"]
     y = alt.Y("value:Q", title="setting of the class", scale=alt.Scale(zero=False))
     tips = tooltip(row, "setting", "label", "epoch", value="value|.3f")

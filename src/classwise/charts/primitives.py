@@ -71,7 +71,9 @@ def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: S
         else f"datum['{cells.shade}'] > {low + 0.58 * (high - low)}"
     )
     base = alt.Chart(table).encode(
-        x=alt.X(x.encoded, sort=list(x.values), title=x.title, axis=alt.Axis(labelAngle=label_angle(x.values), **_BARE)),
+        x=alt.X(
+            x.encoded, sort=list(x.values), title=x.title, axis=alt.Axis(labelAngle=label_angle(x.values, cells.step[0]), **_BARE)
+        ),
         y=alt.Y(y.encoded, sort=list(y.values), title=y.title, axis=alt.Axis(labelLimit=260, **_BARE)),
         tooltip=list(tips),
     )
@@ -189,6 +191,18 @@ def class_lines(
     words = named.transform_filter("datum.end").mark_text(align="left", dx=5, dy=shift, fontWeight="bold").encode(text="label:N")
     lines = other.mark_line(strokeWidth=1.2, opacity=0.55, **mark), named.mark_line(strokeWidth=2.4, **mark)
     return alt.layer(*([shade] if band else []), *lines, words)
+
+
+def spread(table: pd.DataFrame, apart: float, top: float = float("inf")) -> pd.DataFrame:
+    """Return rows by rising value with a place `at` for the word of each, at least so far above the last and none above `top`."""
+    rows, place, places = table.sort_values("value"), -float("inf"), []
+    for value in rows["value"]:
+        place = max(value, place + apart)
+        places.append(place)
+    for number in reversed(range(len(places))):
+        places[number] = min(places[number], top)
+        top = places[number] - apart
+    return rows.assign(at=places)
 
 
 def highlighted(labels: Sequence[str]) -> alt.Parameter:

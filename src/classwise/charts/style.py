@@ -38,6 +38,8 @@ VERDICT_COLOURS = {"holds": "#0f8aff", "fails": "#e05a00", "open": "#8a8a8a", "n
 # No more classes than these have a colour each.
 MOST_COLOURS = 20
 SEQUENTIAL = ("#fffaf3", "#fdbb84", "#d7301f", "#7f0000")
+# The width of a letter in the names along an axis, in pixels.
+_LETTER = 8
 # The column of a page in pixels: a wider chart would be scaled down, and its text with it.
 COLUMN = 688
 # Sizes of text, in pixels; none is below 11.
@@ -81,6 +83,7 @@ TITLES = {
     "row": "case",
     "of": "kind of images",
     "peer": "other library",
+    "chosen": "epoch best by",
 }
 
 
@@ -172,9 +175,10 @@ def class_colour(labels: Sequence[str], field: str = "label") -> Any:
     return colour.legend(None) if len(labels) <= MOST_COLOURS else alt.value(CLASS_COLOURS[0])
 
 
-def label_angle(labels: Sequence[str]) -> int:
-    """Return the angle of class names below a column: 0 where they are as short as digits."""
-    return 0 if max(map(len, labels), default=0) <= 2 else -90
+def label_angle(labels: Sequence[str], width: int = 0) -> int:
+    """Return the angle of names below a column: 0 where they are as short as digits, or fit into a column of so many pixels."""
+    longest = max(map(len, labels), default=0)
+    return 0 if longest <= 2 or _LETTER * longest <= width else -90
 
 
 def tooltip(*names: str, **numbers: str) -> list[alt.Tooltip]:

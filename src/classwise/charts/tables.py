@@ -46,8 +46,12 @@ def best_and_worst(accuracy: xr.DataArray) -> pd.DataFrame:
 
 
 def final_settings(settings: xr.DataArray, row: str = "defence") -> pd.DataFrame:
-    """Return the setting of each class in the last epoch: a line for each `row`, a column for each class."""
-    last = settings.isel(epoch=-1).transpose(row, "label").values
+    """Return the setting of each class in the last epoch: a line for each `row`, a column for each class.
+
+    The last epoch is that of each row: after it the settings are NaN.
+    """
+    place = settings.notnull().any("label").cumsum("epoch").argmax("epoch")
+    last = settings.isel(epoch=place).transpose(row, "label").values
     index, columns = pd.Index(names_of(settings, row), name=row), pd.Index(names_of(settings), name="class")
     return pd.DataFrame(last, index=index, columns=columns).map("{:.2f}".format)
 

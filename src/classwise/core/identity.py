@@ -135,8 +135,9 @@ class Identified:
         changed = {name: value for name, (value, default) in values.items() if value != default}
         if "classes" in changed:
             changed["classes"] = sorted(changed["classes"])
-        if changed.get("eps") is not None:
-            changed["eps"] = str(exact_radius(changed["eps"]))
+        for name in ("eps", "probe_eps"):
+            if changed.get(name) is not None:
+                changed[name] = str(exact_radius(changed[name]))
         return changed
 
     @property

@@ -12,7 +12,7 @@ from itertools import pairwise, product
 from typing import Any, ClassVar
 
 from classwise.core.errors import UserError, unknown
-from classwise.core.identity import NORMS, Identified, Scalar, at_least, check_seeds, check_types, radius_text
+from classwise.core.identity import NORMS, Identified, Scalar, at_least, check_seeds, check_types, exact_radius, radius_text
 
 READOUTS = ("logits", "cosines")
 # The checkpoints of the last five epochs, over whose evaluations papers average; a run keeps them with keep_last=5.
@@ -86,7 +86,7 @@ class Spec(Subject):
     defence
         name of the training method, one of `defences.DEFENCES`.
     eps
-        radius of the inner attack and of the probe, for pixels from 0 to 1: 0.2 or "8/255".
+        radius of the inner attack, for pixels from 0 to 1: 0.2 or "8/255"; also of the measurements, but for probe_eps.
     norm
         norm in which that radius is measured, "linf" or "l2".
     seed
@@ -150,6 +150,10 @@ class Spec(Subject):
         a folder of pseudo-labelled images that fill half of each batch (RST); training counts include them.
     redraw
         number of the initialisation and batch order for the same split; runs that differ in it alone show seed noise.
+    probe_eps
+        radius at which valid and test are attacked during the training, by the probe, by `select` and for the gate of "fawa" and
+        the calibrations that read these measurements; None, also where it is given as the same radius, for `eps`. Runs of several
+        radii are compared epoch by epoch at one.
     """
 
     dataset: str
@@ -188,14 +192,18 @@ class Spec(Subject):
     extra: str | None = None
     redraw: int = 0
     averages: tuple[str, ...] = ()
+    probe_eps: str | None = None
 
     dimensions: ClassVar[tuple[str, ...]] = ("defence", "seed")
     owned_fields: ClassVar[frozenset[str]] = frozenset(
-        ("attack", "averages", "epochs", "lr", "milestones", "schedule", "weight_decay"),
+        ("attack", "averages", "batch_norm", "epochs", "lr", "measure", "milestones", "schedule", "weight_decay"),
     )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", radius_text(self.eps, self.norm))
+        if self.probe_eps is not None:
+            written = radius_text(self.probe_eps, self.norm, "probe_eps")
+            object.__setattr__(self, "probe_eps", None if exact_radius(written) == exact_radius(self.eps) else written)
         check_types(self, "a run")
         if not self.momentum < 1:
             raise UserError(f"a run: momentum must be below 1, got {self.momentum}")
@@ -230,6 +238,11 @@ class Spec(Subject):
     @property
     def recorded_folder(self) -> str:
         return f"recorded/{self.relative_path}"
+
+    @property
+    def measured_eps(self) -> str:
+        """The radius at which valid and test are attacked during the training."""
+        return self.eps if self.probe_eps is None else self.probe_eps
 
     @property
     def training_seed(self) -> int:

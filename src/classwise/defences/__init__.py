@@ -93,6 +93,10 @@ DEFENCES: dict[str, Defence] = {
     "at-ccm": Defence(_AT, "pgd-10", CFA(lambda1=0.5)),
     "trades-ccm": Defence(_CFA_TRADES, "pgd-10-gaussian", CFA(lambda1=0.3)),
     "trades-ccr": Defence(_CFA_TRADES, "pgd-10-gaussian", CFA(lambda1=None, lambda2=0.5)),
+    "trades-ccm-ccr": Defence(_CFA_TRADES, "pgd-10-gaussian", CFA(lambda1=0.3, lambda2=0.5)),
+    # Its FAT keeps tau at 3 and adds no noise.
+    "fat-constant": Defence(_AT, "friendly-10-constant"),
+    "fat-ccm": Defence(_AT, "friendly-10-constant", CFA(lambda1=0.7)),
     "at-cfa": Defence(_AT, "pgd-10", CFA(lambda1=0.5), FAWA()),
     "trades-cfa": Defence(_CFA_TRADES, "pgd-10-gaussian", CFA(lambda1=0.3, lambda2=0.5), FAWA()),
     "fat-cfa": Defence(_AT, "friendly-10-constant", CFA(lambda1=0.7), FAWA()),

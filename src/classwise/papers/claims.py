@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ import xarray as xr
 
 from classwise.core import datasets
 from classwise.core.errors import UserError
+from classwise.core.markup import counted
+from classwise.papers.scales import CLOSED_FORM, scale_title
 from classwise.stats.significance import p_text
 
 # Takes sums over images (`bootstrap.sums`) and gives one number for each draw.
@@ -131,6 +134,9 @@ class Verdict:
     none of it does. p: the one-sided p-value of the claim, or of its opposite where that is smaller; adjusted: for all claims of
     the section that were tested (Holm). seeds, images: the numbers behind it. partly: of a claim that is not tested, in a
     sentence, what the results that are there say of it; it begins with "contradict" or "support", or is "".
+
+    A theorem is computed in closed form (scale CLOSED_FORM) for as many drawn settings as `images` says: effect is the least
+    margin, low and high are the least and the largest, and it fails with a single violation. It has no p.
     """
 
     claim: Claim
@@ -165,8 +171,14 @@ class Verdict:
     @property
     def words(self) -> str:
         """The verdict with its dataset, scale and seeds: "holds (CIFAR-10, scale laptop, one run)"."""
-        runs = "" if self.verdict == "not tested" else ", one run" if self.seeds == 1 else f", {self.seeds} seeds"
-        return f"{self.verdict} ({datasets.title(self.dataset)}, scale {self.scale}{runs})"
+        without = self.verdict == "not tested" or self.scale == CLOSED_FORM
+        runs = "" if without else ", one run" if self.seeds == 1 else f", {self.seeds} seeds"
+        return f"{self.verdict} ({datasets.title(self.dataset)}, {scale_title(self.scale)}{runs})"
+
+    @property
+    def sample(self) -> str:
+        """What the verdict rests on: "720 images", or "200000 settings" of a theorem."""
+        return counted(self.images, "setting" if self.scale == CLOSED_FORM else "image")
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
@@ -230,10 +242,24 @@ def _argument(value: object) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with three significant digits, or as an integer."""
+    """Return a number with three significant digits, or as an integer; one below .005 with two, unless it is rounding."""
+    if 1e-12 < abs(value) < 0.005:
+        return f"{value:.2g}"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 PAIRED = ("cifar10", "stl10")
 NO_GROUPS = "its classes form no superclasses"
 NO_SUCH = "it has no such classes"
+# Fields of claims: of those about classes of CIFAR-10 alone, and of those whose measure is a ratio.
+ON_CIFAR10: dict[str, Any] = {"datasets": ("cifar10",), "excluded_because": NO_SUCH}
+RATIO: dict[str, Any] = {"unit": "times", "log": True}
+
+
+def claims_of(section: str, **shared: Any) -> Callable[..., Claim]:
+    """Return what makes claims of a section from name, where, statement, measure and fields, which precede the shared ones."""
+
+    def claim(name: str, where: str, statement: str, measure: ClaimMeasure, **fields: Any) -> Claim:
+        return Claim(name, section, where, statement, measure, **(shared | fields))
+
+    return claim

@@ -17,6 +17,10 @@ TRANSFER = "transfer"
 # What is evaluated on the same images: attacks on fewer images restrict those that they are compared with.
 _COMPARED = ("defence", "attack", "inverse")
 
+# Sums over images are of single precision: a draw so close to a bound of a claim in points equals it, else it would be counted on
+# either side at random.
+_ROUNDING = 1e-4
+
 # Where a smaller share of the draws than this lies on one side of the effect, they show a bias and no interval.
 _LOPSIDED = 0.05
 
@@ -233,10 +237,17 @@ def _measured(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Boot
         raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.data!r}; there are: {_listed(given)}")
     part = select(claim, given[claim.data if claim.data in given else ""])
     effect = _number(claim, sums(part, _values(claim, part)))
-    truth = _true_values(claim, part, effect, bootstrap)
+    truth = _at_bounds(claim, _true_values(claim, part, effect, bootstrap))
     present = evaluated(part)
     seeds, images = (int(present.any(dim).sum()) for dim in ("image", "seed"))
     return replace(verdict, verdict="open", effect=effect, seeds=seeds, images=images), truth
+
+
+def _at_bounds(claim: Claim, truth: np.ndarray) -> np.ndarray:
+    """Return draws in points of which those that differ from a bound of the claim by rounding alone equal it."""
+    for bound in (claim.low, claim.high) if claim.unit == "points" else ():
+        truth = np.where(np.abs(truth - bound) < _ROUNDING, bound, truth)
+    return truth
 
 
 def _true_values(claim: Claim, part: xr.Dataset, effect: float, bootstrap: Bootstrap) -> np.ndarray:

@@ -1,7 +1,8 @@
 // The filters of the ledger: of the address when the page opens, and in the address when they change.
 for (const ledger of document.querySelectorAll(".ledger:not([data-ready])")) {
   ledger.dataset.ready = "";
-  const rows = [...ledger.querySelectorAll("details")], selects = [...ledger.querySelectorAll("select")];
+  const rows = [...ledger.querySelectorAll("details[id]")], groups = [...ledger.querySelectorAll("details.group")];
+  const selects = [...ledger.querySelectorAll("select")];
   const given = new URLSearchParams(location.search);
   for (const select of selects) {
     const value = given.get(select.name);
@@ -16,8 +17,10 @@ for (const ledger of document.querySelectorAll(".ledger:not([data-ready])")) {
       const judged = badges.some((badge) => !badge.hidden && fits("verdict", badge.dataset.verdict));
       row.hidden = !(judged && fits("paper", row.dataset.paper) && fits("section", row.dataset.section));
     }
-    for (const section of ledger.querySelectorAll("section")) {
-      section.hidden = [...section.querySelectorAll("details")].every((row) => row.hidden);
+    // What a filter selects is shown; without one, the sections are folded.
+    for (const group of groups) {
+      group.parentElement.hidden = [...group.querySelectorAll("details")].every((row) => row.hidden);
+      group.open = Object.values(chosen).some(Boolean);
     }
     const output = ledger.querySelector("output");
     if (output) output.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length} claims`;
@@ -37,7 +40,7 @@ for (const ledger of document.querySelectorAll(".ledger:not([data-ready])")) {
     const row = rows.find((one) => "#" + one.id === decodeURIComponent(location.hash));
     if (!row) return;
     row.hidden = row.closest("section").hidden = false;
-    row.open = true;
+    row.open = row.closest(".group").open = true;
     row.scrollIntoView();
   };
   for (const select of selects) select.addEventListener("change", () => { filter(); remember(); });

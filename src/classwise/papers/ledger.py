@@ -19,7 +19,7 @@ from classwise.core import datasets
 from classwise.core.markup import counted, escaped
 from classwise.papers import claims
 from classwise.papers.claims import VERDICTS, Claim, Verdict
-from classwise.papers.scales import SCALES
+from classwise.papers.scales import CLOSED_FORM, dataset_of, place, scale_title
 from classwise.stats.significance import p_text, p_value
 
 _THEIRS, _RANGE = "#8268dc", "#2a9d8f"
@@ -55,10 +55,11 @@ def _by_claim(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
 def opening(verdicts: Sequence[Verdict]) -> str:
     """Return for each scale how many of the claims that were tested hold, and which fail or are contradicted so far."""
     parts = []
-    for scale in dict.fromkeys(sorted((verdict.scale for verdict in verdicts), key=lambda name: not SCALES[name].only_read)):
+    for scale in dict.fromkeys(sorted((verdict.scale for verdict in verdicts), key=place)):
         some = [verdict for verdict in verdicts if verdict.scale == scale]
         tested = [verdict for verdict in some if verdict.verdict != "not tested"]
-        parts.append(f"On {_title(scale)}, {_shares(tested)}; not tested: {len(some) - len(tested)}.{_against(some)}")
+        article = "the " if scale == CLOSED_FORM else ""
+        parts.append(f"On {article}{_title(scale)}, {_shares(tested)}; not tested: {len(some) - len(tested)}.{_against(some)}")
     return " ".join(parts) or "No claim was judged."
 
 
@@ -66,7 +67,7 @@ def main_result(verdicts: Sequence[Verdict]) -> str:
     """Return the first claim that was tested with its value at each scale, then `opening`."""
     tested = [verdict for verdict in verdicts if verdict.verdict != "not tested"]
     first = [one for one in tested if one.claim == tested[0].claim]
-    first = sorted(first, key=lambda one: not SCALES[one.scale].only_read)
+    first = sorted(first, key=lambda one: place(one.scale))
     values = [f"it {one.words}: {claims.measured_value(one)} {one.claim.unit}" for one in first]
     if not first:
         return opening(verdicts)
@@ -77,7 +78,7 @@ def main_result(verdicts: Sequence[Verdict]) -> str:
 
 def _title(scale: str) -> str:
     """Return the dataset of a scale, which the names of its other datasets contain, and the scale: "CIFAR-10 (scale laptop)"."""
-    return f"{datasets.title(str(SCALES[scale].run['dataset']))} (scale {scale})"
+    return f"{datasets.title(dataset_of(scale))} ({scale_title(scale)})"
 
 
 def _shares(tested: Sequence[Verdict]) -> str:
@@ -149,10 +150,26 @@ def _options(titles: Mapping[str, str]) -> str:
 
 
 def _section(section: str, groups: Sequence[Sequence[Verdict]], pages: Collection[str]) -> str:
-    name = section_title(section)
-    title = f'<a href="{section}.html">{escape(name)}</a>' if section in pages else escape(name)
+    """Return the claims of a section, folded under its name and the numbers of their verdicts at each scale."""
+    verdicts = [verdict for group in groups for verdict in group]
+    scales = dict.fromkeys(verdict.scale for verdict in verdicts)
+    counts = "".join(
+        f'<span data-scale="{scale}">{escape(_in_short([verdict for verdict in verdicts if verdict.scale == scale]))}</span>'
+        for scale in scales
+    )
+    name = escape(f"{_paper_title(section.partition('/')[0])}: {section_title(section)}")
+    page = f'<p><a href="{section}.html">Page of the section</a></p>' if section in pages else ""
     rows = "".join(_row(group, pages) for group in groups)
-    return f"<section><p>{title}</p>{rows}</section>"
+    line = f'<summary><span class="claim">{name}</span><span class="counts">{counts}</span></summary>'
+    return f'<section><details class="group">{line}{page}{rows}</details></section>'
+
+
+def _in_short(verdicts: Sequence[Verdict]) -> str:
+    """Return the numbers of the verdicts at one scale, of those kinds that there are: "digits: 2 hold, 3 not tested"."""
+    words = {"holds": "hold", "fails": "fail", "open": "open", "not tested": "not tested"}
+    number = Counter(verdict.verdict for verdict in verdicts)
+    listed = ", ".join(f"{number[name]} {words[name]}" for name in VERDICTS if number[name])
+    return f"{' and '.join(dict.fromkeys(datasets.title(verdict.dataset) for verdict in verdicts))}: {listed}"
 
 
 def section_title(section: str) -> str:
@@ -211,8 +228,8 @@ def _judged(verdict: Verdict) -> str:
     head = f'<p><span class="badge {_kind(verdict)}"><strong>{escape(verdict.words)}</strong></span>'
     if verdict.verdict == "not tested":
         return f'<div data-scale="{verdict.scale}">{head}: {escape(verdict.why)}.</p></div>'
-    p = p_value(verdict.adjusted, "p (Holm)")
-    numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}, {counted(verdict.images, 'image')}"
+    p = "" if verdict.scale == CLOSED_FORM else f"{p_value(verdict.adjusted, 'p (Holm)')}, "
+    numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}{verdict.sample}"
     return f'<div data-scale="{verdict.scale}">{head}: {escape(numbers)}.</p>{interval_picture(verdict)}</div>'
 
 
@@ -335,22 +352,6 @@ def _interval(row: pd.DataFrame) -> Any:
     text = [*words["claim"].split("\n"), words["verdict in words"]]
     title = alt.Title(text, anchor="start", fontWeight="normal", fontSize=12)
     return alt.layer(*marks).properties(width=480, height=36, title=title)
-
-
-def summary(verdicts: Sequence[Verdict], by: Sequence[str] = ("paper", "section", "scale")) -> pd.DataFrame:
-    """Return how many claims hold, fail, are open or were not tested: by default those of each section, at each scale."""
-    table = pd.DataFrame(
-        {
-            "paper": [verdict.claim.paper for verdict in verdicts],
-            "section": [verdict.claim.section.partition("/")[2] for verdict in verdicts],
-            "scale": [verdict.scale for verdict in verdicts],
-            "verdict": [verdict.verdict for verdict in verdicts],
-        }
-    )
-    names = list(by)
-    numbers = table.groupby(names, sort=False)["verdict"].value_counts().unstack(fill_value=0)
-    order = table[names].drop_duplicates()
-    return numbers.reindex(columns=list(VERDICTS), fill_value=0).loc[list(order.itertuples(index=False, name=None))]
 
 
 def markdown(verdicts: Sequence[Verdict]) -> str:

@@ -1,7 +1,11 @@
 """Sections of no paper: the attacks, and all defences side by side."""
 
+import xarray as xr
+
+from classwise.core.results import MISSING
 from classwise.core.spec import Evaluation
-from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.sections import Section
+from classwise.papers.wei2023 import methods
 
 # From weak to strong; the slow ones cut down to a budget of seconds.
 _ATTACKS = (
@@ -12,15 +16,26 @@ _ATTACKS = (
     *(Evaluation(attack=name, precision="bfloat16") for name in ("pgd-20", "apgd-ce")),
 )
 
-# Every defence has its place here or in NOT_COMPARED; a test compares both with DEFENCES, which needs torch.
+# Every defence is here, in OF_CFA or in NOT_COMPARED; a test compares them with DEFENCES, which needs torch.
 _COMPARED = (
     *("standard", "pgd-at", "trades", "trades-normalised", "mart", "pgd-he", "trades-he", "fat", "fat-trades"),
     *("label-smoothing", "me-at", "me-trades", "similarity", "targeted-at", "fgsm-rs", "free-at"),
     *("cost-sensitive", "class-balanced", "ldam", "ldam-drw"),
-    *("at-ccm", "at-cfa", "trades-ccm", "trades-ccr", "trades-cfa", "fat-cfa"),
-    *("frl-rw", "frl-rmrw", "dafa", "wat", "faal"),
-    *("at-ema", "at-fawa", "trades-ema"),
+    *("trades-ccm", "trades-ccr", "frl-rw", "frl-rmrw", "dafa", "wat", "faal"),
 )
+# Those that the trainings of Wei 2023, Tables 1 to 3, give, by their names in `methods.METHODS`.
+OF_CFA = {
+    "at-ccm": "AT + CCM",
+    "at-cfa": "AT + CFA",
+    "trades-ccm-ccr": "TRADES + CCM + CCR",
+    "trades-cfa": "TRADES + CFA",
+    "fat-constant": "FAT",
+    "fat-ccm": "FAT + CCM",
+    "fat-cfa": "FAT + CFA",
+    "at-ema": "AT + EMA",
+    "at-fawa": "AT + FAWA",
+    "trades-ema": "TRADES + EMA",
+}
 NOT_COMPARED = {
     "trades-per-class": "its options name classes",
     "at-per-class": "its options name classes",
@@ -28,9 +43,8 @@ NOT_COMPARED = {
     "rst": "it needs pseudo-labelled images",
     "me-rst": "it needs pseudo-labelled images",
 }
-# The defences that also return an average of their weights.
-_AVERAGED = ("at-ema", "at-fawa", "trades-ema", "at-cfa", "trades-cfa", "fat-cfa")
-_OF_THE_AVERAGE = tuple(Evaluation(attack=name, checkpoint="average") for name in ("clean", "pgd-20", "strong"))
+# The part of the page "defences" with the trainings of CFA.
+CFA = "CFA"
 
 SECTIONS: dict[str, Section] = {
     "performance": Section(
@@ -41,8 +55,23 @@ SECTIONS: dict[str, Section] = {
     "defences": Section(
         title="The defences, class by class",
         defences=_COMPARED,
-        evaluations=(*CLEAN_AND_PGD, Evaluation(attack="strong")),
+        evaluations=methods.EVALUATIONS,
         max_seeds=1,
-        extra_evaluations=dict.fromkeys(_AVERAGED, _OF_THE_AVERAGE),
+        parts={CFA: methods.TABLES_1_TO_3},
     ),
 }
+
+
+def with_cfa(data: xr.Dataset, cfa: xr.Dataset) -> xr.Dataset:
+    """Return outcomes or histories of the page "defences" with those of OF_CFA, along defence.
+
+    cfa: the same of its part CFA; a defence whose training or average it lacks is left out.
+    """
+    rows = [data]
+    for name, (training, checkpoint) in ((name, methods.METHODS[method]) for name, method in OF_CFA.items()):
+        at = {"defence": training} | ({"checkpoint": checkpoint} if "checkpoint" in cfa.dims else {})
+        if all(value in cfa[dim].values for dim, value in at.items()):
+            row = cfa.sel(at, drop=True).expand_dims(defence=[name])
+            rows += [row] if "truth" not in row or bool((row.truth >= 0).any()) else []
+    how = {"join": "outer", "fill_value": MISSING, "coords": "minimal", "compat": "override", "combine_attrs": "override"}
+    return xr.concat(rows, "defence", **how)  # type: ignore[call-overload,no-any-return]

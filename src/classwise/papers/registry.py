@@ -1,6 +1,6 @@
 """All papers, with the sections of no paper: the runs and evaluations of each section, and the verdicts on its claims."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,9 @@ PAPERS: dict[str, Paper] = {paper.name: paper for paper in _PAPERS}
 SECTIONS: dict[str, Section] = {
     **{name: section for paper in PAPERS.values() for name, section in paper.sections.items()},
     **overview.SECTIONS,
+}
+THEOREMS: dict[str, Callable[[], Sequence[Verdict]]] = {
+    name: judged for paper in PAPERS.values() for name, judged in paper.theorems.items()
 }
 CLAIMS: tuple[Claim, ...] = tuple(claim for paper in PAPERS.values() for claim in paper.claims)
 
@@ -110,18 +113,19 @@ def scale_of(spec: Spec) -> str | None:
             if spec == training(name, spec.defence, spec.seed, paper):
                 return name
         for section, definition in SECTIONS.items():
-            for fields in _varied(definition, name, str(size.run["dataset"])):
-                if fields and spec == training(name, spec.defence, spec.seed, paper_of(section), **fields):
+            paper = paper_of(section)
+            for fields in _varied(definition, name, training(name, spec.defence, spec.seed, paper)):
+                if fields and spec == training(name, spec.defence, spec.seed, paper, **fields):
                     return name
     return None
 
 
-def _varied(section: Section, scale: str, dataset: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the fields in which the runs of a section and of its parts differ from those of the scale."""
-    for variant in section.variants(scale, dataset):
+def _varied(section: Section, scale: str, plain: Spec) -> Iterator[Mapping[str, Any]]:
+    """Yield the fields in which the runs of a section and of its parts differ from that of the scale."""
+    for variant in section.variants(scale, plain):
         yield {**section.run, **variant}
     for part in section.parts.values():
-        yield from _varied(part, scale, dataset)
+        yield from _varied(part, scale, plain)
     for name, recipe in OTHER_DATASETS[scale].items() if section.all_datasets else ():
         yield from ({"dataset": name, **recipe.run, **recipe.defences.get(defence, {})} for defence in section.defences)
 

@@ -4,16 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from classwise.core.datasets import base_dataset
+
 Fields = Mapping[str, Any]
 
 # In place of every WideResNet (Tian 2021, Wei 2023 and Entropy 2022 train some).
 NARROW = "a ResNet-18 stands for the wide networks of the papers"
 SLIM = "a ResNet-18 of width 16, trained for 15 epochs, stands for the networks of the papers: patterns can agree, not numbers"
 
+# The scale and the dataset of verdicts that are computed from formulas, without any run.
+CLOSED_FORM, MODEL = "closed form", "Gaussian model"
+
 # Defences whose training takes no steps of an inner attack that a scale could reduce; a test compares them with DEFENCES.
 WITHOUT_STEPS = ("standard", "fgsm-rs", "free-at")
 # Defences by TRADES divided by 1 + beta; a test compares them with DEFENCES.
-NORMALISED = ("trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-cfa")
+NORMALISED = ("trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-ccm-ccr", "trades-cfa")
 # Fields whose values are options by name.
 _OPTIONS = ("options", "attack_options")
 
@@ -150,12 +155,26 @@ OTHER_DATASETS: dict[str, dict[str, Recipe]] = {
 
 # The seconds of one core that the pages of a paper, "" for those of none, may take at scale quick by the forecast: trainings,
 # evaluations and the execution of notebooks. Two cores then need 20 minutes for the book with all four papers.
-CORE_SECONDS: dict[str, float] = {"tian2021": 750, "benz2020": 300, "wei2023": 310, "entropy2022": 310, "": 580}
+CORE_SECONDS: dict[str, float] = {"tian2021": 750, "benz2020": 300, "wei2023": 457, "entropy2022": 310, "": 433}
 
 # Used only where a reader names it: 150 GB that nobody may hand on, and more images than a GPU holds.
 OPT_IN_DATASETS = ("imagenet",)
 
 _QUICK_RATE = 0.3
+
+# With as many steps as tau, friendly PGD would be PGD: of three steps one, as of ten three.
+_FRIENDLY: dict[str, Fields] = {name: {"attack_options": {"tau": 1}} for name in ("fat-constant", "fat-ccm", "fat-cfa")}
+
+
+def _by_defence(*tables: Mapping[str, Fields]) -> dict[str, Fields]:
+    """Return the fields of each defence in any of the tables."""
+    return {name: merged(*(table.get(name, {}) for table in tables)) for table in tables for name in table}
+
+
+def _steps_of_trades(rate: float) -> dict[str, Fields]:
+    """Return how the defences by a normalised loss take the steps of TRADES: their loss is that of TRADES over 1 + beta = 7."""
+    return {name: {"lr": round(7 * rate, 6), "weight_decay": 5e-4 / 7} for name in NORMALISED}
+
 
 SCALES: dict[str, Scale] = {
     # scikit-learn's digits on a CPU: five stratified folds, a few seconds a run, trained until twice the epochs gain little.
@@ -173,22 +192,26 @@ SCALES: dict[str, Scale] = {
         seeds=(0, 1, 2, 3, 4),
         budget=120,
         inner_attack={"steps": 3},
-        defences={
+        defences=_by_defence(
             # The averages of their weights are rows of other pages; they do not influence the training.
-            **{name: {"averages": ("ema", "fawa")} for name in ("pgd-at", "trades")},
-            # Their loss is that of TRADES over 1 + beta = 7: these are the steps of TRADES.
-            **{name: {"lr": 7 * _QUICK_RATE, "weight_decay": 5e-4 / 7} for name in NORMALISED},
+            {name: {"averages": ("ema", "fawa")} for name in ("pgd-at", "trades", "frl-rmrw")},
+            # No page shows the epochs between.
+            {name: {"measure": 60} for name in ("at-ccm", "trades-ccm-ccr", "fat-constant", "fat-ccm")},
+            _steps_of_trades(_QUICK_RATE),
+            _FRIENDLY,
             # They converge more slowly (`make converged`).
-            **{name: {"epochs": 90} for name in ("pgd-he", "trades-he", "ldam", "ldam-drw", "fat", "fat-trades")},
-            # Its robustness against the untargeted attack, for which it is not trained, grows for long.
-            "targeted-at": {"epochs": 120},
-            # It diverges at the rate of the others.
-            "faal": {"lr": 0.1},
-            # An update costs half, and larger rates end in catastrophic overfitting.
-            "fgsm-rs": {"epochs": 120, "lr": 0.2},
-            # An epoch is eight passes over the images.
-            "free-at": {"epochs": 24},
-        },
+            {name: {"epochs": 90} for name in ("pgd-he", "trades-he", "ldam", "ldam-drw", "fat", "fat-trades")},
+            {
+                # Its robustness against the untargeted attack, for which it is not trained, grows for long.
+                "targeted-at": {"epochs": 120},
+                # It diverges at the rate of the others.
+                "faal": {"lr": 0.1},
+                # An update costs half, and larger rates end in catastrophic overfitting.
+                "fgsm-rs": {"epochs": 120, "lr": 0.2},
+                # An epoch is eight passes over the images.
+                "free-at": {"epochs": 24},
+            },
+        ),
         # It misclassifies more images in less time (`strong_eval` of `make bench` compares it with AutoAttack).
         attacks={"strong": {"attack": "cr"}},
     ),
@@ -206,6 +229,7 @@ SCALES: dict[str, Scale] = {
         seeds=(0, 1, 2),
         budget=500_000,
         inner_attack={"steps": 3},
+        defences=_by_defence(_steps_of_trades(0.1), _FRIENDLY),
         attacks={
             "strong": _SOME,
             "temperature-pgd-20": _SOME,
@@ -226,6 +250,7 @@ SCALES: dict[str, Scale] = {
         },
         seeds=(0, 1, 2),
         budget=3600,
+        defences=_steps_of_trades(0.1),
         attacks={**_SEARCHES, "strong": _SOME, "autoattack": _SOME},
         note=NARROW,
     ),
@@ -240,6 +265,30 @@ SCALES: dict[str, Scale] = {
         all_datasets=True,
     ),
 }
+
+
+# Seeds of which no validation image is a test image of the first two: sections that are judged by these select classes by them.
+_SELECTION_SEEDS: dict[str, tuple[int, ...]] = {"digits": (1, 2, 3)}
+
+
+def selection_seeds(dataset: str) -> tuple[int, ...]:
+    """Return the seeds whose validation images select classes that are judged on the test images of the first two; () for all."""
+    return _SELECTION_SEEDS.get(base_dataset(dataset), ())
+
+
+def place(scale: str) -> int:
+    """Return where a scale stands in a list: first those recorded elsewhere, then those computed here, CLOSED_FORM last."""
+    return 2 if scale == CLOSED_FORM else 0 if SCALES[scale].only_read else 1
+
+
+def dataset_of(scale: str) -> str:
+    """Return the dataset of a scale, MODEL for CLOSED_FORM."""
+    return MODEL if scale == CLOSED_FORM else str(SCALES[scale].run["dataset"])
+
+
+def scale_title(scale: str) -> str:
+    """Return a scale in words: "scale quick", "closed form"."""
+    return scale if scale == CLOSED_FORM else f"scale {scale}"
 
 
 def also_read(scale: str) -> list[str]:

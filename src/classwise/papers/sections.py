@@ -1,14 +1,16 @@
 """What a paper and its sections are, and how a scale turns a section into runs and evaluations."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import xarray as xr
 
+from classwise.core.identity import scaled_radius
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
-from classwise.papers.claims import Claim
+from classwise.papers.claims import Claim, Verdict
 from classwise.papers.published import Tables
 from classwise.papers.scales import OTHER_DATASETS, SCALES, Recipe, merged
 from classwise.papers.variants import Variants
@@ -19,10 +21,14 @@ CLEAN_AND_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
 
 @dataclass(frozen=True)
 class Arranged:
-    """A Dataset that claims name: `function` makes it of the outcomes of the parts in `needs`, "" for the section itself."""
+    """A Dataset that claims name: `function` makes it of the outcomes of the parts in `needs`, "" for the section itself.
+
+    optional: parts that it takes after these, None for each that is not recorded.
+    """
 
     function: Callable[..., xr.Dataset]
     needs: tuple[str, ...]
+    optional: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +36,15 @@ class Section:
     """A section of a paper: the defences that it trains and how it evaluates each of them.
 
     run: fields of Spec that differ from those of the scale. max_seeds: how many of the scale's seeds are used, the first ones;
-    None for all. extra_evaluations: by defence, evaluations of that defence alone. gallery: whether its page shows attacked
+    None for all. at: multiples ("1/2") of the radius of the scale at which attacks are evaluated, whatever radius a run was
+    trained with, and clean images at the first one; () is the radius of each run. extra_evaluations: by defence, evaluations of
+    that defence alone, at the radius of each run. gallery: whether its page shows attacked
     images, by the last evaluation, of the runs of the first seed. traces: whether it records each step of the attacks. variants:
     what varies apart from defences and seeds; a variant takes precedence over what a reader chooses. parts: by name, further
     runs or evaluations. all_datasets: whether it is repeated on other datasets (`scales.OTHER_DATASETS`) where the scale allows,
-    each a part by its name. whiteness: whether its outcomes hold how white each image is around its object (`white`). arrange:
-    by the name that claims give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
+    each a part by its name. whiteness: whether its outcomes hold how white each image is around its object (`white`). calibrated:
+    whether they hold what each class was trained with late in the training (`stats.calibrations.late_settings`). arrange: by the
+    name that claims give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
     """
 
     title: str
@@ -43,6 +52,7 @@ class Section:
     evaluations: tuple[Evaluation, ...] = ()
     run: Mapping[str, Any] = field(default_factory=dict)
     max_seeds: int | None = None
+    at: tuple[str, ...] = ()
     extra_evaluations: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
     gallery: bool = False
     traces: bool = False
@@ -50,6 +60,7 @@ class Section:
     parts: "Mapping[str, Section]" = field(default_factory=dict)
     all_datasets: bool = False
     whiteness: bool = False
+    calibrated: bool = False
     arrange: Mapping[str, Arranged] = field(default_factory=dict)
 
 
@@ -58,7 +69,8 @@ class Paper:
     """A paper: its sections, its claims, its own recipe and its printed tables.
 
     name: of its folder, "tian2021". title: as the book calls it. recipe: how it trains and attacks at scale "paper". sections: by
-    the name of their notebook, "tian2021/4-1-...". notebooks: its pages in the order of the book; by default those of its
+    the name of their notebook, "tian2021/4-1-...". theorems: by the name of a page without runs, what judges its claims by
+    computation alone (scale CLOSED_FORM). notebooks: its pages in the order of the book; by default those of its
     sections.
     """
 
@@ -68,6 +80,7 @@ class Paper:
     sections: Mapping[str, Section] = field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
     tables: Tables | None = None
+    theorems: Mapping[str, Callable[[], Sequence[Verdict]]] = field(default_factory=dict)
     notebooks: tuple[str, ...] = ()
 
     @property
@@ -122,27 +135,36 @@ def requested(section: Section, name: str, scale: str, recipe: Recipe, choices: 
     dataset = str(fields.get("dataset") or section.run.get("dataset") or size.run["dataset"])
     other = Recipe() if dataset == size.run["dataset"] else OTHER_DATASETS[scale].get(dataset, Recipe())
     seeds = size.seeds[: section.max_seeds] if choices.seeds is None else choices.seeds
+    plain = {name: merged(other.run, other.defences.get(name, {}), section.run, fields) for name in section.defences}
+    bases = {name: training(scale, recipe, name, next(iter(seeds), 0), changed) for name, changed in plain.items()}
     specs = tuple(
-        training(
-            scale,
-            recipe,
-            defence,
-            seed,
-            merged(other.run, other.defences.get(defence, {}), section.run, fields, variant),
-        )
-        for defence in section.defences
-        for variant in section.variants(scale, dataset)
+        training(scale, recipe, defence, seed, merged(changed, variant))
+        for defence, changed in plain.items()
+        for variant in section.variants(scale, bases[defence])
         for seed in seeds
     )
     radius = {} if choices.eval_eps is None else {"eps": choices.eval_eps}
-    changes = [{**other.attacks.get(evaluation.attack, {}), **radius} for evaluation in section.evaluations]
-    evaluations = _changed(_evaluations(scale, recipe, name, section.evaluations), changes)
+    # The reader's radius, if any, is in place of several.
+    given = section.evaluations if radius else _at(section, next(iter(bases.values())).eps)
+    changes = [{**other.attacks.get(evaluation.attack, {}), **radius} for evaluation in given]
+    evaluations = _changed(_evaluations(scale, recipe, name, given), changes)
     extra = {
         defence: _changed(scaled := _evaluations(scale, recipe, name, some), [radius] * len(scaled))
         for defence, some in section.extra_evaluations.items()
     }
     parts = {part: requested(inner, name, scale, recipe, choices) for part, inner in section.parts.items()}
     return Request(specs, evaluations, scale, extra, parts)
+
+
+def _at(section: Section, eps: str) -> tuple[Evaluation, ...]:
+    """Return the evaluations of a section at its multiples of a radius."""
+    radii = [scaled_radius(eps, Fraction(multiple)) for multiple in section.at]
+    return (
+        tuple(
+            replace(one, eps=radius) for one in section.evaluations for radius in (radii[:1] if one.attack == "clean" else radii)
+        )
+        or section.evaluations
+    )
 
 
 def _changed(evaluations: Sequence[Evaluation], changes: Sequence[Mapping[str, Any]]) -> tuple[Evaluation, ...]:

@@ -1,40 +1,72 @@
 """What a section varies apart from its defences and seeds.
 
-A variant is a mapping of fields of Spec. Which variants there are depends on the scale and on the dataset.
+A variant is a mapping of fields of Spec. Which variants there are depends on the scale and on the training that they vary.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from classwise.core.datasets import class_names
+from classwise.core.identity import scaled_radius
+from classwise.core.spec import Spec
 
 Variant = Mapping[str, Any]
-Variants = Callable[[str, str], Sequence[Variant]]
+Variants = Callable[[str, Spec], Sequence[Variant]]
 
 
-def unvaried(scale: str, dataset: str) -> Sequence[Variant]:
+def unvaried(scale: str, plain: Spec) -> Sequence[Variant]:
     """Return the one variant that changes nothing."""
     return ({},)
 
 
 def reinitialised(*numbers: int) -> Variants:
     """Return variants with other initial weights and another batch order, one for each number."""
-    return lambda scale, dataset: tuple({"redraw": number} for number in numbers)
+    return lambda scale, plain: tuple({"redraw": number} for number in numbers)
 
 
-def without(scale: str, dataset: str) -> Sequence[Variant]:
+def without(scale: str, plain: Spec) -> Sequence[Variant]:
     """Return for each class the variant that is trained on all other classes."""
-    names = class_names(dataset)
+    names = class_names(plain.dataset)
     return tuple({"classes": tuple(name for name in names if name != left_out)} for left_out in names)
 
 
 def combined(*variants: Variants) -> Variants:
     """Return all combinations of the variants."""
 
-    def varied(scale: str, dataset: str) -> Sequence[Variant]:
+    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
         result: list[dict[str, Any]] = [{}]
         for some in variants:
-            result = [{**fields, **other} for fields in result for other in some(scale, dataset)]
+            result = [{**fields, **other} for fields in result for other in some(scale, plain)]
         return tuple(result)
 
     return varied
+
+
+def by_scale(variants: Variants, **others: Variants) -> Variants:
+    """Return `variants`, but at the scales named in `others` those given for them."""
+    return lambda scale, plain: others.get(scale, variants)(scale, plain)
+
+
+def margins(*multiples: str) -> Variants:
+    """Return variants trained at multiples of the radius ("1/2"), all measured during the training at that of the scale."""
+
+    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
+        radii = (scaled_radius(plain.eps, Fraction(multiple)) for multiple in multiples)
+        return tuple({"eps": eps, "probe_eps": plain.eps} for eps in radii)
+
+    return varied
+
+
+def betas(*values: float) -> Variants:
+    """Return variants with other weights of the robust term."""
+    return _options("beta", values)
+
+
+def lambdas(name: str, *values: float) -> Variants:
+    """Return variants with other values of `name`, "lambda1" or "lambda2", by which CFA calibrates radii or betas."""
+    return _options(name, values)
+
+
+def _options(name: str, values: Sequence[float]) -> Variants:
+    return lambda scale, plain: tuple({"options": {name: value}} for value in values)

@@ -38,10 +38,11 @@ def provenance_attributes(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def dataset_and_scale(subjects: Sequence[Subject]) -> dict[str, str]:
-    """Return the datasets and scales of subjects; other options of a defence or fewer classes do not change the scale."""
+    """Return the datasets, radii and scales of subjects; other options of a defence or fewer classes do not change the scale."""
     plain = [replace(subject, options={}, classes=()) if isinstance(subject, Spec) else None for subject in subjects]
     names = dict.fromkeys((spec and scale_of(spec)) or "own settings" for spec in plain)
-    return {"dataset": ", ".join(dict.fromkeys(subject.dataset for subject in subjects)), "scale": ", ".join(names)}
+    listed = {name: ", ".join(dict.fromkeys(getattr(subject, name) for subject in subjects)) for name in ("dataset", "eps")}
+    return {**listed, "scale": ", ".join(names)}
 
 
 def collected_warnings(rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -145,14 +146,17 @@ def _scales(request: Request) -> list[str]:
 def _evaluated(request: Request) -> str:
     """Return the evaluations of the runs of a request, together those on as many images: "clean at eps 0.2 on 360 images (test)".
 
-    The images are counted in the stored results; of evaluations of some of the runs, the number of these is added.
+    The images are counted in the stored results; of evaluations of some of the runs, the number of these is added. Many
+    checkpoints are counted, few are named.
     """
     images: dict[tuple[str, str, str], set[int]] = {}
     runs: dict[tuple[str, str, str], set[str]] = {}
+    checkpoints = {one.checkpoint for spec in request.specs for one in request.evaluations_of(spec)}
+    weights = f"weights of {len(checkpoints)} checkpoints" if len(checkpoints) > _MOST_CHECKPOINTS else ""
     for spec in request.specs:
         for evaluation in request.evaluations_of(spec):
             resolved = evaluation.resolved_for(spec)
-            key = (_attack(evaluation), str(resolved.eps), resolved.split)
+            key = (_attack(evaluation, weights), str(resolved.eps), resolved.split)
             paths = (store.file(folder, resolved) for folder in store.search_folders(spec))
             images.setdefault(key, set()).update(_images(next((path for path in paths if path.exists()), None)))
             runs.setdefault(key, set()).add(spec.id)
@@ -175,12 +179,19 @@ def _images(path: Path | None) -> list[int]:
         return [int(place) for place in file["image"][:]]
 
 
-def _attack(evaluation: Evaluation) -> str:
-    """Return the attack of an evaluation, with what distinguishes it from the same attack in other evaluations."""
+# As many checkpoints are named.
+_MOST_CHECKPOINTS = 9
+
+
+def _attack(evaluation: Evaluation, weights: str = "") -> str:
+    """Return the attack of an evaluation, with what distinguishes it from the same attack in other evaluations.
+
+    weights: what stands for the name of the checkpoint; "" writes it.
+    """
     marks = [] if evaluation.substitute is None else [f"transferred from {evaluation.substitute}"]
     marks += [evaluation.precision] * (evaluation.precision != "float32")
     marks += [evaluation.readout] * (evaluation.readout != "logits")
-    marks += [f"{evaluation.checkpoint} weights"] * (evaluation.checkpoint != "last")
+    marks += [weights or f"{evaluation.checkpoint} weights"] * bool(weights or evaluation.checkpoint != "last")
     marks += [evaluation.transform] * (evaluation.transform != "none")
     return f"{evaluation.attack} ({', '.join(marks)})" if marks else evaluation.attack
 

@@ -14,7 +14,7 @@ from filelock import FileLock
 
 import classwise
 from classwise.core import datasets
-from classwise.core.errors import unknown
+from classwise.core.errors import NotRecorded, unknown
 from classwise.core.files import write
 from classwise.core.paths import data_folder
 from classwise.papers import registry, scales
@@ -22,8 +22,9 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.sections import Request, Section
 from classwise.runs import store
 from classwise.runs.artifacts import scenes
-from classwise.runs.load import outcomes
+from classwise.runs.load import history, outcomes
 from classwise.runs.recorded import complete_seeds, recorded_part
+from classwise.stats.calibrations import late_settings
 
 # The scale whose missing runs are computed; at all others claims are judged on what is stored.
 _HERE = "quick"
@@ -37,18 +38,19 @@ def verdicts(scale: str = _HERE, others: Sequence[str] | None = None, sections: 
 
     Runs of scale "quick" are computed where they are missing. At other scales a claim is judged where the runs and evaluations
     that it needs are stored, else it is "not tested". `others`: further scales (None: all), of which those count where any run of
-    these sections is stored. Verdicts on one claim stand together.
+    these sections is stored. Theorems have one verdict, at scale CLOSED_FORM. Verdicts on one claim stand together.
     """
     for name in (scale, *(others or ())):
         if name not in scales.SCALES:
             raise unknown("scale", name, scales.SCALES)
     named = list(sections or dict.fromkeys(claim.section for claim in registry.CLAIMS))
-    known = [section for section in named if section in registry.SECTIONS]
+    with_runs = [section for section in named if section not in registry.THEOREMS]
     further = [name for name in (scales.SCALES if others is None else others) if name != scale]
-    further = [name for name in further if any(_stored(section, name).pairs for section in known)]
+    further = [name for name in further if any(_stored(section, name).pairs for section in with_runs)]
     result: list[Verdict] = []
     for section in named:
-        judged = [verdict for name in (scale, *(further if section in known else ())) for verdict in _judged(section, name)]
+        theorems = registry.THEOREMS.get(section)
+        judged = list(theorems()) if theorems else [verdict for name in (scale, *further) for verdict in _judged(section, name)]
         order = [claim.name for claim in registry.claims_of(section)]
         result += sorted(judged, key=lambda verdict: order.index(verdict.claim.name))
     return result
@@ -61,10 +63,6 @@ def _stored(section: str, scale: str) -> Request:
 
 
 def _judged(section: str, scale: str) -> list[Verdict]:
-    if section not in registry.SECTIONS:
-        dataset = str(scales.SCALES[scale].run["dataset"])
-        claims = registry.claims_of(section)
-        return [Verdict(claim, "not tested", scale, dataset, reason="there is no such section yet") for claim in claims]
     request = _stored(section, scale)
     path = data_folder() / "verdicts" / f"{section.replace('/', '-')}-{scale}.json"
     with ExitStack() as held:
@@ -135,6 +133,9 @@ def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
     return judged or [_untested(claim, scale, request) for claim in registry.claims_of(section)]
 
 
+_NO_RUNS = "this scale has no runs for it"
+
+
 def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
     """Return the verdict on a claim whose runs are not all stored: what is missing, and on which dataset."""
     definition, full = registry.SECTIONS[claim.section], registry.request(claim.section, scale)
@@ -148,22 +149,31 @@ def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
             lacking.setdefault(part.specs[0].dataset, []).append(runs)
     dataset = next(iter(lacking), str(scales.SCALES[scale].run["dataset"]))
     parts = [f"on {datasets.title(where)} for {', '.join(some)}" for where, some in lacking.items()]
-    reason = claim.exclusion(dataset) or f"no complete results {'; '.join(parts)}"
+    reason = claim.exclusion(dataset) or (f"no complete results {'; '.join(parts)}" if parts else _NO_RUNS)
     return Verdict(claim, "not tested", scale, dataset, reason=reason)
+
+
+class _Inputs(dict[str, xr.Dataset]):
+    """The outcomes that claims need, by name; naming others says that they are not recorded."""
+
+    def __missing__(self, name: str) -> xr.Dataset:
+        raise NotRecorded(f"not all runs of {name!r} are recorded; there are: {', '.join(self) or 'none'}")
 
 
 def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr.Dataset]:
     """Return the outcomes of a section as `registry.judge` takes them; what is missing is computed.
 
-    Of a request that was restricted to what is stored, Datasets that need a part which is not complete are left out.
+    Of a request that was restricted to what is stored, Datasets that need a part which is not complete are left out; naming one
+    of these is NotRecorded.
     """
     definition = registry.SECTIONS[section]
     if not definition.arrange:
         return outcomes(replace(request, parts={}))
     parts = _complete_parts(definition, request)
     wanted = {name: how for name, how in definition.arrange.items() if set(parts).issuperset(how.needs)}
-    data = {name: _measured(*parts[name]) for name in dict.fromkeys(need for how in wanted.values() for need in how.needs)}
-    return {name: how.function(*(data[need] for need in how.needs)) for name, how in wanted.items()}
+    used = dict.fromkeys(part for how in wanted.values() for part in (*how.needs, *how.optional) if part in parts)
+    data = {name: _measured(*parts[name]) for name in used}
+    return _Inputs({name: how.function(*map(data.get, (*how.needs, *how.optional))) for name, how in wanted.items()})
 
 
 def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
@@ -175,8 +185,10 @@ def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Secti
 
 
 def _measured(section: Section, request: Request) -> xr.Dataset:
-    """Return the outcomes of a section or part without its own parts, with the whiteness of its images where it needs that."""
+    """Return the outcomes of a section or part without its own parts, with the whiteness and the settings that it needs."""
     data = outcomes(replace(request, parts={}))
+    if section.calibrated:
+        data = data.assign(late_settings(history(request.specs)))
     if not section.whiteness:
         return data
     around = [scenes(spec, request.evaluations[0].resolved_for(spec), behind=True).whiteness for spec in request.specs]

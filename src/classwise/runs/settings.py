@@ -1,6 +1,6 @@
 """The settings behind the names of trainings and attacks, and those that papers print."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -33,6 +33,31 @@ def attack_settings(name: str, options: dict[str, Any] | None = None) -> str:
     changed = {key: value for key, value in vars(built).items() if value != defaults[key] or key in _ALWAYS_SHOWN}
     shown = {key: value for key, value in changed.items() if value is not None and not (key == "rate" and changed.get("step"))}
     return type(built).__name__ + (f" ({_plain(shown)})" if shown else "")
+
+
+def _in_use(part: Any) -> str:
+    """Return the class of a part of a defence with its settings, without those that are off."""
+    values = {name: value for name, value in vars(part).items() if value}
+    return type(part).__name__ + (f" ({_plain(values)})" if values else "")
+
+
+def method_settings(names: Sequence[str]) -> pd.DataFrame:
+    """Return the objective, the calibration and the averaging of each defence; of their settings those that are not 0 or None.
+
+    names: of defences, or of averages that any training can keep (`Spec.averages`), which have an averaging only.
+    """
+    from classwise import defences  # torch
+    from classwise.defences.averaging import AVERAGINGS
+
+    rows: dict[str, dict[str, str]] = {}
+    for name in names:
+        if name in AVERAGINGS:
+            rows[name] = {"averaging": _in_use(AVERAGINGS[name])}
+        else:
+            built = defences.build(name)
+            rows[name] = {part: _in_use(getattr(built, part)) for part in ("objective", "calibration", "averaging")}
+    columns = ["objective", "calibration", "averaging"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).fillna("").rename_axis("defence or average")
 
 
 def training_settings(spec: Spec) -> dict[str, str]:
@@ -72,7 +97,10 @@ def shared_settings(paper: str, scale: str) -> str:
 
 
 def evaluations(paper: str, scale: str) -> pd.DataFrame:
-    """Return a row for each evaluation of a paper's sections at a scale: the attack, the images and the sections."""
+    """Return a row for each kind of evaluation of a paper's sections at a scale: the attack, the images and the sections.
+
+    Evaluations that differ in nothing else, such as those of single epochs, share a row.
+    """
     rows: dict[Evaluation, dict[str, None]] = {}
     for section in SECTIONS:
         if paper_of(section) == paper:
@@ -86,7 +114,7 @@ def evaluations(paper: str, scale: str) -> pd.DataFrame:
             "transform": [row.transform for row in rows],
             "sections": [", ".join(names) for names in rows.values()],
         }
-    )
+    ).drop_duplicates(ignore_index=True)
 
 
 def published(paper: str) -> pd.DataFrame:

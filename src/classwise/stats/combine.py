@@ -1,6 +1,7 @@
 """Datasets of several runs as one, along the dimensions in which the runs differ."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from classwise.core.errors import UserError
 from classwise.core.results import MISSING
 from classwise.core.spec import READOUTS
 
+_Name = TypeVar("_Name", bound=Hashable)
 _COMBINED = ("truth", "answer", "flipped", "logits")
 
 
@@ -65,6 +67,12 @@ def combine(along: str, parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
     names = [name for name in _COMBINED if all(name in part for part in parts.values())]
     rows = [({along: name}, part[names].assign_coords({"predicted": part.predicted, **same})) for name, part in parts.items()]
     return combine_rows(rows).assign_attrs(first.attrs)
+
+
+def shared_seeds(parts: Mapping[_Name, xr.Dataset]) -> dict[_Name, xr.Dataset]:
+    """Return the parts restricted to the seeds that all of them have."""
+    seeds = set.intersection(*(set(part.seed.values.tolist()) for part in parts.values()))
+    return {name: part.sel(seed=[seed for seed in part.seed.values if seed in seeds]) for name, part in parts.items()}
 
 
 def network_name(defence: str, readout: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import safetensors.torch
 
-from classwise import runs
+from classwise import defences, runs
 from classwise.core.errors import NotRecorded, UserError
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation
@@ -219,6 +219,41 @@ def test_the_queue_of_scale_laptop_names_what_exists():
         queue.default("quick")
     with pytest.raises(UserError, match="did you mean 'laptop'"):
         queue.default("labtop")
+
+
+def test_the_first_runs_that_scale_laptop_trains_are_those_of_wei():
+    """In the order of their worth: the rows of tables 1 to 3, then Figures 2 and 3, before what remains of Tian's pages."""
+    items = [one for one in queue.read(queue.default("laptop")) if not one.recorded]
+    averaged = {"averages": ("ema", "fawa")}
+    fields: list[tuple[str, dict[str, object]]] = [
+        ("at-ccm", averaged),
+        ("trades-ccm-ccr", averaged),
+        ("pgd-at", averaged),
+        ("trades", averaged),
+        ("pgd-at", {"eps": "4/255", "probe_eps": "8/255"}),
+        ("pgd-at", {"eps": "12/255", "probe_eps": "8/255"}),
+        ("trades", {"options": {"beta": 1}, "measure": 100}),
+    ]
+    wanted = [registry.training("laptop", defence, 0, "wei2023", **changed) for defence, changed in fields]
+    assert [one.spec for one in items[:7]] == wanted
+    assert [one.spec.defence for one in items[7:8]] == ["trades-he"]
+    for section in ("wei2023/3-1-margins", "wei2023/3-2-regularisations"):
+        swept = set(registry.request(section, "laptop", seeds=[0]).parts["swept"].specs)
+        assert swept <= {one.spec for one in items[:7]}
+    shown = {"clean", "pgd-20", "strong"}
+    for one in items[:4]:
+        for checkpoint in ("last", "ema", "fawa"):
+            assert shown <= {some.attack for some in one.evaluations if some.checkpoint == checkpoint}, one.title
+    plain = {one.spec.id for one in queue.read(queue.default("laptop")) if one.recorded}
+    assert {"0f2e5d75ad", "5167014207"} <= plain, "the recorded networks without averages stay as they are"
+
+
+def test_no_queue_evaluates_the_last_weights_of_a_defence_that_returns_its_average():
+    """They are those of the defence without the average, which has a row of its own."""
+    for scale in (None, "laptop"):
+        for one in queue.read(queue.default(scale)):
+            if defences.build(one.spec.defence, one.spec.options).averaging.averages:
+                assert {some.checkpoint for some in one.evaluations} <= {"average", "best"}, one.title
 
 
 def test_an_entry_of_recorded_runs_trains_nothing(data, filed, tmp_path):

@@ -44,6 +44,7 @@ def begin(model: nn.Module, config: TrainConfig, classes: int, radius: float, se
         generator=torch.Generator(device).manual_seed(seed),
         settings=base,
         base=base,
+        radius=radius,
     )
 
 
@@ -106,7 +107,7 @@ def _overfits(state: State, images: Images, config: TrainConfig) -> bool:
     """Return whether the robust accuracy on the first training images collapsed in this epoch, which stops the training."""
     assert config.overfitting_check is not None
     first = images.take(torch.arange(min(config.batch, len(images)), device=images.pixels.device))
-    ball = BALLS[config.norm](float(state.base.radius[0]))
+    ball = BALLS[config.norm](state.radius)
     flipped = evaluate.evaluate(state.model, first, config.overfitting_check, ball, EvaluationSettings(seed=state.epoch)).flipped
     accuracy = float((~flipped).float().mean())
     last = state.scores.get("guard", 0.0)
@@ -128,9 +129,13 @@ def _average(state: State, config: TrainConfig, counts: tuple[Tensor, Tensor] | 
     progress, taken = state.epoch / config.epochs, []
     for name, averaging in config.averagings.items():
         if not averaging.each_step:  # else each step of the epoch entered it
-            worst = checkpoints.worst(counts[1]) if averaging.needs_validation and counts is not None else None
+            measured = counts if averaging.needs_validation else None
+            worst = None if measured is None else checkpoints.worst(measured[1], averaging.worst_share)
             if not averaging.accepts(progress, worst):
                 continue
+            if name == "average" and state.average is None:
+                # The best epochs until now are of the weights that are averaged.
+                state.scores = {kept: score for kept, score in state.scores.items() if kept not in ("best", "test-selected")}
             state.averages[name] = averaging.after_epoch(state.averages.get(name), state.model.state_dict())
         taken.append(name)
     return tuple(taken)
@@ -150,8 +155,9 @@ def _keep(
 ) -> None:
     """Keep the weights of the epoch where they are among the last or the best, and likewise the averages next to them.
 
-    The best are chosen among the weights that the defence returns: its average, once there is one. An average next to the
-    training is selected from its first epoch on; until then the weights of an epoch replace it among the last.
+    The best are chosen among the weights that the defence returns. Those of epochs before there is an average are not compared
+    with it: the first average replaces the best of them. An average next to the training is selected from its first epoch on;
+    until then the weights of an epoch replace it among the last.
     """
     ending = checkpoints.among_last(state.epoch, config.epochs, config.keep_last)
     for name in ("last", *config.averages) if ending is not None else ():

@@ -1,5 +1,6 @@
 """Which epochs' weights are kept."""
 
+import math
 from collections.abc import Callable, Collection
 
 import torch
@@ -14,9 +15,11 @@ def overall(counts: Tensor) -> float:
     return float(counts.diag().sum() / counts.sum())
 
 
-def worst(counts: Tensor) -> float:
-    """Return the accuracy of the worst class that has images, 0 to 1."""
-    return float(per_class_accuracy(counts, torch.float64)[counts.sum(1) > 0].min())
+def worst(counts: Tensor, share: float = 0.0) -> float:
+    """Return the accuracy of the worst class that has images, 0 to 1; of a `share` of them, rounded up, the mean."""
+    rates = per_class_accuracy(counts, torch.float64)[counts.sum(1) > 0]
+    kept = max(1, math.ceil(round(share * len(rates), 9)))
+    return float(rates.sort().values[:kept].mean())
 
 
 # The criteria of the best epoch, from counts under attack; CFA uses the sum.

@@ -17,7 +17,8 @@ from classwise.defences.calibrations import ClassSettings, Memory
 class TrainConfig:
     """What stays the same in all epochs of a training: fields of Spec with their names resolved, and
 
-    attack: the inner attack. validation_attack: measures the validation images after the epochs where something needs it.
+    attack: the inner attack. validation_attack: measures the validation images after the epochs where something needs it, at the
+    validation_radius; None is that of the training.
     select_by: the criterion of the best epoch, a name of checkpoints.CRITERIA; None keeps none. overfitting_check: the attack
     that detects catastrophic overfitting on training images; the training then ends with the weights of the epoch before. extra:
     how many of the training images, the last ones, are pseudo-labelled. averages: kept next to the training, by name.
@@ -46,6 +47,7 @@ class TrainConfig:
     weight_decay: float = 5e-4
     decay: str = "all"
     averages: Mapping[str, Averaging] = field(default_factory=dict)
+    validation_radius: float | None = None
 
     @property
     def averagings(self) -> dict[str, Averaging]:
@@ -62,10 +64,10 @@ _PLAIN = ("averages", "memory", "kept", "scores", "epoch", "stopped")
 class State:
     """What changes from epoch to epoch: everything that a training needs to resume exactly where it stopped.
 
-    base: the settings before any calibration. averages: the averages that exist so far, by the names of TrainConfig.averagings.
-    memory: of the calibration, or of the objective where that keeps something from batch to batch. kept: the weights of the
-    checkpoints other than the last, by name. scores: by the same names, how good they are. stopped: why the training ended before
-    its last epoch, "" where it did not.
+    base: the settings before any calibration. radius: of the attack before any class has one of its own. averages: those that
+    exist so far, by the names of TrainConfig.averagings. memory: of the calibration, or of the objective where that keeps
+    something from batch to batch. kept: the weights of the checkpoints other than the last, by name. scores: by the same names,
+    how good they are. stopped: why the training ended before its last epoch, "" where it did not.
     """
 
     model: nn.Module
@@ -73,6 +75,7 @@ class State:
     generator: torch.Generator
     settings: ClassSettings
     base: ClassSettings
+    radius: float
     averages: dict[str, Weights] = field(default_factory=dict)
     memory: Memory = field(default_factory=dict)
     kept: dict[str, Weights] = field(default_factory=dict)

@@ -19,7 +19,7 @@ def attacked_counts(
     assert config.validation_attack is not None, "the configuration names no validation attack"
     assert images is not None, "the configuration needs images to measure"
     network, classes = config.defence.objective.scaled_model(model or state.model), len(images.classes)
-    ball = BALLS[config.norm](float(state.base.radius[0]))
+    ball = BALLS[config.norm](state.radius if config.validation_radius is None else config.validation_radius)
     with torch.no_grad(), eval_mode(network):
         clean = sum(confusion_counts(y, network(x).argmax(1), classes) for x, y in images.batches(500))
     how = EvaluationSettings(seed=state.epoch, precision=config.precision)

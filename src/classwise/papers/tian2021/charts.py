@@ -23,6 +23,7 @@ from classwise.charts.primitives import (
     highlighted,
     lines_with_bands,
     panels,
+    spread,
 )
 from classwise.charts.style import (
     HIGHEST,
@@ -133,21 +134,12 @@ def trade_offs(accuracy: xr.DataArray, interval: xr.DataArray, pair: Sequence[st
     both = lines_with_bands(table[chosen], x, title, colour, tips, scale=alt.Scale(zero=False), picked=picked)
     both = both.add_params(picked)
     # The other classes are named at the ends of their lines.
-    ends = _spread(table[~chosen & (table["setting"] == values[-1])], 4.0)
+    ends = spread(table[~chosen & (table["setting"] == values[-1])], 4.0)
     words = alt.Chart(ends).mark_text(align="left", dx=6).encode(x=x, y="at:Q", text="label:N")
     lines = others.encode(x=x, y=y, detail="label:N", tooltip=tips)
     text = extent(table[chosen], ["name", along], f"Robust accuracy of classes {pair[0]} and {pair[1]}")
     title = f"Robust accuracy of each class over the trade-off of class {pair[1]}"
     return described(alt.layer(lines, both, words).properties(width=400, height=300), title, text, "Grey: all other classes.")
-
-
-def _spread(table: pd.DataFrame, apart: float) -> pd.DataFrame:
-    """Return rows by rising value with a place `at` for the word of each, at least so far above the last."""
-    rows, place, places = table.sort_values("value"), -float("inf"), []
-    for value in rows["value"]:
-        place = max(value, place + apart)
-        places.append(place)
-    return rows.assign(at=places)
 
 
 def prediction_table(count: xr.DataArray, first: Mapping[str, str], row: str = "line") -> pd.DataFrame:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from classwise.core.datasets import base_dataset, class_names
 from classwise.core.errors import unknown
+from classwise.core.spec import Spec
 from classwise.papers.scales import COMMON
 from classwise.papers.variants import Variant, Variants
 
@@ -24,10 +25,8 @@ RECIPE = replace(
 )
 
 # The most vulnerable class and the one it is confused with most. Section 6.1 of the paper selects 3 and 5 for CIFAR-10; for
-# digits `homing.pair_of` selected them on validation images of SELECTION_SEEDS (the page selects again); MNIST's are a guess.
+# digits `homing.pair_of` selected them on validation images of `selection_seeds` (the page selects again); MNIST's are a guess.
 VULNERABLE_PAIRS: dict[str, tuple[str, str]] = {"digits": ("8", "1"), "mnist": ("9", "4"), "cifar10": ("cat", "dog")}
-# Seeds of which no validation image is a test image of the first two, by which sections 6.1 and 6.2 are judged.
-SELECTION_SEEDS: dict[str, tuple[int, ...]] = {"digits": (1, 2, 3)}
 
 
 def vulnerable_pair(dataset: str) -> tuple[str, str]:
@@ -37,16 +36,11 @@ def vulnerable_pair(dataset: str) -> tuple[str, str]:
     return VULNERABLE_PAIRS[base_dataset(dataset)]
 
 
-def selection_seeds(dataset: str) -> tuple[int, ...]:
-    """Return the seeds whose validation images select the pair of a dataset (`SELECTION_SEEDS`), () for all."""
-    return SELECTION_SEEDS.get(base_dataset(dataset), ())
-
-
 def trade_offs(*values: str) -> Variants:
     """Return variants of "trades-per-class" with another beta (eq. 5) for the partner of the most vulnerable class."""
 
-    def varied(scale: str, dataset: str) -> Sequence[Variant]:
-        number = class_names(dataset).index(vulnerable_pair(dataset)[1])
+    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
+        number = class_names(plain.dataset).index(vulnerable_pair(plain.dataset)[1])
         return tuple({"options": {"betas": f"{number}:{value}"}} for value in values)
 
     return varied

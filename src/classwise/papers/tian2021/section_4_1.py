@@ -7,8 +7,8 @@ correlation above .5.
 from typing import Any
 
 from classwise.papers import measures
+from classwise.papers.claims import claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Section
-from classwise.papers.tian2021.tables import claims_of
 
 NAME = "tian2021/4-1-class-bias"
 BIASED = ("standard", "pgd-at", "trades")

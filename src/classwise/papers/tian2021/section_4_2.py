@@ -6,10 +6,9 @@ import numpy as np
 import xarray as xr
 
 from classwise.papers import measures
-from classwise.papers.claims import NO_GROUPS, NO_SUCH, PAIRED
+from classwise.papers.claims import NO_GROUPS, NO_SUCH, PAIRED, claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.tian2021.section_4_1 import BIASED, UNDER_ATTACK
-from classwise.papers.tian2021.tables import claims_of
 from classwise.stats import bootstrap, metrics
 
 NAME = "tian2021/4-2-class-relations"

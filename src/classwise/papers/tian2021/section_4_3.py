@@ -11,9 +11,10 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation
 from classwise.papers import measures
+from classwise.papers.claims import ON_CIFAR10, RATIO, claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.tian2021.section_4_1 import AGAINST_STANDARD
-from classwise.papers.tian2021.tables import HE, ON_CIFAR10, RATIO, claims_of, from_table_1
+from classwise.papers.tian2021.tables import HE, from_table_1
 from classwise.stats import aggregate, confidence, metrics
 
 NAME = "tian2021/4-3-attacks-and-defences"

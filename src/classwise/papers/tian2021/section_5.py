@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 
 from classwise.core.spec import Evaluation
-from classwise.papers.claims import NO_GROUPS, PAIRED
+from classwise.papers.claims import NO_GROUPS, ON_CIFAR10, PAIRED, RATIO, claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.tian2021 import temperature
 from classwise.papers.tian2021.section_4_3 import COMPARED
-from classwise.papers.tian2021.tables import BOTH_ATTACKS, HE, ON_CIFAR10, RATIO, claims_of, from_table_3
+from classwise.papers.tian2021.tables import BOTH_ATTACKS, HE, from_table_3
 from classwise.stats import confidence, metrics
 
 NAME = "tian2021/5-temperature-pgd"

@@ -15,13 +15,14 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.datasets import base_dataset
-from classwise.core.spec import Evaluation
+from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
+from classwise.papers.claims import claims_of
 from classwise.papers.scales import MNIST
 from classwise.papers.sections import Arranged, Section
 from classwise.papers.tian2021.recipe import trade_offs
 from classwise.papers.tian2021.section_6_1 import ONCE, TEMPERED, UNAVERAGED, mark_pair, vulnerable_class
-from classwise.papers.tian2021.tables import change_in_table_4, claims_of, from_table_3, from_table_4
+from classwise.papers.tian2021.tables import change_in_table_4, from_table_3, from_table_4
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import combine, confidence, metrics
 
@@ -45,24 +46,24 @@ def _drawings(scale: str, dataset: str) -> Variant:
     return {"dataset": base} if base in ("digits", "mnist") else {"dataset": "mnist", **MNIST[scale]}
 
 
-def drawings(scale: str, dataset: str) -> Sequence[Variant]:
+def drawings(scale: str, plain: Spec) -> Sequence[Variant]:
     """Return drawings as they are."""
-    return (_drawings(scale, dataset),)
+    return (_drawings(scale, plain.dataset),)
 
 
 def coloured(*colourings: str, **fields: Any) -> Variants:
     """Return variants on drawings on the colour of their class, for each colouring (`core.datasets`)."""
 
-    def varied(scale: str, dataset: str) -> Sequence[Variant]:
-        base = _drawings(scale, dataset)
+    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
+        base = _drawings(scale, plain.dataset)
         return tuple({**base, "dataset": f"{base['dataset']}-{colouring}", **fields} for colouring in colourings)
 
     return varied
 
 
-def scenes(scale: str, dataset: str) -> Sequence[Variant]:
+def scenes(scale: str, plain: Spec) -> Sequence[Variant]:
     """Return a dataset of objects on uneven backgrounds: photographs as they are, drawings on clutter."""
-    base = base_dataset(dataset)
+    base = base_dataset(plain.dataset)
     return ({"dataset": f"{base}-cluttered"} if base in ("digits", "mnist") else {},)
 
 

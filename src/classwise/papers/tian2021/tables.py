@@ -1,8 +1,7 @@
 """The printed tables of Tian et al. 2021, and measures of claims computed from them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -10,7 +9,7 @@ import xarray as xr
 from classwise.core.datasets import class_names
 from classwise.core.errors import unknown
 from classwise.papers import published
-from classwise.papers.claims import NO_SUCH, Claim, ClaimMeasure
+from classwise.papers.claims import ClaimMeasure
 from classwise.papers.published import Place, Tables
 
 _DEFENCES = {"Madry": "pgd-at", "TRADES": "trades", "MART": "mart", "HE": "pgd-he"}
@@ -80,18 +79,6 @@ def animals(names: xr.DataArray) -> xr.DataArray:
 
 
 HE = "pgd-he|trades-he"
-# Fields of claims: of those about classes of CIFAR-10 alone, and of those whose measure is a ratio.
-ON_CIFAR10: dict[str, Any] = {"datasets": ("cifar10",), "excluded_because": NO_SUCH}
-RATIO: dict[str, Any] = {"unit": "times", "log": True}
-
-
-def claims_of(section: str, **shared: Any) -> Callable[..., Claim]:
-    """Return what makes claims of a section from name, where, statement, measure and fields, which precede the shared ones."""
-
-    def claim(name: str, where: str, statement: str, measure: ClaimMeasure, **fields: Any) -> Claim:
-        return Claim(name, section, where, statement, measure, **(shared | fields))
-
-    return claim
 
 
 def from_table_1(measure: ClaimMeasure, attacks: Sequence[str] = ()) -> float:

@@ -6,8 +6,8 @@ from classwise.papers.scales import Recipe
 # class has a smaller or larger radius. FRL's second form steps by a share of the radius. A test compares with DEFENCES which
 # ones have the loss of TRADES.
 _TRADES = (
-    *("trades", "trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-cfa", "trades-he", "trades-per-class"),
-    *("me-trades", "rst", "me-rst", "frl-rw", "dafa", "wat"),
+    *("trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-ccm-ccr", "trades-cfa", "trades-he"),
+    *("trades-per-class", "me-trades", "rst", "me-rst", "frl-rw", "dafa", "wat"),
 )
 
 # Wei 2023: PreActResNet-18, 8/255, 200 epochs, tenths at 100 and 150, mirrored edges; the best epoch by average plus worst class
@@ -30,7 +30,9 @@ RECIPE = Recipe(
     defences={
         **{name: {"attack": "pgd-10@wei2023"} for name in ("pgd-at", "at-ema", "at-fawa", "at-ccm", "at-cfa")},
         **{name: {"attack": "pgd-10@wei2023-trades", "batch_norm": "eval"} for name in _TRADES},
-        **{name: {"attack": "friendly-10@wei2023"} for name in ("fat", "fat-cfa")},
+        # Its TRADES divides the loss by 1 + beta.
+        "trades": {"attack": "pgd-10@wei2023-trades", "batch_norm": "eval", "options": {"normalised": True}},
+        **{name: {"attack": "friendly-10@wei2023"} for name in ("fat", "fat-constant", "fat-ccm", "fat-cfa")},
         **{name: {"batch_norm": "eval"} for name in ("fat-trades", "frl-rmrw")},
     },
 )

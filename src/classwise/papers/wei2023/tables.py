@@ -1,36 +1,15 @@
-"""The printed tables of Wei et al. 2023."""
+"""The printed tables of Wei et al. 2023, along defence with the names of their rows (`methods.METHODS`)."""
 
 from pathlib import Path
 
 from classwise.papers.published import Place, Tables
 
-_DEFENCES = {
-    "AT": "pgd-at",
-    "AT + EMA": "at-ema",
-    "AT + FAWA": "at-fawa",
-    "AT + CCM": "at-ccm",
-    "AT + CFA": "at-cfa",
-    "TRADES": "trades",
-    "TRADES + EMA": "trades-ema",
-    "TRADES + FAWA": "trades-fawa",
-    "TRADES + CCM": "trades-ccm",
-    "TRADES + CCR": "trades-ccr",
-    "TRADES + CCM + CCR": "trades-ccm-ccr",
-    "TRADES + CFA": "trades-cfa",
-    "FAT": "fat",
-    "FAT + EMA": "fat-ema",
-    "FAT + FAWA": "fat-fawa",
-    "FAT + CCM": "fat-ccm",
-    "FAT + CFA": "fat-cfa",
-    "FRL": "frl",
-    "FRL + EMA": "frl-ema",
-}
 _ATTACKS = {"clean": "clean", "AA": "autoattack"}
 _MEASURES = {"average": "overall", "worst": "worst", "worst 20%": "worst_k"}
 
 
-def _defence(row: str) -> Place:
-    return {"defence": _DEFENCES[row]}
+def _method(row: str) -> Place:
+    return {"defence": row}
 
 
 def _measure(column: str) -> tuple[str, Place]:
@@ -43,8 +22,38 @@ def _of_best(column: str) -> tuple[str, Place]:
     return _measure(f"best {column}")
 
 
+def _in_text(row: str) -> Place:
+    """Read a row of the numbers in the text: "AT, epoch 108", "CFA"."""
+    method, _, epoch = row.partition(", epoch ")
+    return {"defence": method} | ({"epoch": int(epoch)} if epoch else {})
+
+
+def _measure_in_text(column: str) -> tuple[str, Place]:
+    """Read a column of the numbers in the text: "PGD-10 average", "variance" (of Figure 6, a share)."""
+    attack, _, measure = column.rpartition(" ")
+    return (_MEASURES[measure], {"attack": attack.lower()}) if attack else (measure, {})
+
+
 TABLES = Tables(
     folder=Path(__file__).parent,
-    readers={"1": (_defence, _measure), "2": (_defence, _of_best), "3": (_defence, _of_best), "4": (_defence, _measure)},
+    readers={
+        "1": (_method, _measure),
+        "2": (_method, _of_best),
+        "3": (_method, _of_best),
+        "4": (_method, _measure),
+        "text": (_in_text, _measure_in_text),
+    },
     datasets={"4": "tiny-imagenet"},
 )
+
+
+def fairer_epoch(measure: str) -> float:
+    """Return by how many points "overall" or "worst" is higher at epoch 110 than at epoch 108 (section 3.3)."""
+    rates = TABLES.load("text")[measure].sel(defence="AT", attack="pgd-10")
+    return float(rates.sel(epoch=110) - rates.sel(epoch=108))
+
+
+def spread_change() -> float:
+    """Return by how many points the standard deviation between classes is larger with CFA than with EMA (Figure 6)."""
+    spread = TABLES.load("text").variance
+    return 100 * float(spread.sel(defence="CFA") - spread.sel(defence="EMA"))

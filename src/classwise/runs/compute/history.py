@@ -67,7 +67,7 @@ class Recorder:
 
     def measure(self, epoch: int, model: nn.Module, data: Mapping[str, Images]) -> None:
         """Count the predictions of the model on valid and test, clean and under the probe."""
-        ball, network = BALLS[self.spec.norm](radius_value(self.spec.eps)), self.objective.scaled_model(model)
+        ball, network = BALLS[self.spec.norm](radius_value(self.spec.measured_eps)), self.objective.scaled_model(model)
         for split in ("valid", "test"):
             for attack in dict.fromkeys(("clean", self.spec.probe)):
                 if self.count[epoch - 1, SPLITS.index(split), self.attacks.index(attack)].any():

@@ -45,6 +45,7 @@ def _config(spec: Spec, extra: int) -> training.TrainConfig:
         overfitting_check=attacks.build(defence.overfitting_check) if defence.overfitting_check else None,
         select_by=spec.select_by if spec.select else None,
         averages={name: AVERAGINGS[name] for name in spec.averages},
+        validation_radius=radius_value(spec.measured_eps),
         **{name: getattr(spec, name) for name in plain},
     )
 

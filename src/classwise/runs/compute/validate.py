@@ -46,6 +46,7 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
         images.extra_folders(spec.extra, images.load(spec.dataset, "test", spec.seed).classes)
     defence = defences.build(spec.defence, spec.options)
     reach = check_radius(spec, spec.eps, spec.norm, "eps")
+    check_radius(spec, spec.measured_eps, spec.norm, "probe_eps")
     if defence.class_specific:
         defence.check(len(class_names(spec)), radius_value(spec.eps), reach)
     inner = spec.attack or defence.attack

@@ -122,7 +122,10 @@ class Costs:
 
 
 # Fields of Spec that do not change the cost.
-_FREE = ("seed", "redraw", "eps", "lr", "momentum", "weight_decay", "nesterov", "milestones", "decay", "schedule", "warm_start")
+_FREE = (
+    *("seed", "redraw", "eps", "probe_eps", "lr", "momentum", "weight_decay", "nesterov", "milestones", "decay", "schedule"),
+    "warm_start",
+)
 
 
 def _work(spec: Spec, evaluation: Evaluation | None) -> "Flops | None":

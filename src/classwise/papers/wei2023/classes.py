@@ -1,0 +1,81 @@
+"""The hard and the easy classes of Wei et al. 2023 (section 3), and measures of the two groups.
+
+Arrays of classes (dimension label) have the coordinates `hard` and `easy`, true for the classes of the group (`mark_groups`).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.datasets import base_dataset
+from classwise.core.errors import unknown
+from classwise.papers.scales import selection_seeds
+from classwise.stats import metrics
+
+GROUPS = ("hard", "easy")
+# CIFAR-10 as in the paper. Those of digits were selected by `selected`, on other images than those that they are judged on: the
+# three least robust classes and the five most robust ones.
+_CLASSES: dict[str, dict[str, tuple[str, ...]]] = {
+    "digits": {"hard": ("8", "9", "3"), "easy": ("0", "6", "7", "2", "5")},
+    "cifar10": {
+        "hard": ("bird", "cat", "deer", "dog"),
+        "easy": ("airplane", "automobile", "frog", "horse", "ship", "truck"),
+    },
+}
+
+
+def classes_of(dataset: str) -> dict[str, tuple[str, ...]]:
+    """Return the names of the "hard" and of the "easy" classes of a dataset; UserError if they are not known."""
+    if base_dataset(dataset) not in _CLASSES:
+        raise unknown("dataset whose hard classes are known", dataset, _CLASSES)
+    return _CLASSES[base_dataset(dataset)]
+
+
+def mark_groups(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes with the class coordinates `hard` and `easy`."""
+    groups, names = classes_of(outcomes.attrs["dataset"]), outcomes.predicted.values
+    return outcomes.assign_coords({group: ("predicted", np.isin(names, some)) for group, some in groups.items()})
+
+
+def selected(history: xr.Dataset, dataset: str) -> dict[str, tuple[str, ...]]:
+    """Return as many hard and easy classes as `classes_of`: the least and the most robust ones on the validation images.
+
+    After the last epoch, under the attack that measures them; the images of `scales.selection_seeds` are pooled. history: of
+    `runs.history`, of one defence.
+    """
+    count = history["count"].isel(epoch=-1).sel(split="valid")
+    seeds = [seed for seed in count.seed.values if seed in selection_seeds(dataset)] or list(count.seed.values)
+    probe = next(name for name in count.attack.values if name != "clean")
+    over = [dim for dim in count.dims if dim not in ("label", "predicted", "attack")]
+    rates = metrics.accuracy(count.sel(attack=probe, seed=seeds).sum(over)).to_series().sort_values(kind="stable")
+    hard, easy = (len(classes_of(dataset)[group]) for group in GROUPS)
+    return {"hard": tuple(map(str, rates.index[:hard])), "easy": tuple(map(str, rates.index[::-1][:easy]))}
+
+
+def selection(history: xr.Dataset, dataset: str) -> str:
+    """Return in a sentence which classes `selected` names, and whether they are those of `classes_of`."""
+    rule, used = selected(history, dataset), classes_of(dataset)
+    same = all(set(rule[group]) == set(used[group]) for group in GROUPS)
+    others = "these" if same else f"others: {_in_words(used)}"
+    return f"**By this rule** the classes are {_in_words(rule)}. Those of this page are {others}."
+
+
+def _in_words(groups: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{group} {', '.join(groups[group])}" for group in GROUPS)
+
+
+def mean_of(rates: xr.DataArray, group: str) -> xr.DataArray:
+    """Return the mean over the classes of a group, NaN where any has none."""
+    return rates.isel(label=np.flatnonzero(rates[group].values)).mean("label", skipna=False)
+
+
+def hard_less_easy(rates: xr.DataArray) -> xr.DataArray:
+    """Return the mean of the hard classes less that of the easy ones."""
+    return mean_of(rates, "hard") - mean_of(rates, "easy")
+
+
+def of_groups(points: xr.DataArray) -> xr.DataArray:
+    """Return points of classes as those of "hard" and "easy" classes and the "difference" along a new dimension `group`."""
+    parts = [mean_of(points, "hard"), mean_of(points, "easy"), hard_less_easy(points)]
+    return xr.concat(parts, "group", coords="minimal", compat="override").assign_coords(group=[*GROUPS, "difference"])

@@ -1,0 +1,96 @@
+"""The methods of Tables 1 to 4: which training and which checkpoint each row is.
+
+Neither average influences the training, so that one training gives the rows "AT", "AT + EMA" and "AT + FAWA", and the calibrated
+training "AT + CCM", "AT + CCM + EMA" and "AT + CFA".
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+from classwise.core.errors import NotRecorded
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers.sections import Section
+
+AVERAGES = ("ema", "fawa")
+# The base methods, each with the name of its training with CCM (of TRADES with CCM and CCR), as Tables 2 and 3 name them.
+_BASES = {"AT": ("pgd-at", "at-ccm", "CCM"), "TRADES": ("trades", "trades-ccm-ccr", "CCM + CCR")}
+_BASES |= {"FAT": ("fat-constant", "fat-ccm", "CCM")}
+
+
+def _rows() -> dict[str, tuple[str, str]]:
+    rows: dict[str, tuple[str, str]] = {}
+    for base, (plain, calibrated, terms) in _BASES.items():
+        rows |= {base: (plain, "last"), f"{base} + EMA": (plain, "ema"), f"{base} + FAWA": (plain, "fawa")}
+        rows |= {f"{base} + {terms}": (calibrated, "last"), f"{base} + {terms} + EMA": (calibrated, "ema")}
+        rows[f"{base} + CFA"] = (calibrated, "fawa")
+    rows |= {"TRADES + CCM": ("trades-ccm", "last"), "TRADES + CCR": ("trades-ccr", "last")}
+    return rows | {"FRL": ("frl-rmrw", "last"), "FRL + EMA": ("frl-rmrw", "ema")}
+
+
+# By the name of a row of the tables: the defence and the checkpoint. Further rows, such as AT + CCM + EMA, the paper lacks.
+METHODS: Mapping[str, tuple[str, str]] = _rows()
+# Table 1.
+COMPARED = (*(f"{base}{more}" for base in _BASES for more in ("", " + EMA", " + CFA")), "FRL", "FRL + EMA")
+# The checkpoint that is the best epoch of each, where runs select one.
+BEST = {"last": "best", "ema": "best-ema", "fawa": "best-fawa"}
+
+EVALUATIONS = tuple(Evaluation(attack=name) for name in ("clean", "pgd-20", "strong"))
+
+
+def _of(*checkpoints: str) -> tuple[Evaluation, ...]:
+    return tuple(Evaluation(attack=one.attack, checkpoint=name) for name in checkpoints for one in EVALUATIONS)
+
+
+_AVERAGED = tuple(name for pair in _BASES.values() for name in pair[:2])
+_TRAINED = (*_AVERAGED, "frl-rmrw")
+
+
+def _selecting(scale: str, plain: Spec) -> Sequence[Mapping[str, Any]]:
+    """Return the variants of a scale whose runs select an epoch: none where they do not."""
+    return ({},) if scale in ("short", "paper") else ()
+
+
+# The trainings of Tables 1 to 3 without those of TRADES + CCM and TRADES + CCR, which have no averages.
+TABLES_1_TO_3 = Section(
+    title="The methods of Tables 1 to 3",
+    defences=_TRAINED,
+    evaluations=EVALUATIONS,
+    run={"averages": AVERAGES},
+    max_seeds=1,
+    extra_evaluations=dict.fromkeys(_AVERAGED, _of(*AVERAGES)) | {"frl-rmrw": _of("ema")},
+)
+COMPONENTS = Section(title="CCM and CCR alone", defences=("trades-ccm", "trades-ccr"), evaluations=EVALUATIONS, max_seeds=1)
+# The same at the best epoch; at scales without selection it has no runs.
+AT_BEST = Section(
+    title="The best epochs",
+    defences=_TRAINED,
+    evaluations=_of("best"),
+    run={"averages": AVERAGES},
+    variants=_selecting,
+    max_seeds=1,
+    extra_evaluations=dict.fromkeys(_AVERAGED, _of("best-ema", "best-fawa")) | {"frl-rmrw": _of("best-ema")},
+)
+
+
+def by_method(outcomes: xr.Dataset, *, best: bool = False) -> xr.Dataset:
+    """Return outcomes of the trainings above along defence, whose names are then those of METHODS.
+
+    outcomes: with the dimension checkpoint if any average was evaluated. best: take the best epoch of each method, not the last.
+    Methods without results are left out; NotRecorded if none has any.
+    """
+    if "checkpoint" not in outcomes.dims:
+        outcomes = outcomes.expand_dims(checkpoint=["best" if best else "last"])
+    rows: dict[str, xr.Dataset] = {}
+    for name, (defence, checkpoint) in METHODS.items():
+        kept = BEST[checkpoint] if best else checkpoint
+        if defence in outcomes.defence.values and kept in outcomes.checkpoint.values:
+            row = outcomes.sel(defence=defence, checkpoint=kept, drop=True)
+            if bool((row.truth >= 0).any()):
+                rows[name] = row
+    if not rows:
+        raise NotRecorded("no method of Tables 1 to 3 is recorded")
+    joined = xr.concat(list(rows.values()), pd.Index(list(rows), name="defence"), coords="minimal", compat="override")
+    return joined.assign_attrs(outcomes.attrs)

@@ -1,0 +1,208 @@
+"""Wei et al. 2023, section 2: the theorems, computed in closed form for many drawn settings of the Gaussian model.
+
+A measure gives the margin by which each setting satisfies a theorem. The theorem holds if all margins are above 0: the verdict
+has the least margin as its effect, and no p-value.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.special import logit
+
+from classwise.papers.claims import Claim, ClaimMeasure, Verdict, number
+from classwise.papers.scales import CLOSED_FORM, MODEL
+from classwise.papers.wei2023.theory import Model, accuracy, best_weight
+
+NAME = "wei2023/2-theory"
+# How many settings are drawn for the verdicts.
+DRAWS = 200_000
+# Classes whose probabilities are closer, and classes whose best weight is further out in standard deviations of the sum of the
+# non-robust features, have margins that float64 cannot tell from rounding.
+_APART, _OUT = 0.01, 3.0
+
+
+@cache
+def settings(size: int = DRAWS, seed: int = 0) -> xr.Dataset:
+    """Return drawn settings of the model (dimension setting).
+
+    p_easy, p_hard, eta, variance, d: its parameters. w, more: any weight, and an amount that is added to it. beyond: by how much
+    a weight exceeds the clean peak of the easy class. eps, larger: two training radii below eta. judged: the radius of an
+    attack, up to 2 eta.
+    """
+    rng, more = np.random.default_rng(seed), 2 * size
+    p_hard = rng.uniform(0.51, 0.97, more)
+    p_easy = p_hard + _APART + (0.98 - p_hard - _APART) * rng.random(more)
+    eta, variance, d = rng.uniform(0.05, 0.5, more), 10 ** rng.uniform(-1, 0.6, more), rng.integers(1, 11, more)
+    scale = np.sqrt(d * variance)
+    eps = eta * rng.uniform(0, 0.98, more)
+    drawn = {
+        "p_easy": p_easy,
+        "p_hard": p_hard,
+        "eta": eta,
+        "variance": variance,
+        "d": d,
+        "w": scale * rng.uniform(0.05, 3, more),
+        "more": scale * rng.uniform(0.01, 1, more),
+        "beyond": scale * rng.uniform(0, 2, more),
+        "eps": eps,
+        "larger": eps + (eta - eps) * rng.uniform(0.01, 0.99, more),
+        "judged": eta * rng.uniform(0, 2, more),
+    }
+    kept = np.flatnonzero(best_weight(logit(p_easy), eta, variance) < _OUT * scale)[:size]
+    return xr.Dataset({name: ("setting", values[kept]) for name, values in drawn.items()})
+
+
+def _of(drawn: xr.Dataset, name: str, w: Any, eps: Any) -> Any:
+    """Return the accuracy in percent of the class "easy" or "hard" at weights, under an attack of radii eps."""
+    return 100 * accuracy(w, drawn[f"p_{name}"], drawn.eta - eps, drawn.variance, drawn.d)
+
+
+def _gained(drawn: xr.Dataset, w: Any, eps: Any) -> tuple[Any, Any]:
+    """Return the points that both classes, the easy one first, gain where `more` is added to the weight w."""
+    easy, hard = (_of(drawn, name, w + drawn.more, eps) - _of(drawn, name, w, eps) for name in ("easy", "hard"))
+    return easy, hard
+
+
+def easy_ahead(drawn: xr.Dataset) -> xr.DataArray:
+    """Return by how much the easy class is ahead, clean or attacked, whichever is less."""
+    ahead = [_of(drawn, "easy", drawn.w, eps) - _of(drawn, "hard", drawn.w, eps) for eps in (0 * drawn.eta, drawn.judged)]
+    result: xr.DataArray = np.minimum(*ahead)
+    return result
+
+
+def weight_gained(drawn: xr.Dataset) -> xr.DataArray:
+    """Return by how many percent the larger training radius increases the weight."""
+    odds = logit((drawn.p_easy + drawn.p_hard) / 2)
+    low, high = (best_weight(odds, drawn.eta - eps, drawn.variance) for eps in (drawn.eps, drawn.larger))
+    result: xr.DataArray = drawn.eta.copy(data=100 * (high / low - 1))
+    return result
+
+
+def between_peaks(drawn: xr.Dataset) -> xr.DataArray:
+    """Return by how many percent the best weight for clean images of the easy class exceeds that of the hard class."""
+    easy, hard = (best_weight(logit(drawn[f"p_{name}"]), drawn.eta, drawn.variance) for name in ("easy", "hard"))
+    result: xr.DataArray = drawn.eta.copy(data=100 * (easy / hard - 1))
+    return result
+
+
+def hard_loses_more(drawn: xr.Dataset) -> xr.DataArray:
+    """Return the clean points that the easy class loses, or that the hard class loses more, whichever is less.
+
+    Where a weight beyond the peaks of both classes becomes larger.
+    """
+    peak = best_weight(logit(drawn.p_easy), drawn.eta, drawn.variance)
+    easy, hard = _gained(drawn, peak + drawn.beyond, 0 * drawn.eta)
+    result: xr.DataArray = np.minimum(-easy, easy - hard)
+    return result
+
+
+def hard_loses_more_anywhere(drawn: xr.Dataset) -> xr.DataArray:
+    """Return the clean points that the easy class gains more, or loses less, than the hard class at a larger weight."""
+    easy, hard = _gained(drawn, drawn.w, 0 * drawn.eta)
+    result: xr.DataArray = easy - hard
+    return result
+
+
+def hard_gains_less(drawn: xr.Dataset) -> xr.DataArray:
+    """Return the points at radius 2 eta that the hard class gains, or that the easy class gains more, whichever is less.
+
+    Where any weight becomes larger.
+    """
+    easy, hard = _gained(drawn, drawn.w, 2 * drawn.eta)
+    result: xr.DataArray = np.minimum(hard, easy - hard)
+    return result
+
+
+def _theorem(name: str, where: str, statement: str, measure: ClaimMeasure, unit: str = "points") -> Claim:
+    return Claim(name, NAME, where, statement, measure, unit=unit)
+
+
+CLAIMS = (
+    _theorem(
+        "easy-ahead", "2.3, Theorem 1", "At any weight the easy class has the higher clean and robust accuracy.", easy_ahead
+    ),
+    _theorem(
+        "larger-radius-larger-weight",
+        "2.3, Theorem 2",
+        "Training against a larger radius below eta puts more weight on the robust feature.",
+        weight_gained,
+        "%",
+    ),
+    _theorem(
+        "hard-peaks-first",
+        "2.3, Theorem 3",
+        "The clean accuracy of the hard class is best at a smaller weight than that of the easy class.",
+        between_peaks,
+        "%",
+    ),
+    _theorem(
+        "hard-loses-more",
+        "2.3, Theorem 4",
+        "Beyond both peaks a larger weight costs both classes clean accuracy, and the hard class more of it.",
+        hard_loses_more,
+    ),
+    _theorem(
+        "hard-gains-less",
+        "2.3, Theorem 4",
+        "A larger weight gains both classes robust accuracy at radius 2 eta, and the hard class less of it.",
+        hard_gains_less,
+    ),
+)
+
+
+# What is not in the paper, and what its settings say of it.
+_ANY_WEIGHT = _theorem(
+    "hard-loses-more-anywhere",
+    "2.3, Not claimed",
+    "At any weight a larger one costs the hard class more clean accuracy, or gains it less, than the easy class.",
+    hard_loses_more_anywhere,
+)
+
+
+def judged(claim: Claim, drawn: xr.Dataset) -> Verdict:
+    """Return the verdict on a theorem: it fails with a single setting whose margin is not above 0."""
+    margin = claim.measure(drawn)
+    least, greatest = float(margin.min()), float(margin.max())
+    word = "holds" if least > claim.low else "fails"
+    return Verdict(claim, word, CLOSED_FORM, MODEL, effect=least, low=least, high=greatest, images=margin.size)
+
+
+def verdicts() -> list[Verdict]:
+    """Return the verdicts on all theorems, from the same settings on every call."""
+    return [judged(claim, settings()) for claim in CLAIMS]
+
+
+def violations(drawn: xr.Dataset) -> pd.DataFrame:
+    """Return a row for each claim, and one for Theorem 4 at any weight: settings, violations, least and median margin."""
+    claims = (*CLAIMS, _ANY_WEIGHT)
+    margins = [claim.measure(drawn) for claim in claims]
+    names = [f"{claim.where.partition(', ')[2]}: {claim.name.replace('-', ' ')}" for claim in claims]
+    units = [claim.unit for claim in claims]
+    table = {
+        "settings": [f"{margin.size:,}" for margin in margins],
+        "violations": [int((margin <= 0).sum()) for margin in margins],
+        "least margin": [f"{number(float(margin.min()))} {unit}" for margin, unit in zip(margins, units, strict=True)],
+        "median margin": [f"{number(float(margin.median()))} {unit}" for margin, unit in zip(margins, units, strict=True)],
+    }
+    return pd.DataFrame(table, index=pd.Index(names, name="theorem"))
+
+
+def with_intercept(model: Model, radii: Sequence[float]) -> Verdict:
+    """Return whether the robust half of Theorem 1 also holds with an intercept, after training against some radii.
+
+    The classifier is the best one at each radius; it is judged at radius 2 eta. The claim is not the paper's.
+    """
+
+    def ahead(drawn: xr.Dataset) -> xr.DataArray:
+        """Return by how much the easy class is ahead at radius 2 eta where the classifier has an intercept."""
+        weight = drawn.eps.copy(data=model.trained(drawn.eps.values, intercept=True))
+        rates = model.accuracy(weight, 2 * model.eta, model.intercept)
+        return rates.sel(label="easy", drop=True) - rates.sel(label="hard", drop=True)
+
+    statement = "Theorem 1 for attacked images also holds for classifiers with an intercept (not claimed by the paper)."
+    claim = Claim("with-intercept", NAME, "this page", statement, ahead)
+    return judged(claim, xr.Dataset({"eps": ("setting", list(radii))}))

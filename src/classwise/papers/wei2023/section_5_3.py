@@ -1,0 +1,305 @@
+"""Wei et al. 2023, section 5.3 and appendix C.3: each component of CFA alone, and the offsets of its rule.
+
+Each claim names the Dataset that it is computed from: "methods", with the rows of Tables 2 and 3 along defence; "radius" and
+"beta", with what each class was trained with late in the training; "uniform radius" and "uniform beta", with networks that have
+one for all classes along `setting`; "lambda1" and "lambda2", along which that without the calibration is `calibrations.WITHOUT`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.spec import Evaluation
+from classwise.papers import variants
+from classwise.papers.claims import ON_CIFAR10, claims_of
+from classwise.papers.extremes import extreme
+from classwise.papers.sections import Arranged, Section
+from classwise.papers.wei2023 import calibrations, methods, section_3_1, section_3_2
+from classwise.papers.wei2023.calibrations import METHODS, WITHOUT, with_component
+from classwise.papers.wei2023.classes import mark_groups
+from classwise.papers.wei2023.tables import TABLES
+from classwise.stats import combine, metrics
+from classwise.stats.metrics import Metric
+
+NAME = "wei2023/5-3-ablation"
+# Figures 5 and 7 attack with PGD.
+_PGD = (Evaluation(attack="pgd-20"),)
+# Runs whose course over the epochs no page shows.
+_ONCE: dict[str, Any] = {"measure": 100}
+
+# Along lambda1 and lambda2: what the paper chose; all of its runs have others of these.
+USUAL, SWEPT = "0.5", (0.3, 0.7)
+ALL_SWEPT = (0.3, 0.4, 0.6, 0.7)
+# A uniform beta above the mean of those that CCR gives where t is high.
+_LARGER = 9.0
+
+
+# What a verdict needs of outcomes, and its value where there is no image.
+_OF_IMAGES = {"truth": -1, "answer": -1, "flipped": False}
+
+
+def by_row(*parts: xr.Dataset | None) -> xr.Dataset:
+    """Return the rows of Tables 2 and 3 along defence, from the outcomes of the trainings of AT, TRADES, FAT, and of COMPONENTS.
+
+    None of those that are not recorded.
+    """
+    rows = [
+        methods.by_method(part[list(_OF_IMAGES)].assign_coords(predicted=part.predicted)) for part in parts if part is not None
+    ]
+    joined = xr.concat(rows, "defence", join="outer", fill_value=_OF_IMAGES)
+    return joined.assign_attrs(rows[0].attrs)
+
+
+def under_pgd(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return the outcomes of the weights after the last epoch under PGD."""
+    part = outcomes.sel(attack=["pgd-20"])
+    return part.sel(checkpoint="last", drop=True) if "checkpoint" in part.dims else part
+
+
+def by_offset(along: str, calibrated: str, without: str, outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
+    """Return the network without a calibration, the usual offset and others, on the seeds that all of them have."""
+    plain = under_pgd(outcomes)
+    parts = {WITHOUT: plain.sel(defence=[without]), USUAL: plain.sel(defence=[calibrated])}
+    parts |= {f"{value:g}": swept.sel({along: value}, drop=True) for value in swept[along].values.tolist()}
+    return combine.combine(along, combine.shared_seeds(parts))
+
+
+def with_mean_radius(outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
+    """Return AT with uniform radii, and AT + CCM, along `setting`: the mean radius as a multiple of the usual one.
+
+    outcomes: of both, with `stats.calibrations.late_settings`. swept: of AT with other radii (section 3.1).
+    """
+    uniform = section_3_1.by_margin(section_3_1.by_radius(under_pgd(outcomes).sel(defence=["pgd-at"]), swept))
+    parts = {margin: uniform.sel(margin=margin, drop=True) for margin in map(str, uniform.margin.values)}
+    return _at_setting(parts, outcomes.sel(defence=["at-ccm"]), "radius")
+
+
+def with_mean_beta(
+    outcomes: xr.Dataset, components: xr.Dataset, swept: xr.Dataset, larger: xr.Dataset | None = None
+) -> xr.Dataset:
+    """Return TRADES with uniform betas, and TRADES + CCR, along `setting`: the mean beta as a multiple of the usual one.
+
+    swept: of TRADES with other betas (section 3.2). larger: the same with one beyond those of the paper.
+    """
+    uniform = section_3_2.by_beta(under_pgd(outcomes).sel(defence=["trades"]), swept)
+    usual = float(components.uniform_beta.mean())
+    parts = {f"{float(beta) / usual:.4g}": uniform.sel(beta=beta, drop=True) for beta in uniform.beta.values}
+    if larger is not None:
+        parts[f"{_LARGER / usual:.4g}"] = larger
+    return _at_setting(parts, components.sel(defence=["trades-ccr"]), "beta")
+
+
+def _at_setting(uniform: Mapping[str, xr.Dataset], calibrated: xr.Dataset, name: str) -> xr.Dataset:
+    """Return networks along defence and setting, on the seeds that all of them have; uniform: by the multiple."""
+    parts = {(str(part.defence.values[0]), multiple): part for multiple, part in uniform.items()}
+    parts[str(calibrated.defence.values[0]), f"{float(calibrated[name].mean()):.4g}"] = under_pgd(calibrated)
+    rows = [
+        (
+            {"defence": defence, "setting": multiple},
+            part[list(_OF_IMAGES)].isel(defence=0, drop=True).assign_coords(predicted=part.predicted),
+        )
+        for (defence, multiple), part in combine.shared_seeds(parts).items()
+    ]
+    return combine.combine_rows(rows).assign_attrs(calibrated.attrs)
+
+
+def marked(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return the outcomes after the last epoch under PGD, with the class coordinates `hard` and `easy`."""
+    return mark_groups(under_pgd(outcomes))
+
+
+def _tables(title: str, *defences: str) -> dict[str, Any]:
+    """Return the fields of a part of the section with some trainings of Tables 1 to 3."""
+    full = methods.TABLES_1_TO_3
+    extra = {name: full.extra_evaluations[name] for name in defences}
+    return {**vars(full), "title": title, "defences": defences, "extra_evaluations": extra, "calibrated": True}
+
+
+def _offsets(name: str, defence: str) -> Section:
+    swept = variants.by_scale(variants.lambdas(name, *SWEPT), paper=variants.lambdas(name, *ALL_SWEPT))
+    shared: dict[str, Any] = {"evaluations": _PGD, "run": _ONCE, "max_seeds": 1}
+    return Section(title=f"other {name}", defences=(defence,), variants=swept, **shared)
+
+
+_RADII, _BETAS = section_3_1.SECTION.parts["swept"], section_3_2.SECTION.parts["swept"]
+SECTION = Section(
+    **{
+        **_tables("Ablation study", "pgd-at", "at-ccm"),
+        "parts": {
+            "TRADES": Section(**_tables("TRADES", "trades", "trades-ccm-ccr")),
+            "FAT": Section(**_tables("FAT", "fat-constant", "fat-ccm")),
+            "components": replace(methods.COMPONENTS, calibrated=True),
+            "radii": replace(_RADII, title="one radius for all classes", evaluations=_PGD, at=("1",)),
+            "betas": replace(_BETAS, title="one beta for all classes", evaluations=_PGD),
+            "larger": replace(
+                _BETAS, title="a larger beta for all classes", evaluations=_PGD, max_seeds=1, variants=variants.betas(_LARGER)
+            ),
+            "lambda1": _offsets("lambda1", "at-ccm"),
+            "lambda2": _offsets("lambda2", "trades-ccm-ccr"),
+        },
+        "arrange": {
+            "methods": Arranged(by_row, ("",), ("TRADES", "FAT", "components")),
+            "radius": Arranged(marked, ("",)),
+            "beta": Arranged(marked, ("TRADES",)),
+            "uniform radius": Arranged(with_mean_radius, ("", "radii")),
+            "uniform beta": Arranged(with_mean_beta, ("TRADES", "components", "betas"), ("larger",)),
+            "lambda1": Arranged(partial(by_offset, "lambda1", "at-ccm", "pgd-at"), ("", "lambda1")),
+            "lambda2": Arranged(partial(by_offset, "lambda2", "trades-ccm-ccr", "trades"), ("TRADES", "lambda2")),
+        },
+    }
+)
+
+_claim = claims_of(NAME, over=("defence",), data="methods", attacks=("autoattack|strong|cr",))
+_of_settings = claims_of(NAME, attacks=("pgd-20",), dims=("hard", "easy"), unit="of the usual one")
+_of_offsets = claims_of(NAME, attacks=("pgd-20",))
+
+
+def _printed(table: int, pairs: Sequence[Sequence[str]], measure: str) -> float:
+    """Return what `calibrations.least_gain` is of a printed table."""
+    values = TABLES.load(table)[measure].squeeze(drop=True)
+    return min(float(values.sel(defence=one) - values.sel(defence=other)) for one, other in pairs)
+
+
+def _gain(table: int, measure: Metric, component: str, over: str = "", methods: Sequence[str] = METHODS) -> dict[str, Any]:
+    """Return the fields of a claim about the gain by a component in a table: the measure, what it needs, the paper's value."""
+    pairs = [[with_component(method, part) for part in (component, over)] for method in methods]
+    fixed: dict[str, Any] = {
+        "component": component,
+        **({"over": over} if over else {}),
+        "methods": tuple(methods),
+        "measure": measure,
+    }
+    return {
+        "measure": partial(calibrations.least_gain, **fixed),
+        "truth": extreme(partial(calibrations.gains_of_methods, **fixed)),
+        "defences": tuple(dict.fromkeys(name for pair in pairs for name in pair[::-1])),
+        "reported": partial(_printed, table, pairs, measure.__name__),
+    }
+
+
+def _of_group(setting: str, group: str) -> dict[str, Any]:
+    measure, truth = calibrations.of_group(setting, group)
+    ends = {"low": -np.inf, "high": 1.0} if group == "hard" else {"low": 1.0}
+    value = calibrations.radius_of_images if setting == "radius" else calibrations.beta_of_images
+    return {"measure": measure, "truth": truth, "values": {setting: value}, "data": setting, **ends}
+
+
+_TRADES = ("TRADES",)
+MEASURES = (metrics.overall, metrics.worst)
+_TOO_FEW = "a class has too few images for a difference of tenths of a point"
+
+CLAIMS = (
+    _claim(
+        "ccm-overall",
+        "5.3.1, Table 2",
+        "A radius for each class (CCM) raises the robust accuracy over all images of AT, TRADES and FAT.",
+        **_gain(2, metrics.overall, "CCM"),
+    ),
+    _claim(
+        "ccm-worst",
+        "5.3.1, Table 2",
+        "A radius for each class (CCM) raises the robust accuracy of the worst class of AT, TRADES and FAT.",
+        **_gain(2, metrics.worst, "CCM"),
+    ),
+    _claim(
+        "ccr-overall",
+        "5.3.1, Table 2",
+        "A beta for each class (CCR) raises the robust accuracy of TRADES over all images.",
+        **_gain(2, metrics.overall, "CCR", methods=_TRADES),
+    ),
+    _claim(
+        "ccr-worst",
+        "5.3.1, Table 2",
+        "A beta for each class (CCR) raises the robust accuracy of the worst class of TRADES.",
+        **_gain(2, metrics.worst, "CCR", methods=_TRADES),
+    ),
+    _claim(
+        "ccm-with-ccr",
+        "5.3.1, Table 2",
+        "CCM and CCR together make the worst class of TRADES more robust than CCR alone.",
+        **_gain(2, metrics.worst, "CCM + CCR", "CCR", _TRADES),
+        **{**ON_CIFAR10, "excluded_because": _TOO_FEW},
+    ),
+    _claim(
+        "fawa-worst",
+        "5.3.2, Table 3",
+        "FAWA makes the worst class more robust than EMA does, after AT, TRADES and FAT.",
+        **_gain(3, metrics.worst, "FAWA", "EMA"),
+    ),
+    _claim(
+        "fawa-overall",
+        "5.3.2, Table 3",
+        "FAWA costs less than a point of the robust accuracy over all images, compared with EMA, after AT, TRADES and FAT.",
+        low=-1,
+        **_gain(3, metrics.overall, "FAWA", "EMA"),
+    ),
+    _of_offsets(
+        "lambda1-all",
+        "5.3.1, Figure 5a",
+        "With every lambda1 (the offset of its radii), CCM makes AT more robust, over all images and in the worst class.",
+        partial(calibrations.least_over_offsets, along="lambda1", measures=MEASURES),
+        truth=extreme(partial(calibrations.gains_of_offsets, along="lambda1", measures=MEASURES)),
+        data="lambda1",
+        dims=("lambda1",),
+    ),
+    _of_offsets(
+        "lambda1-best",
+        "5.3.1, Figure 5a",
+        "Of all lambda1 (the offset of the radii), 0.5 is the best for AT, over all images and in the worst class.",
+        partial(calibrations.best_offset, along="lambda1", offset=USUAL),
+        truth=extreme(partial(calibrations.gains_of_offset, along="lambda1", offset=USUAL)),
+        data="lambda1",
+        dims=("lambda1",),
+        **{**ON_CIFAR10, "excluded_because": _TOO_FEW},
+    ),
+    _of_settings(
+        "hard-smaller-radius",
+        "5.3.1, Figure 5b",
+        "With CCM all hard classes are trained with a smaller radius than the usual one.",
+        defences=("at-ccm",),
+        **_of_group("radius", "hard"),
+    ),
+    _of_settings(
+        "easy-larger-radius",
+        "5.3.1, Figure 5b",
+        "With CCM all easy classes are trained with a larger radius than the usual one.",
+        defences=("at-ccm",),
+        **_of_group("radius", "easy"),
+    ),
+    _of_offsets(
+        "lambda2-all",
+        "C.3, Figure 7a",
+        "With every lambda2 (the offset of the betas), TRADES with CCM and CCR has a more robust worst class than TRADES.",
+        partial(calibrations.least_over_offsets, along="lambda2"),
+        truth=extreme(partial(calibrations.gains_of_offsets, along="lambda2")),
+        data="lambda2",
+        dims=("lambda2",),
+    ),
+    _of_settings(
+        "hard-smaller-beta",
+        "C.3, Figure 7b",
+        "With CCR all hard classes are trained with a smaller beta than the usual one.",
+        defences=("trades-ccm-ccr",),
+        **_of_group("beta", "hard"),
+    ),
+    _of_settings(
+        "easy-larger-beta",
+        "C.3, Figure 7b",
+        "With CCR all easy classes are trained with a larger beta than the usual one.",
+        defences=("trades-ccm-ccr",),
+        **_of_group("beta", "easy"),
+    ),
+    _of_offsets(
+        "ccm-beyond-uniform",
+        "5.3, a control of ours",
+        "CCM makes the worst class of AT more robust than one radius for all classes, equal to the mean of those of CCM, would.",
+        calibrations.over_uniform,
+        data="uniform radius",
+        dims=("setting",),
+        defences=("pgd-at", "at-ccm"),
+    ),
+)

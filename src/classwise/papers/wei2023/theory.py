@@ -1,0 +1,155 @@
+"""The Gaussian model of Wei et al. 2023, section 2, in closed form, and points drawn from it.
+
+The label y is +1 (the easy class) or -1 (the hard class). The robust feature x1 is y with probability p of the class, else -y;
+each of d non-robust features is normal with mean eta y. The classifier is the sign of x1 + S / w + b, where S is the sum of the
+non-robust features; the paper has no intercept b. An attack of radius eps moves every non-robust feature by eps against the
+label; it cannot change the sign of x1. Accuracies of a `Model` are in percent.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.optimize import minimize_scalar
+from scipy.special import logit, ndtr
+
+from classwise.core.errors import UserError
+from classwise.stats import intervals
+
+LABELS = ("easy", "hard")
+# The label y of each class.
+SIGN = xr.DataArray([1.0, -1.0], coords={"label": list(LABELS)}, dims="label")
+
+
+def accuracy(w: Any, p: Any, margin: Any, variance: Any, d: Any, b: Any = 0.0) -> Any:
+    """Return the share of a class that is classified correctly, from 0 to 1.
+
+    w: the weight, above 0. p: the probability that x1 equals the label. margin: eta less the radius of the attack. variance, d:
+    of each non-robust feature, and their number. b: the intercept times the label. All may be arrays that broadcast.
+    """
+    scale = np.sqrt(d * variance)
+    return p * ndtr((d * margin + w * (1 + b)) / scale) + (1 - p) * ndtr((d * margin - w * (1 - b)) / scale)
+
+
+def best_weight(log_odds: Any, margin: Any, variance: Any) -> Any:
+    """Return the weight with the highest accuracy, infinite where the margin is not above 0.
+
+    log_odds: ln(p / (1 - p)) of a class, or of the mean p for the mean accuracy of both classes.
+    """
+    positive = np.where(np.asarray(margin) > 0, margin, 1.0)
+    return np.where(np.asarray(margin) > 0, variance * log_odds / (2 * positive), np.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """The model at fixed parameters: 1/2 < p_hard <= p_easy < 1, 0 < eta < 1/2, variance > 0, d >= 1; else UserError."""
+
+    p_easy: float
+    p_hard: float
+    eta: float
+    variance: float
+    d: int
+
+    def __post_init__(self) -> None:
+        rules = {
+            f"1/2 < p_hard <= p_easy < 1, not {self.p_hard:g} and {self.p_easy:g}": 0.5 < self.p_hard <= self.p_easy < 1,
+            f"0 < eta < 1/2, not {self.eta:g}": 0 < self.eta < 0.5,
+            f"variance > 0, not {self.variance:g}": self.variance > 0,
+            f"d >= 1, not {self.d}": self.d >= 1,
+        }
+        for rule, kept in rules.items():
+            if not kept:
+                raise UserError(f"the model needs {rule}")
+
+    @property
+    def p(self) -> xr.DataArray:
+        """The probability that x1 equals the label, by label."""
+        return SIGN.copy(data=[self.p_easy, self.p_hard])
+
+    @property
+    def log_odds(self) -> float:
+        """The log odds of the mean of both probabilities."""
+        return float(logit((self.p_easy + self.p_hard) / 2))
+
+    @property
+    def intercept(self) -> float:
+        """The best intercept, at any radius: below 0, towards the hard class."""
+        easy, hard = (float(np.log(one / (1 - other))) for one, other in ((self.p_easy, self.p_hard), (self.p_hard, self.p_easy)))
+        return (easy - hard) / (easy + hard)
+
+    def accuracy(self, w: Any, eps: Any = 0.0, b: float = 0.0) -> xr.DataArray:
+        """Return the accuracy of each class (label) in percent under an attack of radius eps; w, eps: numbers or DataArrays."""
+        result: xr.DataArray = 100 * accuracy(w, self.p, self.eta - eps, self.variance, self.d, b * SIGN)
+        return result.rename("accuracy")
+
+    def trained(self, eps: Any, *, intercept: bool = False) -> Any:
+        """Return the weight that training against radius eps leads to: the highest mean accuracy; infinite from eps = eta on."""
+        odds = float(logit(self.p).mean()) if intercept else self.log_odds
+        return best_weight(odds, self.eta - eps, self.variance)
+
+    def peaks(self, eps: float = 0.0) -> xr.DataArray:
+        """Return the weight at which each class (label) has its highest accuracy under an attack of radius eps."""
+        return SIGN.copy(data=best_weight(logit(self.p.values), self.eta - eps, self.variance))
+
+    def preferred(self, eps: Any) -> xr.DataArray:
+        """Return the training radius whose weight is best for each class (label) under an attack of radius eps.
+
+        Below 0 where training without an attack already puts too much weight on x1 for the class.
+        """
+        result: xr.DataArray = self.eta - (self.eta - eps) * self.log_odds / logit(self.p)
+        return result
+
+    @property
+    def premise(self) -> float:
+        """The training radius beyond which the weight exceeds the clean peaks of both classes, as Theorem 4 supposes."""
+        return float(self.preferred(0.0).sel(label="easy"))
+
+    def uniform_radius(self, easy: float, hard: float) -> float:
+        """Return the one training radius that leads to the same weight as two, one for each class."""
+        radii = SIGN.copy(data=[easy, hard])
+        low, high = (float(self.trained(radius)) for radius in sorted((easy, hard)))
+        best = minimize_scalar(lambda w: -float(self.accuracy(w, radii).mean()), bounds=(low, high), method="bounded").x
+        return self.eta - self.variance * self.log_odds / (2 * float(best))
+
+
+def draw(model: Model, number: int, seed: int = 0) -> xr.Dataset:
+    """Return points of each class (label, point): x1, and `total`, the sum S of their non-robust features.
+
+    `chance` and `normal` are the uniform and standard normal numbers that they come from.
+    """
+    rng = np.random.default_rng(seed)
+    dims, coords = ("label", "point"), {"label": list(LABELS), "point": np.arange(number)}
+    chance = xr.DataArray(rng.random((2, number)), coords, dims)
+    normal = xr.DataArray(rng.standard_normal((2, number)), coords, dims)
+    x1 = SIGN * (2.0 * (chance < model.p) - 1)
+    total = SIGN * model.d * model.eta + np.sqrt(model.d * model.variance) * normal
+    return xr.Dataset({"chance": chance, "normal": normal, "x1": x1, "total": total})
+
+
+def simulated(model: Model, points: xr.Dataset, w: xr.DataArray, eps: float = 0.0, b: float = 0.0) -> xr.DataArray:
+    """Return the accuracy on drawn points in percent with its Wilson interval: label, those of w, bound (low, value, high)."""
+    moved = points.total - SIGN * model.d * eps
+    right = (SIGN * (points.x1 + moved / w + b) > 0).sum("point")
+    ends = intervals.wilson_bounds(right, xr.full_like(right, points.sizes["point"]), 0.95)
+    value = (100 * right / points.sizes["point"]).expand_dims(bound=["value"])
+    result: xr.DataArray = xr.concat([ends, value], "bound").sel(bound=["low", "value", "high"]).rename("accuracy")
+    return result
+
+
+def weights(model: Model, number: int = 61) -> xr.DataArray:
+    """Return weights for a chart, evenly spaced in their logarithm about the peaks of the classes (dimension w)."""
+    middle = float(np.sqrt(np.prod(model.peaks().values)))
+    values = middle * np.logspace(-1.3, 1.0, number)
+    return xr.DataArray(values, coords={"w": values}, dims="w")
+
+
+def largest_error(model: Model, number: int, seed: int = 0) -> float:
+    """Return the largest gap between the closed form and a simulation of so many points a class, in points.
+
+    Over both classes and many weights, clean and under an attack of radius 2 eta, without and with the intercept.
+    """
+    points, w = draw(model, number, seed), weights(model, 13)
+    cases = [(eps, b) for eps in (0.0, 2 * model.eta) for b in (0.0, model.intercept)]
+    gaps = [simulated(model, points, w, *case).sel(bound="value") - model.accuracy(w, *case) for case in cases]
+    return max(float(abs(gap).max()) for gap in gaps)

@@ -1,0 +1,206 @@
+"""The Gaussian model of Wei et al. 2023 with sliders for its parameters, which need no kernel.
+
+Curves and points are Vega expressions of the controls, built as text here; tests compare them with `theory`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from classwise.charts.descriptions import described
+from classwise.charts.explorer import Choice, explorer
+from classwise.charts.style import GREY, PERCENT, panel_title, tooltip
+from classwise.papers.wei2023 import theory
+from classwise.papers.wei2023.charts_theory import class_colour, dashed
+from classwise.papers.wei2023.theory import LABELS, Model
+
+_FITTED = "with"
+# What follows from the controls, each from those above it.
+SIGNALS: Mapping[str, str] = {
+    "noise": "sqrt(features * variance)",
+    "training_radius": "trained_share * eta",
+    "judging_radius": "judged_share * eta",
+    "odds_easy": "log(p_easy / (1 - p_easy))",
+    "odds_hard": "log(p_hard / (1 - p_hard))",
+    "odds": f"intercept == '{_FITTED}' ? (odds_easy + odds_hard) / 2 : log((p_easy + p_hard) / (2 - p_easy - p_hard))",
+    "shift": f"intercept == '{_FITTED}' ? log(p_easy * (1 - p_easy) / p_hard / (1 - p_hard)) / (odds_easy + odds_hard) : 0",
+    "trained_weight": "variance * odds / (2 * (eta - training_radius))",
+}
+_SIGNS = dict(zip(LABELS, (1, -1), strict=True))
+_RADII = {"clean": "0", "attacked": "judging_radius"}
+CASES = tuple((label, kind) for label in LABELS for kind in _RADII)
+# Weights in the curves as powers of ten, and those at which points are counted.
+_EXPONENTS, _COUNTED = (-1.5, 1.51, 0.05), (-1.25, -0.75, -0.25, 0.25, 0.75, 1.25)
+_SIZE = {"width": 270, "height": 175}
+_SHOWN = 100
+_RADIUS = alt.X("radius:Q", title="training radius", axis=alt.Axis(tickCount=5))
+
+
+def accuracy(label: str, kind: str, weight: str) -> str:
+    """Return the expression of the accuracy of a class in percent; weight: an expression. kind: "clean" or "attacked"."""
+    p, centre, b = f"p_{label}", f"features * (eta - {_RADII[kind]})", f"{_SIGNS[label]} * shift"
+    agrees = f"{p} * cumulativeNormal(({centre} + {weight} * (1 + {b})) / noise)"
+    return f"100 * ({agrees} + (1 - {p}) * cumulativeNormal(({centre} - {weight} * (1 - {b})) / noise))"
+
+
+def gap(kind: str, weight: str) -> str:
+    """Return the expression of the points by which the easy class is ahead."""
+    easy, hard = (accuracy(label, kind, weight) for label in LABELS)
+    return f"{easy} - {hard}"
+
+
+def signals() -> list[alt.Parameter]:
+    """Return the parameters that follow from the controls."""
+    return [alt.param(name=name, expr=expression) for name, expression in SIGNALS.items()]
+
+
+def _steps(low: float, high: float, step: float) -> list[float]:
+    return [round(float(value), 6) for value in np.arange(low, high + step / 2, step)]
+
+
+def controls(model: Model) -> list[Choice]:
+    """Return the controls, at the parameters of a model; training against eta / 2, and an attack of radius 2 eta."""
+    return [
+        Choice("p_easy", _steps(0.55, 0.95, 0.01), model.p_easy, "p of the easy class"),
+        Choice("p_hard", _steps(0.55, 0.95, 0.01), model.p_hard, "p of the hard class"),
+        Choice("eta", _steps(0.1, 0.48, 0.01), model.eta, "η"),
+        Choice("variance", _steps(0.1, 2, 0.1), model.variance, "variance"),
+        Choice("features", list(range(1, 11)), model.d, "non-robust features d"),
+        Choice("trained_share", _steps(0, 0.95, 0.05), 0.5, "training radius / η"),
+        Choice("judged_share", _steps(0, 2, 0.1), 2.0, "radius of the attack / η"),
+        Choice("intercept", ["without", _FITTED], "without", "intercept"),
+    ]
+
+
+def _named(kind: str) -> str:
+    """Return the expression of the label or the kind of a case, from its name "easy clean"."""
+    return f"split(datum.case, ' ')[{kind}]"
+
+
+def _curves(drawn: pd.DataFrame) -> Any:
+    """Return the accuracies over the weight, and those of drawn points at some weights."""
+    names: list[Any] = [" ".join(case) for case in CASES]
+    x = alt.X(
+        "weight:Q", title="weight w", scale=alt.Scale(type="log", domain=[0.03, 32], nice=False), axis=alt.Axis(tickCount=4)
+    )
+    y = alt.Y("value:Q", title="accuracy, %", scale=PERCENT)
+    tips = tooltip("label", "images_are", weight="weight|.2f", value="accuracy, %")
+    channels: dict[str, Any] = {"x": x, "y": y, "color": class_colour(), "tooltip": tips}
+    line = alt.Chart(alt.sequence(*_EXPONENTS, as_="exponent")).transform_calculate(weight="pow(10, datum.exponent)")
+    line = line.transform_calculate(**{name: accuracy(*case, "datum.weight") for name, case in zip(names, CASES, strict=True)})
+    line = line.transform_fold(names, as_=["case", "value"]).transform_calculate(label=_named("0"), images_are=_named("1"))
+    lines = line.mark_line(strokeWidth=2.2).encode(**channels, strokeDash=dashed("images_are", ("clean", "attacked"), "images"))
+    point = _points(drawn).transform_calculate(exponent=str(list(_COUNTED))).transform_flatten(["exponent"])
+    point = point.transform_calculate(weight="pow(10, datum.exponent)").transform_calculate(
+        **{kind: f"100 * (datum.sign * (datum.x1 + {_moved(kind)} / datum.weight + shift) > 0)" for kind in _RADII}
+    )
+    point = point.transform_fold(list(_RADII), as_=["images_are", "right"])
+    point = point.transform_aggregate(value="mean(right)", groupby=["label", "images_are", "weight"])
+    dots = point.mark_circle(size=40, opacity=1).encode(**channels)
+    rule = _one_row(weight="trained_weight").mark_rule(color=GREY, strokeDash=[2, 3]).encode(x="weight:Q")
+    return (lines + dots + rule).properties(**_SIZE, title=panel_title("accuracy over the weight; dots: drawn points"))
+
+
+def _points(drawn: pd.DataFrame) -> alt.Chart:
+    """Return drawn numbers with the features that the controls make of them."""
+    p = " : ".join([f"datum.label == '{LABELS[0]}' ? p_{LABELS[0]}", f"p_{LABELS[1]}"])
+    base = alt.Chart(drawn).transform_calculate(sign=f"datum.label == '{LABELS[0]}' ? 1 : -1")
+    return base.transform_calculate(
+        x1=f"datum.chance < ({p}) ? datum.sign : -datum.sign",
+        total="datum.sign * features * eta + noise * datum.normal",
+    )
+
+
+def _moved(kind: str) -> str:
+    """Return the expression of the sum of the non-robust features of a point, clean or attacked."""
+    return f"(datum.total - datum.sign * features * {_RADII[kind]})"
+
+
+def _one_row(**columns: str) -> alt.Chart:
+    return alt.Chart(alt.InlineData(values=[{}])).transform_calculate(**columns)
+
+
+def _scatter(drawn: pd.DataFrame) -> Any:
+    """Return the first points of each class, and the levels above which they are predicted as easy."""
+    few = _points(drawn).transform_filter(f"datum.point < {_SHOWN}")
+    few = few.transform_calculate(across="datum.x1 + 0.6 * (7 * datum.chance % 1 - 0.5)")
+    axis = alt.Axis(values=[-1, 1], format="d")
+    x = alt.X("across:Q", title="robust feature (scattered sideways)", scale=alt.Scale(domain=[-1.5, 1.5]), axis=axis)
+    y = alt.Y("total:Q", title="sum of the non-robust features")
+    dots = few.mark_circle(size=28, opacity=0.75).encode(x, y, class_colour())
+    levels = alt.Chart(alt.InlineData(values=[{"x1": -1}, {"x1": 1}])).transform_calculate(
+        across="datum.x1 - 0.35", end="datum.x1 + 0.35", total="-trained_weight * (datum.x1 + shift)"
+    )
+    bars = levels.mark_rule(color=GREY, strokeWidth=2.5, clip=True).encode(x=x, x2="end:Q", y=y)
+    return (dots + bars).properties(**_SIZE, title=panel_title("points; those above the bars are predicted as easy"))
+
+
+def _radii(y: alt.Y, title: str, *layers: Any) -> Any:
+    """Return layers over the training radius with a rule at the chosen one."""
+    rule = _one_row(radius="training_radius").mark_rule(color=GREY, strokeDash=[2, 3]).encode(x="radius:Q")
+    return alt.layer(*layers, rule).properties(**_SIZE, title=panel_title(title))
+
+
+def _over_radius(**columns: str) -> alt.Chart:
+    """Return expressions of `datum.best`, the weight that training against `datum.radius` leads to."""
+    base = alt.Chart(alt.sequence(0, 0.951, 0.025, as_="share")).transform_calculate(radius="datum.share * eta")
+    return base.transform_calculate(best="variance * odds / (2 * (eta - datum.radius))").transform_calculate(**columns)
+
+
+def _weights() -> Any:
+    """Return the weight over the training radius, and the weights that are best for the clean images of each class."""
+    y = alt.Y("best:Q", title="weight w", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(tickCount=4))
+    line = _over_radius().mark_line(color=GREY, strokeWidth=2.4).encode(_RADIUS, y)
+    peaks = alt.Chart(alt.InlineData(values=[{"label": label} for label in LABELS]))
+    odds = f"datum.label == '{LABELS[0]}' ? odds_easy : odds_hard"
+    peaks = peaks.transform_calculate(best=f"variance * ({odds}) / (2 * eta)")
+    # With an intercept the best weight of a class has no closed form.
+    seen = alt.condition(f"intercept == '{_FITTED}'", alt.value(0), alt.value(1))
+    levels = peaks.mark_rule(strokeWidth=2, strokeDash=[6, 4]).encode(y=y, color=class_colour(), opacity=seen)
+    return _radii(y, "weight after training; dashed: best of each class", line, levels)
+
+
+def _gaps() -> Any:
+    """Return the gap between the classes over the training radius, clean and attacked."""
+    y = alt.Y("value:Q", title="easy less hard class, points", axis=alt.Axis(tickCount=5))
+    base = _over_radius(**{kind: gap(kind, "datum.best") for kind in _RADII})
+    base = base.transform_fold(list(_RADII), as_=["images_are", "value"])
+    dash = dashed("images_are", ("clean", "attacked"), "images")
+    tips = tooltip("images_are", radius="training radius|.3f", value="gap, points")
+    lines = base.mark_line(color=GREY, strokeWidth=2.4).encode(_RADIUS, y, dash, tooltip=tips)
+    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=GREY).encode(y="zero:Q")
+    return _radii(y, "gap between the classes", zero, lines)
+
+
+def summary() -> str:
+    """Return the expression of the lines above the charts: the weight, and both accuracies and the gap, clean and attacked."""
+    lines = ["'training radius ' + format(training_radius, '.2f') + ': weight ' + format(trained_weight, '.2f')"]
+    for kind, words in zip(_RADII, ("clean, easy less hard", "attacked"), strict=True):
+        easy, hard = (f"format({accuracy(label, kind, 'trained_weight')}, '.1f')" for label in LABELS)
+        points = f"format({gap(kind, 'trained_weight')}, '.1f')"
+        lines.append(f"'{words}: ' + {easy} + ' − ' + {hard} + ' = ' + {points}")
+    return " + '\\n' + ".join(lines)
+
+
+def model_explorer(model: Model, number: int = 1000, seed: int = 0, live: bool | None = None) -> Any:
+    """Return the model with controls: accuracies over the weight, points, weights and gaps over the training radius.
+
+    number: of drawn points of each class. For `live` see `explorer.explorer`.
+    """
+    drawn = theory.draw(model, number, seed)[["chance", "normal"]].to_dataframe().reset_index()
+    text = _one_row(line=summary()).mark_text(align="left", lineBreak="\n", fontSize=12, lineHeight=17)
+    words = text.encode(x=alt.value(0), y=alt.value(8), text="line:N").properties(width=_SIZE["width"], height=52)
+    words = words.properties(view=alt.ViewBackground(stroke=None))
+    charts = words & ((_curves(drawn) | _scatter(drawn)) & (_weights() | _gaps()))
+    gaps = [float(one.sel(label="easy") - one.sel(label="hard")) for one in _both(model)]
+    finding = f"At first: a gap of {gaps[0]:.1f} points clean and {gaps[1]:.1f} attacked after training against half of eta."
+    chart = described(charts.add_params(*signals()), "The model with sliders", finding)
+    return explorer(chart, controls(model), live=live)
+
+
+def _both(model: Model) -> list[Any]:
+    weight = float(model.trained(model.eta / 2))
+    return [model.accuracy(weight, radius) for radius in (0.0, 2 * model.eta)]

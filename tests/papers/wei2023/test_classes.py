@@ -1,0 +1,71 @@
+"""Hard and easy classes."""
+
+import mocks
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from classwise import images
+from classwise.core.datasets import class_names
+from classwise.core.errors import UserError
+from classwise.papers import registry, scales
+from classwise.papers.wei2023 import classes, section_3_1, section_3_2
+
+SECTIONS = (section_3_1, section_3_2)
+
+
+@pytest.mark.parametrize("dataset", ["digits", "cifar10", "digits-cluttered"])
+def test_the_two_groups_are_classes_of_the_dataset_and_share_none(dataset):
+    groups = classes.classes_of(dataset)
+    named = [*groups["hard"], *groups["easy"]]
+    assert len(set(named)) == len(named)
+    assert set(named) <= set(class_names(dataset.partition("-")[0]))
+
+
+def test_a_dataset_without_groups_is_named():
+    with pytest.raises(UserError, match="whose hard classes are known 'svhn'"):
+        classes.classes_of("svhn")
+
+
+def _history(right, seeds):
+    """Return histories in whose last epoch so many of forty validation images of each class are right, by seed."""
+    parts = []
+    for seed in seeds:
+        data = mocks.dataset(seed=seed).expand_dims(defence=["pgd-at"]).copy(deep=True)
+        table = np.diag(right[seed]) + np.roll(np.diag(40 - np.array(right[seed])), 1, 1)
+        data["count"].loc[{"epoch": 4, "split": "valid", "attack": "pgd-10"}] = table
+        parts.append(data)
+    return xr.concat(parts, pd.Index(list(seeds), name="seed"))
+
+
+def test_classes_are_selected_on_validation_images_of_the_seeds_that_are_not_judged():
+    rising, falling = np.arange(20, 40, 2), np.arange(38, 18, -2)
+    history = _history({0: falling, 1: rising, 2: rising, 3: rising, 4: falling}, range(5))
+    assert classes.selected(history, "digits") == {"hard": ("0", "1", "2"), "easy": ("9", "8", "7", "6", "5")}
+    assert "**By this rule** the classes are hard 0, 1, 2; easy 9, 8, 7, 6, 5. Those of this page are others: hard 8" in (
+        classes.selection(history, "digits")
+    )
+    # Of a dataset without such seeds, all of them count.
+    assert classes.selected(history.sel(seed=[0, 4]), "digits")["hard"] == ("9", "8", "7")
+
+
+@pytest.mark.parametrize("module", SECTIONS, ids=["3-1", "3-2"])
+def test_no_image_that_selects_the_classes_is_tested(module):
+    request, seeds = registry.request(module.NAME), scales.selection_seeds("digits")
+    tested = {spec.seed for spec in (*request.specs, *request.parts["swept"].specs)}
+    held = [{int(one) for one in images.load("digits", "test", seed).index} for seed in tested]
+    assert set(seeds) <= {spec.seed for spec in request.parts["choosing"].specs}
+    assert {spec.defence for spec in request.parts["choosing"].specs} == {"pgd-at"}
+    for seed in seeds:
+        valid = {int(one) for one in images.load("digits", "valid", seed).index}
+        assert not any(valid & some for some in held)
+
+
+def test_means_of_groups_and_their_difference():
+    rates = xr.DataArray([10.0, 20.0, 40.0, 70.0], {"label": list("abcd")}, ("label",))
+    rates = rates.assign_coords(hard=("label", [True, True, False, False]), easy=("label", [False, False, True, False]))
+    found = classes.of_groups(rates)
+    assert found.values.tolist() == [15, 40, -25]
+    assert found.group.values.tolist() == ["hard", "easy", "difference"]
+    assert np.isnan(classes.mean_of(rates.where(rates.label != "a"), "hard"))

@@ -1,0 +1,209 @@
+"""Section 3.1: networks trained at several radii."""
+
+import mocks
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from claim_answers import CLASS, cases, judged, names_of_both, outcomes_with
+
+from classwise.core.datasets import class_names
+from classwise.papers import registry
+from classwise.papers.wei2023 import section_3_1, sentences_sweeps
+
+HARD = np.isin(CLASS, (2, 3, 4, 5))
+MARGINS = ("1/2", "1", "3/2")
+OTHER = {"clean": "pgd-20", "pgd-20": "clean"}
+
+
+def marked(data):
+    return data.assign_coords(hard=("predicted", HARD), easy=("predicted", ~HARD))
+
+
+def groups(*pairs):
+    """Return accuracies of the classes from pairs of those of hard and of easy ones."""
+    return [np.where(HARD, hard, easy) for hard, easy in pairs]
+
+
+def trained(tables, attack="pgd-20"):
+    """Return outcomes at three margins under an attack; under the other one they are in reverse order."""
+    keys = {("pgd-at", attack, margin): table for margin, table in zip(MARGINS, tables, strict=True)}
+    keys |= {("pgd-at", OTHER[attack], margin): table for margin, table in zip(MARGINS, tables[::-1], strict=True)}
+    return marked(outcomes_with(keys, along=("defence", "attack", "margin")))
+
+
+def both_ways(first, second, attack="pgd-20"):
+    return [trained(first, attack)], [trained(second, attack)]
+
+
+def long(best, last):
+    """Return outcomes of the best epoch and of the last one at the usual radius and at half more."""
+    tables = {"best": best, "last": last}
+    keys = {
+        ("pgd-at", "pgd-20", margin, name): table
+        for name, both in tables.items()
+        for margin, table in zip(("1", "3/2"), both, strict=True)
+    }
+    return marked(outcomes_with(keys, along=("defence", "attack", "margin", "checkpoint")))
+
+
+ONE_FALLS = np.where(CLASS == 7, 30, 90)
+# For each claim: answers on which it must hold, and answers on which it must fail.
+EXTREMES = {
+    "smaller-radius-too-weak": both_ways([40, 70, 20], [70, 40, 90]),
+    "larger-radius-best": ([long((60, 50), (40, 80))], [long((50, 70), (80, 40))]),
+    "larger-radius-last": ([long((80, 40), (40, 60))], [long((40, 80), (60, 40))]),
+    "easy-classes-rise": (
+        [trained(groups((80, 40), (60, 60), (20, 80)))],
+        [trained(groups((20, 40), (60, 80), (80, 60))), trained(groups((20, 80), (60, 60), (80, 40)))],
+    ),
+    "hard-classes-drop": both_ways(groups((20, 90), (70, 40), (40, 80)), groups((90, 20), (40, 80), (70, 40))),
+    # Both groups fall in one case, and both rise in the other.
+    "hard-less-than-easy": both_ways(groups((20, 90), (80, 80), (40, 70)), groups((90, 20), (40, 40), (80, 50))),
+    "strong-attacks-harm-hard": both_ways(
+        groups((95, 95), (20, 95), (60, 90)), groups((95, 95), (95, 20), (90, 60)), attack="clean"
+    ),
+    "every-class-rises-last": (
+        [long((90, 40), (40, 70))],
+        [long((40, 90), (60, ONE_FALLS)), long((40, 90), (70, 40))],
+    ),
+}
+
+
+def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_3_1.CLAIMS)
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
+    found = judged(name, data)
+    assert found.verdict == verdict, found
+    assert found.low <= found.high, found
+
+
+def test_a_claim_on_all_radii_is_not_tested_without_one_and_those_on_long_trainings_not_on_digits():
+    few = trained(groups((80, 40), (60, 60), (20, 80))).sel(margin=["1", "3/2"])
+    found = {one.claim.name: one for one in registry.judge(section_3_1.NAME, few, dataset="digits", strict=False)}
+    assert found["easy-classes-rise"].reason == "no results on digits under pgd-20 at margin = 1/2"
+    assert found["hard-classes-drop"].verdict == "holds"
+    assert "robust overfitting" in found["larger-radius-last"].reason
+
+
+def test_the_runs_differ_in_the_radius_alone_and_are_judged_at_that_of_the_scale():
+    quick, laptop = (registry.request(section_3_1.NAME, scale) for scale in ("quick", "laptop"))
+    assert {(spec.eps, spec.probe_eps) for spec in quick.parts["swept"].specs} == {(e, "0.2") for e in ("0.05", "0.1", "0.3")}
+    assert {(spec.eps, spec.probe_eps) for spec in laptop.parts["swept"].specs} == {(e, "8/255") for e in ("4/255", "12/255")}
+    assert {spec.defence for spec, _ in laptop.pairs} == {"pgd-at"}
+    assert [spec.id for spec in laptop.specs] == ["0f2e5d75ad", "d8ff298b9b"]
+    for request, both in ((quick, ("0.2", "0.1")), (laptop, ("8/255", "4/255"))):
+        for one in (request, request.parts["swept"]):
+            assert [(e.attack, e.eps) for e in one.evaluations] == [("clean", both[0]), *(("pgd-20", eps) for eps in both)]
+    assert set(quick.specs) < set(quick.parts["choosing"].specs)
+
+
+def test_claims_on_long_trainings_compare_with_the_best_epoch_at_scale_paper():
+    for scale, number in (("laptop", 0), ("short", 0), ("paper", 2)):
+        parts = registry.request(section_3_1.NAME, scale).parts
+        some = [parts["best"], parts["best swept"]]
+        assert [len(one.specs) for one in some] == [number, number]
+        assert {(e.attack, e.checkpoint, e.eps) for one in some for e in one.evaluations} == {("pgd-20", "best", "8/255")}
+    paper = registry.request(section_3_1.NAME, "paper")
+    assert paper.parts["best"].specs == paper.specs
+    assert set(paper.parts["best swept"].specs) < set(paper.parts["swept"].specs)
+    assert all(spec.select for spec in paper.specs)
+
+
+def test_the_best_epoch_stands_next_to_the_last(trainings):
+    plain, swept = trainings
+    best = [one.sel(attack=["pgd-20"], eval_eps="0.2", drop=True) for one in trainings]
+    best = [best[0], best[1].sel(eps="0.3", drop=True).assign_attrs(eps="0.3")]
+    with pytest.raises(KeyError):
+        section_3_1.best_and_last(plain, swept.sel(eps=["0.1"]), *best)
+    joined = section_3_1.best_and_last(plain, swept, *best)
+    assert (list(joined.checkpoint.values), list(joined.margin.values)) == (["last", "best"], ["1", "3/2"])
+    assert (list(joined.attack.values), joined.attrs["dataset"], joined.hard.values.tolist()) == (
+        ["pgd-20"],
+        "cifar10",
+        HARD.tolist(),
+    )
+    claim = next(one for one in section_3_1.CLAIMS if one.name == "every-class-rises-last")
+    found = registry.judge(section_3_1.NAME, {"best and last": joined}, dataset="cifar10", only=[claim.name])[0]
+    assert (found.verdict, found.effect) == ("fails", -20)
+
+
+CIFAR10 = list(class_names("cifar10"))
+
+
+def _outcomes(rates, seeds=(0,), judged_at=("0.2", "0.1")):
+    """Return outcomes of networks trained at some radii, from the accuracies of hard and of easy classes at each."""
+    keys = {
+        ("pgd-at", eps, attack, at): np.where(HARD, hard, easy)
+        for eps, (hard, easy) in rates.items()
+        for attack in ("clean", "pgd-20")
+        for at in judged_at
+    }
+    data = outcomes_with(keys, along=("defence", "eps", "attack", "eval_eps"))
+    data = data.expand_dims(seed=list(seeds)).assign_coords(predicted=CIFAR10)
+    plain = data.drop_vars(["vulnerable", "partner", "background"]).transpose("defence", "seed", ...)
+    return plain.assign_attrs(dataset="cifar10", eps=", ".join(rates))
+
+
+@pytest.fixture
+def trainings():
+    """Outcomes at the radius .2 of two seeds, and at two other radii of one of them."""
+    plain = _outcomes({"0.2": (60, 60)}, seeds=(0, 1)).isel(eps=0, drop=True)
+    return plain, _outcomes({"0.3": (40, 90), "0.1": (30, 50)}, seeds=(1,))
+
+
+def test_radii_are_joined_in_rising_order_for_the_seeds_that_all_have(trainings):
+    joined = section_3_1.by_radius(*trainings)
+    assert list(joined.eps.values) == ["0.1", "0.2", "0.3"]
+    assert (joined.seed.values.tolist(), joined.attrs["eps"]) == ([1], "0.2")
+    margins = section_3_1.by_margin(joined)
+    assert list(margins.margin.values) == ["1/2", "1", "3/2"]
+    assert (margins.hard.values.tolist(), "eval_eps" in margins.dims) == (HARD.tolist(), False)
+    # Where a single radius was judged, or a single other one trained.
+    plain, swept = (one.sel(eval_eps="0.2", drop=True) for one in trainings)
+    single = swept.sel(eps="0.3", drop=True).assign_attrs(eps="0.3")
+    assert list(section_3_1.by_radius(plain, single).eps.values) == ["0.2", "0.3"]
+    assert list(section_3_1.by_radius(plain, swept).eval_eps.values) == ["0.2"]
+
+
+@pytest.mark.parametrize(("last", "start"), [((40, 90), "worse"), ((90, 30), "better"), ((61, 60), "open")])
+def test_the_finding_states_the_change_of_both_groups(trainings, last, start):
+    plain, _ = trainings
+    said = sentences_sweeps.larger_radius(section_3_1.by_radius(plain, _outcomes({"0.3": last}, seeds=(0, 1))))
+    assert start in said.split(":")[0]
+    assert "from radius 0.2 to 0.3, judged at 0.2 under pgd-20" in said
+    assert f"hard classes changes by {last[0] - 60}.0 points" in said
+    assert f"easy ones by {last[1] - 60}.0 points" in said
+
+
+def _histories():
+    """Return the histories of one radius with two seeds, and of two others with one, measured at other epochs."""
+    parts = [mocks.dataset(seed=seed).expand_dims(defence=["pgd-at"]) for seed in range(4)]
+    plain = xr.concat(parts[:2], pd.Index([0, 1], name="seed"))
+    swept = xr.concat(parts[2:], pd.Index(["0.3", "0.1"], name="eps")).expand_dims(seed=[1])
+    return plain, swept.assign(count=swept["count"].where(swept.epoch != 2, 0))
+
+
+def test_the_course_of_all_radii_is_that_of_the_epochs_and_seeds_that_they_share():
+    plain, swept = _histories()
+    count = section_3_1.course_counts(plain, swept, "0.2")
+    assert list(count.eps.values) == ["0.1", "0.2", "0.3"]
+    attacked = count.sel(images_are="attacked", split="test")
+    of_plain, of_swept = (data["count"].isel(defence=0).sel(seed=1, split="test", attack="pgd-10") for data in (plain, swept))
+    assert np.array_equal(attacked.sel(eps="0.2"), of_plain)
+    assert np.array_equal(attacked.sel(eps="0.1"), of_swept.sel(eps="0.1"))
+    assert not attacked.sel(eps="0.1", epoch=2).any()
+    assert "at most" in sentences_sweeps.last_phase(count)
+
+
+def test_the_last_phase_is_the_largest_fall_from_the_best_epoch():
+    right = np.array([[50, 70, 60], [40, 50, 50]])
+    counts = np.stack([right, 100 - right], -1)[..., None, :]
+    coords = {"eps": ["0.1", "0.2"], "epoch": [1, 2, 3], "label": ["a"], "predicted": ["a", "b"]}
+    count = xr.DataArray(counts, coords, ("eps", "epoch", "label", "predicted")).expand_dims(
+        split=["valid"], images_are=["attacked"]
+    )
+    assert "at most 10.0 points below" in sentences_sweeps.last_phase(count)

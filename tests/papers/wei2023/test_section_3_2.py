@@ -1,0 +1,103 @@
+"""Section 3.2: TRADES with several weights of its robust term."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from claim_answers import CLASS, cases, judged, names_of_both, outcomes_with
+
+from classwise.papers import registry
+from classwise.papers.claims import MeasurementError
+from classwise.papers.wei2023 import section_3_2, sentences_sweeps
+from classwise.papers.wei2023.classes import mark_groups
+
+HARD = np.isin(CLASS, (2, 3, 4, 5))
+BETAS = ("1", "6")
+
+
+def trained(clean, robust):
+    """Return outcomes without and under attack, from the accuracies of (hard, easy) classes at the two betas."""
+    tables = {"clean": clean, "pgd-20": robust}
+    keys = {
+        ("trades", attack, beta): np.where(HARD, *rates)
+        for attack, both in tables.items()
+        for beta, rates in zip(BETAS, both, strict=True)
+    }
+    data = outcomes_with(keys, along=("defence", "attack", "beta"))
+    return data.assign_coords(hard=("predicted", HARD), easy=("predicted", ~HARD))
+
+
+# As the paper says, and the opposite of all that it says.
+AS_PUBLISHED = trained(((90, 96), (60, 95)), ((40, 50), (45, 70)))
+OPPOSITE = trained(((90, 96), (89, 60)), ((40, 70), (60, 50)))
+EXTREMES = {
+    "easy-classes-gain": ([AS_PUBLISHED], [OPPOSITE]),
+    "easy-classes-lose-little": ([AS_PUBLISHED, trained(((90, 80), (20, 90)), ((40, 50), (50, 50)))], [OPPOSITE]),
+    "hard-classes-gain-less": ([AS_PUBLISHED], [OPPOSITE]),
+    "hard-classes-lose-more": ([AS_PUBLISHED], [OPPOSITE]),
+    # Both groups pay; in the second case hard classes lose more, and pay less for a point.
+    "hard-classes-pay-more": (
+        [trained(((90, 95), (60, 85)), ((40, 50), (50, 80)))],
+        [trained(((90, 95), (60, 75)), ((20, 50), (80, 60)))],
+    ),
+}
+
+
+def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_3_2.CLAIMS)
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
+    found = judged(name, data)
+    assert found.verdict == verdict, found
+    assert found.low <= found.high, found
+
+
+def test_the_price_is_open_where_a_group_may_lose_or_gain_nothing():
+    free = trained(((90, 95), (60, 95)), ((40, 50), (60, 80)))
+    with pytest.raises(MeasurementError, match="a ratio no base"):
+        judged("hard-classes-pay-more", free)
+    table = sentences_sweeps.prices(free.expand_dims(seed=[0]))
+    assert table.loc["easy classes", "clean points for a robust point"].startswith("open")
+    assert table.loc["hard classes", "clean points for a robust point"].startswith("1.50 [1.")
+    assert table.loc["hard classes", "clean points lost"].startswith("30.0 [2")
+
+
+@pytest.mark.parametrize(
+    ("data", "start"),
+    [
+        (AS_PUBLISHED, "gain less robust accuracy and lose more clean accuracy than easy ones."),
+        (OPPOSITE, "gain more robust accuracy and lose less clean accuracy than easy ones."),
+        (
+            trained(((90, 95), (60, 95)), ((40, 50), (60, 70))),
+            "lose more clean accuracy than easy ones; whether they gain",
+        ),
+        (
+            trained(((90, 95), (89, 94)), ((40, 50), (60, 70))),
+            "Whether a larger beta costs hard classes more than easy",
+        ),
+    ],
+)
+def test_the_finding_states_what_is_certain(data, start):
+    said = sentences_sweeps.larger_beta(data.expand_dims(seed=[0]))
+    assert start in said
+    assert "From beta 1 to 6, hard classes change by" in said
+
+
+def test_betas_are_joined_in_rising_order_also_where_the_lowest_is_the_only_other_one():
+    both = AS_PUBLISHED.drop_vars(["hard", "easy", "vulnerable", "partner", "background"]).expand_dims(seed=[0])
+    both = both.transpose("defence", "seed", ...).assign_attrs(dataset="digits", eps="0.2")
+    plain, low = (both.sel(beta=beta, drop=True) for beta in ("6", "1"))
+    swept = xr.concat([low, low], "beta").assign_coords(beta=[3.0, 1.0])
+    assert list(section_3_2.by_beta(plain, swept).beta.values) == ["1", "3", "6"]
+    joined = mark_groups(section_3_2.by_beta(plain, low))
+    assert list(joined.beta.values) == ["1", "6"]
+    assert joined.hard.sum() == 3
+
+
+def test_the_runs_differ_in_beta_alone_and_share_the_usual_one():
+    quick, laptop = (registry.request(section_3_2.NAME, scale) for scale in ("quick", "laptop"))
+    assert {spec.id for spec in laptop.specs} == {"5167014207", "8aadc1657e"}
+    assert [dict(spec.options) for spec in laptop.parts["swept"].specs] == [{"beta": 1}] * 2
+    assert {spec.options["beta"] for spec in quick.parts["swept"].specs} == {1, 3}
+    assert {spec.defence for request in (quick, laptop) for spec in (*request.specs, *request.parts["swept"].specs)} == {"trades"}

@@ -1,0 +1,352 @@
+"""Sections 3.3 and 4.3: the worst class from epoch to epoch, and averages of the weights."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import vl_convert
+import xarray as xr
+from claim_answers import cases, names_of_both
+from drawing import drawn, legend_fields, text_sizes, width_of
+
+from classwise.charts import style
+from classwise.core.datasets import class_names
+from classwise.papers import registry
+from classwise.papers.judging import Bootstrap
+from classwise.papers.wei2023 import charts_fluctuation, fluctuation, section_3_3, sentences_fluctuation
+from classwise.stats import bootstrap, metrics
+
+SIZE, CLASSES = 200, 10
+ALTERNATELY = np.arange(12) % 2
+CLASS = np.arange(CLASSES)
+FLAT = np.full((12, CLASSES), 80)
+
+
+def swinging(low, high, *labels, rest=80):
+    """Return the right percentage by epoch and class: some classes alternate, the others stay."""
+    rates = np.full((12, CLASSES), rest)
+    rates[:, list(labels)] = np.where(ALTERNATELY, high, low)[:, None]
+    return rates
+
+
+def evaluated(rates, seed=0, first=0):
+    """Return outcomes along checkpoint of one run: by kind of weights, the right percentage of each epoch and class.
+
+    Of each class the same images are right, as many as the percentage says. first: the number of the first image.
+    """
+    truth = np.repeat(CLASS, SIZE).astype("i2")
+    place = np.tile(np.arange(SIZE), CLASSES)
+    names = [name for kind in rates for name in fluctuation.checkpoints(kind)]
+    right = np.concatenate([np.broadcast_to(some, (12, CLASSES)) for some in rates.values()])[:, truth] * SIZE / 100 > place
+    answer = np.where(right, truth, (truth + 1 + place % 9) % CLASSES).astype("i2")
+    dims = ("defence", "seed", "attack", "checkpoint", "image")
+    shape = (1, 1, 1, *right.shape)
+    data = {"truth": np.broadcast_to(truth, shape), "answer": answer.reshape(shape), "flipped": ~right.reshape(shape)}
+    coords = {"defence": ["pgd-at"], "seed": [seed], "attack": ["pgd-10"], "checkpoint": names}
+    coords |= {"image": first + np.arange(len(truth)), "predicted": list(map(str, CLASS))}
+    attrs = {"dataset": "digits", "scale": "quick"}
+    return xr.Dataset({name: (dims, value) for name, value in data.items()}, coords, attrs)
+
+
+def together(*runs):
+    """Return outcomes of several seeds, each evaluated on images of its own."""
+    fill = {"truth": -1, "answer": -1, "flipped": False}
+    return xr.concat(runs, "seed", join="outer", fill_value=fill, combine_attrs="override")
+
+
+def inputs(plain, fawa=None, valid=None):
+    """Return what the claims take, of one run: rates of the plain weights, of FAWA and of the validation images."""
+    outcomes = evaluated({"plain": plain, "fawa": FLAT if fawa is None else fawa})
+    choices = fluctuation.choices(outcomes, evaluated({"plain": plain if valid is None else valid}))
+    return {"epochs": fluctuation.by_epoch(outcomes), "choices": choices}
+
+
+def two_epochs(average, fair):
+    """Return rates of which epoch 3 has those of `average`, epoch 9 those of `fair`, and the others are low: by class."""
+    rates = np.full((12, CLASSES), 5)
+    rates[2], rates[8] = average, fair
+    return rates
+
+
+def of(worst, rest):
+    return np.where(CLASS == 0, worst, rest)
+
+
+# On validation images the first has the higher average, the second the higher sum.
+VALID = two_epochs(of(10, 90), of(50, 84))
+UNFAIR, COSTLY = two_epochs(of(10, 90), of(50, 84)), two_epochs(of(10, 90), of(2, 60))
+OTHERS = swinging(60, 90, *range(1, 10), rest=20)
+EXTREMES = {
+    "worst-fluctuates": ([inputs(swinging(20, 40, 0))], [inputs(OTHERS)]),
+    "worst-beyond-a-class": ([inputs(swinging(20, 40, 0))], [inputs(OTHERS)]),
+    "overall-stable": (
+        [inputs(FLAT), inputs(np.where(CLASS == 1, swinging(80, 60, 1), swinging(20, 40, 0)))],
+        [inputs(swinging(60, 70, *CLASS))],
+    ),
+    "average-selects-unfair": ([inputs(UNFAIR, valid=VALID)], [inputs(COSTLY, valid=VALID)]),
+    "fair-choice-is-cheap": (
+        [inputs(two_epochs(of(10, 80), of(60, 80)), valid=VALID)],
+        [inputs(COSTLY, valid=VALID)],
+    ),
+    "fawa-stable": ([inputs(FLAT, fawa=FLAT)], [inputs(FLAT, fawa=swinging(20, 30, 0))]),
+    "fawa-steadies": (
+        [inputs(swinging(20, 60, 0), fawa=swinging(40, 44, 0))],
+        [inputs(swinging(20, 40, 0), fawa=swinging(20, 40, 0))],
+    ),
+    "fawa-gains-overall": ([inputs(FLAT - 20)], [inputs(FLAT, fawa=FLAT - 20)]),
+}
+
+
+def judged(name, data):
+    claim = next(one for one in section_3_3.CLAIMS if one.name == name)
+    dataset = claim.datasets[0] if claim.datasets else "digits"
+    renamed = {key: some.assign_coords(predicted=list(class_names(dataset))) for key, some in data.items()}
+    renamed = {key: some.assign_attrs(dataset=dataset) for key, some in renamed.items()}
+    (verdict,) = registry.judge(section_3_3.NAME, renamed, dataset=dataset, only=[name], bootstrap=Bootstrap(200))
+    return verdict
+
+
+def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_3_3.CLAIMS)
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
+    result = judged(name, data)
+    assert result.verdict == verdict, result
+    assert result.low <= result.high
+
+
+def test_the_paper_reports_the_two_epochs_that_it_prints():
+    theirs = {claim.name: claim.theirs for claim in section_3_3.CLAIMS}
+    assert theirs["average-selects-unfair"] == pytest.approx(4.6)
+    assert theirs["fair-choice-is-cheap"] == pytest.approx(0.6)
+
+
+# The runs.
+
+
+@pytest.mark.parametrize("scale", ["quick", "laptop", "short", "paper"])
+def test_the_rate_drops_just_before_the_epochs_that_are_evaluated(scale):
+    request = registry.request(section_3_3.NAME, scale)
+    for spec in request.specs:
+        assert spec.milestones == (spec.epochs - spec.keep_last + 1,)
+        assert (spec.schedule, spec.keep_last, spec.averages) == ("step", 12, ("ema", "fawa"))
+        assert (spec.select, spec.test_selected) == (None, False)
+    names = [one.checkpoint for one in request.evaluations]
+    assert names[:2] + names[10:13] + names[-1:] == ["last-11", "last-10", "last-1", "last", "ema-11", "fawa"]
+    assert [(one.split, one.checkpoint) for one in request.parts["valid"].evaluations] == [("valid", name) for name in names[:12]]
+    assert request.parts["valid"].specs == request.specs
+
+
+def test_at_scale_paper_the_epochs_begin_with_the_published_drop():
+    (spec, *_) = registry.request(section_3_3.NAME, "paper").specs
+    assert spec.milestones == (101,)
+    assert (spec.lr, spec.batch_norm, spec.attack) == (0.1, "train", "pgd-10@wei2023")
+
+
+# Measures.
+
+
+def sums(*runs):
+    return bootstrap.sums(fluctuation.by_epoch(together(*runs)), {})
+
+
+def test_changes_of_two_runs_do_not_cancel_each_other():
+    """One run gains where the other loses: their mean accuracy never changes, each of them does by 20 points."""
+    both = sums(evaluated({"plain": swinging(20, 40, *CLASS)}), evaluated({"plain": swinging(40, 20, *CLASS)}, 1, first=2000))
+    assert dict(both.sizes)["run"] == 2
+    assert float(fluctuation.mean_change(both, metrics.overall)) == pytest.approx(20)
+    assert float(fluctuation.change_of_a_class(both)) == pytest.approx(20)
+    assert float(fluctuation.mean_change(both, metrics.worst)) == pytest.approx(20)
+
+
+def test_a_draw_of_one_run_has_the_changes_of_that_run():
+    """In a draw that leaves a run out, its accuracy is unknown and does not count."""
+    outcomes = fluctuation.by_epoch(
+        together(evaluated({"plain": swinging(20, 40, *CLASS)}), evaluated({"plain": FLAT}, 1, first=2000))
+    )
+    assert float(fluctuation.mean_change(bootstrap.sums(outcomes, {}), metrics.overall)) == pytest.approx(10)
+    drawn_changes = [
+        value
+        for part in bootstrap.bootstrap_sums(outcomes, {}, 60)
+        for value in fluctuation.mean_change(part, metrics.overall).values
+    ]
+    assert np.isfinite(drawn_changes).all()
+    near = [min(abs(value), abs(value - 20)) for value in drawn_changes]
+    assert max(near) < 3
+    assert {round(value / 20) for value in drawn_changes} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("rates", "ratio"),
+    [
+        (swinging(40, 60, *CLASS), CLASSES),
+        (np.where(CLASS % 2, swinging(40, 60, *CLASS), swinging(60, 40, *CLASS)), 0),
+        (swinging(40, 60, 3), 1),
+    ],
+)
+def test_the_variance_ratio_is_1_for_one_class_and_0_where_classes_trade(rates, ratio):
+    assert float(fluctuation.variance_ratio(sums(evaluated({"plain": rates})))) == pytest.approx(ratio, abs=1e-5)
+
+
+def test_independent_classes_have_a_variance_ratio_of_1():
+    rng = np.random.default_rng(0)
+    values = [
+        float(fluctuation.variance_ratio(sums(evaluated({"plain": rng.integers(30, 70, (12, CLASSES))})))) for _ in range(40)
+    ]
+    assert np.mean(values) == pytest.approx(1, abs=0.2)
+
+
+def test_a_table_of_the_changes_is_that_of_the_measures():
+    swings = {"plain": swinging(20, 40, 0), "ema": swinging(20, 30, 0), "fawa": swinging(20, 25, 0)}
+    outcomes = fluctuation.by_epoch(evaluated(swings))
+    bounds = fluctuation.change_bounds(outcomes, draws=50)
+    values = {name: array.sel(bound="value").values.tolist() for name, array in bounds.items()}
+    assert values["worst class"] == pytest.approx([20, 10, 5])
+    assert values["all images"] == pytest.approx([2, 1, 0.5])
+    assert values["a class / √classes"][0] == pytest.approx(2 / np.sqrt(10))
+    assert values["variance ratio"] == pytest.approx([1, 1, 1])
+    for array in bounds.values():
+        assert (array.sel(bound="low") <= array.sel(bound="value")).all()
+        assert (array.sel(bound="value") <= array.sel(bound="high")).all()
+
+
+def test_weights_that_were_not_evaluated_are_left_out():
+    assert fluctuation.by_epoch(evaluated({"plain": FLAT, "fawa": FLAT})).weights.values.tolist() == ["plain", "fawa"]
+
+
+# The choice of an epoch.
+
+
+def test_each_run_selects_its_epoch_on_validation_images_and_the_last_of_equal_ones():
+    first, second = two_epochs(of(10, 90), of(50, 84)), np.where(np.arange(12)[:, None] == 4, 90, 30)
+    valid = together(evaluated({"plain": first}), evaluated({"plain": second}, 1, first=2000))
+    count = fluctuation.run_counts(fluctuation.by_epoch(valid))
+    epochs = fluctuation.chosen_epochs(count)
+    assert epochs.sel(run=0).to_series().to_dict() == {"average": 3, "worst": 9, "sum": 9}
+    assert epochs.sel(run=1).values.tolist() == [5, 5, 5]
+    assert fluctuation.chosen_epochs(fluctuation.run_counts(fluctuation.by_epoch(evaluated({"plain": FLAT})))).values.max() == 12
+
+
+def test_the_chosen_epoch_is_evaluated_on_test_images():
+    test = together(
+        evaluated({"plain": FLAT - np.arange(12)[:, None]}),
+        evaluated({"plain": FLAT - np.arange(12)[::-1, None]}, 1, first=2000),
+    )
+    valid = together(evaluated({"plain": VALID}), evaluated({"plain": VALID}, 1, first=2000))
+    choices = fluctuation.choices(test, valid)
+    right = metrics.overall(fluctuation.run_counts(choices))
+    expected = {"average": [78, 71], "worst": [72, 77], "sum": [72, 77], "average, on test images": [80, 80]}
+    for name, rates in expected.items():
+        assert right.sel(chosen=name).values.tolist() == rates, name
+    bounds = fluctuation.choice_bounds(choices, draws=20)["all images, %"]
+    assert float(bounds.sel(chosen="average", bound="value")) == pytest.approx(np.mean(expected["average"]))
+
+
+# The history.
+
+
+def history(worst=(30, 10, 25), epochs=12):
+    """Return a history of two seeds whose class 2 is the worst of the validation images in the last epochs."""
+    count = np.zeros((1, 2, epochs, 3, 2, 4, 4), dtype="i4")
+    for seed, place in np.ndindex(2, epochs):
+        right = np.array([30, 32, worst[place % len(worst)] - 5 * seed, 36])
+        table = np.diag(right) + np.roll(np.diag(40 - right), 1, 1)
+        if place == 0 or place >= epochs // 4 - 1:
+            count[0, seed, place, 1, 1] = count[0, seed, place, 1, 0] = table
+    names = {"defence": ["pgd-at"], "seed": [0, 1], "epoch": np.arange(1, epochs + 1), "split": ["train", "valid", "test"]}
+    coords = names | {"attack": ["clean", "pgd-10"], "label": list("abcd"), "predicted": list("abcd"), "average": ["ema", "fawa"]}
+    rates = np.array([[(worst[place % len(worst)] - 5 * seed) / 40 for place in range(epochs)] for seed in range(2)])
+    judged_epochs = np.arange(1, epochs + 1) >= epochs / 4
+    taken = np.stack([np.broadcast_to(judged_epochs, rates.shape), judged_epochs & (rates >= 0.2)], -1)[None]
+    data = {"count": ((*names, "attack", "label", "predicted"), count), "taken": (("defence", "seed", "epoch", "average"), taken)}
+    return xr.Dataset(data, coords)
+
+
+def test_the_epochs_that_fawa_judged_begin_at_a_quarter():
+    assert fluctuation.validated(history()).epoch.values.tolist() == list(range(3, 13))
+
+
+def test_the_rejected_epochs_are_counted():
+    text = sentences_fluctuation.gate(history())
+    assert text == "**Epochs that FAWA rejected**: 0 of 10 epochs (seed 0); 3 of 10 epochs (seed 1, the last one epoch 11)."
+
+
+def test_the_finding_states_what_is_certain():
+    certain = sentences_fluctuation.worst_class(fluctuation.by_epoch(evaluated({"plain": swinging(20, 40, 0)})), 200)
+    assert certain.startswith("**The worst class changes more than all images together: ")
+    assert "changes by 20.0 points on average, the overall one by 2.0" in certain
+    assert "and the worst class more than that" in certain
+    small = evaluated({"plain": swinging(20, 21, 0)}).isel(image=slice(None, None, 20))
+    assert sentences_fluctuation.worst_class(fluctuation.by_epoch(small), 200).startswith("**It is open whether")
+    reverse = sentences_fluctuation.worst_class(fluctuation.by_epoch(evaluated({"plain": OTHERS})), 200)
+    assert reverse.startswith("**The worst class changes less than all images together: ")
+
+
+def test_selection_on_test_images_is_compared_with_that_on_validation_images():
+    choices = fluctuation.choices(evaluated({"plain": two_epochs(of(60, 70), of(20, 84))}), evaluated({"plain": VALID}))
+    assert "has a worst class that is 40.0 points" in sentences_fluctuation.selection_on_test(choices, 50)
+
+
+# Charts.
+
+
+@pytest.fixture(autouse=True)
+def _setup():
+    style.setup()
+
+
+@pytest.fixture
+def count():
+    rng = np.random.default_rng(0)
+    rates = {kind: rng.integers(20, 90, (12, CLASSES)) for kind in fluctuation.WEIGHTS}
+    runs = together(evaluated(rates), evaluated(rates, 1, first=2000))
+    return fluctuation.run_counts(fluctuation.by_epoch(runs))
+
+
+def test_charts_are_drawn_within_the_column_with_a_description(count):
+    plain = count.sel(weights="plain", drop=True)
+    charts = [charts_fluctuation.course(plain), charts_fluctuation.averages(count), charts_fluctuation.changes(plain)]
+    charts.append(charts_fluctuation.threshold_explorer(fluctuation.validated(history()), live=False))
+    for chart in charts:
+        svg = drawn(chart)
+        assert width_of(svg) <= style.COLUMN + 40
+        assert min(text_sizes(svg)) >= 11
+        assert chart.to_dict()["description"]
+
+
+@pytest.mark.parametrize(("chart", "field"), [("course", "measure"), ("averages", "weights")])
+def test_a_click_in_the_legend_picks_lines(count, chart, field):
+    shown = count if chart == "averages" else count.sel(weights="plain", drop=True)
+    assert legend_fields(getattr(charts_fluctuation, chart)(shown)) == ({field},) * 4
+
+
+@pytest.mark.parametrize(("threshold", "seed"), [(20, "seed 0"), (20, "seed 1"), (50, "seed 0"), (70, "seed 1"), (0, "seed 0")])
+def test_the_static_explorer_counts_the_epochs_that_reach_the_threshold(threshold, seed):
+    """As Vega computes it, against the same from the history."""
+    chosen = history()
+    chart = charts_fluctuation.threshold_explorer(fluctuation.validated(chosen), live=False)
+    specification = chart.to_dict()
+    bound = {param["name"]: param["bind"]["input"] for param in specification["params"] if "bind" in param}
+    assert bound == {"threshold": "range", "chosen_seed": "select", "chosen_epoch": "range"}
+    values = {"threshold": threshold, "chosen_seed": seed}
+    for param in specification["params"]:
+        param["value"] = values.get(param["name"], param.get("value"))
+    worst = metrics.worst(fluctuation.validated(chosen)).sel(seed=int(seed[-1]))
+    passed = int((worst >= threshold).sum())
+    assert f"{passed} of {worst.sizes['epoch']} epochs accepted" in vl_convert.vegalite_to_svg(specification)
+
+
+def test_the_live_explorer_has_the_same_controls():
+    live = charts_fluctuation.threshold_explorer(fluctuation.validated(history()), live=True)
+    boxes = {box.description: box for box in live.children[0].children}
+    assert list(boxes) == ["threshold, %", "run", "epoch"]
+    boxes["threshold, %"].value = 33
+    assert live.children[1].params.threshold == 33
+
+
+def test_measures_are_described_in_words():
+    words = {claim.name: claim.measured for claim in section_3_3.CLAIMS}
+    assert all(text and "None" not in text for text in words.values())
+    assert isinstance(section_3_3.CLAIMS[2].measure, partial)

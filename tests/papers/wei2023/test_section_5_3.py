@@ -1,0 +1,210 @@
+"""Section 5.3: the components of CFA alone, the offsets of its rule, and what each class was trained with."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from claim_answers import ALONG, at, cases, judged, names_of_both, outcomes_with, under
+
+from classwise.papers.claims import MeasurementError
+from classwise.papers.wei2023 import calibrations, section_5_3
+from classwise.papers.wei2023.calibrations import METHODS, WITHOUT, with_component
+from classwise.stats import aggregate, bootstrap, metrics
+
+# From flat to peaked the accuracy over all images rises and that of the worst class falls.
+FLAT, PEAKED = 60, at(30, 3, rest=85)
+
+
+def rows(component, over, with_it, without, **but):
+    """Return rows of the tables under a strong attack; `but`: other rows of one method. Under PGD all is the other way round."""
+    right = {}
+    for method in METHODS:
+        pair = but.get(method, (with_it, without))
+        right |= dict(zip((with_component(method, part) for part in (component, over)), pair, strict=True))
+    return outcomes_with(
+        {(name, "cr"): value for name, value in right.items()}
+        | {(name, "pgd-20"): without if value is with_it else with_it for name, value in right.items()}
+    )
+
+
+def both_ways(component, over="", alone=False):
+    """Return answers of a claim about all images, and of one about the worst class: it holds, it fails."""
+    one_bad = [] if alone else [rows(component, over, 80, 60, FAT=(60, 80)), rows(component, over, 80, 60, TRADES=(60, 80))]
+    up, down = rows(component, over, PEAKED, FLAT), rows(component, over, FLAT, PEAKED)
+    alike = rows(component, over, 80, 60), rows(component, over, 60, 80)
+    return ([up, alike[0]], [down, alike[1], *one_bad]), ([down, alike[0]], [up, alike[1], *one_bad])
+
+
+def swept(along, values):
+    """Return outcomes along an offset, of one defence under PGD."""
+    return outcomes_with({(name, "at-ccm", "pgd-20"): right for name, right in values.items()}, along=(along, *ALONG))
+
+
+def offsets(along, low, middle, high, without=60):
+    return swept(along, {WITHOUT: without, "0.5": middle, "0.3": low, "0.7": high})
+
+
+def settings(multiple, defence="at-ccm", trained=0.8):
+    """Return outcomes of a defence with what each class was trained with; hard are 8, 1 and 9, easy 0, 5 and 6."""
+    data = outcomes_with(under(defence))
+    dims, values = ("defence", "predicted"), np.broadcast_to(multiple, 10)[None].astype(float)
+    data = data.assign(dict.fromkeys(("radius", "beta"), (dims, values)))
+    data = data.assign(trained=(dims, np.full((1, 10), trained)), sample=(dims, np.full((1, 10), 400.0)))
+    classes = data.predicted.values.tolist()
+    return data.assign_coords({mark: ("predicted", np.isin(classes, list(some))) for mark, some in MARKS.items()})
+
+
+MARKS = {"hard": "819", "easy": "056"}
+
+
+def by_group(hard, easy, defence="at-ccm", rest=1.0):
+    return settings(np.where(np.isin(np.arange(10), [8, 1, 9]), hard, at(easy, 0, 5, 6, rest=rest)), defence)
+
+
+def of_groups(defence):
+    """Return answers of a claim about hard classes, and of one about easy ones."""
+    one_hard, one_easy = (settings(at(value, place, rest=rest), defence) for value, place, rest in ((1.3, 9, 0.7), (0.7, 5, 1.3)))
+    smaller, larger = by_group(0.7, 1.3, defence), by_group(1.3, 0.7, defence)
+    return ([smaller, by_group(0.7, 0.7, defence)], [larger, one_hard]), (
+        [smaller, by_group(1.3, 1.3, defence)],
+        [larger, one_easy],
+    )
+
+
+def uniform(right, calibrated, mean="1.25"):
+    """Return networks with uniform radii at half, one and one and a half times the usual one, and one with CCM."""
+    known = {("pgd-at", "pgd-20", name): value for name, value in zip(("0.5", "1", "1.5"), right, strict=True)}
+    return outcomes_with(known | {("at-ccm", "pgd-20", mean): calibrated}, along=(*ALONG, "setting"))
+
+
+CCM, CCR, FAWA = both_ways("CCM"), both_ways("CCR", alone=True), both_ways("FAWA", "EMA")
+RADII, BETAS = of_groups("at-ccm"), of_groups("trades-ccm-ccr")
+# For each claim: answers on which it must hold, and answers on which it must fail.
+EXTREMES = {
+    "ccm-overall": CCM[0],
+    "ccm-worst": CCM[1],
+    "ccr-overall": CCR[0],
+    "ccr-worst": CCR[1],
+    "ccm-with-ccr": both_ways("CCM + CCR", "CCR", alone=True)[1],
+    "fawa-worst": FAWA[1],
+    "fawa-overall": (FAWA[0][0], FAWA[0][1]),
+    "lambda1-all": (
+        [offsets("lambda1", 80, 85, 90), offsets("lambda1", PEAKED, PEAKED, PEAKED, at(10, 3, rest=60))],
+        [offsets("lambda1", 80, 85, 40), offsets("lambda1", PEAKED, 80, 80), offsets("lambda1", 80, FLAT, 80, PEAKED)],
+    ),
+    "lambda1-best": (
+        [offsets("lambda1", 60, 80, 60, 99)],
+        [offsets("lambda1", 60, 70, 90, 10), offsets("lambda1", FLAT, PEAKED, FLAT, 10)],
+    ),
+    "hard-smaller-radius": RADII[0],
+    "easy-larger-radius": RADII[1],
+    "lambda2-all": (
+        [offsets("lambda2", 80, 85, 90), offsets("lambda2", FLAT, FLAT, FLAT, PEAKED)],
+        [offsets("lambda2", 80, 85, 40), offsets("lambda2", PEAKED, 90, 90)],
+    ),
+    "hard-smaller-beta": BETAS[0],
+    "easy-larger-beta": BETAS[1],
+    "ccm-beyond-uniform": (
+        [uniform((20, 40, 80), 80), uniform((90, 60, 40), 70), uniform((0, PEAKED, PEAKED), FLAT)],
+        [uniform((20, 40, 80), 45), uniform((0, FLAT, FLAT), PEAKED), uniform((20, 90, 80), 60, "0.9")],
+    ),
+}
+
+
+def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_5_3.CLAIMS)
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
+    found = judged(name, data)
+    assert found.verdict == verdict, found
+    assert found.low <= found.high, found
+
+
+def test_the_values_of_the_paper_are_those_of_its_tables():
+    reported = {claim.name: round(claim.theirs, 1) for claim in section_5_3.CLAIMS if claim.theirs is not None}
+    assert reported == {
+        "ccm-overall": 0.1,
+        "ccm-worst": 0.8,
+        "ccr-overall": 0.6,
+        "ccr-worst": 1.8,
+        "ccm-with-ccr": 0.3,
+        "fawa-worst": 0.9,
+        "fawa-overall": -0.3,
+    }
+
+
+def test_the_least_gain_is_that_of_the_methods_with_both_rows():
+    data = rows("CCM", "", 80, 60, FAT=(65, 60)).drop_sel(defence="FAT")
+    sums = bootstrap.sums(data.expand_dims(seed=[0]).sel(attack=["cr"]), {})
+    assert float(calibrations.least_gain(sums, "CCM")) == 20
+    with pytest.raises(MeasurementError, match="no method with FAWA and with EMA"):
+        calibrations.least_gain(sums, "FAWA", "EMA")
+
+
+def test_the_control_is_interpolated_between_the_uniform_networks():
+    sums = bootstrap.sums(uniform((20, 40, 80), 75, "1.25").expand_dims(seed=[0]), {})
+    assert float(calibrations.over_uniform(sums)) == pytest.approx(75 - 60)
+    assert float(calibrations.over_uniform(sums, metrics.overall)) == pytest.approx(75 - 60)
+    beyond = bootstrap.sums(uniform((20, 40, 80), 75, "1.6").expand_dims(seed=[0]), {})
+    with pytest.raises(MeasurementError, match=r"1.6 of the classes lies outside the uniform ones \(0.5 to 1.5\)"):
+        calibrations.over_uniform(beyond)
+
+
+def test_the_settings_are_less_certain_the_fewer_training_images_there_are():
+    data = by_group(0.7, 1.3).expand_dims(seed=[0])
+    few = data.assign(sample=data["sample"] / 100)
+    spread = [np.std(calibrations.setting_draws(some, 400, 0, setting="radius", group="hard")) for some in (data, few)]
+    assert spread[1] == pytest.approx(10 * spread[0], rel=0.2)
+
+
+def test_trainings_that_differ_widen_the_settings():
+    data = by_group(0.7, 1.3)
+    both = xr.concat([data, data.assign(radius=data.radius + 0.5)], "seed", data_vars="all").assign_coords(seed=[0, 1])
+    drawn = calibrations.setting_draws(both, 400, 0, setting="radius", group="hard")
+    assert np.ptp(drawn) > 0.45
+    assert float(np.median(drawn)) == pytest.approx(0.95, abs=0.05)
+
+
+def test_rows_without_components_are_left_out(outcomes_of_tables):
+    main, components = outcomes_of_tables
+    joined = section_5_3.by_row(main, components)
+    assert {"AT", "AT + EMA", "AT + CCM", "AT + CCM + EMA", "AT + CFA", "TRADES + CCM", "TRADES + CCR"} <= set(
+        joined.defence.values
+    )
+    assert "TRADES + CCM" not in section_5_3.by_row(main).defence.values
+    assert (aggregate.counts(joined).sum(["label", "predicted"]) > 0).all()
+
+
+@pytest.fixture
+def outcomes_of_tables():
+    along = (*ALONG, "checkpoint")
+    main = outcomes_with(
+        {(name, "cr", kept): 60 for name in ("pgd-at", "at-ccm") for kept in ("last", "ema", "fawa")}, along=along
+    )
+    return main, outcomes_with(under("trades-ccm", "trades-ccr", attacks=("cr",)))
+
+
+def test_mean_settings_are_multiples_of_the_usual_one():
+    data = (
+        xr.concat([settings(1.0, "pgd-at"), settings(1.3)], "defence")
+        .expand_dims(seed=[0])
+        .assign_attrs(eps="0.2", dataset="digits")
+    )
+    swept = outcomes_with({("pgd-at", "pgd-20", eps): 60 for eps in ("0.1", "0.3")}, along=(*ALONG, "eps"))
+    joined = section_5_3.with_mean_radius(data, swept.expand_dims(seed=[0, 1]))
+    assert joined.setting.values.tolist() == ["1/2", "1", "3/2", "1.3"]
+    assert joined.seed.values.tolist() == [0]
+    count = aggregate.counts(joined).sum(["label", "predicted"]).squeeze()
+    assert (count.sel(defence="pgd-at") > 0).values.tolist() == [True, True, True, False]
+    assert (count.sel(defence="at-ccm") > 0).values.tolist() == [False, False, False, True]
+
+
+def test_offsets_are_compared_on_the_seeds_that_all_have():
+    both = outcomes_with(under("pgd-at", "at-ccm")).expand_dims(seed=[0, 1])
+    other = outcomes_with({("at-ccm", "pgd-20", value): 60 for value in (0.3, 0.7)}, along=(*ALONG, "lambda1")).expand_dims(
+        seed=[0]
+    )
+    joined = section_5_3.SECTION.arrange["lambda1"].function(both, other)
+    assert joined["lambda1"].values.tolist() == [WITHOUT, "0.5", "0.3", "0.7"]
+    assert joined.seed.values.tolist() == [0]

@@ -1,0 +1,127 @@
+"""The Gaussian model in closed form: against drawn points, a grid of weights, and the numbers that follow from its formulas."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import logit
+
+from classwise.core.errors import UserError
+from classwise.papers.wei2023 import theory
+from classwise.papers.wei2023.theory import Model
+
+# The parameters of the page, and others with more features.
+PAGE = Model(p_easy=0.85, p_hard=0.7, eta=0.4, variance=0.6, d=1)
+MODELS = [
+    PAGE,
+    Model(p_easy=0.95, p_hard=0.6, eta=0.2, variance=1.3, d=7),
+    Model(p_easy=0.66, p_hard=0.65, eta=0.1, variance=0.2, d=3),
+]
+SOME = st.builds(
+    lambda p_hard, share, eta, variance, d: Model(
+        p_easy=p_hard + share * (0.97 - p_hard), p_hard=p_hard, eta=eta, variance=variance, d=d
+    ),
+    st.floats(0.55, 0.9),
+    st.floats(0.05, 1),
+    st.floats(0.1, 0.49),
+    st.floats(0.2, 2),
+    st.integers(1, 8),
+)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_closed_form_is_the_share_of_drawn_points_that_are_correct(model):
+    # Of a million points a class the standard error is at most .05 points.
+    assert theory.largest_error(model, 1_000_000) < 0.25
+
+
+def test_the_simulation_shows_a_formula_that_is_wrong():
+    drawn, w = theory.draw(PAGE, 400_000), theory.weights(PAGE, 13)
+    other = Model(p_easy=0.85, p_hard=0.7, eta=0.4, variance=0.63, d=1)
+    assert float(abs(theory.simulated(PAGE, drawn, w).sel(bound="value") - other.accuracy(w)).max()) > 0.4
+
+
+def grid(model, radii, b):
+    """Return the weight with the highest mean accuracy under attacks of the radii of both classes, from a fine grid."""
+    w = np.geomspace(0.01, 200, 50_001)
+    weights = xr.DataArray(w, dims="w")
+    return float(w[int(model.accuracy(weights, radii, b).mean("label").argmax("w"))])
+
+
+@given(SOME, st.floats(0, 0.9))
+def test_training_leads_to_the_best_weight_of_a_grid(model, share):
+    eps = share * model.eta
+    if float(model.trained(eps)) < 8 * np.sqrt(model.d * model.variance):  # beyond, the accuracy is flat
+        reached, best = (float(model.accuracy(w, eps).mean()) for w in (float(model.trained(eps)), grid(model, eps, 0.0)))
+        assert reached == pytest.approx(best, abs=1e-7)
+    fitted = [float(model.trained(eps, intercept=True)), grid(model, eps, model.intercept)]
+    rates = [float(model.accuracy(w, eps, model.intercept).mean()) for w in fitted]
+    assert rates[0] == pytest.approx(rates[1], abs=1e-7)
+
+
+@given(SOME, st.floats(0, 0.9))
+def test_no_other_intercept_is_better(model, share):
+    eps = share * model.eta
+    best = float(model.accuracy(model.trained(eps, intercept=True), eps, model.intercept).mean())
+    w = xr.DataArray(np.geomspace(0.02, 50, 200), dims="w")
+    for b in np.linspace(-1.5, 1.5, 13):
+        assert float(model.accuracy(w, eps, b).mean("label").max()) <= best + 1e-9
+
+
+@given(SOME, st.floats(0, 0.9))
+def test_peaks_and_preferred_radii_are_those_of_a_grid(model, share):
+    eps = share * model.eta
+    w = xr.DataArray(np.geomspace(0.01, 100, 20_001), dims="w")
+    at_peak = model.accuracy(model.peaks(eps), eps)
+    assert float((model.accuracy(w, eps).max("w") - at_peak).max()) < 1e-6
+    np.testing.assert_allclose(model.trained(model.preferred(eps).values), model.peaks(eps).values, rtol=1e-9)
+    low, high = model.preferred(eps).sel(label=["hard", "easy"]).values
+    assert low < eps < high or eps == 0
+
+
+def test_two_radii_are_one():
+    radius = PAGE.uniform_radius(0.2, 0.1)
+    best = grid(PAGE, theory.SIGN.copy(data=[0.2, 0.1]), 0.0)
+    assert float(PAGE.trained(radius)) == pytest.approx(best, rel=1e-3)
+    assert 0.1 < radius < 0.2
+    assert PAGE.uniform_radius(0.1, 0.1) == pytest.approx(0.1)
+
+
+def test_numbers_of_the_page_follow_from_the_formulas():
+    assert pytest.approx(0.4 * (1 - logit(0.775) / logit(0.85))) == PAGE.premise
+    assert pytest.approx(-0.1932651829) == PAGE.intercept
+    gaps = {}
+    for eps in (0.0, 0.2):
+        for fitted in (False, True):
+            rates = PAGE.accuracy(PAGE.trained(eps, intercept=fitted), 0, PAGE.intercept if fitted else 0.0)
+            gaps[eps, fitted] = float(rates.sel(label="easy") - rates.sel(label="hard"))
+    assert gaps == pytest.approx({(0.0, False): 10.632, (0.0, True): 4.282, (0.2, False): 14.521, (0.2, True): 12.635}, abs=1e-3)
+
+
+def test_an_attack_replaces_the_mean_and_no_finite_weight_is_best_from_there_on():
+    shifted = Model(p_easy=0.85, p_hard=0.7, eta=0.25, variance=0.6, d=1)
+    xr.testing.assert_allclose(PAGE.accuracy(1.3, 0.15), shifted.accuracy(1.3))
+    assert np.isinf([PAGE.trained(0.4), PAGE.trained(0.5)]).all()
+    np.testing.assert_allclose(PAGE.accuracy(np.inf).values, [85, 70])
+
+
+def test_without_an_intercept_the_gap_is_the_same_clean_and_at_twice_the_mean():
+    w = theory.weights(PAGE)
+    clean, attacked = (PAGE.accuracy(w, eps) for eps in (0.0, 2 * PAGE.eta))
+    xr.testing.assert_allclose(*(rates.sel(label="easy") - rates.sel(label="hard") for rates in (clean, attacked)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"p_hard": 0.9}, "p_hard <= p_easy < 1, not 0.9 and 0.85"),
+        ({"p_hard": 0.5}, "1/2 < p_hard"),
+        ({"eta": 0.5}, "0 < eta < 1/2, not 0.5"),
+        ({"variance": 0}, "variance > 0"),
+        ({"d": 0}, "d >= 1, not 0"),
+    ],
+)
+def test_parameters_out_of_range_are_named(changed, says):
+    with pytest.raises(UserError, match=says):
+        Model(**{"p_easy": 0.85, "p_hard": 0.7, "eta": 0.4, "variance": 0.6, "d": 1, **changed})

@@ -1,0 +1,177 @@
+"""The explorer of the Gaussian model: what Vega computes of its controls is what Python computes, and moves with them."""
+
+import re
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import pytest
+import vl_convert
+from drawing import drawn
+
+from classwise.charts import style
+from classwise.papers.wei2023 import theory, theory_explorer
+from classwise.papers.wei2023.theory import Model
+
+PAGE = Model(p_easy=0.85, p_hard=0.7, eta=0.4, variance=0.6, d=1)
+# How far apart numbers with eight decimals may be; Vega's normal distribution function is an approximation.
+CLOSE = 1e-5
+
+
+@pytest.fixture(autouse=True)
+def _setup():
+    style.setup()
+
+
+def settings(number, seed=0):
+    """Return parameters of controls, drawn at random."""
+    rng = np.random.default_rng(seed)
+    for _ in range(number):
+        p_hard, p_easy = np.sort(rng.uniform(0.55, 0.95, 2))
+        model = Model(
+            p_easy=p_easy, p_hard=p_hard, eta=rng.uniform(0.1, 0.48), variance=rng.uniform(0.1, 2), d=int(rng.integers(1, 11))
+        )
+        yield model, {"trained_share": rng.uniform(0, 0.95), "judged_share": rng.uniform(0, 2)}, rng.uniform(0.1, 5)
+
+
+def values_of(model, shares):
+    return {
+        "p_easy": model.p_easy,
+        "p_hard": model.p_hard,
+        "eta": model.eta,
+        "variance": model.variance,
+        "features": model.d,
+        **shares,
+    }
+
+
+def evaluated(expressions, values):
+    """Return what Vega computes of expressions, by name, at values of the controls."""
+    rows = pd.DataFrame({"row": [0]})
+    chart = alt.Chart(rows).transform_calculate(**expressions).transform_fold(list(expressions), as_=["name", "value"])
+    chart = (
+        chart.transform_calculate(line="datum.name + ' is ' + format(datum.value, '.8f')")
+        .mark_text()
+        .encode(text="line:N", y="name:N")
+    )
+    chart = chart.add_params(*theory_explorer.signals(), *(alt.param(name=name, value=value) for name, value in values.items()))
+    found = re.findall(r">(\w+) is ([^<]+)<", drawn(chart))
+    return {name: float(value.replace("\u2212", "-")) for name, value in found}
+
+
+@pytest.mark.parametrize("intercept", ["without", "with"])
+def test_the_expressions_are_the_formulas_at_random_parameters(intercept):
+    for model, shares, weight in settings(6, seed=len(intercept)):
+        fitted, eps = intercept == "with", shares["trained_share"] * model.eta
+        judged, b = shares["judged_share"] * model.eta, model.intercept if intercept == "with" else 0.0
+        trained = float(model.trained(eps, intercept=fitted))
+        expected = {"shift": b, "trained_weight": trained, "training_radius": eps}
+        expressions = {f"of_{name}": name for name in expected}
+        for kind, radius in (("clean", 0.0), ("attacked", judged)):
+            rates, after = model.accuracy(weight, radius, b), model.accuracy(trained, radius, b)
+            for label in theory.LABELS:
+                expressions[f"of_{label}_{kind}"] = theory_explorer.accuracy(label, kind, f"{weight}")
+                expected[f"{label}_{kind}"] = float(rates.sel(label=label))
+            expressions[f"of_gap_{kind}"] = theory_explorer.gap(kind, "trained_weight")
+            expected[f"gap_{kind}"] = float(after.sel(label="easy") - after.sel(label="hard"))
+        computed = evaluated(expressions, values_of(model, shares) | {"intercept": intercept})
+        assert {name.removeprefix("of_"): value for name, value in computed.items()} == pytest.approx(expected, abs=CLOSE)
+
+
+def dots(chart):
+    """Return the simulated accuracies that a chart draws: by class, kind and weight, from the labels of its circles."""
+    pattern = r'aria-label="weight w: ([\d.]+); accuracy, %: ([\d.]+); class: (\w+)[^"]*images_are: (\w+)'
+    return {(label, kind, round(float(w), 4)): float(value) for w, value, label, kind in re.findall(pattern, drawn(chart))}
+
+
+@pytest.mark.parametrize("intercept", ["without", "with"])
+def test_the_points_are_those_of_the_simulation(intercept):
+    (model, shares, _), b = next(settings(1, seed=5)), 0.0
+    b = model.intercept if intercept == "with" else 0.0
+    chart = theory_explorer.model_explorer(model, 300, seed=2, live=False)
+    values = values_of(model, shares) | {"intercept": intercept}
+    for param in chart.params:
+        if param.name in values:
+            param.value = values[param.name]
+    # What is drawn is rounded to four digits in the page, which may move a point over the boundary.
+    points = theory.draw(model, 300, 2)
+    for name in ("chance", "normal"):
+        points[name] = points[name].copy(data=[[float(f"{value:.4g}") for value in row] for row in points[name].values])
+    points["x1"] = theory.SIGN * (2.0 * (points.chance < model.p) - 1)
+    points["total"] = theory.SIGN * model.d * model.eta + np.sqrt(model.d * model.variance) * points.normal
+    computed = shown(chart)
+    w = theory.xr.DataArray(10.0 ** np.array(theory_explorer._COUNTED), dims="w")
+    for kind, radius in (("clean", 0.0), ("attacked", shares["judged_share"] * model.eta)):
+        expected = theory.simulated(model, points, w, radius, b).sel(bound="value")
+        for label in theory.LABELS:
+            assert computed[label, kind] == pytest.approx(expected.sel(label=label).values, abs=1e-6)
+
+
+def shown(chart):
+    """Return the simulated accuracies of a chart, by class and kind, in the order of the weights."""
+    spec = chart.to_dict()
+    (layer,) = [part for part in layers(spec) if "flatten" in str(part.get("transform", "")) and "mark" in part]
+    line = "datum.label + ' ' + datum.images_are + ' ' + format(datum.weight, '.6f') + ' is ' + format(datum.value, '.8f')"
+    text = {"mark": "text", "encoding": {"text": {"field": "line", "type": "nominal"}, "y": {"field": "line", "type": "nominal"}}}
+    one = {**text, "data": layer["data"], "transform": [*layer["transform"], {"calculate": line, "as": "line"}]}
+    one |= {"params": [part for part in spec["params"] if "select" not in part], "datasets": spec["datasets"]}
+    found = re.findall(r">(\w+) (\w+) ([\d.]+) is ([\d.]+)<", vl_convert.vegalite_to_svg({"$schema": spec["$schema"], **one}))
+    result = {}
+    for label, kind, _, value in sorted(set(found), key=lambda row: float(row[2])):
+        result.setdefault((label, kind), []).append(float(value))
+    return result
+
+
+def layers(node, data=None):
+    """Yield all views inside a specification, each with the data that it draws."""
+    data = node.get("data", data)
+    yield {**node, **({"data": data} if data else {})}
+    for name in ("layer", "hconcat", "vconcat", "concat"):
+        for part in node.get(name, []):
+            yield from layers(part, data)
+
+
+def test_the_controls_are_sliders_at_the_parameters_of_the_model():
+    spec = theory_explorer.model_explorer(PAGE, 100, live=False).to_dict()
+    bound = {one["name"]: one for one in spec["params"] if "bind" in one}
+    assert {name: one["value"] for name, one in bound.items()} == {
+        "p_easy": 0.85,
+        "p_hard": 0.7,
+        "eta": 0.4,
+        "variance": 0.6,
+        "features": 1,
+        "trained_share": 0.5,
+        "judged_share": 2.0,
+        "intercept": "without",
+    }
+    assert {name: one["bind"]["input"] for name, one in bound.items() if one["bind"]["input"] != "range"} == {
+        "intercept": "select"
+    }
+    # All that the model supposes holds wherever the sliders stand, and some weight is best.
+    assert bound["p_hard"]["bind"]["min"] > 0.5
+    assert bound["eta"]["bind"]["max"] < 0.5
+    assert bound["trained_share"]["bind"]["max"] < 1
+
+
+def test_parameters_between_the_steps_of_a_slider_are_those_at_first():
+    odd = Model(p_easy=0.853, p_hard=0.7, eta=0.41, variance=0.65, d=2)
+    spec = theory_explorer.model_explorer(odd, 50, live=False).to_dict()
+    assert next(one["value"] for one in spec["params"] if one["name"] == "p_easy") == 0.853
+
+
+def test_a_control_moves_curves_and_points():
+    chart = theory_explorer.model_explorer(PAGE, 100, live=False)
+    before = drawn(chart)
+    for name, value in (("eta", 0.2), ("p_easy", 0.9), ("features", 5), ("intercept", "with"), ("trained_share", 0.1)):
+        moved = theory_explorer.model_explorer(PAGE, 100, live=False)
+        next(param for param in moved.params if param.name == name).value = value
+        after = drawn(moved)
+        assert after != before, name
+        assert "NaN" not in after
+
+
+def test_in_jupyterlab_the_controls_are_widgets():
+    view = theory_explorer.model_explorer(PAGE, 20, live=True)
+    boxes = {box.description: box for box in view.children[0].children}
+    assert boxes["η"].value == 0.4
+    assert boxes["intercept"].value == "without"
