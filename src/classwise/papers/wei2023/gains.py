@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy import special
 
 from classwise.core.errors import NotRecorded
 from classwise.papers import judging
@@ -23,8 +24,8 @@ MEASURES: Mapping[str, Metric] = {"overall": metrics.overall, "worst": metrics.w
 # which a fifth are 40 classes. And the trainings behind each mean.
 _IMAGES = {1: {"overall": 10_000, "worst": 1000}, 4: {"overall": 10_000, "worst_k": 2000}}
 _SEEDS = 5
-# How many standard errors a 95 % interval reaches to either side.
-REACH = 1.96
+# How many standard errors a 95 % interval reaches to either side: by a t-distribution for the trainings of both methods.
+REACH = {"images": float(special.ndtri(0.975)), "seeds": float(special.stdtrit(2 * (_SEEDS - 1), 0.975))}
 
 
 def with_cfa(over: str) -> list[tuple[str, str]]:
