@@ -57,7 +57,8 @@
     const {width: side} = spec.layer.map((one) => one.mark).find((mark) => mark.type === "image");
     const {x, y} = spec.layer[0].encoding, lines = y.sort.length, columns = Math.round(spec.width / (side + 26));
     const small = Math.min(side, Math.floor(room / lines) - GAP), less = side - small;
-    const axis = {...y.axis, orient: "top", labelAngle: 0, labelExpr: broken(Math.floor(room / lines / LETTER))}, {title: _, ...rows} = x;
+    const above = {...y.axis, orient: "top", labelAngle: 0, labelExpr: broken(Math.floor(room / lines / LETTER))};
+    const axis = y.axis === null ? null : above, {title: _, ...rows} = x;
     const sized = (mark) => ({
       image: {width: small, height: small}, point: {size: (small + 2) ** 2}, text: {dy: mark.dy - less / 2},
     })[mark.type];

@@ -194,7 +194,7 @@ def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float], live: boo
         base.mark_bar().encode(x=x, y=y, color=_KIND, tooltip=tips),
         base.mark_tick(thickness=3, width=34, color="#888").encode(x=x, y=alt.Y("used:Q"), tooltip=tips),
         base.mark_rule(strokeDash=[5, 4], color="#888", strokeWidth=1.5).encode(y=alt.Y("mean(multiple):Q")),
-        alt.Chart(table.head(1)).mark_rule(strokeWidth=1.5, color="#888").encode(y=alt.datum(1.0)),
+        alt.Chart(table.head(1)).mark_rule(strokeWidth=1.5, color="#888", aria=False).encode(y=alt.datum(1.0)),
     ]
     last = table[(table["epoch"] == epochs[-1]) & (table["network"] == networks[0])].assign(value=lambda rows: first + rows["t"])
     text = extent(last, ["label"], f"{networks[0]} after the last epoch, lambda {first:g}", "", digits=2)
