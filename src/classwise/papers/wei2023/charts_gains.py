@@ -159,4 +159,5 @@ def _pictures(base: alt.Chart, sides: alt.Color) -> Any:
     )
     frames = placed.mark_point(shape="square", size=(_SIDE - 2) ** 2, filled=False, strokeWidth=1.5).encode(color=sides)
     drawn = placed.mark_image(width=_SIDE - 4, height=_SIDE - 4, smooth=False).encode(url="url:N")
-    return alt.layer(drawn, frames, view=alt.ViewBackground(stroke=None)).properties(width=_ROW * (_SIDE + 22), height=2 * (_SIDE + 6))
+    both = alt.layer(drawn, frames, view=alt.ViewBackground(stroke=None))
+    return both.properties(width=_ROW * (_SIDE + 22), height=2 * (_SIDE + 6))
