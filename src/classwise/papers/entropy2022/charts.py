@@ -41,7 +41,8 @@ def profiles(bounds: xr.DataArray, title: str = "Similarity and variance of each
         lines = lines_with_bands(table, x, axis, hues.colour, tips, scale=scale, picked=picked)
         panels.append(lines.properties(width=_WIDTH - 40, height=200))
         texts.append(extent(table, ["label", colour], axis, "", digits=3))
-    return described(alt.hconcat(*panels).add_params(picked), title, " ".join(texts))
+    panels[0] = panels[0].add_params(picked)
+    return described(alt.hconcat(*panels), title, " ".join(texts))
 
 
 def _rows(bounds: xr.DataArray) -> pd.DataFrame:

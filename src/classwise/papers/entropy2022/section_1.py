@@ -14,6 +14,7 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
 from classwise.papers.entropy2022 import similarity as likeness
 from classwise.papers.extremes import extreme
+from classwise.papers.scales import SCALES
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.variants import Variant, by_scale
 from classwise.stats import combine, features, metrics
@@ -49,13 +50,11 @@ def with_shorter(plain: xr.Dataset, shorter: xr.Dataset) -> xr.Dataset:
 
 
 def _epochs(network: str) -> int:
-    """Return the epochs of a standard training, a large number for that of the scale, 0 for other networks."""
+    """Return the epochs of a standard training, which only scale quick repeats with fewer; 0 for other networks."""
     if network == "standard":
-        return _ALL
+        return int(SCALES["quick"].run["epochs"])
     return int(network.split(", ")[1].split()[0]) if network.startswith("standard, ") else 0
 
-
-_ALL = 60
 
 SECTION = Section(
     title="Robust fairness",
