@@ -1,22 +1,32 @@
 """Claims that each of several quantities lies beyond a bound: their measure is the least of the quantities, or the largest."""
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from classwise.papers.claims import ClaimMeasure
+from classwise.papers.claims import ClaimMeasure, Value
 from classwise.papers.judging import reflect_draws
 from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, sums
 
-
-def extreme(parts: ClaimMeasure, *, largest: bool = False) -> Any:
-    """Return the draws (`Claim.truth`) of the least, or the largest, of what `parts` returns along one dimension."""
-    return partial(extreme_draws, parts=parts, largest=largest)
+Values = Mapping[str, Value]
+_NONE: Values = MappingProxyType({})
 
 
-def extreme_draws(outcomes: xr.Dataset, draws: int, seed: int, *, parts: ClaimMeasure, largest: bool = False) -> np.ndarray:
+def extreme(parts: ClaimMeasure, *, largest: bool = False, values: Values = _NONE) -> Any:
+    """Return the draws (`Claim.truth`) of the least, or the largest, of what `parts` returns along one dimension.
+
+    values: as for the claim, further quantities of each image whose sums `parts` takes.
+    """
+    return partial(extreme_draws, parts=parts, largest=largest, values=values)
+
+
+def extreme_draws(
+    outcomes: xr.Dataset, draws: int, seed: int, *, parts: ClaimMeasure, largest: bool = False, values: Values = _NONE
+) -> np.ndarray:
     """Return draws of the true least of several quantities.
 
     All lie above a bound just where each does (intersection-union test, Berger 1982), so the lower half of the draws are, rank by
@@ -26,17 +36,17 @@ def extreme_draws(outcomes: xr.Dataset, draws: int, seed: int, *, parts: ClaimMe
     draws of the least.
     """
     sign = -1.0 if largest else 1.0
-    values = sign * np.atleast_1d(parts(sums(outcomes, {})).values)
-    redrawn = sign * _redrawn(parts, outcomes, draws, seed)
+    effects = sign * np.atleast_1d(parts(sums(outcomes, _of(outcomes, values))).values)
+    redrawn = sign * _redrawn(parts, outcomes, values, draws, seed)
     fixed = np.ptp(redrawn, axis=0) <= _ROUNDING
     if fixed.any():
-        padded = sign * _redrawn(parts, add_pseudo_counts(outcomes, seed), draws, seed)
+        padded = sign * _redrawn(parts, add_pseudo_counts(outcomes, seed), values, draws, seed)
         redrawn = np.where(fixed, padded, redrawn)
     kept = redrawn[np.isfinite(redrawn).all(1)]
     if not len(kept):
         return np.full(draws, np.nan)
-    each = np.stack([_ranked(value, some) for value, some in zip(values, kept.T, strict=True)])
-    together = _ranked(float(values.min()), kept.min(1))
+    each = np.stack([_ranked(value, some) for value, some in zip(effects, kept.T, strict=True)])
+    together = _ranked(float(effects.min()), kept.min(1))
     least = each.min(0)
     upper = np.arange(len(least)) >= len(least) // 2
     truth = np.where(upper, np.maximum(least, together), least)
@@ -47,9 +57,14 @@ def extreme_draws(outcomes: xr.Dataset, draws: int, seed: int, *, parts: ClaimMe
 _ROUNDING = 1e-4
 
 
-def _redrawn(parts: ClaimMeasure, outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
+def _of(outcomes: xr.Dataset, values: Values) -> dict[str, xr.DataArray]:
+    return {name: value(outcomes) for name, value in values.items()}
+
+
+def _redrawn(parts: ClaimMeasure, outcomes: xr.Dataset, values: Values, draws: int, seed: int) -> np.ndarray:
     """Return the quantities of redrawn images, shape (draws, quantities)."""
-    chunks = [parts(chunk).transpose("draw", ...).values for chunk in bootstrap_sums(outcomes, {}, draws, seed)]
+    drawn = bootstrap_sums(outcomes, _of(outcomes, values), draws, seed)
+    chunks = [parts(chunk).transpose("draw", ...).values for chunk in drawn]
     redrawn: np.ndarray = np.concatenate([chunk.reshape(len(chunk), -1) for chunk in chunks]).astype(float)
     return redrawn
 
