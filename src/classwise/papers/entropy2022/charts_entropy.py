@@ -103,9 +103,11 @@ def terms(mean: xr.Dataset) -> Any:
 def classes(bounds: xr.DataArray) -> Any:
     """Return the mean entropy of each class, of right and of wrong images apart: bounds along defence, images_are and label."""
     picked, hues = from_legend(Category.of(bounds, "images_are"))
+    colour = hues.colour.scale(domain=list(_SIDES), range=list(_SIDES.values()))
     table, labels = wide_bounds(bounds), Category.of(bounds, "label", "class")
     chart = dots_with_intervals(table, labels, _ENTROPY, hues, vertical=True, scale=alt.Scale(zero=True), picked=picked)
-    chart = panels(chart.properties(width=270, height=190), Category.of(bounds, "defence"), 2).add_params(picked)
+    chart = chart.properties(width=270, height=190).encode(color=colour)
+    chart = panels(chart, Category.of(bounds, "defence"), 2).add_params(picked)
     text = extent(table, ["label", "images_are", "defence"], "Mean entropy", "nats", digits=2)
     return described(chart, "Entropy of attacked images, with 95 % intervals", text)
 
