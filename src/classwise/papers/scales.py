@@ -16,7 +16,7 @@ SLIM = "a ResNet-18 of width 16, trained for 15 epochs, stands for the networks 
 CLOSED_FORM, MODEL = "closed form", "Gaussian model"
 
 # Defences whose training takes no steps of an inner attack that a scale could reduce; a test compares them with DEFENCES.
-WITHOUT_STEPS = ("standard", "fgsm-rs", "free-at")
+WITHOUT_STEPS = ("standard", "standard-smoothed", "fgsm-rs", "free-at")
 # Defences by TRADES divided by 1 + beta; a test compares them with DEFENCES.
 NORMALISED = ("trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-ccm-ccr", "trades-cfa")
 # Fields whose values are options by name.
