@@ -15,5 +15,5 @@ PAPER = Paper(
     claims=tuple(claim for module in _SECTIONS for claim in module.CLAIMS),
     recipe=RECIPE,
     tables=TABLES,
-    notebooks=(*(module.NAME for module in _SECTIONS)),
+    notebooks=tuple(module.NAME for module in _SECTIONS),
 )
