@@ -196,7 +196,10 @@ SCALES: dict[str, Scale] = {
             # The averages of their weights are rows of other pages; they do not influence the training.
             {name: {"averages": ("ema", "fawa")} for name in ("pgd-at", "trades", "frl-rmrw")},
             # No page shows the epochs between.
-            {name: {"measure": 60} for name in ("at-ccm", "trades-ccm-ccr", "fat-constant", "fat-ccm")},
+            {
+                name: {"measure": 60}
+                for name in ("at-ccm", "trades-ccm-ccr", "fat-constant", "fat-ccm", "trades-smoothed", "standard-smoothed")
+            },
             _steps_of_trades(_QUICK_RATE),
             _FRIENDLY,
             # They converge more slowly (`make converged`).

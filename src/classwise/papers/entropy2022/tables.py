@@ -13,7 +13,7 @@ _ATTACKS = {
     "CW-20": "margin-20",
     "AA": "autoattack",
 }
-_COMBINED = {"PGD-AT + LS": "label-smoothing", "TRADES + LS": "trades with label smoothing", "ME-RST+BIN": "me-rst with BIN"}
+_COMBINED = {"PGD-AT + LS": "label-smoothing", "TRADES + LS": "trades-smoothed", "ME-RST+BIN": "me-rst with BIN"}
 _TRAININGS = {"ST": "standard", "PGD-AT": "pgd-at", "TRADES": "trades"}
 
 
