@@ -74,8 +74,8 @@ def _key(item: Subject | Evaluation, names: Sequence[str], taken: Collection[str
 def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
     """Return the training histories of runs (schema "history 1"), along defence, seed and every other field that varies.
 
-    Runs are trained first if necessary. Combinations of fields without a run have zero counts. A field or an option with a name of the
-    schema is the dimension "training_attack" or "option_beta".
+    Runs are trained first if necessary. Combinations of fields without a run have zero counts. A field or an option with a name
+    of the schema is the dimension "training_attack" or "option_beta".
     """
     names = _varied(specs, _IN_HISTORY)
     pairs: list[Pair] = [(spec, ()) for spec in specs]
