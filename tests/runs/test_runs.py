@@ -371,6 +371,29 @@ def test_fields_that_vary_become_dimensions(data, small):
     assert float(overall.sel(eval_eps="0.1")) > float(overall.sel(eval_eps="0.3"))
 
 
+def test_options_with_a_name_of_the_results_have_another_one(data, small):
+    attacked = [replace(small, defence="single-class-at", options={"label": label}) for label in (1, 3)]
+    several = runs.outcomes(attacked, [Evaluation(), PGD])
+    assert several.option_label.values.tolist() == [1, 3]
+    count = aggregate.counts(several)
+    for spec in attacked:
+        alone = aggregate.counts(store.find(spec, PGD.resolved_for(spec)))
+        both = count.sel(option_label=spec.options["label"], attack="pgd-10").squeeze(drop=True)
+        assert int(alone.sum()) > 300
+        assert (both == alone).all()
+    history = runs.history(attacked)
+    stored = store.find(attacked[1])["count"]
+    assert (history["count"].sel(option_label=3).squeeze(drop=True).sel(attack=stored.attack) == stored).all()
+    weaker = runs.history([replace(small, defence="trades", options={"beta": beta}) for beta in (1.0, 2.0)])
+    assert weaker.option_beta.values.tolist() == [1.0, 2.0]
+    assert (weaker.beta.sel(option_beta=2.0) == 2).all()
+    inner = [replace(small, attack=attack) for attack in ("pgd-10", "pgd-20")]
+    assert runs.history(inner).training_attack.values.tolist() == ["pgd-10", "pgd-20"]
+    evaluated = runs.outcomes(inner, [Evaluation(), PGD])
+    assert evaluated.sizes["training_attack"] == 2
+    assert evaluated.attack.values.tolist() == ["clean", "pgd-10"]
+
+
 def test_a_combination_that_was_not_asked_for_is_empty_not_wrong(data, small):
     specs = [small, replace(small, seed=1), replace(small, defence="trades")]
     history = runs.history(specs)

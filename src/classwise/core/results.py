@@ -186,6 +186,12 @@ def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Datas
     return data
 
 
+def schema_names(schema: str) -> frozenset[str]:
+    """Return the names of the variables of a schema and of their dimensions."""
+    known = SCHEMAS[schema] | OPTIONAL.get(schema, {})
+    return frozenset(known) | {dim for variable in known.values() for dim in variable.dims}
+
+
 def _variables(data: xr.Dataset, schema: str) -> dict[str, Variable]:
     """Return the variables of a schema that a Dataset has."""
     known = SCHEMAS[schema] | OPTIONAL.get(schema, {})
