@@ -1,6 +1,7 @@
 """Claims that each of several quantities lies beyond a bound: their measure is the least of the quantities, or the largest."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -10,22 +11,43 @@ import xarray as xr
 
 from classwise.papers.claims import ClaimMeasure, Value
 from classwise.papers.judging import reflect_draws
+from classwise.stats import features
 from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, sums
 
-Values = Mapping[str, Value]
-_NONE: Values = MappingProxyType({})
+_NO_VALUES: Mapping[str, Value] = MappingProxyType({})
 
 
-def extreme(parts: ClaimMeasure, *, largest: bool = False, values: Values = _NONE) -> Any:
+@dataclass(frozen=True)
+class Taken:
+    """What the quantities are computed from: `Claim.of`, and of outcomes the `Claim.values`."""
+
+    of: str = "outcomes"
+    values: Mapping[str, Value] = _NO_VALUES
+
+    def totals(self, outcomes: xr.Dataset) -> xr.Dataset:
+        """Return what a measure takes, of all images."""
+        return features.statistics(features.by_block(outcomes)) if self.of == "features" else sums(outcomes, self._of(outcomes))
+
+    def redrawn(self, outcomes: xr.Dataset, draws: int, seed: int) -> Iterable[xr.Dataset]:
+        """Yield the same of redrawn images or blocks, some draws at a time."""
+        if self.of == "features":
+            return [features.drawn(features.by_block(outcomes), draws, seed)]
+        return bootstrap_sums(outcomes, self._of(outcomes), draws, seed)
+
+    def _of(self, outcomes: xr.Dataset) -> dict[str, xr.DataArray]:
+        return {name: value(outcomes) for name, value in self.values.items()}
+
+
+def extreme(parts: ClaimMeasure, *, largest: bool = False, of: str = "outcomes", values: Mapping[str, Value] = _NO_VALUES) -> Any:
     """Return the draws (`Claim.truth`) of the least, or the largest, of what `parts` returns along one dimension.
 
-    values: as for the claim, further quantities of each image whose sums `parts` takes.
+    of, values: what `parts` takes, as of the claim.
     """
-    return partial(extreme_draws, parts=parts, largest=largest, values=values)
+    return partial(extreme_draws, parts=parts, largest=largest, taken=Taken(of, values))
 
 
 def extreme_draws(
-    outcomes: xr.Dataset, draws: int, seed: int, *, parts: ClaimMeasure, largest: bool = False, values: Values = _NONE
+    outcomes: xr.Dataset, draws: int, seed: int, *, parts: ClaimMeasure, largest: bool = False, taken: Taken = Taken()
 ) -> np.ndarray:
     """Return draws of the true least of several quantities.
 
@@ -36,11 +58,11 @@ def extreme_draws(
     draws of the least.
     """
     sign = -1.0 if largest else 1.0
-    effects = sign * np.atleast_1d(parts(sums(outcomes, _of(outcomes, values))).values)
-    redrawn = sign * _redrawn(parts, outcomes, values, draws, seed)
+    effects = sign * np.atleast_1d(parts(taken.totals(outcomes)).values)
+    redrawn = sign * _redrawn(parts, taken.redrawn(outcomes, draws, seed))
     fixed = np.ptp(redrawn, axis=0) <= _ROUNDING
-    if fixed.any():
-        padded = sign * _redrawn(parts, add_pseudo_counts(outcomes, seed), values, draws, seed)
+    if taken.of == "outcomes" and fixed.any():
+        padded = sign * _redrawn(parts, taken.redrawn(add_pseudo_counts(outcomes, seed), draws, seed))
         redrawn = np.where(fixed, padded, redrawn)
     kept = redrawn[np.isfinite(redrawn).all(1)]
     if not len(kept):
@@ -57,13 +79,8 @@ def extreme_draws(
 _ROUNDING = 1e-4
 
 
-def _of(outcomes: xr.Dataset, values: Values) -> dict[str, xr.DataArray]:
-    return {name: value(outcomes) for name, value in values.items()}
-
-
-def _redrawn(parts: ClaimMeasure, outcomes: xr.Dataset, values: Values, draws: int, seed: int) -> np.ndarray:
-    """Return the quantities of redrawn images, shape (draws, quantities)."""
-    drawn = bootstrap_sums(outcomes, _of(outcomes, values), draws, seed)
+def _redrawn(parts: ClaimMeasure, drawn: Iterable[xr.Dataset]) -> np.ndarray:
+    """Return the quantities of redrawn images or blocks, shape (draws, quantities)."""
     chunks = [parts(chunk).transpose("draw", ...).values for chunk in drawn]
     redrawn: np.ndarray = np.concatenate([chunk.reshape(len(chunk), -1) for chunk in chunks]).astype(float)
     return redrawn

@@ -1,4 +1,4 @@
-"""Charts of similarity and variance with label smoothing and maximum entropy, and over lambda (Entropy 2022, Figures 6 and 9)."""
+"""Charts of similarity and variance over lambda (Entropy 2022, Figure 9)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,22 +8,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import described, extent, stacked
+from classwise.charts.descriptions import described, extent
 from classwise.charts.explorer import Choice, explorer
 from classwise.charts.primitives import from_legend, lines_with_bands
 from classwise.charts.style import CHOSEN, GREY, Category, frame, names_of, panel_title, tooltip, wide_bounds
-from classwise.papers.entropy2022 import charts
 
 _AXES = {"similarity": "mean largest cosine", "variance": "mean variance of the features"}
-
-
-def smoothed(bounds: Mapping[str, xr.DataArray]) -> Any:
-    """Return similarity and variance of each class, side by side, with label smoothing and maximum entropy and without.
-
-    bounds: by the name of a training ("PGD-AT"), of `similarity.profile` along `training`, one below the other.
-    """
-    parts = [charts.profiles(some, name, "training") for name, some in bounds.items()]
-    return stacked(*parts, title="Similarity and variance of each class, with 95 % intervals")
 
 
 def over_lambda(swept: xr.DataArray, others: xr.DataArray) -> Any:
@@ -47,7 +37,7 @@ def over_lambda(swept: xr.DataArray, others: xr.DataArray) -> Any:
         rules = flat.mark_rule(strokeDash=[5, 4], strokeWidth=2).encode(y="value:Q")
         panels.append(alt.layer(bands, rules, lines).properties(width=260, height=210))
         texts.append(extent(table, ["lambda"], f"{axis} of TRADES", "", digits=3))
-    chart = alt.hconcat(*panels).add_params(picked)
+    chart = alt.hconcat(panels[0].add_params(picked), *panels[1:])
     return described(chart, "Similarity and variance over λ, means over the classes", " ".join(texts))
 
 

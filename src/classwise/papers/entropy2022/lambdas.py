@@ -107,8 +107,16 @@ def most_similar(values: xr.DataArray) -> str:
     return str(usual.idxmax("label").item())
 
 
+COMPARED = ("similarity", "variance", "relative variance")
+
+
 def both(statistics: xr.Dataset) -> xr.DataArray:
-    """Return the difference of the mean similarities of two networks and the ratio of their mean variances, along measure."""
-    means = _means(statistics)
+    """Return the difference of the mean similarities of two networks and the ratios of their mean variances, along measure.
+
+    The measures are those of COMPARED.
+    """
+    values = (likeness.similarity(statistics), likeness.variance(statistics), likeness.relative_variance(statistics))
+    means = xr.concat([value.mean("label", skipna=False) for value in values], "measure", coords="minimal", compat="override")
+    means = means.assign_coords(measure=list(COMPARED))
     first, second = (means.isel(defence=place, drop=True) for place in (0, 1))
     return xr.where(first.measure == "similarity", first - second, first / second)
