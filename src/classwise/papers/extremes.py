@@ -1,7 +1,7 @@
 """Claims that each of several quantities lies beyond a bound: their measure is the least of the quantities, or the largest."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +22,7 @@ class Taken:
     """What the quantities are computed from: `Claim.of`, and of outcomes the `Claim.values`."""
 
     of: str = "outcomes"
-    values: Mapping[str, Value] = _NO_VALUES
+    values: Mapping[str, Value] = field(default_factory=dict)
 
     def totals(self, outcomes: xr.Dataset) -> xr.Dataset:
         """Return what a measure takes, of all images."""
