@@ -13,6 +13,7 @@ from classwise.charts.explorer import Choice, explorer
 from classwise.charts.primitives import from_legend, lines_with_bands
 from classwise.charts.style import CHOSEN, GREY, Category, frame, names_of, panel_title, tooltip, wide_bounds
 
+_SWEPT = "TRADES over λ"
 _AXES = {"similarity": "mean largest cosine", "variance": "mean variance of the features"}
 
 
@@ -21,18 +22,18 @@ def over_lambda(swept: xr.DataArray, others: xr.DataArray) -> Any:
 
     swept: along measure, `lambda` and bound. others: along measure, network and bound; each a dashed line with its interval.
     """
-    picked, hues = from_legend(Category("network", ["TRADES over λ", *names_of(others, "network")]))
+    picked, hues = from_legend(Category("line", [_SWEPT, *names_of(others, "network")]))
     values = [float(value) for value in swept["lambda"].values]
     x = alt.X("lambda:Q", title="λ", scale=alt.Scale(type="log", nice=False, padding=12), axis=alt.Axis(values=values))
     panels, texts = [], []
     for measure, axis in _AXES.items():
-        table = wide_bounds(swept.sel(measure=measure, drop=True)).assign(network="TRADES over λ")
-        rest = wide_bounds(others.sel(measure=measure, drop=True))
+        table = wide_bounds(swept.sel(measure=measure, drop=True)).assign(line=_SWEPT)
+        rest = wide_bounds(others.sel(measure=measure, drop=True)).rename(columns={"network": "line"})
         low, high = min(table["low"].min(), rest["low"].min()), max(table["high"].max(), rest["high"].max())
         scale = alt.Scale(domain=[float(low), float(high)], nice=True, zero=False)
-        tips = tooltip("network", "lambda", value=f"{axis}|.3f", low="|.3f", high="|.3f")
+        tips = tooltip("line", "lambda", value=f"{axis}|.3f", low="|.3f", high="|.3f")
         lines = lines_with_bands(table, x, axis, hues.colour, tips, scale=scale, picked=picked)
-        flat = alt.Chart(rest).encode(color=hues.colour, tooltip=tooltip("network", value=f"{axis}|.3f", low="|.3f", high="|.3f"))
+        flat = alt.Chart(rest).encode(color=hues.colour, tooltip=tooltip("line", value=f"{axis}|.3f", low="|.3f", high="|.3f"))
         bands = flat.mark_rect(opacity=0.15).encode(y=alt.Y("low:Q", title=axis, scale=scale), y2="high:Q")
         rules = flat.mark_rule(strokeDash=[5, 4], strokeWidth=2).encode(y="value:Q")
         panels.append(alt.layer(bands, rules, lines).properties(width=260, height=210))

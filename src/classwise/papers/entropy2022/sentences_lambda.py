@@ -42,8 +42,8 @@ def _numbers(bounds: xr.DataArray) -> str:
 def _scale(parts: Mapping[str, xr.DataArray]) -> str:
     """Return the ratio of the variances relative to the length of the features."""
     ratios = {name: bounds.sel(measure="relative variance") for name, bounds in parts.items()}
-    words = " and ".join(f"{interval(bounds, '', 2)} times in {name}" for name, bounds in ratios.items())
-    return f"Over the squared length of the means of the classes, the variance is {words}."
+    words = " and ".join(f"{interval(bounds, '', 2)} times as large in {name}" for name, bounds in ratios.items())
+    return f"Divided by the squared length of the means of the classes, the variance is {words}."
 
 
 def _listed(words: Sequence[str]) -> str:
