@@ -9,7 +9,7 @@ import xarray as xr
 
 from classwise.charts.descriptions import described, extent
 from classwise.charts.explorer import Choice, explorer
-from classwise.charts.primitives import dots_with_intervals, from_legend, lines_with_bands
+from classwise.charts.primitives import dots_with_intervals, faded, from_legend, lines_with_bands
 from classwise.charts.style import (
     CHOSEN,
     GREY,
@@ -66,18 +66,18 @@ def _rows(bounds: xr.DataArray) -> pd.DataFrame:
     return table.assign(low=table["low"].fillna(table["value"]), high=table["high"].fillna(table["value"]))
 
 
-def drop_shares(bounds: xr.DataArray) -> Any:
-    """Return the share of each class in the drop of clean accuracy as a dot with its interval, and a line at the even share.
+def drops(bounds: xr.DataArray) -> Any:
+    """Return by how much the clean accuracy of each class is below that of standard training, with intervals and mean lines.
 
-    bounds: in percent, dimensions label, defence and bound. A share below 0 is of a class that gains.
+    bounds: in points, dimensions label, defence and bound. The dashed lines are the means over the classes: even shares.
     """
     classes, (picked, hues) = Category.of(bounds, "label", "class"), from_legend(Category.of(bounds, "defence"))
-    table, axis = _rows(bounds), "share of the drop, %"
+    table, axis = _rows(bounds), "drop of clean accuracy, points"
     dots = dots_with_intervals(table, classes, axis, hues, vertical=True, scale=alt.Scale(nice=True), picked=picked)
-    even = alt.Chart(table).mark_rule(strokeDash=[4, 3], color="#888").encode(y=alt.datum(100 / bounds.sizes["label"]))
-    text = extent(table, ["label", "defence"], "Share of a class in the drop of clean accuracy")
-    chart = alt.layer(even, dots).properties(width=520, height=190).add_params(picked)
-    return described(chart, "Which classes pay for the drop in clean accuracy", text)
+    even = alt.Chart(table).mark_rule(strokeDash=[4, 3]).encode(y="mean(value):Q", color=hues.colour, opacity=faded(picked))
+    text = extent(table, ["label", "defence"], "Drop of the clean accuracy of a class", "points", digits=1)
+    chart = alt.layer(even, dots).properties(width=560, height=190).add_params(picked)
+    return described(chart, "Which classes lose clean accuracy to adversarial training", text)
 
 
 def by_accuracy(bounds: xr.DataArray) -> Any:
