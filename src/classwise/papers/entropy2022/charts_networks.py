@@ -11,6 +11,7 @@ from classwise.charts.descriptions import described, extent
 from classwise.charts.explorer import Choice, explorer
 from classwise.charts.primitives import faded, from_legend, panels
 from classwise.charts.style import CHOSEN, GREY, HIGHEST, LOWEST, PERCENT, Category, label_angle, names_of, tooltip, wide_bounds
+from classwise.core.errors import NotRecorded
 from classwise.papers.entropy2022.networks import NETWORKS
 from classwise.stats import intervals, metrics
 
@@ -76,13 +77,16 @@ def trade_off(clean: xr.DataArray, robust: xr.DataArray) -> Any:
     return described(chart, "Robust against clean accuracy, with 95 % intervals", text)
 
 
-def lambda_explorer(clean: xr.DataArray, robust: xr.DataArray, start: str, live: bool | None = None) -> Any:
-    """Return the explorer of lambda with and without maximum entropy: the classes of the chosen network, and the base in grey.
+def lambda_explorer(clean: xr.DataArray, robust: xr.DataArray, live: bool | None = None) -> Any:
+    """Return the explorer of lambda with and without maximum entropy: the classes of the chosen network, and the others in grey.
 
-    clean, robust: counts along defence (names of NETWORKS), label and predicted. start: the network at first, of TRADES or
-    ME-TRADES; the reader chooses lambda, the method, and clean or attacked images. For `live` see `explorer.explorer`.
+    clean, robust: counts along defence (names of NETWORKS), label and predicted. The reader chooses lambda, the method, and clean
+    or attacked images. NotRecorded without any network of TRADES or ME-TRADES. For `live` see `explorer.explorer`.
     """
     names = [name for name in names_of(clean, "defence") if NETWORKS[name].defence in _METHODS]
+    if not names:
+        raise NotRecorded("no network of TRADES or ME-TRADES is recorded")
+    start = names[-1]
     labels = names_of(clean)
     tables = []
     for images, count in (("clean", clean), ("attacked", robust)):
@@ -99,15 +103,21 @@ def lambda_explorer(clean: xr.DataArray, robust: xr.DataArray, start: str, live:
         Choice("chosen_images", ["clean", "attacked"], "attacked", "images"),
     ]
     shown = alt.Chart(table).transform_filter("datum.images_are == chosen_images")
-    x = alt.X("label:N", sort=labels, scale=alt.Scale(domain=labels), title="class", axis=alt.Axis(labelAngle=label_angle(labels)))
+    x = alt.X(
+        "label:N", sort=labels, scale=alt.Scale(domain=labels), title="class", axis=alt.Axis(labelAngle=label_angle(labels))
+    )
     y = alt.Y("value:Q", title="accuracy, %", scale=PERCENT)
     tips = tooltip("defence", "label", value="accuracy, %", low="", high="")
     others = shown.mark_tick(thickness=2, width=22, opacity=0.6, color=GREY).encode(x=x, y=y, tooltip=tips)
     now = shown.transform_filter("datum.place == chosen_lambda && datum.method == chosen_method")
     dots = now.mark_circle(size=80, opacity=1, color=CHOSEN).encode(x=x, y=y, tooltip=tips)
-    rules = now.mark_rule(strokeWidth=2, color=CHOSEN).encode(x=x, y=alt.Y("low:Q", title="accuracy, %", scale=PERCENT), y2="high:Q")
+    rules = now.mark_rule(strokeWidth=2, color=CHOSEN).encode(
+        x=x, y=alt.Y("low:Q", title="accuracy, %", scale=PERCENT), y2="high:Q"
+    )
     mean = now.transform_aggregate(value="mean(value)").mark_rule(strokeDash=[4, 3], color=CHOSEN).encode(y=y)
-    known = " || ".join(f"(chosen_method == '{NETWORKS[name].defence}' && chosen_lambda == '{_lambda(name):g}')" for name in names)
+    known = " || ".join(
+        f"(chosen_method == '{NETWORKS[name].defence}' && chosen_lambda == '{_lambda(name):g}')" for name in names
+    )
     missing = alt.Chart(pd.DataFrame({"text": ["no network of this method has this λ"]})).transform_filter(f"!({known})")
     note = missing.mark_text(fontSize=13, color=GREY).encode(x=alt.value(290), y=alt.value(20), text="text:N")
     chart = alt.layer(others, rules, dots, mean, note).properties(width=580, height=240)

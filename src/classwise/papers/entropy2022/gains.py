@@ -179,6 +179,22 @@ def tables_beside(outcomes: xr.Dataset, attack: str, names: Sequence[str], measu
     return pd.DataFrame(columns, index=pd.Index(names, name="network"))
 
 
+def smoothing_beside(outcomes: xr.Dataset, attack: str) -> pd.DataFrame:
+    """Return Table 1, ours and theirs: accuracies without and with label smoothing in percent, and their difference, a row each."""
+    values = metrics.overall(aggregate.counts(outcomes).sum("seed"))
+    table, rows = TABLES.load(1), {}
+    for our_attack, their_attack in (("clean", "clean"), (attack, "autoattack")):
+        for plain, smoothed in _SMOOTHED.items():
+            ours = [_cell(values, name, our_attack) for name in (plain, smoothed)]
+            theirs = [
+                f"{float(table[name].sel(defence=plain, attack=their_attack)):.2f}" for name in ("overall", "smoothed", "change")
+            ]
+            change = f"{float(ours[1]) - float(ours[0]):+.1f}" if all(ours) else ""
+            rows[f"{plain}, {our_attack}"] = [*ours, change, *theirs]
+    columns = [f"{name}, {whose}" for whose in ("ours", "theirs") for name in ("without", "with", "difference")]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis(index="training")
+
+
 def _cell(values: xr.DataArray, name: str, attack: str) -> str:
     value = float(values.sel(defence=name, attack=attack)) if name in values.defence else np.nan
     return "" if np.isnan(value) else f"{value:.1f}"
