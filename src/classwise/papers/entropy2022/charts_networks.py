@@ -57,6 +57,10 @@ def trade_off(clean: xr.DataArray, robust: xr.DataArray) -> Any:
     table = wide_bounds(clean).merge(wide_bounds(robust), on="defence", suffixes=("", "2"))
     table["place"] = table["defence"].map(_lambda)
     table["method"] = table["defence"].map(lambda name: _METHODS.get(NETWORKS[name].defence, "other"))
+    joined = table["method"] != "other"
+    table["name"] = table["defence"].where(~joined, "λ = " + table["place"].map("{:g}".format))
+    # Names of single networks stand on the outer side of their dots.
+    table["left"] = ~joined & (table["value"] <= table.loc[~joined, "value"].median())
     used = [name for name in _COLOURS if name in set(table["method"])]
     legend = alt.Legend(orient="top", title=None, labelLimit=300, values=[name for name in used if name != "other"])
     colour = alt.Color("method:N", scale=alt.Scale(domain=used, range=[_COLOURS[name] for name in used]), legend=legend)
@@ -71,8 +75,13 @@ def trade_off(clean: xr.DataArray, robust: xr.DataArray) -> Any:
     ]
     path = base.transform_filter("datum.place > 0 && datum.method != 'other'").mark_line(strokeWidth=1.5)
     dots = base.mark_circle(size=70, opacity=1).encode(x=x, y=y)
-    words = base.mark_text(align="left", dx=7, dy=-7).encode(x=x, y=y, text="defence:N")
-    chart = alt.layer(*ends, path.encode(x=x, y=y, order="place:Q"), dots, words).properties(width=580, height=330)
+    words = [
+        base.transform_filter(f"{'' if left else '!'}datum.left")
+        .mark_text(align="right" if left else "left", dx=-7 if left else 7, dy=-7)
+        .encode(x=x, y=y, text="name:N")
+        for left in (True, False)
+    ]
+    chart = alt.layer(*ends, path.encode(x=x, y=y, order="place:Q"), dots, *words).properties(width=580, height=330)
     text = f"{extent(table, ['defence'], 'Clean accuracy')} {extent(table, ['defence'], 'Robust accuracy', column='value2')}"
     return described(chart, "Robust against clean accuracy, with 95 % intervals", text)
 

@@ -90,7 +90,7 @@ def compared(
 ) -> pd.DataFrame:
     """Return gains with 95 % intervals, a row each: ours on the same images, and the printed ones.
 
-    Columns: comparison, panel (the measure, and clean or robust), measure, attack ("clean" or "robust"), source, value, low, high.
+    Columns: comparison, panel (the measure, and clean or robust), measure, attack ("clean", "robust"), source, value, low, high.
     attack: of ours, which stands for AutoAttack. The intervals of the printed ones are those of `standard_error`; pairs of which
     either source lacks a network are left out of it.
     """
@@ -140,7 +140,7 @@ def paired(outcomes: xr.Dataset, pairs: Mapping[str, Pair], measure: Metric = me
 
 
 def fall(outcomes: xr.Dataset, weak: str, strong: str, draws: int = 2000) -> xr.DataArray:
-    """Return low, value and high of how many points of accuracy each network has less under the strong attack, on the same images."""
+    """Return low, value and high of how many points of accuracy each network loses from the weak to the strong attack."""
 
     def differences(count: xr.DataArray) -> xr.DataArray:
         values = metrics.overall(count)
@@ -180,7 +180,7 @@ def tables_beside(outcomes: xr.Dataset, attack: str, names: Sequence[str], measu
 
 
 def smoothing_beside(outcomes: xr.Dataset, attack: str) -> pd.DataFrame:
-    """Return Table 1, ours and theirs: accuracies without and with label smoothing in percent, and their difference, a row each."""
+    """Return Table 1, ours and theirs: accuracies in percent without and with label smoothing, and the difference."""
     values = metrics.overall(aggregate.counts(outcomes).sum("seed"))
     table, rows = TABLES.load(1), {}
     for our_attack, their_attack in (("clean", "clean"), (attack, "autoattack")):

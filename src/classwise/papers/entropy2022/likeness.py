@@ -92,7 +92,7 @@ def by_class(data: xr.Dataset, pairs: Mapping[str, Pair], along: str, names: Pai
         part = data.sel(attack=["clean"], defence=[base, network])
         for title, measure in (("similarity", _similarity), ("variance", _variance)):
             ends = features.interval(part, measure, draws=draws)
-            panels[f"{name}, {title}"] = ends.rename(defence=along).assign_coords({along: list(names)})
+            panels[f"{title} ({name})"] = ends.rename(defence=along).assign_coords({along: list(names)})
     if not panels:
         raise NotRecorded("the features of these networks are not recorded")
     return panels

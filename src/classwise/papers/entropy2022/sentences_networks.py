@@ -104,7 +104,8 @@ def scale_free(changes: pd.DataFrame) -> str:
     each = "; ".join(f"{name} {raw[name]}, over the squared length {relative[name]}" for name in names)
     cosine, corrected = changes["similarity, difference"], changes["similarity, centred and debiased, difference"]
     also = "; ".join(f"{name} {cosine[name]}, of centred and debiased means {corrected[name]}" for name in names)
-    return f"**With smoothed targets the variance of features is so many times as large**: {each}. **The similarity changes by**: {also}."
+    first = f"**With smoothed targets the variance of features is so many times as large**: {each}."
+    return f"{first} **The similarity changes by**: {also}."
 
 
 def trade_off(rows: pd.DataFrame, outcomes: xr.Dataset) -> str:
@@ -175,10 +176,10 @@ def bias_of_the_worst(outcomes: xr.Dataset, attack: str) -> str:
     theirs = gains.printed("pgd-at", "autoattack", "worst") / 100
     error = 100 * np.sqrt(theirs * (1 - theirs) / gains.IMAGES["worst"])
     return (
-        f"**The worst of the classes is too low by about {abs(float(bias.mean())):.1f} points** under {attack}, in the mean over networks "
-        f"({float(-bias.max()):.1f} to {float(-bias.min()):.1f}): of classes that are nearly as weak, chance decides which one is the "
-        f"least. There are {images} images of a class; the paper's 1,000 give the worst class of PGD-AT, {100 * theirs:.1f} %, a "
-        f"standard error of {error:.1f} points."
+        f"**The worst of the classes is too low by about {abs(float(bias.mean())):.1f} points** under {attack}, in the mean over "
+        f"networks ({float(-bias.max()):.1f} to {float(-bias.min()):.1f}): of classes that are nearly as weak, chance decides "
+        f"which one is the least. The smallest class has {images} images; the paper's 1,000 give the worst class of PGD-AT, "
+        f"{100 * theirs:.1f} %, a standard error of {error:.1f} points."
     )
 
 
