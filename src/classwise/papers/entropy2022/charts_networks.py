@@ -11,6 +11,7 @@ from classwise.charts.descriptions import described, extent
 from classwise.charts.explorer import Choice, explorer
 from classwise.charts.primitives import faded, from_legend, panels
 from classwise.charts.style import CHOSEN, GREY, HIGHEST, LOWEST, PERCENT, Category, label_angle, names_of, tooltip, wide_bounds
+from classwise.core.errors import NotRecorded
 from classwise.papers.entropy2022.networks import NETWORKS
 from classwise.stats import intervals, metrics
 
@@ -56,6 +57,10 @@ def trade_off(clean: xr.DataArray, robust: xr.DataArray) -> Any:
     table = wide_bounds(clean).merge(wide_bounds(robust), on="defence", suffixes=("", "2"))
     table["place"] = table["defence"].map(_lambda)
     table["method"] = table["defence"].map(lambda name: _METHODS.get(NETWORKS[name].defence, "other"))
+    joined = table["method"] != "other"
+    table["name"] = table["defence"].where(~joined, "λ = " + table["place"].map("{:g}".format))
+    # Names of single networks stand on the outer side of their dots.
+    table["left"] = ~joined & (table["value"] <= table.loc[~joined, "value"].median())
     used = [name for name in _COLOURS if name in set(table["method"])]
     legend = alt.Legend(orient="top", title=None, labelLimit=300, values=[name for name in used if name != "other"])
     colour = alt.Color("method:N", scale=alt.Scale(domain=used, range=[_COLOURS[name] for name in used]), legend=legend)
@@ -70,19 +75,27 @@ def trade_off(clean: xr.DataArray, robust: xr.DataArray) -> Any:
     ]
     path = base.transform_filter("datum.place > 0 && datum.method != 'other'").mark_line(strokeWidth=1.5)
     dots = base.mark_circle(size=70, opacity=1).encode(x=x, y=y)
-    words = base.mark_text(align="left", dx=7, dy=-7).encode(x=x, y=y, text="defence:N")
-    chart = alt.layer(*ends, path.encode(x=x, y=y, order="place:Q"), dots, words).properties(width=580, height=330)
+    words = [
+        base.transform_filter(f"{'' if left else '!'}datum.left")
+        .mark_text(align="right" if left else "left", dx=-7 if left else 7, dy=-7)
+        .encode(x=x, y=y, text="name:N")
+        for left in (True, False)
+    ]
+    chart = alt.layer(*ends, path.encode(x=x, y=y, order="place:Q"), dots, *words).properties(width=580, height=330)
     text = f"{extent(table, ['defence'], 'Clean accuracy')} {extent(table, ['defence'], 'Robust accuracy', column='value2')}"
     return described(chart, "Robust against clean accuracy, with 95 % intervals", text)
 
 
-def lambda_explorer(clean: xr.DataArray, robust: xr.DataArray, start: str, live: bool | None = None) -> Any:
-    """Return the explorer of lambda with and without maximum entropy: the classes of the chosen network, and the base in grey.
+def lambda_explorer(clean: xr.DataArray, robust: xr.DataArray, live: bool | None = None) -> Any:
+    """Return the explorer of lambda with and without maximum entropy: the classes of the chosen network, and the others in grey.
 
-    clean, robust: counts along defence (names of NETWORKS), label and predicted. start: the network at first, of TRADES or
-    ME-TRADES; the reader chooses lambda, the method, and clean or attacked images. For `live` see `explorer.explorer`.
+    clean, robust: counts along defence (names of NETWORKS), label and predicted. The reader chooses lambda, the method, and clean
+    or attacked images. NotRecorded without any network of TRADES or ME-TRADES. For `live` see `explorer.explorer`.
     """
     names = [name for name in names_of(clean, "defence") if NETWORKS[name].defence in _METHODS]
+    if not names:
+        raise NotRecorded("no network of TRADES or ME-TRADES is recorded")
+    start = names[-1]
     labels = names_of(clean)
     tables = []
     for images, count in (("clean", clean), ("attacked", robust)):
@@ -99,15 +112,21 @@ def lambda_explorer(clean: xr.DataArray, robust: xr.DataArray, start: str, live:
         Choice("chosen_images", ["clean", "attacked"], "attacked", "images"),
     ]
     shown = alt.Chart(table).transform_filter("datum.images_are == chosen_images")
-    x = alt.X("label:N", sort=labels, scale=alt.Scale(domain=labels), title="class", axis=alt.Axis(labelAngle=label_angle(labels)))
+    x = alt.X(
+        "label:N", sort=labels, scale=alt.Scale(domain=labels), title="class", axis=alt.Axis(labelAngle=label_angle(labels))
+    )
     y = alt.Y("value:Q", title="accuracy, %", scale=PERCENT)
     tips = tooltip("defence", "label", value="accuracy, %", low="", high="")
     others = shown.mark_tick(thickness=2, width=22, opacity=0.6, color=GREY).encode(x=x, y=y, tooltip=tips)
     now = shown.transform_filter("datum.place == chosen_lambda && datum.method == chosen_method")
     dots = now.mark_circle(size=80, opacity=1, color=CHOSEN).encode(x=x, y=y, tooltip=tips)
-    rules = now.mark_rule(strokeWidth=2, color=CHOSEN).encode(x=x, y=alt.Y("low:Q", title="accuracy, %", scale=PERCENT), y2="high:Q")
+    rules = now.mark_rule(strokeWidth=2, color=CHOSEN).encode(
+        x=x, y=alt.Y("low:Q", title="accuracy, %", scale=PERCENT), y2="high:Q"
+    )
     mean = now.transform_aggregate(value="mean(value)").mark_rule(strokeDash=[4, 3], color=CHOSEN).encode(y=y)
-    known = " || ".join(f"(chosen_method == '{NETWORKS[name].defence}' && chosen_lambda == '{_lambda(name):g}')" for name in names)
+    known = " || ".join(
+        f"(chosen_method == '{NETWORKS[name].defence}' && chosen_lambda == '{_lambda(name):g}')" for name in names
+    )
     missing = alt.Chart(pd.DataFrame({"text": ["no network of this method has this λ"]})).transform_filter(f"!({known})")
     note = missing.mark_text(fontSize=13, color=GREY).encode(x=alt.value(290), y=alt.value(20), text="text:N")
     chart = alt.layer(others, rules, dots, mean, note).properties(width=580, height=240)

@@ -90,7 +90,7 @@ def compared(
 ) -> pd.DataFrame:
     """Return gains with 95 % intervals, a row each: ours on the same images, and the printed ones.
 
-    Columns: comparison, panel (the measure, and clean or robust), measure, attack ("clean" or "robust"), source, value, low, high.
+    Columns: comparison, panel (the measure, and clean or robust), measure, attack ("clean", "robust"), source, value, low, high.
     attack: of ours, which stands for AutoAttack. The intervals of the printed ones are those of `standard_error`; pairs of which
     either source lacks a network are left out of it.
     """
@@ -140,7 +140,7 @@ def paired(outcomes: xr.Dataset, pairs: Mapping[str, Pair], measure: Metric = me
 
 
 def fall(outcomes: xr.Dataset, weak: str, strong: str, draws: int = 2000) -> xr.DataArray:
-    """Return low, value and high of how many points of accuracy each network has less under the strong attack, on the same images."""
+    """Return low, value and high of how many points of accuracy each network loses from the weak to the strong attack."""
 
     def differences(count: xr.DataArray) -> xr.DataArray:
         values = metrics.overall(count)
@@ -177,6 +177,22 @@ def tables_beside(outcomes: xr.Dataset, attack: str, names: Sequence[str], measu
         columns[f"{our_attack}, ours"] = [_cell(ours, name, our_attack) for name in names]
         columns[f"{their_attack}, theirs"] = [_printed_cell(name, their_attack, measure) for name in names]
     return pd.DataFrame(columns, index=pd.Index(names, name="network"))
+
+
+def smoothing_beside(outcomes: xr.Dataset, attack: str) -> pd.DataFrame:
+    """Return Table 1, ours and theirs: accuracies in percent without and with label smoothing, and the difference."""
+    values = metrics.overall(aggregate.counts(outcomes).sum("seed"))
+    table, rows = TABLES.load(1), {}
+    for our_attack, their_attack in (("clean", "clean"), (attack, "autoattack")):
+        for plain, smoothed in _SMOOTHED.items():
+            ours = [_cell(values, name, our_attack) for name in (plain, smoothed)]
+            theirs = [
+                f"{float(table[name].sel(defence=plain, attack=their_attack)):.2f}" for name in ("overall", "smoothed", "change")
+            ]
+            change = f"{float(ours[1]) - float(ours[0]):+.1f}" if all(ours) else ""
+            rows[f"{plain}, {our_attack}"] = [*ours, change, *theirs]
+    columns = [f"{name}, {whose}" for whose in ("ours", "theirs") for name in ("without", "with", "difference")]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis(index="training")
 
 
 def _cell(values: xr.DataArray, name: str, attack: str) -> str:

@@ -1,7 +1,7 @@
 """The networks of Tables 2 to 4 of Entropy 2022: what each row is trained with.
 
-The paper calls the trade-off of TRADES lambda and the weight of the maximised entropy beta; the options of the defences are called
-beta and entropy.
+The paper calls the trade-off of TRADES lambda and the weight of the maximised entropy beta; the options of the defences are
+called beta and entropy.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -89,7 +89,7 @@ def _gain(pairs: Sequence[Pair], attacks: Sequence[str], measures: Sequence[Any]
 
 
 def least_gain_of_either(sums: xr.Dataset, alternatives: Sequence[str], base: str) -> xr.DataArray:
-    """Return the least gain over another network, overall and in the worst class, under each attack: the larger of two networks'."""
+    """Return the least gain over another network, overall and in the worst class, under each attack; the larger of several."""
     each = [least_gain(sums, [(name, base)], _MEASURES) for name in alternatives]
     return xr.concat(each, "network").max("network", skipna=False)
 
@@ -97,7 +97,7 @@ def least_gain_of_either(sums: xr.Dataset, alternatives: Sequence[str], base: st
 def either_draws(outcomes: xr.Dataset, draws: int, seed: int, *, alternatives: Sequence[str], base: str) -> np.ndarray:
     """Return draws of the true value of `least_gain_of_either` (`Claim.truth`).
 
-    Rank by rank they are the larger of the draws of the two networks. One of several suffices, so that each p-value of the claim is
+    Rank by rank they are the larger of the draws of the networks. One of them suffices, so that the p-value of the claim is
     multiplied by their number (Bonferroni): each of the lower ranks is taken as often.
     """
     each = [
@@ -202,13 +202,13 @@ CLAIMS = (
     _claim(
         "me-at-all-four",
         "3.2.2, Tables 3 and 4",
-        "ME-AT with beta .5 improves on PGD-AT in the average and in the worst class, clean and under AutoAttack, at the same time.",
+        "ME-AT with beta .5 improves on PGD-AT in the average and in the worst class, clean and under AutoAttack.",
         **_gain([(_ME_AT, _AT)], _BOTH, _MEASURES),
     ),
     _claim(
         "me-trades-all-four",
         "3.2.2, Tables 2 and 4",
-        "ME-TRADES, with lambda 15 or with 27, improves on TRADES in the average and in the worst class, clean and under AutoAttack.",
+        "ME-TRADES with lambda 15 or 27 improves on TRADES in the average and in the worst class, clean and under AutoAttack.",
         measure=partial(least_gain_of_either, **_EITHER),
         truth=partial(either_draws, **_EITHER),
         defences=(_ME_15, _ME_27, _TRADES),

@@ -45,7 +45,8 @@ def resolution(rows: pd.DataFrame) -> str:
     """Return how many of the printed differences are larger than the test images of the paper can tell, and of ours."""
     lines = []
     for source, whose in ((THEIRS, "printed"), (OURS, "of ours")):
-        some = rows[rows["source"] == source]
+        # A printed 0 % has no error, and is no difference.
+        some = rows[(rows["source"] == source) & (rows["high"] > rows["low"])]
         if len(some):
             reach = (some["high"] - some["low"]) / 2
             sure = int(((some["low"] > 0) | (some["high"] < 0)).sum())
@@ -94,10 +95,26 @@ def reliance(rows: pd.DataFrame, pairs: Sequence[gains.Pair]) -> str:
     return f"**PGD-20 less the strong attack**: {'; '.join(lines)}." if lines else ""
 
 
+def scale_free(changes: pd.DataFrame) -> str:
+    """Return how the variance changes, and how it does relative to the length of the mean; changes: of `likeness.changes`."""
+    if changes.empty:
+        return "The features of these networks are not recorded yet."
+    raw, relative = changes["variance, ratio"], changes["variance over squared length, ratio"]
+    names = list(map(str, changes.index))
+    each = "; ".join(f"{name} {raw[name]}, over the squared length {relative[name]}" for name in names)
+    cosine, corrected = changes["similarity, difference"], changes["similarity, centred and debiased, difference"]
+    also = "; ".join(f"{name} {cosine[name]}, of centred and debiased means {corrected[name]}" for name in names)
+    first = f"**With smoothed targets the variance of features is so many times as large**: {each}."
+    return f"{first} **The similarity changes by**: {also}."
+
+
 def trade_off(rows: pd.DataFrame, outcomes: xr.Dataset) -> str:
     """Return what maximum entropy adds to TRADES at an equal lambda, and in the comparison that the paper makes."""
     parts = []
-    for name, words in ((EQUAL, "At an equal λ of 15, maximum entropy changes"), (AS_PAPER, "Against TRADES with λ = 6 it changes")):
+    for name, words in (
+        (EQUAL, "At an equal λ of 15, maximum entropy changes"),
+        (AS_PAPER, "Against TRADES with λ = 6 it changes"),
+    ):
         clean, robust = (_row(rows, name, attack) for attack in ("clean", "robust"))
         if clean is not None and robust is not None:
             parts.append(f"{words} the clean accuracy of TRADES by {_one(clean)} and its robust accuracy by {_one(robust)}.")
@@ -118,11 +135,16 @@ COMPARISONS: Mapping[str, gains.Pair] = {
     "PGD-AT with LS over PGD-AT": ("label-smoothing", "pgd-at"),
 }
 
+# Between which networks the page compares PGD-20 and the strong attack.
+RELIANCE = (("me-at (β=0.5)", "pgd-at"), ("me-at (β=1)", "pgd-at"), ("me-trades (β=1, λ=15)", "trades (λ=15)"))
+
 
 def selection(history: xr.Dataset, dataset: str) -> str:
     """Return which lambda the validation images select for either method, and which networks the claim compares."""
     rule, used = section_3_2_2b.selected(history), section_3_2_2b.selected_for(dataset)
-    same = "those that the claim compares" if set(rule) == set(used) else f"not those that the claim compares: {' and '.join(used)}"
+    same = (
+        "those that the claim compares" if set(rule) == set(used) else f"not those that the claim compares: {' and '.join(used)}"
+    )
     return f"**On the validation images** the most robust networks are {' and '.join(rule)}, {same}."
 
 
@@ -154,10 +176,10 @@ def bias_of_the_worst(outcomes: xr.Dataset, attack: str) -> str:
     theirs = gains.printed("pgd-at", "autoattack", "worst") / 100
     error = 100 * np.sqrt(theirs * (1 - theirs) / gains.IMAGES["worst"])
     return (
-        f"**The worst of the classes is too low by about {abs(float(bias.mean())):.1f} points** under {attack}, in the mean over networks "
-        f"({float(-bias.max()):.1f} to {float(-bias.min()):.1f}): of classes that are nearly as weak, chance decides which one is the "
-        f"least. There are {images} images of a class; the paper's 1,000 give the worst class of PGD-AT, {100 * theirs:.1f} %, a "
-        f"standard error of {error:.1f} points."
+        f"**The worst of the classes is too low by about {abs(float(bias.mean())):.1f} points** under {attack}, in the mean over "
+        f"networks ({float(-bias.max()):.1f} to {float(-bias.min()):.1f}): of classes that are nearly as weak, chance decides "
+        f"which one is the least. The smallest class has {images} images; the paper's 1,000 give the worst class of PGD-AT, "
+        f"{100 * theirs:.1f} %, a standard error of {error:.1f} points."
     )
 
 
@@ -174,4 +196,6 @@ def chosen_epochs(history: xr.Dataset, least: int = 5) -> str:
         if some.sizes["epoch"] >= least:
             best = int(some.epoch[int(some.argmax("epoch"))])
             lines.append(f"{name} {float(some.max() - some.isel(epoch=-1)):.1f} (epoch {best} of {int(some.epoch[-1])})")
-    return f"**Best epoch less the last one, in points**: {'; '.join(lines)}." if lines else "No course over the epochs is recorded."
+    return (
+        f"**Best epoch less the last one, in points**: {'; '.join(lines)}." if lines else "No course over the epochs is recorded."
+    )
