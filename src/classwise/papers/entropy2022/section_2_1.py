@@ -16,7 +16,7 @@ from classwise.papers import variants
 from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
 from classwise.papers.entropy2022 import single_class
 from classwise.papers.entropy2022.single_class import attacked_names, own
-from classwise.papers.entropy2022.tables import TABLES
+from classwise.papers.entropy2022.tables import single_accuracy
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.variants import Variant
 from classwise.stats import features, metrics
@@ -122,11 +122,6 @@ def beyond_training(sums: xr.Dataset, group: str) -> xr.DataArray:
     return _of_group(rates, group)
 
 
-def _printed(label: str, attack: str) -> float:
-    """Return the accuracy that the paper prints of a class that is attacked alone, in percent (Figure 3)."""
-    return float(TABLES.load("text")["accuracy"].sel(defence="single-class-at", label=label, attack=attack).max())
-
-
 _claim = claims_of(NAME, defences=("single-class-at",), attacks=("clean", "pgd-20"), dims=("attacked",), data="alone")
 _SIMILAR: dict[str, Any] = {"of": "features", "unit": "", "attacks": ("clean",)}
 _OVERLAPPING, _OTHERS = ("bird", "deer", "dog"), ("airplane", "frog", "horse", "ship", "truck")
@@ -138,7 +133,7 @@ CLAIMS = (
         partial(own_accuracy, group="hardest", attack="clean"),
         low=-np.inf,
         high=20,
-        reported=lambda: _printed("cat", "clean"),
+        reported=lambda: single_accuracy("cat", "clean"),
     ),
     _claim(
         "hardest-alone-not-robust",
@@ -147,7 +142,7 @@ CLAIMS = (
         partial(own_accuracy, group="hardest", attack="pgd-20"),
         low=-np.inf,
         high=5,
-        reported=lambda: _printed("cat", "pgd-10"),
+        reported=lambda: single_accuracy("cat", "pgd-10"),
     ),
     _claim(
         "easiest-alone-accurate",
@@ -155,7 +150,7 @@ CLAIMS = (
         "If the easiest class is attacked alone, more than 90 % of its clean images are classified correctly.",
         partial(own_accuracy, group="easiest", attack="clean"),
         low=90,
-        reported=lambda: _printed("automobile", "clean"),
+        reported=lambda: single_accuracy("automobile", "clean"),
     ),
     _claim(
         "easiest-alone-robust",
@@ -163,7 +158,7 @@ CLAIMS = (
         "If the easiest class is attacked alone, its robust accuracy is above 50 %.",
         partial(own_accuracy, group="easiest", attack="pgd-20"),
         low=50,
-        reported=lambda: _printed("automobile", "pgd-10"),
+        reported=lambda: single_accuracy("automobile", "pgd-10"),
     ),
     _claim(
         "easiest-more-similar",
