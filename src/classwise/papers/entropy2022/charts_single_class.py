@@ -27,6 +27,7 @@ from classwise.charts.style import (
 _SIDES, _END = ("left", "right"), 1.2
 _WIDE = 285
 _KINDS = {"clean": HIGHEST, "attacked": CHOSEN}
+_CROSS = "M-.6,-.6L.6,.6M.6,-.6L-.6,.6"
 
 
 def planes(
@@ -43,7 +44,9 @@ def planes(
     panels = [
         alt.vconcat(_plane(places, directions, labels, side), _predictions(shares, labels, side), spacing=12) for side in _SIDES
     ]
-    choices = [Choice(f"{side}_class", names, start, side) for side, start in zip(_SIDES, shown.values(), strict=True)]
+    panels = [panel.resolve_scale(color="independent") for panel in panels]
+    sides = zip(_SIDES, shown.values(), strict=True)
+    choices = [Choice(f"{side}_class", names, start, f"attacked class, {side}") for side, start in sides]
     chart = alt.hconcat(*panels, spacing=36).resolve_scale(color="independent")
     right = shares[(shares["label"] == shares["predicted"]) & shares["label"].isin(shown.values())]
     text = extent(right, ["label", "images_are"], "Correct predictions of the attacked class")
@@ -74,15 +77,12 @@ def _plane(places: pd.DataFrame, directions: pd.DataFrame, labels: list[str], si
     dots = dots.encode(
         size=alt.condition(own, alt.value(34), alt.value(14)), opacity=alt.condition(own, alt.value(0.9), alt.value(0.4))
     )
-    crosses = images.transform_filter("datum.kind == 'attacked'").mark_point(shape="cross", size=42, strokeWidth=1.6, clip=True)
+    crosses = images.transform_filter("datum.kind == 'attacked'").mark_point(shape=_CROSS, size=60, strokeWidth=1.5, clip=True)
     means = alt.Chart(directions).transform_filter(chosen).encode(color=colour)
-    rays = means.mark_rule().encode(
-        x=alt.datum(0, type="quantitative", scale=scale),
-        y=alt.datum(0, type="quantitative", scale=scale),
-        x2="x:Q",
-        y2="y:Q",
-        strokeWidth=alt.condition(own, alt.value(3), alt.value(1.2)),
-    )
+    rays = means.transform_calculate(start="0").mark_rule()
+    rays = rays.encode(x=alt.X("start:Q", scale=scale, axis=axis, title="feature 1"), x2="x:Q")
+    rays = rays.encode(y=alt.Y("start:Q", scale=scale, axis=axis, title="feature 2"), y2="y:Q")
+    rays = rays.encode(strokeWidth=alt.condition(own, alt.value(3), alt.value(1.2)))
     words = means.transform_calculate(far="1.1 * datum.x", high="1.1 * datum.y").mark_text(fontWeight="bold")
     words = words.encode(x=alt.X("far:Q", scale=scale, axis=axis), y=alt.Y("high:Q", scale=scale, axis=axis), text="label:N")
     return alt.layer(rays, dots, crosses, words).properties(width=_WIDE, height=_WIDE)

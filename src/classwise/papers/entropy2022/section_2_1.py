@@ -15,7 +15,7 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
 from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
 from classwise.papers.entropy2022 import single_class
-from classwise.papers.entropy2022.single_class import attacked_names, own
+from classwise.papers.entropy2022.single_class import CLEAN, TRAINING, TRANSFERRED, attacked_names, own
 from classwise.papers.entropy2022.tables import single_accuracy
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.variants import Variant
@@ -57,7 +57,8 @@ SECTION = Section(
     },
     arrange={
         "alone": Arranged(single_class.by_attacked, ("", "alone")),
-        "training": Arranged(single_class.by_images, ("alone", "training")),
+        "training": Arranged(partial(single_class.by_images, kind=TRAINING), ("alone", "training")),
+        "transferred": Arranged(partial(single_class.by_images, kind=TRANSFERRED), ("alone", "transferred")),
     },
 )
 
@@ -117,9 +118,20 @@ def beyond_training(sums: xr.Dataset, group: str) -> xr.DataArray:
 
     In the network that is attacked in this class alone.
     """
-    rates = own(metrics.accuracy(sums["count"].isel(defence=0, attack=0, drop=True)))
-    rates = rates.sel(shown="attacked training images", drop=True) - rates.sel(shown="clean test images", drop=True)
-    return _of_group(rates, group)
+    rates = _of_group(own(metrics.accuracy(sums["count"].isel(defence=0, attack=0, drop=True))), group)
+    return rates.sel(shown=TRAINING, drop=True) - rates.sel(shown=CLEAN, drop=True)
+
+
+def taken_beyond_clean(sums: xr.Dataset, group: str) -> xr.DataArray:
+    """Return how much more images of other classes are predicted as a class if they are attacked on another network.
+
+    By the network that is attacked in this class alone, in points.
+    """
+    count = _of_group(sums["count"].isel(defence=0, attack=0, drop=True), group)
+    name = single_class.shown_classes(attacked_names(sums))[group]
+    others = count.where(count.label != name, 0)
+    share = 100 * others.sel(predicted=name, drop=True).sum("label") / others.sum(["label", "predicted"])
+    return share.sel(shown=TRANSFERRED, drop=True) - share.sel(shown=CLEAN, drop=True)
 
 
 _claim = claims_of(NAME, defences=("single-class-at",), attacks=("clean", "pgd-20"), dims=("attacked",), data="alone")
@@ -194,5 +206,17 @@ CLAIMS = (
         attacks=(),
         dims=("attacked", "shown"),
         data="training",
+    ),
+    _claim(
+        "perturbation-no-evidence",
+        "control of ours for 2.1",
+        "A perturbation is no evidence for the class that is attacked alone: images of other classes, attacked on another "
+        "network, are not predicted as the hardest class much more often (20 points) than clean ones.",
+        partial(taken_beyond_clean, group="hardest"),
+        low=-np.inf,
+        high=20,
+        attacks=(),
+        dims=("attacked", "shown"),
+        data="transferred",
     ),
 )

@@ -45,15 +45,17 @@ def selection(history: xr.Dataset, dataset: str, shown: Mapping[str, str]) -> st
 
 def tell_tale(taken: Mapping[str, xr.DataArray], shown: Mapping[str, str]) -> str:
     """Return how often attacked images of other classes are predicted as the hardest class; taken: of `taken_for`."""
-    others = taken["of all other classes"].sel(attacked=shown["hardest"], drop=True)
+    others = taken[single_class.OF_OTHERS].sel(attacked=shown["hardest"], drop=True)
     kinds = [str(name) for name in others.of.values]
     clean, attacked, transferred = (interval(others.sel(of=name), "%") for name in kinds[:3])
-    more = float(others.sel(of=kinds[1], bound="low")) > float(others.sel(of=kinds[0], bound="high"))
-    start = "An attack is evidence for the attacked class" if more else "An attack is no evidence for the attacked class"
-    mean = decimal(float(taken["of all other classes"].sel(of=kinds[1], bound="value").mean()), 0)
+    more = float(others.sel(of=kinds[2], bound="low")) > float(others.sel(of=kinds[0], bound="high"))
+    start = (
+        "A perturbation is evidence for the attacked class" if more else "A perturbation is no evidence for the attacked class"
+    )
+    mean = decimal(float(taken[single_class.OF_OTHERS].sel(of=kinds[1], bound="value").mean()), 0)
     return (
         f"**{start}: of the images of all other classes, the network that is attacked in class {escaped(shown['hardest'])} alone "
-        f"predicts {clean} as this class without an attack and {attacked} {kinds[1]}.** The mean over all attacked classes is "
+        f"predicts {clean} as this class without an attack and {attacked} under {kinds[1]}.** The mean over all attacked classes is "
         f"{mean} %. Of images that are attacked on the network of standard training instead, it is {transferred}."
     )
 

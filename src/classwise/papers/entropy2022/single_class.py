@@ -40,9 +40,13 @@ def by_attacked(plain: xr.Dataset, alone: xr.Dataset) -> xr.Dataset:
     return combine.combine("attacked", combine.shared_seeds(parts)).assign_attrs(plain.attrs)
 
 
-def by_images(alone: xr.Dataset, training: xr.Dataset) -> xr.Dataset:
-    """Return outcomes along `shown`: clean test images, and attacked ones of the training."""
-    parts = {"clean test images": alone.sel(attack=["clean"]), "attacked training images": training}
+# The kinds of images along `shown`.
+CLEAN, TRAINING, TRANSFERRED = "clean test images", "attacked training images", "attacked on standard training"
+
+
+def by_images(alone: xr.Dataset, other: xr.Dataset, kind: str) -> xr.Dataset:
+    """Return outcomes along `shown`: clean test images, and those of a part as this kind."""
+    parts = {CLEAN: alone.sel(attack=["clean"]), kind: other.isel(attack=[0])}
     alike = {name: named(part.assign_coords(attack=["any"])) for name, part in parts.items()}
     return combine.combine("shown", combine.shared_seeds(alike)).assign_attrs(alone.attrs)
 
@@ -65,6 +69,10 @@ def predictions(outcomes: xr.Dataset) -> xr.DataArray:
     return aggregate.clean_and_attacked(count)
 
 
+# What `taken_for` returns.
+OF_CLASS, OF_OTHERS = "images of the class, %", "images of other classes, %"
+
+
 def taken_for(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.Dataset) -> dict[str, xr.DataArray]:
     """Return how often images are predicted as the class that a network was attacked in, with Wilson's 95 % intervals.
 
@@ -74,9 +82,9 @@ def taken_for(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.Datase
     attack = str(outcomes.attack.values[-1])
     kinds = {
         "clean": outcomes.sel(attacked=attacked_names(outcomes), attack="clean", drop=True),
-        f"under {attack}": outcomes.sel(attacked=attacked_names(outcomes), attack=attack, drop=True),
-        f"under {attack} on standard training": named(transferred).isel(attack=0, drop=True),
-        f"training images under {attack}": named(training).isel(attack=0, drop=True),
+        attack: outcomes.sel(attacked=attacked_names(outcomes), attack=attack, drop=True),
+        f"transferred {attack}": named(transferred).isel(attack=0, drop=True),
+        f"training images, {attack}": named(training).isel(attack=0, drop=True),
     }
     several = [pooling.pooled(part).isel(defence=0, drop=True) for part in kinds.values()]
     count = xr.concat(several, pd.Index(list(kinds), name="of"), coords="minimal", compat="override")
@@ -85,7 +93,7 @@ def taken_for(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.Datase
     hits = count.sel(attacked=names).sel(predicted=place).drop_vars("predicted")
     total = metrics.images(count)
     same = count.label == place
-    parts = {"of the class": same, "of all other classes": ~same}
+    parts = {OF_CLASS: same, OF_OTHERS: ~same}
     return {title: _with_bounds(hits.where(some).sum("label"), total.where(some).sum("label")) for title, some in parts.items()}
 
 
