@@ -17,6 +17,7 @@ from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
 from classwise.papers.entropy2022 import single_class
 from classwise.papers.entropy2022.single_class import CLEAN, TRAINING, TRANSFERRED, attacked_names, own
 from classwise.papers.entropy2022.tables import single_accuracy
+from classwise.papers.extremes import extreme
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.variants import Variant
 from classwise.stats import features, metrics
@@ -184,6 +185,7 @@ CLAIMS = (
         "2.1, Figure 4",
         "Attacked alone, each class is more similar to another class than in standard training.",
         least_similarity_gain,
+        truth=extreme(all_similarity_gains, of="features"),
         **_SIMILAR,
     ),
     _claim(
