@@ -123,7 +123,9 @@ def table_5() -> pd.DataFrame:
     rows = {}
     for name in map(str, rates.defence.values):
         clean, robust = (float(rates.sel(defence=name, attack=attack)) for attack in _BOTH)
-        less = [value - float(rates.sel(defence="rst", attack=attack)) for value, attack in zip((clean, robust), _BOTH, strict=True)]
+        less = [
+            value - float(rates.sel(defence="rst", attack=attack)) for value, attack in zip((clean, robust), _BOTH, strict=True)
+        ]
         rows[name] = {"clean": clean, "AutoAttack": robust, "clean, against RST": less[0], "AutoAttack, against RST": less[1]}
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
     rank = table["AutoAttack"].rank(ascending=False).astype(int)
