@@ -34,6 +34,8 @@ def _get_or_compute(subject: Subject, evaluation: Evaluation, schema: str) -> xr
     A damaged file of data/runs/ is set aside.
     """
     data = store.find(subject, evaluation, schema, repair=True)
+    if data is None and schema == store.FEATURES:
+        data = store.old_features(subject, evaluation)
     if data is not None:
         return data
     if store.has_recorded_network(subject):
@@ -183,9 +185,10 @@ def gates(spec: Spec) -> xr.DataArray:
 
 
 def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
-    """Return the penultimate features of each class, mean and variance (schema "features 1"), computed once and stored.
+    """Return sums of the penultimate features of each class, by block (schema "features 2"), computed once and stored.
 
-    evaluation: which images and which checkpoint; None for those of an audit, or for the test images of a run.
+    evaluation: which images, attacked as it says, and which checkpoint; None for those of an audit, or for the test images of a
+    run. `stats.features.statistics` returns their means and variances. A recorded run may have only one block.
     """
     resolved = (evaluation or subject.evaluation_of()).resolved_for(subject)
     return _get_or_compute(subject, resolved, store.FEATURES)

@@ -9,13 +9,15 @@ from typing import Any
 
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.core.paths import data_folder
 from classwise.core.results import schema_names
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers.sections import Request
-from classwise.runs import describe, store
+from classwise.runs import artifacts, describe, store
 from classwise.runs.ensure import ensure_results
 from classwise.stats.combine import combine_rows
+from classwise.stats.features import SUMS, by_block, with_blocks
 
 # A subject, and its evaluations.
 Pair = tuple[Subject, Sequence[Evaluation]]
@@ -97,17 +99,74 @@ def outcomes(
     """
     pairs: list[Pair]
     pairs = [*subjects.pairs] if isinstance(subjects, Request) else [(subject, evaluations) for subject in subjects]
+    rows = [
+        (key, _result(subject, evaluation.resolved_for(subject), workers, pairs))
+        for (subject, evaluation), key in _keys(pairs).items()
+    ]
     subjects = list(dict.fromkeys(subject for subject, _ in pairs))
-    names = _varied(subjects, _IN_OUTCOMES)
+    return combine_rows(rows).assign_attrs(describe.provenance_attributes(rows) | describe.dataset_and_scale(subjects))
+
+
+def _keys(pairs: Sequence[Pair]) -> dict[tuple[Subject, Evaluation], dict[str, Any]]:
+    """Return the coordinates of each subject and evaluation along the dimensions in which they differ."""
+    names = _varied(list(dict.fromkeys(subject for subject, _ in pairs)), _IN_OUTCOMES)
     varied = _varied(list(dict.fromkeys(evaluation for _, some in pairs for evaluation in some)))
-    rows = []
+    result: dict[tuple[Subject, Evaluation], dict[str, Any]] = {}
     for subject, evaluation in dict.fromkeys((subject, evaluation) for subject, some in pairs for evaluation in some):
-        data = _result(subject, evaluation.resolved_for(subject), workers, pairs)
         key = {
             f"eval_{name}" if name in (*names, "eps", "seed") else name: value for name, value in _key(evaluation, varied).items()
         }
-        rows.append((_key(subject, names, _IN_OUTCOMES) | key, data))
-    return combine_rows(rows).assign_attrs(describe.provenance_attributes(rows) | describe.dataset_and_scale(subjects))
+        result[subject, evaluation] = _key(subject, names, _IN_OUTCOMES) | key
+    return result
+
+
+def features(
+    subjects: Subject | Sequence[Subject] | Request, evaluations: Evaluation | Sequence[Evaluation] | None = None
+) -> xr.Dataset:
+    """Return sums of the penultimate features of each class by block of images, computed once and stored.
+
+    Parameters
+    ----------
+    subjects
+        a run or an audit; several of them; or what a section requests that needs features (`Section.features`).
+    evaluations
+        of a single subject one, by default its test images as they are; of several those of each; not used with a request.
+        The features are those of the images as the evaluation attacks them, at its checkpoint.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of one subject as stored (schema "features 2"). Of several along defence, seed, attack and every other field that varies,
+        with count (..., block, label, predicted) of the same images, as `stats.features.statistics` takes it; a run or an attack
+        whose features are not recorded has 0 images. NotRecorded if no run has any.
+    """
+    if not isinstance(subjects, Request | Sequence):
+        assert evaluations is None or isinstance(evaluations, Evaluation)
+        return artifacts.features(subjects, evaluations)
+    if isinstance(subjects, Request):
+        return by_block(with_features(subjects, outcomes(subjects)))
+    some = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations or [Evaluation(attack="clean")])
+    pairs: list[Pair] = [(subject, some) for subject in subjects]
+    return by_block(_with_features(pairs, pairs, outcomes(subjects, some)))
+
+
+def with_features(request: Request, data: xr.Dataset) -> xr.Dataset:
+    """Return the outcomes of a request with the sums of the features that it needs, as `stats.features.with_blocks` adds them."""
+    return _with_features(request.pairs, request.feature_pairs, data)
+
+
+def _with_features(pairs: Sequence[Pair], wanted: Sequence[Pair], data: xr.Dataset) -> xr.Dataset:
+    keys, rows, missing = _keys(pairs), list[tuple[dict[str, Any], xr.Dataset]](), list[NotRecorded]()
+    for subject, evaluation in dict.fromkeys((subject, one) for subject, some in wanted for one in some):
+        try:
+            sums = artifacts.features(subject, evaluation)[list(SUMS)]
+        except NotRecorded as error:
+            missing.append(error)
+            continue
+        rows.append((keys[subject, evaluation], sums.rename(label="predicted")))
+    if not rows:
+        raise missing[0] if missing else NotRecorded("no features are requested")
+    return with_blocks(data, combine_rows(rows).rename(predicted="label"))
 
 
 def _result(subject: Subject, evaluation: Evaluation | None, workers: int | None, pairs: Sequence[Pair]) -> xr.Dataset:

@@ -113,7 +113,7 @@ def test_new_results_of_a_recorded_network_are_filed_beside_it(data, filed):
         "evaluated",
     ]
     added = set(files(store.recorded(filed))) - set(before)
-    assert {name.split("/")[0] for name in added} == {"outcomes", "examples", "courses", "features"}
+    assert {name.split("/")[0] for name in added} == {"outcomes", "examples", "courses", "features-2"}
     assert len(added) == 4
     sums = json.loads((store.recorded(filed) / store.CHECKSUMS).read_text())
     assert added <= set(sums)

@@ -56,7 +56,10 @@ def gates(values: xr.DataArray) -> str:
     )
     below = int((flat < 1).sum())
     mean = decimal(float(flat.mean()), 2)
-    return f"**Of {counted(len(flat), 'channel')}, {below} mix in some instance norm; the mean gate is {mean}.** By layer: {layers}. The lowest gate is {decimal(float(flat.min()), 2)}."
+    return (
+        f"**Of {counted(len(flat), 'channel')}, {below} mix in some instance norm; the mean gate is {mean}.** "
+        f"By layer: {layers}. The lowest gate is {decimal(float(flat.min()), 2)}."
+    )
 
 
 def table(outcomes: xr.Dataset) -> dict[str, xr.DataArray]:
