@@ -168,15 +168,14 @@ def headline(data: xr.Dataset, correlated: xr.DataArray, outcomes: xr.Dataset) -
     if MORE in correlated.predictor.values:
         of_images, more = (correlated.sel(predictor=name, attack=attack) for name in (IMAGES, MORE))
         pixels = (
-            f" With the cosine of mean images, which needs no network, the correlation is {interval(of_images, '', 2)}, a difference "
-            f"of {interval(more, '', 2)}."
+            f" With the cosine of mean images, which needs no network, the correlation is {interval(of_images, '', 2)}, a "
+            f"difference of {interval(more, '', 2)}."
         )
-    chosen = outcomes.sel(partner=ordered[-1], drop=True)
     return (
         f"**{start}: over the {len(ordered)} partners of class {victim}, errors of {defence} under {attack} correlate with the "
         f"similarity in standard training by {interval(bounds, '', 2)}.** The error is {ends[0]}, the least similar, and "
         f"{ends[1]}, the most similar one; {p_value(p)} against a random order."
-        f"{pixels} {sample(chosen)}"
+        f"{pixels} {sample(outcomes.sel(partner=STANDARD, drop=True))}"
     )
 
 
