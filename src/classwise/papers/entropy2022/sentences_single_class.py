@@ -55,8 +55,8 @@ def tell_tale(taken: Mapping[str, xr.DataArray], shown: Mapping[str, str]) -> st
     mean = decimal(float(taken[single_class.OF_OTHERS].sel(of=kinds[1], bound="value").mean()), 0)
     return (
         f"**{start}: of the images of all other classes, the network that is attacked in class {escaped(shown['hardest'])} alone "
-        f"predicts {clean} as this class without an attack and {attacked} under {kinds[1]}.** The mean over all attacked classes is "
-        f"{mean} %. Of images that are attacked on the network of standard training instead, it is {transferred}."
+        f"predicts {clean} as this class without an attack and {attacked} under {kinds[1]}.** The mean over all attacked classes "
+        f"is {mean} %. Of images that are attacked on the network of standard training instead, it is {transferred}."
     )
 
 
