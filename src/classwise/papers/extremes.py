@@ -1,5 +1,6 @@
 """Claims that each of several quantities lies beyond a bound: their measure is the least of the quantities, or the largest."""
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -8,15 +9,21 @@ import xarray as xr
 
 from classwise.papers.claims import ClaimMeasure
 from classwise.papers.judging import reflect_draws
+from classwise.stats import features
 from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, sums
 
 
-def extreme(parts: ClaimMeasure, *, largest: bool = False) -> Any:
-    """Return the draws (`Claim.truth`) of the least, or the largest, of what `parts` returns along one dimension."""
-    return partial(extreme_draws, parts=parts, largest=largest)
+def extreme(parts: ClaimMeasure, *, largest: bool = False, of: str = "outcomes") -> Any:
+    """Return the draws (`Claim.truth`) of the least, or the largest, of what `parts` returns along one dimension.
+
+    of: what `parts` takes, as `Claim.of` says.
+    """
+    return partial(extreme_draws, parts=parts, largest=largest, of=of)
 
 
-def extreme_draws(outcomes: xr.Dataset, draws: int, seed: int, *, parts: ClaimMeasure, largest: bool = False) -> np.ndarray:
+def extreme_draws(
+    outcomes: xr.Dataset, draws: int, seed: int, *, parts: ClaimMeasure, largest: bool = False, of: str = "outcomes"
+) -> np.ndarray:
     """Return draws of the true least of several quantities.
 
     All lie above a bound just where each does (intersection-union test, Berger 1982), so the lower half of the draws are, rank by
@@ -26,11 +33,13 @@ def extreme_draws(outcomes: xr.Dataset, draws: int, seed: int, *, parts: ClaimMe
     draws of the least.
     """
     sign = -1.0 if largest else 1.0
-    values = sign * np.atleast_1d(parts(sums(outcomes, {})).values)
-    redrawn = sign * _redrawn(parts, outcomes, draws, seed)
+    blocks = features.by_block(outcomes) if of == "features" else None
+    values = sign * np.atleast_1d(parts(sums(outcomes, {}) if blocks is None else features.statistics(blocks)).values)
+    drawn = bootstrap_sums(outcomes, {}, draws, seed) if blocks is None else [features.drawn(blocks, draws, seed)]
+    redrawn = sign * _redrawn(parts, drawn)
     fixed = np.ptp(redrawn, axis=0) <= _ROUNDING
-    if fixed.any():
-        padded = sign * _redrawn(parts, add_pseudo_counts(outcomes, seed), draws, seed)
+    if blocks is None and fixed.any():
+        padded = sign * _redrawn(parts, bootstrap_sums(add_pseudo_counts(outcomes, seed), {}, draws, seed))
         redrawn = np.where(fixed, padded, redrawn)
     kept = redrawn[np.isfinite(redrawn).all(1)]
     if not len(kept):
@@ -47,9 +56,9 @@ def extreme_draws(outcomes: xr.Dataset, draws: int, seed: int, *, parts: ClaimMe
 _ROUNDING = 1e-4
 
 
-def _redrawn(parts: ClaimMeasure, outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
-    """Return the quantities of redrawn images, shape (draws, quantities)."""
-    chunks = [parts(chunk).transpose("draw", ...).values for chunk in bootstrap_sums(outcomes, {}, draws, seed)]
+def _redrawn(parts: ClaimMeasure, drawn: Iterable[xr.Dataset]) -> np.ndarray:
+    """Return the quantities of redrawn images or blocks, shape (draws, quantities)."""
+    chunks = [parts(chunk).transpose("draw", ...).values for chunk in drawn]
     redrawn: np.ndarray = np.concatenate([chunk.reshape(len(chunk), -1) for chunk in chunks]).astype(float)
     return redrawn
 

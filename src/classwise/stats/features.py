@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.core.results import MISSING
 
 # The sums of a block of images, of schema "features 2".
@@ -99,14 +100,18 @@ def with_pixels(outcomes: xr.Dataset, images: xr.Dataset) -> xr.Dataset:
 def by_block(outcomes: xr.Dataset) -> xr.Dataset:
     """Return the sums of features that outcomes hold (`with_blocks`), with count(..., block, label, predicted) of their images.
 
-    The attribute `shared_images` says whether the seeds were evaluated on the same images ("yes" or "").
+    NotRecorded if they hold none. The attribute `shared_images` says whether the seeds were evaluated on the same images ("yes"
+    or "").
     """
+    if "total" not in outcomes:
+        raise NotRecorded("no features of these runs are recorded")
     rest = [dim for dim in outcomes.truth.dims if dim not in ("seed", "image")]
+    block_of = outcomes.block_of.max([dim for dim in outcomes.block_of.dims if dim not in ("seed", "image")])
     truth, answer = (outcomes[name].transpose(*rest, "seed", "image").values for name in ("truth", "answer"))
     present, classes, size = truth >= 0, outcomes.sizes["predicted"], outcomes.sizes["block"]
     shape = (*truth.shape[:-1], size, classes, classes)
     setting = np.arange(int(np.prod(truth.shape[:-1]))).reshape(*truth.shape[:-1], 1)
-    cells = ((setting * size + outcomes.block_of.transpose("seed", "image").values) * classes + truth) * classes + answer
+    cells = ((setting * size + block_of.transpose("seed", "image").values) * classes + truth) * classes + answer
     count = np.bincount(cells[present], minlength=int(np.prod(shape))).reshape(shape)
     names = outcomes.predicted.values
     result = outcomes[list(SUMS)].reindex(label=names, fill_value=MISSING)

@@ -143,9 +143,12 @@ def alike(statistics: xr.Dataset, source: str = FEATURES) -> xr.DataArray:
 
 
 def errors(sums: xr.Dataset, attack: str) -> xr.DataArray:
-    """Return the error of the network of each pair under an attack, in percent, along partner; seeds pooled."""
+    """Return the error of the network of each pair under an attack, in percent, along partner.
+
+    The mean over the two classes, seeds pooled.
+    """
     count = _one(sums)["count"].sel(partner=partners(sums), attack=attack, drop=True)
-    return 100 - metrics.overall(count.sum("seed") if "seed" in count.dims else count)
+    return 100 - metrics.accuracy(count.sum("seed") if "seed" in count.dims else count).mean("label")
 
 
 def confused(statistics: xr.Dataset, network: str, attack: str = "pgd-20") -> xr.DataArray:
