@@ -96,6 +96,12 @@ SCHEMAS: dict[str, dict[str, Variable]] = {
 # Variables that a Dataset of a schema may lack.
 OPTIONAL: dict[str, dict[str, Variable]] = {
     "history 1": {
+        "uncertainty": Variable(
+            ("epoch", "split", "attack", "label"),
+            "f4",
+            "mean entropy of the predictions for the images of the class; NaN where not measured",
+            "nats",
+        ),
         "robust": Variable(("epoch", "label"), "f4", "weight of the class in the robust term, where the objective has two"),
         "averaged": Variable(("epoch",), "b1", "whether the average of the weights includes the epoch"),
         "taken": Variable(("epoch", "average"), "b1", "the same for each average of `Spec.averages`"),
@@ -178,6 +184,12 @@ def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Datas
         if attr not in data.attrs:
             raise Damaged(f"{where} lacks the attribute {attr!r}")
     return data
+
+
+def schema_names(schema: str) -> frozenset[str]:
+    """Return the names of the variables of a schema and of their dimensions."""
+    known = SCHEMAS[schema] | OPTIONAL.get(schema, {})
+    return frozenset(known) | {dim for variable in known.values() for dim in variable.dims}
 
 
 def _variables(data: xr.Dataset, schema: str) -> dict[str, Variable]:
