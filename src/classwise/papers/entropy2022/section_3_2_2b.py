@@ -4,20 +4,11 @@ Claims name networks as `networks.NETWORKS` does, and "best": of either method w
 images.
 """
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
-import numpy as np
-import xarray as xr
-
-from classwise.papers.claims import claims_of
 from classwise.papers.entropy2022 import networks
-from classwise.papers.entropy2022.gains import Pair, gains, least_gain, printed, printed_gain
-from classwise.papers.entropy2022.networks import AUTOATTACK, NETWORKS, PLAIN
-from classwise.papers.extremes import extreme, extreme_draws
+from classwise.papers.entropy2022.networks import NETWORKS, PLAIN
 from classwise.papers.sections import Arranged, Section
-from classwise.stats import metrics
 
 NAME = "entropy2022/3-2-2b-trade-off-and-fairness"
 _OTHERS = tuple(name for name in NETWORKS if name not in PLAIN)
