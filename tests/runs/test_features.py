@@ -13,6 +13,7 @@ from classwise.core.errors import NotRecorded
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation
 from classwise.models.features import penultimate
+from classwise.papers import registry
 from classwise.papers.sections import Request
 from classwise.runs import store
 from classwise.runs.compute import evaluate, networks
@@ -94,7 +95,7 @@ def test_a_recorded_run_has_its_older_features_as_one_block(data, small):
     mocks.record(small, CLEAN)
     resolved = CLEAN.resolved_for(small)
     with pytest.raises(NotRecorded):
-        queue_less(small)
+        without_training(small)
     attrs = {"spec": small.json(), "id": small.id, "evaluation": resolved.json(), "layer": "penultimate"}
     old = mocks.dataset("features 1").assign_attrs(attrs)
     path = store.file(store.recorded(small), resolved, store.OLD_FEATURES)
@@ -109,8 +110,8 @@ def test_a_recorded_run_has_its_older_features_as_one_block(data, small):
         results.load(path, store.FEATURES)
 
 
-def queue_less(spec):
-    """Ask for the features of a recorded run that has none, at a place that must not train it."""
+def without_training(spec):
+    """Return the features of a run whose network is recorded, which is never trained here."""
     (store.recorded(spec) / store.WEIGHTS).touch()
     return runs.features(spec)
 
@@ -118,9 +119,7 @@ def queue_less(spec):
 def test_the_queue_records_the_features_that_sections_need():
     path = queue.default("laptop")
     items = {item.spec: item for item in queue.read(path)}
-    from classwise.papers import registry
-
     request = registry.request("entropy2022/1-robust-fairness", "laptop", seeds=[0])
-    asked = [(spec, one.resolved_for(spec)) for spec, some in request.feature_pairs for one in some]
-    assert len(asked) == 3
-    assert all(one in items[spec].features for spec, one in asked)
+    needed = [(spec, one.resolved_for(spec)) for spec, some in request.feature_pairs for one in some]
+    assert len(needed) == 3
+    assert all(one in items[spec].features for spec, one in needed)
