@@ -33,9 +33,10 @@ def alone(outcomes: xr.Dataset) -> str:
     )
 
 
-def selection(history: xr.Dataset, dataset: str, shown: Mapping[str, str]) -> str:
+def selection(history: xr.Dataset, dataset: str) -> str:
     """Return which classes `selection.by_robustness` names, and whether they are those of the page."""
     ranked = by_robustness(history, dataset)
+    shown = single_class.shown_classes(ranked)
     rule = {"hardest": ranked[0], "easiest": ranked[-1]}
     others = "these" if rule == shown else f"class {shown['hardest']} and class {shown['easiest']}"
     return (
