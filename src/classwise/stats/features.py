@@ -258,14 +258,15 @@ class _Sums:
 def interval(data: xr.Dataset, measure: Measure, level: float = 0.95, draws: int = 1000, seed: int = 0) -> xr.DataArray:
     """Return low, value and high of a measure of the statistics, along a new dimension `bound`.
 
-    The interval is the basic one of `drawn`, wide enough to contain the value; NaN where a class has a single block.
-    data: as `runs.features` returns it.
+    The interval is the basic one of `drawn`, wide enough to contain the value; NaN where a class has a single block, or no draw a
+    value. data: as `runs.features` returns it.
     """
     value, redrawn = measure(statistics(data)), measure(drawn(data, draws, seed))
-    high, low = (
-        2 * value - redrawn.quantile(share, "draw").drop_vars("quantile") for share in ((1 - level) / 2, (1 + level) / 2)
-    )
-    known = resampled(data)
+    # A measure may have no value in any draw: a correlation with what is constant.
+    some = redrawn.notnull().any("draw")
+    ends_of_draws = redrawn.where(some, 0).quantile([(1 - level) / 2, (1 + level) / 2], "draw")
+    high, low = (2 * value - ends_of_draws.isel(quantile=place, drop=True) for place in (0, 1))
+    known = some & resampled(data)
     ends = [xr.ufuncs.minimum(low, value).where(known), value, xr.ufuncs.maximum(high, value).where(known)]
     return xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"])
 

@@ -1,5 +1,6 @@
 """Charts of Entropy 2022 of the features of classes: their similarity and variance, with intervals."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -31,17 +32,32 @@ def profiles(bounds: xr.DataArray, title: str = "Similarity and variance of each
 
     bounds: of `similarity.profile`, dimensions measure, label, `colour` and bound. A click in the legend picks networks.
     """
-    picked, hues = from_legend(Category.of(bounds, colour))
-    classes, panels, texts = names_of(bounds), [], []
+    return profile_rows({"": bounds}, title, colour)
+
+
+def profile_rows(rows: Mapping[str, xr.DataArray], title: str, colour: str = "defence") -> Any:
+    """Return `profiles` of several groups of networks, each a row with its name, with the same members of `colour`."""
+    members = dict.fromkeys(name for bounds in rows.values() for name in names_of(bounds, colour))
+    picked, hues = from_legend(Category(colour, list(members)))
+    drawn = [_profiles(bounds, name, hues, picked) for name, bounds in rows.items()]
+    panels = [panel for some, _ in drawn for panel in some]
+    chart = alt.concat(panels[0].add_params(picked), *panels[1:], columns=len(drawn[0][0]))
+    return described(chart, title, " ".join(text for _, text in drawn))
+
+
+def _profiles(bounds: xr.DataArray, name: str, hues: Category, picked: alt.Parameter) -> tuple[list[Any], str]:
+    """Return a panel for each measure, and what they show in words; name: of all of them."""
+    colour, classes, panels, texts = hues.field, names_of(bounds), [], []
     x = alt.X("label:N", sort=classes, title="class", axis=alt.Axis(labelAngle=label_angle(classes)))
     for measure in names_of(bounds, "measure"):
         table, axis = _rows(bounds.sel(measure=measure, drop=True)), _TITLES[measure]
         tips = tooltip("label", colour, value=f"{axis}|.3f", low="|.3f", high="|.3f")
         scale = alt.Scale(zero=measure == "variance")
         lines = lines_with_bands(table, x, axis, hues.colour, tips, scale=scale, picked=picked)
-        panels.append(lines.properties(width=_WIDTH - 40, height=200))
-        texts.append(extent(table, ["label", colour], axis, "", digits=3))
-    return described(alt.hconcat(*panels).add_params(picked), title, " ".join(texts))
+        panel = lines.properties(width=_WIDTH - 40, height=200)
+        panels.append(panel.properties(title=panel_title(name)) if name else panel)
+        texts.append(extent(table, ["label", colour], f"{name}, {axis}" if name else axis, "", digits=3))
+    return panels, " ".join(texts)
 
 
 def _rows(bounds: xr.DataArray) -> pd.DataFrame:
@@ -71,17 +87,22 @@ def by_accuracy(bounds: xr.DataArray) -> Any:
     others.
     """
     parts = [wide_bounds(bounds.sel(quantity=name, drop=True)).set_index("network") for name in ("accuracy", "similarity")]
-    table = parts[1].join(parts[0].rename(columns={"value": "accuracy", "low": "from", "high": "to"})).reset_index()
+    table = (
+        parts[1]
+        .join(parts[0].rename(columns={"value": "accuracy", "low": "accuracy, low", "high": "accuracy, high"}))
+        .reset_index()
+    )
     table = table.merge(pd.DataFrame({"network": names_of(bounds, "network"), "epochs": bounds.epochs.values}))
-    table["kind"] = table["network"].where(table["epochs"] == 0, "standard")
-    hues = Category("kind", list(dict.fromkeys(table["kind"])), "network")
-    colour = Category("defence", hues.values).scale
-    base = alt.Chart(table).encode(color=alt.Color("kind:N", scale=colour, title=None, legend=alt.Legend(symbolOpacity=1)))
+    colour = Category("defence", ["standard", *table["network"][table["epochs"] == 0]]).scale
+    base = alt.Chart(table).transform_calculate(kind="datum.epochs > 0 ? 'standard' : datum.network")
+    base = base.encode(color=alt.Color("kind:N", scale=colour, title=None, legend=alt.Legend(symbolOpacity=1)))
     x = alt.X("accuracy:Q", title="clean accuracy, %", scale=alt.Scale(zero=False, nice=True))
     y = alt.Y("low:Q", title="mean largest cosine", scale=alt.Scale(zero=False))
     tips = tooltip("network", value="mean largest cosine|.3f", accuracy="clean accuracy, %")
     lines = base.mark_rule(strokeWidth=2).encode(x=x, y=y, y2="high:Q")
-    spans = base.mark_rule(strokeWidth=1).encode(x=alt.X("from:Q", title="clean accuracy, %"), x2="to:Q", y="value:Q")
+    spans = base.mark_rule(strokeWidth=1).encode(
+        x=alt.X("accuracy, low:Q", title="clean accuracy, %"), x2="accuracy, high:Q", y="value:Q"
+    )
     dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=x, y="value:Q", tooltip=tips)
     path = base.transform_filter("datum.epochs > 0").mark_line(strokeDash=[3, 3]).encode(x=x, y="value:Q", order="epochs:Q")
     words = base.transform_filter("datum.epochs > 0").mark_text(dy=-12).encode(x=x, y="high:Q", text="epochs:Q")

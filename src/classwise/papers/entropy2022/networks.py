@@ -1,17 +1,17 @@
 """The networks of Tables 2 to 4 of Entropy 2022: what each row is trained with.
 
-The paper calls the trade-off of TRADES lambda and the weight of the maximised entropy beta; the options of the defences are called
-beta and entropy.
+The paper calls the trade-off of TRADES lambda and the weight of the maximised entropy beta; the options of the defences are
+called beta and entropy.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import xarray as xr
 
 from classwise.core.spec import Evaluation, Spec
-from classwise.papers.sections import Section
+from classwise.papers.sections import Request, Section
 from classwise.papers.variants import Variant, Variants, by_scale
 from classwise.stats import combine
 
@@ -85,7 +85,14 @@ def by_network(names: tuple[str, ...], plain: xr.Dataset, *parts: xr.Dataset | N
     plain: of "pgd-at" and "trades" as other pages train them. parts: of the networks of these names, None for one that is not
     recorded.
     """
-    rows = {name: plain.sel(defence=NETWORKS[name].defence, drop=True) for name in PLAIN}
+    defences = {name: NETWORKS[name].defence for name in PLAIN}
+    rows = {name: plain.sel(defence=one, drop=True) for name, one in defences.items() if one in plain.defence.values}
     rows |= {name: part.isel(defence=0, drop=True) for name, part in zip(names, parts, strict=True) if part is not None}
     ordered = [({"defence": name}, rows[name]) for name in NETWORKS if name in rows]
     return combine.combine_rows(ordered).assign_attrs(plain.attrs)
+
+
+def histories(request: Request, load: Callable[[Sequence[Spec]], xr.Dataset]) -> xr.Dataset:
+    """Return the training histories of a section and its parts along defence, as `by_network` does; load: `runs.history`."""
+    parts = {name: part for name, part in request.parts.items() if part.specs}
+    return by_network(tuple(parts), load(request.specs), *(load(part.specs) for part in parts.values()))

@@ -126,14 +126,18 @@ def correlations(parts: Mapping[str, xr.Dataset], bounds: Mapping[str, xr.DataAr
             rows[f"{defence}, {words}"] = {
                 "correlation": _bracketed(bounds[defence].sel(predictor=SIMILARITY, attack=attack)),
                 "p of a random order": p_text(permutation_p(similar, error)),
-                "without constant answers": decimal(without, 2) if constant and np.isfinite(without) else "the same",
+                "without constant answers": _number(without) if constant else "the same",
             }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("error of the pair")
 
 
+def _number(value: float) -> str:
+    return decimal(value, 2) if np.isfinite(value) else "unknown"
+
+
 def _bracketed(bounds: xr.DataArray) -> str:
-    low, value, high = (decimal(float(bounds.sel(bound=name)), 2) for name in ("low", "value", "high"))
-    return f"{value} [{low}, {high}]"
+    low, value, high = (_number(float(bounds.sel(bound=name))) for name in ("low", "value", "high"))
+    return value if value == "unknown" else f"{value} [{low}, {high}]"
 
 
 def controls(bounds: Mapping[str, xr.DataArray], attack: str = "pgd-20") -> pd.DataFrame:

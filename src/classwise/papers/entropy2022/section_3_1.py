@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from classwise.papers.claims import claims_of
-from classwise.papers.entropy2022 import gains
+from classwise.papers.claims import RATIO, claims_of
+from classwise.papers.entropy2022 import gains, likeness
 from classwise.papers.entropy2022.networks import AUTOATTACK, EVALUATIONS
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.extremes import extreme
@@ -20,13 +20,22 @@ PAIRS = {
     "pgd-at": ("label-smoothing", "pgd-at"),
     "trades": ("trades-smoothed", "trades"),
 }
+ADVERSARIAL = {"PGD-AT": PAIRS["pgd-at"], "TRADES": PAIRS["trades"]}
 
 SECTION = Section(
     title="Label smoothing",
     defences=tuple(name for pair in PAIRS.values() for name in reversed(pair)),
     evaluations=EVALUATIONS,
     max_seeds=2,
+    features=("clean",),
 )
+
+
+def shown(outcomes: xr.Dataset) -> tuple[str, str]:
+    """Return two networks that are among the outcomes, if possible PGD-AT with label smoothing and without."""
+    names = list(map(str, outcomes.defence.values))
+    both = next((pair for pair in (PAIRS["pgd-at"], PAIRS["trades"]) if set(pair) <= set(names)), None)
+    return both or (names[0], names[-1])
 
 
 def gains_over_standard(sums: xr.Dataset) -> xr.DataArray:
@@ -59,9 +68,48 @@ def _of(training: str, attack: str) -> dict[str, Any]:
     }
 
 
+def _of_features(training: str, panel: str) -> dict[str, Any]:
+    """Return the fields of a claim on the features of a training with and without label smoothing."""
+    network, base = PAIRS[training]
+    return {
+        "measure": partial(_CHANGES[panel], network=network, base=base),
+        "where": f"3.1, Figure 6{panel}",
+        "defences": PAIRS[training],
+        "attacks": ("clean",),
+        "of": "features",
+        "low": -np.inf,
+        **_BOUNDS[panel],
+    }
+
+
+_CHANGES = {"a": likeness.similarity_change, "b": likeness.variance_ratio}
+_CHANGES |= {"c": _CHANGES["a"], "d": _CHANGES["b"]}
+_LOWER, _SMALLER = {"high": 0.0, "unit": ""}, {**RATIO, "high": 1.0}
+_BOUNDS: dict[str, dict[str, Any]] = {"a": _LOWER, "b": _SMALLER, "c": _LOWER, "d": _SMALLER}
+
 _claim = partial(claims_of(NAME), where="3.1, Table 1")
 
 CLAIMS = (
+    _claim(
+        "smoothing-similarity-at",
+        statement="Label smoothing lowers the similarity of classes in PGD-AT.",
+        **_of_features("pgd-at", "a"),
+    ),
+    _claim(
+        "smoothing-variance-at",
+        statement="Label smoothing lowers the variance of classes in PGD-AT.",
+        **_of_features("pgd-at", "b"),
+    ),
+    _claim(
+        "smoothing-similarity-trades",
+        statement="Label smoothing lowers the similarity of classes in TRADES.",
+        **_of_features("trades", "c"),
+    ),
+    _claim(
+        "smoothing-variance-trades",
+        statement="Label smoothing lowers the variance of classes in TRADES.",
+        **_of_features("trades", "d"),
+    ),
     _claim(
         "smoothing-clean-at",
         statement="Label smoothing raises the clean accuracy of PGD-AT.",
