@@ -36,7 +36,7 @@ from classwise.runs.compute import device, evaluate, networks, train, validate
 from classwise.runs.compute.networks import network_of
 from classwise.runs.schedule import plan, pool
 from classwise.runs.schedule.pool import Failed
-from classwise.stats import aggregate, metrics, sanity
+from classwise.stats import aggregate, confidence, metrics, sanity
 
 PGD = Evaluation(attack="pgd-10", options={"steps": 2})
 
@@ -85,6 +85,21 @@ def test_only_measured_epochs_have_counts_of_valid_and_test(data, small):
     spec = replace(small, epochs=5, measure=3)
     trained(spec)
     assert aggregate.measured_epochs(store.find(spec)["count"].sel(split="valid")).epoch.values.tolist() == [1, 3, 5]
+
+
+def test_a_history_has_the_entropy_of_what_it_measures_and_may_lack_it(data, small):
+    spec = replace(small, epochs=3, measure=3)
+    folder = trained(spec)
+    history = store.find(spec)
+    nats = history.uncertainty.sel(split="test", epoch=3, attack="clean")
+    outcomes = runs.outcomes([spec], [Evaluation()]).isel(defence=0, seed=0, attack=0)
+    expected = confidence.entropy(outcomes).groupby(outcomes.truth).mean()
+    assert np.allclose(nats, expected, atol=1e-5)
+    assert history.uncertainty.sel(split="test", epoch=2).isnull().all()
+    assert history.uncertainty.sel(split="train").isnull().all()
+    results.save(history.drop_vars("uncertainty"), store.HISTORY, folder / "history.nc")
+    both = runs.history([spec, replace(spec, seed=spec.seed + 1)])
+    assert both.uncertainty.notnull().any(["epoch", "split", "attack", "label"]).values.ravel().tolist() == [False, True]
 
 
 def test_a_run_is_never_computed_twice(data, small):

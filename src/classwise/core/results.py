@@ -96,6 +96,12 @@ SCHEMAS: dict[str, dict[str, Variable]] = {
 # Variables that a Dataset of a schema may lack.
 OPTIONAL: dict[str, dict[str, Variable]] = {
     "history 1": {
+        "uncertainty": Variable(
+            ("epoch", "split", "attack", "label"),
+            "f4",
+            "mean entropy of the predictions for the images of the class; NaN where not measured",
+            "nats",
+        ),
         "robust": Variable(("epoch", "label"), "f4", "weight of the class in the robust term, where the objective has two"),
         "averaged": Variable(("epoch",), "b1", "whether the average of the weights includes the epoch"),
         "taken": Variable(("epoch", "average"), "b1", "the same for each average of `Spec.averages`"),

@@ -1,28 +1,53 @@
 """Claims that each of several quantities lies beyond a bound: their measure is the least of the quantities, or the largest."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from classwise.papers.claims import ClaimMeasure
+from classwise.papers.claims import ClaimMeasure, Value
 from classwise.papers.judging import reflect_draws
 from classwise.stats import features
 from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, sums
 
+_NO_VALUES: Mapping[str, Value] = MappingProxyType({})
 
-def extreme(parts: ClaimMeasure, *, largest: bool = False, of: str = "outcomes") -> Any:
+
+@dataclass(frozen=True)
+class Taken:
+    """What the quantities are computed from: `Claim.of`, and of outcomes the `Claim.values`."""
+
+    of: str = "outcomes"
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+    def totals(self, outcomes: xr.Dataset) -> xr.Dataset:
+        """Return what a measure takes, of all images."""
+        return features.statistics(features.by_block(outcomes)) if self.of == "features" else sums(outcomes, self._of(outcomes))
+
+    def redrawn(self, outcomes: xr.Dataset, draws: int, seed: int) -> Iterable[xr.Dataset]:
+        """Yield the same of redrawn images or blocks, some draws at a time."""
+        if self.of == "features":
+            return [features.drawn(features.by_block(outcomes), draws, seed)]
+        return bootstrap_sums(outcomes, self._of(outcomes), draws, seed)
+
+    def _of(self, outcomes: xr.Dataset) -> dict[str, xr.DataArray]:
+        return {name: value(outcomes) for name, value in self.values.items()}
+
+
+def extreme(parts: ClaimMeasure, *, largest: bool = False, of: str = "outcomes", values: Mapping[str, Value] = _NO_VALUES) -> Any:
     """Return the draws (`Claim.truth`) of the least, or the largest, of what `parts` returns along one dimension.
 
-    of: what `parts` takes, as `Claim.of` says.
+    of, values: what `parts` takes, as of the claim.
     """
-    return partial(extreme_draws, parts=parts, largest=largest, of=of)
+    return partial(extreme_draws, parts=parts, largest=largest, taken=Taken(of, values))
 
 
 def extreme_draws(
-    outcomes: xr.Dataset, draws: int, seed: int, *, parts: ClaimMeasure, largest: bool = False, of: str = "outcomes"
+    outcomes: xr.Dataset, draws: int, seed: int, *, parts: ClaimMeasure, largest: bool = False, taken: Taken = Taken()
 ) -> np.ndarray:
     """Return draws of the true least of several quantities.
 
@@ -33,19 +58,17 @@ def extreme_draws(
     draws of the least.
     """
     sign = -1.0 if largest else 1.0
-    blocks = features.by_block(outcomes) if of == "features" else None
-    values = sign * np.atleast_1d(parts(sums(outcomes, {}) if blocks is None else features.statistics(blocks)).values)
-    drawn = bootstrap_sums(outcomes, {}, draws, seed) if blocks is None else [features.drawn(blocks, draws, seed)]
-    redrawn = sign * _redrawn(parts, drawn)
+    effects = sign * np.atleast_1d(parts(taken.totals(outcomes)).values)
+    redrawn = sign * _redrawn(parts, taken.redrawn(outcomes, draws, seed))
     fixed = np.ptp(redrawn, axis=0) <= _ROUNDING
-    if blocks is None and fixed.any():
-        padded = sign * _redrawn(parts, bootstrap_sums(add_pseudo_counts(outcomes, seed), {}, draws, seed))
+    if taken.of == "outcomes" and fixed.any():
+        padded = sign * _redrawn(parts, taken.redrawn(add_pseudo_counts(outcomes, seed), draws, seed))
         redrawn = np.where(fixed, padded, redrawn)
     kept = redrawn[np.isfinite(redrawn).all(1)]
     if not len(kept):
         return np.full(draws, np.nan)
-    each = np.stack([_ranked(value, some) for value, some in zip(values, kept.T, strict=True)])
-    together = _ranked(float(values.min()), kept.min(1))
+    each = np.stack([_ranked(value, some) for value, some in zip(effects, kept.T, strict=True)])
+    together = _ranked(float(effects.min()), kept.min(1))
     least = each.min(0)
     upper = np.arange(len(least)) >= len(least) // 2
     truth = np.where(upper, np.maximum(least, together), least)

@@ -299,7 +299,7 @@ def _blocks(claim: Claim, part: xr.Dataset) -> xr.Dataset:
     """Return the sums of features by block that a claim needs; MeasurementError where a defence or a seed has none."""
     if "total" in part:
         evaluated = (part.images > 0).any([dim for dim in part.images.dims if dim not in ("defence", "seed")])
-        complete = evaluated.all("defence")
+        complete = evaluated.all([dim for dim in evaluated.dims if dim != "seed"])
         if bool(complete.any()):
             return features.by_block(part.isel(seed=np.flatnonzero(complete)))
     raise MeasurementError(f"claim {claim.name!r} needs features of {', '.join(claim.defences)}", "with features")

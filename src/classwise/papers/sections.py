@@ -44,8 +44,8 @@ class Section:
     runs or evaluations. all_datasets: whether it is repeated on other datasets (`scales.OTHER_DATASETS`) where the scale allows,
     each a part by its name. whiteness: whether its outcomes hold how white each image is around its object (`white`). calibrated:
     whether they hold what each class was trained with late in the training (`stats.calibrations.late_settings`). features: the
-    attacks ("clean"), of its evaluations, of whose images it needs the features of each class. arrange: by the name that claims
-    give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
+    attacks ("clean"), of its evaluations, of whose images it needs the features of each class. pixels: whether its outcomes
+    hold sums of the pixels next to those of the features. arrange: by the name that claims give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
     """
 
     title: str
@@ -63,6 +63,7 @@ class Section:
     whiteness: bool = False
     calibrated: bool = False
     features: tuple[str, ...] = ()
+    pixels: bool = False
     arrange: Mapping[str, Arranged] = field(default_factory=dict)
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+import pandas as pd
 import xarray as xr
 
 from classwise.core import results
-from classwise.core.errors import unknown
+from classwise.core.errors import NotRecorded, UserError, unknown
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.runs import ensure, store
 from classwise.stats.combine import combine_rows, inverse_name, network_name
@@ -162,6 +163,25 @@ def scenes(spec: Spec | Sequence[Spec], evaluation: Evaluation, label: str | Non
         return data
     data["object"] = (("image", "row", "column"), backgrounds.object_mask(images.pixels).cpu().numpy())
     return data.assign(whiteness=("image", backgrounds.whiteness(images.pixels).cpu().numpy()))
+
+
+def gates(spec: Spec) -> xr.DataArray:
+    """Return the gates of batch-instance norm after the training: 1 is batch norm alone, 0 instance norm alone.
+
+    Dimensions layer (from 1, in the order of the forward pass) and channel; NaN beyond the channels of a layer. Read from the
+    weights, and trained first if necessary; a recorded run without weights is NotRecorded, one with batch norm alone a UserError.
+    """
+    if store.lacks_weights(spec):
+        raise NotRecorded(f"the weights of {spec.name} are not recorded, from which its gates are read")
+    ensure.ensure_results([(spec, [])])
+    from classwise.defences.training.optimisation import gates as gates_of
+    from classwise.runs.compute import networks
+
+    layers = [gate.detach().cpu().numpy() for gate in gates_of(networks.network_of(spec))]
+    if not layers:
+        raise UserError(f"{spec.name} has no gates: layer={spec.layer!r}, expected 'batch-instance'")
+    values = [xr.DataArray(gate, dims="channel", coords={"channel": range(len(gate))}) for gate in layers]
+    return xr.concat(values, pd.Index(range(1, len(layers) + 1), name="layer"), join="outer").rename("gate")
 
 
 def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:

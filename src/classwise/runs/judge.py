@@ -25,6 +25,7 @@ from classwise.runs.artifacts import scenes
 from classwise.runs.load import history, outcomes, with_features
 from classwise.runs.recorded import complete_seeds, recorded_part
 from classwise.stats.calibrations import late_settings
+from classwise.stats.features import with_pixels
 
 # The scale whose missing runs are computed; at all others claims are judged on what is stored.
 _HERE = "quick"
@@ -185,12 +186,14 @@ def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Secti
 
 
 def _measured(section: Section, request: Request) -> xr.Dataset:
-    """Return the outcomes of a section or part without its own parts, with the features, whiteness and settings that it needs."""
+    """Return the outcomes of a section or part without its own parts, with the features, whiteness and settings it needs."""
     request = replace(request, parts={})
     data = outcomes(request)
     if section.features:
         with suppress(NotRecorded):
             data = with_features(request, data)
+            if section.pixels:
+                data = with_pixels(data, scenes(request.specs, request.evaluations[0]))
     if section.calibrated:
         data = data.assign(late_settings(history(request.specs)))
     if not section.whiteness:

@@ -25,7 +25,7 @@ Pair = tuple[Subject, Sequence[Evaluation]]
 
 # Names of the Datasets, which no field or option can have as a dimension; `label` is that of the counts made of outcomes.
 _IN_HISTORY = schema_names(store.HISTORY)
-_IN_OUTCOMES = schema_names(store.OUTCOMES) | {"attack", "label"}
+_IN_OUTCOMES = schema_names(store.OUTCOMES) | schema_names(store.FEATURES) | {"attack", "label"}
 
 
 def _flat(item: Subject | Evaluation, taken: Collection[str] = ()) -> dict[str, Any]:

@@ -70,6 +70,33 @@ def with_blocks(outcomes: xr.Dataset, features: xr.Dataset) -> xr.Dataset:
     return outcomes.assign({**sums, "block_of": (("seed", "image"), block_of)})
 
 
+# Larger images count as means over squares, so many along each side.
+_SQUARES = 8
+
+
+def with_pixels(outcomes: xr.Dataset, images: xr.Dataset) -> xr.Dataset:
+    """Return outcomes of `with_blocks` with the sums of pixels in the same blocks, as if these were features.
+
+    images: the pixels (image, channel, row, column) of all their images. pixel_total (seed, block, label, feature) and
+    pixel_square (seed, block, label) are added; images of 16 pixels and more along a side are first averaged over squares.
+    """
+    pixels = images.pixels.reindex(image=outcomes.image)
+    side = {dim: max(1, pixels.sizes[dim] // _SQUARES) for dim in ("row", "column")}
+    values = pixels.coarsen(side, boundary="trim").mean().values.reshape(outcomes.sizes["image"], -1)  # type: ignore[attr-defined]
+    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim not in ("seed", "image")]).transpose("seed", "image")
+    shape = (outcomes.sizes["seed"], outcomes.sizes["block"], outcomes.sizes["predicted"])
+    total, square = np.zeros((*shape, values.shape[1])), np.zeros(shape)
+    for place, blocks in enumerate(outcomes.block_of.transpose("seed", "image").values):
+        here = blocks >= 0
+        cell = (place, blocks[here], truth.values[place, here])
+        np.add.at(total, cell, values[here])
+        np.add.at(square, cell, (values[here] ** 2).sum(1))
+    sums = {"pixel_total": (("seed", "block", "label", "feature"), total), "pixel_square": (("seed", "block", "label"), square)}
+    added = xr.Dataset(sums, {"label": outcomes.predicted.values, "feature": range(values.shape[1])})
+    # Networks and images differ in the number of features.
+    return xr.merge([outcomes, added], join="outer", compat="override", combine_attrs="override", fill_value=MISSING)
+
+
 def by_block(outcomes: xr.Dataset) -> xr.Dataset:
     """Return the sums of features that outcomes hold (`with_blocks`), with count(..., block, label, predicted) of their images.
 
@@ -88,7 +115,11 @@ def by_block(outcomes: xr.Dataset) -> xr.Dataset:
     count = np.bincount(cells[present], minlength=int(np.prod(shape))).reshape(shape)
     names = outcomes.predicted.values
     result = outcomes[list(SUMS)].reindex(label=names, fill_value=MISSING)
-    result = result.assign(count=((*rest, "seed", "block", "label", "predicted"), count)).assign_coords(predicted=names)
+    # Networks may have further outcomes along dimensions in which the features do not differ.
+    further = {dim: outcomes[dim].values for dim in rest if dim in outcomes.coords}
+    result = result.assign(count=((*rest, "seed", "block", "label", "predicted"), count)).assign_coords(
+        {**further, "predicted": names}
+    )
     shared = outcomes.sizes["seed"] > 1 and bool((present.any(tuple(range(len(rest)))).sum(0) > 1).any())
     return result.assign_attrs(outcomes.attrs, shared_images="yes" if shared else "")
 
@@ -158,8 +189,9 @@ class _Sums:
             "square": self._array(data.square),
             "images": self._array(data.images),
         }
+        self.counted: list[str] = []
         if "count" in data:
-            self.counted = [dim for dim in data["count"].dims if dim not in ("seed", "block", "label", "predicted")]
+            self.counted = [str(dim) for dim in data["count"].dims if dim not in ("seed", "block", "label", "predicted")]
             self.arrays["count"] = self._array(data["count"], "predicted")
 
     def _array(self, values: xr.DataArray, *last: str) -> np.ndarray:
@@ -205,7 +237,7 @@ class _Sums:
     def _dataset(self, sums: dict[str, np.ndarray]) -> xr.Dataset:
         data, dims = self.data, ("draw", "seed", "label")
         shape = [data.sizes[dim] for dim in self.rest]
-        coords = {dim: data[dim] for dim in (*self.rest, "label", "predicted") if dim in data.coords}
+        coords = {dim: data[dim] for dim in (*self.rest, *self.counted, "label", "predicted") if dim in data.coords}
 
         def array(name: str, rest: list[str], *last: str) -> xr.DataArray:
             sizes = [data.sizes[dim] for dim in (*rest, *last)]
@@ -226,14 +258,15 @@ class _Sums:
 def interval(data: xr.Dataset, measure: Measure, level: float = 0.95, draws: int = 1000, seed: int = 0) -> xr.DataArray:
     """Return low, value and high of a measure of the statistics, along a new dimension `bound`.
 
-    The interval is the basic one of `drawn`, wide enough to contain the value; NaN where a class has a single block.
-    data: as `runs.features` returns it.
+    The interval is the basic one of `drawn`, wide enough to contain the value; NaN where a class has a single block, or no draw a
+    value. data: as `runs.features` returns it.
     """
     value, redrawn = measure(statistics(data)), measure(drawn(data, draws, seed))
-    high, low = (
-        2 * value - redrawn.quantile(share, "draw").drop_vars("quantile") for share in ((1 - level) / 2, (1 + level) / 2)
-    )
-    known = resampled(data)
+    # A measure may have no value in any draw: a correlation with what is constant.
+    some = redrawn.notnull().any("draw")
+    ends_of_draws = redrawn.where(some, 0).quantile([(1 - level) / 2, (1 + level) / 2], "draw")
+    high, low = (2 * value - ends_of_draws.isel(quantile=place, drop=True) for place in (0, 1))
+    known = some & resampled(data)
     ends = [xr.ufuncs.minimum(low, value).where(known), value, xr.ufuncs.maximum(high, value).where(known)]
     return xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"])
 

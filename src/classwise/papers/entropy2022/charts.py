@@ -1,5 +1,6 @@
 """Charts of Entropy 2022 of the features of classes: their similarity and variance, with intervals."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -31,17 +32,32 @@ def profiles(bounds: xr.DataArray, title: str = "Similarity and variance of each
 
     bounds: of `similarity.profile`, dimensions measure, label, `colour` and bound. A click in the legend picks networks.
     """
-    picked, hues = from_legend(Category.of(bounds, colour))
-    classes, panels, texts = names_of(bounds), [], []
+    return profile_rows({"": bounds}, title, colour)
+
+
+def profile_rows(rows: Mapping[str, xr.DataArray], title: str, colour: str = "defence") -> Any:
+    """Return `profiles` of several groups of networks, each a row with its name, with the same members of `colour`."""
+    members = dict.fromkeys(name for bounds in rows.values() for name in names_of(bounds, colour))
+    picked, hues = from_legend(Category(colour, list(members)))
+    drawn = [_profiles(bounds, name, hues, picked) for name, bounds in rows.items()]
+    panels = [panel for some, _ in drawn for panel in some]
+    chart = alt.concat(panels[0].add_params(picked), *panels[1:], columns=len(drawn[0][0]))
+    return described(chart, title, " ".join(text for _, text in drawn))
+
+
+def _profiles(bounds: xr.DataArray, name: str, hues: Category, picked: alt.Parameter) -> tuple[list[Any], str]:
+    """Return a panel for each measure, and what they show in words; name: of all of them."""
+    colour, classes, panels, texts = hues.field, names_of(bounds), [], []
     x = alt.X("label:N", sort=classes, title="class", axis=alt.Axis(labelAngle=label_angle(classes)))
     for measure in names_of(bounds, "measure"):
         table, axis = _rows(bounds.sel(measure=measure, drop=True)), _TITLES[measure]
         tips = tooltip("label", colour, value=f"{axis}|.3f", low="|.3f", high="|.3f")
         scale = alt.Scale(zero=measure == "variance")
         lines = lines_with_bands(table, x, axis, hues.colour, tips, scale=scale, picked=picked)
-        panels.append(lines.properties(width=_WIDTH - 40, height=200))
-        texts.append(extent(table, ["label", colour], axis, "", digits=3))
-    return described(alt.hconcat(*panels).add_params(picked), title, " ".join(texts))
+        panel = lines.properties(width=_WIDTH - 40, height=200)
+        panels.append(panel.properties(title=panel_title(name)) if name else panel)
+        texts.append(extent(table, ["label", colour], f"{name}, {axis}" if name else axis, "", digits=3))
+    return panels, " ".join(texts)
 
 
 def _rows(bounds: xr.DataArray) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
 from classwise.papers.entropy2022 import similarity as likeness
 from classwise.papers.extremes import extreme
+from classwise.papers.scales import SCALES
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.variants import Variant, by_scale
 from classwise.stats import combine, features, metrics
@@ -49,13 +50,11 @@ def with_shorter(plain: xr.Dataset, shorter: xr.Dataset) -> xr.Dataset:
 
 
 def _epochs(network: str) -> int:
-    """Return the epochs of a standard training, a large number for that of the scale, 0 for other networks."""
+    """Return the epochs of a standard training, which only scale quick repeats with fewer; 0 for other networks."""
     if network == "standard":
-        return _ALL
+        return int(SCALES["quick"].run["epochs"])
     return int(network.split(", ")[1].split()[0]) if network.startswith("standard, ") else 0
 
-
-_ALL = 60
 
 SECTION = Section(
     title="Robust fairness",
@@ -214,8 +213,8 @@ def similarity_leads(statistics: xr.Dataset) -> xr.DataArray:
     cosines = features.similarity(likeness.of_clean(statistics)).mean("seed").sel(defence=list(_TRAINED))
     hardest = _of_hardest(statistics)
     pairs = cosines.where(cosines.label != cosines.other)
-    own = pairs.where(hardest).max(["label", "other"])
-    return own - pairs.where(~hardest & ~hardest.rename(label="other")).max(["label", "other"])
+    of_hardest = pairs.where(hardest).max(["label", "other"])
+    return of_hardest - pairs.where(~hardest & ~hardest.rename(label="other")).max(["label", "other"])
 
 
 def least_similarity_lead(statistics: xr.Dataset) -> xr.DataArray:

@@ -24,7 +24,7 @@ def _attack(row: str) -> Place:
 def _method(row: str) -> Place:
     """Read a row: our name of the method, with its settings as printed: "me-trades (β=1, λ=27)"."""
     name, bracket, rest = row.partition(" (")
-    if "et al" in rest or "Dezfooli" in name:
+    if "et al" in row or "Dezfooli" in row:
         return {"defence": "rst" if name == "RST" else row}
     settings = "" if rest.startswith("α=0.1") else bracket + rest
     return {"defence": _COMBINED.get(name, name.lower()) + settings}
