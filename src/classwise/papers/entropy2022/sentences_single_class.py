@@ -45,8 +45,8 @@ def selection(history: xr.Dataset, dataset: str) -> str:
     )
 
 
-def tell_tale(taken: Mapping[str, xr.DataArray], shown: Mapping[str, str]) -> str:
-    """Return how often attacked images of other classes are predicted as the hardest class; taken: of `taken_for`."""
+def perturbation(taken: Mapping[str, xr.DataArray], shown: Mapping[str, str]) -> str:
+    """Return how often attacked images of other classes are predicted as the hardest class; taken: of `attacked_class_shares`."""
     others = taken[single_class.OF_OTHERS].sel(attacked=shown["hardest"], drop=True)
     kinds = [str(name) for name in others.of.values]
     clean, attacked, transferred = (interval(others.sel(of=name), "%") for name in kinds[:3])
