@@ -117,8 +117,6 @@ def accuracies(outcomes: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     for title, some in (("attacked alone, clean", clean), (f"attacked alone, {attack}", count.sel(attack=attack, drop=True))):
         both = metrics.accuracy(some), intervals.wilson(some)
         kinds[title] = tuple(of_attacked_class(one).rename(attacked="label") for one in both)
-            of_attacked_class(of).rename(attacked="label") for of in (metrics.accuracy(some), intervals.wilson(some))
-        )
     index = pd.Index(list(kinds), name="of")
     rates, ends = (
         xr.concat(list(some), index, coords="minimal", compat="override") for some in zip(*kinds.values(), strict=True)
