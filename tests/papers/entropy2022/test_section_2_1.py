@@ -155,7 +155,7 @@ def test_claims_about_all_classes_need_a_network_for_each():
 
 def test_own_takes_each_class_in_its_own_network():
     values = xr.DataArray([[1.0, 2], [3, 4], [5, 6]], {"attacked": ["b", "a", ""], "label": ["a", "b"]}, ("attacked", "label"))
-    own = single_class.own(values)
+    own = single_class.of_attacked_class(values)
     assert own.sel(attacked="b").item() == 2
     assert own.sel(attacked="a").item() == 3
 
@@ -202,21 +202,21 @@ def test_networks_are_named_by_the_class_that_is_attacked():
     assert (ends.sel(bound="low") <= rates).all()
 
 
-def test_images_of_other_classes_that_are_taken_for_the_attacked_one_are_counted():
+def test_images_of_other_classes_that_are_attacked_class_shares_the_attacked_one_are_counted():
     plain, alone = networks()
     answer = np.stack([listed(others_as(name, 30, right=80)) for name in DIGITS])
     moved = alone.sel(attack=["pgd-20"])
     swapped = xr.DataArray(answer, dims=("option_label", "image")).broadcast_like(moved.answer).where(moved.truth >= 0, -1)
     moved = moved.assign(answer=swapped.transpose(*moved.answer.dims).astype("i2"))
-    found = single_class.taken_for(single_class.by_attacked(plain, alone), moved, alone.sel(attack=["pgd-20"]))
+    found = single_class.attacked_class_shares(single_class.by_attacked(plain, alone), moved, alone.sel(attack=["pgd-20"]))
     value = {title: of.sel(bound="value", of="transferred pgd-20") for title, of in found.items()}
     assert value[single_class.OF_OTHERS].values == pytest.approx(np.full(10, 30))
     assert value[single_class.OF_CLASS].values == pytest.approx(np.full(10, 80))
-    text = sentences_single_class.tell_tale(found, {"hardest": "8"})
+    text = sentences_single_class.perturbation(found, {"hardest": "8"})
     assert text.startswith("**A perturbation is evidence for the attacked class")
     assert "it is 30 % (95 % interval" in text
-    same = single_class.taken_for(single_class.by_attacked(plain, alone), *[alone.sel(attack=["clean"])] * 2)
-    assert "is no evidence" in sentences_single_class.tell_tale(same, {"hardest": "8"})
+    same = single_class.attacked_class_shares(single_class.by_attacked(plain, alone), *[alone.sel(attack=["clean"])] * 2)
+    assert "is no evidence" in sentences_single_class.perturbation(same, {"hardest": "8"})
 
 
 @pytest.mark.parametrize(("clean", "start"), [(5, "loses clean accuracy"), (99, "does not lose clean accuracy")])
@@ -224,12 +224,11 @@ def test_the_finding_states_whether_the_hardest_class_is_lost(clean, start):
     data = trained((HARDEST,), clean, 5).assign_attrs(dataset="digits")
     data = data.where(data.attacked != "", trained((), 10, 5))
     data = data.assign(truth=data.truth.astype("i2"), answer=data.answer.astype("i2"), flipped=data.flipped.astype(bool))
-    assert f"the hardest class {start}: the network that is attacked in class 8 alone" in sentences_single_class.alone(data)
+    assert f"the hardest class (8) {start}: its network classifies {clean} % (95 % interval" in sentences_single_class.alone(data)
 
 
 def test_more_and_less_similar_classes_are_counted():
-    gains = features.interval(features.by_block(ONE_APART), section_2_1.similarity_gains, draws=200)
-    assert "**Attacked alone, 8 of 10 classes are more similar" in sentences_single_class.similarity(gains)
+    assert "**Attacked alone, 8 of 10 classes are more similar" in sentences_single_class.similarity(ONE_APART)
 
 
 def test_two_planes_stand_side_by_side_with_the_class_of_each_chosen():

@@ -72,17 +72,16 @@ def _plane(places: pd.DataFrame, directions: pd.DataFrame, labels: list[str], si
     x, y = alt.X("x:Q", scale=scale, axis=axis, title="feature 1"), alt.Y("y:Q", scale=scale, axis=axis, title="feature 2")
     images = alt.Chart(places).transform_filter(chosen).encode(x=x, y=y, color=colour)
     images = images.encode(tooltip=tooltip("label", "kind", "answer"))
-    own = "datum.label == datum.attacked"
+    is_attacked = "datum.label == datum.attacked"
     dots = images.transform_filter("datum.kind == 'clean'").mark_circle(clip=True)
-    dots = dots.encode(
-        size=alt.condition(own, alt.value(34), alt.value(14)), opacity=alt.condition(own, alt.value(0.9), alt.value(0.4))
-    )
+    size, opacity = ((alt.value(large), alt.value(small)) for large, small in ((34, 14), (0.9, 0.4)))
+    dots = dots.encode(size=alt.condition(is_attacked, *size), opacity=alt.condition(is_attacked, *opacity))
     crosses = images.transform_filter("datum.kind == 'attacked'").mark_point(shape=_CROSS, size=60, strokeWidth=1.5, clip=True)
     means = alt.Chart(directions).transform_filter(chosen).encode(color=colour)
     rays = means.transform_calculate(start="0").mark_rule()
     rays = rays.encode(x=alt.X("start:Q", scale=scale, axis=axis, title="feature 1"), x2="x:Q")
     rays = rays.encode(y=alt.Y("start:Q", scale=scale, axis=axis, title="feature 2"), y2="y:Q")
-    rays = rays.encode(strokeWidth=alt.condition(own, alt.value(3), alt.value(1.2)))
+    rays = rays.encode(strokeWidth=alt.condition(is_attacked, alt.value(3), alt.value(1.2)))
     words = means.transform_calculate(far="1.1 * datum.x", high="1.1 * datum.y").mark_text(fontWeight="bold")
     words = words.encode(x=alt.X("far:Q", scale=scale, axis=axis), y=alt.Y("high:Q", scale=scale, axis=axis), text="label:N")
     return alt.layer(rays, dots, crosses, words).properties(width=_WIDE, height=_WIDE)

@@ -15,7 +15,7 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
 from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
 from classwise.papers.entropy2022 import single_class
-from classwise.papers.entropy2022.single_class import CLEAN, TRAINING, TRANSFERRED, attacked_names, own
+from classwise.papers.entropy2022.single_class import CLEAN, TRAINING, TRANSFERRED, attacked_names, of_attacked_class
 from classwise.papers.entropy2022.tables import single_accuracy
 from classwise.papers.extremes import extreme
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
@@ -69,9 +69,9 @@ def _of_group(values: xr.DataArray, group: str) -> xr.DataArray:
     return values.sel(attacked=single_class.shown_classes(attacked_names(values))[group], drop=True)
 
 
-def own_accuracy(sums: xr.Dataset, group: str, attack: str) -> xr.DataArray:
+def attacked_accuracy(sums: xr.Dataset, group: str, attack: str) -> xr.DataArray:
     """Return the accuracy of a class in the network that is attacked in this class alone."""
-    rates = own(metrics.accuracy(sums["count"].isel(defence=0, drop=True).sel(attack=attack, drop=True)))
+    rates = of_attacked_class(metrics.accuracy(sums["count"].isel(defence=0, drop=True).sel(attack=attack, drop=True)))
     return _of_group(rates, group)
 
 
@@ -84,7 +84,7 @@ def similarity_gains(statistics: xr.Dataset) -> xr.DataArray:
     nearest = features.nearest(features.similarity(clean)).mean("seed")
     names = attacked_names(nearest)
     plain = nearest.sel(attacked="", drop=True).sel(label=names).rename(label="attacked")
-    return own(nearest) - plain
+    return of_attacked_class(nearest) - plain
 
 
 def similarity_gain(statistics: xr.Dataset, group: str) -> xr.DataArray:
@@ -107,7 +107,7 @@ def least_similarity_gain(statistics: xr.Dataset) -> xr.DataArray:
 
 def overlap_of(sums: xr.Dataset, overlapping: tuple[str, ...], others: tuple[str, ...]) -> xr.DataArray:
     """Return the clean accuracy of some classes less that of others, each in the network that is attacked in it alone."""
-    rates = own(metrics.accuracy(sums["count"].isel(defence=0, drop=True).sel(attack="clean", drop=True)))
+    rates = of_attacked_class(metrics.accuracy(sums["count"].isel(defence=0, drop=True).sel(attack="clean", drop=True)))
     if not set(attacked_names(rates)) >= {*overlapping, *others}:
         raise MeasurementError("not each class has a network that was attacked in it alone", "for each class attacked alone")
     first, second = (rates.sel(attacked=list(names)).mean("attacked", skipna=False) for names in (overlapping, others))
@@ -119,7 +119,7 @@ def beyond_training(sums: xr.Dataset, group: str) -> xr.DataArray:
 
     In the network that is attacked in this class alone.
     """
-    rates = _of_group(own(metrics.accuracy(sums["count"].isel(defence=0, attack=0, drop=True))), group)
+    rates = _of_group(of_attacked_class(metrics.accuracy(sums["count"].isel(defence=0, attack=0, drop=True))), group)
     return rates.sel(shown=TRAINING, drop=True) - rates.sel(shown=CLEAN, drop=True)
 
 
@@ -143,7 +143,7 @@ CLAIMS = (
         "hardest-alone-lost",
         "2.1, Figure 3b",
         "If the hardest class is attacked alone, less than a fifth of its clean images are classified correctly.",
-        partial(own_accuracy, group="hardest", attack="clean"),
+        partial(attacked_accuracy, group="hardest", attack="clean"),
         low=-np.inf,
         high=20,
         reported=lambda: single_accuracy("cat", "clean"),
@@ -152,7 +152,7 @@ CLAIMS = (
         "hardest-alone-not-robust",
         "2.1, Figure 3b",
         "If the hardest class is attacked alone, it is not robust: its robust accuracy is below 5 %.",
-        partial(own_accuracy, group="hardest", attack="pgd-20"),
+        partial(attacked_accuracy, group="hardest", attack="pgd-20"),
         low=-np.inf,
         high=5,
         reported=lambda: single_accuracy("cat", "pgd-10"),
@@ -161,7 +161,7 @@ CLAIMS = (
         "easiest-alone-accurate",
         "2.1, Figure 3a",
         "If the easiest class is attacked alone, more than 90 % of its clean images are classified correctly.",
-        partial(own_accuracy, group="easiest", attack="clean"),
+        partial(attacked_accuracy, group="easiest", attack="clean"),
         low=90,
         reported=lambda: single_accuracy("automobile", "clean"),
     ),
@@ -169,7 +169,7 @@ CLAIMS = (
         "easiest-alone-robust",
         "2.1, Figure 3a",
         "If the easiest class is attacked alone, its robust accuracy is above 50 %.",
-        partial(own_accuracy, group="easiest", attack="pgd-20"),
+        partial(attacked_accuracy, group="easiest", attack="pgd-20"),
         low=50,
         reported=lambda: single_accuracy("automobile", "pgd-10"),
     ),

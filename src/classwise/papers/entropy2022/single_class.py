@@ -56,7 +56,7 @@ def attacked_names(data: xr.DataArray | xr.Dataset) -> list[str]:
     return [str(name) for name in data.attacked.values if name]
 
 
-def own(values: xr.DataArray) -> xr.DataArray:
+def of_attacked_class(values: xr.DataArray) -> xr.DataArray:
     """Return values of classes (attacked, label) in the network attacked in each: along `attacked` alone."""
     names = attacked_names(values)
     place = xr.DataArray(names, dims="attacked", coords={"attacked": names})
@@ -69,11 +69,11 @@ def predictions(outcomes: xr.Dataset) -> xr.DataArray:
     return aggregate.clean_and_attacked(count)
 
 
-# What `taken_for` returns.
+# What `attacked_class_shares` returns.
 OF_CLASS, OF_OTHERS = "images of the class, %", "images of other classes, %"
 
 
-def taken_for(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.Dataset) -> dict[str, xr.DataArray]:
+def attacked_class_shares(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.Dataset) -> dict[str, xr.DataArray]:
     """Return how often images are predicted as the class that a network was attacked in, with Wilson's 95 % intervals.
 
     By title, along `attacked`, `of` (the kind of images) and bound ("low", "value", "high"): of images of that class, and of all
@@ -115,7 +115,8 @@ def accuracies(outcomes: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     plain = clean.sel(attacked="", drop=True).sel(label=names)
     kinds = {"standard training, clean": (metrics.accuracy(plain), intervals.wilson(plain))}
     for title, some in (("attacked alone, clean", clean), (f"attacked alone, {attack}", count.sel(attack=attack, drop=True))):
-        kinds[title] = tuple(own(of).rename(attacked="label") for of in (metrics.accuracy(some), intervals.wilson(some)))
+        both = metrics.accuracy(some), intervals.wilson(some)
+        kinds[title] = tuple(of_attacked_class(one).rename(attacked="label") for one in both)
     index = pd.Index(list(kinds), name="of")
     rates, ends = (
         xr.concat(list(some), index, coords="minimal", compat="override") for some in zip(*kinds.values(), strict=True)
@@ -131,8 +132,13 @@ def similarities(statistics: xr.Dataset) -> xr.DataArray:
     clean = statistics.sel(attack="clean", drop=True).isel(defence=0, drop=True)
     nearest = features.nearest(features.similarity(clean)).mean("seed")
     names = attacked_names(nearest)
-    parts = [nearest.sel(attacked="", drop=True).sel(label=names), own(nearest).rename(attacked="label")]
+    parts = [nearest.sel(attacked="", drop=True).sel(label=names), of_attacked_class(nearest).rename(attacked="label")]
     return xr.concat(parts, pd.Index(["standard training", "attacked alone"], name="of"), coords="minimal", compat="override")
+
+
+def similarity_bounds(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return `similarities` along bound ("low", "value", "high"); outcomes: of `by_attacked`, with features."""
+    return features.interval(features.by_block(outcomes), similarities)
 
 
 def even_cosine(classes: int) -> float:
@@ -140,14 +146,14 @@ def even_cosine(classes: int) -> float:
     return float(np.cos(2 * np.pi / classes))
 
 
-def places(found: Mapping[Spec, Sequence[xr.Dataset]], most: int = 100) -> pd.DataFrame:
+def places(by_run: Mapping[Spec, Sequence[xr.Dataset]], most: int = 100) -> pd.DataFrame:
     """Return the features of images in the plane, a row for each: attacked (class), kind, label, answer, x, y.
 
-    found: by a run, its features (`runs.features`) of clean images, and of attacked ones, of which only those of the class that
+    by_run: by a run, its features (`runs.features`) of clean images, and of attacked ones, of which only those of the class that
     it was attacked in are kept. At most so many images of each class. Lengths are shares of the largest but 2 % of a network.
     """
     parts = []
-    for spec, (clean, moved) in found.items():
+    for spec, (clean, moved) in by_run.items():
         names = [str(name) for name in clean.label.values]
         label = names[int(spec.options["label"])]
         length = float(np.quantile(np.hypot(*clean.place.values.T), 0.98))
@@ -159,10 +165,10 @@ def places(found: Mapping[Spec, Sequence[xr.Dataset]], most: int = 100) -> pd.Da
     return pd.concat(parts, ignore_index=True)
 
 
-def directions(found: Mapping[Spec, Sequence[xr.Dataset]]) -> pd.DataFrame:
+def directions(by_run: Mapping[Spec, Sequence[xr.Dataset]]) -> pd.DataFrame:
     """Return the direction of the mean of each class on clean images, of length 1: attacked, label, x, y."""
     parts = []
-    for spec, (clean, _) in found.items():
+    for spec, (clean, _) in by_run.items():
         mean = clean.total.sum("block") / clean.images.sum("block")
         unit = mean / np.hypot(*mean.transpose("feature", "label").values).clip(1e-12)[:, None]
         names = [str(name) for name in clean.label.values]
