@@ -155,10 +155,10 @@ def confused(statistics: xr.Dataset, network: str, attack: str = "pgd-20") -> xr
     """Return how often a network of all classes takes the victim and each partner for one another, in percent of both."""
     count, name = _one(statistics)["count"].sel(partner=network, attack=attack, drop=True).sum("seed"), victim(statistics)
     images, names = metrics.images(count), partners(statistics)
-    there = count.sel(label=name, drop=True).rename(predicted="partner").sel(partner=names)
+    forth = count.sel(label=name, drop=True).rename(predicted="partner").sel(partner=names)
     back = count.sel(predicted=name, drop=True).rename(label="partner").sel(partner=names)
     both = images.sel(label=name, drop=True) + images.rename(label="partner").sel(partner=names)
-    return 100 * (there + back) / both
+    return 100 * (forth + back) / both
 
 
 def correlation(statistics: xr.Dataset, attack: str, source: str = FEATURES) -> xr.DataArray:
