@@ -47,6 +47,9 @@ def dataset(
         values["flipped"] = values["truth"] != values["answer"]
     elif schema == "features 1":
         coords = {"label": list(classes), "feature": np.arange(8)}
+    elif schema == "features 2":
+        coords = {"block": np.arange(5), "label": list(classes), "feature": np.arange(8)}
+        values["images"] = np.full((5, size), per_class // 5)
     elif schema == "course 1":
         coords |= {"image": np.arange(len(truth)), "step": np.arange(epochs + 1)}
         values["truth"] = truth

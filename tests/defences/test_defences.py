@@ -60,6 +60,8 @@ FORMULAS = {
     "trades": lambda p, q, py, qy: -py.log() + 6 * (p * (p / q).log()).sum(1),
     "trades-normalised": lambda p, q, py, qy: (-py.log() + 6 * (p * (p / q).log()).sum(1)) / 7,
     "label-smoothing": lambda p, q, py, qy: -(0.9 * qy.log() + 0.1 * q.log().mean(1)),
+    "standard-smoothed": lambda p, q, py, qy: -(0.9 * py.log() + 0.1 * p.log().mean(1)),
+    "trades-smoothed": lambda p, q, py, qy: -(0.9 * py.log() + 0.1 * p.log().mean(1)) + 6 * (p * (p / q).log()).sum(1),
     "me-at": lambda p, q, py, qy: -qy.log() - 0.5 * entropies(q),
     "me-trades": lambda p, q, py, qy: -py.log() + 15 * (p * (p / q).log()).sum(1) - entropies(p),
     "mart": lambda p, q, py, qy: (
@@ -140,6 +142,7 @@ SAME = {
     "normalised TRADES with beta 0 is standard training": (TRADES(normalised=True), 0.0, Standard(), 0.0),
     "ME-AT with entropy 0 is AT": (Adversarial(entropy=0), 0.0, Adversarial(), 0.0),
     "ME-TRADES with entropy 0 is TRADES": (TRADES(entropy=0), 6.0, TRADES(), 6.0),
+    "TRADES with smoothing 0 is TRADES": (TRADES(smoothing=0), 6.0, TRADES(), 6.0),
     "no smoothing is AT": (Adversarial(smoothing=0), 0.0, Adversarial(), 0.0),
     "a scale of 1 and no margin is AT": (Adversarial(scale=1, margin=0), 0.0, Adversarial(), 0.0),
 }
@@ -179,6 +182,15 @@ def test_a_detached_divergence_has_the_same_loss_and_another_gradient(model, bat
     both, one = (TRADES(detached=form)(model, x, y, each(6.0), adversary()).loss for form in (False, True))
     assert torch.equal(both, one)
     assert not torch.allclose(gradients(model, both.mean()), gradients(model, one.mean()), atol=1e-4)
+
+
+def test_the_attack_of_a_smoothed_trades_is_that_of_trades(model, batch):
+    x, y = batch
+    model.eval()
+    plain, smoothed = (TRADES(smoothing=share)(model, x, y, each(6.0), adversary()) for share in (0.0, 0.1))
+    assert torch.equal(plain.attacked, smoothed.attacked)
+    assert torch.equal(plain.robust, smoothed.robust)
+    assert not torch.allclose(plain.natural, smoothed.natural, atol=1e-3)
 
 
 def test_weights_multiply_the_terms_and_may_be_relative_to_the_batch():

@@ -10,6 +10,7 @@ import xarray as xr
 from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
 from classwise.papers import published, registry
+from classwise.papers.entropy2022.tables import pair_error, single_accuracy
 from classwise.papers.tian2021 import tables
 from classwise.stats import metrics
 
@@ -22,7 +23,7 @@ READ = [key for key in ALL if key != ("tian2021", "2")]
 def test_every_number_stands_once_with_its_unit(paper, table):
     rows = registry.tables_of(paper).rows().query("table == @table")
     assert not rows.duplicated(["row", "column"]).any()
-    assert set(rows["unit"]) <= {"%", "points", "points^2", "images", "label", "share"}
+    assert set(rows["unit"]) <= {"%", "points", "points^2", "images", "label", "share", "nats"}
     assert rows["value"].notna().all()
     assert rows.loc[rows["unit"] == "%", "value"].between(0, 100).all()
     # A table is a grid: every row has every column that any row has, but for what only treated lines print; sentences are none.
@@ -47,6 +48,7 @@ def test_how_many_numbers_there_are():
         ("entropy2022", "3"): 4 * 4,
         ("entropy2022", "4"): 7 * 4,
         ("entropy2022", "5"): 8 * 2,
+        ("entropy2022", "text"): 2 * 2 + 3 * 2 + 1,
     }
 
 
@@ -168,6 +170,23 @@ def test_the_tables_of_the_entropy_paper_agree_where_they_say_the_same():
     worst = registry.tables_of("entropy2022").load(4).worst
     assert worst.sizes == {"defence": 7, "attack": 4}
     assert (worst.sel(attack="clean") > worst.sel(attack="autoattack")).all()
+
+
+def test_the_numbers_in_the_text_of_the_entropy_paper_are_read_and_its_slips_follow_from_its_tables():
+    text, second, fourth = (registry.tables_of("entropy2022").load(table) for table in ("text", 2, 4))
+    assert single_accuracy("cat", "clean") == 7.03
+    assert pair_error("pgd-at", "dog", "pgd-10") == pair_error("pgd-at", "dog", "clean") == 49.7
+    assert pair_error("trades", "dog", "pgd-10") == 44
+    assert float(text["limit of entropy"].sel(classes=10)) == round(np.log(10), 1)
+    trades, entropy = ([name for name in second.defence.values if name.startswith(start)] for start in ("trades", "me-trades"))
+    left = second.overall.sel(attack="autoattack", defence=trades)
+    assert (left.diff("defence") > 0).values.tolist() == [False, True, False]
+    assert (second.overall.sel(attack="pgd-20", defence=trades[:3]).diff("defence") > 0).all()
+    best = second.overall.sel(defence=entropy).idxmax("defence")
+    assert [str(best.sel(attack=attack).item())[-4:] for attack in ("autoattack", "pgd-20")] == ["=27)", "=24)"]
+    smoothed = fourth.worst.sel(defence=[name for name in fourth.defence.values if name.startswith("trades-smoothed")])
+    assert smoothed.sizes["defence"] == 1
+    assert (smoothed.isel(defence=0) < fourth.worst.sel(defence="trades (λ=6)")).all()
 
 
 def test_rates_become_counts_that_give_them_back():

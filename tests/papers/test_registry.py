@@ -140,9 +140,24 @@ def test_the_papers_train_by_their_own_recipes():
         spec = registry.training("paper", name, 0, "wei2023")
         assert (spec.batch_norm, attacks.build(spec.attack).step) == ("train", 2 / 255)
     assert dict(registry.training("paper", "trades", 0, "wei2023").options) == {"normalised": True}
-    assert registry.training("paper", "me-at", 0, "entropy2022").batch == 64
     asked = registry.request("tian2021/4-1-class-bias", "paper").evaluations
     assert [one.attack for one in asked] == ["clean", "pgd-20@tian2021-a1"]
+
+
+def test_the_entropy_paper_selects_on_test_images_and_its_rst_trains_as_rst_does():
+    names = ("standard", "pgd-at", "label-smoothing", "me-at", "single-class-at", "trades", "trades-smoothed", "me-trades")
+    for name in names:
+        spec = registry.training("paper", name, 0, "entropy2022")
+        assert (spec.eps, spec.batch, spec.epochs, spec.nesterov) == ("0.03125", 64, 100, False)
+        assert (spec.select, spec.select_by, spec.test_selected) == ("pgd-20@entropy2022", "average", True)
+        assert name == "standard" or (attacks.build(spec.attack).steps, attacks.build(spec.attack).step) == (10, 0.008)
+    for name in ("rst", "me-rst"):
+        spec = registry.training("paper", name, 0, "entropy2022")
+        assert (spec.eps, spec.batch, spec.epochs, spec.schedule) == ("8/255", 256, 200, "cosine")
+        assert (spec.weight_decay, spec.nesterov, spec.select) == (5e-4, True, None)
+        assert attacks.build(spec.attack) == attacks.build("pgd-10@trades")
+    tested = [attacks.build(name).step for name in ("pgd-20@entropy2022", "pgd-20@entropy2022-train")]
+    assert tested == [0.003, attacks.build("pgd-10@entropy2022").step]
 
 
 def test_slow_attacks_are_cut_down_at_short_scale():

@@ -36,7 +36,7 @@ from classwise.runs.compute import device, evaluate, networks, train, validate
 from classwise.runs.compute.networks import network_of
 from classwise.runs.schedule import plan, pool
 from classwise.runs.schedule.pool import Failed
-from classwise.stats import aggregate, metrics, sanity
+from classwise.stats import aggregate, confidence, metrics, sanity
 
 PGD = Evaluation(attack="pgd-10", options={"steps": 2})
 
@@ -85,6 +85,21 @@ def test_only_measured_epochs_have_counts_of_valid_and_test(data, small):
     spec = replace(small, epochs=5, measure=3)
     trained(spec)
     assert aggregate.measured_epochs(store.find(spec)["count"].sel(split="valid")).epoch.values.tolist() == [1, 3, 5]
+
+
+def test_a_history_has_the_entropy_of_what_it_measures_and_may_lack_it(data, small):
+    spec = replace(small, epochs=3, measure=3)
+    folder = trained(spec)
+    history = store.find(spec)
+    nats = history.uncertainty.sel(split="test", epoch=3, attack="clean")
+    outcomes = runs.outcomes([spec], [Evaluation()]).isel(defence=0, seed=0, attack=0)
+    expected = confidence.entropy(outcomes).groupby(outcomes.truth).mean()
+    assert np.allclose(nats, expected, atol=1e-5)
+    assert history.uncertainty.sel(split="test", epoch=2).isnull().all()
+    assert history.uncertainty.sel(split="train").isnull().all()
+    results.save(history.drop_vars("uncertainty"), store.HISTORY, folder / "history.nc")
+    both = runs.history([spec, replace(spec, seed=spec.seed + 1)])
+    assert both.uncertainty.notnull().any(["epoch", "split", "attack", "label"]).values.ravel().tolist() == [False, True]
 
 
 def test_a_run_is_never_computed_twice(data, small):
@@ -354,6 +369,29 @@ def test_fields_that_vary_become_dimensions(data, small):
     assert outcomes.eval_eps.values.tolist() == ["0.1", "0.3"]
     overall = metrics.overall(aggregate.counts(outcomes)).squeeze()
     assert float(overall.sel(eval_eps="0.1")) > float(overall.sel(eval_eps="0.3"))
+
+
+def test_options_with_a_name_of_the_results_have_another_one(data, small):
+    attacked = [replace(small, defence="single-class-at", options={"label": label}) for label in (1, 3)]
+    several = runs.outcomes(attacked, [Evaluation(), PGD])
+    assert several.option_label.values.tolist() == [1, 3]
+    count = aggregate.counts(several)
+    for spec in attacked:
+        alone = aggregate.counts(store.find(spec, PGD.resolved_for(spec)))
+        both = count.sel(option_label=spec.options["label"], attack="pgd-10").squeeze(drop=True)
+        assert int(alone.sum()) > 300
+        assert (both == alone).all()
+    history = runs.history(attacked)
+    stored = store.find(attacked[1])["count"]
+    assert (history["count"].sel(option_label=3).squeeze(drop=True).sel(attack=stored.attack) == stored).all()
+    weaker = runs.history([replace(small, defence="trades", options={"beta": beta}) for beta in (1.0, 2.0)])
+    assert weaker.option_beta.values.tolist() == [1.0, 2.0]
+    assert (weaker.beta.sel(option_beta=2.0) == 2).all()
+    inner = [replace(small, attack=attack) for attack in ("pgd-10", "pgd-20")]
+    assert runs.history(inner).training_attack.values.tolist() == ["pgd-10", "pgd-20"]
+    evaluated = runs.outcomes(inner, [Evaluation(), PGD])
+    assert evaluated.sizes["training_attack"] == 2
+    assert evaluated.attack.values.tolist() == ["clean", "pgd-10"]
 
 
 def test_a_combination_that_was_not_asked_for_is_empty_not_wrong(data, small):

@@ -67,8 +67,8 @@ def test_a_third_kind_of_subject_is_evaluated_and_loaded(data):
 def test_examples_and_features_of_a_third_kind_of_subject(data):
     subject = Published(checkpoint="a", dataset="digits", eps="0.1")
     assert runs.examples(subject, PGD, per_class=1).sizes["image"] == 3
-    assert runs.features(subject).sizes == {"label": 3, "feature": 64}
-    assert {path.name for path in store.run_folder(subject).iterdir()} >= {"examples", "features"}
+    assert runs.features(subject).sizes == {"block": 9, "label": 3, "feature": 64}
+    assert {path.name for path in store.run_folder(subject).iterdir()} >= {"examples", "features-2"}
 
 
 def test_images_of_a_third_kind_of_subject_are_attacked_live(data):

@@ -4,6 +4,7 @@ import mocks
 import numpy as np
 import pytest
 import xarray as xr
+from scipy import stats
 from scipy.special import softmax
 
 from classwise.papers.tian2021 import temperature
@@ -53,3 +54,13 @@ def test_the_ranks_of_an_image_are_its_surest_classes_over_the_seeds_that_were_a
         assert found.confidence.sel(image=image).values == pytest.approx(mean[image][order], rel=1e-5)
     assert list(found["name"].sel(image=1).values) == ["", "", ""]
     assert found.confidence.sel(image=1).isnull().all()
+
+
+def test_the_entropy_is_that_of_the_softmax_in_nats(some):
+    nats = confidence.entropy(some)
+    assert np.allclose(nats, stats.entropy(softmax(some.logits, axis=1), axis=1), atol=1e-6)
+    assert np.allclose(np.exp(confidence.log_confidence(some)), confidence.confidence(some), atol=1e-6)
+    even = confidence.entropy(some.assign(logits=some.logits * 0))
+    assert np.allclose(even, np.log(some.sizes["predicted"]))
+    assert confidence.entropy(some.assign(truth=some.truth * 0 - 1)).isnull().all()
+    assert float(confidence.entropy(some.assign(logits=some.logits * 1e6)).max()) < 1e-3

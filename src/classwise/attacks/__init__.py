@@ -122,9 +122,10 @@ _PUBLISHED: dict[str, Attack] = {
     "pgd-10@wei2023": PGD(steps=10, step=2 / 255),
     "pgd-10@wei2023-trades": PGD(steps=10, step=2 / 255, start="gaussian"),
     "friendly-10@wei2023": FriendlyPGD(step=2 / 255, tau=3),
-    # Entropy 2022 trains with steps of .008 and states none for its tests, which take those of its predecessors.
+    # Entropy 2022 trains with steps of .008 and states none for its tests, which take those of its predecessors or training.
     "pgd-10@entropy2022": PGD(steps=10, step=0.008),
     "pgd-20@entropy2022": PGD(steps=20, step=0.003),
+    "pgd-20@entropy2022-train": PGD(steps=20, step=0.008),
     "margin-20@entropy2022": PGD(steps=20, step=0.003, loss="margin"),
     # Benz 2020 trains and evaluates with targeted attacks; it states no numbers.
     "targeted-pgd-10@benz2020": TargetedPGD(steps=10),

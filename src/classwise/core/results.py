@@ -1,4 +1,4 @@
-"""Results: six kinds of Dataset with common names; counts and outcomes are stored, rates are derived.
+"""Results: seven kinds of Dataset with common names; counts and outcomes are stored, rates are derived.
 
 Names of classes are coordinates; SCHEMAS, COORDINATES and ATTRIBUTES say what each field means. `checks` of outcomes holds the
 results of `attacks.sanity.sanity_checks`, which `stats.sanity.stored_warnings` reads.
@@ -69,7 +69,14 @@ SCHEMAS: dict[str, dict[str, Variable]] = {
         "answer": Variable(("image", "form"), "i2", "predicted class, as a position in `predicted`"),
         "logits": Variable(("image", "form", "predicted"), "f4", _LOGITS),
     },
-    # The penultimate layer of a network on the clean images of each class.
+    # The penultimate layer of a network on the images of an evaluation, attacked where it attacks. Each class is divided into
+    # blocks of images, which are resampled.
+    "features 2": {
+        "total": Variable(("block", "label", "feature"), "f4", "sum of the feature over the images of the block"),
+        "square": Variable(("block", "label"), "f4", "sum of the squares of all features over the images of the block"),
+        "images": Variable(("block", "label"), "i4", "number of images of the class in the block", "images"),
+    },
+    # The same of the clean images without blocks, as stored before: only read.
     "features 1": {
         "mean": Variable(("label", "feature"), "f4", "mean of the feature over the images of the class"),
         "variance": Variable(("label", "feature"), "f4", "variance of the feature over the images of the class"),
@@ -89,9 +96,21 @@ SCHEMAS: dict[str, dict[str, Variable]] = {
 # Variables that a Dataset of a schema may lack.
 OPTIONAL: dict[str, dict[str, Variable]] = {
     "history 1": {
+        "uncertainty": Variable(
+            ("epoch", "split", "attack", "label"),
+            "f4",
+            "mean entropy of the predictions for the images of the class; NaN where not measured",
+            "nats",
+        ),
         "robust": Variable(("epoch", "label"), "f4", "weight of the class in the robust term, where the objective has two"),
         "averaged": Variable(("epoch",), "b1", "whether the average of the weights includes the epoch"),
         "taken": Variable(("epoch", "average"), "b1", "the same for each average of `Spec.averages`"),
+    },
+    # Of networks with at most three features.
+    "features 2": {
+        "place": Variable(("image", "feature"), "f4", "the features of the image"),
+        "truth": Variable(_IMAGE, "i2", "class of the image, as a position in `label`"),
+        "answer": Variable(_IMAGE, "i2", "predicted class, as a position in `label`"),
     },
     "outcomes 1": {
         "queries": Variable(
@@ -112,6 +131,7 @@ COORDINATES = {
     "image": "position of the image in the dataset, from 0",
     "form": "clean or attacked",
     "feature": "position in the penultimate layer, from 0",
+    "block": "number of a block of images of each class, from 0",
     "step": "step of an attack; 0 is its start",
     "average": "a name of `Spec.averages`",
     "training": "name of a training",
@@ -135,7 +155,7 @@ ATTRIBUTES = {
 MEMBERS = ("apgd-ce", "apgd-t", "fab-t", "square", "relaxation")
 BLACK_BOX_MEMBERS = ("square",)
 # The fill values of a combined Dataset where a run has no entry; NaN for other variables.
-MISSING = {"count": 0, "truth": -1, "answer": -1, "queries": -1, "member": -1}
+MISSING = {"count": 0, "images": 0, "truth": -1, "answer": -1, "queries": -1, "member": -1, "block_of": -1}
 MISSING |= dict.fromkeys(("flipped", "averaged", "taken"), False)
 REQUIRED_ATTRIBUTES = ("schema", "spec", "id", "version", "commit", "torch", "device", "threads", "created")
 _NO_COORDINATE = ("channel", "row", "column")
@@ -164,6 +184,12 @@ def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Datas
         if attr not in data.attrs:
             raise Damaged(f"{where} lacks the attribute {attr!r}")
     return data
+
+
+def schema_names(schema: str) -> frozenset[str]:
+    """Return the names of the variables of a schema and of their dimensions."""
+    known = SCHEMAS[schema] | OPTIONAL.get(schema, {})
+    return frozenset(known) | {dim for variable in known.values() for dim in variable.dims}
 
 
 def _variables(data: xr.Dataset, schema: str) -> dict[str, Variable]:

@@ -83,6 +83,8 @@ DEFENCES: dict[str, Defence] = {
     "fat-trades": Defence(_TRADES, "friendly-10-gaussian"),
     # Entropy 2022: label smoothing, and maximised entropy (ME).
     "label-smoothing": Defence(Adversarial(smoothing=0.1), "pgd-10"),
+    "trades-smoothed": Defence(TRADES(smoothing=0.1), "pgd-10-gaussian"),
+    "standard-smoothed": Defence(Standard(smoothing=0.1)),
     "me-at": Defence(Adversarial(entropy=0.5), "pgd-10"),
     "me-trades": Defence(TRADES(beta=15, entropy=1), "pgd-10-gaussian"),
     # Wei et al. 2023, tables 1 to 3: its TRADES divides by 1 + beta.

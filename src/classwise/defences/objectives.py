@@ -222,7 +222,8 @@ class TRADES(Objective):
     beta: the trade-off, 0 or more. entropy: the weight of the entropy of the clean prediction, which is maximised (ME-TRADES;
     Entropy 2022, section 3, where beta is called lambda and this weight beta). normalised: divide by 1 + beta as the code of CFA
     (Wei et al. 2023, equation 8); with beta 6 that is a seventh of the learning rate. scale, margin: for a cosine head
-    (TRADES-HE: scale 15, margin .2). detached: no gradient through the clean side of the divergence.
+    (TRADES-HE: scale 15, margin .2). detached: no gradient through the clean side of the divergence. smoothing: of the labels of
+    the cross-entropy, as in `Adversarial`; the divergence and the attack have no labels.
     """
 
     soft_targets: ClassVar[bool] = True
@@ -233,6 +234,7 @@ class TRADES(Objective):
     scale: float = 1.0
     margin: float = 0.0
     detached: bool = False
+    smoothing: float = 0.0
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return CE(f(x), y) - entropy x H(f(x)) + beta KL(f(x) || f(x')), where x' maximises the divergence."""
@@ -242,7 +244,8 @@ class TRADES(Objective):
         # Cross-entropy against a fixed p(x) is the divergence plus a constant: the gradient is the same.
         attacked = model(adversary.craft(network, x, target, truth=y))
         clean = model(x)
-        natural = F.cross_entropy(self.training_logits(clean, y, settings), y, reduction="none")
+        shifted = self.training_logits(clean, y, settings)
+        natural = F.cross_entropy(shifted, y, reduction="none", label_smoothing=self.smoothing)
         if self.entropy > 0:
             natural = natural - self.entropy * entropy(self.scale * clean)
         scaled = self.scale * clean

@@ -16,7 +16,8 @@ from classwise.core.markup import counted
 from classwise.papers.scales import CLOSED_FORM, scale_title
 from classwise.stats.significance import p_text
 
-# Takes sums over images (`bootstrap.sums`) and gives one number for each draw.
+# Takes sums over images (`bootstrap.sums`), or statistics of features (`stats.features.statistics`), and gives one number for
+# each draw.
 ClaimMeasure = Callable[[xr.Dataset], xr.DataArray]
 # Takes outcomes and gives a quantity of each image.
 Value = Callable[[xr.Dataset], xr.DataArray]
@@ -53,7 +54,8 @@ class Claim:
     cannot. log: the measure is a ratio, and its interval that of its logarithm. truth: gives draws of the true value of the
     measure from outcomes, their number and seed, where reflected draws (`judging.reflect_draws`) would be wrong. over: of
     "defence" and "attack", those whose members the measure summarises (by a mean or an extreme), so that it can also be computed
-    for some of them.
+    for some of them. of: what the measure takes: "outcomes", sums over images (`bootstrap.sums`), or "features", statistics of
+    features along seed (`stats.features.statistics`); these are resampled by blocks of images.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Claim:
     log: bool = False
     truth: TruthDraws | None = None
     over: tuple[str, ...] = ()
+    of: str = "outcomes"
 
     @property
     def paper(self) -> str:

@@ -9,6 +9,7 @@ import xarray as xr
 from classwise.core.datasets import title
 from classwise.core.markup import counted
 from classwise.papers.claims import Claim, MeasurementError, Verdict, measured_value
+from classwise.stats import features
 from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, evaluated, sums
 
 # The name in claims of an attack that is made on another network.
@@ -236,7 +237,7 @@ def _measured(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Boot
     if claim.data not in given and list(given) != [""]:
         raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.data!r}; there are: {_listed(given)}")
     part = select(claim, given[claim.data if claim.data in given else ""])
-    effect = _number(claim, sums(part, _values(claim, part)))
+    effect = _number(claim, _totals(claim, part))
     truth = _at_bounds(claim, _true_values(claim, part, effect, bootstrap))
     present = evaluated(part)
     seeds, images = (int(present.any(dim).sum()) for dim in ("image", "seed"))
@@ -255,7 +256,9 @@ def _true_values(claim: Claim, part: xr.Dataset, effect: float, bootstrap: Boots
     if claim.truth:
         return claim.truth(part, bootstrap.draws, bootstrap.seed)
     redrawn = _redrawn(claim, part, bootstrap)
-    return _with_pseudo_counts(claim, part, bootstrap) if _constant(redrawn) else reflect_draws(effect, redrawn, log=claim.log)
+    if not _constant(redrawn):
+        return reflect_draws(effect, redrawn, log=claim.log)
+    return np.full(bootstrap.draws, np.nan) if claim.of == "features" else _with_pseudo_counts(claim, part, bootstrap)
 
 
 def _of_a_part(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Bootstrap) -> str:
@@ -287,12 +290,30 @@ def _of_a_part(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Boo
     return f"{says} it ({of}): {numbers}"
 
 
+def _totals(claim: Claim, part: xr.Dataset) -> xr.Dataset:
+    """Return what the measure of a claim takes, of all images."""
+    return features.statistics(_blocks(claim, part)) if claim.of == "features" else sums(part, _values(claim, part))
+
+
+def _blocks(claim: Claim, part: xr.Dataset) -> xr.Dataset:
+    """Return the sums of features by block that a claim needs; MeasurementError where a defence or a seed has none."""
+    if "total" in part:
+        evaluated = (part.images > 0).any([dim for dim in part.images.dims if dim not in ("defence", "seed")])
+        complete = evaluated.all([dim for dim in evaluated.dims if dim != "seed"])
+        if bool(complete.any()):
+            return features.by_block(part.isel(seed=np.flatnonzero(complete)))
+    raise MeasurementError(f"claim {claim.name!r} needs features of {', '.join(claim.defences)}", "with features")
+
+
 def _values(claim: Claim, part: xr.Dataset) -> dict[str, xr.DataArray]:
     return {name: value(part) for name, value in claim.values.items()}
 
 
 def _redrawn(claim: Claim, part: xr.Dataset, bootstrap: Bootstrap) -> np.ndarray:
-    """Return the measure of redrawn images, for each draw."""
+    """Return the measure of redrawn images, or blocks of them, for each draw."""
+    if claim.of == "features":
+        redrawn = claim.measure(features.drawn(_blocks(claim, part), bootstrap.draws, bootstrap.seed))
+        return np.asarray(redrawn.values, dtype=float)
     chunks = bootstrap_sums(part, _values(claim, part), bootstrap.draws, bootstrap.seed)
     return np.concatenate([np.atleast_1d(claim.measure(chunk).values) for chunk in chunks])
 

@@ -37,6 +37,8 @@ OF_CFA = {
     "trades-ema": "TRADES + EMA",
 }
 NOT_COMPARED = {
+    "standard-smoothed": "section 3.1 of Entropy 2022 compares it with standard",
+    "trades-smoothed": "section 3.1 of Entropy 2022 compares it with trades",
     "trades-per-class": "its options name classes",
     "at-per-class": "its options name classes",
     "single-class-at": "it attacks one class only, as a diagnostic",

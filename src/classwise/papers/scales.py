@@ -16,7 +16,7 @@ SLIM = "a ResNet-18 of width 16, trained for 15 epochs, stands for the networks 
 CLOSED_FORM, MODEL = "closed form", "Gaussian model"
 
 # Defences whose training takes no steps of an inner attack that a scale could reduce; a test compares them with DEFENCES.
-WITHOUT_STEPS = ("standard", "fgsm-rs", "free-at")
+WITHOUT_STEPS = ("standard", "standard-smoothed", "fgsm-rs", "free-at")
 # Defences by TRADES divided by 1 + beta; a test compares them with DEFENCES.
 NORMALISED = ("trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-ccm-ccr", "trades-cfa")
 # Fields whose values are options by name.
@@ -196,7 +196,10 @@ SCALES: dict[str, Scale] = {
             # The averages of their weights are rows of other pages; they do not influence the training.
             {name: {"averages": ("ema", "fawa")} for name in ("pgd-at", "trades", "frl-rmrw")},
             # No page shows the epochs between.
-            {name: {"measure": 60} for name in ("at-ccm", "trades-ccm-ccr", "fat-constant", "fat-ccm")},
+            {
+                name: {"measure": 60}
+                for name in ("at-ccm", "trades-ccm-ccr", "fat-constant", "fat-ccm", "trades-smoothed", "standard-smoothed")
+            },
             _steps_of_trades(_QUICK_RATE),
             _FRIENDLY,
             # They converge more slowly (`make converged`).

@@ -43,8 +43,10 @@ class Section:
     what varies apart from defences and seeds; a variant takes precedence over what a reader chooses. parts: by name, further
     runs or evaluations. all_datasets: whether it is repeated on other datasets (`scales.OTHER_DATASETS`) where the scale allows,
     each a part by its name. whiteness: whether its outcomes hold how white each image is around its object (`white`). calibrated:
-    whether they hold what each class was trained with late in the training (`stats.calibrations.late_settings`). arrange: by the
-    name that claims give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
+    whether they hold what each class was trained with late in the training (`stats.calibrations.late_settings`). features:
+    the attacks ("clean"), of its evaluations, of whose images it needs the features of each class. pixels: whether its
+    outcomes hold sums of the pixels next to those of the features. arrange: by the name that claims give as `data`, how a
+    Dataset is made of the outcomes of the section and of its parts.
     """
 
     title: str
@@ -61,6 +63,8 @@ class Section:
     all_datasets: bool = False
     whiteness: bool = False
     calibrated: bool = False
+    features: tuple[str, ...] = ()
+    pixels: bool = False
     arrange: Mapping[str, Arranged] = field(default_factory=dict)
 
 
@@ -93,6 +97,8 @@ class Paper:
 class Request:
     """Runs at a scale and their evaluations, and the same for each part of the section.
 
+    features: the attacks of whose images the features are needed.
+
     Of a request that was restricted to what is stored: incomplete, the seeds of which a run or an evaluation is left out; absent,
     the evaluations that single runs lack.
     """
@@ -104,11 +110,22 @@ class Request:
     parts: "Mapping[str, Request]" = field(default_factory=dict)
     incomplete: frozenset[int] = frozenset()
     absent: frozenset[tuple[Spec, Evaluation]] = frozenset()
+    features: tuple[str, ...] = ()
+
+    def features_of(self, spec: Spec) -> tuple[Evaluation, ...]:
+        """Return the evaluations of one of the runs of whose images the features are needed."""
+        return tuple(one for one in self.evaluations_of(spec) if one.attack.split("@")[0] in self.features)
 
     def evaluations_of(self, spec: Spec) -> tuple[Evaluation, ...]:
         """Return the evaluations of one of the runs, those of its defence alone last."""
         requested = (*self.evaluations, *self.extra_evaluations.get(spec.defence, ()))
         return tuple(evaluation for evaluation in requested if (spec, evaluation) not in self.absent)
+
+    @property
+    def feature_pairs(self) -> list[tuple[Spec, tuple[Evaluation, ...]]]:
+        """Each run with the evaluations of whose images the features are needed, then those of the parts."""
+        pairs = [(spec, self.features_of(spec)) for spec in self.specs]
+        return pairs + [pair for part in self.parts.values() for pair in part.feature_pairs]
 
     @property
     def pairs(self) -> list[tuple[Spec, tuple[Evaluation, ...]]]:
@@ -153,7 +170,7 @@ def requested(section: Section, name: str, scale: str, recipe: Recipe, choices: 
         for defence, some in section.extra_evaluations.items()
     }
     parts = {part: requested(inner, name, scale, recipe, choices) for part, inner in section.parts.items()}
-    return Request(specs, evaluations, scale, extra, parts)
+    return Request(specs, evaluations, scale, extra, parts, features=section.features)
 
 
 def _at(section: Section, eps: str) -> tuple[Evaluation, ...]:

@@ -70,3 +70,13 @@ def lambdas(name: str, *values: float) -> Variants:
 
 def _options(name: str, values: Sequence[float]) -> Variants:
     return lambda scale, plain: tuple({"options": {name: value}} for value in values)
+
+
+def attacked_alone(*classes: str) -> Variants:
+    """Return a variant of single-class-at for each class that is attacked: those named that the dataset has, or all."""
+
+    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
+        names = class_names(plain.dataset)
+        return tuple({"options": {"label": names.index(name)}} for name in names if name in classes or not classes)
+
+    return varied

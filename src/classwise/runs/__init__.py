@@ -11,7 +11,8 @@
     attacker(spec, evaluation)          a function that attacks chosen images when called
     audit(weights, ...)                 the audit of a user's network, which takes the place of a spec
     audit_checks(audit)                 the sanity checks of its evaluations
-    features(subject)                   mean and variance of the penultimate features of each class
+    features(subject)                   sums of the penultimate features of each class, by block; or features(request)
+    gates(spec)                         the gates of batch-instance norm
     scenes(spec, evaluation)            the images of an evaluation, and their backgrounds
     claim_inputs(section, request)      outcomes of a section as its claims need them
     verdicts(scale)                     the verdicts on all claims
@@ -31,12 +32,12 @@ that need the same run wait for each other.
 """
 
 from classwise.runs import settings
-from classwise.runs.artifacts import attacker, example_sets, examples, features, scenes, traces
+from classwise.runs.artifacts import attacker, example_sets, examples, gates, scenes, traces
 from classwise.runs.audits import audit, audit_checks
 from classwise.runs.convergence import load as converged
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
 from classwise.runs.judge import claim_inputs, verdicts
-from classwise.runs.load import history, outcomes
+from classwise.runs.load import features, history, outcomes
 from classwise.runs.recorded import available, check_recorded, select
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "example_sets",
     "examples",
     "features",
+    "gates",
     "history",
     "outcomes",
     "recorded_runs",

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+import pandas as pd
 import xarray as xr
 
 from classwise.core import results
-from classwise.core.errors import unknown
+from classwise.core.errors import NotRecorded, UserError, unknown
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.runs import ensure, store
 from classwise.stats.combine import combine_rows, inverse_name, network_name
@@ -33,6 +34,8 @@ def _get_or_compute(subject: Subject, evaluation: Evaluation, schema: str) -> xr
     A damaged file of data/runs/ is set aside.
     """
     data = store.find(subject, evaluation, schema, repair=True)
+    if data is None and schema == store.FEATURES:
+        data = store.old_features(subject, evaluation)
     if data is not None:
         return data
     if store.has_recorded_network(subject):
@@ -162,10 +165,30 @@ def scenes(spec: Spec | Sequence[Spec], evaluation: Evaluation, label: str | Non
     return data.assign(whiteness=("image", backgrounds.whiteness(images.pixels).cpu().numpy()))
 
 
-def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
-    """Return the penultimate features of each class, mean and variance (schema "features 1"), computed once and stored.
+def gates(spec: Spec) -> xr.DataArray:
+    """Return the gates of batch-instance norm after the training: 1 is batch norm alone, 0 instance norm alone.
 
-    evaluation: which images and which checkpoint; None for those of an audit, or for the test images of a run.
+    Dimensions layer (from 1, in the order of the forward pass) and channel; NaN beyond the channels of a layer. Read from the
+    weights, and trained first if necessary; a recorded run without weights is NotRecorded, one with batch norm alone a UserError.
+    """
+    if store.lacks_weights(spec):
+        raise NotRecorded(f"the weights of {spec.name} are not recorded, from which its gates are read")
+    ensure.ensure_results([(spec, [])])
+    from classwise.defences.training.optimisation import gates as gates_of
+    from classwise.runs.compute import networks
+
+    layers = [gate.detach().cpu().numpy() for gate in gates_of(networks.network_of(spec))]
+    if not layers:
+        raise UserError(f"{spec.name} has no gates: layer={spec.layer!r}, expected 'batch-instance'")
+    values = [xr.DataArray(gate, dims="channel", coords={"channel": range(len(gate))}) for gate in layers]
+    return xr.concat(values, pd.Index(range(1, len(layers) + 1), name="layer"), join="outer").rename("gate")
+
+
+def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
+    """Return sums of the penultimate features of each class, by block (schema "features 2"), computed once and stored.
+
+    evaluation: which images, attacked as it says, and which checkpoint; None for those of an audit, or for the test images of a
+    run. `stats.features.statistics` returns their means and variances. A recorded run may have only one block.
     """
     resolved = (evaluation or subject.evaluation_of()).resolved_for(subject)
     return _get_or_compute(subject, resolved, store.FEATURES)

@@ -22,9 +22,10 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.sections import Request, Section
 from classwise.runs import store
 from classwise.runs.artifacts import scenes
-from classwise.runs.load import history, outcomes
+from classwise.runs.load import history, outcomes, with_features
 from classwise.runs.recorded import complete_seeds, recorded_part
 from classwise.stats.calibrations import late_settings
+from classwise.stats.features import with_pixels
 
 # The scale whose missing runs are computed; at all others claims are judged on what is stored.
 _HERE = "quick"
@@ -168,7 +169,7 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
     """
     definition = registry.SECTIONS[section]
     if not definition.arrange:
-        return outcomes(replace(request, parts={}))
+        return _measured(definition, request)
     parts = _complete_parts(definition, request)
     wanted = {name: how for name, how in definition.arrange.items() if set(parts).issuperset(how.needs)}
     used = dict.fromkeys(part for how in wanted.values() for part in (*how.needs, *how.optional) if part in parts)
@@ -185,8 +186,14 @@ def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Secti
 
 
 def _measured(section: Section, request: Request) -> xr.Dataset:
-    """Return the outcomes of a section or part without its own parts, with the whiteness and the settings that it needs."""
-    data = outcomes(replace(request, parts={}))
+    """Return the outcomes of a section or part without its own parts, with the features, whiteness and settings it needs."""
+    request = replace(request, parts={})
+    data = outcomes(request)
+    if section.features:
+        with suppress(NotRecorded):
+            data = with_features(request, data)
+            if section.pixels:
+                data = with_pixels(data, scenes(request.specs, request.evaluations[0]))
     if section.calibrated:
         data = data.assign(late_settings(history(request.specs)))
     if not section.whiteness:

@@ -3,67 +3,85 @@
 Torch is imported only when something is computed: reading stored results needs no more than xarray.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.core.paths import data_folder
+from classwise.core.results import schema_names
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers.sections import Request
-from classwise.runs import describe, store
+from classwise.runs import artifacts, describe, store
 from classwise.runs.ensure import ensure_results
 from classwise.stats.combine import combine_rows
+from classwise.stats.features import SUMS, by_block, with_blocks
 
 # A subject, and its evaluations.
 Pair = tuple[Subject, Sequence[Evaluation]]
 
 
-def _flat(item: Subject | Evaluation) -> dict[str, Any]:
-    """Return the fields of a subject or an evaluation, each option as a separate field (of the inner attack: attack_...)."""
+# Names of the Datasets, which no field or option can have as a dimension; `label` is that of the counts made of outcomes.
+_IN_HISTORY = schema_names(store.HISTORY)
+_IN_OUTCOMES = schema_names(store.OUTCOMES) | schema_names(store.FEATURES) | {"attack", "label"}
+
+
+def _flat(item: Subject | Evaluation, taken: Collection[str] = ()) -> dict[str, Any]:
+    """Return the fields of a subject or an evaluation, each option as a separate field (of the inner attack: attack_...).
+
+    A name that is `taken` has a prefix: "option_label", "training_attack".
+    """
     values: dict[str, Any] = {}
     for name, value in vars(item).items():
         if isinstance(value, Mapping):
             prefix = "attack_" if name == "attack_options" else ""
-            values |= {prefix + option: part for option, part in value.items()}
+            values |= {_free(prefix + option, "option", taken): part for option, part in value.items()}
         else:
-            values[name] = value if isinstance(value, int | float | str) and not isinstance(value, bool) else str(value)
+            plain = isinstance(value, int | float | str) and not isinstance(value, bool)
+            values[_free(name, "training", taken)] = value if plain else str(value)
     return values
 
 
-def _varied(items: Sequence[Subject] | Sequence[Evaluation]) -> list[str]:
+def _free(name: str, prefix: str, taken: Collection[str]) -> str:
+    return f"{prefix}_{name}" if name in taken else name
+
+
+def _varied(items: Sequence[Subject] | Sequence[Evaluation], taken: Collection[str] = ()) -> list[str]:
     """Return the fields that become dimensions: `dimensions` of the class, then those that differ.
 
     Options and `owned_fields` count only if they differ between items of the same owner: defence, attack or network.
     """
-    first, flat = items[0], [_flat(item) for item in items]
+    first, flat = items[0], [_flat(item, taken) for item in items]
     names = {field.name for field in fields(first)}  # type: ignore[arg-type]
     owned = names - set(first.dimensions) if first.owned_fields is None else first.owned_fields
+    shared = {_free(name, "training", taken) for name in names - owned}
     varied = list(first.dimensions)
     for name in dict.fromkeys(name for values in flat for name in values):
         groups: dict[Any, set[Any]] = {}
         for values in flat:
-            owner = None if name in names - owned else values[first.dimensions[0]]
+            owner = None if name in shared else values[first.dimensions[0]]
             groups.setdefault(owner, set()).add(values.get(name, ""))
         if name not in varied and any(len(group) > 1 for group in groups.values()):
             varied.append(name)
     return varied
 
 
-def _key(item: Subject | Evaluation, names: Sequence[str]) -> dict[str, Any]:
-    flat = _flat(item)
+def _key(item: Subject | Evaluation, names: Sequence[str], taken: Collection[str] = ()) -> dict[str, Any]:
+    flat = _flat(item, taken)
     return {name: flat.get(name, "") for name in names}
 
 
 def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
     """Return the training histories of runs (schema "history 1"), along defence, seed and every other field that varies.
 
-    Runs are trained first if necessary. Combinations of fields without a run have zero counts.
+    Runs are trained first if necessary. Combinations of fields without a run have zero counts. A field or an option with a name
+    of the schema is the dimension "training_attack" or "option_beta".
     """
-    names = _varied(specs)
+    names = _varied(specs, _IN_HISTORY)
     pairs: list[Pair] = [(spec, ()) for spec in specs]
-    rows = [(_key(spec, names), _result(spec, None, workers, pairs)) for spec in dict.fromkeys(specs)]
+    rows = [(_key(spec, names, _IN_HISTORY), _result(spec, None, workers, pairs)) for spec in dict.fromkeys(specs)]
     return combine_rows(rows).assign_attrs(describe.provenance_attributes(rows))
 
 
@@ -75,22 +93,82 @@ def outcomes(
     subjects : runs or audits; or what a section requests, whose runs may differ in their evaluations.
     evaluations : of each of the subjects; not used with a request.
 
-    A varied radius of the evaluations is the dimension `eval_eps`. Images that were not evaluated have truth -1. Attributes are
+    A varied radius of the evaluations is the dimension `eval_eps`; an option with a name of the schema, or of the counts made of
+    it, is "option_label". Images that were not evaluated have truth -1. Attributes are
     those of the runs, and dataset and scale.
     """
     pairs: list[Pair]
     pairs = [*subjects.pairs] if isinstance(subjects, Request) else [(subject, evaluations) for subject in subjects]
+    rows = [
+        (key, _result(subject, evaluation.resolved_for(subject), workers, pairs))
+        for (subject, evaluation), key in _keys(pairs).items()
+    ]
     subjects = list(dict.fromkeys(subject for subject, _ in pairs))
-    names = _varied(subjects)
+    return combine_rows(rows).assign_attrs(describe.provenance_attributes(rows) | describe.dataset_and_scale(subjects))
+
+
+def _keys(pairs: Sequence[Pair]) -> dict[tuple[Subject, Evaluation], dict[str, Any]]:
+    """Return the coordinates of each subject and evaluation along the dimensions in which they differ."""
+    names = _varied(list(dict.fromkeys(subject for subject, _ in pairs)), _IN_OUTCOMES)
     varied = _varied(list(dict.fromkeys(evaluation for _, some in pairs for evaluation in some)))
-    rows = []
+    result: dict[tuple[Subject, Evaluation], dict[str, Any]] = {}
     for subject, evaluation in dict.fromkeys((subject, evaluation) for subject, some in pairs for evaluation in some):
-        data = _result(subject, evaluation.resolved_for(subject), workers, pairs)
         key = {
             f"eval_{name}" if name in (*names, "eps", "seed") else name: value for name, value in _key(evaluation, varied).items()
         }
-        rows.append((_key(subject, names) | key, data))
-    return combine_rows(rows).assign_attrs(describe.provenance_attributes(rows) | describe.dataset_and_scale(subjects))
+        result[subject, evaluation] = _key(subject, names, _IN_OUTCOMES) | key
+    return result
+
+
+def features(
+    subjects: Subject | Sequence[Subject] | Request, evaluations: Evaluation | Sequence[Evaluation] | None = None
+) -> xr.Dataset:
+    """Return sums of the penultimate features of each class by block of images, computed once and stored.
+
+    Parameters
+    ----------
+    subjects
+        a run or an audit; several of them; or what a section requests that needs features (`Section.features`), without its
+        parts.
+    evaluations
+        of a single subject one, by default its test images as they are; of several those of each; not used with a request.
+        The features are those of the images as the evaluation attacks them, at its checkpoint.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of one subject as stored (schema "features 2"). Of several along defence, seed, attack and every other field that varies,
+        with count (..., block, label, predicted) of the same images, as `stats.features.statistics` takes it; a run or an attack
+        whose features are not recorded has 0 images. NotRecorded if no run has any.
+    """
+    if not isinstance(subjects, Request | Sequence):
+        assert evaluations is None or isinstance(evaluations, Evaluation)
+        return artifacts.features(subjects, evaluations)
+    if isinstance(subjects, Request):
+        alone = replace(subjects, parts={})
+        return by_block(with_features(alone, outcomes(alone)))
+    some = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations or [Evaluation(attack="clean")])
+    pairs: list[Pair] = [(subject, some) for subject in subjects]
+    return by_block(_with_features(pairs, pairs, outcomes(subjects, some)))
+
+
+def with_features(request: Request, data: xr.Dataset) -> xr.Dataset:
+    """Return the outcomes of a request with the sums of the features that it needs, as `stats.features.with_blocks` adds them."""
+    return _with_features(request.pairs, request.feature_pairs, data)
+
+
+def _with_features(pairs: Sequence[Pair], wanted: Sequence[Pair], data: xr.Dataset) -> xr.Dataset:
+    keys, rows, missing = _keys(pairs), list[tuple[dict[str, Any], xr.Dataset]](), list[NotRecorded]()
+    for subject, evaluation in dict.fromkeys((subject, one) for subject, some in wanted for one in some):
+        try:
+            sums = artifacts.features(subject, evaluation)[list(SUMS)]
+        except NotRecorded as error:
+            missing.append(error)
+            continue
+        rows.append((keys[subject, evaluation], sums.rename(label="predicted")))
+    if not rows:
+        raise missing[0] if missing else NotRecorded("no features are requested")
+    return with_blocks(data, combine_rows(rows).rename(predicted="label"))
 
 
 def _result(subject: Subject, evaluation: Evaluation | None, workers: int | None, pairs: Sequence[Pair]) -> xr.Dataset:

@@ -12,7 +12,7 @@ from classwise.core.results import MISSING
 from classwise.core.spec import READOUTS
 
 _Name = TypeVar("_Name", bound=Hashable)
-_COMBINED = ("truth", "answer", "flipped", "logits")
+_COMBINED = ("truth", "answer", "flipped", "logits", "total", "square", "images", "block_of")
 
 
 def combine_rows(rows: Sequence[tuple[Mapping[str, Hashable], xr.Dataset]]) -> xr.Dataset:

@@ -12,6 +12,20 @@ def confidence(outcomes: xr.Dataset) -> xr.DataArray:
     return share.rename("confidence")
 
 
+def log_confidence(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return the logarithm of the softmax of the logits: dimensions image and predicted. Classes without a logit are NaN."""
+    shifted = outcomes.logits - outcomes.logits.max("predicted")
+    logs: xr.DataArray = shifted - xr.ufuncs.log(xr.ufuncs.exp(shifted).sum("predicted", min_count=1))
+    return logs.rename("log_confidence")
+
+
+def entropy(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return the entropy of the softmax for each image, in nats: from 0 to ln of the number of classes; NaN for no such image."""
+    logs = log_confidence(outcomes)
+    nats: xr.DataArray = -(xr.ufuncs.exp(logs) * logs).sum("predicted", min_count=1)
+    return nats.where(outcomes.truth >= 0).rename("entropy")
+
+
 def confidence_variance(outcomes: xr.Dataset) -> xr.DataArray:
     """Return the variance of each image's confidence over the classes: small if the softmax is smooth."""
     return confidence(outcomes).var("predicted").rename("confidence_variance")

@@ -166,15 +166,6 @@ def best_relabelling(count: xr.DataArray) -> float:
     return float(100 * table[linear_sum_assignment(table, maximize=True)].sum() / max(table.sum(), 1))
 
 
-def similarity(mean: xr.DataArray) -> xr.DataArray:
-    """Return the cosine similarity of the mean features of two classes (Entropy 2022, section 2), dimensions label and other.
-
-    `mean` has the dimensions label and feature.
-    """
-    unit = mean / np.sqrt((mean**2).sum("feature")).clip(1e-12)
-    return unit.dot(unit.rename(label="other"), dim="feature").rename("similarity")
-
-
 METRICS: Mapping[str, Metric] = {
     "overall": overall,
     "worst": worst,

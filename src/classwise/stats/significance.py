@@ -68,7 +68,7 @@ def groups_test(count: xr.DataArray, draws: int = 200, seed: int = 0) -> tuple[f
 def mantel_test(cosine: xr.DataArray, count: xr.DataArray, draws: int = 2000, seed: int = 0) -> tuple[float, float]:
     """Return the rank correlation of the similarity of two classes with their confusion, and its p-value.
 
-    Over the pairs of classes: the cosine of `metrics.similarity` against the mistakes in both directions. The p-value is from
+    Over the pairs of classes: the cosine of `features.similarity` against the mistakes in both directions. The p-value is from
     random permutations of the classes of one matrix (Mantel 1967), since pairs that share a class are not independent. NaN for
     fewer than four classes or no mistakes.
     """

@@ -1,7 +1,27 @@
 """Entropy 2022: "Understanding the Robustness-Accuracy Tradeoff by Rethinking Robust Fairness"."""
 
+from classwise.papers.entropy2022 import (
+    section_1,
+    section_2_1,
+    section_2_2,
+    section_3_1,
+    section_3_2_1,
+    section_3_2_2a,
+    section_3_2_2b,
+    section_a_3,
+)
 from classwise.papers.entropy2022.recipe import RECIPE
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.sections import Paper
 
-PAPER = Paper(name="entropy2022", title="Entropy 2022", recipe=RECIPE, tables=TABLES)
+_SECTIONS = (section_1, section_2_1, section_2_2, section_3_1, section_3_2_1, section_3_2_2a, section_3_2_2b, section_a_3)
+
+PAPER = Paper(
+    name="entropy2022",
+    title="Entropy 2022",
+    sections={module.NAME: module.SECTION for module in _SECTIONS},
+    claims=tuple(claim for module in _SECTIONS for claim in module.CLAIMS),
+    recipe=RECIPE,
+    tables=TABLES,
+    notebooks=(*(module.NAME for module in _SECTIONS), "entropy2022/A-settings"),
+)

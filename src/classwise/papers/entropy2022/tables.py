@@ -13,7 +13,7 @@ _ATTACKS = {
     "CW-20": "margin-20",
     "AA": "autoattack",
 }
-_COMBINED = {"PGD-AT + LS": "label-smoothing", "TRADES + LS": "trades with label smoothing", "ME-RST+BIN": "me-rst with BIN"}
+_COMBINED = {"PGD-AT + LS": "label-smoothing", "TRADES + LS": "trades-smoothed", "ME-RST+BIN": "me-rst with BIN"}
 _TRAININGS = {"ST": "standard", "PGD-AT": "pgd-at", "TRADES": "trades"}
 
 
@@ -24,7 +24,7 @@ def _attack(row: str) -> Place:
 def _method(row: str) -> Place:
     """Read a row: our name of the method, with its settings as printed: "me-trades (β=1, λ=27)"."""
     name, bracket, rest = row.partition(" (")
-    if "et al" in rest or "Dezfooli" in name:
+    if "et al" in row or "Dezfooli" in row:
         return {"defence": "rst" if name == "RST" else row}
     settings = "" if rest.startswith("α=0.1") else bracket + rest
     return {"defence": _COMBINED.get(name, name.lower()) + settings}
@@ -44,6 +44,33 @@ def _smoothed(column: str) -> tuple[str, Place]:
     return variable, {"defence": _TRAININGS[defence]}
 
 
+# Classes as the text calls them, and their names here.
+_CLASSES = {"cat": "cat", "car": "automobile", "dog": "dog"}
+_IN_TEXT = {"single AT": "single-class-at", "PGD-AT": "pgd-at", "TRADES": "trades"}
+
+
+def _in_text(row: str) -> Place:
+    """Read a row of the numbers in the text: "single AT, cat", "PGD-AT, cat and dog", "10 classes"."""
+    name, comma, classes = row.partition(", ")
+    if not comma:
+        return {"classes": int(row.split()[0])}
+    victim, pair, partner = classes.partition(" and ")
+    return {"defence": _IN_TEXT[name], "label": _CLASSES[victim], **({"partner": _CLASSES[partner]} if pair else {})}
+
+
+def _measure_in_text(column: str) -> tuple[str, Place]:
+    """Read a column of the numbers in the text: "natural error", "PGD-10 accuracy", "limit of entropy" (nats).
+
+    Errors are those of a pair of classes together ("error of a pair"), accuracies of the attacked class.
+    """
+    attack, _, measure = column.partition(" ")
+    if measure not in ("error", "accuracy"):
+        return column, {}
+    return ("error of a pair" if measure == "error" else measure), {"attack": _TEXT_ATTACKS[attack]}
+
+
+_TEXT_ATTACKS = {"natural": "clean", "PGD-10": "pgd-10"}
+
 TABLES = Tables(
     folder=Path(__file__).parent,
     readers={
@@ -52,5 +79,16 @@ TABLES = Tables(
         "3": (_method, _overall),
         "4": (_method, _worst),
         "5": (_method, _overall),
+        "text": (_in_text, _measure_in_text),
     },
 )
+
+
+def pair_error(defence: str, partner: str, attack: str) -> float:
+    """Return the printed error of a network of cats and another class, in percent (Figure 5)."""
+    return float(TABLES.load("text")["error of a pair"].sel(defence=defence, label="cat", partner=partner, attack=attack))
+
+
+def single_accuracy(label: str, attack: str) -> float:
+    """Return the printed accuracy of a class in the network that attacks this class alone, in percent (Figure 3)."""
+    return float(TABLES.load("text")["accuracy"].sel(defence="single-class-at", label=label, attack=attack))

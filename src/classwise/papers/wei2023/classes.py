@@ -10,8 +10,7 @@ import xarray as xr
 
 from classwise.core.datasets import base_dataset
 from classwise.core.errors import unknown
-from classwise.papers.scales import selection_seeds
-from classwise.stats import metrics
+from classwise.papers.selection import by_robustness
 
 GROUPS = ("hard", "easy")
 # CIFAR-10 as in the paper. Those of digits were selected by `selected`, on other images than those that they are judged on: the
@@ -41,16 +40,11 @@ def mark_groups(outcomes: xr.Dataset) -> xr.Dataset:
 def selected(history: xr.Dataset, dataset: str) -> dict[str, tuple[str, ...]]:
     """Return as many hard and easy classes as `classes_of`: the least and the most robust ones on the validation images.
 
-    After the last epoch, under the attack that measures them; the images of `scales.selection_seeds` are pooled. history: of
-    `runs.history`, of one defence.
+    history: as for `papers.selection.by_robustness`.
     """
-    count = history["count"].isel(epoch=-1).sel(split="valid")
-    seeds = [seed for seed in count.seed.values if seed in selection_seeds(dataset)] or list(count.seed.values)
-    probe = next(name for name in count.attack.values if name != "clean")
-    over = [dim for dim in count.dims if dim not in ("label", "predicted", "attack")]
-    rates = metrics.accuracy(count.sel(attack=probe, seed=seeds).sum(over)).to_series().sort_values(kind="stable")
+    ranked = by_robustness(history, dataset)
     hard, easy = (len(classes_of(dataset)[group]) for group in GROUPS)
-    return {"hard": tuple(map(str, rates.index[:hard])), "easy": tuple(map(str, rates.index[::-1][:easy]))}
+    return {"hard": ranked[:hard], "easy": ranked[::-1][:easy]}
 
 
 def selection(history: xr.Dataset, dataset: str) -> str:

@@ -186,11 +186,15 @@ def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Datas
 
 
 def class_features(subject: Subject, evaluation: Evaluation) -> xr.Dataset:
-    """Return mean and variance of the penultimate features of each class, on the images of an evaluation ("features 1")."""
-    images, _, _ = problem(subject, evaluation)
-    values, layer = features.penultimate(network_of(subject, evaluation), images, evaluation.batch)
-    mean, variance = features.class_statistics(values, images.labels, len(images.classes))
-    attrs = store.provenance(subject, *where(), evaluation) | {"layer": layer}
-    coords = {"label": list(images.classes), "feature": list(range(values.shape[1]))}
-    data = {"mean": mean, "variance": variance}
-    return to_xarray.labelled(store.FEATURES, data, coords, attrs | {"schema": store.FEATURES})
+    """Return sums of the penultimate features of each class, on the attacked images of an evaluation ("features 2")."""
+    images, attack, ball = problem(subject, evaluation)
+    model, substitute = network_of(subject, evaluation), _substitute(subject, evaluation)
+    source, attacked = None if substitute is None else network_of(substitute), list[Tensor]()
+    settings = EvaluationSettings(evaluation.seed, evaluation.batch, evaluation.precision, source, on_images=attacked.append)
+    with torch.no_grad():
+        outcomes = evaluate.evaluate(model, images, attack, ball, settings)
+        seen = [*zip(attacked, outcomes.inside.split(evaluation.batch), images.batches(evaluation.batch), strict=True)]
+        shown = [torch.where(inside.view(-1, 1, 1, 1), x, clean) for x, inside, (clean, _) in seen]
+        values, layer = features.penultimate(model, shown, len(images.classes))
+    attrs = store.provenance(subject, *where(), evaluation) | {"layer": layer, "schema": store.FEATURES}
+    return to_xarray.features_dataset(values, outcomes, images.classes, attrs)

@@ -13,6 +13,7 @@ from classwise.attacks.balls import BALLS
 from classwise.core.identity import radius_value
 from classwise.core.results import SPLITS
 from classwise.core.spec import Spec
+from classwise.defences.objectives import entropy
 from classwise.defences.training import Epoch
 from classwise.images import Images
 from classwise.runs.compute import to_xarray, validate
@@ -25,7 +26,8 @@ class Recorder:
 
     Training images are counted as the objective saw them, at no extra cost. Valid and test are measured, clean and under the
     probe, after the first epoch, the last, and every `spec.measure` epochs; valid also under the validation attack after the
-    epochs in which training measured it. All counts are of the trained network, by the logits of its loss.
+    epochs in which training measured it. All counts are of the trained network, by the logits of its loss, and so is the entropy
+    of its predictions where it measures them itself.
     """
 
     def __init__(self, spec: Spec, classes: tuple[str, ...]) -> None:
@@ -39,6 +41,7 @@ class Recorder:
         self.attacks = list(dict.fromkeys(["clean", spec.probe, self.validation_attack, self.inner]))
         size, epochs = len(classes), spec.epochs
         self.count = torch.zeros((epochs, len(SPLITS), len(self.attacks), size, size), dtype=torch.int32)
+        self.uncertainty = torch.full(self.count.shape[:-1], torch.nan)
         self.settings = {name: torch.full((epochs, size), torch.nan) for name in _SETTINGS}
         self.scalars = {name: torch.full((epochs,), torch.nan, dtype=torch.float64) for name in ("loss", "seconds")}
         self.averaged = torch.zeros(epochs, dtype=torch.bool)
@@ -76,15 +79,26 @@ class Recorder:
                 settings = evaluate.EvaluationSettings(seed=epoch, precision=self.spec.precision)
                 result = evaluate.evaluate(network, data[split], attacks.build(attack), ball, settings)
                 self._put(epoch, split, attack, evaluate.confusion_counts(result.truth, result.answer, len(self.classes)))
+                place = epoch - 1, SPLITS.index(split), self.attacks.index(attack)
+                self.uncertainty[place] = _class_entropy(result, len(self.classes))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything recorded so far, as tensors by name."""
         taken = {"taken": self.taken} if self.spec.averages else {}
-        return {"count": self.count, **self.settings, "averaged": self.averaged, **taken, **self.scalars}
+        return {
+            "count": self.count,
+            "uncertainty": self.uncertainty,
+            **self.settings,
+            "averaged": self.averaged,
+            **taken,
+            **self.scalars,
+        }
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
         self.count, self.averaged = saved["count"].cpu(), saved["averaged"].cpu()
+        if "uncertainty" in saved:  # else the checkpoint is older
+            self.uncertainty = saved["uncertainty"].cpu()
         self.taken = saved["taken"].cpu() if self.spec.averages else self.taken
         for table in (self.settings, self.scalars):
             for name in table:
@@ -102,3 +116,9 @@ class Recorder:
         if self.spec.averages:
             coords["average"] = list(self.spec.averages)
         return to_xarray.labelled("history 1", self.state_dict(), coords, attrs)
+
+
+def _class_entropy(result: evaluate.Outcomes, classes: int) -> Tensor:
+    """Return the mean entropy of the predictions for the images of each class, in nats: (classes,), NaN without images."""
+    total = torch.zeros(classes, device=result.truth.device).index_add_(0, result.truth, entropy(result.logits))
+    return (total / result.truth.bincount(minlength=classes)).cpu()

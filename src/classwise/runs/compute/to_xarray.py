@@ -10,6 +10,7 @@ from torch import Tensor
 
 from classwise.attacks.evaluate import Outcomes
 from classwise.core.results import MEMBERS, OPTIONAL, SCHEMAS, check
+from classwise.stats.features import block_count, blocks_of
 
 
 def labelled(
@@ -32,6 +33,26 @@ def outcomes_dataset(
         values["member"] = torch.tensor([*(MEMBERS.index(name) for name in members), -1])[outcomes.member.cpu()]
     coords = {"image": outcomes.index.cpu().numpy(), "predicted": list(classes)}
     return check(labelled("outcomes 1", values, coords, {"schema": "outcomes 1", **attrs}), "outcomes 1")
+
+
+# Networks with at most so many features have a place for each image.
+_SHOWN = 3
+
+
+def features_dataset(values: Tensor, outcomes: Outcomes, classes: tuple[str, ...], attrs: dict[str, str]) -> xr.Dataset:
+    """Return the sums of features (images, features) by class and block; with at most 3 features also those of each image."""
+    truth, index, features = outcomes.truth.cpu(), outcomes.index.cpu().numpy(), values.double().cpu()
+    count = block_count(truth.numpy())
+    cell = torch.from_numpy(blocks_of(truth.numpy(), index, count)) * len(classes) + truth
+    sums = {"total": features, "square": (features**2).sum(1), "images": torch.ones(len(truth), dtype=torch.int64)}
+    size = count * len(classes)
+    added = {name: value.new_zeros(size, *value.shape[1:]).index_add_(0, cell, value) for name, value in sums.items()}
+    data = {name: value.view(count, len(classes), *value.shape[1:]) for name, value in added.items()}
+    coords: dict[str, Any] = {"block": range(count), "label": list(classes), "feature": range(values.shape[1])}
+    if values.shape[1] <= _SHOWN:
+        data |= {"place": features, "truth": truth, "answer": outcomes.answer}
+        coords["image"] = index
+    return labelled("features 2", data, coords, attrs)
 
 
 def trace_dataset(logits: Sequence[Tensor], truth: Tensor, index: Tensor, classes: tuple[str, ...]) -> xr.Dataset:

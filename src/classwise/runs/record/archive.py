@@ -31,9 +31,9 @@ Weights = Literal["none", "half", "full"]
 HALF = "weights-half.safetensors"
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._+-]*")
 # Files that the book shows: their folders within that of the run, and their schemas.
-SHOWN = {"examples": store.EXAMPLES, "courses": store.TRACE, "features": store.FEATURES}
+SHOWN = {store.FOLDERS[schema]: schema for schema in (store.EXAMPLES, store.TRACE, store.OLD_FEATURES, store.FEATURES)}
 _FILE = re.compile(
-    r"spec\.json|history\.nc|(?:outcomes|examples|courses|features)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|weights(?:-[a-z0-9-]+)?\.safetensors"
+    r"spec\.json|history\.nc|(?:outcomes|examples|courses|features|features-2)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|weights(?:-[a-z0-9-]+)?\.safetensors"
 )
 _LARGEST = 1 << 30
 # Of an import at work: the folder of unpacked files, and the suffix of a run that is being replaced.

@@ -131,8 +131,9 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
 
 def _with_shown(item: Item, scale: str) -> Item:
     """Return a run with what is stored of it apart from outcomes; features only where the book does not compute them."""
-    spec = item.spec
-    features = (spec.evaluation_of().resolved_for(spec),) if scales.SCALES[scale].only_read else ()
+    spec, features = item.spec, tuple[Evaluation, ...]()
+    if scales.SCALES[scale].only_read:
+        features = tuple(dict.fromkeys((spec.evaluation_of().resolved_for(spec), *_resolved(spec, _features(spec, scale)))))
     return replace(item, examples=_examples(spec, scale), traces=_traces(spec, scale), features=features)
 
 
@@ -194,6 +195,17 @@ def _of_sections(scale: str, seed: int) -> dict[Spec, tuple[Evaluation, ...]]:
         for spec, evaluations in _request(name, scale, seed).pairs:
             result[spec] = tuple(dict.fromkeys((*result.get(spec, ()), *evaluations)))
     return result
+
+
+def _features(spec: Spec, scale: str) -> list[Evaluation]:
+    """Return the evaluations of whose images the sections need the features of a run."""
+    names = [name for name, section in registry.SECTIONS.items() if _asks_for_features(section)]
+    pairs = [pair for name in names for pair in _request(name, scale, spec.seed).feature_pairs]
+    return [evaluation for run, evaluations in pairs if run == spec for evaluation in evaluations]
+
+
+def _asks_for_features(section: Section) -> bool:
+    return bool(section.features) or any(_asks_for_features(part) for part in section.parts.values())
 
 
 def _examples(spec: Spec, scale: str) -> tuple[Evaluation, ...]:

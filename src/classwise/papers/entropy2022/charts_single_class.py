@@ -1,0 +1,122 @@
+"""Charts of networks with two features, each attacked in one class alone (Entropy 2022, section 2.1)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import xarray as xr
+
+from classwise.charts.descriptions import described, extent
+from classwise.charts.explorer import Choice, explorer
+from classwise.charts.primitives import dots_with_intervals
+from classwise.charts.style import (
+    CHOSEN,
+    GREY,
+    HIGHEST,
+    PERCENT,
+    Category,
+    class_colour,
+    label_angle,
+    names_of,
+    tooltip,
+    wide_bounds,
+)
+
+# The two panels, of which the reader chooses the class, and the end of their axes: directions have length 1.
+_SIDES, _END = ("left", "right"), 1.2
+_WIDE = 285
+_KINDS = {"clean": HIGHEST, "attacked": CHOSEN}
+_CROSS = "M-.6,-.6L.6,.6M.6,-.6L-.6,.6"
+
+
+def planes(
+    places: pd.DataFrame, directions: pd.DataFrame, count: xr.DataArray, shown: Mapping[str, str], live: bool | None = None
+) -> Any:
+    """Return the features of images in the plane of two networks, each of a chosen class that is attacked alone.
+
+    Below each, what the images of this class are predicted as. places, directions: of `single_class.places` and
+    `single_class.directions`. count: (attacked, images_are, label, predicted), with "clean" and "attacked" images. shown: the
+    classes at first, the one on the left first. For `live` see `explorer.explorer`.
+    """
+    labels, names = names_of(count), names_of(count, "attacked")
+    shares = _shares(count)
+    panels = [
+        alt.vconcat(_plane(places, directions, labels, side), _predictions(shares, labels, side), spacing=12) for side in _SIDES
+    ]
+    panels = [panel.resolve_scale(color="independent") for panel in panels]
+    sides = zip(_SIDES, shown.values(), strict=True)
+    choices = [Choice(f"{side}_class", names, start, f"attacked class, {side}") for side, start in sides]
+    chart = alt.hconcat(*panels, spacing=36).resolve_scale(color="independent")
+    right = shares[(shares["label"] == shares["predicted"]) & shares["label"].isin(shown.values())]
+    text = extent(right, ["label", "images_are"], "Correct predictions of the attacked class")
+    subtitle = "Dots: clean test images; crosses: the attacked class under attack. Rays: means of the classes."
+    return explorer(described(chart, "Features in networks of which one class is attacked", text, subtitle), choices, live=live)
+
+
+def _shares(count: xr.DataArray) -> pd.DataFrame:
+    """Return the share of the images of each attacked class that are predicted as each class, a row each."""
+    parts = [
+        count.sel(attacked=name, label=name, drop=True).to_dataframe("count").assign(label=name)
+        for name in names_of(count, "attacked")
+    ]
+    table = pd.concat(parts).reset_index()
+    total = table.groupby(["label", "images_are"])["count"].transform("sum")
+    return table.assign(value=100 * table["count"] / total)
+
+
+def _plane(places: pd.DataFrame, directions: pd.DataFrame, labels: list[str], side: str) -> Any:
+    chosen, colour = f"datum.attacked == {side}_class", class_colour(labels)
+    axis = alt.Axis(labels=False, ticks=False, values=[0], gridColor="#8886", domain=False)
+    scale = alt.Scale(domain=[-_END, _END], nice=False)
+    x, y = alt.X("x:Q", scale=scale, axis=axis, title="feature 1"), alt.Y("y:Q", scale=scale, axis=axis, title="feature 2")
+    images = alt.Chart(places).transform_filter(chosen).encode(x=x, y=y, color=colour)
+    images = images.encode(tooltip=tooltip("label", "kind", "answer"))
+    is_attacked = "datum.label == datum.attacked"
+    dots = images.transform_filter("datum.kind == 'clean'").mark_circle(clip=True)
+    size, opacity = ((alt.value(large), alt.value(small)) for large, small in ((34, 14), (0.9, 0.4)))
+    dots = dots.encode(size=alt.condition(is_attacked, *size), opacity=alt.condition(is_attacked, *opacity))
+    crosses = images.transform_filter("datum.kind == 'attacked'").mark_point(shape=_CROSS, size=60, strokeWidth=1.5, clip=True)
+    means = alt.Chart(directions).transform_filter(chosen).encode(color=colour)
+    rays = means.transform_calculate(start="0").mark_rule()
+    rays = rays.encode(x=alt.X("start:Q", scale=scale, axis=axis, title="feature 1"), x2="x:Q")
+    rays = rays.encode(y=alt.Y("start:Q", scale=scale, axis=axis, title="feature 2"), y2="y:Q")
+    rays = rays.encode(strokeWidth=alt.condition(is_attacked, alt.value(3), alt.value(1.2)))
+    words = means.transform_calculate(far="1.1 * datum.x", high="1.1 * datum.y").mark_text(fontWeight="bold")
+    words = words.encode(x=alt.X("far:Q", scale=scale, axis=axis), y=alt.Y("high:Q", scale=scale, axis=axis), text="label:N")
+    return alt.layer(rays, dots, crosses, words).properties(width=_WIDE, height=_WIDE)
+
+
+def _predictions(shares: pd.DataFrame, labels: list[str], side: str) -> Any:
+    kinds = list(_KINDS)
+    scale = alt.Scale(domain=kinds, range=list(_KINDS.values()))
+    bars = alt.Chart(shares).transform_filter(f"datum.label == {side}_class").mark_bar()
+    bars = bars.encode(
+        x=alt.X("predicted:N", sort=labels, title="predicted class", axis=alt.Axis(labelAngle=label_angle(labels))),
+        xOffset=alt.XOffset("images_are:N", sort=kinds),
+        y=alt.Y("value:Q", title="share, %", scale=PERCENT),
+        color=alt.Color("images_are:N", scale=scale, title="images of the attacked class"),
+        tooltip=tooltip("predicted", "images_are", value="share of the class, %"),
+    )
+    return bars.properties(width=_WIDE, height=90)
+
+
+def similarity(bounds: xr.DataArray, even: float) -> Any:
+    """Return the largest cosine of each class with another one, with intervals, and the line of evenly spread classes.
+
+    bounds: of `single_class.similarities`, with the further dimension bound. even: of `single_class.even_cosine`.
+    """
+    table = wide_bounds(bounds)
+    low = min(float(table["low"].min()), even)
+    scale = alt.Scale(domain=[low - 0.05 * (1 - low), 1 + 0.02 * (1 - low)], nice=False, zero=False, clamp=True)
+    title = "largest cosine with another class"
+    dots = dots_with_intervals(
+        table, Category.of(bounds, "label", "class"), title, Category.of(bounds, "of"), vertical=True, scale=scale
+    )
+    line = alt.Chart(pd.DataFrame({"even": [even]})).mark_rule(strokeDash=[5, 4], color=GREY, strokeWidth=1.5).encode(y="even:Q")
+    chart = alt.layer(line, dots).properties(width=600, height=220)
+    text = extent(table, ["label", "of"], "Largest cosine", "", digits=2)
+    subtitle = (
+        f"95 % intervals. Dashed: {even:.2f}, that of neighbours among {bounds.sizes['label']} classes spread evenly in a plane."
+    )
+    return described(chart, "Similarity of each class, attacked alone and not", text, subtitle)

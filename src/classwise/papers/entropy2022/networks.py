@@ -1,0 +1,98 @@
+"""The networks of Tables 2 to 4 of Entropy 2022: what each row is trained with.
+
+The paper calls the trade-off of TRADES lambda and the weight of the maximised entropy beta; the options of the defences are
+called beta and entropy.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import xarray as xr
+
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers.sections import Request, Section
+from classwise.papers.variants import Variant, Variants, by_scale
+from classwise.stats import combine
+
+# Clean images, and the attacks of Tables 2 to 4; "strong" stands for AutoAttack.
+EVALUATIONS = tuple(Evaluation(attack=name) for name in ("clean", "pgd-20", "margin-20", "strong"))
+# What claims take for AutoAttack.
+AUTOATTACK = "autoattack|strong|cr"
+# Runs whose course over the epochs no page shows.
+ONCE: Mapping[str, Any] = {"measure": 100, "averages": ()}
+
+
+@dataclass(frozen=True)
+class Network:
+    """A row of Tables 2 to 4: its defence, and the options in which it differs from what that has by default."""
+
+    defence: str
+    options: Mapping[str, float] = field(default_factory=dict)
+
+
+# By the name that `tables` reads from a row.
+NETWORKS: Mapping[str, Network] = {
+    "pgd-at": Network("pgd-at"),
+    "label-smoothing": Network("label-smoothing"),
+    "me-at (β=0.5)": Network("me-at"),
+    "me-at (β=1)": Network("me-at", {"entropy": 1}),
+    "trades (λ=6)": Network("trades"),
+    "trades (λ=9)": Network("trades", {"beta": 9}),
+    "trades (λ=12)": Network("trades", {"beta": 12}),
+    "trades (λ=15)": Network("trades", {"beta": 15}),
+    "trades-smoothed (λ=6)": Network("trades-smoothed"),
+    "me-trades (β=1, λ=15)": Network("me-trades"),
+    "me-trades (β=1, λ=18)": Network("me-trades", {"beta": 18}),
+    "me-trades (β=1, λ=24)": Network("me-trades", {"beta": 24}),
+    "me-trades (β=1, λ=27)": Network("me-trades", {"beta": 27}),
+}
+# Those that other networks are compared with.
+PLAIN = ("pgd-at", "trades (λ=6)")
+# Values of lambda between others, which only scales with a GPU train.
+BETWEEN = ("trades (λ=9)", "me-trades (β=1, λ=18)", "me-trades (β=1, λ=24)")
+
+
+def trained(**options: float) -> Variants:
+    """Return the one variant with other options of the defence; scale quick measures it at its first and last epoch only.
+
+    Without options it is the defence as other pages train it.
+    """
+
+    def varied(scale: str, plain: Spec) -> tuple[Variant, ...]:
+        return ({"options": options, **(ONCE if scale == "quick" else {})} if options else {},)
+
+    return varied
+
+
+def _never(scale: str, plain: Spec) -> tuple[Variant, ...]:
+    return ()
+
+
+def part(name: str, **fields: Any) -> Section:
+    """Return the part of a section that trains and evaluates one network with other options."""
+    network = NETWORKS[name]
+    variants = trained(**network.options)
+    if name in BETWEEN:
+        variants = by_scale(variants, quick=_never, laptop=_never)
+    shared: dict[str, Any] = {"evaluations": EVALUATIONS, "max_seeds": 1, "variants": variants}
+    return Section(title=name, defences=(network.defence,), **(shared | fields))
+
+
+def by_network(names: tuple[str, ...], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+    """Return outcomes or histories along defence with the names of NETWORKS.
+
+    plain: of "pgd-at" and "trades" as other pages train them. parts: of the networks of these names, None for one that is not
+    recorded.
+    """
+    defences = {name: NETWORKS[name].defence for name in PLAIN}
+    rows = {name: plain.sel(defence=one, drop=True) for name, one in defences.items() if one in plain.defence.values}
+    rows |= {name: part.isel(defence=0, drop=True) for name, part in zip(names, parts, strict=True) if part is not None}
+    ordered = [({"defence": name}, rows[name]) for name in NETWORKS if name in rows]
+    return combine.combine_rows(ordered).assign_attrs(plain.attrs)
+
+
+def histories(request: Request, load: Callable[[Sequence[Spec]], xr.Dataset]) -> xr.Dataset:
+    """Return the training histories of a section and its parts along defence, as `by_network` does; load: `runs.history`."""
+    parts = {name: part for name, part in request.parts.items() if part.specs}
+    return by_network(tuple(parts), load(request.specs), *(load(part.specs) for part in parts.values()))

@@ -1,0 +1,212 @@
+"""What the page on pairs of classes shows of `section_2_2.arranged`: similarities, errors, correlations and their controls."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from classwise.core.errors import NotRecorded
+from classwise.core.markup import decimal
+from classwise.papers.entropy2022 import section_2_2
+from classwise.papers.entropy2022.section_2_2 import CONSTANT, FEATURES, PIXELS, ROBUST, STANDARD
+from classwise.papers.findings import interval, p_value, sample
+from classwise.stats import features, metrics
+from classwise.stats.intervals import proportion
+from classwise.stats.significance import p_text
+
+# What errors under each attack are called.
+KINDS: Mapping[str, str] = {"clean": "without an attack", "pgd-20": "under PGD"}
+# Orders of the partners that are drawn for a permutation test.
+_ORDERS = 20_000
+_DRAWS = 400
+
+Predictor = Callable[[xr.Dataset], xr.DataArray]
+SIMILARITY, IMAGES = "cosine of mean features, standard training", "cosine of mean images"
+# By how much the correlation with the first exceeds that with the second.
+MORE = "difference of the two"
+# What is correlated with the errors of pairs, along partner.
+PREDICTORS: Mapping[str, Predictor] = {
+    SIMILARITY: lambda some: section_2_2.alike(some, FEATURES),
+    IMAGES: lambda some: section_2_2.alike(some, PIXELS),
+    "confusion of the two by standard training, attacked": lambda some: section_2_2.confused(some, STANDARD),
+    "confusion of the two by pgd-at on all classes, attacked": lambda some: section_2_2.confused(some, ROBUST),
+}
+
+
+def similarities(data: xr.Dataset) -> xr.DataArray:
+    """Return low, value and high of the cosine with each partner, along source, partner and bound; data: of `by_block`."""
+
+    def measure(some: xr.Dataset) -> xr.DataArray:
+        sources = [str(name) for name in data.source.values]
+        each = [section_2_2.alike(some, name) for name in sources]
+        return xr.concat(each, pd.Index(sources, name="source"))
+
+    return features.interval(data, measure, draws=_DRAWS)
+
+
+def order(data: xr.Dataset) -> list[str]:
+    """Return the partners from the least to the most similar one in the standard network."""
+    value = section_2_2.alike(features.statistics(data))
+    return [str(name) for name in value.sortby(value).partner.values]
+
+
+def error_table(parts: Mapping[str, xr.Dataset]) -> pd.DataFrame:
+    """Return the error of each pair, of the victim and of the partner, with Wilson's 95 % intervals, in percent.
+
+    parts: by the training of the pairs. Columns: defence, attack, partner, images of ("both", "victim", "partner"), value, low,
+    high, images, constant: whether the network gives one answer to more than `CONSTANT` percent of the images without an attack.
+    """
+    rows = []
+    for defence, data in parts.items():
+        statistics = features.statistics(data)
+        count, victim = statistics["count"].isel(defence=0, drop=True).sum("seed"), section_2_2.victim(statistics)
+        for partner in section_2_2.partners(data):
+            of_pair = count.sel(partner=partner)
+            answers = of_pair.sel(attack="clean").sum("label")
+            constant = bool(100 * answers.max() > CONSTANT * answers.sum())
+            for attack in map(str, count.attack.values):
+                for who, labels in (("both", [victim, partner]), ("victim", [victim]), ("partner", [partner])):
+                    part = of_pair.sel(attack=attack, label=labels)
+                    images, right = int(part.sum()), float(metrics.correct(part).sum())
+                    low, high = proportion(images - right, images)
+                    row = {"defence": defence, "attack": attack, "partner": partner, "images of": who, "constant": constant}
+                    rows.append(
+                        row | {"value": 100 * (1 - right / images), "low": float(low), "high": float(high), "images": images}
+                    )
+    return pd.DataFrame(rows)
+
+
+def permutation_p(first: xr.DataArray, second: xr.DataArray, seed: int = 0) -> float:
+    """Return the one-sided chance of a correlation as high between two arrays along partner, if their order were random."""
+    one, other = (np.asarray(some.transpose("partner").values, dtype=float) for some in (first, second))
+    one, other = one - one.mean(), other - other.mean()
+    if not one.any() or not other.any():
+        return float("nan")
+    orders = np.random.default_rng(seed).permuted(np.tile(other, (_ORDERS, 1)), axis=1)
+    return float((1 + (orders @ one >= one @ other - 1e-12).sum()) / (1 + _ORDERS))
+
+
+def correlated(data: xr.Dataset) -> xr.DataArray:
+    """Return low, value and high of the correlation of each of `PREDICTORS` with the errors of pairs under each attack.
+
+    Along predictor, attack and bound, and as predictor `MORE` by how much that of features exceeds that of images. data: of
+    `blocks`.
+    """
+    known = {name: how for name, how in PREDICTORS.items() if name != IMAGES or PIXELS in data.source.values}
+
+    def measure(some: xr.Dataset) -> xr.DataArray:
+        values = {name: how(some) for name, how in known.items()}
+        kinds = []
+        for attack in KINDS:
+            error = section_2_2.errors(some, attack)
+            each = {name: xr.corr(value, error, "partner") for name, value in values.items()}
+            each |= {MORE: each[SIMILARITY] - each[IMAGES]} if IMAGES in each else {}
+            kinds.append(xr.concat(list(each.values()), pd.Index(list(each), name="predictor")))
+        return xr.concat(kinds, pd.Index(list(KINDS), name="attack"))
+
+    bounds = features.interval(data, measure, draws=_DRAWS)
+    return xr.where(bounds.predictor == MORE, bounds, bounds.clip(-1, 1))
+
+
+def correlations(parts: Mapping[str, xr.Dataset], bounds: Mapping[str, xr.DataArray], errors: pd.DataFrame) -> pd.DataFrame:
+    """Return how errors of pairs correlate with similarity: with intervals by images, and a permutation test.
+
+    A line for each training and attack; without the pairs that gave a constant answer in a further column. bounds: of
+    `correlated`, errors: of `error_table`, of the same parts.
+    """
+    rows = {}
+    for defence, data in parts.items():
+        statistics = features.statistics(data)
+        constant = set(errors[(errors["defence"] == defence) & errors["constant"]]["partner"])
+        for attack, words in KINDS.items():
+            similar, error = section_2_2.alike(statistics), section_2_2.errors(statistics, attack)
+            kept = [name for name in map(str, error.partner.values) if name not in constant]
+            without = float(xr.corr(similar.sel(partner=kept), error.sel(partner=kept), "partner")) if len(kept) > 2 else np.nan
+            rows[f"{defence}, {words}"] = {
+                "correlation": _bracketed(bounds[defence].sel(predictor=SIMILARITY, attack=attack)),
+                "p of a random order": p_text(permutation_p(similar, error)),
+                "without constant answers": _number(without) if constant else "the same",
+            }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("error of the pair")
+
+
+def _number(value: float) -> str:
+    return decimal(value, 2) if np.isfinite(value) else "unknown"
+
+
+def _bracketed(bounds: xr.DataArray) -> str:
+    low, value, high = (_number(float(bounds.sel(bound=name))) for name in ("low", "value", "high"))
+    return value if value == "unknown" else f"{value} [{low}, {high}]"
+
+
+def controls(bounds: Mapping[str, xr.DataArray], attack: str = "pgd-20") -> pd.DataFrame:
+    """Return the correlation of each of `PREDICTORS` with errors under an attack; a column for each training of `correlated`."""
+    columns = {
+        f"pairs by {defence}": {
+            str(name): _bracketed(some.sel(predictor=name, attack=attack)) for name in some.predictor.values if name != MORE
+        }
+        for defence, some in bounds.items()
+    }
+    return pd.DataFrame(columns).rename_axis("correlated with the errors of pairs")
+
+
+def headline(data: xr.Dataset, correlated: xr.DataArray, outcomes: xr.Dataset) -> str:
+    """Return in a sentence whether robust errors of pairs follow similarity, and whether they do so more than pixels tell.
+
+    data, outcomes: of one training, by block and by image. correlated: of the same data.
+    """
+    attack, defence = "pgd-20", str(outcomes.defence.values[0])
+    statistics, bounds = features.statistics(data), correlated.sel(predictor=SIMILARITY, attack=attack)
+    victim, ordered = section_2_2.victim(statistics), order(data)
+    p = permutation_p(section_2_2.alike(statistics), section_2_2.errors(statistics, attack))
+    low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
+    start = "Whether pairs of similar classes have larger robust errors is open"
+    if low > 0:
+        start = "Pairs of similar classes have larger robust errors"
+    elif high < 0:
+        start = "Pairs of similar classes have smaller robust errors"
+    error = section_2_2.errors(statistics, attack)
+    ends = [f"{decimal(float(error.sel(partner=name)), 0)} % with class {name}" for name in (ordered[0], ordered[-1])]
+    pixels = ""
+    if MORE in correlated.predictor.values:
+        of_images, more = (correlated.sel(predictor=name, attack=attack) for name in (IMAGES, MORE))
+        pixels = (
+            f" With the cosine of mean images, which needs no network, the correlation is {interval(of_images, '', 2)}, a "
+            f"difference of {interval(more, '', 2)}."
+        )
+    return (
+        f"**{start}: over the {len(ordered)} partners of class {victim}, errors of {defence} under {attack} correlate with the "
+        f"similarity in standard training by {interval(bounds, '', 2)}.** The error is {ends[0]}, the least similar, and "
+        f"{ends[1]}, the most similar one; {p_value(p)} against a random order."
+        f"{pixels} {sample(outcomes.sel(partner=STANDARD, drop=True))}"
+    )
+
+
+def converged(table: pd.DataFrame) -> str:
+    """Return which pairs give a constant answer, of a table of `error_table`."""
+    pairs = table.drop_duplicates(["defence", "partner"])
+    lost = pairs[pairs["constant"]]
+    listed = ", ".join(f"{row.partner} ({row.defence})" for row in lost.itertuples())
+    most = f"{CONSTANT} % of the images"
+    if lost.empty:
+        return f"None of the {len(pairs)} networks gives the same answer to more than {most}: all were trained successfully."
+    return f"Of {len(pairs)} networks, {len(lost)} give the same answer to more than {most}: those with {listed}."
+
+
+def blocks(inputs: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Return the sums by block (`features.by_block`) of each training of pairs that has features; NotRecorded if none has.
+
+    inputs: of `runs.claim_inputs`.
+    """
+    parts = {
+        name: features.by_block(data) for name, data in inputs.items() if "total" in data and len(section_2_2.partners(data)) > 1
+    }
+    if ROBUST not in parts:
+        raise NotRecorded("two pairs by pgd-at and the features of the standard network are not recorded")
+    return parts
+
+
+def victim(data: xr.Dataset) -> str:
+    """Return the class that all pairs have; data: of `blocks`."""
+    return section_2_2.victim(features.statistics(data))

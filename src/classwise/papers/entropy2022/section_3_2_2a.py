@@ -1,0 +1,200 @@
+"""Entropy 2022, sections 3.1 and 3.2.2, Figures 6 and 9: similarity and variance with label smoothing and maximum entropy.
+
+Claims take the Dataset "networks", along defence with the names of `networks.NETWORKS`, and the features of clean images.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.errors import NotRecorded
+from classwise.papers.claims import RATIO, claims_of
+from classwise.papers.entropy2022 import networks
+from classwise.papers.entropy2022 import similarity as likeness
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.stats import features
+from classwise.stats.combine import combine_rows
+
+NAME = "entropy2022/3-2-2a-similarity-and-variance"
+AT, TRADES = networks.PLAIN
+# What the paper's Figure 6 shows of PGD-AT and of TRADES, by the name of a line.
+SMOOTHED: Mapping[str, Mapping[str, str]] = {
+    "PGD-AT": {"without": AT, "label smoothing": "label-smoothing", "maximum entropy": "me-at (β=0.5)"},
+    "TRADES": {"without": TRADES, "label smoothing": "trades-smoothed (λ=6)", "maximum entropy": "me-trades (β=1, λ=15)"},
+}
+_ME_AT, _LS_AT = SMOOTHED["PGD-AT"]["maximum entropy"], SMOOTHED["PGD-AT"]["label smoothing"]
+_ME, _LS = SMOOTHED["TRADES"]["maximum entropy"], SMOOTHED["TRADES"]["label smoothing"]
+# TRADES by its lambda; the first three are those of Figure 9.
+LAMBDAS: Mapping[float, str] = {1: "trades (λ=1)", 6: TRADES, 12: "trades (λ=12)", 15: "trades (λ=15)"}
+_FIGURE_9 = (1, 6, 12)
+EQUAL = (_ME, LAMBDAS[15])
+
+_MEASURED: dict[str, Any] = {"evaluations": CLEAN_AND_PGD, "features": ("clean",)}
+_PARTS = {name: networks.part(name, **_MEASURED, max_seeds=2) for name in (_LS_AT, _ME_AT, _LS, _ME)}
+_PARTS |= {name: networks.part(name, **_MEASURED) for name in (LAMBDAS[12], LAMBDAS[15])}
+_PARTS[LAMBDAS[1]] = Section(title=LAMBDAS[1], defences=("trades",), max_seeds=1, variants=networks.trained(beta=1), **_MEASURED)
+
+
+def _joined(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+    """Return the outcomes of all networks, with the sums of their features, along defence."""
+    defences = {name: networks.NETWORKS[name].defence for name in networks.PLAIN}
+    rows = {name: plain.sel(defence=one, drop=True) for name, one in defences.items() if one in plain.defence.values}
+    rows |= {name: part.isel(defence=0, drop=True) for name, part in zip(_PARTS, parts, strict=True) if part is not None}
+    joined = combine_rows([({"defence": name}, row) for name, row in rows.items()]).assign_attrs(plain.attrs)
+    # The images of a class are in the same blocks for all networks.
+    return joined.assign(block_of=joined.block_of.max("defence")) if "block_of" in joined else joined
+
+
+SECTION = Section(
+    title="Similarity and variance",
+    defences=("pgd-at", "trades"),
+    max_seeds=2,
+    parts=_PARTS,
+    arrange={"networks": Arranged(_joined, ("",), tuple(_PARTS))},
+    **_MEASURED,
+)
+
+
+def of_all(outcomes: xr.Dataset, *names: str) -> xr.Dataset:
+    """Return the outcomes of some networks, of the seeds that all of them have features of; NotRecorded without any."""
+    missing = [name for name in names if name not in outcomes.defence.values]
+    if missing or "total" not in outcomes:
+        raise NotRecorded(f"features of {', '.join(missing or names)} are not recorded")
+    part = outcomes.sel(defence=list(names))
+    known = (part.images > 0).any([dim for dim in part.images.dims if dim not in ("defence", "seed")]).all("defence")
+    if not bool(known.any()):
+        raise NotRecorded(f"features of {', '.join(names)} are not recorded")
+    return part.isel(seed=np.flatnonzero(known))
+
+
+def blocks(outcomes: xr.Dataset, *names: str) -> xr.Dataset:
+    """Return the sums of features of some networks by block, as `features.interval` takes them; NotRecorded without any."""
+    return features.by_block(of_all(outcomes, *names))
+
+
+def _mean(values: xr.DataArray) -> xr.DataArray:
+    return values.mean("label", skipna=False)
+
+
+def similarity_less(statistics: xr.Dataset, network: str, base: str) -> xr.DataArray:
+    """Return how much more similar the classes of a network are than those of another: the mean of their largest cosines."""
+    value = _mean(likeness.similarity(statistics))
+    return value.sel(defence=network, drop=True) - value.sel(defence=base, drop=True)
+
+
+def variance_ratio(statistics: xr.Dataset, network: str, base: str) -> xr.DataArray:
+    """Return the mean variance of the classes of a network over that of another."""
+    value = _mean(likeness.variance(statistics))
+    return value.sel(defence=network, drop=True) / value.sel(defence=base, drop=True)
+
+
+def _slope(value: xr.DataArray) -> xr.DataArray:
+    """Return the slope over the logarithm of lambda, of those of Figure 9."""
+    along = np.log(_FIGURE_9) - np.log(_FIGURE_9).mean()
+    parts = [value.sel(defence=LAMBDAS[one], drop=True) * step for one, step in zip(_FIGURE_9, along, strict=True)]
+    total: xr.DataArray = sum(parts[1:], parts[0]) / (along**2).sum()
+    return total
+
+
+def similarity_slope(statistics: xr.Dataset) -> xr.DataArray:
+    """Return how much the mean of the largest cosines of the classes rises from lambda to e times lambda."""
+    return _slope(_mean(likeness.similarity(statistics)))
+
+
+def variance_slope(statistics: xr.Dataset) -> xr.DataArray:
+    """Return how much the logarithm of the mean variance of the classes rises from lambda to e times lambda."""
+    return _slope(xr.ufuncs.log(_mean(likeness.variance(statistics))))
+
+
+_BELOW: dict[str, Any] = {"low": -np.inf, "high": 0.0}
+_LESS: dict[str, Any] = {"low": -np.inf, "high": 1.0, **RATIO}
+_claim = claims_of(NAME, data="networks", of="features", attacks=("clean",), unit="")
+_SWEPT: dict[str, Any] = {"defences": tuple(LAMBDAS[one] for one in _FIGURE_9)}
+
+
+def _compared(measure: Any, network: str, base: str) -> dict[str, Any]:
+    return {"measure": partial(measure, network=network, base=base), "defences": (network, base)}
+
+
+CLAIMS = (
+    _claim(
+        "entropy-similarity-at",
+        "3.2.2, Figure 6a",
+        "In PGD-AT, maximum entropy reduces the similarity of the classes more than label smoothing.",
+        **_compared(similarity_less, _ME_AT, _LS_AT),
+        **_BELOW,
+    ),
+    _claim(
+        "entropy-variance-at",
+        "3.2.2, Figure 6b",
+        "In PGD-AT, maximum entropy reduces the variance within the classes more than label smoothing.",
+        **_compared(variance_ratio, _ME_AT, _LS_AT),
+        **_LESS,
+    ),
+    _claim(
+        "entropy-similarity-trades",
+        "3.2.2, Figure 6c",
+        "In TRADES, maximum entropy reduces the similarity of the classes more than label smoothing.",
+        **_compared(similarity_less, _ME, _LS),
+        **_BELOW,
+    ),
+    _claim(
+        "entropy-variance-trades",
+        "3.2.2, Figure 6d",
+        "In TRADES, maximum entropy reduces the variance within the classes more than label smoothing.",
+        **_compared(variance_ratio, _ME, _LS),
+        **_LESS,
+    ),
+    _claim(
+        "trades-lower-variance",
+        "3.2.2, Figure 2b",
+        "TRADES has a lower variance within the classes than PGD-AT.",
+        **_compared(variance_ratio, TRADES, AT),
+        **_LESS,
+    ),
+    _claim(
+        "trades-higher-similarity",
+        "3.2.2, Figure 2a",
+        "With lambda 6, TRADES has a higher similarity of the classes than PGD-AT.",
+        **_compared(similarity_less, TRADES, AT),
+    ),
+    _claim(
+        "similarity-rises-with-lambda",
+        "A.2, Figure 9a",
+        "The similarity of the classes of TRADES rises with lambda.",
+        similarity_slope,
+        **_SWEPT,
+    ),
+    _claim(
+        "variance-falls-with-lambda",
+        "A.2, Figure 9b",
+        "The variance within the classes of TRADES falls with lambda.",
+        variance_slope,
+        **_SWEPT,
+        **_BELOW,
+    ),
+    _claim(
+        "lambda-one-similarity",
+        "3.2.2; A.2, Figure 9a",
+        "With lambda 1, TRADES has a lower similarity of the classes than PGD-AT.",
+        **_compared(similarity_less, LAMBDAS[1], AT),
+        **_BELOW,
+    ),
+    _claim(
+        "lambda-one-variance",
+        "3.2.2; A.2, Figure 9b",
+        "With lambda 1, TRADES has a lower variance within the classes than PGD-AT.",
+        **_compared(variance_ratio, LAMBDAS[1], AT),
+        **_LESS,
+    ),
+    _claim(
+        "equal-lambda-similarity",
+        "3.2.2, a control of ours",
+        "With lambda 15 in both, ME-TRADES has a lower similarity of the classes than TRADES.",
+        **_compared(similarity_less, *EQUAL),
+        **_BELOW,
+    ),
+)

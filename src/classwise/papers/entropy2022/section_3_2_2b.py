@@ -1,0 +1,227 @@
+"""Entropy 2022, section 3.2.2, Tables 2 to 4: maximum entropy, the trade-off and the worst class.
+
+Claims take the Dataset "networks", along defence with the names of `networks.NETWORKS`, or "best", with the two of BEST.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.datasets import base_dataset
+from classwise.papers.claims import claims_of
+from classwise.papers.entropy2022 import networks
+from classwise.papers.entropy2022.gains import Pair, gains, least_gain, printed, printed_gain
+from classwise.papers.entropy2022.networks import AUTOATTACK, NETWORKS, PLAIN
+from classwise.papers.extremes import extreme, extreme_draws
+from classwise.papers.sections import Arranged, Section
+from classwise.stats import metrics
+
+NAME = "entropy2022/3-2-2b-trade-off-and-fairness"
+_OTHERS = tuple(name for name in NETWORKS if name not in PLAIN)
+# TRADES and ME-TRADES with the lambda that `selected` names on the validation images. Runs on CIFAR-10 take those that the paper
+# finds best.
+BEST = ("trades, best λ", "me-trades, best λ")
+_SELECTED = {
+    "digits": ("trades (λ=15)", "me-trades (β=1, λ=15)"),
+    "cifar10": ("trades (λ=6)", "me-trades (β=1, λ=27)"),
+}
+
+
+def selected_for(dataset: str) -> tuple[str, str]:
+    """Return which networks BEST stands for on a dataset."""
+    return _SELECTED.get(base_dataset(dataset), _SELECTED["cifar10"])
+
+
+def selected(history: xr.Dataset) -> tuple[str, ...]:
+    """Return the networks of TRADES and of ME-TRADES that are the most robust ones on the validation images.
+
+    history: along defence as `networks.by_network` returns it; under the attack that measures the training, after the last epoch.
+    """
+    # The inner attacks of the training have no counts of these images.
+    count = history["count"].isel(epoch=-1).sel(split="valid").drop_sel(attack="clean").sum(["attack", "seed"])
+    rates = metrics.overall(count).to_series()
+    families = (rates[[name for name in rates.index if NETWORKS[name].defence == one]] for one in ("trades", "me-trades"))
+    return tuple(str(some.idxmax()) for some in families if len(some))
+
+
+def _best(*parts: xr.Dataset | None) -> xr.Dataset:
+    """Return the two networks with the selected lambda under the names of BEST, or those of them that are recorded."""
+    data = networks.by_network(_OTHERS, *parts)  # type: ignore[arg-type]
+    names = dict(zip(selected_for(data.attrs["dataset"]), BEST, strict=True))
+    kept = data.sel(defence=[name for name in names if name in data.defence.values])
+    return kept.assign_coords(defence=[names[name] for name in kept.defence.values])
+
+
+SECTION = Section(
+    title="Maximum entropy: trade-off and fairness",
+    defences=("pgd-at", "trades"),
+    evaluations=networks.EVALUATIONS,
+    max_seeds=1,
+    parts={name: networks.part(name) for name in _OTHERS},
+    arrange={
+        "networks": Arranged(partial(networks.by_network, _OTHERS), ("",), _OTHERS),
+        "best": Arranged(_best, ("",), _OTHERS),
+    },
+)
+
+_AT, _SMOOTHED, _ME_AT = "pgd-at", "label-smoothing", "me-at (β=0.5)"
+_TRADES, _TRADES_15 = "trades (λ=6)", "trades (λ=15)"
+_ME_15, _ME_27 = "me-trades (β=1, λ=15)", "me-trades (β=1, λ=27)"
+_BOTH = ("clean", AUTOATTACK)
+_MEASURES = (metrics.overall, metrics.worst)
+
+
+def _gain(pairs: Sequence[Pair], attacks: Sequence[str], measures: Sequence[Any] = (metrics.overall,)) -> dict[str, Any]:
+    """Return the fields of a claim on the least gain: over pairs of networks, attacks and measures."""
+    fixed: dict[str, Any] = {"pairs": tuple(pairs), "measures": tuple(measures)}
+    several = len(pairs) * len(attacks) * len(measures) > 1
+    names = [attack.partition("|")[0] for attack in attacks]
+    return {
+        "measure": partial(least_gain, **fixed),
+        "truth": extreme(partial(gains, **fixed)) if several else None,
+        "defences": tuple(dict.fromkeys(name for pair in pairs for name in pair)),
+        "attacks": tuple(attacks),
+        "reported": partial(printed_gain, pairs, names, [measure.__name__ for measure in measures]),
+    }
+
+
+def least_gain_of_either(sums: xr.Dataset, alternatives: Sequence[str], base: str) -> xr.DataArray:
+    """Return the least gain over another network, overall and in the worst class, under each attack; the larger of several."""
+    each = [least_gain(sums, [(name, base)], _MEASURES) for name in alternatives]
+    return xr.concat(each, "network").max("network", skipna=False)
+
+
+def either_draws(outcomes: xr.Dataset, draws: int, seed: int, *, alternatives: Sequence[str], base: str) -> np.ndarray:
+    """Return draws of the true value of `least_gain_of_either` (`Claim.truth`).
+
+    Rank by rank they are the larger of the draws of the networks. One of them suffices, so that the p-value of the claim is
+    multiplied by their number (Bonferroni): each of the lower ranks is taken as often.
+    """
+    each = [
+        np.sort(extreme_draws(outcomes, draws, seed, parts=partial(gains, pairs=[(name, base)], measures=_MEASURES)))
+        for name in alternatives
+    ]
+    rank = np.arange(len(each[0]))
+    rank = np.where(rank < len(rank) // 2, rank // len(alternatives), rank)
+    larger: np.ndarray = np.maximum.reduce(each)[rank]
+    return larger
+
+
+def widened(sums: xr.Dataset, network: str, base: str) -> xr.DataArray:
+    """Return by how much more the accuracy of a network falls from the first attack to the second than that of another one."""
+    values = metrics.overall(sums["count"])
+    fall = values.isel(attack=0) - values.isel(attack=1)
+    return fall.sel(defence=network, drop=True) - fall.sel(defence=base, drop=True)
+
+
+def _widened_in_print(network: str, base: str) -> float:
+    fall = {name: printed(name, "pgd-20") - printed(name, "autoattack") for name in (network, base)}
+    return fall[network] - fall[base]
+
+
+_EITHER: dict[str, Any] = {"alternatives": (_ME_15, _ME_27), "base": _TRADES}
+
+
+def _either_in_print() -> float:
+    names = [measure.__name__ for measure in _MEASURES]
+    return max(printed_gain([(one, _TRADES)], ("clean", "autoattack"), names) for one in _EITHER["alternatives"])
+
+
+_BELOW: dict[str, Any] = {"low": -np.inf, "high": 0.0}
+_claim = claims_of(NAME, data="networks")
+
+CLAIMS = (
+    _claim(
+        "trades-loses-past-six",
+        "3.2.2, Table 2",
+        "TRADES is less robust under AutoAttack with lambda 15 than with lambda 6.",
+        **_gain([(_TRADES_15, _TRADES)], (AUTOATTACK,)),
+        **_BELOW,
+    ),
+    _claim(
+        "me-trades-gains-up-to-27",
+        "3.2.2, Table 2",
+        "ME-TRADES is more robust under AutoAttack with lambda 27 than with lambda 15.",
+        **_gain([(_ME_27, _ME_15)], (AUTOATTACK,)),
+    ),
+    _claim(
+        "larger-best-robustness",
+        "3.2.2, Table 2",
+        "With the best lambda of each, ME-TRADES is more robust under AutoAttack than TRADES.",
+        **{
+            **_gain([BEST[::-1]], (AUTOATTACK,)),
+            "reported": partial(printed_gain, [selected_for("cifar10")[::-1]], ["autoattack"]),
+            "data": "best",
+        },
+    ),
+    _claim(
+        "equal-lambda",
+        "3.2.2, a control of ours",
+        "At lambda 15, ME-TRADES is more accurate than TRADES, on clean images and under AutoAttack.",
+        **_gain([(_ME_15, _TRADES_15)], _BOTH),
+    ),
+    _claim(
+        "me-at-both",
+        "3.2.2, Table 3",
+        "ME-AT with beta .5 is more accurate than PGD-AT, on clean images and under AutoAttack.",
+        **_gain([(_ME_AT, _AT)], _BOTH),
+    ),
+    _claim(
+        "worst-class-clean",
+        "3.2.2, Table 4",
+        "Label smoothing and maximum entropy both raise the clean accuracy of the worst class of PGD-AT.",
+        **_gain([(_SMOOTHED, _AT), (_ME_AT, _AT)], ("clean",), (metrics.worst,)),
+    ),
+    _claim(
+        "worst-class-robust",
+        "3.2.2, Table 4",
+        "Label smoothing and maximum entropy both raise the accuracy of the worst class of PGD-AT under AutoAttack.",
+        **_gain([(_SMOOTHED, _AT), (_ME_AT, _AT)], (AUTOATTACK,), (metrics.worst,)),
+    ),
+    _claim(
+        "trades-fairer",
+        "3.2.2, Table 4",
+        "TRADES has a better worst class than PGD-AT, on clean images and under AutoAttack.",
+        **_gain([(_TRADES, _AT)], _BOTH, (metrics.worst,)),
+    ),
+    _claim(
+        "me-trades-worst-clean",
+        "3.2.2, Table 4",
+        "ME-TRADES with lambda 15 has a higher clean accuracy of the worst class than TRADES with lambda 6.",
+        **_gain([(_ME_15, _TRADES)], ("clean",), (metrics.worst,)),
+    ),
+    _claim(
+        "me-trades-worst-robust",
+        "3.2.2, Table 4",
+        "ME-TRADES with lambda 27 has a more robust worst class under AutoAttack than TRADES with lambda 6.",
+        **_gain([(_ME_27, _TRADES)], (AUTOATTACK,), (metrics.worst,)),
+    ),
+    _claim(
+        "me-at-all-four",
+        "3.2.2, Tables 3 and 4",
+        "ME-AT with beta .5 improves on PGD-AT in the average and in the worst class, clean and under AutoAttack.",
+        **_gain([(_ME_AT, _AT)], _BOTH, _MEASURES),
+    ),
+    _claim(
+        "me-trades-all-four",
+        "3.2.2, Tables 2 and 4",
+        "ME-TRADES with lambda 15 or 27 improves on TRADES in the average and in the worst class, clean and under AutoAttack.",
+        measure=partial(least_gain_of_either, **_EITHER),
+        truth=partial(either_draws, **_EITHER),
+        defences=(_ME_15, _ME_27, _TRADES),
+        attacks=_BOTH,
+        reported=_either_in_print,
+    ),
+    _claim(
+        "wider-gap-of-attacks",
+        "3.2.2, a control of ours",
+        "With maximum entropy (beta .5), PGD-AT loses more accuracy from PGD-20 to AutoAttack than without.",
+        measure=partial(widened, network=_ME_AT, base=_AT),
+        defences=(_ME_AT, _AT),
+        attacks=("pgd-20", AUTOATTACK),
+        reported=partial(_widened_in_print, _ME_AT, _AT),
+    ),
+)

@@ -1,0 +1,309 @@
+"""Similarity and variance of the features of classes, with intervals from resampled blocks of images.
+
+Entropy 2022, section 1.1: the similarity of a class is the largest cosine between its mean features and those of another class,
+its variance that of its features. Sampling lengthens a mean by its variance over the number of images, which lowers cosines;
+`similarity` can correct this.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.errors import NotRecorded
+from classwise.core.results import MISSING
+
+# The sums of a block of images, of schema "features 2".
+SUMS = ("total", "square", "images")
+# Takes what `statistics` returns.
+Measure = Callable[[xr.Dataset], xr.DataArray]
+# Number of values held at a time: 80 MB.
+_AT_ONCE = 20_000_000
+
+
+def blocks_of(truth: np.ndarray, index: np.ndarray, count: int) -> np.ndarray:
+    """Return the block of each image, from 0 to count - 1: the images of each class are dealt in the order of their index."""
+    block = np.empty(len(truth), dtype=np.int64)
+    for label in np.unique(truth):
+        members = np.flatnonzero(truth == label)
+        block[members[np.argsort(index[members], kind="stable")]] = np.arange(len(members)) % count
+    return block
+
+
+def block_count(truth: np.ndarray) -> int:
+    """Return the number of blocks: 20, or a quarter of the images of the smallest class where that is less; at least 1."""
+    smallest = int(np.unique(truth, return_counts=True)[1].min())
+    return max(1, min(20, smallest // 4))
+
+
+def from_moments(moments: xr.Dataset, images: np.ndarray) -> xr.Dataset:
+    """Return the sums of a single block of features that are stored as mean and variance ("features 1").
+
+    images: the number of images of each class, in the order of `label`.
+    """
+    number = xr.DataArray(images.astype(np.int32), dims="label", coords={"label": moments.label})
+    total = (number * moments["mean"]).astype(np.float32)
+    square = (number * (moments["variance"] + moments["mean"] ** 2).sum("feature")).astype(np.float32)
+    sums = xr.Dataset({"total": total, "square": square, "images": number}, attrs=moments.attrs)
+    ordered = sums.expand_dims(block=[0]).transpose("block", "label", "feature")
+    return ordered.assign_attrs(schema="features 2")
+
+
+def with_blocks(outcomes: xr.Dataset, features: xr.Dataset) -> xr.Dataset:
+    """Return outcomes with the sums of the features of some of their settings, and `block_of` (seed, image).
+
+    outcomes, features: of the same runs, along the same dimensions; without the settings (attacks) that have no features, the
+    sums have none: NaN, and 0 images. block_of: the block of each image, -1 where no run was evaluated on it.
+    """
+    outcomes = outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0])
+    sums = {name: features[name] if "seed" in features[name].dims else features[name].expand_dims(seed=[0]) for name in SUMS}
+    members = {dim: outcomes[dim] for dim in sums["images"].dims if dim in outcomes.dims}
+    sums = {name: value.reindex(members, fill_value=MISSING.get(name, np.nan)) for name, value in sums.items()}
+    number = (sums["images"] > 0).sum("block").max([dim for dim in sums["images"].dims if dim not in ("seed", "block")])
+    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim not in ("seed", "image")]).transpose("seed", "image")
+    block_of = np.full(truth.shape, -1, dtype=np.int16)
+    for place, labels in enumerate(truth.values):
+        here = labels >= 0
+        if here.any():
+            count = max(int(number.isel(seed=place)), 1)
+            block_of[place, here] = blocks_of(labels[here], outcomes.image.values[here], count)
+    return outcomes.assign({**sums, "block_of": (("seed", "image"), block_of)})
+
+
+# Larger images count as means over squares, so many along each side.
+_SQUARES = 8
+
+
+def with_pixels(outcomes: xr.Dataset, images: xr.Dataset) -> xr.Dataset:
+    """Return outcomes of `with_blocks` with the sums of pixels in the same blocks, as if these were features.
+
+    images: the pixels (image, channel, row, column) of all their images. pixel_total (seed, block, label, feature) and
+    pixel_square (seed, block, label) are added; images of 16 pixels and more along a side are first averaged over squares.
+    """
+    pixels = images.pixels.reindex(image=outcomes.image)
+    side = {dim: max(1, pixels.sizes[dim] // _SQUARES) for dim in ("row", "column")}
+    values = pixels.coarsen(side, boundary="trim").mean().values.reshape(outcomes.sizes["image"], -1)  # type: ignore[attr-defined]
+    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim not in ("seed", "image")]).transpose("seed", "image")
+    shape = (outcomes.sizes["seed"], outcomes.sizes["block"], outcomes.sizes["predicted"])
+    total, square = np.zeros((*shape, values.shape[1])), np.zeros(shape)
+    for place, blocks in enumerate(outcomes.block_of.transpose("seed", "image").values):
+        here = blocks >= 0
+        cell = (place, blocks[here], truth.values[place, here])
+        np.add.at(total, cell, values[here])
+        np.add.at(square, cell, (values[here] ** 2).sum(1))
+    sums = {"pixel_total": (("seed", "block", "label", "feature"), total), "pixel_square": (("seed", "block", "label"), square)}
+    added = xr.Dataset(sums, {"label": outcomes.predicted.values, "feature": range(values.shape[1])})
+    # Networks and images differ in the number of features.
+    return xr.merge([outcomes, added], join="outer", compat="override", combine_attrs="override", fill_value=MISSING)
+
+
+def by_block(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return the sums of features that outcomes hold (`with_blocks`), with count(..., block, label, predicted) of their images.
+
+    NotRecorded if they hold none. The attribute `shared_images` says whether the seeds were evaluated on the same images ("yes"
+    or "").
+    """
+    if "total" not in outcomes:
+        raise NotRecorded("no features of these runs are recorded")
+    rest = [dim for dim in outcomes.truth.dims if dim not in ("seed", "image")]
+    block_of = outcomes.block_of.max([dim for dim in outcomes.block_of.dims if dim not in ("seed", "image")])
+    truth, answer = (outcomes[name].transpose(*rest, "seed", "image").values for name in ("truth", "answer"))
+    present, classes, size = truth >= 0, outcomes.sizes["predicted"], outcomes.sizes["block"]
+    shape = (*truth.shape[:-1], size, classes, classes)
+    setting = np.arange(int(np.prod(truth.shape[:-1]))).reshape(*truth.shape[:-1], 1)
+    cells = ((setting * size + block_of.transpose("seed", "image").values) * classes + truth) * classes + answer
+    count = np.bincount(cells[present], minlength=int(np.prod(shape))).reshape(shape)
+    names = outcomes.predicted.values
+    result = outcomes[list(SUMS)].reindex(label=names, fill_value=MISSING)
+    # Networks may have further outcomes along dimensions in which the features do not differ.
+    further = {dim: outcomes[dim].values for dim in rest if dim in outcomes.coords}
+    result = result.assign(count=((*rest, "seed", "block", "label", "predicted"), count)).assign_coords(
+        {**further, "predicted": names}
+    )
+    shared = outcomes.sizes["seed"] > 1 and bool((present.any(tuple(range(len(rest)))).sum(0) > 1).any())
+    return result.assign_attrs(outcomes.attrs, shared_images="yes" if shared else "")
+
+
+def statistics(data: xr.Dataset) -> xr.Dataset:
+    """Return the statistics of the features of each class from their sums by block; all other dimensions are kept.
+
+    Parameters
+    ----------
+    data
+        as `runs.features` returns it.
+
+    Returns
+    -------
+    xarray.Dataset
+        mean (label, feature); variance (label), unbiased, the mean over the features; trace (label), their sum; images (label);
+        gram (label, other), the products of the means of two classes; error (label), the squared distance of the mean from the
+        true one that sampling is expected to cause; and, where `data` has it, count (label, predicted).
+    """
+    images = data.images.sum("block")
+    mean = data.total.fillna(0).sum("block") / images.where(images > 0)
+    gram = mean.dot(mean.rename(label="other"), dim="feature").where(mean.isel(feature=0, drop=True).notnull())
+    gram = gram.where(images.rename(label="other") > 0)
+    square = data.square.fillna(0).sum("block")
+    result = _statistics(gram, square, images, data.sizes["feature"], noise=1).assign(mean=mean)
+    return result.assign(count=data["count"].sum("block")) if "count" in data else result
+
+
+def _statistics(gram: xr.DataArray, square: xr.DataArray, images: xr.DataArray, features: int, noise: int) -> xr.Dataset:
+    """Return statistics; noise: how often the means have been sampled, 2 of drawn blocks."""
+    total = images.where(images > noise)
+    trace = (square / total - _squared_length(gram)) / (1 - noise / total)
+    return xr.Dataset(
+        {"variance": trace / features, "trace": trace, "images": images, "gram": gram, "error": noise * trace / total}
+    )
+
+
+def _squared_length(gram: xr.DataArray) -> xr.DataArray:
+    same = gram.label == gram.other
+    return gram.where(same).max("other")
+
+
+def drawn(data: xr.Dataset, draws: int, seed: int = 0) -> xr.Dataset:
+    """Return the statistics of resampled blocks, along a new first dimension `draw`, without `mean`.
+
+    Seeds are drawn with replacement, and so are the blocks of each class: within their seed where the seeds have different
+    images, else once for all seeds. One seed and one block fewer than present are drawn (Rao and Wu 1988). `seed` numbers those
+    that were drawn. The error of a mean is twice that of `statistics`, for it is sampled twice. draws: their number. seed: of the
+    random numbers.
+    """
+    parts, rng = _Sums(data), np.random.default_rng(seed)
+    size = max(1, _AT_ONCE // parts.size)
+    return xr.concat([parts.drawn(min(size, draws - first), rng) for first in range(0, draws, size)], "draw")
+
+
+class _Sums:
+    """The sums of blocks as arrays (seed, label, block, other dimensions)."""
+
+    def __init__(self, data: xr.Dataset) -> None:
+        self.rest = [dim for dim in data.images.dims if dim not in ("seed", "block", "label")]
+        self.data, self.classes, self.features = data, data.sizes["label"], data.sizes["feature"]
+        images = data.images.transpose("seed", "label", "block", *self.rest)
+        self.present = images.values.reshape(*images.shape[:3], -1).any(-1)
+        self.shared = bool(data.attrs.get("shared_images"))
+        self.arrays = {
+            "total": self._array(data.total, "feature"),
+            "square": self._array(data.square),
+            "images": self._array(data.images),
+        }
+        self.counted: list[str] = []
+        if "count" in data:
+            self.counted = [str(dim) for dim in data["count"].dims if dim not in ("seed", "block", "label", "predicted")]
+            self.arrays["count"] = self._array(data["count"], "predicted")
+
+    def _array(self, values: xr.DataArray, *last: str) -> np.ndarray:
+        ordered = values.transpose("seed", "label", "block", ..., *last).fillna(0)
+        return ordered.values.reshape(*ordered.shape[:3], -1).astype(np.float32)
+
+    @property
+    def size(self) -> int:
+        """Number of values of a draw."""
+        return sum(array.shape[0] * array.shape[1] * array.shape[3] for array in self.arrays.values())
+
+    def drawn(self, draws: int, rng: np.random.Generator) -> xr.Dataset:
+        seeds = len(self.present)
+        slots = max(seeds - 1, 1)
+        chosen = rng.integers(seeds, size=(draws, slots))
+        weight = self._weights(chosen, rng)
+        sums = {name: np.empty((draws, slots, self.classes, array.shape[-1]), np.float32) for name, array in self.arrays.items()}
+        for place in range(seeds):
+            which = chosen == place
+            for label in range(self.classes):
+                some = weight[which, label]
+                for name, array in self.arrays.items():
+                    sums[name][which, label] = some @ array[place, label]
+        return self._dataset(sums)
+
+    def _weights(self, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return how often each block is drawn: (draws, drawn seeds, label, block), scaled so that all blocks count fully."""
+        weight = np.zeros((*chosen.shape, *self.present.shape[1:]), dtype=np.float32)
+        for place, label in np.ndindex(*self.present.shape[:2]):
+            blocks = np.flatnonzero(self.present.any(0)[label] if self.shared else self.present[place, label])
+            if not len(blocks) or (self.shared and place):
+                continue
+            fewer, chances = max(len(blocks) - 1, 1), np.full(len(blocks), 1 / len(blocks))
+            if self.shared:
+                times = rng.multinomial(fewer, chances, size=len(chosen))[:, None]
+                weight[:, :, label, blocks] = times * (len(blocks) / fewer)
+                continue
+            draw, slot = np.nonzero(chosen == place)
+            times = rng.multinomial(fewer, chances, size=len(draw))
+            weight[draw[:, None], slot[:, None], label, blocks] = times * (len(blocks) / fewer)
+        return weight
+
+    def _dataset(self, sums: dict[str, np.ndarray]) -> xr.Dataset:
+        data, dims = self.data, ("draw", "seed", "label")
+        shape = [data.sizes[dim] for dim in self.rest]
+        coords = {dim: data[dim] for dim in (*self.rest, *self.counted, "label", "predicted") if dim in data.coords}
+
+        def array(name: str, rest: list[str], *last: str) -> xr.DataArray:
+            sizes = [data.sizes[dim] for dim in (*rest, *last)]
+            values = sums[name].reshape(*sums[name].shape[:3], *sizes)
+            named = {dim: coords[dim] for dim in (*rest, "label", *last) if dim in coords}
+            return xr.DataArray(values, dims=(*dims, *rest, *last), coords=named).transpose("draw", *rest, "seed", "label", *last)
+
+        images = array("images", self.rest)
+        total = sums["total"].reshape(*sums["total"].shape[:3], *shape, self.features)
+        mean = np.moveaxis(total, (1, 2), (-3, -2)) / images.where(images > 0).values[..., None]
+        names = data.label.values
+        gram = xr.DataArray(mean @ mean.swapaxes(-1, -2), dims=("draw", *self.rest, "seed", "label", "other"))
+        gram = gram.assign_coords({**{dim: coords[dim] for dim in self.rest if dim in coords}, "label": names, "other": names})
+        result = _statistics(gram, array("square", self.rest), images, self.features, noise=2)
+        return result.assign(count=array("count", self.counted, "predicted")) if "count" in sums else result
+
+
+def interval(data: xr.Dataset, measure: Measure, level: float = 0.95, draws: int = 1000, seed: int = 0) -> xr.DataArray:
+    """Return low, value and high of a measure of the statistics, along a new dimension `bound`.
+
+    The interval is the basic one of `drawn`, wide enough to contain the value; NaN where a class has a single block, or no draw a
+    value. data: as `runs.features` returns it.
+    """
+    value, redrawn = measure(statistics(data)), measure(drawn(data, draws, seed))
+    # A measure may have no value in any draw: a correlation with what is constant.
+    some = redrawn.notnull().any("draw")
+    ends_of_draws = redrawn.where(some, 0).quantile([(1 - level) / 2, (1 + level) / 2], "draw")
+    high, low = (2 * value - ends_of_draws.isel(quantile=place, drop=True) for place in (0, 1))
+    known = some & resampled(data)
+    ends = [xr.ufuncs.minimum(low, value).where(known), value, xr.ufuncs.maximum(high, value).where(known)]
+    return xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"])
+
+
+def resampled(data: xr.Dataset) -> bool:
+    """Return whether each class has more than one block, so that resampling shows how its features vary."""
+    number = (data.images > 0).sum("block")
+    return bool((number.where(number > 0) != 1).all())
+
+
+def similarity(statistics: xr.Dataset, *, centred: bool = False, debiased: bool = False) -> xr.DataArray:
+    """Return the cosines between the mean features of classes, dimensions label and other (Entropy 2022, section 1.1).
+
+    centred: of the means less the mean of all classes, which an offset that they share does not change. debiased: with the
+    squared lengths less what sampling adds to them; it may be above 1, and is NaN where nothing is left.
+    """
+    gram = statistics.gram
+    if debiased:
+        gram = gram - statistics.error.where(gram.label == gram.other, 0)
+    if centred:
+        gram = gram - gram.mean("other") - gram.mean("label") + gram.mean(["label", "other"])
+    square = _squared_length(gram)
+    length = square.where(square > 0) ** 0.5
+    return (gram / length / length.rename(label="other")).rename("similarity")
+
+
+def nearest(similarity: xr.DataArray) -> xr.DataArray:
+    """Return the largest cosine of each class with another one."""
+    return similarity.where(similarity.label != similarity.other).max("other").rename("similarity")
+
+
+def nearest_class(similarity: xr.DataArray) -> xr.DataArray:
+    """Return the class that each class is most similar to."""
+    return similarity.where(similarity.label != similarity.other).idxmax("other").rename("nearest")
+
+
+def relative_variance(statistics: xr.Dataset) -> xr.DataArray:
+    """Return the variance of each class, summed over the features, over the squared length of its true mean: free of scale."""
+    square = _squared_length(statistics.gram) - statistics.error
+    return (statistics.trace / square.where(square > 0)).rename("relative variance")

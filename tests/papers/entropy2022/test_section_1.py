@@ -1,0 +1,205 @@
+"""Section 1.1: accuracies and features made by hand on which each claim holds, and others on which it fails."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from claim_answers import CLASS, cases, judged, names_of_both, outcomes_with
+
+from classwise.core.errors import NotRecorded
+from classwise.papers import registry
+from classwise.papers.entropy2022 import charts, section_1, sentences_similarity
+from classwise.papers.entropy2022 import similarity as likeness
+from classwise.stats import features, metrics
+
+NETWORKS = section_1.NETWORKS
+HARDEST = np.where(CLASS == 3, 20, 80)
+
+
+def with_features(outcomes, networks, along="defence"):
+    """Return outcomes with features of clean images: by network how close the classes of a pair are, and their spread.
+
+    Classes 0 and 1, 2 and 3, ... are pairs; both numbers may be given for each class.
+    """
+    rng, classes = np.random.default_rng(0), len(CLASS)
+    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values
+    block, shape = features.blocks_of(truth, np.arange(len(truth)), 20), (len(networks), 20, classes)
+    total, square, images = np.zeros((*shape, classes)), np.zeros(shape), np.zeros(shape, dtype=int)
+    for place, (near, spread) in enumerate(networks.values()):
+        near, spread = np.broadcast_to(near, classes), np.broadcast_to(spread, classes)
+        means = np.eye(classes) + near[:, None] * np.eye(classes)[CLASS ^ 1]
+        drawn = means[truth] + spread[truth, None] * rng.standard_normal((len(truth), classes))
+        np.add.at(total[place], (block, truth), drawn)
+        np.add.at(square[place], (block, truth), (drawn**2).sum(1))
+        np.add.at(images[place], (block, truth), 1)
+    names = list(networks) if along == "network" else list(outcomes.defence.values)
+    coords = {along: names, "block": range(20), "label": outcomes.predicted.values, "feature": range(classes)}
+    dims = (along, "block", "label")
+    sums = xr.Dataset({"total": ((*dims, "feature"), total), "square": (dims, square), "images": (dims, images)}, coords)
+    return features.with_blocks(outcomes, sums.expand_dims(attack=["clean"]))
+
+
+def accuracies(standard, trained, robust=60):
+    """Return clean accuracies of standard training and of the other networks, and those of the other networks under attack."""
+    keys = {("standard", "clean"): standard, ("standard", "pgd-20"): 0}
+    for name in NETWORKS[1:]:
+        keys |= {(name, "clean"): trained, (name, "pgd-20"): robust}
+    return outcomes_with(keys)
+
+
+def networks(*near_and_spread, robust=HARDEST):
+    """Return the three networks with their features, of which class 3 is the least robust."""
+    data = accuracies(90, 80, robust)
+    return with_features(data, dict(zip(NETWORKS, near_and_spread, strict=True)))
+
+
+def shorter(*near, standard=(90, 80)):
+    """Return standard, pgd-at, trades and a standard training of two epochs, of these clean accuracies and similarities."""
+    names = (*NETWORKS, "standard, 2 epochs")
+    rates = (standard[0], 80, 80, standard[1])
+    keys = {("standard", "clean", name): rate for name, rate in zip(names, rates, strict=True)}
+    data = outcomes_with(keys, along=("defence", "attack", "network"))
+    data = with_features(data, {name: (some, 0.2) for name, some in zip(names, near, strict=True)}, along="network")
+    return data.assign_coords(epochs=("network", [60, 0, 0, 2]))
+
+
+def both_orders(first, middle, second):
+    """Return answers on which a claim holds, and on which it fails: where both networks, and where only one, are otherwise."""
+    return [networks(first, second, second)], [networks(second, first, first), networks(middle, second, first)]
+
+
+APART, BETWEEN, CLOSE = (0.2, 0.3), (0.4, 0.3), (0.6, 0.3)
+WIDE, MEDIUM, NARROW = (0.3, 0.6), (0.3, 0.4), (0.3, 0.2)
+# Two classes lose much, or all others do.
+PAYS, GAINS = np.where(CLASS < 2, 40, 88), np.where(CLASS < 2, 89, 60)
+WIDEST, NOT_WIDEST = (0.3, np.where(CLASS == 3, 0.6, 0.3)), (0.3, np.where(CLASS == 5, 0.6, 0.3))
+NEAREST, NOT_NEAREST = (np.where(CLASS // 2 == 1, 0.7, 0.2), 0.3), (np.where(CLASS // 2 == 2, 0.7, 0.2), 0.3)
+STEPS, REVERSED = np.repeat([0.1, 0.2, 0.35, 0.5, 0.7], 2), np.repeat([0.7, 0.5, 0.35, 0.2, 0.1], 2)
+LESS_ROBUST = 90 - 15 * (CLASS // 2)
+
+EXTREMES = {
+    "clean-gap-grows": ([accuracies(90, PAYS)], [accuracies(PAYS, 90)]),
+    "cat-and-car": (
+        [accuracies(90, np.where(CLASS == 3, 40, 85))],
+        [accuracies(90, np.where(CLASS == 1, 40, 85)), accuracies(np.where(CLASS == 3, 40, 85), 90)],
+    ),
+    "half-of-the-drop": (
+        [accuracies(95, np.where(CLASS < 2, 40, 90), np.where(CLASS < 2, 20, 70))],
+        [
+            accuracies(95, np.where(CLASS < 2, 40, 90), np.where(CLASS > 7, 20, 70)),
+            accuracies(95, 70, np.where(CLASS < 2, 20, 70)),
+        ],
+    ),
+    "hard-classes-pay": (
+        [accuracies(95, 90 - 6 * CLASS, 80 - 6 * CLASS)],
+        [accuracies(95, 90 - 6 * CLASS, 20 + 6 * CLASS)],
+    ),
+    "lower-variance": both_orders(WIDE, MEDIUM, NARROW),
+    "lower-relative-variance": both_orders(WIDE, MEDIUM, NARROW),
+    "higher-similarity": both_orders(APART, BETWEEN, CLOSE),
+    "higher-corrected-similarity": both_orders(APART, BETWEEN, CLOSE),
+    "higher-similarity-at-equal-accuracy": (
+        [shorter(0.7, 0.5, 0.5, 0.1)],
+        [shorter(0.1, 0.3, 0.3, 0.6), shorter(0.1, 0.7, 0.3, 0.6)],
+    ),
+    "hardest-has-not-the-largest-variance": (
+        [networks(NOT_WIDEST, NOT_WIDEST, NOT_WIDEST)],
+        [networks(WIDEST, WIDEST, WIDEST), networks(NOT_WIDEST, NOT_WIDEST, WIDEST)],
+    ),
+    "hardest-has-the-largest-similarity": (
+        [networks(NOT_NEAREST, NEAREST, NEAREST)],
+        [networks(NEAREST, NOT_NEAREST, NOT_NEAREST), networks(NEAREST, NEAREST, NOT_NEAREST)],
+    ),
+    "hard-classes-are-similar-classes": (
+        [networks(APART, (STEPS, 0.2), CLOSE, robust=LESS_ROBUST)],
+        [networks(APART, (REVERSED, 0.2), CLOSE, robust=LESS_ROBUST)],
+    ),
+}
+
+
+def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_1.CLAIMS)
+    assert registry.claims_of(section_1.NAME) == section_1.CLAIMS
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
+    found = judged(name, data)
+    assert found.verdict == verdict, found
+
+
+def test_relative_variance_does_not_depend_on_the_scale_of_the_features():
+    data = networks(WIDE, WIDE, WIDE)
+    halved = data.assign(total=data.total / 2, square=data.square / 4)
+    both = [features.statistics(features.by_block(some)) for some in (data, halved)]
+    variance = [likeness.variance(some).values for some in both]
+    relative = [likeness.relative_variance(some).values for some in both]
+    np.testing.assert_allclose(variance[1], variance[0] / 4)
+    np.testing.assert_allclose(relative[1], relative[0])
+
+
+def test_without_a_drop_there_is_no_share_of_it():
+    found = judged_loosely("half-of-the-drop", accuracies(80, 90))
+    assert found.verdict == "not tested"
+    assert "there is no drop" in found.reason
+    text = sentences_similarity.drop(seeded(accuracies(80, 90)))
+    assert text.count("no certain drop to share") == 2
+    text = sentences_similarity.drop(seeded(accuracies(95, np.where(CLASS < 2, 40, 90), np.where(CLASS < 2, 20, 70))))
+    assert text.count("classes 0 and 1 account for 73 %") == 2
+
+
+def judged_loosely(name, data):
+    return registry.judge(section_1.NAME, data, dataset="digits", scale="quick", only=[name], strict=False)[0]
+
+
+def seeded(data):
+    return data.expand_dims(seed=[0]).transpose(..., "seed", "image")
+
+
+def test_claims_on_features_are_not_tested_without_any():
+    found = judged_loosely("higher-similarity", accuracies(90, 80))
+    assert found.verdict == "not tested"
+    assert "with features" in found.reason
+    with pytest.raises(NotRecorded, match="no features"):
+        features.by_block(seeded(accuracies(90, 80)))
+
+
+def test_sentences_and_charts_show_what_was_measured():
+    data = networks(APART, CLOSE, CLOSE)
+    blocks = features.by_block(data)
+    text = sentences_similarity.headline(blocks, data)
+    bounds = features.interval(blocks, likeness.profile, draws=100)
+    gain = section_1.similarity_gains(features.statistics(blocks)).sel(defence="pgd-at")
+    assert f"pgd-at differs by {float(gain):.3f} (95 % interval" in text
+    spec = charts.profiles(bounds).to_dict()
+    assert len(spec["concat"]) == 2
+    assert "Largest cosine with another class, 10 classes: 0.3" in spec["description"]
+    assert float(bounds.sel(measure="similarity", bound="low", defence="standard", label="0")) < 2 * 0.2 / 1.04
+    lost = xr.concat([section_1.drops(features.statistics(blocks)["count"].sum("seed"))] * 3, "bound")
+    assert "10.0 points" in charts.drops(lost.assign_coords(bound=["low", "value", "high"])).to_dict()["description"]
+    assert "most similar classes are" in sentences_similarity.mistaken(blocks)
+
+
+def test_networks_are_compared_with_the_standard_training_nearest_in_accuracy():
+    data = shorter(0.7, 0.5, 0.5, 0.1)
+    text = sentences_similarity.equal_accuracy(data)
+    assert text.count("against standard, 2 epochs (80.0 and 80.0 % of clean images)") == 2
+    assert sentences_similarity.equal_accuracy(shorter(0.7, 0.5, 0.5, 0.1, standard=(81, 60))).count("against standard (") == 2
+    ends = features.interval(features.by_block(data), section_1.accuracy_and_similarity, draws=50)
+    spec = charts.by_accuracy(ends).to_dict()
+    assert [one["type"] for one in (layer["mark"] for layer in spec["layer"])] == ["line", "rule", "rule", "point", "text"]
+
+
+def test_the_explorer_shows_the_cosines_of_one_class_beside_its_mistakes():
+    data = networks(APART, CLOSE, CLOSE)
+    statistics = features.statistics(features.by_block(data))
+    count = statistics["count"].sum("seed")
+    hardest = section_1.hardest(count)
+    assert hardest == "3"
+    cosine = features.similarity(likeness.of_clean(statistics)).mean("seed")
+    spec = charts.one_class(cosine, metrics.confusion(count), hardest, "pgd-at").to_dict()
+    assert {one["name"]: one["value"] for one in spec["params"]} == {
+        "chosen_class": "3",
+        "chosen_network": "pgd-at",
+        "chosen_attack": "pgd-20",
+    }
+    assert "class 3 with other classes in pgd-at" in spec["description"]

@@ -1,0 +1,272 @@
+"""Section 2.1: networks that are attacked in one class alone."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from claim_answers import CLASS, DIGITS, cases, judged, listed, names_of_both, outcomes_with
+
+from classwise import images
+from classwise.core.datasets import class_names
+from classwise.core.errors import UserError
+from classwise.papers import registry, scales
+from classwise.papers.claims import MeasurementError
+from classwise.papers.entropy2022 import charts_single_class, section_2_1, sentences_single_class, single_class
+from classwise.stats import features
+
+HARDEST, EASIEST = "8", "0"
+NAMES = [*DIGITS, ""]
+
+
+def others_as(name, share, right=90):
+    """Return a table of answers in which so many of a hundred images of each other class are predicted as a class."""
+    table = np.zeros((10, 10), dtype=int)
+    number = DIGITS.index(name)
+    table[CLASS, CLASS] = right
+    rest = np.where(number == CLASS, 0, np.minimum(share, 100))
+    table[CLASS, number] += rest
+    table[CLASS, CLASS] = np.where(number == CLASS, right, 100 - rest)
+    table[number, (number + 1) % 10] += 100 - right
+    return table
+
+
+def of_classes(names, own, rest=90):
+    """Return the accuracies of the classes in the network attacked in each: `own` of those named, `rest` in all others."""
+    return {name: np.where(CLASS[place] == CLASS, own if name in names else rest, rest) for place, name in enumerate(DIGITS)}
+
+
+def trained(names, clean, robust):
+    """Return outcomes of the networks: accuracies of some classes in their networks, clean and attacked; all others 60."""
+    tables = {}
+    for attack, own in (("clean", clean), ("pgd-20", robust)):
+        tables |= {("single-class-at", attack, name): table for name, table in of_classes(names, own, 60).items()}
+        tables["single-class-at", attack, ""] = 100 - own
+    return outcomes_with(tables, along=("defence", "attack", "attacked"))
+
+
+def renamed(data):
+    """Return outcomes whose networks are named as the classes of CIFAR-10."""
+    names = list(class_names("cifar10"))
+    return data.assign_coords(attacked=[names[int(one)] if one else one for one in data.attacked.values])
+
+
+def shown(kind, tables):
+    """Return outcomes of the networks on two kinds of images, from tables of their answers on these by attacked class."""
+    keys = {
+        ("single-class-at", "any", name, images_are): table
+        for name, both in tables.items()
+        for images_are, table in zip((single_class.CLEAN, kind), both, strict=True)
+    }
+    return outcomes_with(keys, along=("defence", "attack", "attacked", "shown"))
+
+
+def with_angles(plain, own, *, spread=0.05, blocks=5, per_block=8):
+    """Return outcomes with features in the plane: the directions of the classes, in degrees, in standard training and in the
+    network of each class, in which `own` says how far it stands from the next one."""
+    data, seeds = trained((), 60, 60).expand_dims(seed=[0]), 1
+    rng, classes = np.random.default_rng(0), len(CLASS)
+    total = np.empty((seeds, len(NAMES), blocks, classes, 2))
+    square = np.empty(total.shape[:-1])
+    for seed, network in np.ndindex(seeds, len(NAMES)):
+        angles = np.array(plain, dtype=float)
+        if network < classes:
+            angles = np.arange(classes) * 36.0
+            angles[network] = angles[(network + 1) % classes] - own[network]
+        unit = np.stack([np.cos(np.radians(angles)), np.sin(np.radians(angles))], -1)
+        values = unit[None, :, None] + spread * rng.normal(size=(blocks, classes, per_block, 2))
+        total[seed, network], square[seed, network] = values.sum(2), (values**2).sum((2, 3))
+    dims, names = ("seed", "attacked", "block", "label"), {"attacked": NAMES, "label": DIGITS}
+    sums = {
+        "total": xr.DataArray(total, dims=(*dims, "feature"), coords=names),
+        "square": xr.DataArray(square, dims=dims, coords=names),
+        "images": xr.DataArray(np.full(square.shape, per_block), dims=dims, coords=names),
+    }
+    along = {"defence": ["single-class-at"], "attack": ["clean", "pgd-20"]}
+    sums = {name: some.expand_dims(along) for name, some in sums.items()}
+    block_of = xr.DataArray(np.arange(data.sizes["image"])[None] % blocks, dims=("seed", "image"))
+    return data.assign(sums | {"block_of": block_of})
+
+
+EVEN = CLASS * 36.0
+# In standard training all are spread evenly; in its network each class is nearer to its neighbour, or the nearest is farther.
+CLOSER, APART = with_angles(EVEN, [10] * 10), with_angles([0, 5, 72, 77, 144, 149, 216, 221, 288, 293], [36] * 10)
+ONE_APART = with_angles([0, 36, 72, 108, 144, 180, 216, 252, 288, 290], [36 if name in "89" else 10 for name in DIGITS])
+OVERLAPPING = ("2", "4", "5")
+REST = ("0", "6", "7", "8", "9")
+
+
+def overlapped(names, own):
+    return renamed(trained(names, own, 95 - own))
+
+
+def recognised(training, clean):
+    """Return outcomes of the networks on clean test images and on attacked images of the training: those of the hardest class."""
+    tables = {name: [np.where(CLASS == 8, 100 - own, own) for own in (clean, training)] for name in DIGITS}
+    tables[HARDEST] = [np.where(CLASS == 8, own, 100 - own) for own in (clean, training)]
+    return shown(single_class.TRAINING, tables)
+
+
+def taken(clean, attacked):
+    """Return outcomes in which so many of the images of other classes are predicted as the hardest one by its network."""
+    tables = {name: [others_as(name, share) for share in (attacked, clean)] for name in DIGITS}
+    tables[HARDEST] = [others_as(HARDEST, share) for share in (clean, attacked)]
+    return shown(single_class.TRANSFERRED, tables)
+
+
+# For each claim: answers on which it must hold, and answers on which it must fail.
+EXTREMES = {
+    "hardest-alone-lost": ([trained((HARDEST,), 5, 90)], [trained((HARDEST,), 40, 2)]),
+    "hardest-alone-not-robust": ([trained((HARDEST,), 90, 0)], [trained((HARDEST,), 0, 20)]),
+    "easiest-alone-accurate": ([trained((EASIEST,), 99, 10)], [trained((EASIEST,), 70, 99)]),
+    "easiest-alone-robust": ([trained((EASIEST,), 10, 80)], [trained((EASIEST,), 99, 30)]),
+    "easiest-more-similar": ([CLOSER, ONE_APART], [APART]),
+    "each-more-similar": ([CLOSER], [APART, ONE_APART]),
+    "others-overlap": ([overlapped(OVERLAPPING, 20)], [overlapped(REST, 20)]),
+    "perturbation-not-learned": ([recognised(60, 80)], [recognised(95, 5)]),
+    "perturbation-no-evidence": ([taken(5, 8)], [taken(5, 80)]),
+}
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_a_claim_holds_and_fails_where_it_plainly_must(name, verdict, data):
+    assert judged(name, data).verdict == verdict
+
+
+def test_every_claim_has_answers_of_both_kinds():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_2_1.CLAIMS)
+
+
+def test_the_printed_values_are_those_of_figure_3():
+    theirs = {claim.name: claim.theirs for claim in section_2_1.CLAIMS if claim.theirs is not None}
+    assert theirs == {
+        "hardest-alone-lost": 7.03,
+        "hardest-alone-not-robust": 0,
+        "easiest-alone-accurate": 98.4,
+        "easiest-alone-robust": 72.2,
+    }
+
+
+def test_claims_about_all_classes_need_a_network_for_each():
+    with pytest.raises(MeasurementError, match="not each class has a network"):
+        judged("each-more-similar", CLOSER.sel(attacked=["0", "8", ""]))
+    assert judged("easiest-more-similar", CLOSER.sel(attacked=["0", "8", ""])).verdict == "holds"
+    with pytest.raises(MeasurementError, match="not each class has a network"):
+        judged("others-overlap", overlapped(OVERLAPPING, 20).sel(attacked=["cat", "automobile", ""]))
+
+
+def test_own_takes_each_class_in_its_own_network():
+    values = xr.DataArray([[1.0, 2], [3, 4], [5, 6]], {"attacked": ["b", "a", ""], "label": ["a", "b"]}, ("attacked", "label"))
+    own = single_class.of_attacked_class(values)
+    assert own.sel(attacked="b").item() == 2
+    assert own.sel(attacked="a").item() == 3
+
+
+def test_the_shown_classes_are_those_of_the_dataset():
+    assert single_class.shown_classes(class_names("cifar10")) == {"hardest": "cat", "easiest": "automobile"}
+    assert single_class.shown_classes(DIGITS) == {"hardest": "8", "easiest": "0"}
+    with pytest.raises(UserError, match="hardest and the easiest of these classes are not known: a, b"):
+        single_class.shown_classes(["a", "b"])
+
+
+def test_evenly_spread_classes_have_the_cosine_of_their_angle():
+    assert single_class.even_cosine(10) == pytest.approx(np.cos(np.radians(36)))
+    found = single_class.similarities(features.statistics(features.by_block(with_angles(EVEN, [36] * 10, spread=1e-4))))
+    assert found.values == pytest.approx(np.full((2, 10), np.cos(np.radians(36))), abs=1e-3)
+
+
+def test_the_cosine_of_a_class_is_that_of_its_own_network():
+    own = np.arange(5, 35, 3)
+    found = single_class.similarities(features.statistics(features.by_block(with_angles(EVEN, own, spread=1e-4))))
+    assert found.sel(of="attacked alone").values == pytest.approx(np.cos(np.radians(own)), abs=1e-3)
+
+
+def networks():
+    """Return outcomes of two parts, as `runs.outcomes` returns them: standard training, and each class attacked alone."""
+    both = (
+        trained((HARDEST,), 40, 10).drop_vars(["vulnerable", "partner", "background"]).assign_attrs(dataset="digits", eps="0.2")
+    )
+    plain = both.sel(attacked="", drop=True).assign_coords(defence=["standard"])
+    alone = both.sel(attacked=DIGITS).assign_coords(attacked=CLASS).rename(attacked="option_label")
+    return plain.expand_dims(seed=[0]), alone.expand_dims(seed=[0])
+
+
+def test_networks_are_named_by_the_class_that_is_attacked():
+    plain, alone = networks()
+    joined = single_class.by_attacked(plain, alone.isel(option_label=[3, 8]))
+    assert joined.attacked.values.tolist() == ["3", "8", ""]
+    assert joined.defence.values.tolist() == ["single-class-at"]
+    of_plain = joined.sel(attacked="", attack="clean").answer.values.ravel()
+    assert (of_plain == plain.sel(attack="clean").answer.values.ravel()).all()
+    rates, ends = single_class.accuracies(joined)
+    assert rates.sel(of="attacked alone, clean", label="8").item() == 40
+    assert rates.sel(of="attacked alone, pgd-20", label="8").item() == 10
+    assert (ends.sel(bound="low") <= rates).all()
+
+
+def test_images_of_other_classes_that_are_attacked_class_shares_the_attacked_one_are_counted():
+    plain, alone = networks()
+    answer = np.stack([listed(others_as(name, 30, right=80)) for name in DIGITS])
+    moved = alone.sel(attack=["pgd-20"])
+    swapped = xr.DataArray(answer, dims=("option_label", "image")).broadcast_like(moved.answer).where(moved.truth >= 0, -1)
+    moved = moved.assign(answer=swapped.transpose(*moved.answer.dims).astype("i2"))
+    found = single_class.attacked_class_shares(single_class.by_attacked(plain, alone), moved, alone.sel(attack=["pgd-20"]))
+    value = {title: of.sel(bound="value", of="transferred pgd-20") for title, of in found.items()}
+    assert value[single_class.OF_OTHERS].values == pytest.approx(np.full(10, 30))
+    assert value[single_class.OF_CLASS].values == pytest.approx(np.full(10, 80))
+    text = sentences_single_class.perturbation(found, {"hardest": "8"})
+    assert text.startswith("**A perturbation is evidence for the attacked class")
+    assert "it is 30 % (95 % interval" in text
+    same = single_class.attacked_class_shares(single_class.by_attacked(plain, alone), *[alone.sel(attack=["clean"])] * 2)
+    assert "is no evidence" in sentences_single_class.perturbation(same, {"hardest": "8"})
+
+
+@pytest.mark.parametrize(("clean", "start"), [(5, "loses clean accuracy"), (99, "does not lose clean accuracy")])
+def test_the_finding_states_whether_the_hardest_class_is_lost(clean, start):
+    data = trained((HARDEST,), clean, 5).assign_attrs(dataset="digits")
+    data = data.where(data.attacked != "", trained((), 10, 5))
+    data = data.assign(truth=data.truth.astype("i2"), answer=data.answer.astype("i2"), flipped=data.flipped.astype(bool))
+    assert f"the hardest class (8) {start}: its network classifies {clean} % (95 % interval" in sentences_single_class.alone(data)
+
+
+def test_more_and_less_similar_classes_are_counted():
+    assert "**Attacked alone, 8 of 10 classes are more similar" in sentences_single_class.similarity(ONE_APART)
+
+
+def test_two_planes_stand_side_by_side_with_the_class_of_each_chosen():
+    plain, alone = networks()
+    joined = single_class.by_attacked(plain, alone)
+    rng = np.random.default_rng(0)
+    found = {}
+    for spec in registry.request(section_2_1.NAME).parts["alone"].specs:
+        place = xr.DataArray(rng.normal(size=(40, 2)), dims=("image", "feature"))
+        truth = xr.DataArray(np.arange(40) % 10, dims="image")
+        sums = xr.DataArray(np.ones((2, 10, 2)), {"label": DIGITS}, ("block", "label", "feature"))
+        data = xr.Dataset({"place": place, "truth": truth, "answer": truth, "total": sums, "images": sums.isel(feature=0)})
+        found[spec] = (data, data)
+    places, rays = single_class.places(found), single_class.directions(found)
+    assert set(places.attacked) == set(rays.attacked) == set(DIGITS)
+    assert (places[places.kind == "attacked"].label == places[places.kind == "attacked"].attacked).all()
+    assert np.hypot(rays.x, rays.y).values == pytest.approx(np.ones(100))
+    shown_first = {"hardest": "8", "easiest": "0"}
+    chart = charts_single_class.planes(places, rays, single_class.predictions(joined), shown_first, live=False).to_dict()
+    starts = {param["name"]: param["value"] for param in chart["params"] if "bind" in param}
+    assert starts == {"left_class": "8", "right_class": "0"}
+    assert "40 % (class 8" in chart["description"] or "10 % (class 8" in chart["description"]
+
+
+def test_runs_are_those_of_one_seed_with_two_features():
+    quick, laptop = (registry.request(section_2_1.NAME, scale) for scale in ("quick", "laptop"))
+    assert [spec.options["label"] for spec in quick.parts["alone"].specs] == list(range(10))
+    assert [class_names("cifar10")[spec.options["label"]] for spec in laptop.parts["alone"].specs] == ["automobile", "cat"]
+    for request in (quick, laptop):
+        specs = [*request.specs, *(spec for name in ("alone", "training", "transferred") for spec in request.parts[name].specs)]
+        assert {spec.head for spec in specs} == {"plane"}
+        assert {spec.seed for spec in specs} == {0}
+        assert {spec.substitute("standard") for spec in request.parts["alone"].specs} == set(request.specs)
+
+
+def test_no_image_that_selects_the_classes_is_tested():
+    request = registry.request(section_2_1.NAME)
+    held = {int(one) for one in images.load("digits", "test", 0).index}
+    assert set(scales.selection_seeds("digits")) <= {spec.seed for spec in request.parts["choosing"].specs}
+    for seed in scales.selection_seeds("digits"):
+        assert not held & {int(one) for one in images.load("digits", "valid", seed).index}

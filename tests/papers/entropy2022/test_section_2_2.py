@@ -1,0 +1,241 @@
+"""Section 2.2: networks of one class and each other one."""
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from torch import nn
+
+from classwise import attacks
+from classwise.attacks.balls import Linf
+from classwise.core.datasets import class_names
+from classwise.core.errors import NotRecorded
+from classwise.papers import registry
+from classwise.papers.claims import MeasurementError
+from classwise.papers.entropy2022 import charts_pairs, pairs, section_2_2
+from classwise.papers.judging import Bootstrap
+from classwise.runs.record import queue
+from classwise.stats import features
+
+NAMES = list(class_names("cifar10"))
+VICTIM = NAMES.index("cat")
+OTHERS = [name for name in NAMES if name != "cat"]
+DOG = OTHERS.index("dog")
+IMAGES, BLOCKS = 40, 10
+RISING = np.linspace(0, 0.8, 9)
+
+
+def sums(cosines, noise, feature=10):
+    """Return sums by block of features whose class means have these cosines with the victim, and noise around them."""
+    mean = np.eye(10)
+    for cosine, label in zip(cosines, [place for place in range(10) if place != VICTIM], strict=True):
+        mean[label] = cosine * np.eye(10)[VICTIM] + np.sqrt(1 - cosine**2) * np.eye(10)[label]
+    each = mean[:, None] + noise * np.random.default_rng(0).normal(size=(10, IMAGES, feature))
+    block = np.arange(IMAGES) % BLOCKS
+    total = np.stack([each[:, block == number].sum(1) for number in range(BLOCKS)])
+    square = np.stack([(each[:, block == number] ** 2).sum((1, 2)) for number in range(BLOCKS)])
+    return total, square, np.full((BLOCKS, 10), IMAGES // BLOCKS)
+
+
+def trained(natural, robust, cosines=RISING, pixels=RISING, defence="pgd-at", noise=0.02):
+    """Return what the claims need: errors of each pair without and under attack, in percent, and two similarities."""
+    names = ["standard", "pgd-at", *OTHERS]
+    truth = np.full((11, 1, 1, 2, 10 * IMAGES), -1, dtype="i2")
+    answer = truth.copy()
+    whole = np.repeat(np.arange(10), IMAGES)
+    truth[:2], answer[:2] = whole, whole
+    for place, other in enumerate(OTHERS):
+        number = NAMES.index(other)
+        for attack, rates in enumerate((natural, robust)):
+            wrong = np.arange(10 * IMAGES) % IMAGES < round(rates[place] * IMAGES / 100)
+            for label, mistaken in ((VICTIM, number), (number, VICTIM)):
+                here = whole == label
+                truth[2 + place, 0, 0, attack, here] = label
+                answer[2 + place, 0, 0, attack, here] = np.where(wrong[here], mistaken, label)
+    parts = [sums(cosines, noise), sums(pixels, noise)]
+    values = {
+        name: xr.concat(
+            [xr.DataArray(part[place], dims=("block", "label", "feature")[: part[place].ndim]) for part in parts], "source"
+        )
+        for place, name in enumerate(features.SUMS)
+    }
+    values = {name: value.expand_dims(defence=[defence], seed=[0]) for name, value in values.items()}
+    dims = ("partner", "defence", "seed", "attack", "image")
+    data = xr.Dataset(
+        {"truth": (dims, truth), "answer": (dims, answer), "flipped": (dims, truth != answer)} | values,
+        {
+            "partner": names,
+            "defence": [defence],
+            "seed": [0],
+            "attack": ["clean", "pgd-20"],
+            "image": np.arange(10 * IMAGES),
+            "predicted": NAMES,
+            "label": NAMES,
+            "source": ["features", "pixels"],
+        },
+        {"scale": "quick", "dataset": "cifar10"},
+    )
+    return data.assign(block_of=(("seed", "image"), (np.arange(10 * IMAGES) % IMAGES % BLOCKS)[None]))
+
+
+def constant(data, other, attacks=("clean", "pgd-20")):
+    """Return the data with a network that takes every image of a pair for the victim."""
+    here = (data.partner == other) & (data.truth >= 0) & data.attack.isin(attacks)
+    answer = data.answer.where(~here, VICTIM).astype("i2")
+    return data.assign(answer=answer, flipped=answer != data.truth)
+
+
+UP, DOWN, FLAT = np.linspace(5, 45, 9), np.linspace(45, 5, 9), np.full(9, 20.0)
+JAGGED = np.array([30, 5, 40, 10, 45, 5, 35, 10, 25.0])
+FIFTY = np.where(np.arange(9) == DOG, 50, 10)
+# Each claim with data on which it holds and data on which it fails; errors that it does not use say the opposite.
+CASES = {
+    "natural-errors-pgd-at": (trained(UP, DOWN), trained(DOWN, UP)),
+    "robust-errors-pgd-at": (trained(DOWN, UP), trained(UP, DOWN)),
+    "natural-errors-trades": (trained(UP, DOWN, defence="trades"), trained(DOWN, UP, defence="trades")),
+    "robust-errors-trades": (trained(DOWN, UP, defence="trades"), trained(UP, DOWN, defence="trades")),
+    "most-similar-natural": (trained(UP, DOWN), trained(DOWN, UP)),
+    "most-similar-robust": (trained(DOWN, UP), trained(UP, DOWN)),
+    "cat-and-dog-fail": (constant(trained(FLAT, FLAT), "dog"), constant(trained(FLAT, FIFTY), "deer")),
+    "cat-and-dog-worst": (trained(FLAT, FIFTY, defence="trades"), trained(FIFTY, 60 - FIFTY, defence="trades")),
+    "more-than-pixels": (trained(FLAT, UP, pixels=RISING[::-1]), trained(FLAT, UP, RISING[::-1], RISING)),
+}
+
+
+def judged(name, data):
+    defence = str(data.defence.values[0])
+    (found,) = registry.judge(section_2_2.NAME, {defence: data}, dataset="cifar10", only=[name], bootstrap=Bootstrap(200))
+    return found
+
+
+def test_each_claim_has_data_on_which_it_holds_and_data_on_which_it_fails():
+    assert sorted(CASES) == sorted(claim.name for claim in section_2_2.CLAIMS)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_claim_holds_or_fails_as_it_must(name):
+    verdicts = [judged(name, data) for data in CASES[name]]
+    assert [found.verdict for found in verdicts] == ["holds", "fails"], verdicts
+
+
+def test_similarity_and_errors_are_those_of_the_pairs():
+    some = features.statistics(features.by_block(trained(FIFTY, UP, noise=0)))
+    assert section_2_2.victim(some) == "cat"
+    assert section_2_2.partners(some) == OTHERS
+    np.testing.assert_allclose(section_2_2.alike(some), RISING, atol=1e-6)
+    np.testing.assert_allclose(section_2_2.errors(some, "clean"), FIFTY)
+    np.testing.assert_allclose(section_2_2.errors(some, "pgd-20"), UP, atol=100 / IMAGES)
+    assert float(section_2_2.confused(some, "standard").max()) == 0
+
+
+def test_a_single_pair_has_no_correlation():
+    data = trained(FLAT, UP).sel(partner=["standard", "pgd-at", "dog"])
+    with pytest.raises(MeasurementError, match="1 pairs of classes"):
+        judged("robust-errors-pgd-at", data)
+    with pytest.raises(NotRecorded, match="two pairs by pgd-at"):
+        pairs.blocks({"pgd-at": data})
+    assert judged("cat-and-dog-fail", data).verdict == "fails"
+
+
+def test_without_features_claims_say_what_they_need():
+    data = trained(FLAT, UP).drop_vars(list(features.SUMS))
+    with pytest.raises(MeasurementError, match="needs features"):
+        judged("robust-errors-pgd-at", data)
+
+
+def test_a_random_order_seldom_correlates_as_a_perfect_one_does():
+    one = xr.DataArray(UP, dims="partner", coords={"partner": OTHERS})
+    assert pairs.permutation_p(one, one) < 1e-3
+    assert pairs.permutation_p(one, -one) == 1
+    assert 0.2 < pairs.permutation_p(one, one.copy(data=JAGGED)) < 0.8
+    assert np.isnan(pairs.permutation_p(one, 0 * one))
+
+
+def test_a_network_with_a_constant_answer_is_named_and_left_out():
+    data = constant(trained(FLAT, UP), "dog")
+    parts = pairs.blocks({"pgd-at": data})
+    errors, bounds = pairs.error_table(parts), {name: pairs.correlated(some) for name, some in parts.items()}
+    assert "1 give the same answer to more than 90 % of the images: those with dog (pgd-at)" in pairs.converged(errors)
+    table = pairs.correlations(parts, bounds, errors)
+    assert table.loc["pgd-at, under PGD", "without constant answers"] == "1.00"
+    assert table.loc["pgd-at, without an attack", "without constant answers"] == "unknown"
+    assert table.loc["pgd-at, under PGD", "correlation"] != table.loc["pgd-at, without an attack", "correlation"]
+
+
+def test_the_finding_compares_with_pixels_and_charts_show_all_pairs():
+    data = trained(FLAT, UP, pixels=JAGGED / 100)
+    parts = pairs.blocks({"pgd-at": data})
+    bounds = pairs.correlated(parts["pgd-at"])
+    said = pairs.headline(parts["pgd-at"], bounds, data)
+    assert said.startswith("**Pairs of similar classes have larger robust errors")
+    assert "5 % with class airplane, the least similar, and 45 % with class truck" in said
+    more = bounds.sel(predictor=pairs.MORE, attack="pgd-20")
+    assert float(more.sel(bound="low")) > 0
+    order, errors = pairs.order(parts["pgd-at"]), pairs.error_table(parts)
+    assert order == OTHERS
+    similarity = pairs.similarities(parts["pgd-at"])
+    chart = charts_pairs.errors_along(errors, similarity.sel(source="features", drop=True), order).to_dict()
+    assert "5 % (" in chart["description"]
+    explorer = charts_pairs.pair_explorer(errors, order, "cat", live=False).to_dict()
+    assert [one["value"] for one in explorer["params"] if one["name"] == "chosen_partner"] == ["truck"]
+    assert set(pairs.controls({"pgd-at": bounds}).index) == set(pairs.PREDICTORS)
+    for drawn in (charts_pairs.similarity_dots(similarity, order), charts_pairs.victim_and_partner(errors, order, "cat")):
+        assert drawn.to_dict()["description"]
+
+
+def test_pairs_are_of_the_victim_with_each_other_class_and_few_are_recorded():
+    def trained_on(scale, part):
+        return [spec.classes for spec in registry.request(section_2_2.NAME, scale).parts[part].specs]
+
+    assert len(set(trained_on("quick", "pgd-at"))) == 9
+    assert all("8" in classes for classes in trained_on("quick", "pgd-at"))
+    laptop = set(trained_on("laptop", "pgd-at"))
+    assert laptop == {("automobile", "cat"), ("cat", "deer"), ("cat", "dog")}
+    assert set(trained_on("laptop", "trades")) == {("cat", "dog")}
+    quick = registry.request(section_2_2.NAME)
+    assert {spec.id for spec in quick.specs} <= {spec.id for spec in registry.request("tian2021/4-1-class-bias").specs}
+
+
+def test_the_pairs_of_the_first_seed_are_in_the_queue_of_scale_laptop():
+    queued = {item.spec for item in queue.read(queue.default("laptop"))}
+    parts = registry.request(section_2_2.NAME, "laptop", seeds=[0]).parts
+    wanted = {spec for part in ("pgd-at", "trades") for spec in parts[part].specs}
+    assert len(wanted) == 4
+    assert wanted <= queued
+
+
+@pytest.mark.parametrize("name", ["apgd-ce", "apgd-dlr", "apgd-t", "strong", "cr", "autoattack"])
+def test_networks_of_two_classes_are_attacked_although_targeted_losses_need_four(name):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
+    x = 0.5 + 0.05 * torch.randn(20, 3, 2, 2)
+    y = model(x).argmax(1)
+    options = {"queries": 20} if name in ("autoattack", "cr") else {}
+    attacked = attacks.build(name, options)(model, x, y, Linf(0.45), torch.Generator().manual_seed(0))
+    assert float((attacked - x).abs().max()) <= 0.45 + 1e-6
+    # With two classes the margin is linear, and so wide a ball reaches the other side.
+    assert bool((model(attacked).argmax(1) != y).all())
+
+
+def test_pixels_are_summed_in_the_blocks_of_the_features():
+    rng, number = np.random.default_rng(0), 24
+    truth = np.arange(number) % 2
+    outcomes = xr.Dataset(
+        {
+            "truth": (("seed", "image"), truth[None].astype("i2")),
+            "block_of": (("seed", "image"), (np.arange(number) // 2 % 3)[None]),
+            "total": (("seed", "block", "label", "feature"), np.zeros((1, 3, 2, 5))),
+        },
+        {"seed": [0], "image": np.arange(number), "predicted": ["a", "b"], "label": ["a", "b"], "feature": range(5)},
+    )
+    for side, kept in ((8, 8), (32, 8)):
+        pixels = rng.random((number, 1, side, side))
+        images = xr.Dataset({"pixels": (("image", "channel", "row", "column"), pixels)}, {"image": np.arange(number)})
+        found = features.with_pixels(outcomes, images)
+        flat = pixels.reshape(number, kept, side // kept, kept, side // kept).mean((2, 4)).reshape(number, -1)
+        for label, name in enumerate(("a", "b")):
+            here = truth == label
+            np.testing.assert_allclose(found.pixel_total.sel(label=name).sum("block").squeeze(), flat[here].sum(0))
+            np.testing.assert_allclose(float(found.pixel_square.sel(label=name).sum()), (flat[here] ** 2).sum())
+            first = here & (np.arange(number) // 2 % 3 == 0)
+            np.testing.assert_allclose(found.pixel_total.sel(label=name, block=0).squeeze(), flat[first].sum(0))

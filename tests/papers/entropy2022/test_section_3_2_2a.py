@@ -1,0 +1,182 @@
+"""Section 3.2.2, Figures 6 and 9: similarity and variance with label smoothing, maximum entropy and over lambda."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from claim_answers import cases, judged, names_of_both, outcomes_with
+
+from classwise.core.errors import NotRecorded
+from classwise.papers import registry
+from classwise.papers.claims import MeasurementError
+from classwise.papers.entropy2022 import charts, charts_lambda, lambdas, networks, section_3_2_2a, sentences_lambda
+from classwise.papers.entropy2022.section_3_2_2a import AT, EQUAL, LAMBDAS, SMOOTHED, TRADES
+from classwise.stats import features
+
+CLASSES, SIZE, PER_CLASS, BLOCKS = [str(number) for number in range(10)], 16, 24, 6
+(_, LS_AT, ME_AT), (_, LS, ME) = (tuple(lines.values()) for lines in SMOOTHED.values())
+
+
+def of_networks(kinds):
+    """Return outcomes of networks with sums of features, from how similar the classes of each are and how they spread.
+
+    The means of the classes share an offset: the larger it is, the more similar they are.
+    """
+    rng = np.random.default_rng(0)
+    outcomes = outcomes_with({(name, attack): 90 for name in kinds for attack in ("clean", "pgd-20")})
+    outcomes = outcomes.isel(image=[label * 100 + place for label in range(10) for place in range(PER_CLASS)])
+    truth = np.repeat(np.arange(10), PER_CLASS)
+    block = features.blocks_of(truth, outcomes.image.values, BLOCKS)
+    total = np.zeros((len(kinds), 1, BLOCKS, 10, SIZE))
+    square, images = (np.zeros((len(kinds), 1, BLOCKS, 10), dtype=kind) for kind in (float, int))
+    noise = rng.standard_normal((len(truth), SIZE))
+    for place, (offset, spread) in enumerate(kinds.values()):
+        values = offset + np.eye(10, SIZE)[truth] + spread * noise
+        np.add.at(total[place, 0], (block, truth), values)
+        np.add.at(square[place, 0], (block, truth), (values**2).sum(1))
+        np.add.at(images[place, 0], (block, truth), 1)
+    dims = ("defence", "attack", "block", "label")
+    data = {"total": ((*dims, "feature"), total), "square": (dims, square), "images": (dims, images)}
+    coords = {"defence": list(kinds), "attack": ["clean"], "block": range(BLOCKS), "label": CLASSES, "feature": range(SIZE)}
+    return features.with_blocks(outcomes.expand_dims(seed=[0]), xr.Dataset(data, coords))
+
+
+def swept(offsets, spreads):
+    """Return TRADES with lambda 1, 6, 12 and 15, and the other networks: all alike."""
+    lines = {name: (offset, spread) for name, offset, spread in zip(LAMBDAS.values(), offsets, spreads, strict=True)}
+    return of_networks({AT: (0.3, 0.3), LS_AT: (0.3, 0.3), ME_AT: (0.3, 0.3), LS: (0.3, 0.3), ME: (0.3, 0.3)} | lines)
+
+
+AS_PUBLISHED = of_networks(
+    {
+        AT: (0.4, 0.5),
+        LS_AT: (0.35, 0.4),
+        ME_AT: (0.3, 0.3),
+        LS: (0.4, 0.35),
+        ME: (0.3, 0.25),
+        **dict(zip(LAMBDAS.values(), ((0.3, 0.45), (0.5, 0.4), (0.55, 0.3), (0.6, 0.28)), strict=True)),
+    }
+)
+OPPOSITE = of_networks(
+    {
+        AT: (0.4, 0.3),
+        LS_AT: (0.3, 0.3),
+        ME_AT: (0.35, 0.4),
+        LS: (0.3, 0.25),
+        ME: (0.6, 0.5),
+        **dict(zip(LAMBDAS.values(), ((0.5, 0.35), (0.3, 0.4), (0.25, 0.5), (0.2, 0.5)), strict=True)),
+    }
+)
+EXTREMES = {claim.name: ([AS_PUBLISHED], [OPPOSITE]) for claim in section_3_2_2a.CLAIMS}
+# The last lambda is not among those of the figure; the slope is that of all three.
+EXTREMES["similarity-rises-with-lambda"][0].append(swept((0.2, 0.4, 0.3, 0.1), (0.3,) * 4))
+EXTREMES["variance-falls-with-lambda"][1].append(swept((0.3,) * 4, (0.3, 0.4, 0.4, 0.1)))
+
+
+def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_3_2_2a.CLAIMS)
+    assert len(EXTREMES) == 11
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
+    found = judged(name, data)
+    assert found.verdict == verdict, found
+    assert found.low <= found.effect <= found.high, found
+
+
+def test_a_claim_without_features_or_without_a_network_says_so():
+    with pytest.raises(MeasurementError, match="needs features of"):
+        judged("trades-lower-variance", AS_PUBLISHED.drop_vars(["total", "square", "images", "block_of"]))
+    with pytest.raises(MeasurementError, match="trades-smoothed"):
+        judged("entropy-similarity-trades", AS_PUBLISHED.sel(defence=[AT, ME]))
+
+
+def test_the_slope_is_that_of_a_line_through_the_logarithms():
+    statistics = features.statistics(section_3_2_2a.blocks(AS_PUBLISHED, *_figure_9()))
+    means = section_3_2_2a.likeness.similarity(statistics).mean("label")
+    line = np.polyfit(np.log([1, 6, 12]), means.values, 1)
+    assert float(section_3_2_2a.similarity_slope(statistics)) == pytest.approx(line[0], rel=1e-6)
+
+
+def _figure_9():
+    return [LAMBDAS[one] for one in (1, 6, 12)]
+
+
+def test_networks_share_specs_with_the_page_on_the_trade_off():
+    ours = registry.request(section_3_2_2a.NAME).parts
+    theirs = registry.request("entropy2022/3-2-2b-trade-off-and-fairness").parts
+    shared = [name for name in ours if name in theirs]
+    assert {LS_AT, ME_AT, ME, LAMBDAS[12], LAMBDAS[15]} <= set(shared)
+    for name in shared:
+        assert ours[name].specs[0].id == theirs[name].specs[0].id
+    swept_betas = registry.request("wei2023/3-2-regularisations").parts["swept"].specs
+    assert ours[LAMBDAS[1]].specs[0] in swept_betas
+    assert {spec.options.get("beta") for name in LAMBDAS.values() if name in ours for spec in ours[name].specs} == {1, 12, 15}
+    assert networks.PLAIN == (AT, TRADES)
+
+
+def test_networks_are_joined_with_their_features_and_what_is_missing_is_left_out():
+    both = AS_PUBLISHED.sel(defence=[AT, TRADES]).assign_coords(defence=["pgd-at", "trades"])
+    one = AS_PUBLISHED.sel(defence=[ME_AT])
+    parts = [one if name == ME_AT else None for name in section_3_2_2a.SECTION.parts]
+    joined = section_3_2_2a.SECTION.arrange["networks"].function(both, *parts)
+    assert list(joined.defence.values) == [AT, TRADES, ME_AT]
+    assert set(joined.block_of.dims) == {"seed", "image"}
+    data = section_3_2_2a.blocks(joined, ME_AT, AT)
+    xr.testing.assert_allclose(
+        features.statistics(data)["mean"].sel(defence=ME_AT),
+        features.statistics(features.by_block(AS_PUBLISHED))["mean"].sel(defence=ME_AT),
+    )
+    with pytest.raises(NotRecorded, match=r"trades \(λ=12\)"):
+        section_3_2_2a.blocks(joined, LAMBDAS[12], AT)
+    with pytest.raises(NotRecorded, match="several values of lambda"):
+        lambdas.swept(joined)
+
+
+@pytest.mark.parametrize(
+    ("data", "start"),
+    [
+        (AS_PUBLISHED, "similarity in PGD-AT, the similarity in TRADES, the variance in PGD-AT and the variance in TRADES more"),
+        (OPPOSITE, "**Whether maximum entropy reduces similarity or variance more than label smoothing is open.**"),
+    ],
+)
+def test_the_finding_states_what_is_certain(data, start):
+    said = sentences_lambda.maximum_entropy(data)
+    assert start in said
+    assert "Divided by the squared length of the means" in said
+
+
+def test_the_finding_at_an_equal_lambda_is_that_of_the_claim():
+    said = sentences_lambda.equal_lambda(AS_PUBLISHED)
+    statistics = features.statistics(section_3_2_2a.blocks(AS_PUBLISHED, *EQUAL))
+    effect = float(section_3_2_2a.similarity_less(statistics, *EQUAL))
+    assert f"changes by {effect:.3f} (95 % interval" in said
+
+
+def test_forms_that_do_not_depend_on_the_scale_of_the_features_stay_as_they_are():
+    scaled = AS_PUBLISHED.sel(defence=[AT, TRADES])
+    half = xr.where(scaled.defence == AT, 0.5, 1.0)
+    scaled = scaled.assign(total=scaled.total * half, square=scaled.square * half**2)
+    before, after = (lambdas.forms(data, {"one": (AT, TRADES)}).loc["one"] for data in (AS_PUBLISHED, scaled))
+    assert before["relative variance, ratio"] == after["relative variance, ratio"]
+    assert before["centred cosine"] == after["centred cosine"]
+    first, second = (float(row["variance, ratio"].split()[0]) for row in (before, after))
+    assert second == pytest.approx(first / 4, abs=2e-3)
+
+
+def test_charts_draw_what_they_are_given():
+    rows = lambdas.profiles(AS_PUBLISHED)
+    assert list(rows) == ["PGD-AT", "TRADES"]
+    chart = charts.profile_rows(rows, "title", "training").to_dict()
+    assert "PGD-AT, largest cosine" in chart["description"]
+    of_lambda, others = lambdas.swept(AS_PUBLISHED)
+    assert list(of_lambda["lambda"].values) == [1, 6, 12, 15]
+    means = charts_lambda.over_lambda(of_lambda, others).to_dict()
+    assert "Mean largest cosine of TRADES: " in means["description"]
+    logits = xr.zeros_like(AS_PUBLISHED.truth, dtype=float).expand_dims(predicted=AS_PUBLISHED.predicted, axis=-1)
+    values = lambdas.by_class(AS_PUBLISHED.assign(logits=logits))
+    assert list(values["quantity"].values) == list(charts_lambda.QUANTITIES)
+    assert float(values.sel(quantity="entropy").isel(label=0)[0]) == pytest.approx(np.log(10))
+    assert float(values.sel(quantity="clean").isel(label=0)[0]) == 100
+    explorer = charts_lambda.one_class(values, lambdas.most_similar(values)).to_dict()
+    assert "chosen_class" in {param["name"] for param in explorer["params"]}

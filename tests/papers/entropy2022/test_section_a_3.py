@@ -1,0 +1,123 @@
+"""Appendix A.3: two normalisations."""
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import xarray as xr
+from claim_answers import cases, judged, names_of_both, outcomes_with
+
+from classwise import runs
+from classwise.core.errors import NotRecorded, UserError
+from classwise.papers import registry
+from classwise.papers.entropy2022 import charts_gates, section_a_3, sentences_layers
+
+
+def trained(batch, both, defence="me-trades", attack="cr"):
+    """Return outcomes of the two normalisations from their clean and robust accuracies."""
+    keys = {}
+    for layer, rates in zip(section_a_3.LAYERS, (batch, both), strict=True):
+        keys |= {(defence, name, layer): rate for name, rate in zip(("clean", attack), rates, strict=True)}
+    return outcomes_with(keys, along=("defence", "attack", "layer"))
+
+
+def two(plain, entropy):
+    return outcomes_with({("rst", "autoattack"): plain, ("me-rst", "autoattack"): entropy})
+
+
+# Both better; one of the two worse.
+BETTER, WORSE = ((80, 40), (95, 60)), [((80, 60), (95, 40)), ((95, 40), (80, 60))]
+EXTREMES = {
+    "normalisation": ([trained(*BETTER)], [trained(*some) for some in WORSE]),
+    "normalisation-with-more-images": (
+        [trained(*BETTER, "me-rst", "autoattack")],
+        [trained(*some, "me-rst", "autoattack") for some in WORSE],
+    ),
+    "entropy-with-more-images": ([two(40, 60)], [two(60, 40)]),
+}
+
+
+def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_a_3.CLAIMS)
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
+    found = judged(name, data)
+    assert found.verdict == verdict, found
+
+
+def test_claims_about_withdrawn_images_are_tested_on_no_dataset():
+    found = registry.judge(section_a_3.NAME, trained(*BETTER), dataset="cifar10", strict=False)
+    reasons = {verdict.claim.name: verdict.reason for verdict in found}
+    assert reasons.pop("normalisation") == ""
+    assert len(reasons) == 2
+    assert all("pseudo-labelled images of these trainings were withdrawn" in reason for reason in reasons.values())
+    theirs = {verdict.claim.name: verdict.claim.theirs for verdict in found}
+    assert theirs["normalisation-with-more-images"] == pytest.approx(60.37 - 59.96)
+    assert theirs["entropy-with-more-images"] == pytest.approx(59.96 - 59.53)
+
+
+def test_the_two_networks_differ_in_the_normalisation_alone():
+    for scale in ("quick", "laptop", "paper"):
+        one, other = registry.request(section_a_3.NAME, scale).specs
+        assert (one.layer, other.layer) == section_a_3.LAYERS
+        assert dict(one.options) == {"beta": 27}
+        changed = {name for name in vars(one) if getattr(one, name) != getattr(other, name)}
+        assert changed == {"layer"}
+
+
+def test_the_finding_names_what_is_certain():
+    def said(*rates):
+        return sentences_layers.headline(section_a_3.by_layer(trained(*rates).expand_dims(seed=[0])))
+
+    assert "raises clean accuracy and raises robust accuracy of ME-TRADES" in said(*BETTER)
+    assert "lowers robust accuracy of ME-TRADES without more images; its effect on clean accuracy is open" in said(
+        (90, 60), (90, 30)
+    )
+    assert said((90, 60), (90, 60)).startswith("**Whether batch-instance norm changes")
+    alone = section_a_3.by_layer(trained(*BETTER).sel(layer=["batch"]).expand_dims(seed=[0]))
+    with pytest.raises(NotRecorded, match="both normalisations"):
+        sentences_layers.headline(alone)
+
+
+def test_classes_and_tables_show_what_the_new_normalisation_adds():
+    data = section_a_3.by_layer(trained(*BETTER).expand_dims(seed=[0]))
+    gained = sentences_layers.per_class(data, "cr")
+    assert gained.shape == (1, 10)
+    assert gained.iloc[0, 0].startswith("20.0 [")
+    assert float(sentences_layers.table(data)["all images, %"].sel(norm="batch norm", attack="clean", bound="value")) == 80
+
+
+def test_gates_are_described_by_layer():
+    gates = xr.DataArray([[1, 0.5, np.nan], [1, 0, 0]], dims=("layer", "channel"), coords={"layer": [1, 2], "channel": range(3)})
+    said = sentences_layers.gates(gates)
+    assert said.startswith("**Of 5 channels, 3 mix in some instance norm; the mean gate is 0.50.**")
+    assert "0.75 in layer 1, 0.33 in layer 2" in said
+    chart = charts_gates.gate_strips(gates).to_dict()
+    assert "Below 1: 60 % of the channels." in " ".join(chart["title"]["subtitle"])
+
+
+def test_table_5_has_ranks_and_differences_to_rst():
+    table = section_a_3.table_5()
+    assert list(table["rank"]) == [1, 2, 3, 5, 7, 8, 6, 4]
+    assert table.loc["me-rst with BIN", "AutoAttack, against RST"] == "+0.84"
+    assert table.loc["rst", "clean, against RST"] == "+0.00"
+    assert table.index[0] == "Gowal et al. (2020)"
+    assert section_a_3.printed_standard_error() == pytest.approx(0.49, abs=0.005)
+
+
+def test_gates_are_read_from_the_weights(data):
+    """Of a trained network: as its file holds them, in the order of the layers."""
+    spec = registry.training("quick", "standard", 0, layer="batch-instance", epochs=1, measure=1)
+    gates = runs.gates(spec)
+    stored = safetensors.numpy.load_file(data / spec.folder / "weights.safetensors")
+    held = {name: value for name, value in stored.items() if name.endswith("gate")}
+    assert gates.sizes["layer"] == len(held) == 3
+    for layer, name in zip(gates.layer.values, sorted(held, key=lambda one: int(one.split(".")[-2])), strict=True):
+        row = gates.sel(layer=layer).values
+        np.testing.assert_array_equal(row[~np.isnan(row)], held[name])
+    assert float(gates.min()) >= 0
+    assert float(gates.max()) <= 1
+    assert float(gates.min()) < 1
+    with pytest.raises(UserError, match="has no gates: layer='batch'"):
+        runs.gates(registry.training("quick", "standard", 0, epochs=1, measure=1))
