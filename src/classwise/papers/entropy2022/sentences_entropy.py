@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.core.markup import decimal
 from classwise.papers.entropy2022 import entropy
 from classwise.papers.entropy2022.entropy import DETACHED, SLOWER
@@ -72,6 +73,8 @@ def differences(outcomes: xr.Dataset, pairs: Mapping[str, tuple[str, str]]) -> p
                 rows[title, kind] = {
                     form: _bracketed(bounds.isel(attack=place, drop=True)) for place, form in zip((0, -1), _KINDS, strict=True)
                 }
+    if not rows:
+        raise NotRecorded("no two networks that are compared are recorded")
     table = pd.DataFrame.from_dict(rows, orient="index", columns=list(_KINDS))
     return table.rename_axis(["difference", "images"])
 
