@@ -2,14 +2,19 @@
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
+from torch import nn
 
+from classwise import attacks
+from classwise.attacks.balls import Linf
 from classwise.core.datasets import class_names
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import charts_pairs, pairs, section_2_2
 from classwise.papers.judging import Bootstrap
+from classwise.runs.record import queue
 from classwise.stats import features
 
 NAMES = list(class_names("cifar10"))
@@ -189,3 +194,48 @@ def test_pairs_are_of_the_victim_with_each_other_class_and_few_are_recorded():
     assert set(trained_on("laptop", "trades")) == {("cat", "dog")}
     quick = registry.request(section_2_2.NAME)
     assert {spec.id for spec in quick.specs} <= {spec.id for spec in registry.request("tian2021/4-1-class-bias").specs}
+
+
+def test_the_pairs_of_the_first_seed_are_in_the_queue_of_scale_laptop():
+    queued = {item.spec for item in queue.read(queue.default("laptop"))}
+    parts = registry.request(section_2_2.NAME, "laptop", seeds=[0]).parts
+    wanted = {spec for part in ("pgd-at", "trades") for spec in parts[part].specs}
+    assert len(wanted) == 4
+    assert wanted <= queued
+
+
+@pytest.mark.parametrize("name", ["apgd-ce", "apgd-dlr", "apgd-t", "strong", "cr", "autoattack"])
+def test_networks_of_two_classes_are_attacked_although_targeted_losses_need_four(name):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
+    x = 0.5 + 0.05 * torch.randn(20, 3, 2, 2)
+    y = model(x).argmax(1)
+    options = {"queries": 20} if name in ("autoattack", "cr") else {}
+    attacked = attacks.build(name, options)(model, x, y, Linf(0.45), torch.Generator().manual_seed(0))
+    assert float((attacked - x).abs().max()) <= 0.45 + 1e-6
+    # With two classes the margin is linear, and so wide a ball reaches the other side.
+    assert bool((model(attacked).argmax(1) != y).all())
+
+
+def test_pixels_are_summed_in_the_blocks_of_the_features():
+    rng, number = np.random.default_rng(0), 24
+    truth = np.arange(number) % 2
+    outcomes = xr.Dataset(
+        {
+            "truth": (("seed", "image"), truth[None].astype("i2")),
+            "block_of": (("seed", "image"), (np.arange(number) // 2 % 3)[None]),
+            "total": (("seed", "block", "label", "feature"), np.zeros((1, 3, 2, 5))),
+        },
+        {"seed": [0], "image": np.arange(number), "predicted": ["a", "b"], "label": ["a", "b"], "feature": range(5)},
+    )
+    for side, kept in ((8, 8), (32, 8)):
+        pixels = rng.random((number, 1, side, side))
+        images = xr.Dataset({"pixels": (("image", "channel", "row", "column"), pixels)}, {"image": np.arange(number)})
+        found = features.with_pixels(outcomes, images)
+        flat = pixels.reshape(number, kept, side // kept, kept, side // kept).mean((2, 4)).reshape(number, -1)
+        for label, name in enumerate(("a", "b")):
+            here = truth == label
+            np.testing.assert_allclose(found.pixel_total.sel(label=name).sum("block").squeeze(), flat[here].sum(0))
+            np.testing.assert_allclose(float(found.pixel_square.sel(label=name).sum()), (flat[here] ** 2).sum())
+            first = here & (np.arange(number) // 2 % 3 == 0)
+            np.testing.assert_allclose(found.pixel_total.sel(label=name, block=0).squeeze(), flat[first].sum(0))

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import xarray as xr
 from claim_answers import cases, judged, names_of_both, outcomes_with
 
-from classwise.core.errors import NotRecorded
+from classwise import runs
+from classwise.core.errors import NotRecorded, UserError
 from classwise.papers import registry
 from classwise.papers.entropy2022 import charts_gates, section_a_3, sentences_layers
 
@@ -102,3 +104,20 @@ def test_table_5_has_ranks_and_differences_to_rst():
     assert table.loc["rst", "clean, against RST"] == "+0.00"
     assert table.index[0] == "Gowal et al. (2020)"
     assert section_a_3.printed_standard_error() == pytest.approx(0.49, abs=0.005)
+
+
+def test_gates_are_read_from_the_weights(data):
+    """Of a trained network: as its file holds them, in the order of the layers."""
+    spec = registry.training("quick", "standard", 0, layer="batch-instance", epochs=1, measure=1)
+    gates = runs.gates(spec)
+    stored = safetensors.numpy.load_file(data / spec.folder / "weights.safetensors")
+    held = {name: value for name, value in stored.items() if name.endswith("gate")}
+    assert gates.sizes["layer"] == len(held) == 3
+    for layer, name in zip(gates.layer.values, sorted(held, key=lambda one: int(one.split(".")[-2])), strict=True):
+        row = gates.sel(layer=layer).values
+        np.testing.assert_array_equal(row[~np.isnan(row)], held[name])
+    assert float(gates.min()) >= 0
+    assert float(gates.max()) <= 1
+    assert float(gates.min()) < 1
+    with pytest.raises(UserError, match="has no gates: layer='batch'"):
+        runs.gates(registry.training("quick", "standard", 0, epochs=1, measure=1))

@@ -213,8 +213,8 @@ def similarity_leads(statistics: xr.Dataset) -> xr.DataArray:
     cosines = features.similarity(likeness.of_clean(statistics)).mean("seed").sel(defence=list(_TRAINED))
     hardest = _of_hardest(statistics)
     pairs = cosines.where(cosines.label != cosines.other)
-    own = pairs.where(hardest).max(["label", "other"])
-    return own - pairs.where(~hardest & ~hardest.rename(label="other")).max(["label", "other"])
+    of_hardest = pairs.where(hardest).max(["label", "other"])
+    return of_hardest - pairs.where(~hardest & ~hardest.rename(label="other")).max(["label", "other"])
 
 
 def least_similarity_lead(statistics: xr.Dataset) -> xr.DataArray:
