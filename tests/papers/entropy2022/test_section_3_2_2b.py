@@ -1,0 +1,242 @@
+"""Section 3.2.2, Tables 2 to 4: networks by lambda, gains, the worst class, and the charts of the page."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from claim_answers import at, cases, judged, names_of_both, outcomes_with
+from drawing import drawn
+
+from classwise.charts import style
+from classwise.core.errors import NotRecorded
+from classwise.papers import registry
+from classwise.papers.entropy2022 import charts_networks, gains, networks, section_3_2_2b
+from classwise.papers.entropy2022 import sentences_networks as sentences
+from classwise.papers.entropy2022.networks import NETWORKS
+from classwise.papers.entropy2022.section_3_2_2b import BEST
+from classwise.stats import aggregate, bootstrap, metrics
+
+AT, LS, ME_AT = "pgd-at", "label-smoothing", "me-at (β=0.5)"
+TRADES, T15, ME15, ME27 = "trades (λ=6)", "trades (λ=15)", "me-trades (β=1, λ=15)", "me-trades (β=1, λ=27)"
+ATTACKS = ("clean", "pgd-20", "cr")
+# The accuracy over all images rises from flat to peaked, and that of the worst class falls.
+FLAT, PEAKED = 60, at(30, 3, rest=85)
+
+
+@pytest.fixture(autouse=True)
+def _setup():
+    style.setup()
+
+
+def among(base=60, **changed):
+    """Return outcomes of all networks: `base`, but what `changed` has for a network, for all attacks or one by one."""
+    named = {"at": AT, "ls": LS, "me_at": ME_AT, "trades": TRADES, "t15": T15, "me15": ME15, "me27": ME27}
+    right = {named[short]: value for short, value in changed.items()}
+    tables = {}
+    for name in (*NETWORKS, *BEST):
+        some = right.get(name, base)
+        each = some if isinstance(some, tuple) else (some,) * len(ATTACKS)
+        tables |= {(name, attack): value for attack, value in zip(ATTACKS, each, strict=True)}
+    return outcomes_with(tables, times=4)
+
+
+def best(trades, me_trades):
+    data = among()
+    return outcomes_with(
+        {(name, "cr"): value for name, value in zip(BEST, (trades, me_trades), strict=True)}, times=4
+    ).assign_attrs(data.attrs)
+
+
+def only_robust(value, other=60):
+    return other, other, value
+
+
+UP, DOWN = 80, 40
+EXTREMES = {
+    "trades-loses-past-six": ([among(t15=only_robust(DOWN, 90))], [among(t15=only_robust(UP, 20))]),
+    "me-trades-gains-up-to-27": ([among(me27=only_robust(UP, 20))], [among(me27=only_robust(DOWN, 90))]),
+    "larger-best-robustness": ([best(60, 80)], [best(80, 60)]),
+    "equal-lambda": ([among(me15=UP)], [among(me15=DOWN), among(me15=only_robust(DOWN, 90)), among(me15=only_robust(90, DOWN))]),
+    "me-at-both": ([among(me_at=UP)], [among(me_at=DOWN), among(me_at=only_robust(DOWN, 90))]),
+    "worst-class-clean": (
+        [among(at=PEAKED, ls=(FLAT, 10, 10), me_at=(FLAT, 10, 10))],
+        [among(at=FLAT, ls=PEAKED, me_at=PEAKED), among(at=PEAKED, ls=FLAT, me_at=at(5, 3, rest=90))],
+    ),
+    "worst-class-robust": (
+        [among(at=PEAKED, ls=only_robust(FLAT, 10), me_at=only_robust(FLAT, 10))],
+        [among(at=FLAT, ls=PEAKED, me_at=PEAKED), among(at=PEAKED, ls=at(5, 3, rest=90), me_at=FLAT)],
+    ),
+    "trades-fairer": ([among(at=PEAKED, trades=FLAT)], [among(at=FLAT, trades=PEAKED), among(trades=only_robust(PEAKED, 90))]),
+    "me-trades-worst-clean": ([among(trades=PEAKED, me15=(FLAT, 0, 0))], [among(trades=FLAT, me15=(PEAKED, 99, 99))]),
+    "me-trades-worst-robust": ([among(trades=PEAKED, me27=(0, 0, FLAT))], [among(trades=FLAT, me27=(99, 99, PEAKED))]),
+    "me-at-all-four": (
+        [among(me_at=UP)],
+        [among(me_at=PEAKED), among(me_at=only_robust(DOWN, 90)), among(at=PEAKED, me_at=FLAT)],
+    ),
+    "me-trades-all-four": (
+        [among(me15=UP, me27=UP), among(me15=DOWN, me27=UP), among(me15=UP, me27=PEAKED)],
+        [among(me15=DOWN, me27=DOWN), among(me15=PEAKED, me27=only_robust(DOWN, 90))],
+    ),
+    "wider-gap-of-attacks": (
+        [among(me_at=(60, 80, 60)), among(at=(60, 70, 60), me_at=(60, 90, 60))],
+        [among(at=(60, 80, 60)), among(me_at=(90, 60, 80))],
+    ),
+}
+
+
+def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_3_2_2b.CLAIMS)
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
+    found = judged(name, data)
+    assert found.verdict == verdict, found
+    assert found.low <= found.high, found
+
+
+def test_the_values_of_the_paper_are_those_of_its_tables():
+    reported = {claim.name: round(claim.theirs, 2) for claim in section_3_2_2b.CLAIMS}
+    assert reported == {
+        "trades-loses-past-six": -0.62,
+        "me-trades-gains-up-to-27": 0.67,
+        "larger-best-robustness": 0.66,
+        "equal-lambda": 0.61,
+        "me-at-both": 0.52,
+        "worst-class-clean": 8.0,
+        "worst-class-robust": 6.0,
+        "trades-fairer": 8.1,
+        "me-trades-worst-clean": 0.6,
+        "me-trades-worst-robust": 1.2,
+        "me-at-all-four": 0.52,
+        "me-trades-all-four": -0.7,
+        "wider-gap-of-attacks": 0.93,
+    }
+
+
+def test_that_either_of_two_networks_gains_is_as_rare_as_the_level_says_where_neither_does():
+    """Networks equal to the base: the claim that one of them improves all four may hold in one of twenty cases at most."""
+    fixed = {"alternatives": (ME15, ME27), "base": TRADES}
+    rng, hits = np.random.default_rng(0), 0
+    for one in range(40):
+        right = {name: rng.binomial(100, 0.6, 10) for name in (TRADES, ME15, ME27)}
+        data = outcomes_with({(name, attack): right[name] for name in right for attack in ("clean", "cr")}).expand_dims(seed=[0])
+        draws = section_3_2_2b.either_draws(data, 199, one, **fixed)
+        hits += (1 + (draws <= 0).sum()) / 200 < 0.05
+    assert hits <= 4
+
+
+def test_each_row_of_the_tables_is_a_network():
+    for table in (2, 3, 4):
+        for name in registry.tables_of("entropy2022").load(table).defence.values:
+            assert name in NETWORKS, name
+    request = registry.request(section_3_2_2b.NAME)
+    trained = {(spec.defence, *spec.options.items()) for part in request.parts.values() for spec in part.specs}
+    wanted = {(one.defence, *one.options.items()) for name, one in NETWORKS.items() if name not in networks.BETWEEN}
+    assert trained == wanted - {("pgd-at",), ("trades",)}
+    with_all = registry.request(section_3_2_2b.NAME, "paper")
+    assert all(part.specs for part in with_all.parts.values())
+
+
+def test_networks_with_the_options_of_their_defence_are_those_of_the_other_pages():
+    request = registry.request(section_3_2_2b.NAME)
+    shared = set(registry.request("defences").specs)
+    for name in (LS, ME_AT, ME15):
+        assert set(request.parts[name].specs) <= shared, name
+    (longer,) = request.parts[T15].specs
+    assert (longer.measure, longer.averages, dict(longer.options)) == (100, (), {"beta": 15})
+    (recorded,) = registry.request(section_3_2_2b.NAME, "laptop").parts[T15].specs
+    assert recorded.measure == registry.training("laptop", "trades", 0).measure
+
+
+def test_outcomes_of_parts_stand_along_defence_under_the_names_of_the_tables():
+    plain = outcomes_with({("pgd-at", "cr"): 60, ("trades", "cr"): 70}).expand_dims(seed=[0])
+    longer = outcomes_with({("trades", "cr"): 80}).expand_dims(seed=[0])
+    data = networks.by_network((T15, ME27), plain.assign_attrs(dataset="digits"), longer, None)
+    assert data.defence.values.tolist() == [AT, TRADES, T15]
+    assert metrics.overall(bootstrap.sums(data, {})["count"]).isel(attack=0).values.tolist() == [60, 70, 80]
+    assert data.attrs["dataset"] == "digits"
+    assert section_3_2_2b.selected_for("cifar10") == (TRADES, ME27)
+
+
+def test_the_best_lambda_is_selected_on_validation_images():
+    def table(valid):
+        count = np.zeros((2, 3, 2, 2, 2))
+        # Two epochs; train, valid, test; clean and attacked. The test images would select another one.
+        count[-1, 1, 1] = [[valid, 100 - valid], [0, 100]]
+        count[-1, 2, 1] = [[100 - valid, valid], [0, 100]]
+        count[0, 2, 1] = [[100, 0], [0, 100]]
+        count[-1, :, 0] = [[100 - valid, valid], [0, 100]]
+        return count
+
+    names = {TRADES: 50, T15: 70, ME15: 80, ME27: 60, AT: 99}
+    coords = {"defence": list(names), "split": ["train", "valid", "test"], "attack": ["clean", "pgd-10"], "seed": [0]}
+    dims = ("seed", "defence", "epoch", "split", "attack", "label", "predicted")
+    values = np.stack([table(valid) for valid in names.values()])[None]
+    history = xr.Dataset({"count": (dims, values)}, coords | {"label": ["a", "b"], "predicted": ["a", "b"], "epoch": [1, 2]})
+    assert section_3_2_2b.selected(history) == (T15, ME15)
+    assert "not those that the claim compares" in sentences.selection(history, "cifar10")
+    assert sentences.selection(history, "digits").endswith("those that the claim compares.")
+    assert sentences.chosen_epochs(history) == "No course over the epochs is recorded."
+    assert "trades (λ=6) 25.0 (epoch 1 of 2)" in sentences.chosen_epochs(history, least=2)
+
+
+DATA = among(me15=(90, 70, 80), t15=(80, 60, 50), me_at=UP).expand_dims(seed=[0]).drop_sel(defence=list(BEST))
+
+
+def test_gains_stand_beside_those_of_the_paper():
+    rows = gains.compared(DATA, sentences.COMPARISONS, "cr")
+    equal = rows.query("comparison == @sentences.EQUAL and panel == 'all images, robust'").set_index("source")
+    assert equal.loc[gains.OURS, "value"] == pytest.approx(30)
+    assert equal.loc[gains.THEIRS, "value"] == pytest.approx(49.94 - 49.33)
+    half = 1.96 * 100 * np.sqrt((0.4994 * 0.5006 + 0.4933 * 0.5067) / 10_000)
+    assert equal.loc[gains.THEIRS, "high"] - equal.loc[gains.THEIRS, "value"] == pytest.approx(half)
+    # The paper prints no TRADES with label smoothing over all images, and no ME-AT with beta 1 of the worst class.
+    theirs = rows[rows["source"] == gains.THEIRS].groupby("comparison")["panel"].apply(set)
+    assert theirs["TRADES with LS over TRADES 6"] == {"worst class, clean", "worst class, robust"}
+    assert theirs["ME-AT 1 over PGD-AT"] == {"all images, clean", "all images, robust"}
+    text = sentences.trade_off(rows, DATA)
+    assert "clean accuracy of TRADES by 10.0 points" in text
+    assert "robust accuracy by 30.0 points" in text
+    assert "here 3 of 7 comparisons (ME-TRADES 15 over TRADES 15, ME-TRADES 15 over TRADES 6, ME-AT 0.5 over PGD-AT)" in (
+        sentences.all_four(rows)
+    )
+    assert "in the paper 2 of 4 comparisons (ME-AT 0.5 over PGD-AT, PGD-AT with LS over PGD-AT)" in sentences.all_four(rows)
+    drawn(charts_networks.differences(rows, "Gains"))
+    assert "not recorded yet" in sentences.trade_off(rows.iloc[:0], DATA)
+
+
+def test_the_gap_between_attacks_and_the_worst_class():
+    falls = gains.falls(DATA, "cr").set_index(["comparison", "source"])["value"]
+    assert falls[ME15, gains.OURS] == pytest.approx(-10)
+    assert falls[T15, gains.OURS] == pytest.approx(10)
+    assert falls[AT, gains.THEIRS] == pytest.approx(50.86 - 47.64)
+    text = sentences.reliance(gains.falls(DATA, "cr"), [(ME15, T15), ("made", AT)])
+    assert "trades (λ=15) to me-trades (β=1, λ=15): from 10.0 to -10.0 points here and from 3.8 to 4.4 points" in text
+    assert "made" not in text
+    drawn(charts_networks.differences(gains.falls(DATA, "cr"), "Falls", 1))
+    # Ten equal classes of 400 images: the least of them lies about one and a half standard errors below.
+    said = sentences.bias_of_the_worst(DATA.sel(defence=[AT]), "cr")
+    found = float(said.split("about ")[1].split(" points")[0])
+    assert found == pytest.approx(1.54 * 100 * np.sqrt(0.6 * 0.4 / 400), rel=0.15)
+
+
+def test_tables_have_the_networks_of_both_sources():
+    table = gains.tables_beside(DATA, "cr", [AT, T15, "made"])
+    assert table.loc[AT].tolist() == ["60.0", "83.3", "60.0", "50.9", "60.0", "47.6"]
+    assert table.loc["made"].tolist() == [""] * 6
+    worst = gains.tables_beside(DATA, "cr", [AT, T15], "worst")
+    assert worst.loc[AT, "autoattack, theirs"] == "13.7"
+    assert worst.loc[T15, "autoattack, theirs"] == ""
+
+
+def test_the_charts_of_the_trade_off_have_each_network():
+    kept = DATA.sel(defence=[name for name in NETWORKS if name not in networks.BETWEEN])
+    bounds = bootstrap.bootstrap(kept, metrics.overall, draws=20)
+    chart = charts_networks.trade_off(bounds.sel(attack="clean"), bounds.sel(attack="cr"))
+    said = drawn(chart)
+    assert "label-smoothing" in str(said)
+    count = aggregate.counts(kept).sum("seed")
+    clean, robust = (count.sel(attack=name, drop=True) for name in ("clean", "cr"))
+    drawn(charts_networks.lambda_explorer(clean, robust, live=False))
+    with pytest.raises(NotRecorded, match="no network of TRADES"):
+        charts_networks.lambda_explorer(clean.sel(defence=[AT]), robust.sel(defence=[AT]), live=False)
