@@ -48,13 +48,21 @@ def swept(offsets, spreads):
 
 AS_PUBLISHED = of_networks(
     {
-        **{AT: (0.4, 0.5), LS_AT: (0.35, 0.4), ME_AT: (0.3, 0.3), LS: (0.4, 0.35), ME: (0.3, 0.25)},
+        AT: (0.4, 0.5),
+        LS_AT: (0.35, 0.4),
+        ME_AT: (0.3, 0.3),
+        LS: (0.4, 0.35),
+        ME: (0.3, 0.25),
         **dict(zip(LAMBDAS.values(), ((0.3, 0.45), (0.5, 0.4), (0.55, 0.3), (0.6, 0.28)), strict=True)),
     }
 )
 OPPOSITE = of_networks(
     {
-        **{AT: (0.4, 0.3), LS_AT: (0.3, 0.3), ME_AT: (0.35, 0.4), LS: (0.3, 0.25), ME: (0.6, 0.5)},
+        AT: (0.4, 0.3),
+        LS_AT: (0.3, 0.3),
+        ME_AT: (0.35, 0.4),
+        LS: (0.3, 0.25),
+        ME: (0.6, 0.5),
         **dict(zip(LAMBDAS.values(), ((0.5, 0.35), (0.3, 0.4), (0.25, 0.5), (0.2, 0.5)), strict=True)),
     }
 )
