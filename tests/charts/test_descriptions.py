@@ -12,7 +12,19 @@ import xarray as xr
 from drawing import axes_without_a_panel, drawn, text_sizes, tooltip_titles, width_of
 
 import classwise
-from classwise.charts import audit_report, class_explorer, curves, dots, gallery, heatmaps, ranking, scatter, style
+from classwise.charts import (
+    audit_report,
+    calibrations,
+    class_explorer,
+    curves,
+    dots,
+    gallery,
+    heatmaps,
+    ranking,
+    scatter,
+    style,
+    sweeps,
+)
 from classwise.charts.descriptions import extent, largest
 from classwise.papers.tian2021 import charts, trace_explorer
 from classwise.stats import intervals, metrics
@@ -67,6 +79,15 @@ TRACES = xr.Dataset(
     },
     {"network": ["a"], "inverse": ["1", "5"], "image": [7], "step": [0, 1], "predicted": ["x", "y"]},
 )
+
+BETA = sweeps.Setting("beta", "beta", "beta {}")
+GROUPS = {"hard": ["8", "9"], "easy": ["0"]}
+GRID = xr.DataArray(
+    [[[50.0, 52, 51], [55, 54, 53]], [[40, 41, 42], [43, 44, 45]]],
+    {"method": ["AT", "FAT"], "calibration": ["uniform", "calibrated"], "averaging": ["none", "EMA", "FAWA"]},
+    ("method", "calibration", "averaging"),
+)
+MARKS = {name: ("label", [label in labels for label in LABELS]) for name, labels in GROUPS.items()}
 
 
 def history():
@@ -142,6 +163,60 @@ CHARTS = {
         ["10 % (class 8) to 64 % (class 0)"],
     ),
     "class_explorer.radius_curves": (lambda: class_explorer.radius_curves(RADIUS, LABELS), ["10 % (class 8) to 64 %"]),
+    "class_explorer.over_settings": (
+        lambda: class_explorer.over_settings(counts(beta=["1", "6"]), counts(beta=["1", "6"]), BETA, "6", live=False),
+        ["10 % (class 8", "64 %"],
+    ),
+    "sweeps.class_sweep": (
+        lambda: sweeps.class_sweep(counts(beta=["1", "6"]), GROUPS, BETA, "Robust accuracy", "robust accuracy, %"),
+        ["37 % (hard, beta 6) to 64 %"],
+    ),
+    "sweeps.metric_sweep": (
+        lambda: sweeps.metric_sweep(
+            {"worst class, %": bounded(rates(attack=["clean", "pgd-20"], beta=["1", "6"]).isel(label=-1))}, BETA, "attack", "x"
+        ),
+        ["2 % (pgd-20, beta 6)"],
+    ),
+    "sweeps.exchange": (
+        lambda: sweeps.exchange(rates(attack=["clean", "pgd-20"], beta=["1", "6"]), GROUPS, BETA, ("clean", "pgd-20")),
+        ["Change of robust accuracy"],
+    ),
+    "calibrations.factorial": (
+        lambda: calibrations.factorial({"overall": GRID}, {"overall": bounded(GRID - 50)}, "x"),
+        ["40.0 % (FAT, uniform, none) to 55.0 % (AT, calibrated, none)"],
+    ),
+    "calibrations.against_uniform": (
+        lambda: calibrations.against_uniform(
+            {"overall": bounded(rates(network=["1", "2", "at-ccm"]).isel(label=-1))},
+            xr.DataArray(
+                [0.5, 1.0, 0.8], {"network": ["1", "2", "at-ccm"], "uniform": ("network", [True, True, False])}, ("network",)
+            ),
+            "radius",
+        ),
+        ["at-ccm 0.8"],
+    ),
+    "calibrations.settings_by_accuracy": (
+        lambda: calibrations.settings_by_accuracy(
+            rates(network=["at-ccm, radius"]) / 50,
+            rates(network=["at-ccm, radius"]).assign_coords(MARKS),
+            bounded(rates(network=["at-ccm, radius"])).isel(bound=[0, 2]),
+        ),
+        ["0.05 (class 9) to 1.95 (class 0)"],
+    ),
+    "calibrations.sweeps": (
+        lambda: calibrations.sweeps(
+            {"lambda1, all images": bounded(rates(lambda1=["0.3", "0.7"]).isel(label=-1))},
+            {"lambda1, all images": bounded(xr.DataArray(25.0))},
+            "lambda",
+        ),
+        ["2 % (0.7)", "Without: 25 %."],
+    ),
+    "calibrations.rule_explorer": (
+        lambda: calibrations.rule_explorer(
+            (rates(network=["at-ccm"], **EPOCHS) / 100).assign_coords(MARKS), {"at-ccm": 0.5}, live=False
+        ),
+        ["0.52 (class 9) to 1.47 (class 0)"],
+    ),
     "gallery.gallery": (lambda: gallery.gallery({"trades": mocks.dataset("examples 1", per_class=2)}, live=False), ["20 images"]),
     "gallery.image_rows": (
         lambda: gallery.image_rows(

@@ -124,9 +124,11 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     scale = alt.Scale(domain=[*groups, "other"], range=[*_GROUP_COLOURS, GREY])
     legend = alt.Legend(symbolOpacity=1, values=list(groups))
     colour = alt.Color("group:N", scale=scale, title=hues.title, legend=legend)
+    # The room around the dots may reach beyond 100 %.
+    axis = alt.Axis(labelExpr="datum.value > 100 ? '' : datum.label")
     base = alt.Chart(table).encode(
-        x=alt.X("clean:Q", title="clean accuracy, %", scale=alt.Scale(zero=False, padding=14)),
-        y=alt.Y("robust:Q", title="robust accuracy, %", scale=alt.Scale(zero=False, padding=14)),
+        x=alt.X("clean:Q", title="clean accuracy, %", scale=alt.Scale(zero=False, padding=14), axis=axis),
+        y=alt.Y("robust:Q", title="robust accuracy, %", scale=alt.Scale(zero=False, padding=14), axis=axis),
         color=colour,
         opacity=faded(picked),
         tooltip=tooltip("label", "group", setting.dim, clean="clean accuracy, %", robust="robust accuracy, %"),

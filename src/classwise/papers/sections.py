@@ -43,9 +43,10 @@ class Section:
     what varies apart from defences and seeds; a variant takes precedence over what a reader chooses. parts: by name, further
     runs or evaluations. all_datasets: whether it is repeated on other datasets (`scales.OTHER_DATASETS`) where the scale allows,
     each a part by its name. whiteness: whether its outcomes hold how white each image is around its object (`white`). calibrated:
-    whether they hold what each class was trained with late in the training (`stats.calibrations.late_settings`). features: the
-    attacks ("clean"), of its evaluations, of whose images it needs the features of each class. pixels: whether its outcomes
-    hold sums of the pixels next to those of the features. arrange: by the name that claims give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
+    whether they hold what each class was trained with late in the training (`stats.calibrations.late_settings`). features:
+    the attacks ("clean"), of its evaluations, of whose images it needs the features of each class. pixels: whether its
+    outcomes hold sums of the pixels next to those of the features. arrange: by the name that claims give as `data`, how a
+    Dataset is made of the outcomes of the section and of its parts.
     """
 
     title: str

@@ -120,7 +120,8 @@ def test_power_counts_the_printed_gains_that_would_have_been_seen():
 
 def test_the_certainty_of_the_paper_is_that_of_its_images():
     text = sentences_gains.certainty_of_the_paper(gains.gaps_as_printed())
-    assert text.startswith("**Of the 28 gains of Table 1, 28 are larger than 1.96 standard errors over the five trainings.**")
+    assert text.startswith("**Of the 28 gains of Table 1, 28 are larger than 2.31 standard errors over the five trainings**")
+    assert "than 1.96 standard errors over the test images" in text
     assert "- All images: 10 of 14." in text
     assert "- Worst class: 4 of 14." in text
     assert "AT + CFA over AT + EMA (best epoch, +3.1)" in text

@@ -87,17 +87,22 @@ def by_accuracy(bounds: xr.DataArray) -> Any:
     others.
     """
     parts = [wide_bounds(bounds.sel(quantity=name, drop=True)).set_index("network") for name in ("accuracy", "similarity")]
-    table = parts[1].join(parts[0].rename(columns={"value": "accuracy", "low": "from", "high": "to"})).reset_index()
+    table = (
+        parts[1]
+        .join(parts[0].rename(columns={"value": "accuracy", "low": "accuracy, low", "high": "accuracy, high"}))
+        .reset_index()
+    )
     table = table.merge(pd.DataFrame({"network": names_of(bounds, "network"), "epochs": bounds.epochs.values}))
-    table["kind"] = table["network"].where(table["epochs"] == 0, "standard")
-    hues = Category("kind", list(dict.fromkeys(table["kind"])), "network")
-    colour = Category("defence", hues.values).scale
-    base = alt.Chart(table).encode(color=alt.Color("kind:N", scale=colour, title=None, legend=alt.Legend(symbolOpacity=1)))
+    colour = Category("defence", ["standard", *table["network"][table["epochs"] == 0]]).scale
+    base = alt.Chart(table).transform_calculate(kind="datum.epochs > 0 ? 'standard' : datum.network")
+    base = base.encode(color=alt.Color("kind:N", scale=colour, title=None, legend=alt.Legend(symbolOpacity=1)))
     x = alt.X("accuracy:Q", title="clean accuracy, %", scale=alt.Scale(zero=False, nice=True))
     y = alt.Y("low:Q", title="mean largest cosine", scale=alt.Scale(zero=False))
     tips = tooltip("network", value="mean largest cosine|.3f", accuracy="clean accuracy, %")
     lines = base.mark_rule(strokeWidth=2).encode(x=x, y=y, y2="high:Q")
-    spans = base.mark_rule(strokeWidth=1).encode(x=alt.X("from:Q", title="clean accuracy, %"), x2="to:Q", y="value:Q")
+    spans = base.mark_rule(strokeWidth=1).encode(
+        x=alt.X("accuracy, low:Q", title="clean accuracy, %"), x2="accuracy, high:Q", y="value:Q"
+    )
     dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=x, y="value:Q", tooltip=tips)
     path = base.transform_filter("datum.epochs > 0").mark_line(strokeDash=[3, 3]).encode(x=x, y="value:Q", order="epochs:Q")
     words = base.transform_filter("datum.epochs > 0").mark_text(dy=-12).encode(x=x, y="high:Q", text="epochs:Q")

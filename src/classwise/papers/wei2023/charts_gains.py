@@ -27,7 +27,7 @@ def gap_rows(printed: pd.DataFrame, ours: xr.DataArray | None = None) -> pd.Data
     theirs = printed.assign(source="theirs, " + printed["checkpoint"] + " epoch")
     for ends, error in ((("low", "high"), "images"), (("near", "far"), "seeds")):
         for end, sign in zip(ends, (-1, 1), strict=True):
-            theirs[end] = theirs["value"] + sign * REACH * theirs[error]
+            theirs[end] = theirs["value"] + sign * REACH[error] * theirs[error]
     columns = ["comparison", "measure", "source", "value", "low", "high", "near", "far"]
     parts = [theirs[columns]]
     if ours is not None:
@@ -124,9 +124,11 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
         color=sides,
         tooltip=tooltip("label", "side", images="images|.0f"),
     )
+    same = alt.Chart(alt.InlineData(values=[{}])).transform_filter("chosen_method == other_method")
+    same = same.mark_text().encode(x=alt.value(280), y=alt.value(85), text=alt.value("Choose two different methods."))
     lost, won = (int(((table[first] - table[second]) == sign).sum()) for sign in (-1, 1))
     text = f"Only {first} classifies {won} images correctly, only {second} {lost} images, of {len(table)}."
-    chart = bars.properties(width=560, height=170)
+    chart: Any = (bars + same).properties(width=560, height=170)
     if bool((table["url"] != "").any()):
         chart = chart & _pictures(base)
     return explorer(described(chart, "Images that only one of two methods classifies correctly", text), choices)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy import special
 
 from classwise.core.errors import NotRecorded
 from classwise.papers import judging
@@ -23,8 +24,8 @@ MEASURES: Mapping[str, Metric] = {"overall": metrics.overall, "worst": metrics.w
 # which a fifth are 40 classes. And the trainings behind each mean.
 _IMAGES = {1: {"overall": 10_000, "worst": 1000}, 4: {"overall": 10_000, "worst_k": 2000}}
 _SEEDS = 5
-# How many standard errors a 95 % interval reaches to either side.
-REACH = 1.96
+# How many standard errors a 95 % interval reaches to either side: by a t-distribution for the trainings of both methods.
+REACH = {"images": float(special.ndtri(0.975)), "seeds": float(special.stdtrit(2 * (_SEEDS - 1), 0.975))}
 
 
 def with_cfa(over: str) -> list[tuple[str, str]]:
@@ -125,14 +126,20 @@ def _gap(both: xr.Dataset, comparison: str, measure: str, images: int) -> dict[s
     }
 
 
+def _recorded_pairs(outcomes: xr.Dataset) -> list[tuple[str, str]]:
+    """Return the comparisons of which both methods are there; NotRecorded if there are none."""
+    pairs = [pair for pair in COMPARISONS if set(pair) <= set(map(str, outcomes.defence.values))]
+    if not pairs:
+        raise NotRecorded("no two methods that are compared with each other are recorded")
+    return pairs
+
+
 def ours(outcomes: xr.Dataset, draws: int = 2000) -> xr.DataArray:
     """Return low, value and high of our gains, along comparison and measure: 95 % intervals on the images of both methods.
 
     outcomes: of methods (`methods.by_method`) under one attack. Comparisons that lack a method are left out.
     """
-    pairs = [pair for pair in COMPARISONS if set(pair) <= set(map(str, outcomes.defence.values))]
-    if not pairs:
-        raise NotRecorded("no two methods that are compared with each other are recorded")
+    pairs = _recorded_pairs(outcomes)
 
     def differences(count: xr.DataArray) -> xr.DataArray:
         parts = []
@@ -165,7 +172,7 @@ def image_by_image(outcomes: xr.Dataset) -> pd.DataFrame:
 
     outcomes: as for `ours`.
     """
-    pairs = [pair for pair in COMPARISONS if set(pair) <= set(map(str, outcomes.defence.values))]
+    pairs = _recorded_pairs(outcomes)
     rows = [significance.paired(outcomes.sel(defence=list(pair)), pair[1]) for pair in pairs]
     table = pd.concat(rows).set_axis(pd.Index([named(pair) for pair in pairs], name="comparison"))
     return table.assign(p=judging.holm(table["p"].to_numpy()))

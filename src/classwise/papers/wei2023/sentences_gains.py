@@ -47,17 +47,18 @@ def _by_cfa(gain: xr.DataArray, over: str) -> tuple[str, str] | None:
 
 def certainty_of_the_paper(printed: pd.DataFrame) -> str:
     """Return how many of the printed gains are larger than the errors of the seeds, and of the test images, allow for."""
-    by_seeds = printed["value"].abs() > REACH * printed["seeds"]
+    by_seeds, by_images = (printed["value"].abs() > REACH[error] * printed[error] for error in ("seeds", "images"))
     lines = []
-    for measure, some in printed.assign(sure=printed["value"].abs() > REACH * printed["images"]).groupby("measure", sort=False):
+    for measure, some in printed.assign(sure=by_images).groupby("measure", sort=False):
         lost = ", ".join(
             f"{row.comparison} ({row.checkpoint} epoch, {row.value:+.1f})" for row in some[~some["sure"]].itertuples()
         )
         lines.append(f"- {_TITLES[str(measure)]}: {some['sure'].sum()} of {len(some)}. Smaller: {lost or 'none'}.")
+    reach = {error: f"{value:.2f}" for error, value in REACH.items()}
     first = (
-        f"**Of the {len(printed)} gains of Table 1, {int(by_seeds.sum())} are larger than {REACH:g} standard errors over the "
-        "five trainings.** Fewer are larger than as many standard errors over the test images, which are upper bounds; the sign "
-        "does not count:"
+        f"**Of the {len(printed)} gains of Table 1, {int(by_seeds.sum())} are larger than {reach['seeds']} standard errors over "
+        f"the five trainings** (Student's t). So many are larger than {reach['images']} standard errors over the test images, "
+        "which are upper bounds; the sign does not count:"
     )
     return "\n".join([first, "", *lines])
 
