@@ -14,7 +14,6 @@ from classwise.papers.entropy2022.recipe import RECIPE
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.sections import Paper
 
-# In the order of the paper.
 _SECTIONS = (section_1, section_2_1, section_2_2, section_3_1, section_3_2_1, section_3_2_2a, section_3_2_2b, section_a_3)
 
 PAPER = Paper(

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import xarray as xr
 
 from classwise.core.markup import decimal, escaped
-from classwise.papers.entropy2022 import single_class
+from classwise.papers.entropy2022 import section_2_1, single_class
 from classwise.papers.findings import interval, sample
 from classwise.papers.selection import by_robustness
+from classwise.stats import features
 
 
 def alone(outcomes: xr.Dataset) -> str:
@@ -17,24 +18,25 @@ def alone(outcomes: xr.Dataset) -> str:
     bounds = xr.concat([ends, rates.expand_dims(bound=["value"])], "bound").sel(label=list(shown.values()))
     kinds = [str(name) for name in bounds.of.values]
     plain, clean, robust = (bounds.sel(of=name, drop=True) for name in kinds)
-    words = {
-        group: f"{interval(clean.sel(label=name), '%')} of its clean images correctly, and "
-        f"{interval(robust.sel(label=name), '%')} under {outcomes.attack.values[-1]}"
-        for group, name in shown.items()
-    }
+    attack = outcomes.attack.values[-1]
+    hard, easy = (
+        f"{interval(clean.sel(label=name), '%')} of its clean images correctly, "
+        f"{interval(robust.sel(label=name), '%')} under {attack}"
+        for name in shown.values()
+    )
     hardest = {"label": shown["hardest"]}
     lost = float(clean.sel(**hardest, bound="high")) < float(plain.sel(**hardest, bound="low"))
     start = "loses clean accuracy" if lost else "does not lose clean accuracy"
     return (
-        f"**Attacked alone, the hardest class {start}: the network that is attacked in class {escaped(shown['hardest'])} alone "
-        f"classifies {words['hardest']}.** The one attacked in class {escaped(shown['easiest'])} alone, the easiest, classifies "
-        f"{words['easiest']}. {sample(outcomes.isel(attacked=0, drop=True))}"
+        f"**Attacked alone, the hardest class ({escaped(shown['hardest'])}) {start}: its network classifies {hard}.** That of "
+        f"the easiest ({escaped(shown['easiest'])}): {easy}. {sample(outcomes.isel(attacked=0, drop=True))}"
     )
 
 
-def selection(history: xr.Dataset, dataset: str, shown: Mapping[str, str]) -> str:
+def selection(history: xr.Dataset, dataset: str) -> str:
     """Return which classes `selection.by_robustness` names, and whether they are those of the page."""
     ranked = by_robustness(history, dataset)
+    shown = single_class.shown_classes(ranked)
     rule = {"hardest": ranked[0], "easiest": ranked[-1]}
     others = "these" if rule == shown else f"class {shown['hardest']} and class {shown['easiest']}"
     return (
@@ -60,8 +62,12 @@ def tell_tale(taken: Mapping[str, xr.DataArray], shown: Mapping[str, str]) -> st
     )
 
 
-def similarity(gains: xr.DataArray) -> str:
-    """Return in how many classes the largest cosine exceeds that of standard training; gains: along attacked and bound."""
+def similarity(outcomes: xr.Dataset) -> str:
+    """Return in how many classes the largest cosine exceeds that of standard training.
+
+    outcomes: of `by_attacked`, with features.
+    """
+    gains = features.interval(features.by_block(outcomes), section_2_1.similarity_gains)
     low, value, high = (gains.sel(bound=name) for name in ("low", "value", "high"))
     more, less = int((low > 0).sum()), int((high < 0).sum())
     mean = decimal(float(value.mean()), 3)

@@ -135,6 +135,11 @@ def similarities(statistics: xr.Dataset) -> xr.DataArray:
     return xr.concat(parts, pd.Index(["standard training", "attacked alone"], name="of"), coords="minimal", compat="override")
 
 
+def similarity_bounds(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return `similarities` along bound ("low", "value", "high"); outcomes: of `by_attacked`, with features."""
+    return features.interval(features.by_block(outcomes), similarities)
+
+
 def even_cosine(classes: int) -> float:
     """Return the cosine between two neighbours of so many directions that are spread evenly in a plane."""
     return float(np.cos(2 * np.pi / classes))
