@@ -12,6 +12,14 @@ from classwise.papers.entropy2022.entropy import DETACHED, SLOWER
 from classwise.papers.findings import interval, sample
 
 _KINDS = ("clean", "attacked")
+# By the title of a line of `differences`: a network, and the one that it is compared with.
+PAIRS = {
+    "TRADES less PGD-AT": ("trades", "pgd-at"),
+    "label smoothing less PGD-AT": ("label-smoothing", "pgd-at"),
+    "ME-AT less PGD-AT": ("me-at", "pgd-at"),
+    "ME-TRADES less TRADES": ("me-trades", "trades"),
+}
+TWIN = {"TRADES less its twin": (SLOWER, DETACHED)}
 
 
 def more_entropy(outcomes: xr.Dataset) -> str:
