@@ -122,7 +122,7 @@ def test_the_sentences_say_what_the_outcomes_are():
     assert "4 of 4 differences of ours are certain" in sentences.resolution(rows)
     assert "The paper prints 0.60 and 0.26 points." in sentences.over_standard(data)
     assert "adds 20.0 points" in sentences.over_standard(data)
-    table = gains.smoothing_beside(data, "cr")
+    table = gains.table_1(data, "cr")
     assert table.loc["pgd-at, clean"].tolist() == ["70.0", "90.0", "+20.0", "83.35", "84.00", "0.65"]
     alone = data.sel(defence=["standard"])
     assert "is recorded yet" in sentences.smoothing(rows[rows["source"] != gains.OURS], alone)

@@ -67,7 +67,7 @@ OPPOSITE = of_networks(
     }
 )
 EXTREMES = {claim.name: ([AS_PUBLISHED], [OPPOSITE]) for claim in section_3_2_2a.CLAIMS}
-# The last lambda is not among those of the figure; the slope is that of all three.
+# The last lambda is not among those of the figure; the rise is that of all three.
 EXTREMES["similarity-rises-with-lambda"][0].append(swept((0.2, 0.4, 0.3, 0.1), (0.3,) * 4))
 EXTREMES["variance-falls-with-lambda"][1].append(swept((0.3,) * 4, (0.3, 0.4, 0.4, 0.1)))
 
@@ -91,11 +91,11 @@ def test_a_claim_without_features_or_without_a_network_says_so():
         judged("entropy-similarity-trades", AS_PUBLISHED.sel(defence=[AT, ME]))
 
 
-def test_the_slope_is_that_of_a_line_through_the_logarithms():
+def test_the_rise_over_lambda_is_that_of_a_line_through_the_logarithms():
     statistics = features.statistics(section_3_2_2a.blocks(AS_PUBLISHED, *_figure_9()))
     means = section_3_2_2a.likeness.similarity(statistics).mean("label")
     line = np.polyfit(np.log([1, 6, 12]), means.values, 1)
-    assert float(section_3_2_2a.similarity_slope(statistics)) == pytest.approx(line[0], rel=1e-6)
+    assert float(section_3_2_2a.similarity_over_lambda(statistics)) == pytest.approx(line[0], rel=1e-6)
 
 
 def _figure_9():

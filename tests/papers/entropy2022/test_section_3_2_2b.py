@@ -221,10 +221,10 @@ def test_the_gap_between_attacks_and_the_worst_class():
 
 
 def test_tables_have_the_networks_of_both_sources():
-    table = gains.tables_beside(DATA, "cr", [AT, T15, "made"])
+    table = gains.both_tables(DATA, "cr", [AT, T15, "made"])
     assert table.loc[AT].tolist() == ["60.0", "83.3", "60.0", "50.9", "60.0", "47.6"]
     assert table.loc["made"].tolist() == [""] * 6
-    worst = gains.tables_beside(DATA, "cr", [AT, T15], "worst")
+    worst = gains.both_tables(DATA, "cr", [AT, T15], "worst")
     assert worst.loc[AT, "autoattack, theirs"] == "13.7"
     assert worst.loc[T15, "autoattack, theirs"] == ""
 

@@ -11,11 +11,11 @@ from classwise.charts.explorer import Choice, explorer
 from classwise.charts.primitives import dots_with_intervals, from_legend, lines_with_bands, panels
 from classwise.charts.style import (
     CHOSEN,
-    CLASS_COLOURS,
     DEFENCE_COLOURS,
     GREY,
     HIGHEST,
     LOWEST,
+    SERIES_COLOURS,
     Category,
     frame,
     names_of,
@@ -26,7 +26,8 @@ from classwise.papers.entropy2022.entropy import DETACHED, SLOWER, limit
 
 _ENTROPY = "entropy, nats"
 _COLOURS = {**DEFENCE_COLOURS, SLOWER: DEFENCE_COLOURS["trades"], DETACHED: "#127757"}
-_SIDES = {"right": CLASS_COLOURS[0], "wrong": LOWEST}
+# As those of a chart with the two as its series.
+_SIDES = dict(zip(("right", "wrong"), SERIES_COLOURS[:2], strict=True))
 _EPOCH = alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1))
 
 
@@ -103,11 +104,9 @@ def terms(mean: xr.Dataset) -> Any:
 def classes(bounds: xr.DataArray) -> Any:
     """Return the mean entropy of each class, of right and of wrong images apart: bounds along defence, images_are and label."""
     picked, hues = from_legend(Category.of(bounds, "images_are"))
-    colour = hues.colour.scale(domain=list(_SIDES), range=list(_SIDES.values()))
     table, labels = wide_bounds(bounds), Category.of(bounds, "label", "class")
     chart = dots_with_intervals(table, labels, _ENTROPY, hues, vertical=True, scale=alt.Scale(zero=True), picked=picked)
-    chart = chart.properties(width=270, height=190).encode(color=colour)
-    chart = panels(chart, Category.of(bounds, "defence"), 2).add_params(picked)
+    chart = panels(chart.properties(width=270, height=190), Category.of(bounds, "defence"), 2).add_params(picked)
     text = extent(table, ["label", "images_are", "defence"], "Mean entropy", "nats", digits=2)
     return described(chart, "Entropy of attacked images, with 95 % intervals", text)
 

@@ -45,8 +45,8 @@ def differences(rows: pd.DataFrame, title: str, columns: int = 2) -> Any:
 
 def _lambda(name: str) -> float:
     """Return the lambda in the name of a network, 0 where it has none."""
-    found = re.search(r"λ=(\d+)", name)
-    return float(found.group(1)) if found else 0.0
+    match = re.search(r"λ=(\d+)", name)
+    return float(match.group(1)) if match else 0.0
 
 
 def trade_off(clean: xr.DataArray, robust: xr.DataArray) -> Any:

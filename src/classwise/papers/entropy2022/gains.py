@@ -41,10 +41,10 @@ def least_gain(sums: xr.Dataset, pairs: Sequence[Pair], measures: Sequence[Metri
 def printed(name: str, attack: str, measure: str = "overall") -> float:
     """Return what Tables 2 to 4 print of a network, in percent; KeyError where they do not have it."""
     tables = (4,) if measure == "worst" else (2, 3)
-    found = next((table for table in map(TABLES.load, tables) if name in table.defence.values), None)
-    if found is None:
+    known = next((table for table in map(TABLES.load, tables) if name in table.defence.values), None)
+    if known is None:
         raise KeyError(name)
-    return float(found[measure].sel(defence=name, attack=attack))
+    return float(known[measure].sel(defence=name, attack=attack))
 
 
 def printed_gain(pairs: Sequence[Pair], attacks: Sequence[str], measures: Sequence[str] = ("overall",)) -> float:
@@ -165,7 +165,7 @@ def falls(outcomes: xr.Dataset, strong: str, weak: str = "pgd-20") -> pd.DataFra
     return pd.DataFrame(rows)
 
 
-def tables_beside(outcomes: xr.Dataset, attack: str, names: Sequence[str], measure: str = "overall") -> pd.DataFrame:
+def both_tables(outcomes: xr.Dataset, attack: str, names: Sequence[str], measure: str = "overall") -> pd.DataFrame:
     """Return accuracies of networks in percent, ours and theirs, a row each; "" where one is missing.
 
     attack: of ours, which stands for AutoAttack.
@@ -179,7 +179,7 @@ def tables_beside(outcomes: xr.Dataset, attack: str, names: Sequence[str], measu
     return pd.DataFrame(columns, index=pd.Index(names, name="network"))
 
 
-def smoothing_beside(outcomes: xr.Dataset, attack: str) -> pd.DataFrame:
+def table_1(outcomes: xr.Dataset, attack: str) -> pd.DataFrame:
     """Return Table 1, ours and theirs: accuracies in percent without and with label smoothing, and the difference."""
     values = metrics.overall(aggregate.counts(outcomes).sum("seed"))
     table, rows = TABLES.load(1), {}

@@ -52,7 +52,8 @@ def forms(outcomes: xr.Dataset, pairs: Mapping[str, tuple[str, str]]) -> pd.Data
 def _compared_forms(statistics: xr.Dataset) -> xr.DataArray:
     """Return the forms of the first network less those of the second, or over them."""
     first, second = (likeness.forms(statistics).isel(defence=place, drop=True) for place in (0, 1))
-    return xr.where(first.form.isin(_RATIOS), first / second, first - second)
+    ratio: xr.DataArray = first / second
+    return ratio.where(first.form.isin(_RATIOS), first - second)
 
 
 def _bracketed(bounds: xr.DataArray) -> str:
@@ -119,4 +120,5 @@ def both(statistics: xr.Dataset) -> xr.DataArray:
     means = xr.concat([value.mean("label", skipna=False) for value in values], "measure", coords="minimal", compat="override")
     means = means.assign_coords(measure=list(COMPARED))
     first, second = (means.isel(defence=place, drop=True) for place in (0, 1))
-    return xr.where(first.measure == "similarity", first - second, first / second)
+    ratio: xr.DataArray = first / second
+    return ratio.where(first.measure != "similarity", first - second)

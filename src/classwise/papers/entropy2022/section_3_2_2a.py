@@ -91,22 +91,22 @@ def variance_ratio(statistics: xr.Dataset, network: str, base: str) -> xr.DataAr
     return value.sel(defence=network, drop=True) / value.sel(defence=base, drop=True)
 
 
-def _slope(value: xr.DataArray) -> xr.DataArray:
-    """Return the slope over the logarithm of lambda, of those of Figure 9."""
+def _over_lambda(value: xr.DataArray) -> xr.DataArray:
+    """Return by how much a value rises from lambda to e times lambda, on the line through those of Figure 9."""
     along = np.log(_FIGURE_9) - np.log(_FIGURE_9).mean()
     parts = [value.sel(defence=LAMBDAS[one], drop=True) * step for one, step in zip(_FIGURE_9, along, strict=True)]
     total: xr.DataArray = sum(parts[1:], parts[0]) / (along**2).sum()
     return total
 
 
-def similarity_slope(statistics: xr.Dataset) -> xr.DataArray:
+def similarity_over_lambda(statistics: xr.Dataset) -> xr.DataArray:
     """Return how much the mean of the largest cosines of the classes rises from lambda to e times lambda."""
-    return _slope(_mean(likeness.similarity(statistics)))
+    return _over_lambda(_mean(likeness.similarity(statistics)))
 
 
-def variance_slope(statistics: xr.Dataset) -> xr.DataArray:
+def variance_over_lambda(statistics: xr.Dataset) -> xr.DataArray:
     """Return how much the logarithm of the mean variance of the classes rises from lambda to e times lambda."""
-    return _slope(xr.ufuncs.log(_mean(likeness.variance(statistics))))
+    return _over_lambda(xr.ufuncs.log(_mean(likeness.variance(statistics))))
 
 
 _BELOW: dict[str, Any] = {"low": -np.inf, "high": 0.0}
@@ -165,14 +165,14 @@ CLAIMS = (
         "similarity-rises-with-lambda",
         "A.2, Figure 9a",
         "The similarity of the classes of TRADES rises with lambda.",
-        similarity_slope,
+        similarity_over_lambda,
         **_SWEPT,
     ),
     _claim(
         "variance-falls-with-lambda",
         "A.2, Figure 9b",
         "The variance within the classes of TRADES falls with lambda.",
-        variance_slope,
+        variance_over_lambda,
         **_SWEPT,
         **_BELOW,
     ),

@@ -5,12 +5,21 @@ from collections.abc import Mapping
 import pandas as pd
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.core.markup import decimal
 from classwise.papers.entropy2022 import entropy
 from classwise.papers.entropy2022.entropy import DETACHED, SLOWER
 from classwise.papers.findings import interval, sample
 
 _KINDS = ("clean", "attacked")
+# By the title of a line of `differences`: a network, and the one that it is compared with.
+PAIRS = {
+    "TRADES less PGD-AT": ("trades", "pgd-at"),
+    "label smoothing less PGD-AT": ("label-smoothing", "pgd-at"),
+    "ME-AT less PGD-AT": ("me-at", "pgd-at"),
+    "ME-TRADES less TRADES": ("me-trades", "trades"),
+}
+TWIN = {"TRADES less its twin": (SLOWER, DETACHED)}
 
 
 def more_entropy(outcomes: xr.Dataset) -> str:
@@ -72,6 +81,8 @@ def differences(outcomes: xr.Dataset, pairs: Mapping[str, tuple[str, str]]) -> p
                 rows[title, kind] = {
                     form: _bracketed(bounds.isel(attack=place, drop=True)) for place, form in zip((0, -1), _KINDS, strict=True)
                 }
+    if not rows:
+        raise NotRecorded("no two networks that are compared are recorded")
     table = pd.DataFrame.from_dict(rows, orient="index", columns=list(_KINDS))
     return table.rename_axis(["difference", "images"])
 
