@@ -94,13 +94,15 @@ def compared(
     attack: of ours, which stands for AutoAttack. The intervals of the printed ones are those of `standard_error`; pairs of which
     either source lacks a network are left out of it.
     """
+    recorded = set(map(str, outcomes.defence.values))
+    kept = {name: pair for name, pair in pairs.items() if recorded.issuperset(pair)}
     rows = []
     for measure in measures:
-        ours = paired(outcomes.sel(attack=["clean", attack]), pairs, MEASURES[measure])
+        ours = paired(outcomes.sel(attack=["clean", attack]), kept, MEASURES[measure]) if kept else None
         for images, our_attack, their_attack in (("clean", "clean", "clean"), ("robust", attack, "autoattack")):
             known = {"measure": measure, "attack": images, "panel": f"{_WORDS[measure]}, {images}"}
             for name in pairs:
-                if name in ours.comparison:
+                if ours is not None and name in kept:
                     ends = ours.sel(comparison=name, attack=our_attack)
                     rows.append({"comparison": name, "source": OURS, **known, **_ends(ends)})
                 theirs = _printed_gain(pairs[name], their_attack, measure, lookup)
@@ -124,17 +126,12 @@ def _printed_gain(pair: Pair, attack: str, measure: str, lookup: Callable[[str, 
 
 
 def paired(outcomes: xr.Dataset, pairs: Mapping[str, Pair], measure: Metric = metrics.overall, draws: int = 2000) -> xr.DataArray:
-    """Return low, value and high of gains along `comparison` (the keys of `pairs`) and attack: 95 % intervals on the same images.
-
-    Pairs of which a network is not among the outcomes are left out.
-    """
-    known = set(map(str, outcomes.defence.values))
-    kept = {name: pair for name, pair in pairs.items() if known.issuperset(pair)}
+    """Return low, value and high of gains on the same images (95 %), along `comparison`, the keys of `pairs`, and attack."""
 
     def differences(count: xr.DataArray) -> xr.DataArray:
         values = measure(count)
-        each = [values.sel(defence=better, drop=True) - values.sel(defence=worse, drop=True) for better, worse in kept.values()]
-        return xr.concat(each, pd.Index(list(kept), name="comparison"))
+        each = [values.sel(defence=better, drop=True) - values.sel(defence=worse, drop=True) for better, worse in pairs.values()]
+        return xr.concat(each, pd.Index(list(pairs), name="comparison"))
 
     return bootstrap.paired(outcomes, differences, draws=draws, span=(-100, 100))
 
