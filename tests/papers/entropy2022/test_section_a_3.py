@@ -59,7 +59,7 @@ def test_claims_about_withdrawn_images_are_tested_on_no_dataset():
 
 def test_the_two_networks_differ_in_the_normalisation_alone():
     for scale in ("quick", "laptop", "paper"):
-        one, other = registry.request(section_a_3.NAME, scale).specs
+        (one, _), (other, _) = registry.request(section_a_3.NAME, scale).pairs
         assert (one.layer, other.layer) == section_a_3.LAYERS
         assert dict(one.options) == {"beta": 27}
         changed = {name for name in vars(one) if getattr(one, name) != getattr(other, name)}

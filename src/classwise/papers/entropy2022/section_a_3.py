@@ -12,14 +12,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.core.spec import Spec
 from classwise.papers.claims import claims_of
 from classwise.papers.entropy2022 import networks
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.extremes import extreme
-from classwise.papers.sections import Section
-from classwise.papers.variants import Variant
-from classwise.stats import metrics
+from classwise.papers.sections import Arranged, Section
+from classwise.stats import combine, metrics
 
 NAME = "entropy2022/A-3-more-data"
 # The normalisations of `Spec.layer`, the paper's last.
@@ -28,17 +26,25 @@ NAMES = {"batch": "batch norm", "batch-instance": "batch-instance norm"}
 _NETWORK = networks.NETWORKS["me-trades (β=1, λ=27)"]
 
 
-def _layers(scale: str, plain: Spec) -> Sequence[Variant]:
-    (trained,) = networks.trained(**_NETWORK.options)(scale, plain)
-    return tuple({**trained, "layer": layer} for layer in LAYERS)
+_SHARED: dict[str, Any] = {
+    "defences": (_NETWORK.defence,),
+    "evaluations": networks.EVALUATIONS,
+    "max_seeds": 1,
+    "variants": networks.trained(**_NETWORK.options),
+}
+
+
+def both(batch: xr.Dataset, mixed: xr.Dataset | None) -> xr.Dataset:
+    """Return the networks with either normalisation along `layer`; mixed: batch-instance norm, None if not recorded."""
+    parts = dict(zip(LAYERS, (batch, mixed), strict=True))
+    return combine.combine("layer", {name: part for name, part in parts.items() if part is not None})
 
 
 SECTION = Section(
     title="More images, and batch-instance normalisation",
-    defences=(_NETWORK.defence,),
-    evaluations=networks.EVALUATIONS,
-    max_seeds=1,
-    variants=_layers,
+    parts={LAYERS[1]: Section(title="batch-instance norm", run={"layer": LAYERS[1]}, **_SHARED)},
+    arrange={"layers": Arranged(both, ("",), (LAYERS[1],))},
+    **_SHARED,
 )
 
 
@@ -71,7 +77,7 @@ _WITHDRAWN: dict[str, Any] = {
     "datasets": ("cifar10 with pseudo-labelled images",),
     "excluded_because": "the 500,000 pseudo-labelled images of these trainings were withdrawn",
 }
-_claim = claims_of(NAME)
+_claim = claims_of(NAME, data="layers")
 _normalised: dict[str, Any] = {
     "measure": least_gain,
     "truth": extreme(accuracy_gains),
@@ -112,7 +118,6 @@ CLAIMS = (
 def by_layer(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes with the two normalisations in words along `norm`, without the dimension defence."""
     part = outcomes.isel(defence=0, drop=True)
-    part = part if "layer" in part.dims else part.expand_dims(layer=[LAYERS[0]])
     names = [NAMES[str(layer)] for layer in part.layer.values]
     return part.assign_coords(layer=names).rename(layer="norm").assign_attrs(outcomes.attrs)
 
