@@ -4,6 +4,8 @@ import json
 import os
 import re
 import zipfile
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -45,7 +47,7 @@ HOME = TOC["root"]
 TEMPERATURE = "tian2021/5-temperature-pgd"
 BIAS, RELATIONS = "tian2021/4-1-class-bias", "tian2021/4-2-class-relations"
 # The others are words.
-DRAWN = [HOME, *(name for name in NOTEBOOKS if name in notebooks.names() and name != "tian2021/A-settings")]
+DRAWN = [HOME, *(name for name in NOTEBOOKS if name in notebooks.names() and not name.endswith("/A-settings"))]
 # The epochs of a training, and how often they are measured.
 _TRAINED = registry.training("quick", "trades", 0)
 LAST, EVERY = str(_TRAINED.epochs), _TRAINED.measure
@@ -71,6 +73,15 @@ both = pytest.mark.parametrize("scheme", ["light", "dark"])
 every_page = pytest.mark.parametrize("name", [HOME, *NOTEBOOKS])
 
 
+def looked_at(names: Sequence[str], *settings: tuple[str, int]) -> pytest.MarkDecorator:
+    """Parametrize a test with pages that it only looks at, in some schemes and widths; each is opened once for all such tests."""
+    places = [(name, *setting) for setting in settings for name in names]
+    return pytest.mark.parametrize("shown", places, indirect=True, ids=lambda place: "-".join(map(str, place)))
+
+
+DESKTOP, DARK, PHONE = ("light", 1280), ("dark", 1280), ("light", 375)
+
+
 @pytest.fixture(scope="session")
 def program() -> str:
     found = installed()
@@ -93,6 +104,36 @@ def visit(program, book):
     # Of this module only: while a browser is there, Playwright's event loop runs, and no other can.
     with launched(program) as browser:
         yield lambda name, *how: opened(browser, book / f"{name}.html", *how)
+
+
+class Shown(NamedTuple):
+    """A page in the browser, its name and its scheme."""
+
+    page: Page
+    name: str
+    scheme: str
+
+
+@pytest.fixture(scope="module")
+def shown(visit, request) -> Iterator[Shown]:
+    """A page with its charts, for tests that leave it as it was."""
+    name, scheme, width = request.param
+    with visit(name, scheme, width, "") as page:
+        all_drawn(page, name)
+        yield Shown(page, name, scheme)
+
+
+def each_scale(page: Page) -> Iterator[None]:
+    """Choose the results of each scale, and at the end those that were chosen at first."""
+    buttons = page.locator(".scale-switch button").all()
+    pressed = [button.get_attribute("aria-pressed") for button in buttons]
+    for button in buttons:
+        button.click()
+        yield
+    for button in buttons[pressed.index("true") :][:1] if buttons else []:
+        button.click()
+    if not buttons:
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -161,21 +202,18 @@ def expect_bars(explorer: Locator, counted: dict[str, int]) -> None:
     expect(bars(explorer)).to_have_count(len(counted))
 
 
-@both
-@every_page
-def test_a_page_draws_all_its_charts_without_an_error_or_a_network(visit, name, scheme):
-    with visit(name, scheme) as page:
-        all_drawn(page, name)
-        expect(page.locator("html")).to_have_attribute("data-theme", scheme)
-        drawn = page.locator(".vega-embed > svg").all()
-        assert bool(drawn) == (name in DRAWN)
-        assert all(chart.locator(".role-mark > *").count() for chart in drawn)
+@looked_at([HOME, *NOTEBOOKS], DESKTOP, DARK)
+def test_a_page_draws_all_its_charts_without_an_error_or_a_network(shown):
+    expect(shown.page.locator("html")).to_have_attribute("data-theme", shown.scheme)
+    drawn = shown.page.locator(".vega-embed > svg").all()
+    assert bool(drawn) == (shown.name in DRAWN)
+    assert all(chart.locator(".role-mark > *").count() for chart in drawn)
 
 
-@every_page
-def test_a_page_fits_a_phone(visit, name):
-    with visit(name, "light", 375) as page:
-        all_drawn(page, name)
+@looked_at([HOME, *NOTEBOOKS], PHONE)
+def test_a_page_fits_a_phone(shown):
+    page = shown.page
+    for _ in each_scale(page):
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
         controls = [control.bounding_box() for control in page.locator(".vega-bind:visible").all()]
         assert all(box["x"] >= 0 and box["x"] + box["width"] <= 375 for box in controls)
@@ -183,15 +221,11 @@ def test_a_page_fits_a_phone(visit, name):
         assert page.locator("table.dataframe:visible tbody th:visible").evaluate_all(BROKEN) == []
 
 
-@pytest.mark.parametrize("width", [1280, 375])
-@pytest.mark.parametrize("name", DRAWN)
-def test_the_words_of_charts_fit_a_desktop_and_a_phone(visit, name, width):
-    with visit(name, "light", width, "") as page:
-        all_drawn(page, name)
-        assert misfits(page) == []
-        for button in page.locator(".scale-switch button").all():
-            button.click()
-            assert misfits(page) == []
+@looked_at(DRAWN, DESKTOP, PHONE)
+def test_the_words_of_charts_fit_a_desktop_and_a_phone(shown):
+    assert misfits(shown.page) == []
+    for _ in each_scale(shown.page):
+        assert misfits(shown.page) == []
 
 
 def test_a_chart_that_lost_its_words_is_noticed(bias):
@@ -249,13 +283,10 @@ def test_formulas_are_set(visit):
         assert "\\" not in prose
 
 
-@both
-@pytest.mark.parametrize("name", DRAWN)
-def test_the_text_of_charts_stands_out_from_the_page(visit, name, scheme):
-    with visit(name, scheme) as page:
-        all_drawn(page, name)
-        # The only chart of the claims is that of the claims that fail.
-        page.wait_for_function(STANDS_OUT, arg=[scheme, 10 if name == "claims" else 20])
+@looked_at(DRAWN, DESKTOP, DARK)
+def test_the_text_of_charts_stands_out_from_the_page(shown):
+    # The only chart of the claims is that of the claims that fail.
+    shown.page.wait_for_function(STANDS_OUT, arg=[shown.scheme, 10 if shown.name == "claims" else 20])
 
 
 @both
@@ -413,35 +444,27 @@ def inside(page: Page) -> Locator:
     return page.locator(".vega-embed:visible")
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_a_page_begins_with_a_chart_and_has_nine_screens_at_either_scale(visit, name):
-    with visit(name, "light", 1280, "") as page:
-        all_drawn(page, name)
-        assert page.locator("html").get_attribute("data-code") in (None, "folded")
-        # The claims begin with their list.
-        first = page.locator(".ledger:visible") if name == "claims" else inside(page)
-        assert first.first.bounding_box()["y"] + page.evaluate("scrollY") < 900
-        buttons = page.locator(".scale-switch button").all()
-        for number in range(max(1, len(buttons))):
-            if buttons:
-                buttons[number].click()
-            assert page.evaluate("document.documentElement.scrollHeight") < 9.5 * 800
+@looked_at(DRAWN, DESKTOP)
+def test_a_page_begins_with_a_chart_and_has_nine_screens_at_either_scale(shown):
+    page = shown.page
+    assert page.locator("html").get_attribute("data-code") in (None, "folded")
+    # The claims begin with their list.
+    first = page.locator(".ledger:visible") if shown.name == "claims" else inside(page)
+    assert first.first.bounding_box()["y"] + page.evaluate("scrollY") < 900
+    for _ in each_scale(page):
+        assert page.evaluate("document.documentElement.scrollHeight") < 9.5 * 800
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_text_of_charts_has_eleven_pixels(visit, name):
-    with visit(name, "light", 1280, "") as page:
-        all_drawn(page, name)
-        assert page.evaluate(SMALLEST) >= 10.99
+@looked_at(DRAWN, DESKTOP)
+def test_text_of_charts_has_eleven_pixels(shown):
+    for _ in each_scale(shown.page):
+        assert shown.page.evaluate(SMALLEST) >= 10.99
 
 
-@both
-@every_page
-def test_axe_finds_no_serious_violation(visit, name, scheme):
-    with visit(name, scheme, 1280, "") as page:
-        all_drawn(page, name)
-        # The rest does not depend on the scheme.
-        assert violations(page, *(["color-contrast"] if scheme == "dark" else [])) == []
+@looked_at([HOME, *NOTEBOOKS], DESKTOP, DARK)
+def test_axe_finds_no_serious_violation(shown):
+    # The rest does not depend on the scheme.
+    assert violations(shown.page, *(["color-contrast"] if shown.scheme == "dark" else [])) == []
 
 
 @every_page

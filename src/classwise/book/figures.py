@@ -54,8 +54,13 @@ _NAMES = {
     "total": "non-robust features",
     "chance": "uniform number",
     "normal": "normal number",
+    "eval_eps": "radius",
+    "near": "by trainings, low",
+    "far": "by trainings, high",
+    "kind": "group",
+    "trained": "offset",
     **dict.fromkeys(("align", "at", "before", "dy", "end", "eps", "mistake", "no high", "no low", "sign", "text", "url"), ""),
-    **dict.fromkeys(("across", "height", "truth", "verdict in words", "was", "x"), ""),
+    **dict.fromkeys(("across", "height", "truth", "verdict in words", "was", "written", "x"), ""),
 }
 # The same in charts that have a certain column.
 _SPECIAL: dict[str, dict[str, str]] = {
@@ -64,7 +69,13 @@ _SPECIAL: dict[str, dict[str, str]] = {
     "matrix": {"of": "images"},
     "peer": {"cost": "minimum norm", "title": "measurement"},
     "setting": {"name": ""},
+    # Over a setting of the training, whose place on the axis is its value.
+    "group": {"place": "", "eps": "training radius"},
+    "eval_eps": {"place": "", "eps": "training radius"},
+    "beta": {"place": ""},
 }
+# In front of the names of methods in columns of whether each classifies an image correctly.
+_CORRECT = "correct: "
 _CLASSES = set(chain.from_iterable(info.classes for info in DATASETS.values()))
 
 
@@ -108,6 +119,9 @@ def _tidy(text: str, title: str) -> pd.DataFrame:
         names["step"] = "from attack to attack"
     if len(classes := [name for name in rows if name in _CLASSES]) > 1:
         rows = rows.melt([name for name in rows if name not in classes], classes, "predicted", "confidence")
+    if methods := [name for name in rows if str(name).startswith(_CORRECT)]:
+        rows = rows.melt([name for name in rows if name not in methods], methods, "method", "correct")
+        rows["method"] = rows["method"].str.removeprefix(_CORRECT)
     rows = rows.drop(columns=[name for name in rows if names.get(str(name)) == ""]).rename(columns=names)
     if "value" in rows and "quantity" not in rows:
         rows.insert(0, "quantity", title)

@@ -84,12 +84,13 @@ def against_uniform(measured: Mapping[str, xr.DataArray], place: xr.DataArray, a
         tips = tooltip("network", place=f"{axis}|.3~f", value=title, low="", high="")
         line = table["network"].isin(alike)
         base = alt.Chart(table[line]).encode(x=x, color=alt.value(GREY))
-        dots = alt.Chart(table[~line]).encode(x=x, color=alt.value(CHOSEN), tooltip=tips)
+        dots = alt.Chart(table[~line]).encode(x=x, tooltip=tips)
+        chosen = dots.encode(color=alt.value(CHOSEN))
         layers = [
             base.mark_area(opacity=0.18).encode(y=y, y2="high:Q"),
             base.mark_line(strokeWidth=2, point=True).encode(y="value:Q", tooltip=tips),
-            dots.mark_rule(strokeWidth=2).encode(y=y, y2="high:Q"),
-            dots.mark_point(filled=True, size=80, opacity=1).encode(y="value:Q"),
+            chosen.mark_rule(strokeWidth=2).encode(y=y, y2="high:Q"),
+            chosen.mark_point(filled=True, size=80, opacity=1).encode(y="value:Q"),
             dots.mark_text(dy=-8, fontWeight="bold").encode(y="high:Q", text="network:N"),
         ]
         charts.append(alt.layer(*layers).properties(width=260, height=190))
@@ -111,11 +112,12 @@ def settings_by_accuracy(multiple: xr.DataArray, accuracy: xr.DataArray, interva
     x = alt.X("rate:Q", **axis)
     y = alt.Y("value:Q", title="multiple of the uniform setting", scale=alt.Scale(zero=False))
     tips = tooltip("network", "label", "kind", value="multiple|.2f", rate="robust accuracy, %", low="", high="")
-    base = alt.Chart(table).encode(y=y, color=_KIND, tooltip=tips)
+    base = alt.Chart(table).encode(y=y, tooltip=tips)
+    coloured = base.encode(color=_KIND)
     marks = [
-        alt.Chart(table).mark_rule(strokeDash=[4, 3], color="#888").encode(y=alt.datum(1.0)),
-        base.mark_rule(opacity=0.4).encode(x=alt.X("low:Q", **axis), x2="high:Q"),
-        base.mark_circle(size=60, opacity=1).encode(x=x),
+        alt.Chart(table).mark_rule(strokeDash=[4, 3], color="#888", aria=False).encode(y=alt.datum(1.0)),
+        coloured.mark_rule(opacity=0.4).encode(x=alt.X("low:Q", **axis), x2="high:Q"),
+        coloured.mark_circle(size=60, opacity=1).encode(x=x),
         base.mark_text(dy=-9, fontWeight="bold").encode(x=x, text="label:N"),
     ]
     by = Category.of(multiple, "network")

@@ -76,7 +76,7 @@ def class_sweep(count: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     )
     drawn = [*table["value"], *both["low"], *both["high"]]
     ends = spread(table[table[along] == values[-1]], _APART * float(np.ptp(drawn)), max(drawn))
-    words = alt.Chart(ends).mark_text(align="left", dx=6).encode(x=x, y="at:Q", text="label:N", color=colour)
+    words = alt.Chart(ends).mark_text(align="left", dx=6).encode(x=x, y="at:Q", text="label:N")
     tips = tooltip("group", along, value=y, low="", high="", images="images|.0f")
     thick = lines_with_bands(both, x, y, colour, tips, scale=_LEVELS, picked=picked).add_params(picked)
     chart = alt.layer(lines, thick, words).properties(width=520, height=300)
@@ -129,14 +129,13 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     base = alt.Chart(table).encode(
         x=alt.X("clean:Q", title="clean accuracy, %", scale=alt.Scale(zero=False, padding=14), axis=axis),
         y=alt.Y("robust:Q", title="robust accuracy, %", scale=alt.Scale(zero=False, padding=14), axis=axis),
-        color=colour,
         opacity=faded(picked),
         tooltip=tooltip("label", "group", setting.dim, clean="clean accuracy, %", robust="robust accuracy, %"),
     )
     marks = [
-        base.mark_line(strokeWidth=1.6).encode(detail="label:N", order="place:Q"),
-        base.transform_filter("!datum.end").mark_point(size=26),
-        base.transform_filter("datum.end").mark_point(size=60, filled=True),
+        base.mark_line(strokeWidth=1.6).encode(detail="label:N", order="place:Q", color=colour),
+        base.transform_filter("!datum.end").mark_point(size=26).encode(color=colour),
+        base.transform_filter("datum.end").mark_point(size=60, filled=True).encode(color=colour),
         base.transform_filter("datum.end").mark_text(dx=8, dy=-8, align="left", fontWeight="bold").encode(text="label:N"),
     ]
     change = accuracy.sel({setting.dim: values[-1]}) - accuracy.sel({setting.dim: values[0]})

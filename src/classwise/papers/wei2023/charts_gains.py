@@ -10,13 +10,15 @@ from classwise.charts.descriptions import described, extent
 from classwise.charts.explorer import Choice, explorer
 from classwise.charts.gallery import png_address
 from classwise.charts.primitives import faded, from_legend, panels
-from classwise.charts.style import GREY, HIGHEST, LOWEST, Category, label_angle, names_of, tooltip, wide_bounds
+from classwise.charts.style import HIGHEST, LOWEST, Category, label_angle, names_of, tooltip, wide_bounds
 from classwise.papers.wei2023.gains import REACH
 
 OURS = "ours, last epoch"
 _MEASURES = {"overall": "all images", "worst": "worst class", "worst_k": "worst fifth of the classes"}
 # Pixels of all pictures of a class that the explorer can show: 12 of CIFAR-10. Pictures in a row, and their side on the page.
-_PIXELS, _ROW, _SIDE = 12 * 32 * 32, 14, 40
+_PIXELS, _ROW, _SIDE = 12 * 32 * 32, 8, 40
+# In front of the names of methods in columns of whether each classifies an image correctly.
+_CORRECT = "correct: "
 
 
 def gap_rows(printed: pd.DataFrame, ours: xr.DataArray | None = None) -> pd.DataFrame:
@@ -51,7 +53,7 @@ def gaps(rows: pd.DataFrame) -> Any:
         tooltip=tips,
     )
     x = alt.X("low:Q", title="gain, points")
-    zero = alt.Chart(table).mark_rule(strokeDash=[4, 3], color="#888").encode(x=alt.datum(0))
+    zero = alt.Chart(table).mark_rule(strokeDash=[4, 3], color="#888", aria=False).encode(x=alt.datum(0))
     marks = [zero, base.mark_rule(strokeWidth=1.5).encode(x=x, x2="high:Q")]
     if bool(table["near"].notna().any()):
         marks.append(base.transform_filter("isValid(datum.near)").mark_rule(strokeWidth=5).encode(x="near:Q", x2="far:Q"))
@@ -98,13 +100,14 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
     methods = [name for name in table.columns if name not in ("label", "number", "url")]
     labels = list(dict.fromkeys(sorted(table["label"])))
     choices = [
+        Choice("chosen_class", ["all", *labels], "all", "class of the images"),
         Choice("chosen_method", methods, first, "method"),
         Choice("other_method", methods, second, "compared with"),
-        Choice("chosen_class", ["all", *labels], "all", "class of the images"),
     ]
+    most = max(_most(table, one, other) for one in methods for other in methods)
     base = (
-        alt.Chart(table)
-        .transform_calculate(sign="datum[chosen_method] - datum[other_method]")
+        alt.Chart(table.rename(columns={name: f"{_CORRECT}{name}" for name in methods}))
+        .transform_calculate(sign=f"datum['{_CORRECT}' + chosen_method] - datum['{_CORRECT}' + other_method]")
         .transform_filter("datum.sign != 0")
     )
     base = base.transform_calculate(
@@ -120,7 +123,12 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
         x=alt.X(
             "label:N", sort=labels, scale=alt.Scale(domain=labels), title="class", axis=alt.Axis(labelAngle=label_angle(labels))
         ),
-        y=alt.Y("images:Q", title="images", axis=alt.Axis(format="d", labelExpr="abs(datum.value)", tickMinStep=1)),
+        y=alt.Y(
+            "images:Q",
+            title="images",
+            scale=alt.Scale(domain=[-most, most]),
+            axis=alt.Axis(format="d", labelExpr="abs(datum.value)", tickMinStep=1),
+        ),
         color=sides,
         tooltip=tooltip("label", "side", images="images|.0f"),
     )
@@ -130,21 +138,25 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
     text = f"Only {first} classifies {won} images correctly, only {second} {lost} images, of {len(table)}."
     chart: Any = (bars + same).properties(width=560, height=170)
     if bool((table["url"] != "").any()):
-        chart = chart & _pictures(base)
+        chart = chart & _pictures(base, sides)
     return explorer(described(chart, "Images that only one of two methods classifies correctly", text), choices)
 
 
-def _pictures(base: alt.Chart) -> Any:
-    """Return some of the images that only one method classifies correctly, in a row for each of the two."""
+def _most(table: pd.DataFrame, first: str, second: str) -> int:
+    """Return the largest number of images of a class that only the first of two methods classifies correctly; at least 1."""
+    return max(1, int((table[first] > table[second]).groupby(table["label"]).sum().max()))
+
+
+def _pictures(base: alt.Chart, sides: alt.Color) -> Any:
+    """Return some of the images that only one method classifies correctly, in a row for each of the two, framed in its colour."""
     some = base.transform_filter("datum.url && (chosen_class == 'all' || datum.label == chosen_class)")
     some = some.transform_window(place="row_number()", groupby=["what"], sort=[alt.SortField("label")])
     some = some.transform_filter(f"datum.place <= {_ROW}")
-    axis = alt.Axis(ticks=False, domain=False, labelExpr="datum.value == '1' ? 'only the first' : 'only the second'")
     placed = some.encode(
         x=alt.X("place:O", scale=alt.Scale(domain=list(range(1, _ROW + 1))), axis=None),
-        y=alt.Y("what:N", sort=["1", "-1"], scale=alt.Scale(domain=["1", "-1"]), title=None, axis=axis),
+        y=alt.Y("what:N", sort=["1", "-1"], scale=alt.Scale(domain=["1", "-1"]), axis=None),
         tooltip=[*tooltip("label", "side"), alt.Tooltip("number:Q", title="image no.")],
     )
-    frames = placed.mark_point(shape="square", size=(_SIDE - 2) ** 2, filled=False, stroke=GREY, strokeWidth=1)
+    frames = placed.mark_point(shape="square", size=(_SIDE - 2) ** 2, filled=False, strokeWidth=1.5).encode(color=sides)
     drawn = placed.mark_image(width=_SIDE - 4, height=_SIDE - 4, smooth=False).encode(url="url:N")
     return alt.layer(drawn, frames, view=alt.ViewBackground(stroke=None)).properties(width=_ROW * _SIDE, height=2 * (_SIDE + 6))
