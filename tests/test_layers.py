@@ -35,7 +35,19 @@ RUNS = [
     {"record"},
 ]
 # Within papers: the engine, then each paper, then what brings them together.
-ENGINE = ["scales", "variants", "published", "claims", "sections", "measures", "findings", "judging", "extremes", "ledger"]
+ENGINE = [
+    "scales",
+    "selection",
+    "variants",
+    "published",
+    "claims",
+    "sections",
+    "measures",
+    "findings",
+    "judging",
+    "extremes",
+    "ledger",
+]
 REGISTRY = ["overview", "registry"]
 ALTAIR = {"charts", "papers.ledger"}
 
