@@ -184,7 +184,7 @@ def test_the_numbers_in_the_text_of_the_entropy_paper_are_read_and_its_slips_fol
     assert (second.overall.sel(attack="pgd-20", defence=trades[:3]).diff("defence") > 0).all()
     best = second.overall.sel(defence=entropy).idxmax("defence")
     assert [str(best.sel(attack=attack).item())[-4:] for attack in ("autoattack", "pgd-20")] == ["=27)", "=24)"]
-    smoothed = fourth.worst.sel(defence=[name for name in fourth.defence.values if "smoothing" in name and "trades" in name])
+    smoothed = fourth.worst.sel(defence=[name for name in fourth.defence.values if name.startswith("trades-smoothed")])
     assert smoothed.sizes["defence"] == 1
     assert (smoothed.isel(defence=0) < fourth.worst.sel(defence="trades (λ=6)")).all()
 

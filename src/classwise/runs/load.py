@@ -4,7 +4,7 @@ Torch is imported only when something is computed: reading stored results needs 
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import xarray as xr
@@ -128,7 +128,8 @@ def features(
     Parameters
     ----------
     subjects
-        a run or an audit; several of them; or what a section requests that needs features (`Section.features`).
+        a run or an audit; several of them; or what a section requests that needs features (`Section.features`), without its
+        parts.
     evaluations
         of a single subject one, by default its test images as they are; of several those of each; not used with a request.
         The features are those of the images as the evaluation attacks them, at its checkpoint.
@@ -144,7 +145,8 @@ def features(
         assert evaluations is None or isinstance(evaluations, Evaluation)
         return artifacts.features(subjects, evaluations)
     if isinstance(subjects, Request):
-        return by_block(with_features(subjects, outcomes(subjects)))
+        alone = replace(subjects, parts={})
+        return by_block(with_features(alone, outcomes(alone)))
     some = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations or [Evaluation(attack="clean")])
     pairs: list[Pair] = [(subject, some) for subject in subjects]
     return by_block(_with_features(pairs, pairs, outcomes(subjects, some)))

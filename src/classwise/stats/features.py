@@ -242,8 +242,8 @@ class _Sums:
         def array(name: str, rest: list[str], *last: str) -> xr.DataArray:
             sizes = [data.sizes[dim] for dim in (*rest, *last)]
             values = sums[name].reshape(*sums[name].shape[:3], *sizes)
-            own = {dim: coords[dim] for dim in (*rest, "label", *last) if dim in coords}
-            return xr.DataArray(values, dims=(*dims, *rest, *last), coords=own).transpose("draw", *rest, "seed", "label", *last)
+            named = {dim: coords[dim] for dim in (*rest, "label", *last) if dim in coords}
+            return xr.DataArray(values, dims=(*dims, *rest, *last), coords=named).transpose("draw", *rest, "seed", "label", *last)
 
         images = array("images", self.rest)
         total = sums["total"].reshape(*sums["total"].shape[:3], *shape, self.features)

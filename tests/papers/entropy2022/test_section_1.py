@@ -171,7 +171,7 @@ def test_sentences_and_charts_show_what_was_measured():
     gain = section_1.similarity_gains(features.statistics(blocks)).sel(defence="pgd-at")
     assert f"pgd-at differs by {float(gain):.3f} (95 % interval" in text
     spec = charts.profiles(bounds).to_dict()
-    assert len(spec["hconcat"]) == 2
+    assert len(spec["concat"]) == 2
     assert "Largest cosine with another class, 10 classes: 0.3" in spec["description"]
     assert float(bounds.sel(measure="similarity", bound="low", defence="standard", label="0")) < 2 * 0.2 / 1.04
     lost = xr.concat([section_1.drops(features.statistics(blocks)["count"].sum("seed"))] * 3, "bound")

@@ -230,16 +230,19 @@ def test_the_first_runs_that_scale_laptop_trains_are_those_of_wei():
         ("trades-ccm-ccr", averaged),
         ("pgd-at", averaged),
         ("trades", averaged),
+        ("fat-constant", averaged),
+        ("fat-ccm", averaged),
+        ("frl-rmrw", averaged),
         ("pgd-at", {"eps": "4/255", "probe_eps": "8/255"}),
         ("pgd-at", {"eps": "12/255", "probe_eps": "8/255"}),
         ("trades", {"options": {"beta": 1}, "measure": 100}),
     ]
     wanted = [registry.training("laptop", defence, 0, "wei2023", **changed) for defence, changed in fields]
-    assert [one.spec for one in items[:7]] == wanted
-    assert [one.spec.defence for one in items[7:8]] == ["trades-he"]
+    assert [one.spec for one in items[:10]] == wanted
+    assert [one.spec.defence for one in items[10:11]] == ["trades-he"]
     for section in ("wei2023/3-1-margins", "wei2023/3-2-regularisations"):
         swept = set(registry.request(section, "laptop", seeds=[0]).parts["swept"].specs)
-        assert swept <= {one.spec for one in items[:7]}
+        assert swept <= {one.spec for one in items[:10]}
     shown = {"clean", "pgd-20", "strong"}
     for one in items[:4]:
         for checkpoint in ("last", "ema", "fawa"):

@@ -1,4 +1,4 @@
-"""Charts of networks of two classes: errors over similarity, and the victim beside its partner. Errors are in percent."""
+"""Charts of networks of two classes: errors over similarity, and the victim next to its partner. Errors are in percent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -18,7 +18,7 @@ from classwise.papers import variants
 from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
 from classwise.papers.entropy2022.tables import pair_error
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
-from classwise.papers.tian2021.recipe import vulnerable_pair
+from classwise.papers.selection import vulnerable_pair
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import combine, features, metrics
 
@@ -28,7 +28,7 @@ STANDARD, ROBUST = "standard", "pgd-at"
 # Of what the similarity is, along `source`.
 FEATURES, PIXELS = "features", "pixels"
 # A pair has fewer images than all classes together: smaller batches, so that it takes as many updates as it needs to converge. At
-# the rate of scale quick, which is for batches of twice the size, pairs that could be told apart end at one constant answer.
+# the rate of scale quick, which is for batches of twice the size, pairs that could be distinguished end at one constant answer.
 _QUICK: dict[str, Any] = {"batch": 32, "lr": 0.1, "epochs": 30}
 _ONCE: dict[str, Any] = {"measure": 100, "averages": ()}
 # A network that gives one answer more often than this, in percent, was not trained successfully.
@@ -155,10 +155,10 @@ def confused(statistics: xr.Dataset, network: str, attack: str = "pgd-20") -> xr
     """Return how often a network of all classes takes the victim and each partner for one another, in percent of both."""
     count, name = _one(statistics)["count"].sel(partner=network, attack=attack, drop=True).sum("seed"), victim(statistics)
     images, names = metrics.images(count), partners(statistics)
-    there = count.sel(label=name, drop=True).rename(predicted="partner").sel(partner=names)
+    forth = count.sel(label=name, drop=True).rename(predicted="partner").sel(partner=names)
     back = count.sel(predicted=name, drop=True).rename(label="partner").sel(partner=names)
     both = images.sel(label=name, drop=True) + images.rename(label="partner").sel(partner=names)
-    return 100 * (there + back) / both
+    return 100 * (forth + back) / both
 
 
 def correlation(statistics: xr.Dataset, attack: str, source: str = FEATURES) -> xr.DataArray:

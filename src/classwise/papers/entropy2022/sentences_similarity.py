@@ -91,8 +91,8 @@ def equal_accuracy(joined: xr.Dataset) -> str:
     """
     blocks = features.by_block(joined)
     bounds = features.interval(blocks, section_1.gains_at_equal_accuracy)
-    whole = features.statistics(blocks).isel(defence=0, drop=True)
-    accuracy = likeness.clean_accuracy(whole)
+    statistics = features.statistics(blocks).isel(defence=0, drop=True)
+    accuracy = likeness.clean_accuracy(statistics)
     parts = []
     for name in map(str, bounds.trained.values):
         near = accuracy.network[section_1.nearest_in_accuracy(accuracy, name)]

@@ -17,8 +17,9 @@ from classwise.papers import variants
 from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
 from classwise.papers.measures import either
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.selection import vulnerable_pair
 from classwise.papers.tian2021 import homing
-from classwise.papers.tian2021.recipe import trade_offs, vulnerable_pair
+from classwise.papers.tian2021.recipe import trade_offs
 from classwise.stats import combine, metrics
 
 NAME = "tian2021/6-1-training-adjustment"
