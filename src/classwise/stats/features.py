@@ -82,7 +82,7 @@ def with_pixels(outcomes: xr.Dataset, images: xr.Dataset) -> xr.Dataset:
     """
     pixels = images.pixels.reindex(image=outcomes.image)
     side = {dim: max(1, pixels.sizes[dim] // _SQUARES) for dim in ("row", "column")}
-    values = pixels.coarsen(side, boundary="trim").mean().values.reshape(outcomes.sizes["image"], -1)  # type: ignore[attr-defined]
+    values = pixels.coarsen(side, boundary="trim").mean().values.reshape(outcomes.sizes["image"], -1)
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim not in ("seed", "image")]).transpose("seed", "image")
     shape = (outcomes.sizes["seed"], outcomes.sizes["block"], outcomes.sizes["predicted"])
     total, square = np.zeros((*shape, values.shape[1])), np.zeros(shape)
@@ -268,7 +268,8 @@ def interval(data: xr.Dataset, measure: Measure, level: float = 0.95, draws: int
     high, low = (2 * value - ends_of_draws.isel(quantile=place, drop=True) for place in (0, 1))
     known = some & resampled(data)
     ends = [xr.ufuncs.minimum(low, value).where(known), value, xr.ufuncs.maximum(high, value).where(known)]
-    return xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"])
+    result: xr.DataArray = xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"])
+    return result
 
 
 def resampled(data: xr.Dataset) -> bool:
@@ -290,7 +291,8 @@ def similarity(statistics: xr.Dataset, *, centred: bool = False, debiased: bool 
         gram = gram - gram.mean("other") - gram.mean("label") + gram.mean(["label", "other"])
     square = _squared_length(gram)
     length = square.where(square > 0) ** 0.5
-    return (gram / length / length.rename(label="other")).rename("similarity")
+    cosine: xr.DataArray = gram / length / length.rename(label="other")
+    return cosine.rename("similarity")
 
 
 def nearest(similarity: xr.DataArray) -> xr.DataArray:
@@ -306,4 +308,5 @@ def nearest_class(similarity: xr.DataArray) -> xr.DataArray:
 def relative_variance(statistics: xr.Dataset) -> xr.DataArray:
     """Return the variance of each class, summed over the features, over the squared length of its true mean: free of scale."""
     square = _squared_length(statistics.gram) - statistics.error
-    return (statistics.trace / square.where(square > 0)).rename("relative variance")
+    relative: xr.DataArray = statistics.trace / square.where(square > 0)
+    return relative.rename("relative variance")

@@ -12,7 +12,7 @@ from classwise.core.datasets import class_names
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
-from classwise.papers.entropy2022 import charts_pairs, pairs, section_2_2
+from classwise.papers.entropy2022 import charts_pairs, pairs, section_2_2, sentences_pairs
 from classwise.papers.judging import Bootstrap
 from classwise.runs.record import queue
 from classwise.stats import features
@@ -155,7 +155,7 @@ def test_a_network_with_a_constant_answer_is_named_and_left_out():
     data = constant(trained(FLAT, UP), "dog")
     parts = pairs.blocks({"pgd-at": data})
     errors, bounds = pairs.error_table(parts), {name: pairs.correlated(some) for name, some in parts.items()}
-    assert "1 give the same answer to more than 90 % of the images: those with dog (pgd-at)" in pairs.converged(errors)
+    assert "1 give the same answer to more than 90 % of the images: those with dog (pgd-at)" in sentences_pairs.converged(errors)
     table = pairs.correlations(parts, bounds, errors)
     assert table.loc["pgd-at, under PGD", "without constant answers"] == "1.00"
     assert table.loc["pgd-at, without an attack", "without constant answers"] == "unknown"
@@ -166,7 +166,7 @@ def test_the_finding_compares_with_pixels_and_charts_show_all_pairs():
     data = trained(FLAT, UP, pixels=JAGGED / 100)
     parts = pairs.blocks({"pgd-at": data})
     bounds = pairs.correlated(parts["pgd-at"])
-    said = pairs.headline(parts["pgd-at"], bounds, data)
+    said = sentences_pairs.headline(parts["pgd-at"], bounds, data)
     assert said.startswith("**Pairs of similar classes have larger robust errors")
     assert "5 % with class airplane, the least similar, and 45 % with class truck" in said
     more = bounds.sel(predictor=pairs.MORE, attack="pgd-20")

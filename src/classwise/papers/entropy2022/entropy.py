@@ -131,7 +131,8 @@ def course(history: xr.Dataset, outcomes: xr.Dataset) -> xr.DataArray:
         (total.sel(attack=names).sum(["attack", "label"]) / images.sel(attack=names).sum(["attack", "label"]))
         for names in (["clean"], [name for name in count.attack.values if name != "clean"])
     ]
-    return xr.concat(parts, "images_are").assign_coords(images_are=list(_IMAGES))
+    result: xr.DataArray = xr.concat(parts, "images_are").assign_coords(images_are=list(_IMAGES))
+    return result
 
 
 def last_epoch(outcomes: xr.Dataset, epoch: int) -> xr.DataArray:

@@ -3,7 +3,7 @@
 Measures take statistics of features (`stats.features.statistics`), of seeds each by itself, under one attack.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import pandas as pd
@@ -49,7 +49,7 @@ def _clean(statistics: xr.Dataset) -> xr.Dataset:
 
 
 # By the title of a column of `changes`, and the number of its decimals.
-_MEASURES = {
+_MEASURES: dict[str, tuple[Callable[..., xr.DataArray], int]] = {
     "similarity, difference": (similarity_change, 3),
     "similarity, centred and debiased, difference": (partial(similarity_change, corrected=True), 3),
     "variance, ratio": (variance_ratio, 2),
@@ -103,4 +103,5 @@ def _similarity(statistics: xr.Dataset) -> xr.DataArray:
 
 
 def _variance(statistics: xr.Dataset) -> xr.DataArray:
-    return _clean(statistics).variance.mean("seed")
+    variance: xr.DataArray = _clean(statistics).variance.mean("seed")
+    return variance

@@ -1,6 +1,7 @@
 """Entropy 2022, section 3.1: label smoothing in standard and in adversarial training."""
 
 from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def _of_features(training: str, panel: str) -> dict[str, Any]:
     }
 
 
-_CHANGES = {"a": likeness.similarity_change, "b": likeness.variance_ratio}
+_CHANGES: dict[str, Callable[..., xr.DataArray]] = {"a": likeness.similarity_change, "b": likeness.variance_ratio}
 _CHANGES |= {"c": _CHANGES["a"], "d": _CHANGES["b"]}
 _LOWER, _SMALLER = {"high": 0.0, "unit": ""}, {**RATIO, "high": 1.0}
 _BOUNDS: dict[str, dict[str, Any]] = {"a": _LOWER, "b": _SMALLER, "c": _LOWER, "d": _SMALLER}

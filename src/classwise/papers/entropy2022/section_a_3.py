@@ -134,7 +134,7 @@ def table_5() -> pd.DataFrame:
         rows[name] = {"clean": clean, "AutoAttack": robust, "clean, against RST": less[0], "AutoAttack, against RST": less[1]}
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
     rank = table["AutoAttack"].rank(ascending=False).astype(int)
-    words = {name: "{:+.2f}".format if "against" in name else "{:.2f}".format for name in table}
+    words = {name: "{:+.2f}".format if "against" in str(name) else "{:.2f}".format for name in table}
     shown = pd.DataFrame({name: table[name].map(form) for name, form in words.items()})
     return shown.assign(rank=rank)
 

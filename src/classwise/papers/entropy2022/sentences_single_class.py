@@ -24,8 +24,8 @@ def alone(outcomes: xr.Dataset) -> str:
         f"{interval(robust.sel(label=name), '%')} under {attack}"
         for name in shown.values()
     )
-    hardest = {"label": shown["hardest"]}
-    lost = float(clean.sel(**hardest, bound="high")) < float(plain.sel(**hardest, bound="low"))
+    hardest = shown["hardest"]
+    lost = float(clean.sel(label=hardest, bound="high")) < float(plain.sel(label=hardest, bound="low"))
     start = "loses clean accuracy" if lost else "does not lose clean accuracy"
     return (
         f"**Attacked alone, the hardest class ({escaped(shown['hardest'])}) {start}: its network classifies {hard}.** That of "

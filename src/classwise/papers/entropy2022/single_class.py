@@ -116,7 +116,8 @@ def accuracies(outcomes: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     kinds = {"standard training, clean": (metrics.accuracy(plain), intervals.wilson(plain))}
     for title, some in (("attacked alone, clean", clean), (f"attacked alone, {attack}", count.sel(attack=attack, drop=True))):
         both = metrics.accuracy(some), intervals.wilson(some)
-        kinds[title] = tuple(of_attacked_class(one).rename(attacked="label") for one in both)
+        rate, ends = (of_attacked_class(one).rename(attacked="label") for one in both)
+        kinds[title] = rate, ends
     index = pd.Index(list(kinds), name="of")
     rates, ends = (
         xr.concat(list(some), index, coords="minimal", compat="override") for some in zip(*kinds.values(), strict=True)
@@ -155,7 +156,7 @@ def places(by_run: Mapping[Spec, Sequence[xr.Dataset]], most: int = 100) -> pd.D
     parts = []
     for spec, (clean, moved) in by_run.items():
         names = [str(name) for name in clean.label.values]
-        label = names[int(spec.options["label"])]
+        label = names[int(str(spec.options["label"]))]
         length = float(np.quantile(np.hypot(*clean.place.values.T), 0.98))
         for kind, data in (("clean", clean), ("attacked", moved)):
             table = pd.DataFrame(data.place.values / length, columns=["x", "y"])
@@ -173,5 +174,5 @@ def directions(by_run: Mapping[Spec, Sequence[xr.Dataset]]) -> pd.DataFrame:
         unit = mean / np.hypot(*mean.transpose("feature", "label").values).clip(1e-12)[:, None]
         names = [str(name) for name in clean.label.values]
         table = pd.DataFrame(unit.transpose("label", "feature").values, columns=["x", "y"])
-        parts.append(table.assign(label=names, attacked=names[int(spec.options["label"])]))
+        parts.append(table.assign(label=names, attacked=names[int(str(spec.options["label"]))]))
     return pd.concat(parts, ignore_index=True)

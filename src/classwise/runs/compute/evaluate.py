@@ -193,7 +193,7 @@ def class_features(subject: Subject, evaluation: Evaluation) -> xr.Dataset:
     settings = EvaluationSettings(evaluation.seed, evaluation.batch, evaluation.precision, source, on_images=attacked.append)
     with torch.no_grad():
         outcomes = evaluate.evaluate(model, images, attack, ball, settings)
-        seen = [*zip(attacked, outcomes.inside.split(evaluation.batch), images.batches(evaluation.batch), strict=True)]
+        seen = [*zip(attacked, torch.split(outcomes.inside, evaluation.batch), images.batches(evaluation.batch), strict=True)]
         shown = [torch.where(inside.view(-1, 1, 1, 1), x, clean) for x, inside, (clean, _) in seen]
         values, layer = features.penultimate(model, shown, len(images.classes))
     attrs = store.provenance(subject, *where(), evaluation) | {"layer": layer, "schema": store.FEATURES}
