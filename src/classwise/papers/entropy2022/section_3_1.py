@@ -1,7 +1,7 @@
 """Entropy 2022, section 3.1: label smoothing in standard and in adversarial training."""
 
-from functools import partial
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
