@@ -20,6 +20,7 @@ from classwise.charts import (
     dots,
     gallery,
     heatmaps,
+    method_explorer,
     ranking,
     scatter,
     style,
@@ -166,6 +167,14 @@ CHARTS = {
     "class_explorer.over_settings": (
         lambda: class_explorer.over_settings(counts(beta=["1", "6"]), counts(beta=["1", "6"]), BETA, "6", live=False),
         ["10 % (class 8", "64 %"],
+    ),
+    "method_explorer.two_methods": (
+        lambda: method_explorer.two_methods(
+            pd.DataFrame({"label": ["a", "a", "b"], "number": [1, 2, 3], "AT": [1, 1, 0], "FAT": [0, 0, 1], "url": ""}),
+            "AT",
+            "FAT",
+        ),
+        ["Only AT classifies 2 images correctly, only FAT 1 images, of 3."],
     ),
     "sweeps.class_sweep": (
         lambda: sweeps.class_sweep(counts(beta=["1", "6"]), GROUPS, BETA, "Robust accuracy", "robust accuracy, %"),

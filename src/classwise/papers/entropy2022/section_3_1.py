@@ -1,6 +1,6 @@
 """Entropy 2022, section 3.1: label smoothing in standard and in adversarial training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,9 +32,8 @@ SECTION = Section(
 )
 
 
-def shown(outcomes: xr.Dataset) -> tuple[str, str]:
-    """Return two networks that are among the outcomes, if possible PGD-AT with label smoothing and without."""
-    names = list(map(str, outcomes.defence.values))
+def shown(names: Sequence[str]) -> tuple[str, str]:
+    """Return two of the networks with these names, if possible PGD-AT with label smoothing and without."""
     both = next((pair for pair in (PAIRS["pgd-at"], PAIRS["trades"]) if set(pair) <= set(names)), None)
     return both or (names[0], names[-1])
 
