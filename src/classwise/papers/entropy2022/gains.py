@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.stats import aggregate, bootstrap, metrics
 from classwise.stats.metrics import Metric
@@ -148,6 +149,8 @@ def fall(outcomes: xr.Dataset, weak: str, strong: str, draws: int = 2000) -> xr.
 
 def falls(outcomes: xr.Dataset, strong: str, weak: str = "pgd-20") -> pd.DataFrame:
     """Return `fall` of each network, ours and that of the paper from PGD-20 to AutoAttack, as rows of `compared`."""
+    if strong == weak:
+        raise NotRecorded(f"results under a stronger attack than {weak} are not recorded")
     ours, rows = fall(outcomes, weak, strong), []
     known = {"panel": "PGD-20 less AutoAttack"}
     for name in map(str, ours.defence.values):
