@@ -35,7 +35,8 @@ def test_a_similarity_is_a_cosine_and_the_nearest_class_is_named():
     assert float(cosine.sel(label="a", other="b")) == pytest.approx(0.5**0.5)
     assert float(cosine.sel(label="a", other="c")) == pytest.approx(0)
     assert features.nearest(cosine).values == pytest.approx([0.5**0.5] * 3)
-    assert features.nearest_class(cosine).values.tolist() == ["b", "a", "b"] or features.nearest_class(cosine).values[1] == "c"
+    # The class in the middle is equally near to both.
+    assert features.nearest_class(cosine).values[[0, 2]].tolist() == ["b", "b"]
     assert features.similarity(found, centred=True).sel(label="a", other="c") < -0.8
     np.testing.assert_allclose(found["mean"].values, means)
     np.testing.assert_allclose(found.variance, 0, atol=1e-9)

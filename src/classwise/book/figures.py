@@ -60,7 +60,9 @@ _NAMES = {
     "kind": "group",
     "trained": "offset",
     **dict.fromkeys(("align", "at", "before", "dy", "end", "eps", "mistake", "no high", "no low", "sign", "text", "url"), ""),
-    **dict.fromkeys(("across", "height", "truth", "verdict in words", "was", "written", "x"), ""),
+    **dict.fromkeys(
+        ("across", "height", "truth", "verdict in words", "was", "written", "x", "left", "who", "networks", "lost"), ""
+    ),
 }
 # The same in charts that have a certain column.
 _SPECIAL: dict[str, dict[str, str]] = {
@@ -73,6 +75,10 @@ _SPECIAL: dict[str, dict[str, str]] = {
     "group": {"place": "", "eps": "training radius"},
     "eval_eps": {"place": "", "eps": "training radius"},
     "beta": {"place": ""},
+    "attacked": {"x": "feature 1", "y": "feature 2", "kind": "images are", "answer": "predicted"},
+    "partner": {"kind": ""},
+    # Networks over lambda, whose place on the axis is its value.
+    "method": {"place": "lambda", "name": ""},
 }
 # In front of the names of methods in columns of whether each classifies an image correctly.
 _CORRECT = "correct: "

@@ -61,7 +61,9 @@ def extreme_draws(
     effects = sign * np.atleast_1d(parts(taken.totals(outcomes)).values)
     redrawn = sign * _redrawn(parts, taken.redrawn(outcomes, draws, seed))
     fixed = np.ptp(redrawn, axis=0) <= _ROUNDING
-    if taken.of == "outcomes" and fixed.any():
+    if taken.of == "features" and fixed.any():
+        return np.full(draws, np.nan)
+    if fixed.any():
         padded = sign * _redrawn(parts, taken.redrawn(add_pseudo_counts(outcomes, seed), draws, seed))
         redrawn = np.where(fixed, padded, redrawn)
     kept = redrawn[np.isfinite(redrawn).all(1)]

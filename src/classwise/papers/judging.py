@@ -237,6 +237,7 @@ def _measured(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Boot
     if claim.data not in given and list(given) != [""]:
         raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.data!r}; there are: {_listed(given)}")
     part = select(claim, given[claim.data if claim.data in given else ""])
+    part = _with_features(claim, part) if claim.of == "features" else part
     effect = _number(claim, _totals(claim, part))
     truth = _at_bounds(claim, _true_values(claim, part, effect, bootstrap))
     present = evaluated(part)
@@ -253,6 +254,8 @@ def _at_bounds(claim: Claim, truth: np.ndarray) -> np.ndarray:
 
 def _true_values(claim: Claim, part: xr.Dataset, effect: float, bootstrap: Bootstrap) -> np.ndarray:
     """Return draws of the true value of the measure of a claim, NaN for those without a number."""
+    if claim.of == "features" and not features.resampled(part):
+        return np.full(bootstrap.draws, np.nan)
     if claim.truth:
         return claim.truth(part, bootstrap.draws, bootstrap.seed)
     redrawn = _redrawn(claim, part, bootstrap)
@@ -292,16 +295,16 @@ def _of_a_part(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Boo
 
 def _totals(claim: Claim, part: xr.Dataset) -> xr.Dataset:
     """Return what the measure of a claim takes, of all images."""
-    return features.statistics(_blocks(claim, part)) if claim.of == "features" else sums(part, _values(claim, part))
+    return features.statistics(features.by_block(part)) if claim.of == "features" else sums(part, _values(claim, part))
 
 
-def _blocks(claim: Claim, part: xr.Dataset) -> xr.Dataset:
-    """Return the sums of features by block that a claim needs; MeasurementError where a defence or a seed has none."""
+def _with_features(claim: Claim, part: xr.Dataset) -> xr.Dataset:
+    """Return outcomes of the seeds of which all runs have features; MeasurementError if there is none."""
     if "total" in part:
         evaluated = (part.images > 0).any([dim for dim in part.images.dims if dim not in ("defence", "seed")])
         complete = evaluated.all([dim for dim in evaluated.dims if dim != "seed"])
         if bool(complete.any()):
-            return features.by_block(part.isel(seed=np.flatnonzero(complete)))
+            return part.isel(seed=np.flatnonzero(complete))
     raise MeasurementError(f"claim {claim.name!r} needs features of {', '.join(claim.defences)}", "with features")
 
 
@@ -312,7 +315,7 @@ def _values(claim: Claim, part: xr.Dataset) -> dict[str, xr.DataArray]:
 def _redrawn(claim: Claim, part: xr.Dataset, bootstrap: Bootstrap) -> np.ndarray:
     """Return the measure of redrawn images, or blocks of them, for each draw."""
     if claim.of == "features":
-        redrawn = claim.measure(features.drawn(_blocks(claim, part), bootstrap.draws, bootstrap.seed))
+        redrawn = claim.measure(features.drawn(features.by_block(part), bootstrap.draws, bootstrap.seed))
         return np.asarray(redrawn.values, dtype=float)
     chunks = bootstrap_sums(part, _values(claim, part), bootstrap.draws, bootstrap.seed)
     return np.concatenate([np.atleast_1d(claim.measure(chunk).values) for chunk in chunks])

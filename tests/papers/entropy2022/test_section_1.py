@@ -110,6 +110,10 @@ EXTREMES = {
         [networks(NEAREST, NOT_NEAREST, NOT_NEAREST), networks(NEAREST, NEAREST, NOT_NEAREST)],
     ),
     "hard-classes-are-similar-classes": (
+        [networks((STEPS, 0.2), APART, CLOSE, robust=LESS_ROBUST)],
+        [networks((REVERSED, 0.2), APART, CLOSE, robust=LESS_ROBUST)],
+    ),
+    "hard-classes-are-similar-in-pgd-at": (
         [networks(APART, (STEPS, 0.2), CLOSE, robust=LESS_ROBUST)],
         [networks(APART, (REVERSED, 0.2), CLOSE, robust=LESS_ROBUST)],
     ),

@@ -118,10 +118,11 @@ def test_the_sentences_say_what_the_outcomes_are():
     assert "trades by -20.0 points" in text
     assert "the clean accuracy of pgd-at by 20.0 points" in text
     # Standard training has none under the attack, and ours none on clean images either.
-    assert "0 of 5 differences printed are certain: they are 0.05 to 1.12 points" in sentences.resolution(rows)
-    assert "4 of 4 differences of ours are certain" in sentences.resolution(rows)
+    resolution = sentences.resolution(rows)
+    assert "0 of 5 differences printed have an interval without zero, each by itself: all of them are 0.05 to" in resolution
+    assert "4 of 4 differences of ours have an interval without zero" in resolution
     assert "The paper prints 0.60 and 0.26 points." in sentences.over_standard(data)
-    assert "adds 20.0 points" in sentences.over_standard(data)
+    assert "changes the clean accuracy by 20.0 points" in sentences.over_standard(data)
     table = gains.table_1(data, "cr")
     assert table.loc["pgd-at, clean"].tolist() == ["70.0", "90.0", "+20.0", "83.35", "84.00", "0.65"]
     alone = data.sel(defence=["standard"])

@@ -95,6 +95,7 @@ def by_accuracy(bounds: xr.DataArray) -> Any:
     table = table.merge(pd.DataFrame({"network": names_of(bounds, "network"), "epochs": bounds.epochs.values}))
     colour = Category("defence", ["standard", *table["network"][table["epochs"] == 0]]).scale
     base = alt.Chart(table).transform_calculate(kind="datum.epochs > 0 ? 'standard' : datum.network")
+    words = base.transform_filter("datum.epochs > 0").mark_text(dy=-12)
     base = base.encode(color=alt.Color("kind:N", scale=colour, title=None, legend=alt.Legend(symbolOpacity=1)))
     x = alt.X("accuracy:Q", title="clean accuracy, %", scale=alt.Scale(zero=False, nice=True))
     y = alt.Y("low:Q", title="mean largest cosine", scale=alt.Scale(zero=False))
@@ -105,7 +106,7 @@ def by_accuracy(bounds: xr.DataArray) -> Any:
     )
     dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=x, y="value:Q", tooltip=tips)
     path = base.transform_filter("datum.epochs > 0").mark_line(strokeDash=[3, 3]).encode(x=x, y="value:Q", order="epochs:Q")
-    words = base.transform_filter("datum.epochs > 0").mark_text(dy=-12).encode(x=x, y="high:Q", text="epochs:Q")
+    words = words.encode(x=x, y="high:Q", text="epochs:Q")
     text = extent(table, ["network"], "Mean largest cosine", "", digits=3)
     chart = alt.layer(path, lines, spans, dots, words).properties(width=560, height=240)
     return described(chart, "Similarity of networks of the same clean accuracy", text, "Numbers: epochs of standard training.")

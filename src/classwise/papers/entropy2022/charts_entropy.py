@@ -39,8 +39,8 @@ def networks(array: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
 def _limit(table: pd.DataFrame, classes: int) -> tuple[Any, Any]:
     """Return the line of the largest entropy, and its name, in each panel."""
     base = alt.Chart(table).transform_aggregate(rows="count()", groupby=["images_are"]).encode(y=alt.datum(limit(classes)))
-    words = base.mark_text(align="right", baseline="bottom", dy=-3, text=f"ln {classes}", color="#888")
-    return base.mark_rule(strokeDash=[5, 4], color="#888", strokeWidth=2), words.encode(x=alt.value("width"))
+    words = base.mark_text(align="right", baseline="bottom", dy=-3, text=f"ln {classes}")
+    return base.mark_rule(strokeDash=[5, 4], color="#888", strokeWidth=2, aria=False), words.encode(x=alt.value("width"))
 
 
 def course(entropy: xr.DataArray, classes: int) -> Any:
@@ -146,7 +146,7 @@ def distribution(count: xr.DataArray, start: str, live: bool | None = None) -> A
         ],
     )
     text = f"Of {first} under attack, {int(wrong.sum())} images are wrong, most of them of class {choices[0].value}."
-    described_bars = bars.properties(width=600, height=190) & _means(table, names, bins)
+    described_bars = bars.properties(width=585, height=190) & _means(table, names, bins)
     return explorer(described(described_bars, "Entropy of the images of a class", text), choices, live=live)
 
 
@@ -166,4 +166,4 @@ def _means(table: pd.DataFrame, names: tuple[str, ...], bins: Any) -> Any:
         stroke=alt.condition("datum.defence == chosen_network", alt.value(CHOSEN), alt.value(GREY)),
         tooltip=tooltip("defence", "images_are", mean=f"{_ENTROPY}|.2f", images="images|.0f"),
     )
-    return dots.properties(width=600, height=22 * len(names))
+    return dots.properties(width=585, height=22 * len(names))

@@ -33,10 +33,10 @@ def differences(rows: pd.DataFrame, title: str, columns: int = 2) -> Any:
         opacity=faded(picked),
         tooltip=tooltip("comparison", "panel", "source", value="difference, points", low="", high=""),
     )
-    zero = alt.Chart(rows).mark_rule(strokeDash=[4, 3], color="#888").encode(x=alt.datum(0))
+    zero = alt.Chart(rows).mark_rule(strokeDash=[4, 3], color="#888", aria=False).encode(x=alt.datum(0))
     lines = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="points"), x2="high:Q")
     dots = base.mark_point(filled=True, size=50, opacity=1).encode(x="value:Q")
-    height, width = (9 * len(sources) + 8) * len(order), {1: 400, 2: 190}[columns]
+    height, width = max(9 * len(sources) + 8, 31) * len(order), {1: 400, 2: 190}[columns]
     chart = panels(alt.layer(zero, lines, dots).properties(width=width, height=height), Category("panel", names), columns)
     chart = chart.resolve_scale(x="independent").add_params(picked)
     texts = [extent(rows[rows["panel"] == name], ["comparison", "source"], name, "points", digits=1) for name in names]
@@ -58,16 +58,15 @@ def trade_off(clean: xr.DataArray, robust: xr.DataArray) -> Any:
     table["place"] = table["defence"].map(_lambda)
     table["method"] = table["defence"].map(lambda name: _METHODS.get(NETWORKS[name].defence, "other"))
     joined = table["method"] != "other"
-    table["name"] = table["defence"].where(~joined, "λ = " + table["place"].map("{:g}".format))
+    table["name"] = table["defence"].where(~joined, table["place"].map("{:g}".format))
     # Names of single networks stand on the outer side of their dots.
     table["left"] = ~joined & (table["value"] <= table.loc[~joined, "value"].median())
     used = [name for name in _COLOURS if name in set(table["method"])]
     legend = alt.Legend(orient="top", title=None, labelLimit=300, values=[name for name in used if name != "other"])
     colour = alt.Color("method:N", scale=alt.Scale(domain=used, range=[_COLOURS[name] for name in used]), legend=legend)
     axes = "clean accuracy, %", "robust accuracy, %"
-    base = alt.Chart(table).encode(
-        color=colour, tooltip=tooltip("defence", value=axes[0], low="", high="", value2=axes[1], low2="", high2="")
-    )
+    plain = alt.Chart(table).encode(tooltip=tooltip("defence", value=axes[0], low="", high="", value2=axes[1], low2="", high2=""))
+    base = plain.encode(color=colour)
     x, y = (alt.X("value:Q", title=axes[0], scale=_LEVELS), alt.Y("value2:Q", title=axes[1], scale=_LEVELS))
     ends = [
         base.mark_rule(strokeWidth=1.2, opacity=0.3).encode(x=alt.X("low:Q", title=axes[0], scale=_LEVELS), x2="high:Q", y=y),
@@ -76,14 +75,14 @@ def trade_off(clean: xr.DataArray, robust: xr.DataArray) -> Any:
     path = base.transform_filter("datum.place > 0 && datum.method != 'other'").mark_line(strokeWidth=1.5)
     dots = base.mark_circle(size=70, opacity=1).encode(x=x, y=y)
     words = [
-        base.transform_filter(f"{'' if left else '!'}datum.left")
+        plain.transform_filter(f"{'' if left else '!'}datum.left")
         .mark_text(align="right" if left else "left", dx=-7 if left else 7, dy=-7)
         .encode(x=x, y=y, text="name:N")
         for left in (True, False)
     ]
     chart = alt.layer(*ends, path.encode(x=x, y=y, order="place:Q"), dots, *words).properties(width=580, height=330)
     text = f"{extent(table, ['defence'], 'Clean accuracy')} {extent(table, ['defence'], 'Robust accuracy', column='value2')}"
-    return described(chart, "Robust against clean accuracy, with 95 % intervals", text)
+    return described(chart, "Robust against clean accuracy, with 95 % intervals", text, "Numbers along the paths: λ.")
 
 
 def lambda_explorer(clean: xr.DataArray, robust: xr.DataArray, live: bool | None = None) -> Any:
@@ -128,7 +127,7 @@ def lambda_explorer(clean: xr.DataArray, robust: xr.DataArray, live: bool | None
         f"(chosen_method == '{NETWORKS[name].defence}' && chosen_lambda == '{_lambda(name):g}')" for name in names
     )
     missing = alt.Chart(pd.DataFrame({"text": ["no network of this method has this λ"]})).transform_filter(f"!({known})")
-    note = missing.mark_text(fontSize=13, color=GREY).encode(x=alt.value(290), y=alt.value(20), text="text:N")
+    note = missing.mark_text(fontSize=13).encode(x=alt.value(290), y=alt.value(20), text="text:N")
     chart = alt.layer(others, rules, dots, mean, note).properties(width=580, height=240)
     first = metrics.accuracy(robust.sel(defence=start, drop=True))
     text = extent(first.rename("value").to_dataframe().reset_index(), ["label"], f"Robust accuracy of {start}")

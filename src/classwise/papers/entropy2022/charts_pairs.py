@@ -39,7 +39,7 @@ def errors_along(table: pd.DataFrame, similarity: xr.DataArray, order: Sequence[
             y=alt.Y("low:Q", title=_ERROR if not place else None, scale=top), y2="high:Q"
         )
         second = alt.Chart(cosine).encode(x=x)
-        axis = alt.Axis(orient="right", titleColor=_GREEN, labelColor=_GREEN)
+        axis = alt.Axis(orient="right")
         right = alt.Y("value:Q", title=_SIMILARITY, scale=alt.Scale(zero=False), axis=axis)
         line = second.mark_line(color=_GREEN, strokeDash=[5, 3], point=alt.OverlayMarkDef(color=_GREEN, shape="square")).encode(
             y=right, tooltip=tooltip("partner", value=f"{_SIMILARITY}|.3f", low="|.3f", high="|.3f")

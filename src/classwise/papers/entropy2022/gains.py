@@ -40,8 +40,10 @@ def least_gain(sums: xr.Dataset, pairs: Sequence[Pair], measures: Sequence[Metri
 
 
 def printed(name: str, attack: str, measure: str = "overall") -> float:
-    """Return what Tables 2 to 4 print of a network, in percent; KeyError where they do not have it."""
+    """Return what Tables 2 to 4, or Table 1, print of a network, in percent; KeyError where they do not have it."""
     tables = (4,) if measure == "worst" else (2, 3)
+    if name == _SMOOTHED_TRADES and measure == "overall":
+        return printed_smoothing("trades-smoothed", attack)
     known = next((table for table in map(TABLES.load, tables) if name in table.defence.values), None)
     if known is None:
         raise KeyError(name)
@@ -76,6 +78,8 @@ def printed_smoothing(name: str, attack: str, measure: str = "overall") -> float
     return float(table["overall" if training == name else "smoothed"].sel(defence=training, attack=attack))
 
 
+# The row of Table 4 of which Table 1 has the accuracy over all images.
+_SMOOTHED_TRADES = "trades-smoothed (λ=6)"
 # By the training without label smoothing: the defence with it.
 _SMOOTHED = {"standard": "standard-smoothed", "pgd-at": "label-smoothing", "trades": "trades-smoothed"}
 _WORDS = {"overall": "all images", "worst": "worst class"}
@@ -144,7 +148,8 @@ def fall(outcomes: xr.Dataset, weak: str, strong: str, draws: int = 2000) -> xr.
         values = metrics.overall(count)
         return values.sel(attack=weak, drop=True) - values.sel(attack=strong, drop=True)
 
-    return bootstrap.paired(outcomes.sel(attack=[weak, strong]), differences, draws=draws, span=(-100, 100))
+    both = aggregate.common(outcomes.sel(attack=[weak, strong]))
+    return bootstrap.paired(both, differences, draws=draws, span=(-100, 100))
 
 
 def falls(outcomes: xr.Dataset, strong: str, weak: str = "pgd-20") -> pd.DataFrame:

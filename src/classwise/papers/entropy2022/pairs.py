@@ -54,22 +54,26 @@ def error_table(parts: Mapping[str, xr.Dataset]) -> pd.DataFrame:
     """Return the error of each pair, of the victim and of the partner, with Wilson's 95 % intervals, in percent.
 
     parts: by the training of the pairs. Columns: defence, attack, partner, images of ("both", "victim", "partner"), value, low,
-    high, images, constant: whether the network gives one answer to more than `CONSTANT` percent of the images without an attack.
+    high, images, networks: the number of seeds, lost: of how many the network gives one answer to more than `CONSTANT` percent of
+    the images without an attack, constant: whether there is any.
     """
     rows = []
     for defence, data in parts.items():
         statistics = features.statistics(data)
-        count, victim = statistics["count"].isel(defence=0, drop=True).sum("seed"), section_2_2.victim(statistics)
+        each_seed, victim = statistics["count"].isel(defence=0, drop=True), section_2_2.victim(statistics)
+        count = each_seed.sum("seed")
         for partner in section_2_2.partners(data):
             of_pair = count.sel(partner=partner)
-            answers = of_pair.sel(attack="clean").sum("label")
-            constant = bool(100 * answers.max() > CONSTANT * answers.sum())
+            answers = each_seed.sel(partner=partner, attack="clean").sum("label")
+            networks = int((answers.sum("predicted") > 0).sum())
+            lost = int((100 * answers.max("predicted") > CONSTANT * answers.sum("predicted")).sum())
             for attack in map(str, count.attack.values):
                 for who, labels in (("both", [victim, partner]), ("victim", [victim]), ("partner", [partner])):
                     part = of_pair.sel(attack=attack, label=labels)
                     images, right = int(part.sum()), float(metrics.correct(part).sum())
                     low, high = proportion(images - right, images)
-                    row = {"defence": defence, "attack": attack, "partner": partner, "images of": who, "constant": constant}
+                    row: dict[str, object] = {"defence": defence, "attack": attack, "partner": partner, "images of": who}
+                    row |= {"networks": networks, "lost": lost, "constant": lost > 0}
                     rows.append(
                         row | {"value": 100 * (1 - right / images), "low": float(low), "high": float(high), "images": images}
                     )

@@ -222,11 +222,10 @@ def least_similarity_lead(statistics: xr.Dataset) -> xr.DataArray:
     return similarity_leads(statistics).min("defence", skipna=False)
 
 
-def similarity_and_robustness(statistics: xr.Dataset) -> xr.DataArray:
-    """Return the correlation over classes of the similarity of PGD-AT with its robust accuracy."""
-    both = (likeness.similarity(statistics), likeness.robust_accuracy(statistics))
-    first, second = (values.sel(defence="pgd-at", drop=True) for values in both)
-    return xr.corr(first, second, dim="label")
+def similarity_and_robustness(statistics: xr.Dataset, similar: str) -> xr.DataArray:
+    """Return the correlation over classes of the similarity in a training with the robust accuracy in PGD-AT."""
+    first = likeness.similarity(statistics).sel(defence=similar, drop=True)
+    return xr.corr(first, likeness.robust_accuracy(statistics).sel(defence="pgd-at", drop=True), dim="label")
 
 
 _UNDER_ATTACK = "pgd-20|pgd-10"
@@ -327,8 +326,15 @@ CLAIMS = (
     _claim(
         "hard-classes-are-similar-classes",
         "2.3",
+        "The more similar a class is to another one in standard training, the less robust it is after PGD-AT.",
+        partial(similarity_and_robustness, similar="standard"),
+        **_CORRELATION | {"of": "features", "defences": ("standard", "pgd-at")},
+    ),
+    _claim(
+        "hard-classes-are-similar-in-pgd-at",
+        "2.3; ours",
         "The more similar a class is to another one in PGD-AT, the less robust it is.",
-        similarity_and_robustness,
+        partial(similarity_and_robustness, similar="pgd-at"),
         **_CORRELATION | {"of": "features", "defences": ("pgd-at",)},
     ),
 )

@@ -132,6 +132,13 @@ def victim(statistics: xr.Dataset) -> str:
     return left[place]
 
 
+def _check_all(statistics: xr.Dataset) -> None:
+    """Raise MeasurementError unless the victim is paired with each other class."""
+    number, all_others = len(partners(statistics)), statistics.sizes["label"] - 1
+    if number < all_others:
+        raise MeasurementError(f"these outcomes have {number} pairs of classes, and the claim is about all {all_others}")
+
+
 def _one(statistics: xr.Dataset) -> xr.Dataset:
     return statistics.isel(defence=0, drop=True) if "defence" in statistics.dims else statistics
 
@@ -163,11 +170,13 @@ def confused(statistics: xr.Dataset, network: str, attack: str = "pgd-20") -> xr
 
 def correlation(statistics: xr.Dataset, attack: str, source: str = FEATURES) -> xr.DataArray:
     """Return the correlation over partners of the similarity to the victim and the error of the pair under an attack."""
+    _check_all(statistics)
     return xr.corr(alike(statistics, source), errors(statistics, attack), "partner")
 
 
 def from_least_to_most(statistics: xr.Dataset, attack: str) -> xr.DataArray:
     """Return how much larger the error of the pair is with the most similar partner than with the least similar one."""
+    _check_all(statistics)
     similar, error = alike(statistics), errors(statistics, attack)
     most, least = (place("partner") for place in (similar.fillna(0).argmax, similar.fillna(0).argmin))
     return error.isel(partner=most).drop_vars("partner") - error.isel(partner=least).drop_vars("partner")
@@ -188,6 +197,7 @@ def error_with(sums: xr.Dataset, partner: str, attack: str) -> xr.DataArray:
 
 def lead(sums: xr.Dataset, partner: str, attack: str) -> xr.DataArray:
     """Return by how much the error of the pair with one partner exceeds the largest of all other pairs, in points."""
+    _check_all(sums)
     largest = errors(sums, attack).drop_sel(partner=partner, errors="ignore").max("partner")
     return error_with(sums, partner, attack) - largest
 
@@ -256,7 +266,7 @@ CLAIMS = (
         "2.2 (control)",
         "The similarity of features in standard training tells more of the errors under PGD than that of mean images.",
         partial(more_than_pixels, attack="pgd-20"),
-        unit="correlation",
+        unit="difference of correlations",
         data="pgd-at",
         defences=("pgd-at",),
     ),

@@ -30,7 +30,9 @@ def more_entropy(outcomes: xr.Dataset) -> str:
     clean, attacked = (bounds.isel(attack=place, drop=True) for place in (0, -1))
     signs = {_sign(clean), _sign(attacked)}
     start = {1: "TRADES has a larger entropy than PGD-AT", -1: "TRADES has a smaller entropy than PGD-AT"}
-    first = start.get(signs.pop(), "") if len(signs) == 1 else ""
+    first = start.get(next(iter(signs)), "") if len(signs) == 1 else ""
+    if signs == {1, -1}:
+        first = "TRADES has a larger entropy than PGD-AT on clean images or on attacked ones, and a smaller one on the others"
     first = first or "Whether TRADES has a larger entropy than PGD-AT on clean and on attacked images is open"
     values = entropy.bounds(part, entropy.mean_entropy).sel(bound="value", defence="trades")
     most = entropy.limit(outcomes.sizes["predicted"])

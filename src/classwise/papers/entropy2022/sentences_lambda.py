@@ -23,8 +23,10 @@ def maximum_entropy(outcomes: xr.Dataset) -> str:
         raise NotRecorded("features of maximum entropy and label smoothing are not recorded")
     reduced = [f"the {what} in {name}" for what in _MIDDLE for name, bounds in parts.items() if _side(bounds, what) < 0]
     numbers = "; ".join(f"in {name} {_numbers(bounds)}" for name, bounds in parts.items())
-    start = f"Maximum entropy reduces {_listed(reduced)} more than label smoothing"
-    if not reduced:
+    raised = [f"the {what} in {name}" for what in _MIDDLE for name, bounds in parts.items() if _side(bounds, what) > 0]
+    each = [f"reduces {_listed(reduced)} more"] * bool(reduced) + [f"reduces {_listed(raised)} less"] * bool(raised)
+    start = f"Maximum entropy {' and '.join(each)} than label smoothing"
+    if not each:
         start = "Whether maximum entropy reduces similarity or variance more than label smoothing is open"
     return f"**{start}.** Compared with label smoothing, {numbers}. {_scale(parts)} {sample(first)}"
 

@@ -9,6 +9,7 @@ import xarray as xr
 from classwise.core.markup import counted, decimal
 from classwise.papers.entropy2022 import gains, section_3_1, section_3_2_2b
 from classwise.papers.entropy2022.gains import OURS, THEIRS
+from classwise.papers.entropy2022.networks import NETWORKS
 from classwise.papers.findings import interval, sample
 from classwise.stats import bootstrap, metrics
 
@@ -52,8 +53,9 @@ def resolution(rows: pd.DataFrame) -> str:
             sure = int(((some["low"] > 0) | (some["high"] < 0)).sum())
             sizes = some["value"].abs()
             lines.append(
-                f"{sure} of {len(some)} differences {whose} are certain: they are {sizes.min():.2f} to {sizes.max():.2f} points, "
-                f"and the intervals reach {reach.min():.2f} to {reach.max():.2f} points to either side"
+                f"{sure} of {len(some)} differences {whose} have an interval without zero, each by itself: all of them are "
+                f"{sizes.min():.2f} to {sizes.max():.2f} points, and the intervals reach {reach.min():.2f} to {reach.max():.2f} "
+                "points to either side"
             )
     return f"**{'.** '.join(lines[:1])}**. {' '.join(line[:1].upper() + line[1:] + '.' for line in lines[1:])}" if lines else ""
 
@@ -71,10 +73,11 @@ def over_standard(outcomes: xr.Dataset) -> str:
                 return each.isel(gain=0) - each.isel(gain=1)
 
             bounds = bootstrap.paired(clean, more, draws=_DRAWS, span=(-100, 100))
-            parts.append(f"{interval(bounds, 'points', 1)} to {name}")
+            parts.append(f"{interval(bounds, 'points', 1)} for {name}")
     theirs = [section_3_1.printed(name, "clean") - section_3_1.printed("standard", "clean") for name in ("pgd-at", "trades")]
     printed = " and ".join(f"{value:.2f}" for value in theirs)
-    ours = f"Label smoothing adds {' and '.join(parts)}, more than to standard training. " if parts else ""
+    start = "Less its change in standard training, label smoothing changes the clean accuracy by"
+    ours = f"{start} {' and by '.join(parts)}. " if parts else ""
     return f"{ours}The paper prints {printed} points."
 
 
@@ -141,7 +144,10 @@ RELIANCE = (("me-at (β=0.5)", "pgd-at"), ("me-at (β=1)", "pgd-at"), ("me-trade
 
 def selection(history: xr.Dataset, dataset: str) -> str:
     """Return which lambda the validation images select for either method, and which networks the claim compares."""
-    rule, used = section_3_2_2b.selected(history), section_3_2_2b.selected_for(dataset)
+    rule = section_3_2_2b.selected(history)
+    # Of methods that are recorded.
+    compared = section_3_2_2b.selected_for(dataset)
+    used = tuple(name for name in compared if NETWORKS[name].defence in {NETWORKS[one].defence for one in rule})
     same = (
         "those that the claim compares" if set(rule) == set(used) else f"not those that the claim compares: {' and '.join(used)}"
     )

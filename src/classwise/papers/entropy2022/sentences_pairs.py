@@ -9,6 +9,9 @@ from classwise.papers.entropy2022.section_2_2 import CONSTANT, STANDARD
 from classwise.papers.findings import interval, p_value, sample
 from classwise.stats import features
 
+# Both the images and the partners must show that a correlation is positive.
+_LEVEL = 0.05
+
 
 def headline(data: xr.Dataset, correlated: xr.DataArray, outcomes: xr.Dataset) -> str:
     """Return in a sentence whether robust errors of pairs follow similarity, and whether they do so more than pixels tell.
@@ -21,7 +24,7 @@ def headline(data: xr.Dataset, correlated: xr.DataArray, outcomes: xr.Dataset) -
     p = pairs.permutation_p(section_2_2.alike(statistics), section_2_2.errors(statistics, attack))
     low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
     start = "Whether pairs of similar classes have larger robust errors is open"
-    if low > 0:
+    if low > 0 and p < _LEVEL:
         start = "Pairs of similar classes have larger robust errors"
     elif high < 0:
         start = "Pairs of similar classes have smaller robust errors"
@@ -44,10 +47,10 @@ def headline(data: xr.Dataset, correlated: xr.DataArray, outcomes: xr.Dataset) -
 
 def converged(table: pd.DataFrame) -> str:
     """Return which pairs give a constant answer, of a table of `pairs.error_table`."""
-    networks = table.drop_duplicates(["defence", "partner"])
-    lost = networks[networks["constant"]]
+    trained = table.drop_duplicates(["defence", "partner"])
+    lost, number = trained[trained["constant"]], int(trained["networks"].sum())
     listed = ", ".join(f"{row.partner} ({row.defence})" for row in lost.itertuples())
     most = f"{CONSTANT} % of the images"
     if lost.empty:
-        return f"None of the {len(networks)} networks gives the same answer to more than {most}: all were trained successfully."
-    return f"Of {len(networks)} networks, {len(lost)} give the same answer to more than {most}: those with {listed}."
+        return f"None of the {number} networks gives the same answer to more than {most}: all were trained successfully."
+    return f"Of {number} networks, {int(lost['lost'].sum())} give the same answer to more than {most}: those with {listed}."

@@ -99,7 +99,8 @@ def equal_accuracy(joined: xr.Dataset) -> str:
         who = str(near.values[0])
         rates = f"{float(accuracy.sel(network=name)):.1f} and {float(accuracy.sel(network=who)):.1f} % of clean images"
         gain = _written(bounds.sel(trained=name, drop=True), _DIGITS)
-        parts.append(f"{name} against {who} ({rates}): {gain}")
+        full = ", the full training" if who == "standard" else ""
+        parts.append(f"{name} against {who}{full} ({rates}): {gain}")
     return f"**Similarity above that of the standard training nearest in clean accuracy**: {'; '.join(parts)}."
 
 

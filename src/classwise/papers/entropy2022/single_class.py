@@ -46,6 +46,9 @@ CLEAN, TRAINING, TRANSFERRED = "clean test images", "attacked training images", 
 
 def by_images(alone: xr.Dataset, other: xr.Dataset, kind: str) -> xr.Dataset:
     """Return outcomes along `shown`: clean test images, and those of a part as this kind."""
+    if kind == TRAINING:
+        # They are other images, although each split counts them from 0.
+        other = other.assign_coords(image=other.image + int(alone.image.max()) + 1)
     parts = {CLEAN: alone.sel(attack=["clean"]), kind: other.isel(attack=[0])}
     alike = {name: named(part.assign_coords(attack=["any"])) for name, part in parts.items()}
     return combine.combine("shown", combine.shared_seeds(alike)).assign_attrs(alone.attrs)
