@@ -27,6 +27,7 @@ from classwise.charts import (
     sweeps,
 )
 from classwise.charts.descriptions import extent, largest
+from classwise.papers.entropy2022 import charts as similarity_charts
 from classwise.papers.tian2021 import charts, trace_explorer
 from classwise.stats import intervals, metrics
 
@@ -272,6 +273,36 @@ CHARTS = {
     "charts.class_curves": (
         lambda: charts.class_curves({"digits": rates(**EPOCHS)}),
         ["digits, 10 classes: 2 % (class 9) to 97 % (class 0)"],
+    ),
+    "charts.profiles": (
+        lambda: similarity_charts.profiles(bounded(rates(measure=["similarity", "variance"], defence=NETWORKS) / 100)),
+        ["Variance of the features, 10 classes: 0.024 (class 9, trades)"],
+    ),
+    "charts.profile_rows": (
+        lambda: similarity_charts.profile_rows(
+            {"PGD-AT": bounded(rates(measure=["similarity", "variance"], defence=NETWORKS) / 100)}, "x"
+        ),
+        ["PGD-AT, variance of the features, 10 classes: 0.024 (class 9, trades)"],
+    ),
+    "charts.drops": (lambda: similarity_charts.drops(bounded(rates(defence=NETWORKS))), ["2.4 points (class 9, trades)"]),
+    "charts.by_accuracy": (
+        lambda: similarity_charts.by_accuracy(
+            xr.concat(
+                [by_defence(90.0, 80.0, 70.0), by_defence(0.5, 0.6, 0.7)], pd.Index(["accuracy", "similarity"], name="quantity")
+            )
+            .rename(defence="network")
+            .assign_coords(epochs=("network", [60, 0, 0]))
+        ),
+        ["0.500 (standard) to 0.700 (trades)"],
+    ),
+    "charts.one_class": (
+        lambda: similarity_charts.one_class(
+            SIMILAR.expand_dims(defence=["pgd-at"]),
+            metrics.confusion(counts(attack=["clean"], defence=["pgd-at"])),
+            "8",
+            "pgd-at",
+        ),
+        ["Cosines of class 8"],
     ),
     "trace_explorer.explore": (
         lambda: trace_explorer.explore(TRACES, {}, live=False),

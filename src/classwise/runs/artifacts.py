@@ -38,7 +38,8 @@ def _get_or_compute(subject: Subject, evaluation: Evaluation, schema: str) -> xr
         data = store.old_features(subject, evaluation)
     if data is not None:
         return data
-    if store.has_recorded_network(subject) or (isinstance(subject, Spec) and store.lacks_weights(subject)):
+    lost = schema == store.FEATURES and isinstance(subject, Spec) and store.lacks_weights(subject)
+    if lost or store.has_recorded_network(subject):
         raise ensure.not_recorded(subject, [evaluation], _TITLES[schema])
     ensure.ensure_results([(subject, [])])
     return compute(subject, evaluation, schema)
