@@ -49,7 +49,7 @@ def trainings(scale: str) -> dict[str, Spec]:
             if not spec.classes and spec.redraw == 0 and usual_radius and _as_usual(spec, scale, section):
                 key = _key(_with_seed(spec, seed))
                 specs.setdefault(key, _with_seed(spec, seed))
-                names.setdefault(key, []).append(_name(spec, str(usual["dataset"])))
+                names.setdefault(key, []).append(_name(spec, scale, section))
                 papers.setdefault(key, []).append(registry.paper_of(section) or "no paper")
     short = {key: " / ".join(dict.fromkeys(some)) for key, some in names.items()}
     number = Counter(short.values())
@@ -82,9 +82,13 @@ def _key(spec: Spec) -> Key:
     return method, replace(alike(spec), defence="", options={})
 
 
-def _name(spec: Spec, dataset: str) -> str:
+def _name(spec: Spec, scale: str, section: str) -> str:
+    usual = registry.training(scale, spec.defence, spec.seed, registry.paper_of(section))
     settings = [f"{name}={value}" for name, value in sorted(spec.options.items())]
-    settings += [spec.dataset] if spec.dataset != dataset else []
+    if spec.dataset != usual.dataset:
+        return ", ".join([spec.defence, *settings, spec.dataset])
+    fields = ("head", "layer", "lr")
+    settings += [f"{name}={getattr(spec, name)}" for name in fields if getattr(spec, name) != getattr(usual, name)]
     return ", ".join([spec.defence, *settings])
 
 

@@ -187,7 +187,12 @@ def test_networks_are_compared_with_the_standard_training_nearest_in_accuracy():
     data = shorter(0.7, 0.5, 0.5, 0.1)
     text = sentences_similarity.equal_accuracy(data)
     assert text.count("against standard, 2 epochs (80.0 and 80.0 % of clean images)") == 2
-    assert sentences_similarity.equal_accuracy(shorter(0.7, 0.5, 0.5, 0.1, standard=(81, 60))).count("against standard (") == 2
+    assert (
+        sentences_similarity.equal_accuracy(shorter(0.7, 0.5, 0.5, 0.1, standard=(81, 60))).count(
+            "against standard, the full training ("
+        )
+        == 2
+    )
     ends = features.interval(features.by_block(data), section_1.accuracy_and_similarity, draws=50)
     spec = charts.by_accuracy(ends).to_dict()
     assert [one["type"] for one in (layer["mark"] for layer in spec["layer"])] == ["line", "rule", "rule", "point", "text"]
