@@ -155,7 +155,7 @@ OTHER_DATASETS: dict[str, dict[str, Recipe]] = {
 
 # The seconds of one core that the pages of a paper, "" for those of none, may take at scale quick by the forecast: trainings,
 # evaluations and the execution of notebooks. Two cores then need 20 minutes for the book with all four papers.
-CORE_SECONDS: dict[str, float] = {"tian2021": 750, "benz2020": 300, "wei2023": 457, "entropy2022": 343, "": 400}
+CORE_SECONDS: dict[str, float] = {"tian2021": 750, "benz2020": 275, "wei2023": 365, "entropy2022": 420, "": 440}
 
 # Used only where a reader names it: 150 GB that nobody may hand on, and more images than a GPU holds.
 OPT_IN_DATASETS = ("imagenet",)
