@@ -25,7 +25,7 @@ def maximum_entropy(outcomes: xr.Dataset) -> str:
     numbers = "; ".join(f"in {name} {_numbers(bounds)}" for name, bounds in parts.items())
     raised = [f"the {what} in {name}" for what in _MIDDLE for name, bounds in parts.items() if _side(bounds, what) > 0]
     each = [f"reduces {_listed(reduced)} more"] * bool(reduced) + [f"reduces {_listed(raised)} less"] * bool(raised)
-    start = f"Maximum entropy {' and '.join(each)} than label smoothing"
+    start = f"Maximum entropy {' and '.join(each)} than label smoothing, by the raw measures"
     if not each:
         start = "Whether maximum entropy reduces similarity or variance more than label smoothing is open"
     return f"**{start}.** Compared with label smoothing, {numbers}. {_scale(parts)} {sample(first)}"
