@@ -190,19 +190,27 @@ def table_1(outcomes: xr.Dataset, attack: str) -> pd.DataFrame:
     table, rows = TABLES.load(1), {}
     for our_attack, their_attack in (("clean", "clean"), (attack, "autoattack")):
         for plain, smoothed in _SMOOTHED.items():
-            ours = [_cell(values, name, our_attack) for name in (plain, smoothed)]
+            each = [_rate(values, name, our_attack) for name in (plain, smoothed)]
             theirs = [
                 f"{float(table[name].sel(defence=plain, attack=their_attack)):.2f}" for name in ("overall", "smoothed", "change")
             ]
-            change = f"{float(ours[1]) - float(ours[0]):+.1f}" if all(ours) else ""
+            change = "" if np.isnan(each).any() else f"{each[1] - each[0]:+.1f}"
+            ours = [_written(value) for value in each]
             rows[f"{plain}, {our_attack}"] = [*ours, change, *theirs]
     columns = [f"{name}, {whose}" for whose in ("ours", "theirs") for name in ("without", "with", "difference")]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis(index="training")
 
 
-def _cell(values: xr.DataArray, name: str, attack: str) -> str:
-    value = float(values.sel(defence=name, attack=attack)) if name in values.defence else np.nan
+def _rate(values: xr.DataArray, name: str, attack: str) -> float:
+    return float(values.sel(defence=name, attack=attack)) if name in values.defence else np.nan
+
+
+def _written(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.1f}"
+
+
+def _cell(values: xr.DataArray, name: str, attack: str) -> str:
+    return _written(_rate(values, name, attack))
 
 
 def _printed_cell(name: str, attack: str, measure: str) -> str:
