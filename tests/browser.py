@@ -46,6 +46,8 @@ BROKEN = """heads => heads.filter(head => {
   const lines = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
   return lines.size > head.textContent.trim().split(/[\\s-]+/).length;
 }).map(head => head.textContent)"""
+# Where each element begins and ends, in pixels from the left.
+SIDES = """all => all.map(one => one.getBoundingClientRect()).map(box => [box.left, box.right])"""
 # The smallest text of the charts in sight, in pixels as it is drawn.
 SMALLEST = """() => {
   const sizes = [...document.querySelectorAll(".vega-embed svg text")]
