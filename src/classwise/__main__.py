@@ -303,7 +303,7 @@ def record_convergence(scale: Scale = "quick", workers: Workers = None) -> None:
     from classwise.stats.convergence import LARGEST_GAIN, unconverged
 
     print(convergence.record(scale, console, workers))
-    late = unconverged(convergence.load(scale))
+    late = unconverged(convergence.converged(scale))
     rule = f"more than {LARGEST_GAIN:g} points of robust accuracy by twice the epochs"
     print(f"these gain {rule}: {', '.join(late)}" if late else f"no network gains {rule}")
 

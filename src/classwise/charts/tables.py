@@ -8,7 +8,6 @@ import xarray as xr
 from classwise.charts.style import names_of, titled, wide_bounds
 from classwise.core.markup import decimal, escaped
 from classwise.core.spec import Spec
-from classwise.stats import convergence
 from classwise.stats.significance import p_text
 
 
@@ -74,9 +73,9 @@ def folded(title: str, table: pd.DataFrame | str) -> str:
 
 
 def convergence_table(compared: xr.Dataset) -> pd.DataFrame:
-    """Return a line for each training of a comparison with twice the epochs (schema "convergence 1"), with its intervals."""
-    table = interval_table(convergence.comparison(compared))
-    return table.assign(epochs=compared.number.sel(epochs="once").values)
+    """Return a line for each training of a `stats.convergence.comparison`, with its epochs and its intervals."""
+    columns = {str(name): column for name, column in compared.data_vars.items() if "bound" in column.dims}
+    return interval_table(columns).assign(epochs=compared.epochs.values)
 
 
 def training_settings(specs: Sequence[Spec]) -> pd.DataFrame:

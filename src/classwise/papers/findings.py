@@ -232,9 +232,12 @@ def _weakest_classes(worst: xr.DataArray) -> str:
 
 
 def converged(compared: xr.Dataset) -> str:
-    """Return to which trainings of a comparison twice the epochs add more than they may, with the largest gain of the others."""
-    gain = convergence.comparison(compared)["gain"]
-    late, kept = convergence.unconverged(compared), gain.drop_sel(training=convergence.unconverged(compared))
+    """Return to which trainings twice the epochs add more than they may, with the largest gain of the others.
+
+    compared: of `stats.convergence.comparison`.
+    """
+    gain, late = compared["gain"], convergence.unconverged(compared)
+    kept = gain.drop_sel(training=late)
     name = str(kept.sel(bound="value").idxmax("training").item())
     sure = int((kept.sel(bound="high") <= convergence.LARGEST_GAIN).sum())
     worse = ", ".join(map(str, gain.training.values[gain.sel(bound="high").values < 0])) or "none"

@@ -18,7 +18,7 @@
     verdicts(scale)                     the verdicts on all claims
     summary(request, data)              what was trained and evaluated, and where
     sanity_summary(data)                the sanity warnings of outcomes
-    converged(scale)                    each training of a scale with as many epochs, and with twice as many
+    converged(scale)                    what twice the epochs change in the trainings of a scale
     sources(data)                       device, commit and date of results
     settings                            the settings of runs and attacks, and those that papers print
     training(specs)                     the network, epochs and radius of runs, in a sentence
@@ -34,7 +34,7 @@ that need the same run wait for each other.
 from classwise.runs import settings
 from classwise.runs.artifacts import attacker, example_sets, examples, gates, scenes, traces
 from classwise.runs.audits import audit, audit_checks
-from classwise.runs.convergence import load as converged
+from classwise.runs.convergence import converged
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
 from classwise.runs.judge import claim_inputs, verdicts
 from classwise.runs.load import features, history, outcomes

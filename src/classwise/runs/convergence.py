@@ -20,6 +20,7 @@ from classwise.papers import registry
 from classwise.papers.scales import SCALES
 from classwise.runs import describe, store
 from classwise.stats.combine import combine_rows
+from classwise.stats.convergence import comparison
 
 SCHEMA = "convergence 1"
 ATTACK = Evaluation(attack="pgd-20")
@@ -173,6 +174,11 @@ def load(scale: str) -> xr.Dataset:
             "`classwise converged` computes them again"
         )
     return data
+
+
+def converged(scale: str) -> xr.Dataset:
+    """Return what twice the epochs change in the recorded trainings of a scale, as `stats.convergence.comparison`; see `load`."""
+    return comparison(load(scale))
 
 
 def recorded_trainings(data: xr.Dataset) -> dict[str, Spec]:
