@@ -27,8 +27,8 @@ def lenet(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]
     """Return LeNet-5 (LeCun et al. 1998) with ReLU and max-pooling; `width` 6 as published.
 
     Two convolutions of 5x5, `width` and 8/3 `width` channels, and layers of 20 and 14 `width`. Images of less than 32 pixels are
-    padded by two on each side, as LeCun's digits from 28 to 32, and so is the second convolution for images of less than 12. There
-    is no batch norm.
+    padded by two on each side, as LeCun's digits from 28 to 32; of less than 12, before the second convolution, too. There is no
+    batch norm.
     """
     channels, high, wide = shape
     second, first_layer, last_layer = max(1, round(8 * width / 3)), 20 * width, 14 * width
