@@ -176,7 +176,7 @@ CHARTS = {
             "Adam",
             live=False,
         ),
-        ["Accuracy of attacked images, Adam, 10 classes: 10 % (class 8)", "64 %"],
+        ["Accuracy, Adam, attacked, 10 classes: 10 % (class 8)", "64 %"],
     ),
     "method_explorer.two_methods": (
         lambda: method_explorer.two_methods(

@@ -132,27 +132,26 @@ def over_settings(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting,
 def by_category(count: xr.DataArray, by: Category, start: str | None = None, live: bool | None = None) -> Any:
     """Return the explorer of a class by networks, optimisers, training sets, corruptions or other settings without an order.
 
-    count: pooled, with the dimension of `by`, label and predicted, and images_are where clean and attacked images can be chosen.
-    by: the settings in the order in which they are drawn, with their title in the singular. start: the setting at first, with its
-    least accurate class (of attacked images); None is the first one. For `live` see `explorer.explorer`.
+    count: pooled, with the dimension of `by`, label and predicted. The reader also chooses along further dimensions, such as
+    images_are or defence, which begin with their last member. by: the settings in the order in which they are drawn, with their
+    title in the singular. start: the setting at first, with its least accurate class; None is the first one. For `live` see
+    `explorer.explorer`.
     """
-    labels, values = names_of(count), list(by.values)
-    first = values[0] if start is None else start
-    images = names_of(count, "images_are") if "images_are" in count.dims else []
-    at_first = count.sel({by.field: first} | ({"images_are": images[-1]} if images else {}), drop=True)
-    last = metrics.accuracy(at_first)
+    labels, values, title = names_of(count), list(by.values), by.title or by.field
+    further = {str(dim): names_of(count, str(dim)) for dim in count.dims if dim not in (by.field, "label", "predicted")}
+    first = {by.field: values[0] if start is None else start, **{dim: names[-1] for dim, names in further.items()}}
+    last = metrics.accuracy(count.sel(first, drop=True))
     choices = [
         Choice("chosen_class", labels, str(last.idxmin("label").values), "class"),
-        *([Choice("chosen_images", images, images[-1], "images")] if images else []),
-        Choice(f"chosen_{by.field}", values, first, by.title or by.field),
+        *(Choice(f"chosen_{titled(dim)}", names, first[dim], titled(dim)) for dim, names in further.items()),
+        Choice(f"chosen_{by.field}", values, first[by.field], title),
     ]
-    table = rows(count.sel({by.field: values}))
-    base = alt.Chart(table.drop(columns="value")).transform_filter("datum.images_are == chosen_images" if images else "true")
+    shown = " && ".join(f"datum.{dim} == chosen_{titled(dim)}" for dim in further) or "true"
+    base = alt.Chart(rows(count.sel({by.field: values})).drop(columns="value")).transform_filter(shown)
     base = base.transform_calculate(value="100 * datum.count / datum.images")
     of_class = base.transform_filter("datum.label == chosen_class")
     now = of_class.transform_filter(f"datum.{by.field} == chosen_{by.field}")
-    text = extent(frame(last), ["label"], f"Accuracy of {f'{images[-1]} images, ' if images else ''}{first}")
-    title = by.title or by.field
+    text = extent(frame(last), ["label"], f"Accuracy, {', '.join(first.values())}")
     wide = max(_LEAST_WIDTH, _WIDTH - _NAME * max(map(len, values)))
     shares = _predictions(now, names_of(count, "predicted"), by.field, title)
     chart = _by_row(base, of_class, by).properties(width=wide) & shares.properties(width=wide)
