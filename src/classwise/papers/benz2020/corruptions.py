@@ -113,7 +113,7 @@ def by_severity(outcomes: xr.Dataset) -> xr.DataArray:
         at_this = at_one(outcomes, severity)
         some = at_this.sel(corruption=[name for name in SWEPT if name in at_this.corruption.values])
         parts[severity] = bootstrap.bootstrap(some, metrics.overall)
-    return xr.concat(list(parts.values()), pd.Index(list(parts), name="severity"))
+    return xr.concat(list(parts.values()), pd.Index(list(parts), name="severity"), join="outer")
 
 
 def _swept(outcomes: xr.Dataset, name: str) -> bool:
