@@ -29,7 +29,9 @@ def differences(bounds: xr.DataArray, first: str, second: str) -> Any:
     zero = alt.Chart(table).mark_rule(strokeDash=[4, 3], color="#888", aria=False).encode(x=alt.datum(0))
     chart = alt.layer(zero, dots).properties(width=450, height=24 * len(rows.values))
     text = extent(table, ["corruption"], f"Loss of {first} less that of {second}", "points", digits=1)
-    return described(chart, "Which network loses more accuracy", text, f"Right of the line {first} loses more, left of it {second}.")
+    return described(
+        chart, "Which network loses more accuracy", text, f"Right of the line {first} loses more, left of it {second}."
+    )
 
 
 def correlations(bounds: xr.DataArray, reliability: Mapping[str, float]) -> Any:
@@ -47,7 +49,9 @@ def correlations(bounds: xr.DataArray, reliability: Mapping[str, float]) -> Any:
     chart = alt.layer(zero, dots).add_params(picked).properties(width=450, height=height)
     text = extent(table, ["kind", "defence"], "Correlation of drops with robust accuracy", "", digits=2)
     words = ", ".join(f"{-value:.2f} ({name})" for name, value in reliability.items())
-    return described(chart, "Do corruptions break the classes that the attack breaks?", text, f"Equal profiles would give about {words}.")
+    return described(
+        chart, "Do corruptions break the classes that the attack breaks?", text, f"Equal profiles would give about {words}."
+    )
 
 
 def by_severity(bounds: xr.DataArray) -> Any:
