@@ -13,7 +13,7 @@ from classwise.papers.benz2020.networks import NETWORK_LABELS, TRAINING_LABELS
 from classwise.papers.claims import MeasurementError, claims_of
 from classwise.papers.extremes import extreme
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
-from classwise.stats import metrics
+from classwise.stats import bootstrap, metrics
 
 NAME = "benz2020/3-1-networks-and-optimisers"
 _TWINS = tuple(map(networks.standard_of, NETWORK_LABELS))
@@ -88,6 +88,20 @@ def widening(sums: xr.Dataset, *, attacked: bool = False) -> xr.DataArray:
     """
     gap = metrics.mcd(sums["count"])
     return _several(gap.isel(defence=1, attack=int(attacked)) - gap.isel(defence=0, attack=0))
+
+
+def changes(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return low, value and high of the gap of PGD-AT less that of standard training on clean images, in points.
+
+    outcomes: along setting, defence and attack. Dimensions attack (of PGD-AT), setting and bound.
+    """
+
+    def change(count: xr.DataArray) -> xr.DataArray:
+        gap = metrics.mcd(count)
+        return gap.sel(defence="pgd-at", drop=True) - gap.sel(defence="standard", attack="clean", drop=True)
+
+    bounds = bootstrap.paired(outcomes, change, span=(-100, 100))
+    return bounds.transpose("attack", "setting", "bound")
 
 
 def least_widening(sums: xr.Dataset, *, attacked: bool = False) -> xr.DataArray:
