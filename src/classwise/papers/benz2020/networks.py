@@ -165,11 +165,9 @@ def sample(outcomes: xr.Dataset) -> str:
     """Return how many runs of each setting there are, on how many test images, and what the intervals do not cover."""
     if "runs" not in outcomes.attrs:
         return findings.sample(outcomes).replace("of each defence", "of each setting")
-    runs, images = (
-        int(outcomes.attrs["runs"]),
-        int((outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "image"]).sum()),
-    )
-    return f"{counted(runs, 'run')} of each setting, taken as given: the intervals do not cover other trainings. {counted(images, 'test image')}."
+    present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "image"])
+    runs, images = counted(int(outcomes.attrs["runs"]), "run"), counted(int(present.sum()), "test image")
+    return f"{runs} of each setting, taken as given: the intervals do not cover other trainings. {images}."
 
 
 def unequal(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
