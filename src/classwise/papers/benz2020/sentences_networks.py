@@ -23,10 +23,11 @@ def discrepancy(outcomes: xr.Dataset, what: str) -> str:
     least = str(shares.sel(bound="value").idxmin("setting").item())
     low, high = (str(gaps.setting[int(place)].item()) for place in (gaps.argmin("setting"), gaps.argmax("setting")))
     share = interval(shares.sel(setting=least, drop=True), "%", 1)
+    differ = f"the classes of pgd-at differ significantly in {int(unequal.sum())} of {unequal.size} {what}"
     return (
-        f"**Under {attack}, the classes of pgd-at differ significantly in {int(unequal.sum())} of {unequal.size} {what}; the class "
-        f"explains least in {least}: {share} of the variance of right and wrong predictions.** The gap between the best and the "
-        f"worst class is between {float(gaps.min()):.0f} points ({low}) and {float(gaps.max()):.0f} points ({high})."
+        f"**Under {attack}, {differ}; the class explains least in {least}: {share} of the variance of right and wrong "
+        f"predictions.** The gap between the best and the worst class is between {float(gaps.min()):.0f} points ({low}) and "
+        f"{float(gaps.max()):.0f} points ({high})."
     )
 
 
