@@ -12,25 +12,17 @@ from classwise.charts.descriptions import described, extent
 from classwise.charts.primitives import Cells, dots_with_intervals, from_legend, heatmap
 from classwise.charts.style import Category, frame, names_of, panel_title, tooltip, wide_bounds
 
-# What the two values of a row are.
-MEASURED, CORRECTED = "as measured", "corrected for few images"
 _AXIS = "correlation of class profiles"
 _STEP, _WIDTH = 32, 430
-
-
-def _rows(bounds: xr.DataArray) -> pd.DataFrame:
-    """Return bounds of correlations as rows; ends that are unknown are those of all correlations."""
-    known = bounds.clip(-1, 1).where(bounds.sel(bound="value", drop=True).notnull())
-    return wide_bounds(known)
 
 
 def agreement_dots(bounds: xr.DataArray, groups: Mapping[str, str], ceiling: xr.DataArray) -> Any:
     """Return how much each network agrees with one other, as dots with intervals, a panel for each group of networks.
 
-    bounds: along bound, `measure` (MEASURED, CORRECTED) and setting. groups: the group of each setting, in their order. ceiling:
+    bounds: of `agreement.with_base`. groups: the group of each setting, in their order. ceiling:
     low, value and high of the corrected agreement that is expected of networks that differ in nothing, which is shaded.
     """
-    table = _rows(bounds)
+    table = wide_bounds(bounds)
     table = table.assign(group=table["setting"].map(dict(groups)))
     picked, hues = from_legend(Category.of(bounds, "measure"))
     scale = alt.Scale(domain=[min(-0.25, float(np.floor(4 * table["low"].min()) / 4)), 1])
@@ -51,7 +43,7 @@ def agreement_dots(bounds: xr.DataArray, groups: Mapping[str, str], ceiling: xr.
         for name in table["measure"].unique()
     ]
     chart = alt.vconcat(*charts, spacing=8)
-    shaded = f"Shaded: {low:.2f} to {high:.2f}, that of the same training with other initial weights."
+    shaded = f"Shaded: {low:.2f} to {high:.2f}, the same training with other initial weights."
     return described(chart, "Do other networks find the same classes hard?", " ".join(parts), shaded)
 
 
