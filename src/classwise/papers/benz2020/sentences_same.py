@@ -116,8 +116,8 @@ def _selected(outcomes: xr.Dataset, sampled: Sampled) -> str:
             parts.append(f"{group}: {_written(below, 0, 'points')}")
     selected = escaped(str(outcomes.predicted.values[outcomes.vulnerable.values][0]))
     return (
-        f" Class {selected} is the weakest on validation images of other runs of {BASE}. It is below the mean of all classes, where "
-        f"a class drawn at random would be at 0 on average: {'; '.join(parts)}."
+        f" Class {selected} is the weakest on validation images of other runs of {BASE}. Below the mean of all "
+        f"classes, where a random class is at 0 on average, it lies by: {'; '.join(parts)}."
     )
 
 
