@@ -19,6 +19,8 @@ from classwise.stats import aggregate
 
 # Takes profiles (..., half, label) and gives one number or several for each draw.
 Measure = Callable[[xr.DataArray], xr.DataArray]
+# A correlation is not corrected by a reliability below this one, which would multiply it, and its noise, without limit.
+_LEAST = 0.05
 _HALVES = ("first", "second")
 
 
@@ -148,11 +150,10 @@ def covariance(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
 def corrected(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
     """Return `cross_half` over the root of both reliabilities, at most 1 and at least -1: what many images would show.
 
-    NaN where a reliability is not above 0: the classes of such a network differ by no more than chance.
+    NaN where a reliability is below _LEAST: the classes of such a network hardly differ by more than chance.
     """
-    shared = covariance(profiles, along)
-    spread = shared.where(shared[along] == shared.other).max("other")
-    root = spread.where(spread > 0) ** 0.5
+    shared, variance = covariance(profiles, along), _variance(profiles, along)
+    root = variance.where(reliability(profiles, along) > _LEAST) ** 0.5
     return (shared / (root * root.rename({along: "other"}))).clip(-1, 1).rename("corrected")
 
 
@@ -161,12 +162,17 @@ def corrected_mean(profiles: xr.DataArray, base: str, others: Sequence[str], alo
 
     Of one it is that of `corrected`; several count by the spread of their classes, so one without any spread does not decide.
     """
-    shared = covariance(profiles, along)
-    listed = list(others)
-    variance = shared.where(shared[along] == shared.other).max("other")
-    both = variance.sel({along: base}, drop=True), variance.sel({along: listed}).mean(along)
-    root = (both[0].where(both[0] > 0) * both[1].where(both[1] > 0)) ** 0.5
-    return (shared.sel(other=base, drop=True).sel({along: listed}).mean(along) / root).clip(-1, 1).rename("corrected")
+    listed, variance, sure = list(others), _variance(profiles, along), reliability(profiles, along)
+    shared = covariance(profiles, along).sel(other=base, drop=True).sel({along: listed}).mean(along)
+    known = (sure.sel({along: base}, drop=True) > _LEAST) & (sure.sel({along: listed}).mean(along) > _LEAST)
+    squared = variance.sel({along: base}, drop=True) * variance.sel({along: listed}).mean(along)
+    return (shared / squared.where(known & (squared > 0)) ** 0.5).clip(-1, 1).rename("corrected")
+
+
+def _variance(profiles: xr.DataArray, along: str) -> xr.DataArray:
+    """Return the covariance of the two halves of each profile: the variance over the classes without that of sampling."""
+    first, second = (_off(profiles.sel(half=half, drop=True)) for half in _HALVES)
+    return (first * second).mean("label", skipna=False)
 
 
 @dataclass(frozen=True)
@@ -188,6 +194,13 @@ class Sampled:
 def sampled(outcomes: xr.Dataset, along: str = "setting", draws: int = 1000, seed: int = 0) -> Sampled:
     """Return the profiles of outcomes with draws of them."""
     return Sampled(profiles(outcomes, along), drawn_profiles(outcomes, along, draws, seed))
+
+
+def interval(
+    outcomes: xr.Dataset, measure: Measure, along: str = "setting", level: float = 0.95, draws: int = 1000, seed: int = 0
+) -> xr.DataArray:
+    """Return `Sampled.bounds` of a single measure of outcomes."""
+    return sampled(outcomes, along, draws, seed).bounds(measure, level)
 
 
 def bounds_of(value: xr.DataArray, drawn: xr.DataArray, level: float = 0.95) -> xr.DataArray:

@@ -25,18 +25,20 @@ def agreement_dots(bounds: xr.DataArray, groups: Mapping[str, str], ceiling: xr.
     table = wide_bounds(bounds)
     table = table.assign(group=table["setting"].map(dict(groups)))
     picked, hues = from_legend(Category.of(bounds, "measure"))
-    scale = alt.Scale(domain=[min(-0.25, float(np.floor(4 * table["low"].min()) / 4)), 1])
+    scale = alt.Scale(domain=[min(0.0, float(np.floor(2 * table["low"].min()) / 2)), 1])
+    present = [group for group in dict.fromkeys(groups.values()) if group in set(table["group"])]
     low, value, high = (float(ceiling.sel(bound=name).clip(-1, 1)) for name in ("low", "value", "high"))
     shade = pd.DataFrame({"from": [low], "value": [value], "to": [high]})
     charts = []
-    for group, part in table.groupby("group", sort=False):
+    for group in present:
+        part, title = table[table["group"] == group], _AXIS if group == present[-1] else ""
         rows = Category("setting", [name for name in groups if groups[name] == group and name in set(part["setting"])])
         band = alt.Chart(shade).mark_rect(opacity=0.16, color="#888", aria=False)
-        band = band.encode(x=alt.X("from:Q", title=_AXIS, scale=scale), x2="to:Q")
+        band = band.encode(x=alt.X("from:Q", title=title or None, scale=scale), x2="to:Q")
         middle = alt.Chart(shade).mark_rule(strokeDash=[4, 3], color="#888", aria=False).encode(x="value:Q")
-        dots = dots_with_intervals(part, rows, _AXIS, hues, scale=scale, picked=picked)
+        dots = dots_with_intervals(part, rows, title, hues, scale=scale, picked=picked)
         chart = alt.layer(band, middle, dots).properties(width=_WIDTH, height=_STEP * len(rows.values))
-        charts.append(chart.properties(title=panel_title(str(group))))
+        charts.append(chart.properties(title=panel_title(group)))
     charts[0] = charts[0].add_params(picked)
     parts = [
         extent(table[table["measure"] == name], ["setting"], f"Correlation {name}", "", digits=2)

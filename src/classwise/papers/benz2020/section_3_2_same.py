@@ -171,7 +171,8 @@ def _claim(name: str, where: str, statement: str, measure: Callable[..., xr.Data
     """Return a claim on profiles; `setting` among the fields is an argument of the measure."""
     fixed = {"setting": fields.pop("setting")} if "setting" in fields else {}
     drawn = partial(_true_values, measure=partial(measure, **fixed))
-    return _of_halves(name, where, statement, partial(_of_sums(measure), **fixed), low=low, truth=drawn, **fields)
+    of_sums = partial(_of_sums(measure), **fixed) if fixed else _of_sums(measure)
+    return _of_halves(name, where, statement, of_sums, low=low, truth=drawn, **fields)
 
 
 CLAIMS = (
