@@ -4,6 +4,7 @@ from classwise.papers.benz2020 import (
     section_1,
     section_3_1_networks,
     section_3_1_training,
+    section_3_2_same,
     section_3_4,
 )
 from classwise.papers.benz2020.recipe import RECIPE
@@ -14,6 +15,7 @@ _SECTIONS = (
     section_1,
     section_3_1_networks,
     section_3_1_training,
+    section_3_2_same,
     section_3_4,
 )
 
