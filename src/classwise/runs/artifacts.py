@@ -185,6 +185,25 @@ def gates(spec: Spec) -> xr.DataArray:
     return xr.concat(values, pd.Index(range(1, len(layers) + 1), name="layer"), join="outer").rename("gate")
 
 
+def rebuilt(spec: Spec) -> xr.Dataset:
+    """Return what is known of the rebuilt training images of a run (schema "rebuilt 1"), trained first if necessary.
+
+    truth, original, answer, to_target, to_start and apart (image); pixels (shown, form, channel, row, column) of a few images of
+    each class. NotRecorded if a recorded run lacks them; UserError for a run whose training images are as they are.
+    """
+    if spec.rebuilt == "none":
+        raise UserError(f"{spec.name} trains on images as they are; only runs with rebuilt='features', 'next' or 'random' do not")
+    data = store.find(spec, schema=store.REBUILT)
+    if data is None and (store.lacks_weights(spec) or store.has_recorded_network(spec)):
+        raise NotRecorded(f"the rebuilt images of {spec.name} are not recorded")
+    if data is None:
+        ensure.ensure_results([(spec, [])])
+        data = store.find(spec, schema=store.REBUILT)
+    if data is None:
+        raise NotRecorded(f"the rebuilt images of {spec.name} were removed; delete {store.run_folder(spec)} to train it again")
+    return data
+
+
 def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
     """Return sums of the penultimate features of each class, by block (schema "features 2"), computed once and stored.
 
