@@ -140,7 +140,7 @@ def _check_attributes(attrs: Mapping[str, str], path: Path, schema: str, subject
 def find(
     subject: Subject, evaluation: Evaluation | None = None, schema: str = OUTCOMES, *, repair: bool = False
 ) -> xr.Dataset | None:
-    """Return the stored history of a run, its rebuilt images, or its results of one schema under an evaluation; None if not there.
+    """Return the stored history of a run, its rebuilt images, or its results of a schema under an evaluation; else None.
 
     A damaged file raises Damaged; `repair` renames one that was computed here (to .damaged) and returns None.
     """

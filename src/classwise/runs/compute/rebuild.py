@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -44,13 +45,14 @@ def training_images(spec: Spec, images: Images, folder: Path, attrs: Mapping[str
     assert source is not None
     # The network itself: without the scale of a cosine head, which is no part of its features.
     model, scaled = networks.network_of(source, Evaluation(readout="cosines")), networks.network_of(source)
-    starts, labels = _problem(spec, images)
+    places, labels = _problem(spec, images)
+    starts = replace(images.take(places), labels=labels)
     pixels = _Progress(folder / PART, _stamp(spec, model)).rebuild(
-        lambda rows: _batch(spec, (model, scaled), images, (starts[rows], labels[rows]), rows), len(images)
+        lambda rows: _made(spec, (model, scaled), images.take(rows), starts.take(rows)), len(images)
     )
     rebuilt = Images(pixels.to(images.pixels.device), labels, images.index, images.classes)
     if not store.file(folder, schema=store.REBUILT).exists():
-        forms = (images, images.take(starts), rebuilt)
+        forms = (images, images.take(places), rebuilt)
         results.save(_described(spec, model, forms).assign_attrs(attrs), store.REBUILT, store.file(folder, schema=store.REBUILT))
     return rebuilt
 
@@ -66,15 +68,13 @@ def _problem(spec: Spec, images: Images) -> tuple[Tensor, Tensor]:
     return itself, torch.randint(count, (len(images),), generator=generator).to(images.labels.device)
 
 
-def _batch(
-    spec: Spec, models: tuple[nn.Module, nn.Module], images: Images, problem: tuple[Tensor, Tensor], rows: Tensor
-) -> Tensor:
-    """Return rebuilt images as uint8."""
-    (starts, labels), (model, scaled) = problem, models
+def _made(spec: Spec, models: tuple[nn.Module, nn.Module], images: Images, starts: Images) -> Tensor:
+    """Return a batch of rebuilt images as uint8; starts: with the labels of these."""
+    (model, scaled), (x, _), (start, labels) = models, images.batch(slice(None)), starts.batch(slice(None))
     if spec.rebuilt == "features":
-        made = rebuilding.inverted(model, images.batch(rows)[0], images.batch(starts)[0])
+        made = rebuilding.inverted(model, x, start)
     else:
-        made = rebuilding.approached(scaled, images.batch(rows)[0], labels, BALLS[spec.norm](radius_value(spec.eps) / 2))
+        made = rebuilding.approached(scaled, x, labels, BALLS[spec.norm](radius_value(spec.eps) / 2))
     return (255 * made).round().to(torch.uint8)
 
 

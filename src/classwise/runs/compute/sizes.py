@@ -27,7 +27,10 @@ def _counted(dataset: str, digest: str) -> DatasetSize | None:
 
 
 def training_size(spec: Spec) -> DatasetSize | None:
-    """Return the size of what a run trains on: of its classes and as many images of each as it takes, twice as much where half of each batch is extra."""
+    """Return the size of what a run trains on.
+
+    Of its classes only, of each no more images than it takes, and twice as many where half of each batch is extra.
+    """
     full = size_of(spec.dataset)
     if full is None:
         return None

@@ -74,7 +74,7 @@ def _check_source(spec: Spec, source: Spec) -> None:
     if not trained and store.lacks_weights(source) and not (store.run_folder(source) / "history.nc").exists():
         raise UserError(
             f"the training images of {spec.name} are made with the network of {source.name}, whose results are recorded without "
-            f"its weights; import an archive that has them (classwise import), or remove {store.recorded(source)} to train it here"
+            f"its weights; import an archive that has them (classwise import), or remove {store.recorded(source)} to train it"
         )
 
 
