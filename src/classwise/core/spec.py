@@ -161,8 +161,8 @@ class Spec(Subject):
     rebuilt
         what the training images are replaced by, made with the network that `images_by` trains (Ilyas et al. 2019): "none";
         "features", images that start from another training image and get the penultimate features of the image, with its label
-        (the robust and the non-robust dataset); "random" and "next", images perturbed within half of `eps` towards a class that
-        becomes their label, drawn at random or the one after that of the image (D_rand and D_det). Valid and test images stay.
+        (the robust and the non-robust dataset); "random" and "next", images perturbed within `eps` towards a class that becomes
+        their label, drawn at random or the one after that of the image (D_rand and D_det). Valid and test images stay.
     images_by
         a defence; the network that it trains makes the rebuilt images. All else is as in this run, the seed too, so that it has
         seen none of the test images, and `attack` and `attack_options`, where the defence of this run attacks nothing.

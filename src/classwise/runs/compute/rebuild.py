@@ -74,7 +74,7 @@ def _made(spec: Spec, models: tuple[nn.Module, nn.Module], images: Images, start
     if spec.rebuilt == "features":
         made = rebuilding.inverted(model, x, start)
     else:
-        made = rebuilding.approached(scaled, x, labels, BALLS[spec.norm](radius_value(spec.eps) / 2))
+        made = rebuilding.approached(scaled, x, labels, BALLS[spec.norm](radius_value(spec.eps)))
     return (255 * made).round().to(torch.uint8)
 
 
@@ -125,9 +125,9 @@ def _stamp(spec: Spec, model: nn.Module) -> str:
 def _described(spec: Spec, model: nn.Module, forms: tuple[Images, Images, Images]) -> xr.Dataset:
     """Return what `runs.rebuilt` returns: distances between features of all images, and the pixels of a few."""
     target, start, rebuilt = ([*_seen(model, images)] for images in forms)
-    places = torch.arange(len(forms[0]), device=forms[2].labels.device)
-    few = forms[2].take(places)
-    few = Images(few.pixels, few.labels, places, few.classes).per_class(SHOWN_PER_CLASS, spec.seed).index
+    # By the classes of the images themselves: the same images of all sets.
+    places = torch.arange(len(forms[0]), device=forms[0].labels.device)
+    few = replace(forms[0], index=places).per_class(SHOWN_PER_CLASS, spec.seed).index
     values = {
         "truth": forms[2].labels,
         "original": forms[1].labels,
