@@ -9,6 +9,7 @@ import xarray as xr
 from classwise.core import results
 from classwise.core.errors import NotRecorded, UserError, unknown
 from classwise.core.spec import Evaluation, Spec, Subject
+from classwise.papers.sections import Request
 from classwise.runs import ensure, store
 from classwise.stats.combine import combine_rows, inverse_name, network_name
 
@@ -202,6 +203,20 @@ def rebuilt(spec: Spec) -> xr.Dataset:
     if data is None:
         raise NotRecorded(f"the rebuilt images of {spec.name} were removed; delete {store.run_folder(spec)} to train it again")
     return data
+
+
+def rebuilt_sets(request: Request) -> dict[str, list[xr.Dataset]]:
+    """Return `rebuilt` of the runs on rebuilt images of the parts of a request, by the name of the part.
+
+    Recorded runs without them are left out.
+    """
+    result: dict[str, list[xr.Dataset]] = {}
+    for name, part in request.parts.items():
+        for spec in part.specs:
+            stored = store.find(spec, schema=store.REBUILT) is not None
+            if spec.rebuilt != "none" and (stored or _is_computed_here(spec)):
+                result.setdefault(name, []).append(rebuilt(spec))
+    return result
 
 
 def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:

@@ -1,8 +1,8 @@
 """Benz et al. 2020, section 3.2: which features make classes unequal, by robust and non-robust datasets (Ilyas et al. 2019).
 
 All networks train as usual and differ in their training images: those of the dataset, or images that are rebuilt with an
-adversarially trained network (robust features) or with a standard one (non-robust features). The claims need them along `defence`,
-by the names of SETS, with the attacks by their radius along `attack` ("sets").
+adversarially trained network (robust features) or with a standard one (non-robust features). The claims need them along
+`defence`, by the names of SETS, with the attacks by their radius along `attack` ("sets").
 """
 
 from collections.abc import Mapping
