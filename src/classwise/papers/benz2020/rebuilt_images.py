@@ -1,20 +1,17 @@
 """What rebuilt training images share with the images that they replace, from `runs.rebuilt_sets`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.charts import gallery
-from classwise.charts.style import names_of
+from classwise.core.errors import NotRecorded
 from classwise.papers.benz2020 import agreement
 from classwise.papers.benz2020.section_3_2_features import ADVERSARIAL, ATTACKS, SETS, STANDARD
 
 # By the name of a set, what is known of its images in each run.
 Images = Mapping[str, Sequence[xr.Dataset]]
-_TARGET, _START = "original", "start"
 # Profiles are compared where no network is always right or never.
 _COMPARED = ATTACKS[1]
 
@@ -49,31 +46,6 @@ def closeness(images: Images) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("training set")
 
 
-def pictures(images: Images) -> Any:
-    """Return one image of each class: the original, the image that rebuilding starts from, and its form in each set.
-
-    Below each image stands its class; below a rebuilt one the label that it is trained with.
-    """
-    first = {name: some[0] for name, some in images.items() if name in SETS}
-    known = list(by_features({name: images[name] for name in first}))
-    base = first[(known or list(first))[0]]
-    names = names_of(base, "predicted")
-    labels = base.truth.sel(image=base.shown.values) if known else base.original.sel(image=base.shown.values)
-    chosen = base.shown.values[[int((labels.values == number).argmax()) for number in range(len(names))]]
-    rows, captions = {}, {}
-
-    def add(title: str, data: xr.Dataset, form: str, of: str) -> None:
-        rows[title] = data.pixels.sel(form=form, shown=chosen).rename(shown="image")
-        captions[title] = [names[int(number)] for number in data[of].sel(image=chosen).values]
-
-    add(_TARGET, base, "target", "truth" if known else "original")
-    if known:
-        add(_START, base, "start", "original")
-    for name, data in first.items():
-        add(name, data, "rebuilt", "truth")
-    return gallery.image_rows(rows, captions, side=52, title="One training image of each class, and what replaces it")
-
-
 def likeness(outcomes: xr.Dataset) -> xr.DataArray:
     """Return how alike the class profiles of each training set and of training on the original images are, with intervals.
 
@@ -81,6 +53,8 @@ def likeness(outcomes: xr.Dataset) -> xr.DataArray:
     dimensions bound, defence (the sets) and network (STANDARD and ADVERSARIAL, as far as they are there).
     """
     named = [name for name in map(str, outcomes.defence.values) if name in SETS]
+    if not named:
+        raise NotRecorded("no network that was trained on rebuilt images is recorded")
     references = [name for name in (STANDARD, ADVERSARIAL) if name in outcomes.defence.values]
     part = outcomes.sel(attack=_COMPARED, drop=True)
 

@@ -88,7 +88,7 @@ def sets(standard: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     named = dict(zip((STANDARD, ADVERSARIAL, *SETS), (standard, *parts), strict=True))
     present = {name: by_attack(part).isel(defence=0, drop=True) for name, part in named.items() if part is not None}
     kept = ["truth", "answer", "flipped"]
-    shared = combine.shared_seeds({name: part[kept] for name, part in present.items()})
+    shared = combine.shared_seeds({name: part[kept].assign_coords(predicted=part.predicted) for name, part in present.items()})
     return combine.combine("defence", shared).assign_attrs(standard.attrs)
 
 

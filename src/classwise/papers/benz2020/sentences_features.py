@@ -1,7 +1,6 @@
 """What section 3.2 of Benz et al. asks about robust and non-robust features, in sentences that are computed."""
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from classwise.core.markup import counted
@@ -11,7 +10,7 @@ from classwise.papers.findings import interval, sample
 from classwise.stats import bootstrap, metrics, pooling
 
 _DRAWS = 1000
-_QUARTER = ATTACKS[1]
+QUARTER = ATTACKS[1]
 
 
 def headline(outcomes: xr.Dataset) -> str:
@@ -22,21 +21,21 @@ def headline(outcomes: xr.Dataset) -> str:
     clean = bootstrap.bootstrap(part.sel(attack=["clean"]), metrics.overall, draws=_DRAWS).isel(attack=0, drop=True)
     rates = " and ".join(f"{interval(clean.sel(defence=name), '%')} on {name}" for name in (ROBUST, NON_ROBUST))
     first = f"**Trained on rebuilt images alone, the network classifies {rates}.**"
-    if _QUARTER not in part.attack.values:
+    if QUARTER not in part.attack.values:
         return f"{first} {sample(outcomes)}"
 
     def more(count: xr.DataArray) -> xr.DataArray:
         each = metrics.overall(count)
         return each.sel(defence=ROBUST, drop=True) - each.sel(defence=NON_ROBUST, drop=True)
 
-    bounds = bootstrap.paired(part.sel(attack=[_QUARTER]), more, draws=_DRAWS, span=(-100, 100)).isel(attack=0, drop=True)
+    bounds = bootstrap.paired(part.sel(attack=[QUARTER]), more, draws=_DRAWS, span=(-100, 100)).isel(attack=0, drop=True)
     low, high = (float(bounds.sel(bound=end)) for end in ("low", "high"))
     says = "Which of the two is more robust is open"
     if low > 0:
         says = "Robust features bring more robustness"
     elif high < 0:
         says = "Robust features do not bring more robustness, but less"
-    return f"{first} {says}: under {_QUARTER} the difference is {interval(bounds, 'points')}. {sample(outcomes)}"
+    return f"{first} {says}: under {QUARTER} the difference is {interval(bounds, 'points')}. {sample(outcomes)}"
 
 
 def reached(images: Images) -> str:
@@ -72,21 +71,40 @@ def chance(outcomes: xr.Dataset) -> str:
 
 
 def whose(likeness: xr.DataArray) -> str:
-    """Return which networks on the original images the profile of each training set is surely alike, and which more."""
-    lines = []
+    """Return how the class profile of each training set correlates with those of training on the original images.
+
+    What has no interval, because the network is too rarely right, is named.
+    """
+    lines, unknown = [], []
     for name in map(str, likeness.defence.values):
         part = likeness.sel(defence=name)
-        texts = [
-            f"{interval(part.sel(network=other), digits=2)} with {other}"
-            for other in map(str, part.network.values)
-            if np.isfinite(float(part.sel(network=other, bound="value")))
-        ]
+        finite = [str(other) for other in part.network.values if np.isfinite(part.sel(network=other)).all()]
+        texts = [f"{interval(part.sel(network=other), digits=2)} with {other}" for other in finite]
         lines += [f"{name} {' and '.join(texts)}"] if texts else []
-    return f"**Correlation of class profiles**: {'; '.join(lines)}." if lines else "No profile differs between the classes."
+        unknown += [] if texts else [name]
+    rest = f" Unknown, since too few predictions are right: {', '.join(unknown)}." if unknown else ""
+    return f"**Correlation of class profiles**: {'; '.join(lines)}.{rest}" if lines else rest.strip()
 
 
-def unequal(explained: pd.DataFrame) -> str:
-    """Return of which training sets the class surely explains a part of the mistakes, on clean images."""
-    sure = [str(row["defence"]) for _, row in explained.iterrows() if row["low"] > 0]
-    start = "The class surely explains a part of the variance of predictions on clean images"
-    return f"**{start} after training on** {', '.join(sure)}." if sure else f"{start} after training on none of these sets."
+def unequal(explained: xr.DataArray) -> str:
+    """Return after which trainings the class surely explains a part of the variance of right and wrong predictions.
+
+    explained: along bound, defence and attack.
+    """
+    lines = []
+    for attack in map(str, explained.attack.values):
+        low = explained.sel(attack=attack, bound="low", drop=True)
+        sure = [str(name) for name in low.defence.values if float(low.sel(defence=name)) > 0]
+        lines.append(f"{attack}: {', '.join(sure) or 'none'}")
+    start = "**The class surely explains a part of the variance of the predictions** after training on these sets."
+    return f"{start} {'; '.join(lines)}."
+
+
+def undisturbed(outcomes: xr.Dataset) -> str:
+    """Return how robust training on the original images is, next to that on rebuilt ones."""
+    rates = metrics.overall(pooling.pooled(outcomes.sel(attack=[QUARTER]))).isel(attack=0)
+    known = {"standard": "standard training", "pgd-at": "adversarial training"}
+    texts = [f"{float(rates.sel(defence=name)):.0f} % after {words}" for name, words in known.items() if name in rates.defence]
+    sets = [f"{float(rates.sel(defence=name)):.0f} % after training on {name}" for name in SETS if name in rates.defence]
+    of_sets = f", and {', '.join(sets)}" if sets else ""
+    return f"Robust accuracy under {QUARTER}: {' and '.join(texts)} on the original images{of_sets}."
