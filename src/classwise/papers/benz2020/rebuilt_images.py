@@ -50,7 +50,8 @@ def likeness(outcomes: xr.Dataset) -> xr.DataArray:
     """Return how alike the class profiles of each training set and of training on the original images are, with intervals.
 
     Correlations over the classes of robust accuracy at a quarter of the radius, one half of the images against the other:
-    dimensions bound, defence (the sets) and network (STANDARD and ADVERSARIAL, as far as they are there).
+    dimensions bound, defence (the sets) and network (STANDARD and ADVERSARIAL, as far as they are there). NaN where too few
+    redrawn images give a correlation.
     """
     named = [name for name in map(str, outcomes.defence.values) if name in SETS]
     if not named:
@@ -62,4 +63,5 @@ def likeness(outcomes: xr.Dataset) -> xr.DataArray:
         both = agreement.cross_half(profiles, "defence")
         return both.sel(defence=named, other=references).rename(other="network")
 
-    return agreement.interval(part, compared, "defence")
+    bounds = agreement.interval(part, compared, "defence")
+    return bounds.where(np.isfinite(bounds).all("bound"))
