@@ -72,6 +72,7 @@ TITLES = {
     "mcd": "MCD, points",
     "cv": "CV, points squared",
     "cv_unbiased": "unbiased CV, points squared",
+    "explained": "variance explained by the class, %",
     "gain": "gain by twice the epochs, points",
     "worst_gain": "gain of the worst class, points",
     "ratio": "ratio of the times",

@@ -104,12 +104,16 @@ def _alone(rates: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     return below, above
 
 
-def lies_below(sums: xr.Dataset, name: str = "", *, above: bool = False) -> xr.DataArray:
-    """Return by how much a class lies below (`above`) all others in the setting (defence and attack) in which it does so least.
+def lies_below(
+    sums: xr.Dataset, name: str = "", *, above: bool = False, dims: tuple[str, ...] = ("defence", "attack")
+) -> xr.DataArray:
+    """Return by how much a class lies below (`above`) all others in the setting in which it does so least.
+
+    dims: along which the settings are.
 
     name: of the class; by default the one that does so most: below 0, none is the worst (best) of every defence and attack.
     """
-    least = _alone(metrics.accuracy(sums["count"]))[above].min(["defence", "attack"], skipna=False)
+    least = _alone(metrics.accuracy(sums["count"]))[above].min(dims, skipna=False)
     return least.sel(label=name, drop=True) if name else least.max("label", skipna=False)
 
 
