@@ -5,6 +5,7 @@ from classwise.papers.benz2020 import (
     section_3_1_networks,
     section_3_1_training,
     section_3_2_same,
+    section_3_2_features,
     section_3_4,
 )
 from classwise.papers.benz2020.recipe import RECIPE
@@ -16,6 +17,7 @@ _SECTIONS = (
     section_3_1_networks,
     section_3_1_training,
     section_3_2_same,
+    section_3_2_features,
     section_3_4,
 )
 
