@@ -13,7 +13,7 @@ import xarray as xr
 from classwise.core.errors import UserError
 from classwise.stats import aggregate
 from classwise.stats.intervals import wilson_of
-from classwise.stats.metrics import Metric, cv, cv_unbiased, overall, reciprocity, symmetry, symmetry_of
+from classwise.stats.metrics import OF_RATES, Metric, overall, reciprocity, symmetry, symmetry_of
 from classwise.stats.pooling import design_effect, pooled, seeds_share_images
 
 # Number of weights held at a time: 80 MB.
@@ -222,6 +222,7 @@ _RANGES = {
     "worst_k": (0, 100),
     "mcd": (0, 100),
     "cv": (0, 2500),
+    "explained": (-np.inf, 100),
     "symmetry": (-1, 1),
 }
 
@@ -298,7 +299,7 @@ def _basic(total: xr.DataArray, measure: Metric, drawn: xr.DataArray, level: flo
     """Return the ends of the basic interval of a measure of counts from its draws; with pseudo-counts if the draws are equal."""
     value = measure(total)
     # The quantity that the measure estimates from resampled counts, whose true rates are the observed ones.
-    aim = cv(total) if measure is cv_unbiased else value
+    aim = OF_RATES[measure](total) if measure in OF_RATES else value
     ends = _ends(value + aim - drawn, level)
     constant = (drawn == drawn.isel(draw=0)).all("draw") & value.notnull()
     if not bool(constant.any()):
