@@ -4,14 +4,18 @@ The critical class is the most vulnerable one by `selection.vulnerable_pair`, wh
 sums over images (`bootstrap.sums`) of two trainings along defence, under one attack; points are points of a percentage.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from classwise.core.datasets import base_dataset
-from classwise.papers.selection import VULNERABLE_PAIRS, vulnerable_pair
-from classwise.stats import combine, metrics
+from classwise.core.errors import NotRecorded
+from classwise.core.markup import decimal, escaped
+from classwise.papers.selection import VULNERABLE_PAIRS, by_robustness, vulnerable_pair
+from classwise.stats import bootstrap, combine, metrics
 from classwise.stats.metrics import Metric
 
 # Fields of Spec of runs whose course over the epochs no page shows, at scale quick.
@@ -41,6 +45,13 @@ def by_training(plain: xr.Dataset, parts: Mapping[str, xr.Dataset | None]) -> xr
     return joined.assign_coords(critical=("predicted", names == critical_class(plain.attrs["dataset"])))
 
 
+def compared(outcomes: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+    """Return outcomes of those of the trainings that are recorded, of the seeds that all of them have."""
+    kept = outcomes.sel(defence=[name for name in names if name in outcomes.defence.values])
+    has = (kept.truth >= 0).any("image").all([dim for dim in kept.truth.dims if dim not in ("seed", "image")])
+    return kept.isel(seed=np.flatnonzero(has.values))
+
+
 def recall(count: xr.DataArray) -> xr.DataArray:
     """Return the accuracy of the critical class, in percent."""
     return of_critical(count, metrics.accuracy)
@@ -61,7 +72,77 @@ def of_others(count: xr.DataArray) -> xr.DataArray:
     return metrics.accuracy(count).isel(label=np.flatnonzero(~count.critical.values)).mean("label", skipna=False)
 
 
+def difference(count: xr.DataArray, measure: Metric) -> xr.DataArray:
+    """Return how much higher a measure is in the first training than in the second."""
+    values = measure(count)
+    return values.isel(defence=0, drop=True) - values.isel(defence=1, drop=True)
+
+
 def change(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
     """Return how much higher a measure is in the first training than in the second."""
-    values = measure(sums["count"].isel(attack=0, drop=True))
-    return values.isel(defence=0, drop=True) - values.isel(defence=1, drop=True)
+    return difference(sums["count"].isel(attack=0, drop=True), measure)
+
+
+def name_of(outcomes: xr.Dataset) -> str:
+    """Return the critical class of outcomes of `by_training`."""
+    return str(outcomes.predicted.values[outcomes.critical.values][0])
+
+
+def measured(outcomes: xr.Dataset) -> dict[str, xr.DataArray]:
+    """Return recall and precision of the critical class and the mean accuracy of the others, by a title, along bound.
+
+    outcomes: of `compared`; the intervals (95 %) are of the same redrawn images for all trainings and attacks.
+    """
+    name = name_of(outcomes)
+    titles = {f"class {name}, recall, %": recall, f"class {name}, precision, %": precision, "other classes, recall, %": of_others}
+    return {title: bootstrap.paired(outcomes, measure, span=(0, 100)) for title, measure in titles.items()}
+
+
+def gain(outcomes: xr.Dataset, pair: tuple[str, str], measure: Metric, attack: str) -> xr.DataArray:
+    """Return low, value and high of how much higher a measure is in the first of two trainings, on the same images (95 %)."""
+    both = compared(outcomes.sel(attack=attack, drop=True), pair)
+    return bootstrap.paired(both, partial(difference, measure=measure))
+
+
+def gains(outcomes: xr.Dataset, names: Sequence[str], base: str, measures: Mapping[str, Metric], attack: str) -> pd.DataFrame:
+    """Return `gain` of those of the trainings that are recorded over a base, in words: a line each, a column for each measure."""
+    rows = {}
+    for name in names:
+        if name in outcomes.defence.values:
+            rows[name] = {title: _bracketed(gain(outcomes, (name, base), some, attack)) for title, some in measures.items()}
+    if not rows:
+        raise NotRecorded(f"no training that is compared with {base} is recorded")
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("training")
+
+
+def _bracketed(bounds: xr.DataArray) -> str:
+    low, value, high = (decimal(float(bounds.sel(bound=name)), 1) for name in ("low", "value", "high"))
+    return f"{value} [{low}, {high}]"
+
+
+def class_changes(outcomes: xr.Dataset, names: Sequence[str], base: str, attack: str) -> xr.DataArray:
+    """Return by how many points each class changes from a base to each of the trainings that are recorded, along defence.
+
+    Each is compared on the seeds that it shares with the base.
+    """
+    known = [name for name in names if name in outcomes.defence.values]
+    if not known:
+        raise NotRecorded(f"no training that is compared with {base} is recorded")
+    rows = []
+    for name in known:
+        both = compared(outcomes.sel(attack=attack, drop=True), (name, base))
+        rows.append(difference(bootstrap.sums(both, {})["count"], metrics.accuracy).drop_vars("critical", errors="ignore"))
+    return xr.concat(rows, pd.Index(known, name="defence"))
+
+
+def selection(history: xr.Dataset, dataset: str, others: Mapping[str, str]) -> str:
+    """Return which class is the least robust one on validation images, and the most, and whether the page takes these.
+
+    history: of `runs.history` of the runs that select them. others: what the page takes, by "critical" and, if it has one, "safest".
+    """
+    ranked = by_robustness(history, dataset)
+    rule = {"critical": ranked[0], "safest": ranked[-1]}
+    words = " and ".join(f"the {kind} class is {escaped(rule[kind])}" for kind in others)
+    taken = " and ".join(f"{escaped(name)} as the {kind} one" for kind, name in others.items())
+    same = all(rule[kind] == name for kind, name in others.items())
+    return f"**By this rule** {words}. This page takes {'the same' if same else taken}."

@@ -51,21 +51,23 @@ def _never(scale: str, plain: Spec) -> Sequence[Variant]:
     return ()
 
 
-def _weight(name: str, seeds: int, **by_scale: Variants) -> Section:
+def _weight(name: str, **by_scale: Variants) -> Section:
     return Section(
         title=f"the critical class with {name}",
         defences=("at-per-class",),
         evaluations=CLEAN_AND_PGD,
-        max_seeds=seeds,
+        max_seeds=2,
         variants=variants.by_scale(weighted(WEIGHTS[name]), **by_scale),
     )
 
 
-def arranged(plain: xr.Dataset, schemes: xr.Dataset | None, *weighted: xr.Dataset | None) -> xr.Dataset:
+def arranged(
+    plain: xr.Dataset, cost_sensitive: xr.Dataset | None, schemes: xr.Dataset | None, *weighted: xr.Dataset | None
+) -> xr.Dataset:
     """Return outcomes of all trainings along defence; weighted: in the order of WEIGHTS. None: not recorded."""
     known = [] if schemes is None else [str(name) for name in schemes.defence.values]
     further = {} if schemes is None else {name: schemes.sel(defence=[name]) for name in known}
-    return by_training(plain, further | dict(zip(WEIGHTS, weighted, strict=True)))
+    return by_training(plain, {COST_SENSITIVE: cost_sensitive, **further, **dict(zip(WEIGHTS, weighted, strict=True))})
 
 
 SECTION = Section(
@@ -74,17 +76,18 @@ SECTION = Section(
     evaluations=CLEAN_AND_PGD,
     max_seeds=2,
     parts={
+        COST_SENSITIVE: Section(title="cost-sensitive weights", defences=(COST_SENSITIVE,), evaluations=CLEAN_AND_PGD, max_seeds=2),
         SCHEMES: Section(
-            title="methods for long-tailed data",
-            defences=(COST_SENSITIVE, "class-balanced", "ldam", "ldam-drw"),
+            title="further methods for long-tailed data",
+            defences=("class-balanced", "ldam", "ldam-drw"),
             evaluations=CLEAN_AND_PGD,
             max_seeds=1,
         ),
-        "weight 3": _weight("weight 3", 1),
-        "weight 10": _weight("weight 10", 2, laptop=_never),
+        "weight 3": _weight("weight 3"),
+        "weight 10": _weight("weight 10", laptop=_never),
         "choosing": Section(title="the runs that select the critical class", defences=(BASE,)),
     },
-    arrange={"trainings": Arranged(arranged, ("",), (SCHEMES, *WEIGHTS))},
+    arrange={"trainings": Arranged(arranged, ("",), (COST_SENSITIVE, SCHEMES, *WEIGHTS))},
 )
 
 _claim = claims_of(NAME, attacks=("pgd-20",), data="trainings")
