@@ -169,6 +169,15 @@ CHARTS = {
         lambda: class_explorer.over_settings(counts(beta=["1", "6"]), counts(beta=["1", "6"]), BETA, "6", live=False),
         ["10 % (class 8", "64 %"],
     ),
+    "class_explorer.by_category": (
+        lambda: class_explorer.by_category(
+            counts(images_are=["clean", "attacked"], setting=["VGG16", "Adam"]),
+            style.Category("setting", ["VGG16", "Adam"], "setting"),
+            "Adam",
+            live=False,
+        ),
+        ["Accuracy, Adam, attacked, 10 classes: 10 % (class 8)", "64 %"],
+    ),
     "method_explorer.two_methods": (
         lambda: method_explorer.two_methods(
             pd.DataFrame({"label": ["a", "a", "b"], "number": [1, 2, 3], "AT": [1, 1, 0], "FAT": [0, 0, 1], "url": ""}),

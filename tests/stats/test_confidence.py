@@ -106,7 +106,8 @@ def test_redrawn_mean_logits_spread_as_new_images_do():
 
 
 def test_a_common_offset_raises_the_cosines_until_the_mean_over_classes_is_taken_off():
-    plain, shifted = logits_of(MEANS, 60, 0.2, 0), logits_of((np.array(MEANS) + [9, 0, 0, 0]).tolist(), 60, 0.2, 0)
+    offset = np.array([9, 0, 0, 0])
+    plain, shifted = (logits_of(np.array(MEANS) + by, 60, 0.2, 0) for by in (0, offset))
     both = [confidence.by_component(some) for some in (plain, shifted)]
     for centred, same in ((False, False), (True, True)):
         of = [confidence.mean_logits(bootstrap.sums(some, {"logit": some.logit}), centred=centred) for some in both]
