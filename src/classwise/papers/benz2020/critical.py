@@ -15,7 +15,7 @@ from classwise.core.datasets import base_dataset
 from classwise.core.errors import NotRecorded
 from classwise.core.markup import decimal, escaped
 from classwise.papers.selection import VULNERABLE_PAIRS, by_robustness, vulnerable_pair
-from classwise.stats import bootstrap, combine, metrics
+from classwise.stats import aggregate, bootstrap, combine, metrics, pooling
 from classwise.stats.metrics import Metric
 
 # Fields of Spec of runs whose course over the epochs no page shows, at scale quick.
@@ -93,9 +93,14 @@ def measured(outcomes: xr.Dataset) -> dict[str, xr.DataArray]:
 
     outcomes: of `compared`; the intervals (95 %) are of the same redrawn images for all trainings and attacks.
     """
+    measures = dict(zip(titles(outcomes), (recall, precision, of_others), strict=True))
+    return {title: bootstrap.paired(outcomes, measure, span=(0, 100)) for title, measure in measures.items()}
+
+
+def titles(outcomes: xr.Dataset) -> tuple[str, str, str]:
+    """Return the titles of recall and precision of the critical class, and of the mean recall of the others."""
     name = name_of(outcomes)
-    titles = {f"class {name}, recall, %": recall, f"class {name}, precision, %": precision, "other classes, recall, %": of_others}
-    return {title: bootstrap.paired(outcomes, measure, span=(0, 100)) for title, measure in titles.items()}
+    return f"class {name}, recall, %", f"class {name}, precision, %", "other classes, recall, %"
 
 
 def gain(outcomes: xr.Dataset, pair: tuple[str, str], measure: Metric, attack: str) -> xr.DataArray:
@@ -135,10 +140,16 @@ def class_changes(outcomes: xr.Dataset, names: Sequence[str], base: str, attack:
     return xr.concat(rows, pd.Index(known, name="defence"))
 
 
+def predictions(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return pooled counts of trainings along `training` and images_are, for `class_explorer.by_category`."""
+    count = pooling.pooled(outcomes).drop_vars("critical", errors="ignore")
+    return aggregate.clean_and_attacked(count).rename(defence="training").transpose("training", "images_are", ...)
+
+
 def selection(history: xr.Dataset, dataset: str, others: Mapping[str, str]) -> str:
     """Return which class is the least robust one on validation images, and the most, and whether the page takes these.
 
-    history: of `runs.history` of the runs that select them. others: what the page takes, by "critical" and, if it has one, "safest".
+    history: of `runs.history` of the runs that select them. others: what the page takes, by "critical" and, if any, "safest".
     """
     ranked = by_robustness(history, dataset)
     rule = {"critical": ranked[0], "safest": ranked[-1]}
