@@ -6,6 +6,8 @@ from classwise.papers.benz2020 import (
     section_3_1_training,
     section_3_2_same,
     section_3_2_features,
+    section_3_3_long_tail,
+    section_3_3_targets,
     section_3_4,
 )
 from classwise.papers.benz2020.recipe import RECIPE
@@ -18,6 +20,8 @@ _SECTIONS = (
     section_3_1_training,
     section_3_2_same,
     section_3_2_features,
+    section_3_3_long_tail,
+    section_3_3_targets,
     section_3_4,
 )
 
