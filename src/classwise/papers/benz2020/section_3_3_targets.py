@@ -195,7 +195,7 @@ CLAIMS = (
     _claim(
         "target-gains-as-target",
         "3.3, expected; ours",
-        "It does so because it is the target: it is more robust than after the same training towards another class.",
+        "It is more robust than after the same training towards another class.",
         partial(change, measure=critical.recall),
         defences=(CRITICAL, SAFEST),
         **_CRITICAL,
@@ -203,8 +203,8 @@ CLAIMS = (
     _claim(
         "target-gains-by-others",
         "3.3, expected; ours",
-        "That does not only come from its own images, which are attacked without a target: it is also more robust where these are "
-        "attacked towards the other class, as in the training towards that one.",
+        "That is because images of the other classes are attacked towards it: it is also more robust where its own images are "
+        "attacked as in the training towards the other class, and not without a target.",
         partial(change, measure=critical.recall),
         defences=(OTHERS, SAFEST),
         **_CRITICAL,

@@ -5,7 +5,7 @@ import xarray as xr
 from classwise.core.markup import escaped
 from classwise.papers import selection as rule
 from classwise.papers.benz2020 import critical, targets
-from classwise.papers.benz2020.section_3_3_targets import BASE, CRITICAL, SAFEST, SIMILARITY, STRONG
+from classwise.papers.benz2020.section_3_3_targets import BASE, CRITICAL, OTHERS, SAFEST, SIMILARITY, STRONG
 from classwise.papers.findings import interval, sample
 from classwise.stats import metrics
 
@@ -29,12 +29,24 @@ def headline(outcomes: xr.Dataset, attack: str) -> str:
         if name in known
     }
     others = interval(critical.gain(part, (CRITICAL, BASE), critical.of_others, attack), "points")
+    isolated = f" {_by_others(outcomes, attack)}" if {OTHERS, SAFEST} <= set(map(str, outcomes.defence.values)) else ""
     safest = against.get(SAFEST)
     control = f", and by {safest} compared with the same training towards the most robust class" if safest else ""
     lacking = "" if safest else " The same training towards another class, the control, is not recorded."
     return (
         f"**Under {attack}, training towards class {shown} changes the robust accuracy of this class by {against[BASE]} compared "
-        f"with {BASE}{control}.** The mean of the other classes changes by {others} compared with {BASE}.{lacking} {sample(part)}"
+        f"with {BASE}{control}.** The mean of the other classes changes by {others} compared with {BASE}.{isolated}{lacking} {sample(part)}"
+    )
+
+
+def _by_others(outcomes: xr.Dataset, attack: str) -> str:
+    """Return whether the class gains from the attacks on images of the other classes, with its own attacked alike."""
+    bounds = critical.gain(outcomes, (OTHERS, SAFEST), critical.recall, attack)
+    sure = float(bounds.sel(bound="low")) > 0
+    says = "It also gains" if sure else "**It does not gain significantly**"
+    return (
+        f"{says} where its own images are attacked as in that other training, and not without a target: it changes by "
+        f"{interval(bounds, 'points')}."
     )
 
 
