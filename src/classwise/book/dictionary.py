@@ -91,6 +91,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "from attack to attack": ("", "the two attacks whose robust accuracies are subtracted"),
     "images are": ("", "clean or attacked; right or wrong where `form` says that"),
     "images of": ("", "which images are counted"),
+    "corruption": ("", "how the images are corrupted, clean for not at all"),
+    "severity": ("", "of the corruption, 1 to 5; 0 for clean images"),
     "split": ("", results.COORDINATES["split"]),
     "epoch": ("epochs", results.COORDINATES["epoch"]),
     "epochs": ("epochs", "number of epochs of a standard training; 0 for a network that is compared with several"),
