@@ -5,7 +5,7 @@ import xarray as xr
 
 from classwise.core.markup import counted, decimal
 from classwise.papers.benz2020 import networks
-from classwise.papers.findings import interval, sample
+from classwise.papers.findings import interval
 from classwise.stats import bootstrap, metrics, pooling
 
 _ATTACKED = {"defence": "pgd-at"}
@@ -17,26 +17,24 @@ def discrepancy(outcomes: xr.Dataset, what: str) -> str:
     outcomes: along setting, of those that have learned. what: the settings in words, "networks".
     """
     under, attack = _attacked(outcomes)
-    gaps = metrics.mcd(pooling.pooled(under))
-    # The intervals hold for all settings together (Bonferroni).
-    bounds = bootstrap.bootstrap(under, metrics.cv_unbiased, level=1 - 0.05 / gaps.sizes["setting"], draws=4000)
-    sure = int((bounds.sel(bound="low") > 0).sum())
-    least = str(bounds.sel(bound="value").idxmin("setting").item())
+    count = pooling.pooled(under)
+    gaps, unequal = metrics.mcd(count), networks.unequal(count)
+    shares = bootstrap.bootstrap(under, metrics.explained)
+    least = str(shares.sel(bound="value").idxmin("setting").item())
     low, high = (str(gaps.setting[int(place)].item()) for place in (gaps.argmin("setting"), gaps.argmax("setting")))
-    of_least = interval(bounds.sel(setting=least, drop=True), "points squared")
-    of_least = of_least.replace("95 % interval", f"95 % interval, corrected for {gaps.sizes['setting']} {what},")
+    share = interval(shares.sel(setting=least, drop=True), "%", 1)
+    differ = f"the classes of pgd-at differ significantly in {int(unequal.sum())} of {unequal.size} {what}"
     return (
-        f"**Under {attack}, the classes of pgd-at differ significantly in {sure} of {gaps.sizes['setting']} {what}: they differ "
-        f"least in {least}, with an unbiased class-wise variance of "
-        f"{of_least}.** The gap between the best and the worst class is "
-        f"between {float(gaps.min()):.0f} points ({low}) and {float(gaps.max()):.0f} points ({high})."
+        f"**Under {attack}, {differ}; the class explains least in {least}: {share} of the variance of right and wrong "
+        f"predictions.** The gap between the best and the worst class is between {float(gaps.min()):.0f} points ({low}) and "
+        f"{float(gaps.max()):.0f} points ({high})."
     )
 
 
-def finding(judged: xr.Dataset, trainings: xr.Dataset, every: xr.Dataset) -> str:
-    """Return the finding of the page: judged networks and trainings, and all settings, along setting."""
+def finding(judged: xr.Dataset, trainings: xr.Dataset) -> str:
+    """Return the finding of the page: the networks and the trainings that are judged, along setting."""
     others = discrepancy(trainings, "trainings of the first network").replace("**", "")
-    return f"{discrepancy(judged, 'networks')} {others} {runs_of(every)}"
+    return f"{discrepancy(judged, 'networks')} {others} {networks.sample(judged)}"
 
 
 def _attacked(outcomes: xr.Dataset) -> tuple[xr.Dataset, str]:
@@ -49,11 +47,6 @@ def excluded(outcomes: xr.Dataset) -> str:
     lost = [str(name) for name in outcomes.setting.values[~networks.learned(outcomes).values]]
     kept = f"All {outcomes.sizes['setting']} are surely above it." if not lost else f"Excluded for that: {', '.join(lost)}."
     return f"A setting whose accuracy is not surely above chance is not judged: its gap is that of a constant prediction. {kept}"
-
-
-def runs_of(outcomes: xr.Dataset) -> str:
-    """Return how many runs and images there are of each setting."""
-    return sample(outcomes.sel(_ATTACKED, drop=True).isel(setting=[0])).replace("of each defence", "of each setting")
 
 
 def worst_classes(outcomes: xr.Dataset) -> str:
