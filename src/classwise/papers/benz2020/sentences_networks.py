@@ -33,8 +33,8 @@ def discrepancy(outcomes: xr.Dataset, what: str) -> str:
     if unequal.size == 1:
         differ = "differ significantly" if bool(unequal.all()) else "do not differ significantly"
         return (
-            f"**Under {attack}, the classes of pgd-at {differ} in {least}, the only one of the {what} with results at this scale; "
-            f"the class explains {explained}.** The gap between the best and the worst class is {float(gaps[0]):.0f} points."
+            f"**Under {attack}, the classes of pgd-at {differ} in {least}, the only one of the {what} with results; the class "
+            f"explains {explained}.** The gap between the best and the worst class is {float(gaps[0]):.0f} points."
         )
     low, high = (str(gaps.setting[int(place)].item()) for place in (gaps.argmin("setting"), gaps.argmax("setting")))
     differ = f"the classes of pgd-at differ significantly in {int(unequal.sum())} of {unequal.size} {what}"
