@@ -310,9 +310,10 @@ def _basic(total: xr.DataArray, measure: Metric, drawn: xr.DataArray, level: flo
 
 
 def _ends(truth: xr.DataArray, level: float) -> xr.DataArray:
-    """Return the interval that holds a share `level` of draws of a true value, along a new dimension `bound`."""
-    ends = truth.quantile([(1 - level) / 2, (1 + level) / 2], dim="draw").drop_vars("quantile")
-    return ends.rename(quantile="bound").assign_coords(bound=["low", "high"])
+    """Return the interval that holds a share `level` of draws of a true value, along a new dimension `bound`; NaN without any."""
+    known = truth.notnull().any("draw")
+    ends = truth.where(known, 0).quantile([(1 - level) / 2, (1 + level) / 2], dim="draw").drop_vars("quantile")
+    return ends.rename(quantile="bound").assign_coords(bound=["low", "high"]).where(known)
 
 
 def symmetry_draws(data: xr.DataArray | xr.Dataset, over: Sequence[str] = (), draws: int = 2000, seed: int = 0) -> xr.DataArray:

@@ -10,7 +10,7 @@ from IPython.display import Markdown
 from classwise.charts.descriptions import described, extent
 from classwise.charts.gallery import image_rows
 from classwise.charts.primitives import dots_with_intervals, from_legend, lines_with_bands, panels
-from classwise.charts.style import PERCENT, Category, frame, names_of, tooltip, wide_bounds
+from classwise.charts.style import PERCENT, Category, names_of, tooltip, wide_bounds
 
 # A row, which a phone names in two lines.
 _ROW = 31
