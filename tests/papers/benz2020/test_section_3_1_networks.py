@@ -97,9 +97,17 @@ def test_the_recorded_vgg_of_scale_laptop_is_asked_for():
     assert "12e8612029" in {spec.id for spec, _ in registry.request(section_3_1_networks.NAME, "laptop").pairs}
 
 
-def test_trainings_of_scale_quick_have_names_of_their_own_among_those_that_must_converge():
-    named = convergence.trainings("quick")
+def test_each_network_has_a_name_of_its_own_among_the_trainings_that_are_compared():
+    named = convergence.trainings("short")
+    asked = [spec for spec, _ in registry.request(section_3_1_networks.NAME, "short").pairs if spec.seed == 0]
+    names = {name for name, spec in named.items() if spec in asked}
+    models_of = {spec.model for spec in asked}
+    assert {name for name in names for model in models_of if f"model={model}" in name} == {
+        name for name in names if "model=" in name
+    }
     assert len(named) == len({spec.id for spec in named.values()})
+    assert any("optimiser=adam" in name for name in names)
+    assert any("weight_decay=0.005" in name for name in names)
 
 
 def folds(rates, seeds=2, images=20, seed=0):
