@@ -23,6 +23,7 @@ from classwise.charts import (
     method_explorer,
     ranking,
     scatter,
+    similar_classes,
     style,
     sweeps,
 )
@@ -304,8 +305,8 @@ CHARTS = {
         ),
         ["0.500 (standard) to 0.700 (trades)"],
     ),
-    "charts.one_class": (
-        lambda: similarity_charts.one_class(
+    "similar_classes.one_class": (
+        lambda: similar_classes.one_class(
             SIMILAR.expand_dims(defence=["pgd-at"]),
             metrics.confusion(counts(attack=["clean"], defence=["pgd-at"])),
             "8",
