@@ -26,19 +26,19 @@ def pair_dots(cosine: xr.DataArray, mistakes: xr.DataArray) -> Any:
 
     cosine: along predictor, label and other. mistakes: in percent, both directions added, along label and other.
     """
-    table = frame(cosine, "cosine").merge(frame(mistakes, "mistakes"))
+    table = frame(cosine, "cosine").merge(frame(mistakes, "sum"))
     order = {name: place for place, name in enumerate(names_of(cosine))}
     table = table[table["label"].map(order) < table["other"].map(order)]
-    table = table.assign(pair=table["label"] + " and " + table["other"])
+    table = table.assign(pair=table["label"] + " and " + table["other"]).drop(columns=["label", "other"])
     dots = alt.Chart(table).mark_circle(size=50, opacity=0.65, color=HIGHEST)
     dots = dots.encode(
         x=alt.X("cosine:Q", title="cosine", scale=alt.Scale(zero=False, nice=True)),
-        y=alt.Y("mistakes:Q", title=_MISTAKES),
-        tooltip=tooltip("pair", "predictor", cosine="|.3f", mistakes=_MISTAKES),
+        y=alt.Y("sum:Q", title=_MISTAKES),
+        tooltip=tooltip("pair", "predictor", cosine="|.3f", sum=_MISTAKES),
     )
     chart = panels(dots.properties(width=235, height=150), Category.of(cosine, "predictor"), columns=2)
     chart = chart.resolve_scale(x="independent")
-    text = extent(table, ["pair"], "Mistakes of a pair, both directions", "", "mistakes", 1)
+    text = extent(table, ["pair"], "Mistakes of a pair, both directions", "", "sum", 1)
     return described(chart, "Are similar classes mistaken for one another?", text)
 
 

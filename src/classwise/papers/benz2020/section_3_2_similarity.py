@@ -189,8 +189,10 @@ def weakest(sums: xr.Dataset) -> xr.DataArray:
 
 _ATTACKED: dict[str, Any] = {"defences": (ROBUST,), "attacks": ("pgd-20",)}
 _claim = claims_of(NAME)
-_of_features = claims_of(NAME, of="features", dims=("source",), unit="correlation", **_ATTACKED)
-_BOTH: dict[str, Any] = {"defences": DEFENCES}
+# All of the same draws, of which the page shows intervals, too.
+_of_features = claims_of(
+    NAME, of="features", dims=("source",), unit="correlation", defences=DEFENCES, attacks=_ATTACKED["attacks"]
+)
 
 CLAIMS = (
     _claim(
@@ -238,7 +240,6 @@ CLAIMS = (
         where("3.2", "control"),
         "Classes with similar mean logits in standard training are those that adversarial training mistakes for one another.",
         partial(alike_and_mistaken, predictor=OF_STANDARD),
-        **_BOTH,
     ),
     _of_features(
         "similar-to-many-is-vulnerable",
