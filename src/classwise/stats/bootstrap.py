@@ -102,6 +102,8 @@ def weights(outcomes: xr.Dataset, draws: int, seed: int = 0) -> np.ndarray:
     seeds hardly differ.
     """
     rng, present = np.random.default_rng(seed), evaluated(outcomes).values
+    # A draw of a seed without any image would have none.
+    present = present[present.any(1)]
     seeds, count = len(present), present.sum()
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values
     fewer = max(seeds - 1, 1)

@@ -6,8 +6,9 @@ import xarray as xr
 from claim_answers import CLASS, cases, judged, names_of_both, outcomes_with
 
 from classwise.charts import style
+from classwise.core.errors import NotRecorded
 from classwise.papers import registry
-from classwise.papers.benz2020 import charts_corruptions, corruptions, section_3_4
+from classwise.papers.benz2020 import charts_corruptions, corruptions, kinds, section_3_4
 from classwise.papers.benz2020 import sentences_corruptions as sentences
 from classwise.stats import aggregate
 
@@ -118,10 +119,30 @@ def test_losses_are_those_that_were_made(outcomes):
 def test_the_correlation_is_that_of_the_profiles_of_opposite_halves():
     exact = profiles(50 - 5 * CLASS)
     whole = exact.assign(truth=exact.truth.max("half")).drop_vars("half").expand_dims(seed=[0])
-    shared = corruptions.shared(whole, "pgd-at")
-    assert shared.kind.values.tolist() == ["all corruptions", "noise", "blur", "weather", "digital"]
-    assert shared.sel(bound="value").values == pytest.approx(-1, abs=0.02)
-    assert corruptions.reliability(whole, "pgd-at") == pytest.approx(1, abs=0.02)
+    shared = corruptions.shared(whole)
+    rows = ["all corruptions", "noise", "blur", "weather", "digital", corruptions.RELATIVE, corruptions.LEFT]
+    assert shared.row.values.tolist() == rows
+    # All classes are alike on clean images: the loss in points is that in shares, and what is left is the opposite.
+    assert shared.sel(bound="value").values == pytest.approx([-1] * 6 + [1], abs=0.02)
+    assert shared.attrs["reliability"] == pytest.approx(1, abs=0.02)
+    assert "that is left by 1.00 (95 % interval" in sentences.relative(shared)
+    chart = charts_corruptions.correlations(shared).to_dict()
+    assert "1.00 (all, accuracy left)" in chart["description"]
+
+
+def test_what_is_not_recorded_is_said(outcomes):
+    alone = outcomes.assign(truth=outcomes.truth.where(outcomes.defence == "standard", -1))
+    assert corruptions.more_lost(alone) is None
+    assert corruptions.shared(alone) is None
+    text = sentences.headline(alone, None, None)
+    assert text.startswith("**Corruptions of severity 3 cost standard 2.0 points")
+    assert "pgd-at" not in text
+    assert "are not compared" in text
+    assert sentences.relative(None) in text
+    assert "has no results" in sentences.by_kind(None)
+    for chart in (charts_corruptions.differences, charts_corruptions.correlations):
+        with pytest.raises(NotRecorded):
+            chart(None)
 
 
 def test_the_sentences_say_what_the_outcomes_are(outcomes):
@@ -129,24 +150,22 @@ def test_the_sentences_say_what_the_outcomes_are(outcomes):
     text = sentences.which_loses_more(more)
     assert "to 0 of 15 corruptions (none) and significantly less to 1 (fog)" in text
     assert "fog -20.0 points" in sentences.by_kind(more)
-    bounds = xr.DataArray([[-0.9, -0.7, -0.5]], {"kind": [corruptions.ALL], "bound": ["low", "value", "high"]}, ("kind", "bound"))
+    bounds = xr.DataArray([[-0.9, -0.7, -0.5]], {"row": [corruptions.ALL], "bound": ["low", "value", "high"]}, ("row", "bound"))
     assert sentences.same_classes(bounds).startswith("The classes that lose most to corruptions are the less robust ones: ")
     assert sentences.same_classes(-bounds.isel(bound=[2, 1, 0]).assign_coords(bound=bounds.bound)).startswith(
         "The classes that lose most to corruptions are the more robust ones"
     )
     assert "is open" in sentences.same_classes(bounds.copy(data=[[-0.9, -0.4, 0.1]]))
-    headline = sentences.headline(outcomes, more, bounds.assign_attrs(corruptions=15))
+    headline = sentences.headline(outcomes, more, bounds)
     assert headline.startswith("**Corruptions of severity 3 cost standard 2.0 points")
     assert "the mean over 15 corruptions" in headline
-    assert "are not compared" in sentences.headline(outcomes.sel(defence=["pgd-at"]), None, bounds.assign_attrs(corruptions=15))
-    assert "has no results" in sentences.by_kind(None)
     assert "standard loses most of class 0, 2.0 points" in sentences.weakest_classes(corruptions.change(outcomes))
 
 
 def test_the_charts_say_what_they_show(outcomes):
     style.setup()
     more = corruptions.more_lost(outcomes)
-    chart = charts_corruptions.differences(more, "pgd-at", "standard").to_dict()
+    chart = charts_corruptions.differences(more).to_dict()
     assert "-20.0 points (fog)" in chart["description"]
     severity = charts_corruptions.by_severity(corruptions.by_severity(outcomes)).to_dict()
     assert "Accuracy at the highest severity" in severity["description"]
@@ -161,3 +180,9 @@ def test_the_section_evaluates_all_corruptions_of_shared_runs_and_three_of_them_
     assert {spec.id for spec in request.specs} <= shared
     names = [evaluation.transform for evaluation in corrupted.evaluations]
     assert names == [*ALL, *(f"{name}-{severity}" for name in section_3_4.SWEPT for severity in (1, 5))]
+
+
+def test_each_claim_says_whether_it_was_found_expected_asked_or_cited():
+    assert [claim.where for claim in section_3_4.CLAIMS] == ["3.4, cited [13]", "3.4, cited [13]", "3.4, asked"]
+    with pytest.raises(ValueError, match="not 'guessed'"):
+        kinds.where("3.4", "guessed")

@@ -7,10 +7,13 @@ and with Adam, the rate of the scale ends in a network that predicts one class, 
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.core.markup import counted
 from classwise.core.spec import Spec
+from classwise.papers import findings, judging
 from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import combine, intervals, metrics, pooling
@@ -142,6 +145,43 @@ def learned(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
 def only_learned(outcomes: xr.Dataset, along: str = "setting") -> xr.Dataset:
     """Return outcomes without the members of a dimension that have not `learned`."""
     return outcomes.isel({along: learned(outcomes, along).values})
+
+
+def as_given(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes of seeds with different images (folds) as those of one seed; of seeds that share images as they are.
+
+    Each image is classified by the networks of its fold, which are taken as given: a bootstrap draws images alone. One of two
+    seeds, which a bootstrap of seeds draws, has half of the images.
+    """
+    if pooling.seeds_share_images(outcomes):
+        return outcomes
+    present, missing = outcomes.truth >= 0, {"truth": -1, "answer": -1, "flipped": False}
+    merged = {name: outcomes[name].where(present, value).max("seed").expand_dims(seed=[0]) for name, value in missing.items()}
+    data = xr.Dataset(merged).transpose(*outcomes.truth.dims, ...)
+    return data.assign_coords(predicted=outcomes.predicted).assign_attrs(outcomes.attrs, runs=outcomes.sizes["seed"])
+
+
+def sample(outcomes: xr.Dataset) -> str:
+    """Return how many runs of each setting there are, on how many test images, and what the intervals do not cover."""
+    if "runs" not in outcomes.attrs:
+        return findings.sample(outcomes).replace("of each defence", "of each setting")
+    present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "image"])
+    runs, images = counted(int(outcomes.attrs["runs"]), "run"), counted(int(present.sum()), "test image")
+    return f"{runs} of each setting, taken as given: the intervals do not cover other trainings. {images}."
+
+
+def unequal(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
+    """Return along setting whether the accuracies of the classes differ significantly (chi-squared test with Holm's correction).
+
+    count: along setting, label and predicted.
+    """
+    from scipy.stats import chi2_contingency  # slow to import
+
+    right, images = metrics.correct(count), metrics.images(count)
+    tables = [np.stack([right.sel(setting=name), (images - right).sel(setting=name)]) for name in count.setting.values]
+    # Of a network that is always right, or never, the classes are equal.
+    chances = np.array([chi2_contingency(table).pvalue if table.sum(1).all() else 1.0 for table in tables])
+    return xr.DataArray(judging.holm(chances) < 1 - level, {"setting": count.setting.values}, name="unequal")
 
 
 def trained(request: Request) -> pd.DataFrame:

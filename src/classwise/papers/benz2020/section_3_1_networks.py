@@ -31,8 +31,13 @@ def all_settings(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     return networks.by_setting(networks.base_network(_scale(plain)), labels, plain, *others, *trainings, *twins)
 
 
+def _judged(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return the settings that have learned, their trainings taken as given."""
+    return networks.as_given(networks.only_learned(outcomes))
+
+
 def _networks(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    return networks.only_learned(networks.by_setting(networks.base_network(_scale(plain)), NETWORK_LABELS, plain, *parts))
+    return _judged(networks.by_setting(networks.base_network(_scale(plain)), NETWORK_LABELS, plain, *parts))
 
 
 def _pairs(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
@@ -45,7 +50,7 @@ def _pairs(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
 
 
 def _trainings(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    return networks.only_learned(networks.by_setting(networks.base_training(_scale(plain)), TRAINING_LABELS, plain, *parts))
+    return _judged(networks.by_setting(networks.base_training(_scale(plain)), TRAINING_LABELS, plain, *parts))
 
 
 _OF_NETWORKS = (*NETWORK_LABELS, *_TWINS)
@@ -57,6 +62,7 @@ SECTION = Section(
     parts=networks.parts(NETWORK_LABELS, standard=True) | networks.parts(TRAINING_LABELS),
     arrange={
         "all": Arranged(all_settings, ("",), (*_OF_NETWORKS, *TRAINING_LABELS)),
+        "learned": Arranged(lambda *parts: _judged(all_settings(*parts)), ("",), (*_OF_NETWORKS, *TRAINING_LABELS)),
         "networks": Arranged(_networks, ("",), _OF_NETWORKS),
         "pairs": Arranged(_pairs, ("",), _OF_NETWORKS),
         "trainings": Arranged(_trainings, ("",), TRAINING_LABELS),

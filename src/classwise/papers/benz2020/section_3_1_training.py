@@ -27,11 +27,14 @@ def _checkpoint(epoch: int) -> str:
 
 
 def by_epoch(kept: xr.Dataset) -> xr.Dataset:
-    """Return outcomes along epoch in place of checkpoint, without the epochs that have not learned yet."""
+    """Return outcomes along epoch in place of checkpoint, without the epochs that have not learned yet.
+
+    The trainings are taken as given (`networks.as_given`).
+    """
     places = {_checkpoint(epoch): epoch for epoch in EPOCHS}
     names = [name for name in places if name in kept.checkpoint.values]
     along = kept.sel(checkpoint=names).rename(checkpoint="epoch").assign_coords(epoch=[places[name] for name in names])
-    return networks.only_learned(along, "epoch")
+    return networks.as_given(networks.only_learned(along, "epoch"))
 
 
 SECTION = Section(

@@ -7,11 +7,11 @@ import numpy as np
 from classwise.papers import measures
 from classwise.papers.claims import NO_GROUPS, NO_SUCH, PAIRED, claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Section
-from classwise.papers.tian2021.section_4_1 import BIASED, UNDER_ATTACK
+from classwise.papers.tian2021.section_4_1 import BIASED, OTHERS, UNDER_ATTACK
 from classwise.stats import metrics
 
 NAME = "tian2021/4-2-class-relations"
-SECTION = Section(title="The relations among classes", defences=BIASED, evaluations=CLEAN_AND_PGD, all_datasets=True)
+SECTION = Section(title="The relations among classes", defences=BIASED, evaluations=CLEAN_AND_PGD, datasets=OTHERS)
 _claim = claims_of(NAME, defences=("pgd-at",), attacks=(UNDER_ATTACK,))
 
 
