@@ -88,7 +88,7 @@ def _name(spec: Spec, scale: str, section: str) -> str:
     settings = [f"{name}={value}" for name, value in sorted(spec.options.items())]
     if spec.dataset != usual.dataset:
         return ", ".join([spec.defence, *settings, spec.dataset])
-    fields = ("model", "optimiser", "head", "layer", "lr", "weight_decay")
+    fields = ("model", "optimiser", "head", "layer", "lr", "weight_decay", "rebuilt", "images_by")
     settings += [f"{name}={getattr(spec, name)}" for name in fields if getattr(spec, name) != getattr(usual, name)]
     return ", ".join([spec.defence, *settings])
 

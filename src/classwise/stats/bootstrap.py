@@ -102,6 +102,8 @@ def weights(outcomes: xr.Dataset, draws: int, seed: int = 0) -> np.ndarray:
     seeds hardly differ.
     """
     rng, present = np.random.default_rng(seed), evaluated(outcomes).values
+    # A draw of a seed without any image would have none.
+    present = present[present.any(1)]
     seeds, count = len(present), present.sum()
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values
     fewer = max(seeds - 1, 1)
@@ -206,8 +208,8 @@ def add_pseudo_counts(outcomes: xr.Dataset, seed: int = 0, *, every_mistake: boo
                 places.append(int(rng.choice(members)))
     padded = outcomes.isel(image=[*range(count), *places]).assign_coords(image=np.arange(count + len(places)))
     # Halves of the images (`aggregate.halved`) differ in truth alone.
-    whole = {name: padded[name].broadcast_like(padded.truth) for name in _CHANGED}
-    padded = padded.assign({name: array.transpose(*rest, "seed", "image").copy() for name, array in whole.items()})
+    padded_to = {name: padded[name].broadcast_like(padded.truth) for name in _CHANGED}
+    padded = padded.assign({name: array.transpose(*rest, "seed", "image").copy() for name, array in padded_to.items()})
     wrong = rng.integers(1, max(classes, 2), size=len(places))
     for (image, setting, off), random_off in zip(changes, wrong, strict=True):
         place = (*setting, slice(None), image)

@@ -123,7 +123,9 @@ def test_the_finding_says_whether_one_class_stays_the_least_robust():
     rates = {"last-15": RISING, "last-8": RISING, "last": RISING}
     steady = section_3_1_training.by_epoch(kept(rates, images=200))
     said = sentences_training.finding(SETTLED, steady)
-    assert said.startswith("**Under pgd-20, class 0 is the least robust one after each of the 3 epochs from 15 to 30, surely:")
+    assert said.startswith(
+        "**Under pgd-20, class 0 is the least robust one after each of the 3 epochs from 15 to 30, significantly:"
+    )
     assert "after all of 3 epochs measured in its second half in 1 of 2 runs" in said
     moving = section_3_1_training.by_epoch(kept(rates | {"last": RISING[::-1]}, images=200))
     said = sentences_training.finding(SETTLED, moving)

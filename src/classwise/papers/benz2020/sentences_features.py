@@ -1,0 +1,110 @@
+"""What section 3.2 of Benz et al. asks about robust and non-robust features, in sentences that are computed."""
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.markup import counted
+from classwise.papers.benz2020.rebuilt_images import Images, by_features, joined
+from classwise.papers.benz2020.section_3_2_features import ATTACKS, NON_ROBUST, ROBUST, SETS
+from classwise.papers.findings import interval, sample
+from classwise.stats import bootstrap, metrics, pooling
+
+_DRAWS = 1000
+QUARTER = ATTACKS[1]
+
+
+def headline(outcomes: xr.Dataset) -> str:
+    """Return how accurate training on robust and on non-robust features is, and which of the two is more robust."""
+    if not {ROBUST, NON_ROBUST} <= set(map(str, outcomes.defence.values)):
+        return f"Training on both robust and non-robust features is not recorded yet. {sample(outcomes)}"
+    part = outcomes.sel(defence=[ROBUST, NON_ROBUST])
+    clean = bootstrap.bootstrap(part.sel(attack=["clean"]), metrics.overall, draws=_DRAWS).isel(attack=0, drop=True)
+    rates = " and ".join(f"{interval(clean.sel(defence=name), '%')} on {name}" for name in (ROBUST, NON_ROBUST))
+    first = f"**Trained on rebuilt images alone, the network classifies {rates}.**"
+    if QUARTER not in part.attack.values:
+        return f"{first} {sample(outcomes)}"
+
+    def more(count: xr.DataArray) -> xr.DataArray:
+        each = metrics.overall(count)
+        return each.sel(defence=ROBUST, drop=True) - each.sel(defence=NON_ROBUST, drop=True)
+
+    bounds = bootstrap.paired(part.sel(attack=[QUARTER]), more, draws=_DRAWS, span=(-100, 100)).isel(attack=0, drop=True)
+    low, high = (float(bounds.sel(bound=end)) for end in ("low", "high"))
+    says = "Which of the two is more robust is open"
+    if low > 0:
+        says = "Robust features bring more robustness"
+    elif high < 0:
+        says = "Robust features do not bring more robustness, but less"
+    return f"{first} {says}: under {QUARTER} the difference is {interval(bounds, 'points')}. {sample(outcomes)}"
+
+
+def reached(images: Images) -> str:
+    """Return how many rebuilt images are closer to the features of their target than to those of their start."""
+    parts = []
+    for name, some in by_features(images).items():
+        to_target, to_start, apart = (joined(some, one) for one in ("to_target", "to_start", "apart"))
+        left = np.mean(to_target[apart > 0] / apart[apart > 0])
+        share = 100 * np.mean(to_target < to_start)
+        parts.append(f"{share:.1f} % of {counted(len(apart), 'image')} ({name}; {left:.2f} of the distance is left in the mean)")
+    if not parts:
+        return "No images with the features of others are recorded yet."
+    return f"**Closer to the features of their target than to those of their start are** {' and '.join(parts)}."
+
+
+def chance(outcomes: xr.Dataset) -> str:
+    """Return which training sets are of use: whose networks are surely more accurate on clean images than one class for all."""
+    count = pooling.pooled(outcomes).sel(attack="clean", drop=True)
+    images = metrics.images(count)
+    above = bootstrap.bootstrap(outcomes.sel(attack=["clean"]), metrics.overall, draws=_DRAWS).isel(attack=0, drop=True)
+    floor = 100 * images.max("label") / images.sum("label")
+    sure = [
+        str(name)
+        for name in above.defence.values
+        if name in SETS and bool(above.sel(bound="low", defence=name) > floor.sel(defence=name))
+    ]
+    rest = [str(name) for name in above.defence.values if name in SETS and str(name) not in sure]
+    level = f"one class for all images ({float(floor.max()):.0f} %)"
+    lines = (
+        [f"**Surely better than {level}**: {', '.join(sure)}."] if sure else [f"No training set is surely better than {level}."]
+    )
+    return " ".join([*lines, *([f"Not surely: {', '.join(rest)}."] if sure and rest else [])])
+
+
+def whose(likeness: xr.DataArray) -> str:
+    """Return how the class profile of each training set correlates with those of training on the original images.
+
+    What has no interval, because the network is too rarely right, is named.
+    """
+    lines, unknown = [], []
+    for name in map(str, likeness.defence.values):
+        part = likeness.sel(defence=name)
+        finite = [str(other) for other in part.network.values if np.isfinite(part.sel(network=other)).all()]
+        texts = [f"{interval(part.sel(network=other), digits=2)} with {other}" for other in finite]
+        lines += [f"{name} {' and '.join(texts)}"] if texts else []
+        unknown += [] if texts else [name]
+    rest = f" Unknown, since too few predictions are right: {', '.join(unknown)}." if unknown else ""
+    return f"**Correlation of class profiles**: {'; '.join(lines)}.{rest}" if lines else rest.strip()
+
+
+def unequal(explained: xr.DataArray) -> str:
+    """Return after which trainings the class surely explains a part of the variance of right and wrong predictions.
+
+    explained: along bound, defence and attack.
+    """
+    lines = []
+    for attack in map(str, explained.attack.values):
+        low = explained.sel(attack=attack, bound="low", drop=True)
+        sure = [str(name) for name in low.defence.values if float(low.sel(defence=name)) > 0]
+        lines.append(f"{attack}: {', '.join(sure) or 'none'}")
+    start = "**The class surely explains a part of the variance of the predictions** after training on these sets."
+    return f"{start} {'; '.join(lines)}."
+
+
+def undisturbed(outcomes: xr.Dataset) -> str:
+    """Return how robust training on the original images is, next to that on rebuilt ones."""
+    rates = metrics.overall(pooling.pooled(outcomes.sel(attack=[QUARTER]))).isel(attack=0)
+    known = {"standard": "standard training", "pgd-at": "adversarial training"}
+    texts = [f"{float(rates.sel(defence=name)):.0f} % after {words}" for name, words in known.items() if name in rates.defence]
+    sets = [f"{float(rates.sel(defence=name)):.0f} % after training on {name}" for name in SETS if name in rates.defence]
+    of_sets = f", and {', '.join(sets)}" if sets else ""
+    return f"Robust accuracy under {QUARTER}: {' and '.join(texts)} on the original images{of_sets}."
