@@ -28,8 +28,7 @@ from classwise.charts import (
     sweeps,
 )
 from classwise.charts.descriptions import extent, largest
-from classwise.papers.benz2020 import charts_discrepancy
-from classwise.papers.benz2020 import charts_agreement, charts_similarity
+from classwise.papers.benz2020 import charts_agreement, charts_discrepancy, charts_similarity
 from classwise.papers.entropy2022 import charts as similarity_charts
 from classwise.papers.tian2021 import charts, trace_explorer
 from classwise.stats import intervals, metrics
@@ -347,6 +346,7 @@ CHARTS = {
     "charts_discrepancy.over_accuracy": (
         lambda: charts_discrepancy.over_accuracy(bounded(LINES.isel(quantity=0, drop=True)), LINES.isel(quantity=1, drop=True)),
         ["1.0 % (pgd-at, 0) to 9.0 % (pgd-at, 0.2)"],
+    ),
     "charts_agreement.agreement_dots": (
         lambda: charts_agreement.agreement_dots(
             AGREED, {"LeNet": "another network", "again": "same training"}, bounded(xr.DataArray(90.0)) / 100

@@ -142,7 +142,7 @@ def test_a_network_with_one_answer_has_not_learned_and_is_named():
     said = sentences_networks.excluded(data)
     assert "Excluded: network 1." in said
     assert "network 1: class 0, class 1, class 2, class 4" in said
-    assert "All of them (1) are significantly above it. Classes" in sentences_networks.excluded(folds([GOOD]))
+    assert "All 1 are significantly above it. Classes" in sentences_networks.excluded(folds([GOOD]))
 
 
 def test_folds_are_taken_as_one_set_of_images():

@@ -40,7 +40,7 @@ _PUBLISHED: Labelled = {
 NETWORKS: Mapping[str, Labelled] = {
     "quick": {
         "LeNet": {"model": "lenet", "width": 6, "lr": 0.1, "epochs": 40, **_ONCE},
-        "VGG16": {"model": "vgg16", "width": 8, "lr": 0.05, "epochs": 20, **_ONCE},
+        "VGG16": {"model": "vgg16", "width": 8, "lr": 0.05, "epochs": 40, **_ONCE},
         "ResNet18": {"model": "resnet18", "width": 4, "lr": 0.1, "epochs": 15, **_ONCE},
     },
     "laptop": {name: _PUBLISHED[name] for name in ("LeNet", "VGG16")},
