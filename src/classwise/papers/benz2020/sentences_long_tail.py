@@ -55,8 +55,16 @@ def paid(outcomes: xr.Dataset, attack: str) -> str:
     for name in (name for name in WEIGHTS if name in outcomes.defence.values):
         bounds = critical.gain(outcomes, (name, BASE), metrics.overall, attack)
         low, high = float(bounds.sel(bound="low")), float(bounds.sel(bound="high"))
-        says = "the others lose more than it gains" if high < 0 else "it gains more than the others lose" if low > 0 else "it is open"
-        lines.append(f"With a weight of {WEIGHTS[name]} {says}: over all images, accuracy changes by {interval(bounds, 'points', 1)}.")
+        says = (
+            "the others lose more than it gains"
+            if high < 0
+            else "it gains more than the others lose"
+            if low > 0
+            else "it is open"
+        )
+        lines.append(
+            f"With a weight of {WEIGHTS[name]} {says}: over all images, accuracy changes by {interval(bounds, 'points', 1)}."
+        )
     start = f"**Does the critical class gain what the others lose, under {attack}?**"
     return f"{start} {' '.join(lines) or 'No larger weight is recorded.'}"
 
