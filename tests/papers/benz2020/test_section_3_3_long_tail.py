@@ -154,4 +154,6 @@ def test_the_selection_says_whether_the_page_takes_what_the_rule_gives():
     right = np.where(CLASS == 8, 5, 30)
     table = np.diag(right) + np.roll(np.diag(40 - right), 1, 1)
     history["count"].loc[{"epoch": 4, "split": "valid", "attack": "pgd-10"}] = table
-    assert sentences_long_tail.selection(history, "digits") == "**By this rule** the critical class is 8. This page takes the same."
+    assert (
+        sentences_long_tail.selection(history, "digits") == "**By this rule** the critical class is 8. This page takes the same."
+    )

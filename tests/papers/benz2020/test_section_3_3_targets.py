@@ -112,7 +112,9 @@ def _sums(means):
     """Return sums over images whose mean logits are these, (classes, components)."""
     names = [f"c{place}" for place in range(len(means))]
     count = xr.DataArray(4 * np.eye(len(means)), dims=("label", "predicted"), coords={"label": names, "predicted": names})
-    logit = xr.DataArray(4 * np.array(means, dtype=float), dims=("label", "component"), coords={"label": names, "component": names})
+    logit = xr.DataArray(
+        4 * np.array(means, dtype=float), dims=("label", "component"), coords={"label": names, "component": names}
+    )
     return xr.Dataset({"count": count, "logit": logit * (count > 0)})
 
 
@@ -170,7 +172,10 @@ def test_the_finding_names_both_comparisons_or_what_is_not_recorded():
     assert "and by 50 points" in text
     assert "The mean of the other classes changes by -20 points" in text
     assert "where its own images" not in text
-    for right, says in ((5, "**It does not gain significantly** where its own images"), (70, "It also gains where its own images")):
+    for right, says in (
+        (5, "**It does not gain significantly** where its own images"),
+        (70, "It also gains where its own images"),
+    ):
         rows = {BASE: 50, CRITICAL: 60, SAFEST: at(30, 3, rest=70), OTHERS: at(right, 3, rest=70)}
         more = sentences_targets.headline(marked(rows).expand_dims(seed=[0]), UNDER)
         assert says in more
