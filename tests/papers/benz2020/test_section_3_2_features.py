@@ -177,5 +177,8 @@ def test_likeness_is_of_other_images_and_unknown_where_nothing_is_right():
     assert float(value.sel(defence=ROBUST, network=ADVERSARIAL)) < -0.9
     said = sentences_features.whose(found)
     assert "Unknown, since too few predictions are right: random targets" in said
-    with pytest.raises(NotRecorded):
-        rebuilt_images.likeness(data.sel(defence=[STANDARD, ADVERSARIAL]))
+    assert "Of the networks on the original images: standard" in said
+    assert float(value.sel(defence=STANDARD, network=STANDARD)) > 0.9
+    alone = sentences_features.whose(rebuilt_images.likeness(data.sel(defence=[STANDARD, ADVERSARIAL])))
+    assert alone.startswith("Of the networks on the original images: standard")
+    assert "with itself" in alone

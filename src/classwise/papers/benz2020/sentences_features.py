@@ -73,17 +73,25 @@ def chance(outcomes: xr.Dataset) -> str:
 def whose(likeness: xr.DataArray) -> str:
     """Return how the class profile of each training set correlates with those of training on the original images.
 
-    What has no interval, because the network is too rarely right, is named.
+    First those of these networks themselves. What has no interval, because the network is too rarely right, is named.
     """
-    lines, unknown = [], []
+    known, unknown = dict[str, str](), []
     for name in map(str, likeness.defence.values):
         part = likeness.sel(defence=name)
         finite = [str(other) for other in part.network.values if np.isfinite(part.sel(network=other)).all()]
-        texts = [f"{interval(part.sel(network=other), digits=2)} with {other}" for other in finite]
-        lines += [f"{name} {' and '.join(texts)}"] if texts else []
+        texts = [f"{interval(part.sel(network=other), digits=2)} with {_named(name, other)}" for other in finite]
+        known |= {name: f"{name} {' and '.join(texts)}"} if texts else {}
         unknown += [] if texts else [name]
-    rest = f" Unknown, since too few predictions are right: {', '.join(unknown)}." if unknown else ""
-    return f"**Correlation of class profiles**: {'; '.join(lines)}.{rest}" if lines else rest.strip()
+    sets = "; ".join(text for name, text in known.items() if name in SETS)
+    itself = "; ".join(text for name, text in known.items() if name not in SETS)
+    lines = [f"**Correlation of class profiles**: {sets}."] if sets else []
+    lines += [f"Of the networks on the original images: {itself}."] if itself else []
+    lines += [f"Unknown, since too few predictions are right: {', '.join(unknown)}."] if unknown else []
+    return " ".join(lines)
+
+
+def _named(name: str, other: str) -> str:
+    return "itself" if name == other else other
 
 
 def unequal(explained: xr.DataArray) -> str:
