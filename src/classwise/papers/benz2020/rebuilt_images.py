@@ -53,10 +53,29 @@ def likeness(outcomes: xr.Dataset) -> xr.DataArray:
     network (STANDARD and ADVERSARIAL, as far as they are there). NaN where too few redrawn images give a correlation.
     """
     references = [name for name in (STANDARD, ADVERSARIAL) if name in outcomes.defence.values]
-    part = outcomes.sel(attack=_COMPARED, drop=True)
 
     def compared(profiles: xr.DataArray) -> xr.DataArray:
         return agreement.cross_half(profiles, "defence").sel(other=references).rename(other="network")
 
-    bounds = agreement.interval(part, compared, "defence")
+    return _intervals(outcomes, compared)
+
+
+def leaning(outcomes: xr.Dataset) -> xr.DataArray | None:
+    """Return how much more alike each training set is to ADVERSARIAL than to STANDARD: dimensions bound and defence.
+
+    The difference of both correlations of `likeness` for the same redrawn images; None where either network is not there.
+    """
+    if not {STANDARD, ADVERSARIAL} <= set(map(str, outcomes.defence.values)):
+        return None
+
+    def more(profiles: xr.DataArray) -> xr.DataArray:
+        both = agreement.cross_half(profiles, "defence")
+        difference: xr.DataArray = both.sel(other=ADVERSARIAL, drop=True) - both.sel(other=STANDARD, drop=True)
+        return difference
+
+    return _intervals(outcomes, more)
+
+
+def _intervals(outcomes: xr.Dataset, measure: agreement.Measure) -> xr.DataArray:
+    bounds = agreement.interval(outcomes.sel(attack=_COMPARED, drop=True), measure, "defence")
     return bounds.where(np.isfinite(bounds).all("bound"))

@@ -25,7 +25,7 @@ from classwise.stats import combine, metrics
 NAME = "benz2020/3-2-features"
 # Networks trained on the images as they are, and the sets of rebuilt images.
 STANDARD, ADVERSARIAL = "standard", "pgd-at"
-ROBUST, NON_ROBUST, RANDOM, NEXT = "robust features", "non-robust features", "random targets", "next targets"
+ROBUST, NON_ROBUST, RANDOM, NEXT = "robust set", "non-robust set", "random targets", "next targets"
 SETS = (ROBUST, NON_ROBUST, RANDOM, NEXT)
 # The radii of the attack in those of the scale: far below it, as networks that train as usual withstand none of that size.
 AT = ("1/8", "1/4", "1/2")
