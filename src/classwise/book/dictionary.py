@@ -107,6 +107,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "beta": ("", "trade-off of the objective"),
     "offset": ("", "lambda of the rule that gives each class its radius or beta; none without the rule"),
     "setting": ("", "a setting of the class or of the training"),
+    "other setting": ("", "the setting that `setting` is compared with; the same one on the diagonal of a matrix"),
+    "predictor": ("", "what a cosine of two classes is of, and in which network"),
     "case": ("", "row of the chart, in words"),
     "panel": ("", "panel of the chart: its title, or its number from above"),
     "image": ("", "position of the image in the dataset, from 0; with its class where that is in front"),

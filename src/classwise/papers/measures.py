@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core import datasets
-from classwise.stats import metrics
+from classwise.stats import bootstrap, metrics
 from classwise.stats.metrics import Metric as CountMeasure
 
 
@@ -92,6 +92,12 @@ def within_superclasses(sums: xr.Dataset, times: float = 1) -> xr.DataArray:
     same = group == group.rename(label="predicted").assign_coords(predicted=mixed.predicted)
     both, off = ["label", "predicted"], mixed.label != mixed.predicted
     return mixed.where(same & off).mean(both) - times * mixed.where(~same).mean(both)
+
+
+def true_symmetry(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
+    """Return draws of the true symmetry of the confusion of the first defence under the first attack, those of the pages."""
+    part = outcomes.isel(defence=[0], attack=[0])
+    return bootstrap.symmetry_draws(part, draws=draws, seed=seed).isel(defence=0, attack=0).values
 
 
 def _alone(rates: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:

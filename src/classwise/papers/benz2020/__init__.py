@@ -6,6 +6,9 @@ from classwise.papers.benz2020 import (
     section_3_1_training,
     section_3_2_features,
     section_3_2_same,
+    section_3_2_similarity,
+    section_3_3_long_tail,
+    section_3_3_targets,
     section_3_4,
 )
 from classwise.papers.benz2020.recipe import RECIPE
@@ -17,7 +20,10 @@ _SECTIONS = (
     section_3_1_networks,
     section_3_1_training,
     section_3_2_same,
+    section_3_2_similarity,
     section_3_2_features,
+    section_3_3_long_tail,
+    section_3_3_targets,
     section_3_4,
 )
 

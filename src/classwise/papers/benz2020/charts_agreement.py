@@ -13,7 +13,7 @@ from classwise.charts.primitives import Cells, dots_with_intervals, from_legend,
 from classwise.charts.style import Category, frame, names_of, panel_title, tooltip, wide_bounds
 
 _AXIS = "correlation of class profiles"
-_STEP, _WIDTH = 32, 430
+_STEP, _WIDTH, _OTHER = 32, 430, "other setting"
 
 
 def agreement_dots(bounds: xr.DataArray, groups: Mapping[str, str], ceiling: xr.DataArray) -> Any:
@@ -55,14 +55,14 @@ def agreement_matrix(values: xr.DataArray, reliable: xr.DataArray) -> Any:
     values: corrected, along setting and other. reliable: along setting.
     """
     names = names_of(values, "setting")
-    table = frame(values).rename(columns={"value": "corrected"})
-    diagonal = frame(reliable).assign(other=lambda rows: rows["setting"]).rename(columns={"value": "corrected"})
-    table = pd.concat([table[table["setting"] != table["other"]], diagonal], ignore_index=True)
-    table["same"] = table["setting"] == table["other"]
-    wide = 34 if len(names) > 8 else 44
-    cells = Cells("corrected", "correlation", "corrected", ".2f", framed="datum.same", step=(wide, _STEP))
-    tips = tooltip("setting", "other", corrected="correlation|.2f")
-    chart = heatmap(table, Category("other", names), Category("setting", names), cells, tips)
-    off = table[~table["same"]]
-    text = extent(off, ["setting", "other"], "Corrected correlation of two networks", "", "corrected", 2)
+    named = {"other": _OTHER}
+    table = frame(values).rename(columns=named)
+    diagonal = frame(reliable).assign(**{_OTHER: lambda rows: rows["setting"]})
+    table = pd.concat([table[table["setting"] != table[_OTHER]], diagonal], ignore_index=True)
+    wide, same = 34 if len(names) > 8 else 44, f"datum.setting == datum['{_OTHER}']"
+    cells = Cells("value", "correlation", "value", ".2f", framed=same, step=(wide, _STEP))
+    tips = tooltip("setting", _OTHER, value="correlation|.2f")
+    chart = heatmap(table, Category(_OTHER, names), Category("setting", names), cells, tips)
+    off = table[table["setting"] != table[_OTHER]]
+    text = extent(off, ["setting", _OTHER], "Corrected correlation of two networks", "", digits=2)
     return described(chart, "Agreement of each two networks", text, "Framed: reliability of the profile of one network.")

@@ -15,6 +15,7 @@ from classwise.core.datasets import base_dataset
 from classwise.core.spec import Spec
 from classwise.papers import variants
 from classwise.papers.benz2020 import agreement, networks
+from classwise.papers.benz2020.kinds import where
 from classwise.papers.claims import Claim, MeasurementError, claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.selection import VULNERABLE_PAIRS
@@ -167,18 +168,18 @@ def _true_values(outcomes: xr.Dataset, draws: int, seed: int, measure: agreement
 _of_halves = claims_of(NAME, data="halves", dims=("setting", "half"))
 
 
-def _claim(name: str, where: str, statement: str, measure: Callable[..., xr.DataArray], low: float, **fields: Any) -> Claim:
+def _claim(name: str, place: str, statement: str, measure: Callable[..., xr.DataArray], low: float, **fields: Any) -> Claim:
     """Return a claim on profiles; `setting` among the fields is an argument of the measure."""
     fixed = {"setting": fields.pop("setting")} if "setting" in fields else {}
     drawn = partial(_true_values, measure=partial(measure, **fixed))
     of_sums = partial(_of_sums(measure), **fixed) if fixed else _of_sums(measure)
-    return _of_halves(name, where, statement, of_sums, low=low, truth=drawn, **fields)
+    return _of_halves(name, place, statement, of_sums, low=low, truth=drawn, **fields)
 
 
 CLAIMS = (
     _claim(
         "other-networks",
-        "3.2, asked",
+        where("3.2", "asked"),
         "Classes that are robust or vulnerable in one network are so in other networks.",
         of_networks,
         0.5,
@@ -186,7 +187,7 @@ CLAIMS = (
     ),
     _claim(
         "little-to-do-with-architecture",
-        "3.2, asked",
+        where("3.2", "asked"),
         "Which classes are robust has little to do with the network: others agree almost as much as the same one trained again.",
         less_than_ceiling,
         -0.1,
@@ -194,7 +195,7 @@ CLAIMS = (
     ),
     _claim(
         "sgd-or-adam",
-        "3.2, asked",
+        where("3.2", "asked"),
         "Networks trained by SGD and by Adam have the same trend over the classes.",
         of_one,
         0.5,
@@ -203,7 +204,7 @@ CLAIMS = (
     ),
     _claim(
         "standard-or-adversarial",
-        "3.2, asked",
+        where("3.2", "asked"),
         "Standard and adversarial training have the same trend: accuracy without an attack, and under attack.",
         of_one,
         0.5,
@@ -212,7 +213,7 @@ CLAIMS = (
     ),
     _claim(
         "weakest-is-weak",
-        "3.2, asked; ours",
+        where("3.2", "control"),
         "The class that is the weakest in one network, selected on validation images, is below the mean in other networks.",
         weakest_is_weak,
         0,

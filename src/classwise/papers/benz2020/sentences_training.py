@@ -16,7 +16,7 @@ def finding(history: xr.Dataset, kept: xr.Dataset | None) -> str:
     history: of the training of the scale. kept: outcomes of `section.by_epoch`, None if they are not recorded.
     """
     if kept is None:
-        return f"**{_of_history(history)}** The weights after each epoch are not recorded at this scale."
+        return f"**{_of_history(history)}** The weights after single epochs are not recorded at this scale."
     under, attack = _attacked(kept)
     names = list(dict.fromkeys(worst_after(under, from_epoch=HALF_WAY)))
     late = under.sel(epoch=under.epoch >= HALF_WAY)
@@ -27,7 +27,7 @@ def finding(history: xr.Dataset, kept: xr.Dataset | None) -> str:
     if len(names) > 1:
         start = f"Under {attack}, {len(names)} classes are the least robust one after some of {epochs}: {', '.join(names)}"
     else:
-        sure = "surely" if float(margin.sel(bound="low")) > 0 else "but not surely"
+        sure = "significantly" if float(margin.sel(bound="low")) > 0 else "but not significantly"
         start = f"Under {attack}, class {names[0]} is the least robust one after each of {epochs}, {sure}"
     return (
         f"**{start}: where it does so least, the class lies {interval(margin, 'points')} below all others.** "
@@ -62,7 +62,7 @@ def _of_history(history: xr.Dataset) -> str:
     return (
         f"In the usual training, the same class is the least robust one after all of {counted(late.sizes['epoch'], 'epoch')} "
         f"measured in its second half in {len(single)} of {counted(late.sizes['seed'], 'run')}; of all runs together, it is "
-        f"{', '.join(f'class {name}' for name in dict.fromkeys(together))}."
+        f"class {' or '.join(dict.fromkeys(together))}."
     )
 
 
