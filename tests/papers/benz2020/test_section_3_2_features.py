@@ -163,9 +163,9 @@ def test_the_headline_says_which_set_is_more_robust_or_that_it_is_open():
 
 
 def test_sentences_name_only_what_is_sure():
-    assert "Not surely: random targets" in sentences_features.chance(runs_of((95, 95, 80, 70, 10)))
-    assert "Not surely" not in sentences_features.chance(ONE_SEED)
-    assert "No training set is surely better" in sentences_features.chance(runs_of((95, 95, 10, 10, 10)))
+    assert "Not significantly: random targets" in sentences_features.chance(runs_of((95, 95, 80, 70, 10)))
+    assert "Not significantly" not in sentences_features.chance(ONE_SEED)
+    assert "No training set is significantly better" in sentences_features.chance(runs_of((95, 95, 10, 10, 10)))
     assert "60 % after standard training and 80 % after adversarial training" in sentences_features.undisturbed(ONE_SEED)
 
 

@@ -1,4 +1,4 @@
-"""What section 3.2 of Benz et al. asks about robust and non-robust features, in sentences that are computed."""
+"""Robust and non-robust features, section 3.2 of Benz et al., in sentences that are computed."""
 
 import numpy as np
 import xarray as xr
@@ -54,7 +54,7 @@ def reached(images: Images) -> str:
 
 
 def chance(outcomes: xr.Dataset) -> str:
-    """Return which training sets are of use: whose networks are surely more accurate on clean images than one class for all."""
+    """Return which training sets are of use: whose networks are significantly more accurate on clean images than one class for all."""
     count = pooling.pooled(outcomes).sel(attack="clean", drop=True)
     images = metrics.images(count)
     above = bootstrap.bootstrap(outcomes.sel(attack=["clean"]), metrics.overall, draws=_DRAWS).isel(attack=0, drop=True)
@@ -67,9 +67,9 @@ def chance(outcomes: xr.Dataset) -> str:
     rest = [str(name) for name in above.defence.values if name in SETS and str(name) not in sure]
     level = f"one class for all images ({float(floor.max()):.0f} %)"
     lines = (
-        [f"**Surely better than {level}**: {', '.join(sure)}."] if sure else [f"No training set is surely better than {level}."]
+        [f"**Significantly better than {level}**: {', '.join(sure)}."] if sure else [f"No training set is significantly better than {level}."]
     )
-    return " ".join([*lines, *([f"Not surely: {', '.join(rest)}."] if sure and rest else [])])
+    return " ".join([*lines, *([f"Not significantly: {', '.join(rest)}."] if sure and rest else [])])
 
 
 def whose(likeness: xr.DataArray, leaning: xr.DataArray | None = None) -> str:
@@ -113,7 +113,7 @@ def _named(name: str, other: str) -> str:
 
 
 def unequal(explained: xr.DataArray) -> str:
-    """Return after which trainings the class surely explains a part of the variance of right and wrong predictions.
+    """Return after which trainings the class significantly explains a part of the variance of right and wrong predictions.
 
     explained: along bound, defence and attack.
     """
@@ -123,7 +123,7 @@ def unequal(explained: xr.DataArray) -> str:
         sure = [str(name) for name in low.defence.values if float(low.sel(defence=name)) > 0]
         where = "on clean images" if attack == "clean" else f"under {attack}"
         lines.append(f"{where} after training on {', '.join(sure)}" if sure else f"{where} after none of the trainings")
-    return f"**The class surely explains a part of the variance of the predictions**: {'; '.join(lines)}."
+    return f"**The class significantly explains a part of the variance of the predictions**: {'; '.join(lines)}."
 
 
 def undisturbed(outcomes: xr.Dataset) -> str:
