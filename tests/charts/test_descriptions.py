@@ -27,6 +27,7 @@ from classwise.charts import (
     sweeps,
 )
 from classwise.charts.descriptions import extent, largest
+from classwise.papers.benz2020 import charts_targets
 from classwise.papers.entropy2022 import charts as similarity_charts
 from classwise.papers.tian2021 import charts, trace_explorer
 from classwise.stats import intervals, metrics
@@ -292,6 +293,10 @@ CHARTS = {
             {"PGD-AT": bounded(rates(measure=["similarity", "variance"], defence=NETWORKS) / 100)}, "x"
         ),
         ["PGD-AT, variance of the features, 10 classes: 0.024 (class 9, trades)"],
+    ),
+    "charts_targets.cosines": (
+        lambda: charts_targets.cosines(rates(defence=NETWORKS, other=LABELS) / 100),
+        ["Cosine of the mean logits of two classes"],
     ),
     "charts.drops": (lambda: similarity_charts.drops(bounded(rates(defence=NETWORKS))), ["2.4 points (class 9, trades)"]),
     "charts.by_accuracy": (
