@@ -144,7 +144,7 @@ def least_variance(sums: xr.Dataset) -> xr.DataArray:
 _UNEQUAL = 4.0
 _claim = partial(claims_of(NAME), data="sets")
 _CLEAN: Mapping[str, Any] = {"attacks": ("clean",)}
-_CITED = where("3.2", "cited [20]")
+_CITED = where("3.2", "cited", "[20]")
 
 CLAIMS = (
     _claim(
