@@ -159,7 +159,7 @@ def test_the_sentences_say_what_the_outcomes_are(outcomes):
     headline = sentences.headline(outcomes, more, bounds)
     assert headline.startswith("**Corruptions of severity 3 cost standard 2.0 points")
     assert "the mean over 15 corruptions" in headline
-    assert "standard loses most of class 0, 2.0 points" in sentences.weakest_classes(corruptions.change(outcomes))
+    assert "Standard loses most of class 0, 2.0 points" in sentences.weakest_classes(corruptions.change(outcomes))
 
 
 def test_the_charts_say_what_they_show(outcomes):
@@ -169,7 +169,7 @@ def test_the_charts_say_what_they_show(outcomes):
     assert "-20.0 points (fog)" in chart["description"]
     severity = charts_corruptions.by_severity(corruptions.by_severity(outcomes)).to_dict()
     assert "Accuracy at the highest severity" in severity["description"]
-    assert "no images" in charts_corruptions.examples({}).data
+    assert "none are shown" in charts_corruptions.examples({}).data
 
 
 def test_the_section_evaluates_all_corruptions_of_shared_runs_and_three_of_them_at_further_severities():

@@ -80,4 +80,4 @@ def examples(scenes: Mapping[str, xr.Dataset], most: int = 8) -> Any:
         names = names_of(data, "predicted")[:most]
         first = [int((data.truth == number).argmax("image")) for number in range(len(names))]
         rows[title], captions[title] = data.pixels.isel(image=first), names
-    return image_rows(rows, captions, side=56, title="The first test images, and the same corrupted")
+    return image_rows(rows, captions, side=38, title="The first test images, and the same corrupted")

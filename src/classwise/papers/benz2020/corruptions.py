@@ -19,6 +19,8 @@ from classwise.stats import bootstrap, metrics, pooling
 
 # Rows of correlations: all corruptions together, the loss as a share of clean accuracy, and what is left.
 ALL, RELATIVE, LEFT = "all corruptions", "all, loss / clean accuracy", "all, accuracy left"
+# Of intervals of accuracies.
+_DRAWS = 1000
 
 
 def _renamed(outcomes: xr.Dataset, severity: int = SEVERITY) -> dict[str, str]:
@@ -36,7 +38,7 @@ def at_one(outcomes: xr.Dataset, severity: int = SEVERITY, *, clean: bool = Fals
 
 def accuracy(outcomes: xr.Dataset) -> xr.DataArray:
     """Return low, value and high of the accuracy on all images, along bound, defence and corruption ("clean" first)."""
-    return bootstrap.bootstrap(at_one(outcomes, clean=True), metrics.overall)
+    return bootstrap.bootstrap(at_one(outcomes, clean=True), metrics.overall, draws=_DRAWS)
 
 
 def _lost(count: xr.DataArray) -> xr.DataArray:
@@ -119,12 +121,12 @@ def recorded(outcomes: xr.Dataset, *defences: str) -> bool:
 
 def by_severity(outcomes: xr.Dataset) -> xr.DataArray:
     """Return the accuracy on all images along bound, defence, corruption (SWEPT) and severity; 0 are clean images."""
-    clean = bootstrap.bootstrap(outcomes.sel(attack=["clean"]), metrics.overall).isel(attack=0, drop=True)
+    clean = bootstrap.bootstrap(outcomes.sel(attack=["clean"]), metrics.overall, draws=_DRAWS).isel(attack=0, drop=True)
     parts = {0: clean.expand_dims(corruption=[name for name in SWEPT if _swept(outcomes, name)])}
     for severity in sorted({SEVERITY, *SEVERITIES}):
         at_this = at_one(outcomes, severity)
         some = at_this.sel(corruption=[name for name in SWEPT if name in at_this.corruption.values])
-        parts[severity] = bootstrap.bootstrap(some, metrics.overall)
+        parts[severity] = bootstrap.bootstrap(some, metrics.overall, draws=_DRAWS)
     return xr.concat(list(parts.values()), pd.Index(list(parts), name="severity"), join="outer")
 
 

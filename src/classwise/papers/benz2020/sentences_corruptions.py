@@ -91,4 +91,5 @@ def weakest_classes(change: xr.DataArray) -> str:
             f"{name} loses most of class {label}, {decimal(-float(values.min()), 1)} points on average over the corruptions, "
             f"and {decimal(-float(values.mean('label')), 1)} points over all classes"
         )
-    return f"{'; '.join(parts)}."
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}."
