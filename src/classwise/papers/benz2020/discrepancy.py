@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.style import wide_bounds
 from classwise.core import datasets
 from classwise.core.identity import radius_value
 from classwise.stats import bootstrap, metrics, pooling
@@ -34,10 +33,10 @@ def crossing(count: xr.DataArray, target: xr.DataArray) -> Crossing:
     """Return where the overall accuracy of counts falls to a target in percent; radii along eval_eps ascend."""
     rates, size = metrics.overall(count), count.sizes["eval_eps"]
     last = (rates >= target).cumprod("eval_eps").sum("eval_eps").astype(int) - 1
-    whole = Crossing(last.clip(0, size - 2), xr.zeros_like(last, dtype=float))
-    before, after = whole.of(rates), Crossing(whole.place + 1, whole.share).of(rates.pad(eval_eps=(0, 1), mode="edge"))
+    start = Crossing(last.clip(0, size - 2), xr.zeros_like(last, dtype=float))
+    before, after = start.of(rates), Crossing(start.place + 1, start.share).of(rates.pad(eval_eps=(0, 1), mode="edge"))
     share = (before - target) / (before - after).where(before > after)
-    return Crossing(whole.place, share.where((last >= 0) & (last < size - 1)))
+    return Crossing(start.place, share.where((last >= 0) & (last < size - 1)))
 
 
 def at_accuracy(count: xr.DataArray, target: xr.DataArray) -> xr.DataArray:
@@ -84,9 +83,9 @@ def table(outcomes: Mapping[str, xr.Dataset]) -> pd.DataFrame:
 
 def _rows(outcomes: xr.Dataset) -> pd.DataFrame:
     pooled, keys = pooling.pooled(outcomes), ["defence", "attack"]
-    result = wide_bounds(bootstrap.bootstrap(outcomes, metrics.mcd))
-    chance = wide_bounds(gap_by_chance(pooled)).rename(columns=_EQUAL)
-    share = wide_bounds(bootstrap.bootstrap(outcomes, metrics.explained))
+    result = _wide(bootstrap.bootstrap(outcomes, metrics.mcd))
+    chance = _wide(gap_by_chance(pooled)).rename(columns=_EQUAL)
+    share = _wide(bootstrap.bootstrap(outcomes, metrics.explained))
     share = share.rename(columns={"low": "explained, low", "value": "explained", "high": "explained, high"})
     accuracy = metrics.overall(pooled).rename("accuracy").to_dataframe()["accuracy"].reset_index()
     sizes = metrics.images(bootstrap.sums(_seeded(outcomes), {})["count"])
@@ -97,6 +96,11 @@ def _rows(outcomes: xr.Dataset) -> pd.DataFrame:
     return result.assign(
         case=result["defence"] + ", " + result["attack"], **{"smallest class": smallest, "largest class": largest}
     )
+
+
+def _wide(bounds: xr.DataArray) -> pd.DataFrame:
+    """Return bounds as rows with a column for each end, without those that are unknown."""
+    return bounds.to_dataset("bound").reset_coords(drop=True).to_dataframe().dropna().reset_index()
 
 
 def _seeded(outcomes: xr.Dataset) -> xr.Dataset:

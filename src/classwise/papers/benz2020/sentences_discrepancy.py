@@ -115,11 +115,11 @@ def alike(outcomes: xr.Dataset) -> str:
     for name in map(str, outcomes.attack.values):
         part = outcomes.sel(attack=[name])
         bounds = agreement.interval(part, section_1.between_networks, "defence")
-        own = agreement.reliability(agreement.profiles(part, "defence"), "defence")
-        if not bool(np.isfinite(bounds).all() and own.notnull().all()):
+        sure = agreement.reliability(agreement.profiles(part, "defence"), "defence")
+        if not bool(np.isfinite(bounds).all() and sure.notnull().all()):
             lines.append(f"{escaped(name)}: no interval, for the classes of a network hardly differ")
             continue
-        each = ", ".join(f"{kind} {float(own.sel(defence=kind)):.2f}" for kind in (_PLAIN, _TRAINED))
+        each = ", ".join(f"{kind} {float(sure.sel(defence=kind)):.2f}" for kind in (_PLAIN, _TRAINED))
         lines.append(f"{escaped(name)}: {interval(bounds, '', 2)}; of each network with itself: {each}")
     return (
         "**Correlation of the accuracies of the classes, standard training in one half of the images and PGD-AT in the other.** "
