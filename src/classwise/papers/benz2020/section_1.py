@@ -1,8 +1,8 @@
 """Benz et al. 2020, section 1, Figures 1 and 2, and the datasets of section 3.1: are the classes unequally accurate and robust?
 
 That classes differ is tested by the class-wise variance (CV), of which the bootstrap of a verdict takes off what the sampling of
-the images adds. Classes differ if their standard deviation is above a point: a claim of more than none could not fail. Claims that
-compare radii need them along `eval_eps`, "0" for clean images.
+the images adds. Classes differ if their standard deviation is above a point: a claim of more than none could not fail. Claims
+that compare radii need them along `eval_eps`, "0" for clean images.
 """
 
 from functools import partial
