@@ -86,6 +86,8 @@ def _key(spec: Spec) -> Key:
 def _name(spec: Spec, scale: str, section: str) -> str:
     usual = registry.training(scale, spec.defence, spec.seed, registry.paper_of(section))
     settings = [f"{name}={value}" for name, value in sorted(spec.options.items())]
+    attack = {name: value for name, value in spec.attack_options.items() if usual.attack_options.get(name) != value}
+    settings += [f"{name}={value}" for name, value in sorted(attack.items())]
     if spec.dataset != usual.dataset:
         return ", ".join([spec.defence, *settings, spec.dataset])
     fields = ("model", "optimiser", "head", "layer", "lr", "weight_decay", "rebuilt", "images_by")

@@ -26,7 +26,7 @@ np.fill_diagonal(NEAR, 0)
 
 
 def confused(rates, accuracy):
-    """Return predicted classes of IMAGES images a class, right as often as `accuracy` says; mistakes are in proportion to rates."""
+    """Return predicted classes of IMAGES images a class, right as often as `accuracy` says, their mistakes as rates say."""
     answer = np.repeat(np.arange(SIZE), IMAGES).reshape(SIZE, IMAGES)
     for label in range(SIZE):
         wrong = round((1 - accuracy[label]) * IMAGES)

@@ -164,7 +164,7 @@ def as_given(outcomes: xr.Dataset) -> xr.Dataset:
 def sample(outcomes: xr.Dataset) -> str:
     """Return how many runs of each setting there are, on how many test images, and what the intervals do not cover."""
     if "runs" not in outcomes.attrs:
-        return findings.sample(outcomes).replace("of each defence", "of each setting")
+        return findings.sample(outcomes)
     present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "image"])
     runs, images = counted(int(outcomes.attrs["runs"]), "run"), counted(int(present.sum()), "test image")
     return f"{runs} of each setting, taken as given: the intervals do not cover other trainings. {images}."
