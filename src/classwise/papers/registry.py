@@ -16,7 +16,7 @@ from classwise.papers.published import Tables
 from classwise.papers.scales import COMMON, OTHER_DATASETS, SCALES, Recipe
 from classwise.papers.sections import Choices, Paper, Request, Section
 
-_PAPERS = (tian2021.PAPER, wei2023.PAPER, entropy2022.PAPER, benz2020.PAPER)
+_PAPERS = (benz2020.PAPER, tian2021.PAPER, wei2023.PAPER, entropy2022.PAPER)
 PAPERS: dict[str, Paper] = {paper.name: paper for paper in _PAPERS}
 SECTIONS: dict[str, Section] = {
     **{name: section for paper in PAPERS.values() for name, section in paper.sections.items()},

@@ -128,7 +128,7 @@ def test_closeness_counts_the_images_of_all_runs():
     assert list(table.loc[ROBUST]) == ["80", "75.0", "0.30", "100.0"]
     assert list(table.loc[RANDOM]) == ["40", "–", "–", "100.0"]
     said = sentences_features.reached(MADE)
-    assert "75.0 % of 80 images (robust features; 0.30 of the distance" in said
+    assert "75.0 % of 80 images (robust set; 0.30 of the distance" in said
     assert RANDOM not in said
     assert "No images" in sentences_features.reached({RANDOM: MADE[RANDOM]})
 
@@ -163,9 +163,9 @@ def test_the_headline_says_which_set_is_more_robust_or_that_it_is_open():
 
 
 def test_sentences_name_only_what_is_sure():
-    assert "Not surely: random targets" in sentences_features.chance(runs_of((95, 95, 80, 70, 10)))
-    assert "Not surely" not in sentences_features.chance(ONE_SEED)
-    assert "No training set is surely better" in sentences_features.chance(runs_of((95, 95, 10, 10, 10)))
+    assert "Not significantly: random targets" in sentences_features.chance(runs_of((95, 95, 80, 70, 10)))
+    assert "Not significantly" not in sentences_features.chance(ONE_SEED)
+    assert "No training set is significantly better" in sentences_features.chance(runs_of((95, 95, 10, 10, 10)))
     assert "60 % after standard training and 80 % after adversarial training" in sentences_features.undisturbed(ONE_SEED)
 
 
@@ -175,7 +175,13 @@ def test_likeness_is_of_other_images_and_unknown_where_nothing_is_right():
     value = found.sel(bound="value")
     assert float(value.sel(defence=ROBUST, network=STANDARD)) > 0.9
     assert float(value.sel(defence=ROBUST, network=ADVERSARIAL)) < -0.9
-    said = sentences_features.whose(found)
+    said = sentences_features.whose(found, rebuilt_images.leaning(data))
+    assert "robust set more of standard training" in said
+    assert "non-robust set more of adversarial training" in said
     assert "Unknown, since too few predictions are right: random targets" in said
-    with pytest.raises(NotRecorded):
-        rebuilt_images.likeness(data.sel(defence=[STANDARD, ADVERSARIAL]))
+    assert "Of the networks on the original images: standard" in said
+    assert float(value.sel(defence=STANDARD, network=STANDARD)) > 0.9
+    assert rebuilt_images.leaning(data.sel(defence=[STANDARD, ROBUST])) is None
+    alone = sentences_features.whose(rebuilt_images.likeness(data.sel(defence=[STANDARD, ADVERSARIAL])))
+    assert alone.startswith("Of the networks on the original images: standard")
+    assert "with itself" in alone

@@ -12,6 +12,7 @@ from classwise.charts.style import GREY, Category, names_of, panel_title, toolti
 
 # Between two rows, in pixels: a phone writes their names in two lines.
 _ROW = 31
+_LEFT, _RIGHT = 220, 170
 # Labels of points stand so far apart, in points of accuracy.
 _APART = 8.0
 _EXPLAINED = {"value": "explained", "low": "explained, low", "high": "explained, high"}
@@ -35,33 +36,45 @@ def centred(bounds: xr.DataArray) -> Any:
 def gaps(table: pd.DataFrame) -> Any:
     """Return the gap between best and worst class, with that of equal classes in grey, and the share that the class explains.
 
-    table: of `discrepancy.table`. A row for each network and attack, a group of rows for each dataset.
+    table: of `discrepancy.table`. A row for each network and attack, two panels for each dataset.
     """
-    names = list(dict.fromkeys(table["dataset"]))
-    rows = table.assign(line=table["case"] if len(names) == 1 else table["dataset"] + ", " + table["case"]).drop(columns="case")
-    by = Category("line", list(dict.fromkeys(rows["line"])))
-    picked, hues = from_legend(Category("defence", list(dict.fromkeys(rows["defence"]))))
-    y = alt.Y("line:N", sort=list(by.values), title=None)
-    equal = alt.Chart(rows).mark_bar(color=GREY, opacity=0.35, height=14)
-    equal = equal.encode(
-        y=y,
-        x=alt.X("equal classes, low:Q", title="gap, points"),
-        x2="equal classes, high:Q",
-        tooltip=tooltip("line", **{"equal classes": "equal classes, points", "accuracy": "accuracy, %"}),
-    )
-    scale = alt.Scale(domainMin=0, nice=True)
-    gap = alt.layer(equal, dots_with_intervals(rows, by, "gap, points", hues, scale=scale, picked=picked))
-    columns = {end: rows[name] for end, name in _EXPLAINED.items()}
-    share = rows.assign(**columns).dropna(subset=["value"])
-    title = "share explained, %"
-    right = dots_with_intervals(share, by, title, hues, scale=alt.Scale(nice=True), picked=picked)
-    right = right.encode(y=alt.Y("line:N", sort=list(by.values), title=None, axis=alt.Axis(labels=False, ticks=False, grid=True)))
-    high = _ROW * len(by.values)
-    left = gap.properties(width=210, height=high, title=panel_title("best less worst class; grey: equal classes"))
-    chart = alt.hconcat(left.add_params(picked), right.properties(width=170, height=high, title=panel_title("by the class")))
-    parts = [extent(rows, ["line"], "Gap", "points", digits=0), extent(share, ["line"], "Share explained by the class", digits=1)]
-    parts.append(extent(rows, ["line"], "Gap of equal classes by chance", "points", "equal classes", 0))
+    picked, hues = from_legend(Category("defence", list(dict.fromkeys(table["defence"]))))
+    both = []
+    for name, rows in table.groupby("dataset", sort=False):
+        share = rows.assign(**{end: rows[column] for end, column in _EXPLAINED.items()}).dropna(subset=["value"])
+        marks = [_equal_classes(rows), *_dots(rows, "gap, points", hues, picked)]
+        high = _ROW * len(rows)
+        both.append(alt.layer(*marks).properties(width=_LEFT, height=high, title=panel_title(f"{name}; grey: equal classes")))
+        explained = alt.layer(*_dots(share, "share explained, %", hues, picked))
+        both.append(explained.properties(width=_RIGHT, height=high, title=panel_title(f"{name}, by the class")))
+    chart = alt.concat(both[0].add_params(picked), *both[1:], columns=2)
+    parts = [
+        extent(table, ["dataset", "case"], "Gap", "points"),
+        extent(table, ["dataset", "case"], "Gap of equal classes by chance", "points", "equal classes"),
+        extent(table, ["dataset", "case"], "Share explained by the class", "%", "explained", 1),
+    ]
     return described(chart, "Gap between the classes, and the share of the variance that they explain", " ".join(parts))
+
+
+def _equal_classes(rows: pd.DataFrame) -> alt.Chart:
+    """Return the range of the gap of equal classes as a grey bar in each row."""
+    tips = tooltip("case", **{"equal classes": "gap of equal classes, points", "accuracy": "accuracy, %"})
+    bars = alt.Chart(rows).mark_bar(color=GREY, opacity=0.35, height=16)
+    x = alt.X("equal classes, low:Q", title="gap, points", scale=alt.Scale(domainMin=0, nice=True))
+    return bars.encode(y=_rows_of(rows), x=x, x2="equal classes, high:Q", tooltip=tips)
+
+
+def _dots(rows: pd.DataFrame, title: str, hues: Category, picked: alt.Parameter) -> list[alt.Chart]:
+    """Return the columns value, low and high as a dot with its interval in each row."""
+    base = alt.Chart(rows).encode(
+        y=_rows_of(rows), color=hues.colour, opacity=faded(picked), tooltip=tooltip("case", value=title, low="", high="")
+    )
+    line = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title, scale=alt.Scale(nice=True)), x2="high:Q")
+    return [line, base.mark_point(filled=True, size=55, opacity=1).encode(x="value:Q")]
+
+
+def _rows_of(rows: pd.DataFrame) -> alt.Y:
+    return alt.Y("case:N", sort=list(rows["case"]), title=None, axis=alt.Axis(labelPadding=8, ticks=False, grid=True))
 
 
 def over_accuracy(share: xr.DataArray, accuracy: xr.DataArray) -> Any:
@@ -71,7 +84,7 @@ def over_accuracy(share: xr.DataArray, accuracy: xr.DataArray) -> Any:
     the horizontal axis networks are as inaccurate; numbers are radii.
     """
     overall = accuracy.rename("accuracy").to_dataframe()["accuracy"].reset_index()
-    table = wide_bounds(share).merge(overall, on=["defence", "eval_eps"]).sort_values(["defence", "accuracy"], ascending=False)
+    table = wide_bounds(share).merge(overall, on=["defence", "eval_eps"]).sort_values("accuracy", ascending=False)
     picked, hues = from_legend(Category("defence", names_of(share, "defence")))
     x = alt.X("accuracy:Q", title="accuracy of all images, %", scale=alt.Scale(domain=[0, 100]))
     tips = tooltip("defence", "eval_eps", value="share explained, %", low="", high="", accuracy="accuracy, %")
@@ -80,10 +93,12 @@ def over_accuracy(share: xr.DataArray, accuracy: xr.DataArray) -> Any:
         alt.Chart(table[_far_apart(table)]).mark_text(dy=-13).encode(x=x, y="value:Q", text="eval_eps:N", opacity=faded(picked))
     )
     text = extent(table, ["defence", "eval_eps"], "Share explained by the class", digits=1)
-    chart = alt.layer(lines, words).properties(width=560, height=240).add_params(picked)
-    return described(
-        chart, "The share that the class explains, over the accuracy of the network", text, "Numbers: radius of the attack."
-    )
+    at_last = table["eval_eps"] == names_of(share, "eval_eps")[-1]
+    trained = table[at_last & (table["defence"] == names_of(share, "defence")[-1])]
+    equal = alt.Chart(trained).mark_rule(strokeDash=[4, 3], color=GREY, aria=False).encode(x=x)
+    chart = alt.layer(equal, lines, words).properties(width=560, height=240).add_params(picked)
+    below = "Numbers: radius of the attack. Dashed: the accuracy of the last network at the largest one."
+    return described(chart, "The share that the class explains, over the accuracy of the network", text, below)
 
 
 def _far_apart(table: pd.DataFrame) -> list[bool]:

@@ -36,11 +36,11 @@ _PUBLISHED: Labelled = {
     "GoogLeNet": {"model": "googlenet"},
     "Inception-v3": {"model": "inception-v3", "width": 32},
 }
-# By scale, networks other than that of the scale. An epoch of the deep ones takes longer at scale quick, and they need fewer.
+# By scale, networks other than that of the scale. An epoch of the deep ones takes longer at scale quick, so that they have fewer.
 NETWORKS: Mapping[str, Labelled] = {
     "quick": {
         "LeNet": {"model": "lenet", "width": 6, "lr": 0.1, "epochs": 40, **_ONCE},
-        "VGG16": {"model": "vgg16", "width": 8, "lr": 0.05, "epochs": 20, **_ONCE},
+        "VGG16": {"model": "vgg16", "width": 8, "lr": 0.05, "epochs": 40, **_ONCE},
         "ResNet18": {"model": "resnet18", "width": 4, "lr": 0.1, "epochs": 15, **_ONCE},
     },
     "laptop": {name: _PUBLISHED[name] for name in ("LeNet", "VGG16")},
@@ -131,9 +131,9 @@ def by_setting(base: str, labels: Sequence[str], plain: xr.Dataset, *parts: xr.D
 
 
 def learned(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
-    """Return along a dimension whether the overall accuracy of pgd-at is surely above chance under each attack.
+    """Return along a dimension whether the overall accuracy of pgd-at is significantly above chance under each attack.
 
-    outcomes: along defence and attack, too. Surely: the 95 % interval (Wilson) lies above the share of the largest class.
+    outcomes: along defence and attack, too. Significantly: the 95 % interval (Wilson) lies above the share of the largest class.
     """
     count = pooling.pooled(outcomes).sel(defence="pgd-at", drop=True)
     rates, images = intervals.wilson_of(metrics.overall, count), metrics.images(count)

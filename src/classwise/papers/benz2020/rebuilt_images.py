@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.core.errors import NotRecorded
 from classwise.papers.benz2020 import agreement
-from classwise.papers.benz2020.section_3_2_features import ADVERSARIAL, ATTACKS, SETS, STANDARD
+from classwise.papers.benz2020.section_3_2_features import ADVERSARIAL, ATTACKS, STANDARD
 
 # By the name of a set, what is known of its images in each run.
 Images = Mapping[str, Sequence[xr.Dataset]]
@@ -47,21 +46,36 @@ def closeness(images: Images) -> pd.DataFrame:
 
 
 def likeness(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return how alike the class profiles of each training set and of training on the original images are, with intervals.
+    """Return how alike the class profile of each network is to those of training on the original images, with intervals.
 
-    Correlations over the classes of robust accuracy at a quarter of the radius, one half of the images against the other:
-    dimensions bound, defence (the sets) and network (STANDARD and ADVERSARIAL, as far as they are there). NaN where too few
-    redrawn images give a correlation.
+    Correlations over the classes of robust accuracy at a quarter of the radius, one half of the images against the other, so that
+    a network that is compared with itself gives the most that chance leaves of a perfect agreement: dimensions bound, defence and
+    network (STANDARD and ADVERSARIAL, as far as they are there). NaN where too few redrawn images give a correlation.
     """
-    named = [name for name in map(str, outcomes.defence.values) if name in SETS]
-    if not named:
-        raise NotRecorded("no network that was trained on rebuilt images is recorded")
     references = [name for name in (STANDARD, ADVERSARIAL) if name in outcomes.defence.values]
-    part = outcomes.sel(attack=_COMPARED, drop=True)
 
     def compared(profiles: xr.DataArray) -> xr.DataArray:
-        both = agreement.cross_half(profiles, "defence")
-        return both.sel(defence=named, other=references).rename(other="network")
+        return agreement.cross_half(profiles, "defence").sel(other=references).rename(other="network")
 
-    bounds = agreement.interval(part, compared, "defence")
+    return _intervals(outcomes, compared)
+
+
+def leaning(outcomes: xr.Dataset) -> xr.DataArray | None:
+    """Return how much more alike each training set is to ADVERSARIAL than to STANDARD: dimensions bound and defence.
+
+    The difference of both correlations of `likeness` for the same redrawn images; None where either network is not there.
+    """
+    if not {STANDARD, ADVERSARIAL} <= set(map(str, outcomes.defence.values)):
+        return None
+
+    def more(profiles: xr.DataArray) -> xr.DataArray:
+        both = agreement.cross_half(profiles, "defence")
+        difference: xr.DataArray = both.sel(other=ADVERSARIAL, drop=True) - both.sel(other=STANDARD, drop=True)
+        return difference
+
+    return _intervals(outcomes, more)
+
+
+def _intervals(outcomes: xr.Dataset, measure: agreement.Measure) -> xr.DataArray:
+    bounds = agreement.interval(outcomes.sel(attack=_COMPARED, drop=True), measure, "defence")
     return bounds.where(np.isfinite(bounds).all("bound"))

@@ -9,6 +9,7 @@ import xarray as xr
 from classwise.core.spec import Evaluation
 from classwise.papers.benz2020 import networks
 from classwise.papers.benz2020.agreement import cross_half, interval
+from classwise.papers.benz2020.kinds import where
 from classwise.papers.benz2020.networks import KEPT_EPOCHS, STEP
 from classwise.papers.claims import MeasurementError, claims_of
 from classwise.papers.measures import lies_below
@@ -81,8 +82,8 @@ def early_agreement(sums: xr.Dataset) -> xr.DataArray:
     Each is the correlation of the accuracies of the classes in one half of the images with those in the other half.
     """
     late = _second_half(sums["count"].isel(defence=0, attack=0)).isel(epoch=[0, -1])
-    found = cross_half(metrics.accuracy(late), "epoch").isel(other=-1, drop=True)
-    return found.isel(epoch=0, drop=True) - found.isel(epoch=-1, drop=True)
+    with_end = cross_half(metrics.accuracy(late), "epoch").isel(other=-1, drop=True)
+    return with_end.isel(epoch=0, drop=True) - with_end.isel(epoch=-1, drop=True)
 
 
 def agreements(outcomes: xr.Dataset) -> xr.DataArray:
@@ -95,22 +96,22 @@ def agreements(outcomes: xr.Dataset) -> xr.DataArray:
         interval(outcomes.sel(attack=[name]), lambda profiles: cross_half(profiles, "epoch").isel(other=-1, drop=True), "epoch")
         for name in outcomes.attack.values
     ]
-    found: xr.DataArray = xr.concat(parts, "attack").assign_coords(attack=outcomes.attack.values)
-    return found
+    bounds: xr.DataArray = xr.concat(parts, "attack").assign_coords(attack=outcomes.attack.values)
+    return bounds
 
 
 _claim = claims_of(NAME, defences=("pgd-at",), attacks=("pgd-20",), dims=("epoch",))
 CLAIMS = (
     _claim(
         "one-vulnerable-class",
-        "3.1, asked",
+        where("3.1", "asked"),
         "From half of the training on, the same class is the least robust one.",
         same_worst,
         data="epochs",
     ),
     _claim(
         "classes-settle-early",
-        "3.1, asked; ours",
+        where("3.1", "control"),
         "Half way, the robust accuracies of the classes correlate with those at the end as well as these with themselves, less "
         "0.1.",
         early_agreement,

@@ -15,6 +15,7 @@ from classwise.core.identity import radius_value
 from classwise.core.spec import Spec
 from classwise.papers import extremes
 from classwise.papers.benz2020 import networks
+from classwise.papers.benz2020.kinds import where
 from classwise.papers.benz2020.recipe import RECIPE
 from classwise.papers.claims import claims_of
 from classwise.papers.scales import SCALES
@@ -25,7 +26,7 @@ from classwise.stats import combine, metrics
 NAME = "benz2020/3-2-features"
 # Networks trained on the images as they are, and the sets of rebuilt images.
 STANDARD, ADVERSARIAL = "standard", "pgd-at"
-ROBUST, NON_ROBUST, RANDOM, NEXT = "robust features", "non-robust features", "random targets", "next targets"
+ROBUST, NON_ROBUST, RANDOM, NEXT = "robust set", "non-robust set", "random targets", "next targets"
 SETS = (ROBUST, NON_ROBUST, RANDOM, NEXT)
 # The radii of the attack in those of the scale: far below it, as networks that train as usual withstand none of that size.
 AT = ("1/8", "1/4", "1/2")
@@ -143,7 +144,7 @@ def least_variance(sums: xr.Dataset) -> xr.DataArray:
 _UNEQUAL = 4.0
 _claim = partial(claims_of(NAME), data="sets")
 _CLEAN: Mapping[str, Any] = {"attacks": ("clean",)}
-_CITED, _ASKED = "3.2, cited [20]", "3.2, asked"
+_CITED = where("3.2", "cited", "[20]")
 
 CLAIMS = (
     _claim(
@@ -175,7 +176,7 @@ CLAIMS = (
     ),
     _claim(
         "both-unequal",
-        where=_ASKED,
+        where=where("3.2", "asked"),
         statement="Robust and non-robust features both lead to unequal classes on clean images: accuracies with a standard "
         "deviation above two points.",
         measure=least_variance,

@@ -164,7 +164,7 @@ _CRITICAL: dict[str, Any] = {"datasets": critical.KNOWN, "excluded_because": cri
 CLAIMS = (
     _claim(
         "term-lowers-similarity",
-        "3.3, asked",
+        "3.3, left open",
         "A term for the cosine similarity of the classes makes them less similar.",
         similarity_change,
         unit="cosine",
@@ -177,7 +177,7 @@ CLAIMS = (
     ),
     _claim(
         "term-narrows",
-        "3.3, asked",
+        "3.3, left open",
         "The term reduces the discrepancy: the robust accuracies of the classes have a smaller variance.",
         partial(change, measure=metrics.cv),
         unit="points squared",

@@ -1,4 +1,4 @@
-"""What section 3.2 of Benz et al. asks about robust and non-robust features, in sentences that are computed."""
+"""Robust and non-robust features, section 3.2 of Benz et al., in sentences that are computed."""
 
 import numpy as np
 import xarray as xr
@@ -19,8 +19,10 @@ def headline(outcomes: xr.Dataset) -> str:
         return f"Training on both robust and non-robust features is not recorded yet. {sample(outcomes)}"
     part = outcomes.sel(defence=[ROBUST, NON_ROBUST])
     clean = bootstrap.bootstrap(part.sel(attack=["clean"]), metrics.overall, draws=_DRAWS).isel(attack=0, drop=True)
-    rates = " and ".join(f"{interval(clean.sel(defence=name), '%')} on {name}" for name in (ROBUST, NON_ROBUST))
-    first = f"**Trained on rebuilt images alone, the network classifies {rates}.**"
+    robust, other = (interval(clean.sel(defence=name), "%") for name in (ROBUST, NON_ROBUST))
+    first = (
+        f"**After training on the {ROBUST} a network is right on {robust} of the test images, on the {NON_ROBUST} on {other}.**"
+    )
     if QUARTER not in part.attack.values:
         return f"{first} {sample(outcomes)}"
 
@@ -52,7 +54,7 @@ def reached(images: Images) -> str:
 
 
 def chance(outcomes: xr.Dataset) -> str:
-    """Return which training sets are of use: whose networks are surely more accurate on clean images than one class for all."""
+    """Return which training sets are of use: whose networks are significantly more accurate on clean images than one class for all."""
     count = pooling.pooled(outcomes).sel(attack="clean", drop=True)
     images = metrics.images(count)
     above = bootstrap.bootstrap(outcomes.sel(attack=["clean"]), metrics.overall, draws=_DRAWS).isel(attack=0, drop=True)
@@ -65,29 +67,53 @@ def chance(outcomes: xr.Dataset) -> str:
     rest = [str(name) for name in above.defence.values if name in SETS and str(name) not in sure]
     level = f"one class for all images ({float(floor.max()):.0f} %)"
     lines = (
-        [f"**Surely better than {level}**: {', '.join(sure)}."] if sure else [f"No training set is surely better than {level}."]
+        [f"**Significantly better than {level}**: {', '.join(sure)}."] if sure else [f"No training set is significantly better than {level}."]
     )
-    return " ".join([*lines, *([f"Not surely: {', '.join(rest)}."] if sure and rest else [])])
+    return " ".join([*lines, *([f"Not significantly: {', '.join(rest)}."] if sure and rest else [])])
 
 
-def whose(likeness: xr.DataArray) -> str:
+def whose(likeness: xr.DataArray, leaning: xr.DataArray | None = None) -> str:
     """Return how the class profile of each training set correlates with those of training on the original images.
 
-    What has no interval, because the network is too rarely right, is named.
+    First which one each set is more alike (`rebuilt_images.leaning`), last the networks on the original images themselves. What
+    has no interval, because the network is too rarely right, is named.
     """
-    lines, unknown = [], []
+    known, unknown = dict[str, str](), []
     for name in map(str, likeness.defence.values):
         part = likeness.sel(defence=name)
         finite = [str(other) for other in part.network.values if np.isfinite(part.sel(network=other)).all()]
-        texts = [f"{interval(part.sel(network=other), digits=2)} with {other}" for other in finite]
-        lines += [f"{name} {' and '.join(texts)}"] if texts else []
+        texts = [f"{interval(part.sel(network=other), digits=2)} with {_named(name, other)}" for other in finite]
+        known |= {name: f"{name} {' and '.join(texts)}"} if texts else {}
         unknown += [] if texts else [name]
-    rest = f" Unknown, since too few predictions are right: {', '.join(unknown)}." if unknown else ""
-    return f"**Correlation of class profiles**: {'; '.join(lines)}.{rest}" if lines else rest.strip()
+    sets = "; ".join(text for name, text in known.items() if name in SETS)
+    itself = "; ".join(text for name, text in known.items() if name not in SETS)
+    lines = [] if leaning is None else [_leanings(leaning)]
+    lines += [f"Correlations of the profiles: {sets}."] if sets else []
+    lines += [f"Of the networks on the original images: {itself}."] if itself else []
+    lines += [f"Unknown, since too few predictions are right: {', '.join(unknown)}."] if unknown else []
+    return " ".join(line for line in lines if line)
+
+
+def _leanings(leaning: xr.DataArray) -> str:
+    """Return which network on the original images the profile of each set is more alike, "" if that is known of none."""
+    lines = []
+    for name in (name for name in SETS if name in leaning.defence.values):
+        bounds = leaning.sel(defence=name)
+        low, high = (float(bounds.sel(bound=end)) for end in ("low", "high"))
+        if np.isfinite(low):
+            says = "more of adversarial training" if low > 0 else "more of standard training" if high < 0 else "open"
+            lines.append(f"{name} {says}, {interval(bounds, digits=2)}")
+    return f"**Whose classes, by the difference of the correlations with pgd-at and with standard**: {'; '.join(lines)}." * bool(
+        lines
+    )
+
+
+def _named(name: str, other: str) -> str:
+    return "itself" if name == other else other
 
 
 def unequal(explained: xr.DataArray) -> str:
-    """Return after which trainings the class surely explains a part of the variance of right and wrong predictions.
+    """Return after which trainings the class significantly explains a part of the variance of right and wrong predictions.
 
     explained: along bound, defence and attack.
     """
@@ -95,9 +121,9 @@ def unequal(explained: xr.DataArray) -> str:
     for attack in map(str, explained.attack.values):
         low = explained.sel(attack=attack, bound="low", drop=True)
         sure = [str(name) for name in low.defence.values if float(low.sel(defence=name)) > 0]
-        lines.append(f"{attack}: {', '.join(sure) or 'none'}")
-    start = "**The class surely explains a part of the variance of the predictions** after training on these sets."
-    return f"{start} {'; '.join(lines)}."
+        where = "on clean images" if attack == "clean" else f"under {attack}"
+        lines.append(f"{where} after training on {', '.join(sure)}" if sure else f"{where} after none of the trainings")
+    return f"**The class significantly explains a part of the variance of the predictions**: {'; '.join(lines)}."
 
 
 def undisturbed(outcomes: xr.Dataset) -> str:
@@ -105,6 +131,6 @@ def undisturbed(outcomes: xr.Dataset) -> str:
     rates = metrics.overall(pooling.pooled(outcomes.sel(attack=[QUARTER]))).isel(attack=0)
     known = {"standard": "standard training", "pgd-at": "adversarial training"}
     texts = [f"{float(rates.sel(defence=name)):.0f} % after {words}" for name, words in known.items() if name in rates.defence]
-    sets = [f"{float(rates.sel(defence=name)):.0f} % after training on {name}" for name in SETS if name in rates.defence]
-    of_sets = f", and {', '.join(sets)}" if sets else ""
+    sets = [f"{name} {float(rates.sel(defence=name)):.0f} %" for name in SETS if name in rates.defence]
+    of_sets = f"; after standard training on rebuilt ones: {', '.join(sets)}" if sets else ""
     return f"Robust accuracy under {QUARTER}: {' and '.join(texts)} on the original images{of_sets}."

@@ -33,8 +33,8 @@ def discrepancy(outcomes: xr.Dataset, what: str) -> str:
     if unequal.size == 1:
         differ = "differ significantly" if bool(unequal.all()) else "do not differ significantly"
         return (
-            f"**Under {attack}, the classes of pgd-at {differ} in {least}, the only one of the {what} with results at this scale; "
-            f"the class explains {explained}.** The gap between the best and the worst class is {float(gaps[0]):.0f} points."
+            f"**Under {attack}, the classes of pgd-at {differ} in {least}, the only one of the {what} with results; the class "
+            f"explains {explained}.** The gap between the best and the worst class is {float(gaps[0]):.0f} points."
         )
     low, high = (str(gaps.setting[int(place)].item()) for place in (gaps.argmin("setting"), gaps.argmax("setting")))
     differ = f"the classes of pgd-at differ significantly in {int(unequal.sum())} of {unequal.size} {what}"
@@ -55,8 +55,8 @@ def excluded(outcomes: xr.Dataset) -> str:
     outcomes: of all settings.
     """
     lost = [str(name) for name in outcomes.setting.values[~networks.learned(outcomes).values]]
-    rule = "A setting whose accuracy is not surely above chance is not judged, since its gap is that of a constant prediction."
-    kept = f"All of them ({outcomes.sizes['setting']}) are surely above it." if not lost else f"Excluded: {', '.join(lost)}."
+    rule = "A setting whose accuracy is not significantly above chance is not judged: its gap is that of a constant prediction."
+    kept = f"Excluded: {', '.join(lost)}." if lost else f"All {outcomes.sizes['setting']} are significantly above it."
     clean = pooling.pooled(outcomes).sel(_ATTACKED).sel(attack="clean")
     chance = 100 / clean.sizes["label"]
     classes = intervals.wilson(clean).sel(bound="low") <= chance

@@ -35,7 +35,8 @@ def headline(outcomes: xr.Dataset, attack: str) -> str:
     lacking = "" if safest else " The same training towards another class, the control, is not recorded."
     return (
         f"**Under {attack}, training towards class {shown} changes the robust accuracy of this class by {against[BASE]} compared "
-        f"with {BASE}{control}.** The mean of the other classes changes by {others} compared with {BASE}.{isolated}{lacking} {sample(part)}"
+        f"with {BASE}{control}.** The mean of the other classes changes by {others} compared with {BASE}."
+        f"{isolated}{lacking} {sample(part)}"
     )
 
 

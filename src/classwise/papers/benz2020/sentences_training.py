@@ -27,7 +27,7 @@ def finding(history: xr.Dataset, kept: xr.Dataset | None) -> str:
     if len(names) > 1:
         start = f"Under {attack}, {len(names)} classes are the least robust one after some of {epochs}: {', '.join(names)}"
     else:
-        sure = "surely" if float(margin.sel(bound="low")) > 0 else "but not surely"
+        sure = "significantly" if float(margin.sel(bound="low")) > 0 else "but not significantly"
         start = f"Under {attack}, class {names[0]} is the least robust one after each of {epochs}, {sure}"
     return (
         f"**{start}: where it does so least, the class lies {interval(margin, 'points')} below all others.** "
