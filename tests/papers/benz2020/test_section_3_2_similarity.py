@@ -216,7 +216,7 @@ def test_groups_come_from_other_images_and_superclasses_from_names():
     perfect = chosen.where(chosen.label == chosen.predicted, 0)
     assert "form no groups" in sentences.groups(perfect, judged_on, "standard")
     assert "**Superclasses of CIFAR-10.** Of the mistakes of pgd-at" in sentences.superclasses(judged_on, "cifar10")
-    assert "has no superclasses" in sentences.superclasses(judged_on, "digits")
+    assert "The classes of digits form none" in sentences.superclasses(judged_on, "digits")
 
 
 def test_charts_have_a_panel_for_each_predictor():

@@ -116,7 +116,7 @@ def groups(chosen: xr.DataArray, judged: xr.DataArray, network: str) -> str:
 def superclasses(judged: xr.DataArray, dataset: str) -> str:
     """Return whether mistakes stay within the superclasses of a dataset, if it has any."""
     if dataset not in datasets.with_superclasses():
-        return f"{escaped(datasets.title(dataset))} has no superclasses, so this test needs photographs."
+        return f"**Superclasses.** The classes of {escaped(datasets.title(dataset))} form none, so this test needs photographs."
     group = judged.label.copy(data=datasets.superclass_numbers(list(map(str, judged.label.values))))
     return f"**Superclasses of {escaped(datasets.title(dataset))}.** {_within(judged, group)}"
 
