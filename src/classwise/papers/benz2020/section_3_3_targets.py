@@ -56,7 +56,7 @@ def _others_towards_critical(plain: Spec) -> Variant:
 
 
 WEAK, STRONG = "similarity 0.1", "similarity 1"
-CRITICAL, OTHERS, SAFEST, NEXT = "towards critical", "others towards critical", "towards safest", "towards next"
+CRITICAL, OTHERS, SAFEST, NEXT = "towards critical", "others only", "towards safest", "towards next"
 # By name. Images of the target are attacked without a target; of OTHERS those of the critical class, towards the safest one, as
 # they are in SAFEST. NEXT attacks each image towards the class after its label.
 TRAININGS: Mapping[str, Training] = {
