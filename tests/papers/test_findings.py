@@ -110,7 +110,9 @@ def test_the_strongest_attack_is_compared_on_the_images_of_both():
     assert the_interval(text) == 30
     assert text.endswith("on the 120 images that both attacks were evaluated on.")
     assert findings.strongest_attack(data, "pgd-at", "strong") == "No stronger attack than strong has results."
-    assert findings.sample(data) == "One run of each defence: the intervals do not cover other trainings. 120 test images."
+    assert findings.sample(data) == "One run of pgd-at: the intervals do not cover other trainings. 120 test images."
+    two = outcomes({(name, "clean"): [40] * 3 for name in ("pgd-at", "trades")})
+    assert findings.sample(two) == "One run of each defence: the intervals do not cover other trainings. 120 test images."
 
 
 def test_the_defence_with_the_best_worst_class_is_compared_with_the_base():

@@ -75,6 +75,15 @@ def test_a_claim_is_judged_where_the_runs_that_it_needs_are_recorded(data):
     assert judged["wider-than-standard"].reason == "no results on CIFAR-10 for standard"
 
 
+def test_a_claim_on_runs_that_a_scale_has_not_says_so_where_the_plain_outcomes_are_recorded(data):
+    section = "entropy2022/1-robust-fairness"
+    for spec in registry.request(section, SCALE).specs:
+        record(spec, CLEAN, PGD)
+    judged = {verdict.claim.name: verdict for verdict in runs.verdicts(SCALE, [], [section])}
+    assert judged["higher-similarity-at-equal-accuracy"].reason == "this scale has no runs for it"
+    assert any(verdict.reason != "this scale has no runs for it" for verdict in judged.values())
+
+
 def test_verdicts_are_computed_again_only_if_results_change(data, monkeypatch):
     request, judged = registry.request(SECTION, SCALE), []
     computed = registry.judge

@@ -24,6 +24,8 @@ def matches_type(value: object, hint: Any) -> bool:
 
     The hint is Any, a plain type (int, float, str, bool, None), a union, a `Mapping[key, value]` or a `tuple[item, ...]` of such.
     """
+    if type(value) is hint:  # most fields
+        return True
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return True

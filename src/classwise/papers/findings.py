@@ -64,11 +64,13 @@ def _gap_of_the_attack(outcomes: xr.Dataset, attack: str) -> str:
 
 
 def sample(outcomes: xr.Dataset) -> str:
-    """Return how many runs of each defence the intervals are of, and how many test images."""
+    """Return how many runs of each defence, or of the only one, the intervals are of, and how many test images."""
     present = bootstrap.evaluated(outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0]))
     images, runs = int(present.any("seed").sum()), int(present.any("image").sum())
-    one = "One run of each defence: the intervals do not cover other trainings"
-    return f"{one if runs == 1 else f'{runs} runs of each defence'}. {counted(images, 'test image')}."
+    names = [str(name) for name in np.atleast_1d(outcomes.defence.values)] if "defence" in outcomes.coords else []
+    of = f"of {escaped(names[0])}" if len(names) == 1 else "of each defence"
+    one = f"One run {of}: the intervals do not cover other trainings"
+    return f"{one if runs == 1 else f'{runs} runs {of}'}. {counted(images, 'test image')}."
 
 
 def strongest_attack(outcomes: xr.Dataset, defence: str, attack: str) -> str:

@@ -108,18 +108,28 @@ def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | N
             raise unknown("parameter", name, [*Spec.__dataclass_fields__, "seeds", "defences", "datasets", "eval_eps"])
 
 
+# Fields of Spec without a second notation, in one of which most variants differ from a run.
+_AS_GIVEN = ("dataset", "model", "width", "epochs", "measure", "redraw")
+
+
 def scale_of(spec: Spec) -> str | None:
     """Return the scale that a run belongs to, as trained there or varied by a section; None where its fields match none."""
     for name, size in SCALES.items():
-        for paper in ("", *PAPERS) if size.paper_recipes else ("",):
-            if spec == training(name, spec.defence, spec.seed, paper):
-                return name
+        plain = {paper: training(name, spec.defence, spec.seed, paper) for paper in ("", *PAPERS)}
+        if any(spec == plain[paper] for paper in (plain if size.paper_recipes else ("",))):
+            return name
         for section, definition in SECTIONS.items():
             paper = paper_of(section)
-            for fields in _varied(definition, name, training(name, spec.defence, spec.seed, paper)):
-                if fields and spec == training(name, spec.defence, spec.seed, paper, **fields):
+            for fields in _varied(definition, name, plain[paper]):
+                near = bool(fields) and _agrees(spec, plain[paper], fields)
+                if near and spec == training(name, spec.defence, spec.seed, paper, **fields):
                     return name
     return None
+
+
+def _agrees(spec: Spec, plain: Spec, fields: Mapping[str, Any]) -> bool:
+    """Return whether a run agrees with a changed one in _AS_GIVEN; comparing these is faster than making a Spec."""
+    return all(getattr(spec, name) == fields.get(name, getattr(plain, name)) for name in _AS_GIVEN)
 
 
 def _varied(section: Section, scale: str, plain: Spec) -> Iterator[Mapping[str, Any]]:

@@ -136,9 +136,10 @@ def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
     judged: list[Verdict] = []
     for each in requests:
         data = claim_inputs(section, each) if each.pairs else {}
-        given = {""} if isinstance(data, xr.Dataset) else set(data)
         tested = registry.judge(section, data, scale=scale, strict=False) if data else []
-        judged += [one if one.claim.data in given or given == {""} else _untested(one.claim, scale, request) for one in tested]
+        # Outcomes that no function arranged are those of all claims.
+        every = isinstance(data, xr.Dataset)
+        judged += [one if every or one.claim.data in data else _untested(one.claim, scale, request) for one in tested]
     return judged or [_untested(claim, scale, request) for claim in registry.claims_of(section)]
 
 

@@ -173,7 +173,9 @@ def test_sentences_and_charts_show_what_was_measured():
     text = sentences_similarity.headline(blocks, data)
     bounds = features.interval(blocks, likeness.profile, draws=100)
     gain = section_1.similarity_gains(features.statistics(blocks)).sel(defence="pgd-at")
-    assert f"pgd-at differs by {float(gain):.3f} (95 % interval" in text
+    assert f"pgd-at rises by {float(gain):.3f} (95 % interval" in text
+    alike = networks(APART, APART, APART)
+    assert "pgd-at differs by " in sentences_similarity.headline(features.by_block(alike), alike)
     spec = charts.profiles(bounds).to_dict()
     assert len(spec["concat"]) == 2
     assert "Largest cosine with another class, 10 classes: 0.3" in spec["description"]

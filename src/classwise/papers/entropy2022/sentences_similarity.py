@@ -41,12 +41,17 @@ def headline(blocks: xr.Dataset, outcomes: xr.Dataset) -> str:
     for name in map(str, bounds.defence.values):
         gain, ratio, relative = (bounds.sel(defence=name, measure=some, drop=True) for some in bounds.measure.values)
         lines.append(
-            f"the mean similarity of {name} differs by {_written(gain, _DIGITS)}; its variance is "
+            f"the mean similarity of {name} {_verb(gain)} by {_written(gain, _DIGITS)}; its variance is "
             f"{_written(ratio, 2, 'times')} as large, and relative to the squared length of the mean "
             f"{_written(relative, 2, 'times')} as large."
         )
     first, *rest = (f"{line[:1].upper()}{line[1:]}" for line in lines)
     return f"**Compared with standard training, {first[:1].lower()}{first[1:]}** {' '.join(rest)} {sample(outcomes)}"
+
+
+def _verb(bounds: xr.DataArray) -> str:
+    """Return the verb of a difference, which is a rise only where its whole interval is above 0."""
+    return "rises" if float(bounds.sel(bound="low")) > 0 else "differs"
 
 
 def drop(outcomes: xr.Dataset) -> str:
