@@ -846,7 +846,7 @@ def test_other_luck_leaves_the_images_and_changes_the_weights():
     for split in ("train", "test"):
         assert torch.equal(validate.images_of(spec, split).index, validate.images_of(again, split).index)
     images = validate.images_of(spec, "train")
-    first, other = (next(train.network(one, images).parameters()) for one in (spec, again))
+    first, other = (next(networks.network(one, images).parameters()) for one in (spec, again))
     assert not torch.equal(first, other)
     assert spec.id == replace(again, redraw=0).id != again.id
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from classwise.stats import aggregate, metrics
+from classwise.stats import aggregate, bootstrap, metrics
 
 # Tian et al. 2021, Table 1, Madry under PGD: accuracies of the ten classes, CV and MCD as printed.
 MADRY_PGD = [63.8, 71.6, 39.1, 25.3, 36.7, 38.6, 57.4, 59.5, 63.1, 66.8]
@@ -80,6 +80,11 @@ def test_the_share_explained_does_not_shrink_with_the_accuracy():
     assert metrics.mcd(low) < metrics.mcd(high) / 5
     assert np.isnan(metrics.explained(of_rates([100] * 10)))
     assert np.isnan(metrics.explained(of_rates([0] * 10)))
+
+
+@pytest.mark.parametrize("rate", [0, 100])
+def test_where_no_prediction_varies_there_is_no_share_and_no_interval(rate):
+    assert np.isnan(bootstrap.bootstrap(of_rates([rate] * 10), metrics.explained, draws=50)).all()
 
 
 def test_precision_is_the_share_of_the_answers_that_are_right(three):

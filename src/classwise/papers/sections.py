@@ -43,8 +43,8 @@ class Section:
     dataset they target; None leaves their own target. gallery: whether its page shows attacked
     images, by the last evaluation, of the runs of the first seed. traces: whether it records each step of the attacks. variants:
     what varies apart from defences and seeds; a variant takes precedence over what a reader chooses. parts: by name, further
-    runs or evaluations. all_datasets: whether it is repeated on other datasets (`scales.OTHER_DATASETS`) where the scale allows,
-    each a part by its name. whiteness: whether its outcomes hold how white each image is around its object (`white`). calibrated:
+    runs or evaluations. datasets: by scale, the other datasets on which it is repeated with its parts, each a part by its name.
+    whiteness: whether its outcomes hold how white each image is around its object (`white`). calibrated:
     whether they hold what each class was trained with late in the training (`stats.calibrations.late_settings`). features:
     the attacks ("clean"), of its evaluations, of whose images it needs the features of each class. pixels: whether its
     outcomes hold sums of the pixels next to those of the features. arrange: by the name that claims give as `data`, how a
@@ -63,7 +63,7 @@ class Section:
     traces: bool = False
     variants: Variants = variants.unvaried
     parts: "Mapping[str, Section]" = field(default_factory=dict)
-    all_datasets: bool = False
+    datasets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     whiteness: bool = False
     calibrated: bool = False
     features: tuple[str, ...] = ()
@@ -144,6 +144,12 @@ class Choices:
     seeds: Sequence[int] | None = None
     eval_eps: str | float | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+def on_dataset(section: Section, dataset: str) -> Section:
+    """Return a section on a dataset, and its parts, apart from those that have one of their own."""
+    parts = {name: part if "dataset" in part.run else on_dataset(part, dataset) for name, part in section.parts.items()}
+    return replace(section, run={**section.run, "dataset": dataset}, parts=parts)
 
 
 def requested(section: Section, name: str, scale: str, recipe: Recipe, choices: Choices) -> Request:

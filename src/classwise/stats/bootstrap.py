@@ -207,14 +207,16 @@ def add_pseudo_counts(outcomes: xr.Dataset, seed: int = 0, *, every_mistake: boo
                 changes.append((count + len(places), setting, off))
                 places.append(int(rng.choice(members)))
     padded = outcomes.isel(image=[*range(count), *places]).assign_coords(image=np.arange(count + len(places)))
-    padded = padded.assign({name: padded[name].transpose(*rest, "seed", "image").copy() for name in _CHANGED})
+    # Halves of the images (`aggregate.halved`) differ in truth alone.
+    padded_to = {name: padded[name].broadcast_like(padded.truth) for name in _CHANGED}
+    padded = padded.assign({name: array.transpose(*rest, "seed", "image").copy() for name, array in padded_to.items()})
     wrong = rng.integers(1, max(classes, 2), size=len(places))
     for (image, setting, off), random_off in zip(changes, wrong, strict=True):
         place = (*setting, slice(None), image)
         true = padded.truth.values[place]
         padded.answer.values[place] = np.where(true < 0, -1, (true + (random_off if off < 0 else off)) % classes)
         padded.flipped.values[place] = (true >= 0) & (off != 0)
-    return padded.assign({name: padded[name].transpose(*outcomes[name].dims) for name in _CHANGED})
+    return padded.assign({name: padded[name].transpose(*outcomes.truth.dims) for name in _CHANGED})
 
 
 # The ranges of measures, to which their intervals are clipped.
@@ -312,9 +314,10 @@ def _basic(total: xr.DataArray, measure: Metric, drawn: xr.DataArray, level: flo
 
 
 def _ends(truth: xr.DataArray, level: float) -> xr.DataArray:
-    """Return the interval that holds a share `level` of draws of a true value, along a new dimension `bound`."""
-    ends = truth.quantile([(1 - level) / 2, (1 + level) / 2], dim="draw").drop_vars("quantile")
-    return ends.rename(quantile="bound").assign_coords(bound=["low", "high"])
+    """Return the interval that holds a share `level` of draws of a true value, along a new dimension `bound`; NaN without any."""
+    known = truth.notnull().any("draw")
+    ends = truth.where(known, 0).quantile([(1 - level) / 2, (1 + level) / 2], dim="draw").drop_vars("quantile")
+    return ends.rename(quantile="bound").assign_coords(bound=["low", "high"]).where(known)
 
 
 def symmetry_draws(data: xr.DataArray | xr.Dataset, over: Sequence[str] = (), draws: int = 2000, seed: int = 0) -> xr.DataArray:

@@ -1,11 +1,31 @@
 """Benz et al. 2020: "Robustness May Be at Odds with Fairness: An Empirical Study on Class-wise Accuracy"."""
 
-from classwise.papers.benz2020 import section_3_3_long_tail, section_3_3_targets, section_3_4
+from classwise.papers.benz2020 import (
+    section_1,
+    section_3_1_networks,
+    section_3_1_training,
+    section_3_2_features,
+    section_3_2_same,
+    section_3_2_similarity,
+    section_3_3_long_tail,
+    section_3_3_targets,
+    section_3_4,
+)
 from classwise.papers.benz2020.recipe import RECIPE
 from classwise.papers.benz2020.tables import TABLES
 from classwise.papers.sections import Paper
 
-_SECTIONS = (section_3_3_long_tail, section_3_3_targets, section_3_4)
+_SECTIONS = (
+    section_1,
+    section_3_1_networks,
+    section_3_1_training,
+    section_3_2_same,
+    section_3_2_similarity,
+    section_3_2_features,
+    section_3_3_long_tail,
+    section_3_3_targets,
+    section_3_4,
+)
 
 PAPER = Paper(
     name="benz2020",

@@ -7,27 +7,36 @@ network is that of one half of the images, and that of the other network of the 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
+from classwise.core.markup import decimal
 from classwise.papers.judging import interval_ends
 from classwise.stats import aggregate
 
 # Takes profiles (..., half, label) and gives one number or several for each draw.
 Measure = Callable[[xr.DataArray], xr.DataArray]
-# Number of weights held at a time: 80 MB.
-_AT_ONCE = 20_000_000
+# A correlation is not corrected by a reliability below this one, which would multiply it, and its noise, without limit.
+_LEAST = 0.05
 _HALVES = ("first", "second")
 
 
 def profiles(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
     """Return the accuracy of each class in each half of the images, in percent: dimensions `along`, half and label.
 
-    outcomes: of one attack and defence, along `along`, image and possibly seed, which is pooled. Of images that only some of the
-    networks of a seed were evaluated on, none counts. NaN for a class without images.
+    outcomes: of one attack and defence, along `along`, image and possibly seed, which is pooled, and half (`aggregate.halved`).
+    Only `common_images` count. NaN for a class without images.
     """
     return _Halves(outcomes, along).profiles()
+
+
+def common_images(outcomes: xr.Dataset, along: str = "setting") -> xr.Dataset:
+    """Return outcomes of the images that all networks of a seed were evaluated on; all others have truth -1."""
+    present = outcomes.truth >= 0
+    return outcomes.assign(truth=outcomes.truth.where((present | ~present.any("image")).all(along), -1))
 
 
 def drawn_profiles(outcomes: xr.Dataset, along: str = "setting", draws: int = 1000, seed: int = 0) -> xr.DataArray:
@@ -36,21 +45,22 @@ def drawn_profiles(outcomes: xr.Dataset, along: str = "setting", draws: int = 10
     The images of each class and half are drawn with replacement, those of each fold by themselves, once for all networks and
     seeds. Networks are not redrawn, so the draws say nothing of other trainings, and a single seed suffices.
     """
-    return xr.concat([*_Halves(outcomes, along).drawn(draws, seed)], "draw")
+    return _Halves(outcomes, along).drawn(draws, seed)
 
 
 class _Halves:
     """Right and evaluated predictions of each image, summed over the seeds, and the images that are drawn together."""
 
     def __init__(self, outcomes: xr.Dataset, along: str) -> None:
+        if "half" in outcomes.dims:
+            outcomes = outcomes.assign(truth=outcomes.truth.max("half")).drop_dims("half")
         single = [dim for dim in outcomes.truth.dims if dim not in (along, "seed", "image")]
         seeded = outcomes.isel(dict.fromkeys(single, 0), drop=True)
-        seeded = seeded if "seed" in seeded.dims else seeded.expand_dims(seed=[0])
-        present = seeded.truth >= 0
-        kept = (present | ~present.any("image")).all(along)
-        seeded = seeded.assign(truth=seeded.truth.where(kept, -1))
+        seeded = common_images(seeded if "seed" in seeded.dims else seeded.expand_dims(seed=[0]), along)
         present = (seeded.truth >= 0).transpose(along, "seed", "image")
-        self.along, self.names, self.labels = along, seeded[along].values, seeded.predicted.values
+        self.along, self.names, self.size = along, seeded[along].values, seeded.sizes["predicted"]
+        of_classes = {str(name): some.values for name, some in seeded.coords.items() if some.dims == ("predicted",)}
+        self.labels = {"label" if name == "predicted" else name: ("label", values) for name, values in of_classes.items()}
         self.total = present.sum("seed").values.astype(np.float32)
         self.right = (present & (seeded.answer == seeded.truth)).sum("seed").transpose(along, "image").values.astype(np.float32)
         self.truth = seeded.truth.max([along, "seed"]).values
@@ -62,38 +72,36 @@ class _Halves:
 
     def _cells(self) -> Iterator[tuple[int, int, np.ndarray]]:
         for half in range(len(_HALVES)):
-            for label in range(len(self.labels)):
+            for label in range(self.size):
                 yield half, label, np.flatnonzero((self.truth == label) & (self.half == half))
 
     def _array(self, values: np.ndarray, *first: str) -> xr.DataArray:
-        coords = {self.along: self.names, "half": list(_HALVES), "label": self.labels}
+        coords = {self.along: self.names, "half": list(_HALVES), **self.labels}
         return xr.DataArray(values, dims=(*first, self.along, "half", "label"), coords=coords, name="profile")
 
     def profiles(self) -> xr.DataArray:
-        values = np.full((len(self.names), len(_HALVES), len(self.labels)), np.nan)
+        values = np.full((len(self.names), len(_HALVES), self.size), np.nan)
         for half, label, members in self._cells():
             values[:, half, label] = _share(self.right[:, members].sum(1), self.total[:, members].sum(1))
         return self._array(values)
 
-    def drawn(self, draws: int, seed: int) -> Iterator[xr.DataArray]:
-        rng = np.random.default_rng(seed)
-        most = max(1, _AT_ONCE // max(1, len(self.truth)))
-        for first in range(0, draws, most):
-            number = min(most, draws - first)
-            values = np.full((number, len(self.names), len(_HALVES), len(self.labels)), np.nan)
-            for half, label, members in self._cells():
-                weight = self._weights(members, number, rng)
-                sums = [(some[:, members] @ weight).T for some in (self.right, self.total)]
-                values[:, :, half, label] = _share(*sums)
-            yield self._array(values, "draw")
+    def drawn(self, draws: int, seed: int) -> xr.DataArray:
+        rng, size = np.random.default_rng(seed), len(self.names)
+        values = np.full((draws, size, len(_HALVES), self.size), np.nan)
+        for half, label, members in self._cells():
+            sums = np.zeros((draws, 2 * size))
+            for fold in np.unique(self.fold[members]):
+                sums += self._redrawn(members[self.fold[members] == fold], draws, rng)
+            values[:, :, half, label] = _share(sums[:, :size], sums[:, size:])
+        return self._array(values, "draw")
 
-    def _weights(self, members: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Return how often each of some images is drawn: (image, draw)."""
-        weight = np.zeros((len(members), draws), dtype=np.float32)
-        for fold in np.unique(self.fold[members]):
-            here = np.flatnonzero(self.fold[members] == fold)
-            weight[here] = rng.multinomial(len(here), np.full(len(here), 1 / len(here)), size=draws).T
-        return weight
+    def _redrawn(self, members: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Return right and evaluated predictions of as many images as `members`, drawn from these: (draw, 2 x network)."""
+        # Images that all networks treat alike are one kind.
+        columns = np.concatenate([self.right[:, members], self.total[:, members]]).T
+        kinds, number = np.unique(columns, axis=0, return_counts=True)
+        drawn: np.ndarray = rng.multinomial(len(members), number / len(members), size=draws) @ kinds
+        return drawn
 
 
 def _share(right: np.ndarray, total: np.ndarray) -> np.ndarray:
@@ -112,11 +120,15 @@ def cross_half(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
 
 
 def _correlation(one: xr.DataArray, two: xr.DataArray) -> xr.DataArray:
-    off = [some - some.mean("label", skipna=False) for some in (one, two)]
+    off = [_off(some) for some in (one, two)]
     lengths = [(some**2).sum("label", skipna=False) for some in off]
     both = (lengths[0] * lengths[1]) ** 0.5
     correlation: xr.DataArray = (off[0] * off[1]).sum("label", skipna=False) / both.where(both > 1e-9)
     return correlation
+
+
+def _off(profile: xr.DataArray) -> xr.DataArray:
+    return profile - profile.mean("label", skipna=False)
 
 
 def reliability(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
@@ -125,43 +137,70 @@ def reliability(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
     return _correlation(first, second).rename("reliability")
 
 
+def covariance(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
+    """Return the covariance of each two profiles, of opposite halves and the mean of both directions: `along` and other.
+
+    In points squared. Unlike a correlation it is neither raised nor lowered by the number of images.
+    """
+    first, second = (_off(profiles.sel(half=half, drop=True)) for half in _HALVES)
+    forth, back = (one * two.rename({along: "other"}) for one, two in ((first, second), (second, first)))
+    return ((forth + back) / 2).mean("label", skipna=False).rename("covariance")
+
+
 def corrected(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
     """Return `cross_half` over the root of both reliabilities, at most 1 and at least -1: what many images would show.
 
-    NaN where a reliability is not above 0: such a profile does not differ from one of equal classes by more than chance.
+    NaN where a reliability is below _LEAST: the classes of such a network hardly differ by more than chance.
     """
-    sure = reliability(profiles, along)
-    root = sure.where(sure > 0) ** 0.5
-    shown = (cross_half(profiles, along) / (root * root.rename({along: "other"}))).clip(-1, 1)
-    return shown.rename("corrected")
+    shared, variance = covariance(profiles, along), _variance(profiles, along)
+    root = variance.where(reliability(profiles, along) > _LEAST) ** 0.5
+    return (shared / (root * root.rename({along: "other"}))).clip(-1, 1).rename("corrected")
 
 
-def deficit(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
-    """Return by how many points the weakest class of each member of `along` is below the mean of all classes in each other one.
+def corrected_mean(profiles: xr.DataArray, base: str, others: Sequence[str], along: str = "setting") -> xr.DataArray:
+    """Return `corrected` of a base with several others: their mean covariance with it over the root of the mean variances.
 
-    The class is chosen on one half of the images and judged on the other, the mean of both directions: 0 by chance, dimensions
-    `along` (which chooses) and other (which is judged).
+    Of one it is that of `corrected`; several count by the spread of their classes, so one without any spread does not decide.
     """
-    first, second = (profiles.sel(half=half, drop=True) for half in _HALVES)
-    return ((_below(first, second, along) + _below(second, first, along)) / 2).rename("deficit")
+    listed, variance, sure = list(others), _variance(profiles, along), reliability(profiles, along)
+    shared = covariance(profiles, along).sel(other=base, drop=True).sel({along: listed}).mean(along)
+    known = (sure.sel({along: base}, drop=True) > _LEAST) & (sure.sel({along: listed}).mean(along) > _LEAST)
+    squared = variance.sel({along: base}, drop=True) * variance.sel({along: listed}).mean(along)
+    return (shared / squared.where(known & (squared > 0)) ** 0.5).clip(-1, 1).rename("corrected")
 
 
-def _below(chooser: xr.DataArray, judged: xr.DataArray, along: str) -> xr.DataArray:
-    weakest = chooser.fillna(np.inf).argmin("label")
-    off = (judged.mean("label", skipna=False) - judged).rename({along: "other"})
-    return off.isel(label=weakest).drop_vars("label")
+def _variance(profiles: xr.DataArray, along: str) -> xr.DataArray:
+    """Return the covariance of the two halves of each profile: the variance over the classes without that of sampling."""
+    first, second = (_off(profiles.sel(half=half, drop=True)) for half in _HALVES)
+    return (first * second).mean("label", skipna=False)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Profiles (`profiles`), and those of redrawn images (`drawn_profiles`), which give the interval of every measure of them."""
+
+    value: xr.DataArray
+    drawn: xr.DataArray
+
+    def bounds(self, measure: Measure, level: float = 0.95) -> xr.DataArray:
+        """Return low, value and high of a measure of profiles, along a new dimension `bound`.
+
+        The halves are redrawn independently, so their covariance keeps its mean. Draws without a value count against both ends,
+        which are infinite where there are too many of them.
+        """
+        return bounds_of(measure(self.value), measure(self.drawn), level)
+
+
+def sampled(outcomes: xr.Dataset, along: str = "setting", draws: int = 1000, seed: int = 0) -> Sampled:
+    """Return the profiles of outcomes with draws of them."""
+    return Sampled(profiles(outcomes, along), drawn_profiles(outcomes, along, draws, seed))
 
 
 def interval(
     outcomes: xr.Dataset, measure: Measure, along: str = "setting", level: float = 0.95, draws: int = 1000, seed: int = 0
 ) -> xr.DataArray:
-    """Return low, value and high of a measure of `profiles`, along a new dimension `bound`.
-
-    The interval is that of `drawn_profiles`: the halves are redrawn independently, so their covariance keeps its mean. Draws
-    without a value count against both ends, which are infinite where there are too many of them.
-    """
-    value, drawn = measure(profiles(outcomes, along)), measure(drawn_profiles(outcomes, along, draws, seed))
-    return bounds_of(value, drawn, level)
+    """Return `Sampled.bounds` of a single measure of outcomes."""
+    return sampled(outcomes, along, draws, seed).bounds(measure, level)
 
 
 def bounds_of(value: xr.DataArray, drawn: xr.DataArray, level: float = 0.95) -> xr.DataArray:
@@ -179,8 +218,8 @@ def permutation_p(
 ) -> float:
     """Return the chance that random classes agree as much with `base` as those of the others: the one-sided p-value.
 
-    The measure is the mean `cross_half` of the others with `base`, whose classes are permuted, both halves alike. It tests whether
-    ten classes could agree by chance, where an interval of redrawn images takes the classes as given.
+    The measure is the mean `cross_half` of the others with `base`, whose classes are permuted, both halves alike. It tests
+    whether ten classes could agree by chance, where an interval of redrawn images takes the classes as given.
     """
     rng, size = np.random.default_rng(seed), profiles.sizes["label"]
     orders = np.stack([np.arange(size), *(rng.permutation(size) for _ in range(draws))])
@@ -194,3 +233,39 @@ def permutation_p(
     ]
     chances = ((means[0] + means[1]) / 2).values
     return float((1 + (chances[1:] >= chances[0] - 1e-12).sum()) / (1 + draws))
+
+
+# The two values that a page shows of each agreement.
+MEASURED, CORRECTED = "as measured", "corrected for few images"
+
+
+def with_base(sampled: Sampled, base: str) -> xr.DataArray:
+    """Return the agreement of each other setting with a base, along `measure` (MEASURED, CORRECTED), setting and bound.
+
+    A corrected value is NaN where its interval is unbounded: a network whose classes hardly differ agrees with none.
+    """
+    measures: dict[str, Measure] = {MEASURED: cross_half, CORRECTED: corrected}
+    bounds = []
+    for measure in measures.values():
+        some = sampled.bounds(lambda some, measure=measure: measure(some).sel(other=base, drop=True))  # type: ignore[misc]
+        bounds.append(some.where(np.isfinite(some).all("bound")).clip(-1, 1))
+    joined = xr.concat(bounds, "measure", coords="minimal", compat="override").assign_coords(measure=list(measures))
+    return joined.drop_sel(setting=base).rename("agreement")
+
+
+def table(sampled: Sampled, base: str) -> pd.DataFrame:
+    """Return a line for each setting: its agreement with the base as measured and corrected, and its reliability."""
+    bounds = with_base(sampled, base)
+    columns = {name: _words(bounds.sel(measure=name)) for name in bounds.measure.values}
+    sure = sampled.bounds(reliability)
+    columns["reliability"] = _words(sure.where(np.isfinite(sure).all("bound")))
+    result = pd.DataFrame(columns).reindex([base, *map(str, bounds.setting.values)])
+    return result.fillna("").rename_axis("setting")
+
+
+def _words(bounds: xr.DataArray) -> pd.Series:
+    """Return bounds along setting as text: "0.81 [0.61, 1.00]"."""
+    rows = bounds.transpose("setting", "bound").to_pandas()
+    ends = {name: rows[name].map(lambda value: decimal(value, 2)) for name in ("value", "low", "high")}
+    words = ends["value"] + " [" + ends["low"] + ", " + ends["high"] + "]"
+    return words.where(rows["value"].notna(), "unknown")

@@ -3,7 +3,7 @@
 import pandas as pd
 import xarray as xr
 
-from classwise.papers.benz2020 import agreement
+from classwise.papers.benz2020 import agreement, section_3_4
 from classwise.papers.benz2020.section_3_4 import (
     ATTACK,
     CORRUPTIONS,
@@ -17,8 +17,8 @@ from classwise.papers.benz2020.section_3_4 import (
 )
 from classwise.stats import bootstrap, metrics, pooling
 
-# The row of all corruptions together among those of their kinds.
-ALL = "all corruptions"
+# Rows of correlations: all corruptions together, the loss as a share of clean accuracy, and what is left.
+ALL, RELATIVE, LEFT = "all corruptions", "all, loss / clean accuracy", "all, accuracy left"
 
 
 def _renamed(outcomes: xr.Dataset, severity: int = SEVERITY) -> dict[str, str]:
@@ -57,8 +57,11 @@ def mean_loss(outcomes: xr.Dataset) -> xr.DataArray:
     return bootstrap.paired(_of_severity(outcomes), lambda count: _lost(count).mean("corruption"), span=(-100, 100))
 
 
-def more_lost(outcomes: xr.Dataset, first: str = "pgd-at", second: str = "standard") -> xr.DataArray:
-    """Return how much more the first network loses to each corruption than the second, along bound and corruption."""
+def more_lost(outcomes: xr.Dataset) -> xr.DataArray | None:
+    """Return how much more pgd-at loses to each corruption than standard, along bound and corruption; None without both."""
+    first, second = section_3_4.DEFENCES[::-1]
+    if not recorded(outcomes, first, second):
+        return None
 
     def difference(count: xr.DataArray) -> xr.DataArray:
         lost = _lost(count)
@@ -71,38 +74,47 @@ def change(outcomes: xr.Dataset) -> xr.DataArray:
     """Return by how many points each corruption changes the accuracy of each class, along defence, corruption and label."""
     rates = metrics.accuracy(pooling.pooled(_of_severity(outcomes)))
     lost = drops(rates)
-    return -lost.assign_coords(corruption=_names(lost.corruption))
+    # Zero without a sign.
+    return 0.0 - lost.assign_coords(corruption=_names(lost.corruption))
 
 
 def _shared(profiles: xr.DataArray) -> xr.DataArray:
-    """Return the correlation of the drops with the robust accuracy of other images, along `kind`.
+    """Return the correlation of what corruptions take with the robust accuracy of other images, along `row`.
 
     profiles: of `agreement.profiles` along attack.
     """
-    lost = drops(profiles)
+    lost, clean = drops(profiles), profiles.sel(attack="clean", drop=True)
     lost = lost.assign_coords(corruption=_names(lost.corruption))
+    mean = lost.mean("corruption")
     kinds = {kind: [name for name in names if name in lost.corruption.values] for kind, names in KINDS.items()}
     parts = {kind: lost.sel(corruption=names).mean("corruption") for kind, names in kinds.items() if names}
-    parts = {ALL: lost.mean("corruption"), **parts}
+    parts = {ALL: mean, **parts, RELATIVE: mean / clean.where(clean > 0), LEFT: clean - mean}
     each = [correlation(part, profiles) for part in parts.values()]
-    return xr.concat(each, pd.Index(list(parts), name="kind"))
+    return xr.concat(each, pd.Index(list(parts), name="row"))
 
 
-def shared(outcomes: xr.Dataset, defence: str) -> xr.DataArray:
-    """Return low, value and high of the correlation of drops with robust accuracy over classes, along bound and kind.
+def shared(outcomes: xr.Dataset, defence: str = "pgd-at") -> xr.DataArray | None:
+    """Return low, value and high of the correlation of losses with robust accuracy over classes, along bound and row.
 
-    The drops are those of one half of the images of each class, the robust accuracies those of the other half. defence: whose
-    drops and robust accuracies.
+    The losses are those of one half of the images of each class, the robust accuracies those of the other half. defence: whose
+    losses and robust accuracies; None where it has no results.
     """
+    if not recorded(outcomes, defence):
+        return None
     kept = outcomes.sel(defence=defence, attack=["clean", ATTACK, *_renamed(outcomes)], drop=True)
-    number = len(_renamed(outcomes))
-    return agreement.interval(kept, _shared, along="attack").assign_attrs(corruptions=number)
+    return agreement.interval(kept, _shared, along="attack").assign_attrs(reliability=_reliability(kept))
 
 
-def reliability(outcomes: xr.Dataset, defence: str) -> float:
+def _reliability(outcomes: xr.Dataset) -> float:
     """Return the correlation of the robust accuracies of the classes in the two halves of the images of a network."""
-    profiles = agreement.profiles(outcomes.sel(defence=defence, attack=[ATTACK], drop=True), along="attack")
+    profiles = agreement.profiles(outcomes.sel(attack=[ATTACK]), along="attack")
     return float(agreement.reliability(profiles, along="attack").item())
+
+
+def recorded(outcomes: xr.Dataset, *defences: str) -> bool:
+    """Return whether all these networks were evaluated on all corruptions."""
+    some = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "defence"])
+    return all(name in outcomes.defence.values and bool(some.sel(defence=name)) for name in defences)
 
 
 def by_severity(outcomes: xr.Dataset) -> xr.DataArray:
@@ -113,7 +125,7 @@ def by_severity(outcomes: xr.Dataset) -> xr.DataArray:
         at_this = at_one(outcomes, severity)
         some = at_this.sel(corruption=[name for name in SWEPT if name in at_this.corruption.values])
         parts[severity] = bootstrap.bootstrap(some, metrics.overall)
-    return xr.concat(list(parts.values()), pd.Index(list(parts), name="severity"))
+    return xr.concat(list(parts.values()), pd.Index(list(parts), name="severity"), join="outer")
 
 
 def _swept(outcomes: xr.Dataset, name: str) -> bool:

@@ -7,10 +7,14 @@ and with Adam, the rate of the scale ends in a network that predicts one class, 
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import pandas as pd
 import xarray as xr
 
+from classwise.core.markup import counted
 from classwise.core.spec import Spec
-from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers import findings, judging
+from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import combine, intervals, metrics, pooling
 
@@ -19,6 +23,9 @@ Labelled = Mapping[str, Variant]
 # Runs of scale quick of which no page shows the course over the epochs.
 _ONCE: Variant = {"measure": 100, "averages": ()}
 _SHORT: Variant = {"epochs": 30, **_ONCE}
+# The epochs of the training whose weights are kept after each epoch but the first.
+KEPT_EPOCHS = 30
+_KEPT: Variant = {"epochs": KEPT_EPOCHS, "keep_last": KEPT_EPOCHS - 1}
 _PUBLISHED: Labelled = {
     "LeNet": {"model": "lenet", "width": 6, "lr": 0.02},
     "VGG16": {"model": "vgg16"},
@@ -29,11 +36,11 @@ _PUBLISHED: Labelled = {
     "GoogLeNet": {"model": "googlenet"},
     "Inception-v3": {"model": "inception-v3", "width": 32},
 }
-# By scale, networks other than that of the scale. An epoch of the deep ones takes longer at scale quick, and they need fewer.
+# By scale, networks other than that of the scale. An epoch of the deep ones takes longer at scale quick, so that they have fewer.
 NETWORKS: Mapping[str, Labelled] = {
     "quick": {
         "LeNet": {"model": "lenet", "width": 6, "lr": 0.1, "epochs": 40, **_ONCE},
-        "VGG16": {"model": "vgg16", "width": 8, "lr": 0.02, "epochs": 20, **_ONCE},
+        "VGG16": {"model": "vgg16", "width": 8, "lr": 0.05, "epochs": 40, **_ONCE},
         "ResNet18": {"model": "resnet18", "width": 4, "lr": 0.1, "epochs": 15, **_ONCE},
     },
     "laptop": {name: _PUBLISHED[name] for name in ("LeNet", "VGG16")},
@@ -48,13 +55,13 @@ _ADAM: Variant = {"optimiser": "adam", "lr": 0.001}
 TRAININGS: Mapping[str, Labelled] = {
     "quick": {
         ADAM: {"optimiser": "adam", "lr": 0.03, **_SHORT},
-        STEP: {"schedule": "step", "keep_last": 29, **_SHORT},
+        STEP: {"schedule": "step", **_ONCE, **_KEPT},
         DECAY: {"weight_decay": 5e-3, **_SHORT},
     },
     "laptop": {ADAM: _ADAM},
     "short": {
         ADAM: _ADAM,
-        STEP: {"schedule": "step", "keep_last": 29},
+        STEP: {"schedule": "step", **_KEPT},
         CYCLIC: {"schedule": "cyclic"},
         DECAY: {"weight_decay": 5e-3},
     },
@@ -123,19 +130,66 @@ def by_setting(base: str, labels: Sequence[str], plain: xr.Dataset, *parts: xr.D
     return combine.combine_rows(keyed).assign_attrs(plain.attrs)
 
 
-def learned(count: xr.DataArray) -> list[str]:
-    """Return the settings whose overall accuracy in pgd-at is surely above chance under each attack.
+def learned(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
+    """Return along a dimension whether the overall accuracy of pgd-at is significantly above chance under each attack.
 
-    count: pooled, along setting, defence and attack. Surely: the 95 % interval (Wilson) lies above what one class for all images
-    would give.
+    outcomes: along defence and attack, too. Significantly: the 95 % interval (Wilson) lies above the share of the largest class.
     """
-    rates = intervals.wilson_of(metrics.overall, count.sel(defence="pgd-at", drop=True))
+    count = pooling.pooled(outcomes).sel(defence="pgd-at", drop=True)
+    rates, images = intervals.wilson_of(metrics.overall, count), metrics.images(count)
     assert rates is not None
-    images = metrics.images(count.sel(defence="pgd-at", drop=True))
-    above = rates.sel(bound="low", drop=True) > 100 * images.max("label") / images.sum("label")
-    return [str(name) for name in count.setting.values[above.all("attack").values]]
+    above: xr.DataArray = rates.sel(bound="low", drop=True) > 100 * images.max("label") / images.sum("label")
+    return above.all([dim for dim in above.dims if dim != along])
 
 
-def only_learned(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return outcomes without the settings that are not among `learned`."""
-    return outcomes.sel(setting=learned(pooling.pooled(outcomes)))
+def only_learned(outcomes: xr.Dataset, along: str = "setting") -> xr.Dataset:
+    """Return outcomes without the members of a dimension that have not `learned`."""
+    return outcomes.isel({along: learned(outcomes, along).values})
+
+
+def as_given(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes of seeds with different images (folds) as those of one seed; of seeds that share images as they are.
+
+    Each image is classified by the networks of its fold, which are taken as given: a bootstrap draws images alone. One of two
+    seeds, which a bootstrap of seeds draws, has half of the images.
+    """
+    if pooling.seeds_share_images(outcomes):
+        return outcomes
+    present, missing = outcomes.truth >= 0, {"truth": -1, "answer": -1, "flipped": False}
+    merged = {name: outcomes[name].where(present, value).max("seed").expand_dims(seed=[0]) for name, value in missing.items()}
+    data = xr.Dataset(merged).transpose(*outcomes.truth.dims, ...)
+    return data.assign_coords(predicted=outcomes.predicted).assign_attrs(outcomes.attrs, runs=outcomes.sizes["seed"])
+
+
+def sample(outcomes: xr.Dataset) -> str:
+    """Return how many runs of each setting there are, on how many test images, and what the intervals do not cover."""
+    if "runs" not in outcomes.attrs:
+        return findings.sample(outcomes).replace("of each defence", "of each setting")
+    present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "image"])
+    runs, images = counted(int(outcomes.attrs["runs"]), "run"), counted(int(present.sum()), "test image")
+    return f"{runs} of each setting, taken as given: the intervals do not cover other trainings. {images}."
+
+
+def unequal(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
+    """Return along setting whether the accuracies of the classes differ significantly (chi-squared test with Holm's correction).
+
+    count: along setting, label and predicted.
+    """
+    from scipy.stats import chi2_contingency  # slow to import
+
+    right, images = metrics.correct(count), metrics.images(count)
+    tables = [np.stack([right.sel(setting=name), (images - right).sel(setting=name)]) for name in count.setting.values]
+    # Of a network that is always right, or never, the classes are equal.
+    chances = np.array([chi2_contingency(table).pvalue if table.sum(1).all() else 1.0 for table in tables])
+    return xr.DataArray(judging.holm(chances) < 1 - level, {"setting": count.setting.values}, name="unequal")
+
+
+def trained(request: Request) -> pd.DataFrame:
+    """Return what the adversarial trainings of a request and its parts differ in, a row for each."""
+    adversarial = {name: [spec for spec in part.specs if spec.defence == "pgd-at"] for name, part in request.parts.items()}
+    base = next(spec for spec in request.specs if spec.defence == "pgd-at")
+    specs = {base_network(request.scale): base} | {name: some[0] for name, some in adversarial.items() if some}
+    columns = {"model": "network", "width": "width", "optimiser": "optimiser", "schedule": "schedule", "lr": "learning rate"}
+    columns |= {"weight_decay": "weight decay", "epochs": "epochs"}
+    rows = {name: {title: str(getattr(spec, field)) for field, title in columns.items()} for name, spec in specs.items()}
+    return pd.DataFrame(rows).T.rename_axis("setting")

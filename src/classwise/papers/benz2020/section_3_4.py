@@ -11,6 +11,7 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers.benz2020 import agreement
+from classwise.papers.benz2020.kinds import where
 from classwise.papers.claims import claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.stats import aggregate, combine, metrics
@@ -112,8 +113,8 @@ def breaks_the_same_classes(sums: xr.Dataset) -> xr.DataArray:
 
 def _redrawn(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
     """Return draws of `breaks_the_same_classes`; they are not reflected, which would move an attenuated correlation further."""
-    whole = outcomes.assign(truth=outcomes.truth.max("half")).drop_vars("half").isel(defence=0, drop=True)
-    rates = agreement.drawn_profiles(whole, "attack", draws, seed)
+    full = outcomes.assign(truth=outcomes.truth.max("half")).drop_vars("half").isel(defence=0, drop=True)
+    rates = agreement.drawn_profiles(full, "attack", draws, seed)
     return correlation(drops(rates).mean("corruption"), rates).values
 
 
@@ -124,7 +125,7 @@ _FOG = (at_severity("fog"), at_severity("contrast"))
 CLAIMS = (
     _claim(
         "noise-standard-more",
-        where="3.4, cited [13]",
+        where=where("3.4", "cited", "[13]"),
         statement="Noise lowers the accuracy of standard training more than that of adversarial training.",
         measure=lost_more,
         defences=DEFENCES,
@@ -132,7 +133,7 @@ CLAIMS = (
     ),
     _claim(
         "fog-contrast-at-more",
-        where="3.4, cited [13]",
+        where=where("3.4", "cited", "[13]"),
         statement="Fog and lower contrast lower the accuracy of adversarial training more than that of standard training.",
         measure=lost_more,
         defences=DEFENCES[::-1],
@@ -140,7 +141,7 @@ CLAIMS = (
     ),
     _claim(
         "corruptions-break-the-same",
-        where="3.4, asked",
+        where=where("3.4", "asked"),
         statement="Corruptions lower the accuracy most of those classes that are least robust against the attack.",
         measure=breaks_the_same_classes,
         truth=_redrawn,

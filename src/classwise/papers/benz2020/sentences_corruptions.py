@@ -19,14 +19,15 @@ def _sides(bounds: xr.DataArray) -> tuple[list[str], list[str]]:
     return [str(name) for name in names[low.values > 0]], [str(name) for name in names[high.values < 0]]
 
 
-def headline(outcomes: xr.Dataset, more: xr.DataArray | None, correlated: xr.DataArray) -> str:
+def headline(outcomes: xr.Dataset, more: xr.DataArray | None, correlated: xr.DataArray | None) -> str:
     """Return what corruptions cost each network, which loses more, and whether they break the classes that the attack breaks.
 
-    more: of `corruptions.more_lost`, None where a network lacks results. correlated: of `corruptions.shared` of pgd-at.
+    more: of `corruptions.more_lost`. correlated: of `corruptions.shared`.
     """
-    lost = corruptions.mean_loss(outcomes)
-    each = [f"{name} {interval(lost.sel(defence=str(name)), 'points', 1)}" for name in lost.defence.values]
-    number = correlated.attrs["corruptions"]
+    names = [str(name) for name in outcomes.defence.values if corruptions.recorded(outcomes, str(name))]
+    lost = corruptions.mean_loss(outcomes.sel(defence=names))
+    each = [f"{name} {interval(lost.sel(defence=name), 'points', 1)}" for name in names]
+    number = corruptions.at_one(outcomes).sizes["corruption"]
     first = f"**Corruptions of severity {SEVERITY} cost {' and '.join(each)} of accuracy, the mean over {number} corruptions.**"
     return f"{first} {which_loses_more(more)} {same_classes(correlated)} {sample(outcomes)}"
 
@@ -43,16 +44,31 @@ def which_loses_more(more: xr.DataArray | None) -> str:
     )
 
 
-def same_classes(correlated: xr.DataArray) -> str:
+def same_classes(correlated: xr.DataArray | None) -> str:
     """Return whether the classes that lose most to corruptions are those that are least robust, in pgd-at."""
-    bounds = correlated.sel(kind=corruptions.ALL)
+    if correlated is None:
+        return "Adversarial training has no results on corrupted images."
+    bounds = correlated.sel(row=corruptions.ALL)
     low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
     start = "Whether corruptions break the classes that the attack breaks is open"
     if high < 0:
         start = "The classes that lose most to corruptions are the less robust ones"
     elif low > 0:
         start = "The classes that lose most to corruptions are the more robust ones"
-    return f"{start}: over the classes, drops and robust accuracies of other images correlate by {interval(bounds, '', 2)}."
+    return f"{start}: over the classes, losses and robust accuracies of other images correlate by {interval(bounds, '', 2)}."
+
+
+def relative(correlated: xr.DataArray | None) -> str:
+    """Return the same of losses relative to clean accuracy, and of the accuracy that is left, with what would be perfect."""
+    if correlated is None:
+        return same_classes(correlated)
+    share, left = (interval(correlated.sel(row=row), "", 2) for row in (corruptions.RELATIVE, corruptions.LEFT))
+    most = decimal(correlated.attrs["reliability"], 2)
+    return (
+        "A class that is less accurate on clean images has less to lose. In pgd-at the loss as a share of the clean accuracy "
+        f"correlates with the robust accuracy by {share}, and the accuracy that is left by {left}. The robust accuracies in "
+        f"two halves of the images correlate by {most}, about as much as any profile could."
+    )
 
 
 def by_kind(more: xr.DataArray | None) -> str:
