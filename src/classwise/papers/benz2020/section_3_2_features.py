@@ -144,7 +144,7 @@ def least_variance(sums: xr.Dataset) -> xr.DataArray:
 _UNEQUAL = 4.0
 _claim = partial(claims_of(NAME), data="sets")
 _CLEAN: Mapping[str, Any] = {"attacks": ("clean",)}
-_CITED = where("3.2", "cited [20]")
+_CITED = where("3.2", "cited", "[20]")
 
 CLAIMS = (
     _claim(
@@ -167,7 +167,7 @@ CLAIMS = (
     ),
     _claim(
         "only-robust-set-robust",
-        where=f"{_CITED} (control)",
+        where=f"{_CITED}; control",
         statement="Training as usual on robust features brings robustness, on non-robust ones it does not: at a quarter of the "
         "radius the first is more robust.",
         measure=more_robust,
