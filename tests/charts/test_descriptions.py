@@ -28,7 +28,7 @@ from classwise.charts import (
     sweeps,
 )
 from classwise.charts.descriptions import extent, largest
-from classwise.papers.benz2020 import charts_agreement, charts_discrepancy, charts_similarity
+from classwise.papers.benz2020 import charts_agreement, charts_corruptions, charts_discrepancy, charts_similarity, charts_targets
 from classwise.papers.entropy2022 import charts as similarity_charts
 from classwise.papers.tian2021 import charts, trace_explorer
 from classwise.stats import intervals, metrics
@@ -315,6 +315,10 @@ CHARTS = {
         ),
         ["PGD-AT, variance of the features, 10 classes: 0.024 (class 9, trades)"],
     ),
+    "charts_targets.cosines": (
+        lambda: charts_targets.cosines(rates(defence=NETWORKS, other=LABELS) / 100),
+        ["Cosine of the mean logits of two classes"],
+    ),
     "charts.drops": (lambda: similarity_charts.drops(bounded(rates(defence=NETWORKS))), ["2.4 points (class 9, trades)"]),
     "charts.by_accuracy": (
         lambda: similarity_charts.by_accuracy(
@@ -377,6 +381,24 @@ CHARTS = {
             bounded(xr.DataArray([40.0, 80.0], {"predictor": ["logits", "features"]}, ("predictor",))) / 100
         ),
         ["Rank correlation: 0.40 (logits) to 0.80 (features)"],
+    ),
+    "charts_corruptions.differences": (
+        lambda: charts_corruptions.differences(bounded(rates(corruption=["fog", "snow"]).isel(label=-1))),
+        ["2.4 points (snow)"],
+    ),
+    "charts_corruptions.correlations": (
+        lambda: charts_corruptions.correlations(bounded(rates(row=["noise", "blur"]).isel(label=-1)) / 100),
+        ["0.02 (blur)"],
+    ),
+    "charts_corruptions.by_severity": (
+        lambda: charts_corruptions.by_severity(
+            bounded(rates(defence=NETWORKS[:2], corruption=["fog", "contrast"], severity=[0, 3, 5]).isel(label=-1))
+        ),
+        ["2 % (pgd-at, contrast)"],
+    ),
+    "charts_corruptions.examples": (
+        lambda: charts_corruptions.examples({"clean": mocks.dataset("examples 1", per_class=2).isel(form=0)}),
+        ["8 images", "Clean: 0, 1, 2"],
     ),
     "trace_explorer.explore": (
         lambda: trace_explorer.explore(TRACES, {}, live=False),

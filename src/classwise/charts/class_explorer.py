@@ -168,7 +168,10 @@ def _by_row(base: alt.Chart, of_class: alt.Chart, by: Category) -> Any:
     of_class = of_class.transform_filter(right).encode(y=y, tooltip=tips)
     # The row of the chosen member is shaded from end to end.
     row = of_class.transform_filter(f"datum.{by.field} == chosen_{by.field}").mark_rect(color=GREY, opacity=0.18, aria=False)
-    others = base.transform_filter(right).mark_tick(color=GREY, thickness=2, size=15, opacity=0.7).encode(x=x, y=y, tooltip=tips)
+    others = base.transform_filter(f"{right} && datum.label != chosen_class").mark_tick(
+        color=GREY, thickness=2, size=15, opacity=0.7
+    )
+    others = others.encode(x=x, y=y, tooltip=tips)
     ends = of_class.mark_rule(strokeWidth=2, color=CHOSEN).encode(
         x=alt.X("low:Q", title="accuracy, %", scale=PERCENT), x2="high:Q"
     )

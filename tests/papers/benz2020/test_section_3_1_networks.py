@@ -8,6 +8,7 @@ import xarray as xr
 from claim_answers import UP, cases, judged, names_of_both, outcomes_with
 
 from classwise import models
+from classwise.charts import dots
 from classwise.core.datasets import class_names
 from classwise.papers import registry
 from classwise.papers.benz2020 import networks, section_3_1_networks, sentences_networks
@@ -212,3 +213,13 @@ def test_what_was_trained_is_a_row_for_each_setting():
     assert table.index[0] == "small CNN"
     assert table.loc[networks.ADAM, "optimiser"] == "adam"
     assert set(table["network"]) == {"small-cnn", "lenet", "vgg16", "resnet18"}
+
+
+def test_rows_of_settings_have_room_for_names_in_two_lines():
+    bounds = xr.DataArray(
+        np.ones((3, 2, 2)), {"bound": ["low", "value", "high"], "setting": ["a", "b"], "attack": ["clean", "x"]}
+    )
+    heights = [
+        dots.metric_dots({"overall": bounds}, "setting", "attack", step=step).to_dict()["spec"]["height"] for step in (0, 31)
+    ]
+    assert heights == [2 * 22, 2 * 31]

@@ -11,6 +11,7 @@ from classwise import images
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry, scales
 from classwise.papers.benz2020 import critical, section_3_3_long_tail, sentences_long_tail
+from classwise.papers.benz2020.kinds import where
 from classwise.papers.benz2020.section_3_3_long_tail import BASE, CHANGED, NAME
 
 UNDER = "pgd-20"
@@ -75,7 +76,7 @@ def test_every_claim_has_answers_of_both_kinds():
 def test_the_paper_reports_no_number_and_each_claim_says_what_it_is():
     for claim in section_3_3_long_tail.CLAIMS:
         assert claim.theirs is None
-        assert claim.where in ("3.3, asked", "3.3, asked; ours")
+        assert claim.where in (where("3.3", "asked"), where("3.3", "control"))
 
 
 def test_a_weight_of_three_is_judged_where_that_of_ten_is_not_recorded():
@@ -127,11 +128,11 @@ def test_trainings_are_compared_on_the_seeds_that_all_have():
 def test_recall_precision_and_the_others_are_those_of_the_critical_class():
     data = marked({BASE: 60, "weight 10": MORE_OFTEN}).expand_dims(seed=[0])
     values = {title: bounds.sel(bound="value", attack=UNDER).values for title, bounds in critical.measured(data).items()}
-    assert list(values) == ["class 3, recall, %", "class 3, precision, %", "other classes, recall, %"]
+    assert list(values) == ["recall of class 3, %", "precision of class 3, %", "recall of the others, %"]
     named = MORE_OFTEN[:, 3].sum()
-    assert values["class 3, recall, %"] == pytest.approx([60, 60])
-    assert values["class 3, precision, %"][1] == pytest.approx(100 * 60 / named)
-    assert values["other classes, recall, %"] == pytest.approx([60, 60 - 80 / 9])
+    assert values["recall of class 3, %"] == pytest.approx([60, 60])
+    assert values["precision of class 3, %"][1] == pytest.approx(100 * 60 / named)
+    assert values["recall of the others, %"] == pytest.approx([60, 60 - 80 / 9])
 
 
 def test_the_finding_names_the_larger_weight_and_what_is_not_recorded():
@@ -154,6 +155,5 @@ def test_the_selection_says_whether_the_page_takes_what_the_rule_gives():
     right = np.where(CLASS == 8, 5, 30)
     table = np.diag(right) + np.roll(np.diag(40 - right), 1, 1)
     history["count"].loc[{"epoch": 4, "split": "valid", "attack": "pgd-10"}] = table
-    assert (
-        sentences_long_tail.selection(history, "digits") == "**By this rule** the critical class is 8. This page takes the same."
-    )
+    text = sentences_long_tail.selection(history, "digits")
+    assert text == "**By this rule** the critical class is 8. This page takes the same."

@@ -30,7 +30,7 @@ def differences(bounds: xr.DataArray | None) -> Any:
     rows, axis = Category("corruption", names_of(ordered, "corruption")), "loss of pgd-at less that of standard, points"
     table = wide_bounds(bounds)
     dots = dots_with_intervals(table, rows, axis, scale=alt.Scale())
-    chart = alt.layer(_zero(table), dots).properties(width=450, height=24 * len(rows.values))
+    chart = alt.layer(_zero(table), dots).properties(width=450, height=21 * len(rows.values))
     text = extent(table, ["corruption"], "Loss of pgd-at less that of standard", "points", digits=1)
     where = "Right of the line adversarial training loses more, left of it standard training."
     return described(chart, "Which network loses more accuracy", text, where)
@@ -62,7 +62,7 @@ def by_severity(bounds: xr.DataArray) -> Any:
     picked, hues = from_legend(Category.of(bounds, "defence"))
     tips = tooltip("defence", "corruption", "severity", value="accuracy, %", low="", high="")
     lines = lines_with_bands(table, _SEVERITY, "accuracy, %", hues.colour, tips, scale=PERCENT, picked=picked)
-    chart = panels(lines.properties(width=160, height=170), Category.of(bounds, "corruption"), 3).add_params(picked)
+    chart = panels(lines.properties(width=160, height=150), Category.of(bounds, "corruption"), 3).add_params(picked)
     last = table[table["severity"] == table["severity"].max()]
     text = extent(last, ["defence", "corruption"], "Accuracy at the highest severity")
     return described(chart, "Accuracy over the severity of a corruption", text)
@@ -74,7 +74,7 @@ def examples(scenes: Mapping[str, xr.Dataset], most: int = 8) -> Any:
     A sentence is returned where there are none.
     """
     if not scenes:
-        return Markdown("There are no images to show: these runs were recorded elsewhere.")
+        return Markdown("The images of this dataset are not part of the book, so that none are shown.")
     rows, captions = {}, {}
     for title, data in scenes.items():
         names = names_of(data, "predicted")[:most]

@@ -23,6 +23,7 @@ ONCE: Mapping[str, int] = {"measure": 60}
 # Claims about the critical class can be tested where it is known.
 KNOWN = tuple(VULNERABLE_PAIRS)
 UNKNOWN = "its most vulnerable class has not been selected"
+_DRAWS = 1000
 
 
 def critical_class(dataset: str) -> str:
@@ -94,30 +95,47 @@ def measured(outcomes: xr.Dataset) -> dict[str, xr.DataArray]:
     outcomes: of `compared`; the intervals (95 %) are of the same redrawn images for all trainings and attacks.
     """
     measures = dict(zip(titles(outcomes), (recall, precision, of_others), strict=True))
-    return {title: bootstrap.paired(outcomes, measure, span=(0, 100)) for title, measure in measures.items()}
+    return {title: bootstrap.paired(outcomes, measure, draws=_DRAWS, span=(0, 100)) for title, measure in measures.items()}
 
 
 def titles(outcomes: xr.Dataset) -> tuple[str, str, str]:
     """Return the titles of recall and precision of the critical class, and of the mean recall of the others."""
     name = name_of(outcomes)
-    return f"class {name}, recall, %", f"class {name}, precision, %", "other classes, recall, %"
+    return f"recall of class {name}, %", f"precision of class {name}, %", "recall of the others, %"
 
 
 def gain(outcomes: xr.Dataset, pair: tuple[str, str], measure: Metric, attack: str) -> xr.DataArray:
-    """Return low, value and high of how much higher a measure is in the first of two trainings, on the same images (95 %)."""
+    """Return low, value and high of how much higher a measure is in the first of two trainings, on the same images (95 %).
+
+    NotRecorded where either has no results.
+    """
+    _recorded(outcomes, pair)
     both = compared(outcomes.sel(attack=attack, drop=True), pair)
-    return bootstrap.paired(both, partial(difference, measure=measure))
+    return bootstrap.paired(both, partial(difference, measure=measure), draws=_DRAWS)
 
 
 def gains(outcomes: xr.Dataset, names: Sequence[str], base: str, measures: Mapping[str, Metric], attack: str) -> pd.DataFrame:
     """Return `gain` of those of the trainings that are recorded over a base, in words: a line each, a column for each measure."""
-    rows = {}
-    for name in names:
-        if name in outcomes.defence.values:
-            rows[name] = {title: _bracketed(gain(outcomes, (name, base), some, attack)) for title, some in measures.items()}
-    if not rows:
-        raise NotRecorded(f"no training that is compared with {base} is recorded")
+    rows = {
+        name: {title: _bracketed(gain(outcomes, (name, base), some, attack)) for title, some in measures.items()}
+        for name in _with_base(outcomes, names, base)
+    }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("training")
+
+
+def _recorded(outcomes: xr.Dataset, names: Sequence[str]) -> None:
+    missing = [name for name in names if name not in outcomes.defence.values]
+    if missing:
+        raise NotRecorded(f"results of {', '.join(missing)} are not recorded")
+
+
+def _with_base(outcomes: xr.Dataset, names: Sequence[str], base: str) -> list[str]:
+    """Return those of the trainings that are recorded; NotRecorded where none is, or not their base."""
+    _recorded(outcomes, [base])
+    known = [name for name in names if name in outcomes.defence.values]
+    if not known:
+        raise NotRecorded(f"no training that is compared with {base} is recorded")
+    return known
 
 
 def _bracketed(bounds: xr.DataArray) -> str:
@@ -130,10 +148,7 @@ def class_changes(outcomes: xr.Dataset, names: Sequence[str], base: str, attack:
 
     Each is compared on the seeds that it shares with the base.
     """
-    known = [name for name in names if name in outcomes.defence.values]
-    if not known:
-        raise NotRecorded(f"no training that is compared with {base} is recorded")
-    rows = []
+    known, rows = _with_base(outcomes, names, base), []
     for name in known:
         both = compared(outcomes.sel(attack=attack, drop=True), (name, base))
         rows.append(difference(bootstrap.sums(both, {})["count"], metrics.accuracy).drop_vars("critical", errors="ignore"))
@@ -141,9 +156,9 @@ def class_changes(outcomes: xr.Dataset, names: Sequence[str], base: str, attack:
 
 
 def predictions(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return pooled counts of trainings along `training` and images_are, for `class_explorer.by_category`."""
+    """Return pooled counts of trainings along defence and images_are, for `class_explorer.by_category`."""
     count = pooling.pooled(outcomes).drop_vars("critical", errors="ignore")
-    return aggregate.clean_and_attacked(count).rename(defence="training").transpose("training", "images_are", ...)
+    return aggregate.clean_and_attacked(count).transpose("defence", "images_are", ...)
 
 
 def selection(history: xr.Dataset, dataset: str, others: Mapping[str, str]) -> str:

@@ -36,7 +36,7 @@ _PUBLISHED: Labelled = {
     "GoogLeNet": {"model": "googlenet"},
     "Inception-v3": {"model": "inception-v3", "width": 32},
 }
-# By scale, networks other than that of the scale. An epoch of the deep ones takes longer at scale quick, and they need fewer.
+# By scale, networks other than that of the scale. An epoch of the deep ones takes longer at scale quick, so that they have fewer.
 NETWORKS: Mapping[str, Labelled] = {
     "quick": {
         "LeNet": {"model": "lenet", "width": 6, "lr": 0.1, "epochs": 40, **_ONCE},

@@ -28,8 +28,8 @@ def _weight(outcomes: xr.Dataset, name: str, attack: str) -> str:
         for measure in (critical.recall, critical.precision, critical.of_others)
     )
     return (
-        f"**Under {attack}, a weight of {WEIGHTS[name]} for class {shown} changes its robust accuracy by {recall}**, its precision by {precision}, "
-        f"and the mean of the other classes by {others}."
+        f"**Under {attack}, a weight of {WEIGHTS[name]} for class {shown} changes its robust accuracy by {recall}**, its "
+        f"precision by {precision}, and the mean of the other classes by {others}."
     )
 
 
@@ -55,16 +55,10 @@ def paid(outcomes: xr.Dataset, attack: str) -> str:
     for name in (name for name in WEIGHTS if name in outcomes.defence.values):
         bounds = critical.gain(outcomes, (name, BASE), metrics.overall, attack)
         low, high = float(bounds.sel(bound="low")), float(bounds.sel(bound="high"))
-        says = (
-            "the others lose more than it gains"
-            if high < 0
-            else "it gains more than the others lose"
-            if low > 0
-            else "it is open"
-        )
-        lines.append(
-            f"With a weight of {WEIGHTS[name]} {says}: over all images, accuracy changes by {interval(bounds, 'points', 1)}."
-        )
+        less, more = "the others lose more than it gains", "it gains more than the others lose"
+        says = less if high < 0 else more if low > 0 else "it is open"
+        change = interval(bounds, "points", 1)
+        lines.append(f"With a weight of {WEIGHTS[name]} {says}: over all images, accuracy changes by {change}.")
     start = f"**Does the critical class gain what the others lose, under {attack}?**"
     return f"{start} {' '.join(lines) or 'No larger weight is recorded.'}"
 

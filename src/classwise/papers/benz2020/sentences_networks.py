@@ -55,10 +55,8 @@ def excluded(outcomes: xr.Dataset) -> str:
     outcomes: of all settings.
     """
     lost = [str(name) for name in outcomes.setting.values[~networks.learned(outcomes).values]]
-    rule = "A setting whose accuracy is not significantly above chance is not judged, since its gap is that of a constant prediction."
-    kept = (
-        f"All of them ({outcomes.sizes['setting']}) are significantly above it." if not lost else f"Excluded: {', '.join(lost)}."
-    )
+    rule = "A setting whose accuracy is not significantly above chance is not judged: its gap is that of a constant prediction."
+    kept = f"Excluded: {', '.join(lost)}." if lost else f"All {outcomes.sizes['setting']} are significantly above it."
     clean = pooling.pooled(outcomes).sel(_ATTACKED).sel(attack="clean")
     chance = 100 / clean.sizes["label"]
     classes = intervals.wilson(clean).sel(bound="low") <= chance
