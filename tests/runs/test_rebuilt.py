@@ -1,5 +1,6 @@
 """Runs on rebuilt training images: after the run that makes them, resumed to the same bits, refused without its weights."""
 
+import time
 from dataclasses import replace
 
 import mocks
@@ -13,6 +14,9 @@ from classwise.core.errors import NotRecorded, UserError
 from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
 from classwise.runs.compute import rebuild, train, validate
+from classwise.runs.record import archive, recorder
+from classwise.runs.record.budget import Budget
+from classwise.runs.record.queue import Item
 from classwise.runs.schedule import flops, plan, pool
 from classwise.runs.schedule.cost import Costs
 
@@ -168,3 +172,31 @@ def test_rebuilding_is_in_the_estimate_of_the_cost(usual, robust):
     assert per_image > 0
     more = flops.training(replace(robust, attack_options={}, train_per_class=12)).operations
     assert more - flops.training(replace(usual, train_per_class=12)).operations == pytest.approx(2 * per_image)
+
+
+def recorded(items, folder):
+    lines = []
+    failed = recorder.record(items, folder, Budget(300, time.monotonic()), say=lines.append)
+    assert failed == []
+    return lines
+
+
+def test_recording_trains_the_source_first_and_packs_the_pictures(data, robust, tmp_path, monkeypatch):
+    evaluation = Evaluation().resolved_for(robust)
+    lines = recorded([Item(robust, (evaluation,), "a test")], tmp_path / "out")
+    trained = [line for line in lines if line.startswith("trained")]
+    assert robust.image_source.name in trained[0]
+    assert robust.name in trained[1]
+    made = runs.rebuilt(robust)
+    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "elsewhere"))
+    archive.unpack(next((tmp_path / "out").glob("*.tar")))
+    assert runs.rebuilt(robust).identical(made.assign_attrs(recorded="recorded"))
+
+
+def test_a_run_waits_for_a_source_that_is_recorded_elsewhere(data, robust, tmp_path):
+    source = robust.image_source
+    items = [Item(source, (), "a test", recorded=True), Item(robust, (Evaluation().resolved_for(robust),), "a test")]
+    lines = recorded(items, tmp_path / "out")
+    assert "2 runs wait for networks that are not recorded yet" in lines[-1]
+    assert store.weights(robust) is None
+    assert store.weights(source) is None

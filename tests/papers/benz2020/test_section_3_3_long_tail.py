@@ -11,6 +11,7 @@ from classwise import images
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry, scales
 from classwise.papers.benz2020 import critical, section_3_3_long_tail, sentences_long_tail
+from classwise.papers.benz2020.kinds import where
 from classwise.papers.benz2020.section_3_3_long_tail import BASE, CHANGED, NAME
 
 UNDER = "pgd-20"
@@ -75,7 +76,7 @@ def test_every_claim_has_answers_of_both_kinds():
 def test_the_paper_reports_no_number_and_each_claim_says_what_it_is():
     for claim in section_3_3_long_tail.CLAIMS:
         assert claim.theirs is None
-        assert claim.where in ("3.3, left open", "3.3, left open; ours")
+        assert claim.where in (where("3.3", "asked"), where("3.3", "control"))
 
 
 def test_a_weight_of_three_is_judged_where_that_of_ten_is_not_recorded():

@@ -35,5 +35,6 @@ def pictures(images: Images) -> Any:
     if known:
         add(_START, base, "start", "original")
     for name, data in first.items():
-        add(name, data, "rebuilt", "truth")
+        # A phone has room for two lines.
+        add(name.removesuffix(" set"), data, "rebuilt", "truth")
     return gallery.image_rows(rows, captions, side=52, title="One training image of each class, and what replaces it")

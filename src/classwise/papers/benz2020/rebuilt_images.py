@@ -78,4 +78,4 @@ def leaning(outcomes: xr.Dataset) -> xr.DataArray | None:
 
 def _intervals(outcomes: xr.Dataset, measure: agreement.Measure) -> xr.DataArray:
     bounds = agreement.interval(outcomes.sel(attack=_COMPARED, drop=True), measure, "defence")
-    return bounds.where(np.isfinite(bounds).all("bound"))
+    return bounds.where(xr.ufuncs.isfinite(bounds).all("bound"))

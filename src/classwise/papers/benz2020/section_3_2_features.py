@@ -167,7 +167,7 @@ CLAIMS = (
     ),
     _claim(
         "only-robust-set-robust",
-        where=f"{_CITED} (control)",
+        where=f"{_CITED}; control",
         statement="Training as usual on robust features brings robustness, on non-robust ones it does not: at a quarter of the "
         "radius the first is more robust.",
         measure=more_robust,

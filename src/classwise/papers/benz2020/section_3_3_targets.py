@@ -17,6 +17,7 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers import selection
 from classwise.papers.benz2020 import critical
 from classwise.papers.benz2020.critical import by_training, change, critical_class
+from classwise.papers.benz2020.kinds import where
 from classwise.papers.claims import claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.variants import Variant
@@ -56,7 +57,7 @@ def _others_towards_critical(plain: Spec) -> Variant:
 
 
 WEAK, STRONG = "similarity 0.1", "similarity 1"
-CRITICAL, OTHERS, SAFEST, NEXT = "towards critical", "others towards critical", "towards safest", "towards next"
+CRITICAL, OTHERS, SAFEST, NEXT = "towards critical", "others only", "towards safest", "towards next"
 # By name. Images of the target are attacked without a target; of OTHERS those of the critical class, towards the safest one, as
 # they are in SAFEST. NEXT attacks each image towards the class after its label.
 TRAININGS: Mapping[str, Training] = {
@@ -164,7 +165,7 @@ _CRITICAL: dict[str, Any] = {"datasets": critical.KNOWN, "excluded_because": cri
 CLAIMS = (
     _claim(
         "term-lowers-similarity",
-        "3.3, left open",
+        where("3.3", "asked"),
         "A term for the cosine similarity of the classes makes them less similar.",
         similarity_change,
         unit="cosine",
@@ -177,7 +178,7 @@ CLAIMS = (
     ),
     _claim(
         "term-narrows",
-        "3.3, left open",
+        where("3.3", "asked"),
         "The term reduces the discrepancy: the robust accuracies of the classes have a smaller variance.",
         partial(change, measure=metrics.cv),
         unit="points squared",
@@ -186,7 +187,7 @@ CLAIMS = (
     ),
     _claim(
         "target-gains",
-        "3.3, expected",
+        where("3.3", "expected"),
         "A class becomes more robust if it is the target of the attacks in adversarial training.",
         partial(change, measure=critical.recall),
         defences=(CRITICAL, BASE),
@@ -194,7 +195,7 @@ CLAIMS = (
     ),
     _claim(
         "target-gains-as-target",
-        "3.3, expected; ours",
+        where("3.3", "control"),
         "It is more robust than after the same training towards another class.",
         partial(change, measure=critical.recall),
         defences=(CRITICAL, SAFEST),
@@ -202,7 +203,7 @@ CLAIMS = (
     ),
     _claim(
         "target-gains-by-others",
-        "3.3, expected; ours",
+        where("3.3", "control"),
         "That is because images of the other classes are attacked towards it: it is also more robust where its own images are "
         "attacked as in the training towards the other class, and not without a target.",
         partial(change, measure=critical.recall),

@@ -54,7 +54,7 @@ def reached(images: Images) -> str:
 
 
 def chance(outcomes: xr.Dataset) -> str:
-    """Return which training sets are of use: whose networks are significantly more accurate on clean images than one class for all."""
+    """Return which training sets are of use: whose networks are significantly better on clean images than one class for all."""
     count = pooling.pooled(outcomes).sel(attack="clean", drop=True)
     images = metrics.images(count)
     above = bootstrap.bootstrap(outcomes.sel(attack=["clean"]), metrics.overall, draws=_DRAWS).isel(attack=0, drop=True)
@@ -67,7 +67,9 @@ def chance(outcomes: xr.Dataset) -> str:
     rest = [str(name) for name in above.defence.values if name in SETS and str(name) not in sure]
     level = f"one class for all images ({float(floor.max()):.0f} %)"
     lines = (
-        [f"**Significantly better than {level}**: {', '.join(sure)}."] if sure else [f"No training set is significantly better than {level}."]
+        [f"**Significantly better than {level}**: {', '.join(sure)}."]
+        if sure
+        else [f"No training set is significantly better than {level}."]
     )
     return " ".join([*lines, *([f"Not significantly: {', '.join(rest)}."] if sure and rest else [])])
 

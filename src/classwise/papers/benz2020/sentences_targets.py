@@ -35,20 +35,16 @@ def headline(outcomes: xr.Dataset, attack: str) -> str:
     lacking = "" if safest else " The same training towards another class, the control, is not recorded."
     return (
         f"**Under {attack}, training towards class {shown} changes the robust accuracy of this class by {against[BASE]} compared "
-        f"with {BASE}{control}.** The mean of the other classes changes by {others} compared with {BASE}."
-        f"{isolated}{lacking} {sample(part)}"
+        f"with {BASE}{control}.**{isolated} The mean of the other classes changes by {others} compared with {BASE}."
+        f"{lacking} {sample(part)}"
     )
 
 
 def _by_others(outcomes: xr.Dataset, attack: str) -> str:
     """Return whether the class gains from the attacks on images of the other classes, with its own attacked alike."""
     bounds = critical.gain(outcomes, (OTHERS, SAFEST), critical.recall, attack)
-    sure = float(bounds.sel(bound="low")) > 0
-    says = "It also gains" if sure else "**It does not gain significantly**"
-    return (
-        f"{says} where its own images are attacked as in that other training, and not without a target: it changes by "
-        f"{interval(bounds, 'points')}."
-    )
+    says = "it gains, too" if float(bounds.sel(bound="low")) > 0 else "it does not gain significantly"
+    return f"**Where its own images are attacked as in that other training, {says}**: the difference is {interval(bounds, 'points')}."
 
 
 def selection(history: xr.Dataset, dataset: str) -> str:
