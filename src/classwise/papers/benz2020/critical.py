@@ -73,6 +73,10 @@ def of_others(count: xr.DataArray) -> xr.DataArray:
     return metrics.accuracy(count).isel(label=np.flatnonzero(~count.critical.values)).mean("label", skipna=False)
 
 
+# What a training changes for the critical class and for the others, by the title of a column.
+MEASURES: Mapping[str, Metric] = {"recall": recall, "precision": precision, "others": of_others}
+
+
 def difference(count: xr.DataArray, measure: Metric) -> xr.DataArray:
     """Return how much higher a measure is in the first training than in the second."""
     values = measure(count)
@@ -94,7 +98,7 @@ def measured(outcomes: xr.Dataset) -> dict[str, xr.DataArray]:
 
     outcomes: of `compared`; the intervals (95 %) are of the same redrawn images for all trainings and attacks.
     """
-    measures = dict(zip(titles(outcomes), (recall, precision, of_others), strict=True))
+    measures = dict(zip(titles(outcomes), MEASURES.values(), strict=True))
     return {title: bootstrap.paired(outcomes, measure, draws=_DRAWS, span=(0, 100)) for title, measure in measures.items()}
 
 

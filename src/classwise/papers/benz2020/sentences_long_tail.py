@@ -2,7 +2,7 @@
 
 import xarray as xr
 
-from classwise.core.markup import escaped
+from classwise.core.markup import counted, escaped
 from classwise.papers.benz2020 import critical
 from classwise.papers.benz2020.section_3_3_long_tail import BASE, COST_SENSITIVE, WEIGHTS
 from classwise.papers.findings import interval, sample
@@ -46,7 +46,11 @@ def _cost_sensitive(outcomes: xr.Dataset, attack: str) -> str:
     pair = (COST_SENSITIVE, BASE)
     variance = interval(critical.gain(outcomes, pair, metrics.cv, attack), "points squared")
     overall = interval(critical.gain(outcomes, pair, metrics.overall, attack), "points")
-    return f"Cost-sensitive weights change the variance of the classes by {variance} and accuracy over all images by {overall}."
+    runs = counted(critical.compared(outcomes, pair).sizes["seed"], "run")
+    return (
+        f"Cost-sensitive weights ({runs}) change the variance of the classes by {variance} and accuracy over all images by "
+        f"{overall}."
+    )
 
 
 def paid(outcomes: xr.Dataset, attack: str) -> str:

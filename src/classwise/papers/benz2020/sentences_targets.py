@@ -44,7 +44,8 @@ def _by_others(outcomes: xr.Dataset, attack: str) -> str:
     """Return whether the class gains from the attacks on images of the other classes, with its own attacked alike."""
     bounds = critical.gain(outcomes, (OTHERS, SAFEST), critical.recall, attack)
     says = "it gains, too" if float(bounds.sel(bound="low")) > 0 else "it does not gain significantly"
-    return f"**Where its own images are attacked as in that other training, {says}**: the difference is {interval(bounds, 'points')}."
+    difference = interval(bounds, "points")
+    return f"**Where its own images are attacked as in that other training, {says}**: the difference is {difference}."
 
 
 def selection(history: xr.Dataset, dataset: str) -> str:
