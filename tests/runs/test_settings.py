@@ -23,7 +23,7 @@ def test_the_paper_stands_beside_the_runs_that_follow_it():
         assert table.loc[field, "ours"] == table.loc[field, "the paper"], field
     assert float(table.loc["weight_decay", "ours"]) == float(table.loc["weight_decay", "the paper"])
     assert "steps=20, step=0.007" in table.loc["testing attack", "ours"]
-    with pytest.raises(UserError, match="unknown paper with tables 'benz2021' .did you mean 'benz2020'"):
+    with pytest.raises(UserError, match=r"unknown paper with tables 'benz2021' .did you mean 'benz2020'"):
         settings.published("benz2021")
 
 
