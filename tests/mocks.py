@@ -58,6 +58,10 @@ def dataset(
         drawn = [[[predictions(list(chances.values())[-1]) for _ in range(2)] for _ in range(2)] for _ in range(2)]
         values |= {"truth": np.broadcast_to(truth, np.shape(drawn)), "answer": np.array(drawn)}
         values["number"] = np.array([[epochs, 2 * epochs]] * 2)
+    elif schema == "rebuilt 1":
+        shown = np.flatnonzero(np.arange(len(truth)) % per_class < 4)
+        coords |= {"image": np.arange(len(truth)), "shown": shown, "form": ["target", "start", "rebuilt"]}
+        values |= {"truth": truth, "original": truth, "answer": predictions(list(chances.values())[-1])}
     else:
         coords |= {"image": np.arange(len(truth)), "form": ["clean", "attacked"]}
         values |= {"truth": truth, "answer": np.stack([truth, predictions(list(chances.values())[-1])], 1)}
@@ -79,6 +83,9 @@ def record(spec: Spec, *evaluations: Evaluation, accuracy: float = 0.5, per_clas
         every = np.ones((history.sizes["epoch"], len(spec.averages)), dtype=bool)
         history = history.assign_coords(average=list(spec.averages)).assign(taken=(("epoch", "average"), every))
     results.save(history, store.HISTORY, store.file(folder))
+    if spec.rebuilt != "none":
+        images = dataset(store.REBUILT, names, per_class=per_class).assign_attrs(attrs)
+        results.save(images, store.REBUILT, store.file(folder, schema=store.REBUILT))
     for evaluation in evaluations:
         resolved = evaluation.resolved_for(spec)
         chances = {resolved.attack: accuracy if resolved.attack != "clean" else 0.9}

@@ -260,7 +260,7 @@ AUDITS = [
     audit("--model resnet81", "unknown model 'resnet81' (did you mean 'resnet18'?)"),
     audit("--model Small-CNN", "unknown model 'Small-CNN' (did you mean 'small-cnn'?)"),
     audit("--model resnet18", "do not fit"),
-    audit("--model lenet", "lenet needs images of 12x12 pixels or more, got 8x8"),
+    audit("--model mnist-cnn", "mnist-cnn needs images of 16x16 pixels or more, got 8x8"),
     audit("--model", "unknown model ''", last=""),
     audit("--model :", "model=':' is not of the form module:function; write one like my_module:build"),
     audit("--model my_module:", "is not of the form module:function"),

@@ -17,7 +17,7 @@ from classwise.defences.training import optimisation
 from classwise.images import Images
 from classwise.models import Classifier
 from classwise.papers import registry
-from classwise.runs.compute import device, train, validate
+from classwise.runs.compute import device, networks, train, validate
 
 from .clock import entry, in_turn
 from .epochs import update
@@ -49,7 +49,7 @@ def attacked(model: Classifier, x: Tensor, y: Tensor, eps: float, inner: PGD, ge
 def plain(spec: Spec, data: Mapping[str, Images]) -> Classifier:
     """Return the network of the same run, trained by a plain loop: the same batches, starts and steps, and autograd alone."""
     inner, pixels = plainly(spec), data["train"]
-    model, eps = train.network(spec, pixels), radius_value(spec.eps)
+    model, eps = networks.network(spec, pixels), radius_value(spec.eps)
     optimiser = torch.optim.SGD(
         model.parameters(), spec.lr, momentum=spec.momentum, nesterov=spec.nesterov, weight_decay=spec.weight_decay
     )

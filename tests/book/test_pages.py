@@ -1,5 +1,7 @@
 """Pages made from executed notebooks, and the reports on the papers."""
 
+from dataclasses import replace
+
 import altair as alt
 import nbformat
 import pandas as pd
@@ -120,6 +122,5 @@ def test_a_report_counts_the_verdicts_and_lists_the_claims_that_fail():
 
 
 def test_the_report_on_a_paper_without_pages_says_so():
-    text = reports.block(registry.PAPERS["benz2020"], [])
+    text = reports.block(replace(registry.PAPERS["benz2020"], sections={}, notebooks=()), [])
     assert "not written yet" in text
-    assert "What was easy" not in text

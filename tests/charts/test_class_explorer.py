@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 
 from classwise.charts import class_explorer
+from classwise.charts.style import Category
 from classwise.stats import aggregate, metrics
 
 
@@ -62,3 +63,42 @@ def test_live_is_asked_of_the_kernel(history, monkeypatch):
     assert isinstance(class_explorer.over_epochs(history), ipywidgets.VBox)
     monkeypatch.delenv("JPY_SESSION_NAME")
     assert not isinstance(class_explorer.over_epochs(history), ipywidgets.VBox)
+
+
+@pytest.fixture
+def settings():
+    """Counts of two settings: class 2 is the least accurate of the first one, class 1 of the second."""
+    labels = ["0", "1", "2"]
+    tables = [[[8, 1, 1], [2, 8, 0], [5, 0, 5]], [[9, 1, 0], [4, 6, 0], [0, 0, 10]]]
+    sizes = {"transform": ["fog", "contrast"], "label": labels, "predicted": labels}
+    return xr.DataArray(tables, sizes, tuple(sizes))
+
+
+def test_by_category_opens_on_the_least_accurate_class_of_the_setting_at_first(settings):
+    by = Category.of(settings, "transform", "corruption")
+    for start, label in ((None, "2"), ("fog", "2"), ("contrast", "1")):
+        chart = class_explorer.by_category(settings, by, start, live=False).to_dict()
+        values = {param["name"]: param.get("value") for param in chart["params"]}
+        assert (values["chosen_class"], values["chosen_transform"]) == (label, start or "fog")
+    bound = {param["name"]: param["bind"]["name"] for param in chart["params"] if "bind" in param}
+    assert bound == {"chosen_class": "class", "chosen_transform": "corruption"}
+
+
+def test_by_category_has_a_choice_of_images_where_the_counts_are_of_both(settings):
+    both = xr.concat(
+        [settings, settings[::-1].assign_coords(transform=settings.transform)], pd.Index(["clean", "attacked"], name="images_are")
+    )
+    chart = class_explorer.by_category(both, Category.of(settings, "transform"), live=False).to_dict()
+    values = {param["name"]: param.get("value") for param in chart["params"]}
+    assert values == {"chosen_class": "1", "chosen_images": "attacked", "chosen_transform": "fog"}
+    live = class_explorer.by_category(both, Category.of(settings, "transform", "corruption"), live=True)
+    assert list(boxes(live)) == ["class", "images", "corruption"]
+    boxes(live)["corruption"].value = "contrast"
+    assert live.children[1].params.chosen_transform == "contrast"
+
+
+def test_by_category_leaves_out_settings_that_are_not_drawn_and_keeps_their_order(settings):
+    spec = class_explorer.by_category(settings, Category("transform", ["contrast"], "corruption"), live=False).to_dict()
+    (data,) = spec["datasets"].values() if "datasets" in spec else [spec["vconcat"][0]["data"]["values"]]
+    assert "contrast" in str(data)
+    assert "fog" not in str(spec)

@@ -23,10 +23,12 @@ from classwise.charts import (
     method_explorer,
     ranking,
     scatter,
+    similar_classes,
     style,
     sweeps,
 )
 from classwise.charts.descriptions import extent, largest
+from classwise.papers.benz2020 import charts_agreement, charts_corruptions, charts_discrepancy, charts_similarity, charts_targets
 from classwise.papers.entropy2022 import charts as similarity_charts
 from classwise.papers.tian2021 import charts, trace_explorer
 from classwise.stats import intervals, metrics
@@ -82,6 +84,26 @@ TRACES = xr.Dataset(
     {"network": ["a"], "inverse": ["1", "5"], "image": [7], "step": [0, 1], "predicted": ["x", "y"]},
 )
 
+LINES = xr.DataArray(
+    [[[1.0, 4, 2], [1, 3, 9]], [[98, 60, 2], [99, 95, 77]]],
+    {"quantity": ["share", "accuracy"], "defence": ["standard", "pgd-at"], "eval_eps": ["0", "0.1", "0.2"]},
+    ("quantity", "defence", "eval_eps"),
+)
+GAPS = pd.DataFrame({"dataset": "digits", "defence": "pgd-at", "case": ["pgd-at, clean", "pgd-at, x"], "value": [3.0, 44]})
+GAPS = GAPS.assign(**{"low": 1.0, "high": 60.0, "explained": [0.5, 10.0], "explained, low": -1.0, "explained, high": 15.0})
+GAPS = GAPS.assign(**{"equal classes": [3.0, 10.0], "equal classes, low": 1.0, "equal classes, high": 15.0, "accuracy": 77.0})
+
+AGREED = (
+    bounded(
+        100
+        * xr.DataArray(
+            [[0.4, 0.8], [0.5, 0.9]],
+            {"measure": ["as measured", "corrected for few images"], "setting": ["LeNet", "again"]},
+            ("measure", "setting"),
+        )
+    )
+    / 100
+)
 BETA = sweeps.Setting("beta", "beta", "beta {}")
 GROUPS = {"hard": ["8", "9"], "easy": ["0"]}
 GRID = xr.DataArray(
@@ -168,6 +190,15 @@ CHARTS = {
     "class_explorer.over_settings": (
         lambda: class_explorer.over_settings(counts(beta=["1", "6"]), counts(beta=["1", "6"]), BETA, "6", live=False),
         ["10 % (class 8", "64 %"],
+    ),
+    "class_explorer.by_category": (
+        lambda: class_explorer.by_category(
+            counts(images_are=["clean", "attacked"], setting=["VGG16", "Adam"]),
+            style.Category("setting", ["VGG16", "Adam"], "setting"),
+            "Adam",
+            live=False,
+        ),
+        ["Accuracy, Adam, attacked, 10 classes: 10 % (class 8)", "64 %"],
     ),
     "method_explorer.two_methods": (
         lambda: method_explorer.two_methods(
@@ -284,6 +315,10 @@ CHARTS = {
         ),
         ["PGD-AT, variance of the features, 10 classes: 0.024 (class 9, trades)"],
     ),
+    "charts_targets.cosines": (
+        lambda: charts_targets.cosines(rates(defence=NETWORKS, other=LABELS) / 100),
+        ["Cosine of the mean logits of two classes"],
+    ),
     "charts.drops": (lambda: similarity_charts.drops(bounded(rates(defence=NETWORKS))), ["2.4 points (class 9, trades)"]),
     "charts.by_accuracy": (
         lambda: similarity_charts.by_accuracy(
@@ -295,14 +330,75 @@ CHARTS = {
         ),
         ["0.500 (standard) to 0.700 (trades)"],
     ),
-    "charts.one_class": (
-        lambda: similarity_charts.one_class(
+    "similar_classes.one_class": (
+        lambda: similar_classes.one_class(
             SIMILAR.expand_dims(defence=["pgd-at"]),
             metrics.confusion(counts(attack=["clean"], defence=["pgd-at"])),
             "8",
             "pgd-at",
         ),
         ["Cosines of class 8"],
+    ),
+    "charts_discrepancy.centred": (
+        lambda: charts_discrepancy.centred(bounded(rates(attack=["clean", "x"], defence=NETWORKS) - 50)),
+        ["-47.6 points (class 9, x, trades)"],
+    ),
+    "charts_discrepancy.gaps": (
+        lambda: charts_discrepancy.gaps(GAPS),
+        ["3 points (pgd-at, clean) to 44 points (pgd-at, x)", "10 points", "0.5 %"],
+    ),
+    "charts_discrepancy.over_accuracy": (
+        lambda: charts_discrepancy.over_accuracy(bounded(LINES.isel(quantity=0, drop=True)), LINES.isel(quantity=1, drop=True)),
+        ["1.0 % (pgd-at, 0) to 9.0 % (pgd-at, 0.2)"],
+    ),
+    "charts_agreement.agreement_dots": (
+        lambda: charts_agreement.agreement_dots(
+            AGREED, {"LeNet": "another network", "again": "same training"}, bounded(xr.DataArray(90.0)) / 100
+        ),
+        ["Correlation as measured: 0.40 (LeNet) to 0.80 (again)", "Correlation corrected for few images: 0.50 (LeNet)"],
+    ),
+    "charts_agreement.agreement_matrix": (
+        lambda: charts_agreement.agreement_matrix(
+            xr.DataArray([[1, 0.25], [0.75, 1]], {"setting": ["a", "b"], "other": ["a", "b"]}, ("setting", "other")),
+            xr.DataArray([0.5, 0.6], {"setting": ["a", "b"]}, ("setting",)),
+        ),
+        ["0.25 (a, b) to 0.75 (b, a)"],
+    ),
+    "charts_similarity.pair_dots": (
+        lambda: charts_similarity.pair_dots(SIMILAR.expand_dims(predictor=["logits", "features"]), 100 * SIMILAR),
+        ["Mistakes of a pair, both directions: -24.0 (0 and 1) to"],
+    ),
+    "charts_similarity.cosine_matrices": (
+        lambda: charts_similarity.cosine_matrices(SIMILAR.expand_dims(predictor=["logits", "features"])),
+        ["Cosine, 10 classes: -0.24 (class 0, 1, logits) to 0.74"],
+    ),
+    "charts_similarity.lonely_classes": (
+        lambda: charts_similarity.lonely_classes(SIMILAR.isel(other=0, drop=True), bounded(rates())),
+        ["Accuracy under attack, 10 classes: 2 % (class 9)", "Mean cosine, 10 classes: -0.25 (class 0)"],
+    ),
+    "charts_similarity.correlation_dots": (
+        lambda: charts_similarity.correlation_dots(
+            bounded(xr.DataArray([40.0, 80.0], {"predictor": ["logits", "features"]}, ("predictor",))) / 100
+        ),
+        ["Rank correlation: 0.40 (logits) to 0.80 (features)"],
+    ),
+    "charts_corruptions.differences": (
+        lambda: charts_corruptions.differences(bounded(rates(corruption=["fog", "snow"]).isel(label=-1))),
+        ["2.4 points (snow)"],
+    ),
+    "charts_corruptions.correlations": (
+        lambda: charts_corruptions.correlations(bounded(rates(row=["noise", "blur"]).isel(label=-1)) / 100),
+        ["0.02 (blur)"],
+    ),
+    "charts_corruptions.by_severity": (
+        lambda: charts_corruptions.by_severity(
+            bounded(rates(defence=NETWORKS[:2], corruption=["fog", "contrast"], severity=[0, 3, 5]).isel(label=-1))
+        ),
+        ["2 % (pgd-at, contrast)"],
+    ),
+    "charts_corruptions.examples": (
+        lambda: charts_corruptions.examples({"clean": mocks.dataset("examples 1", per_class=2).isel(form=0)}),
+        ["8 images", "Clean: 0, 1, 2"],
     ),
     "trace_explorer.explore": (
         lambda: trace_explorer.explore(TRACES, {}, live=False),

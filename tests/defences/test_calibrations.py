@@ -198,6 +198,14 @@ def test_named_classes_have_settings_of_their_own(base):
     assert PerClass().start(base, torch.ones(3)).weight.tolist() == [1.0] * 3
 
 
+def test_a_larger_weight_is_no_larger_rate_if_their_mean_is_one(base):
+    given = PerClass(weights="2:10", mean_one=True).start(base, torch.ones(3))
+    assert given.weight.tolist() == given.robust.tolist() == pytest.approx([0.25, 0.25, 2.5])
+    assert PerClass(weights="2:10").start(base, torch.ones(3)).weight.mean() == 4
+    assert base.weight.tolist() == [1.0] * 3
+    assert PerClass(betas="1:0.5", mean_one=True).start(base, torch.ones(3)).weight.tolist() == [1.0] * 3
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -206,6 +214,12 @@ def test_named_classes_have_settings_of_their_own(base):
         (
             lambda: PerClass(weights="3:5").start(ClassSettings.uniform(3, 0.1, 6.0, torch.device("cpu")), torch.ones(3)),
             "does not exist",
+        ),
+        (
+            lambda: PerClass(weights="0:0 1:0", mean_one=True).start(
+                ClassSettings.uniform(2, 0.1, 6.0, torch.device("cpu")), torch.ones(2)
+            ),
+            "are all 0",
         ),
         (lambda: FRL(form="rwm"), "did you mean 'rw'"),
         (lambda: FRL(tau=-0.1), "tau must be 0 or more"),

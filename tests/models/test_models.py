@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 from torchvision.models import get_model_weights
+from torchvision.models.vgg import cfgs, make_layers
 
 from classwise import images, models
 from classwise.core.errors import UserError
@@ -292,6 +293,33 @@ def used(graph):
     return [graph.get_submodule(node.target) for node in graph.graph.nodes if node.op == "call_module"]
 
 
+@pytest.mark.parametrize("name", ["vgg16", "vgg19"])
+@pytest.mark.parametrize(("side", "poolings"), [(1, 0), (8, 3), (16, 4), (31, 4), (32, 5), (64, 5)])
+def test_vgg_pools_while_pixels_are_left(name, side, poolings):
+    body, head = models.make(name, (3, side, side), 10, 8)
+    assert sum(isinstance(layer, nn.MaxPool2d) for layer in body.features) == poolings
+    assert head(body.eval()(torch.rand(2, 3, side, side))).shape == (2, 10)
+
+
+def test_vgg_of_images_of_32_pixels_is_that_of_torchvision():
+    torch.manual_seed(0)
+    body, _ = models.make("vgg16", (3, 32, 32), 10)
+    torch.manual_seed(0)
+    expected = make_layers(cfgs["D"], batch_norm=True).state_dict()
+    assert list(body.features.state_dict()) == list(expected)
+    assert all(torch.equal(value, expected[name]) for name, value in body.features.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("side", "paddings", "pixels"), [(4, (2, 2), 1), (8, (2, 2), 4), (12, (2, 0), 1), (28, (2, 0), 25), (32, (0, 0), 25)]
+)
+def test_lenet_pads_what_its_convolutions_need(side, paddings, pixels):
+    body, head = models.make("lenet", (1, side, side), 10)
+    assert tuple(layer.padding[0] for layer in (body.conv1, body.conv2)) == paddings
+    assert body.fc1.in_features == 16 * pixels
+    assert head(body(torch.rand(2, 1, side, side))).shape == (2, 10)
+
+
 @pytest.mark.parametrize("name", models.MODELS)
 def test_the_smallest_image_is_the_one_that_is_stated(name):
     least, step = models.MODELS[name].least, NARROW[name]
@@ -309,8 +337,8 @@ def test_the_smallest_image_is_the_one_that_is_stated(name):
 
 
 def test_digits_are_told_which_models_fit_them(train):
-    with pytest.raises(UserError, match="vgg16 needs images of 32x32 pixels or more, got 8x8; these models fit: ") as found:
-        models.build("vgg16", train, 8)
+    with pytest.raises(UserError, match="mnist-cnn needs images of 16x16 pixels or more, got 8x8; these models fit: ") as found:
+        models.build("mnist-cnn", train, 8)
     said = str(found.value).split("fit: ")[1].split(", ")
     assert said == [name for name, design in models.MODELS.items() if design.least <= 8]
     for name in said:

@@ -69,7 +69,7 @@ def copy(tmp_path):
     text = registry.read_text()
     for old, new in (
         ("import benz2020, ", "import benz2020, made2026, "),
-        ("benz2020.PAPER)", "benz2020.PAPER, made2026.PAPER)"),
+        ("entropy2022.PAPER)", "entropy2022.PAPER, made2026.PAPER)"),
     ):
         assert text.count(old) == 1
         text = text.replace(old, new)

@@ -528,7 +528,7 @@ def _nan(state):
         (None, {"--normalise": "inf/1"}, "normalise='inf/1' is not of pixels in [0, 1]"),
         (None, {"--normalise": "0.5/inf"}, "needs as many standard deviations as means, all above 0"),
         (None, {"--normalise": "123.7/58.4"}, "divide means and deviations of 0 to 255 by 255"),
-        (None, {"--model": "vgg16"}, "vgg16 needs images of 32x32 pixels or more, got 8x8; these models fit: small-cnn"),
+        (None, {"--model": "mnist-cnn"}, "mnist-cnn needs images of 16x16 pixels or more, got 8x8; these models fit: small-cnn"),
         (
             None,
             {"--model": "densenet121", "--width": 7},

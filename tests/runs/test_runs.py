@@ -846,7 +846,7 @@ def test_other_luck_leaves_the_images_and_changes_the_weights():
     for split in ("train", "test"):
         assert torch.equal(validate.images_of(spec, split).index, validate.images_of(again, split).index)
     images = validate.images_of(spec, "train")
-    first, other = (next(train.network(one, images).parameters()) for one in (spec, again))
+    first, other = (next(networks.network(one, images).parameters()) for one in (spec, again))
     assert not torch.equal(first, other)
     assert spec.id == replace(again, redraw=0).id != again.id
 
@@ -906,7 +906,7 @@ def test_a_training_never_goes_on_with_other_images(data, folder, tmp_path, monk
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"model": "vgg16"}, "vgg16 needs images of 32x32 pixels or more, got 8x8; these models fit: small-cnn"),
+        ({"model": "mnist-cnn"}, "mnist-cnn needs images of 16x16 pixels or more, got 8x8; these models fit: small-cnn"),
         ({"model": "densenet121", "width": 7}, "densenet121 cannot be 7 channels wide"),
     ],
 )

@@ -23,8 +23,17 @@ def test_the_paper_stands_beside_the_runs_that_follow_it():
         assert table.loc[field, "ours"] == table.loc[field, "the paper"], field
     assert float(table.loc["weight_decay", "ours"]) == float(table.loc["weight_decay", "the paper"])
     assert "steps=20, step=0.007" in table.loc["testing attack", "ours"]
-    with pytest.raises(UserError, match="unknown paper with tables 'benz2020'"):
-        settings.published("benz2020")
+    with pytest.raises(UserError, match=r"unknown paper with tables 'benz2021' .did you mean 'benz2020'"):
+        settings.published("benz2021")
+
+
+def test_a_paper_without_numbers_has_settings_and_misprints():
+    assert registry.tables_of("benz2020").rows().empty
+    assert len(registry.tables_of("benz2020").misprints()) == 4
+    printed = settings.published("benz2020")
+    assert set(printed["setup"]) == {"3.1"}
+    models = printed[printed["field"] == "models"]["value"].item().split(", ")
+    assert (len(models), models[0], models[-1]) == (9, "LeNet", "Inception-v3")
 
 
 def test_cfa_stands_next_to_the_runs_that_follow_it():

@@ -26,3 +26,17 @@ def test_a_gain_over_a_base_has_the_interval_of_the_difference():
     single = bootstrap.paired(outcomes, lambda count: metrics.overall(count).isel(defence=1, attack=0, drop=True))
     assert float(single.sel(bound="value")) == pytest.approx(100 * better.mean(), rel=1e-5)
     assert float(single.sel(bound="high") - single.sel(bound="low")) > high - low
+
+
+def test_a_seed_without_any_image_is_not_drawn():
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(2, dtype="i2"), 20)
+    answer = np.where(rng.random((1, 1, 40)) < 0.7, truth, 1 - truth).astype("i2")
+    data = {"truth": np.broadcast_to(truth, answer.shape), "answer": answer, "flipped": answer != truth}
+    one = xr.Dataset(
+        {name: (("defence", "seed", "image"), values) for name, values in data.items()},
+        {"defence": ["x"], "seed": [0], "image": range(40), "predicted": ["a", "b"]},
+    )
+    two = one.reindex(seed=[0, 1], fill_value={"truth": -1, "answer": -1, "flipped": False})
+    assert not np.isnan(bootstrap.paired(two, metrics.overall, draws=50)).any()
+    xr.testing.assert_equal(bootstrap.paired(two, metrics.overall, draws=50), bootstrap.paired(one, metrics.overall, draws=50))

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import softmax
 
 from classwise.papers.tian2021 import temperature
-from classwise.stats import confidence
+from classwise.stats import bootstrap, confidence
 
 
 @pytest.fixture
@@ -64,3 +64,53 @@ def test_the_entropy_is_that_of_the_softmax_in_nats(some):
     assert np.allclose(even, np.log(some.sizes["predicted"]))
     assert confidence.entropy(some.assign(truth=some.truth * 0 - 1)).isnull().all()
     assert float(confidence.entropy(some.assign(logits=some.logits * 1e6)).max()) < 1e-3
+
+
+def logits_of(means, per_class, noise, seed):
+    """Outcomes whose logits are the mean of their class and noise, all shifted by an offset."""
+    rng, size = np.random.default_rng(seed), len(means)
+    truth = np.repeat(np.arange(size), per_class)
+    logits = np.array(means)[truth] + noise * rng.normal(size=(len(truth), size))
+    data = mocks.dataset("outcomes 1", tuple(map(str, range(size))), per_class=per_class)
+    answer = logits.argmax(1)
+    values = {"logits": (("image", "predicted"), logits), "answer": ("image", answer), "flipped": ("image", answer != truth)}
+    return data.assign(values).expand_dims(seed=[0])
+
+
+MEANS = [[3.0, 1.0, 0.0, 0.0], [1.0, 2.5, 0.0, 0.0], [0.0, 0.0, 4.0, -1.0], [0.5, 0.0, -1.0, 2.0]]
+
+
+def test_mean_logits_are_those_of_the_classes_and_their_cosines_the_true_ones():
+    outcomes = logits_of(MEANS, 4000, 1.5, seed=0)
+    components = confidence.by_component(outcomes)
+    sums = bootstrap.sums(components, {"logit": components.logit})
+    means = confidence.mean_logits(sums).transpose("label", "component")
+    assert means.values == pytest.approx(np.array(MEANS), abs=4 * 1.5 / np.sqrt(4000))
+    centred = confidence.mean_logits(sums, centred=True).transpose("label", "component")
+    assert centred.mean("label").values == pytest.approx(0, abs=1e-9)
+    for measured, true in ((means, np.array(MEANS)), (centred, np.array(MEANS) - np.mean(MEANS, 0))):
+        unit = true / np.linalg.norm(true, axis=1, keepdims=True)
+        assert confidence.cosines(measured).transpose("label", "other").values == pytest.approx(unit @ unit.T, abs=0.05)
+
+
+def test_redrawn_mean_logits_spread_as_new_images_do():
+    def first(seed):
+        components = confidence.by_component(logits_of(MEANS, 50, 1.5, seed))
+        return components, {"logit": components.logit}
+
+    of = [confidence.mean_logits(bootstrap.sums(*first(seed))).sel(label="0", component="0") for seed in range(200)]
+    drawn = [confidence.mean_logits(part) for part in bootstrap.bootstrap_sums(*first(0), 400)]
+    redrawn = xr.concat(drawn, "draw").sel(label="0", component="0")
+    assert float(redrawn.std()) == pytest.approx(np.std(of), rel=0.25)
+    assert np.std(of) == pytest.approx(1.5 / np.sqrt(50), rel=0.2)
+
+
+def test_a_common_offset_raises_the_cosines_until_the_mean_over_classes_is_taken_off():
+    offset = np.array([9, 0, 0, 0])
+    plain, shifted = (logits_of(np.array(MEANS) + by, 60, 0.2, 0) for by in (0, offset))
+    both = [confidence.by_component(some) for some in (plain, shifted)]
+    for centred, same in ((False, False), (True, True)):
+        of = [confidence.mean_logits(bootstrap.sums(some, {"logit": some.logit}), centred=centred) for some in both]
+        first, second = map(confidence.cosines, of)
+        assert np.allclose(first, second, atol=1e-6) is same
+        assert centred or second.min() > first.min()

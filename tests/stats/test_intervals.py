@@ -42,7 +42,14 @@ def test_wilson_together_is_wider_and_nothing_is_known_without_images():
 
 @pytest.mark.parametrize(
     ("name", "truth"),
-    [("worst", 36), ("mcd", 56), ("cv", 1e4 * RATES.var()), ("cv_unbiased", 1e4 * RATES.var()), ("overall", 100 * RATES.mean())],
+    [
+        ("worst", 36),
+        ("mcd", 56),
+        ("cv", 1e4 * RATES.var()),
+        ("cv_unbiased", 1e4 * RATES.var()),
+        ("explained", 100 * RATES.var() / (RATES.mean() * (1 - RATES.mean()))),
+        ("overall", 100 * RATES.mean()),
+    ],
 )
 def test_bootstrap_intervals_hold_the_truth_about_as_often_as_they_say(name, truth):
     """With 150 studies at 95 %, fewer than 85 % would be three standard errors too few for an honest interval of 92 %."""

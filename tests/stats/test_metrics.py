@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from classwise.stats import aggregate, metrics
+from classwise.stats import aggregate, bootstrap, metrics
 
 # Tian et al. 2021, Table 1, Madry under PGD: accuracies of the ten classes, CV and MCD as printed.
 MADRY_PGD = [63.8, 71.6, 39.1, 25.3, 36.7, 38.6, 57.4, 59.5, 63.1, 66.8]
@@ -56,10 +56,97 @@ def test_unbiased_cv_is_unbiased():
     assert np.mean(plain) > target + room
 
 
+def test_the_share_that_the_class_explains_is_unbiased():
+    rng, truth = np.random.default_rng(0), np.array(MADRY_PGD) / 100
+    # Of right (1) and wrong (0) predictions for as many images of each class: the variance between classes over all of it.
+    target = 100 * np.var(truth) / (truth.mean() * (1 - truth.mean()))
+    plain, unbiased = [], []
+    for _ in range(400):
+        count = of_rates(100 * rng.binomial(30, truth) / 30, n=30)
+        plain.append(float(metrics.explained_by_rates(count)))
+        unbiased.append(float(metrics.explained(count)))
+    room = 3 * np.std(unbiased) / np.sqrt(len(unbiased))
+    assert np.mean(unbiased) == pytest.approx(target, abs=room)
+    assert np.mean(plain) > target + room
+
+
+def test_the_share_explained_does_not_shrink_with_the_accuracy():
+    # Each class is always right or never: all of the variance, at any mean.
+    for right in (1, 5, 9):
+        assert float(metrics.explained(of_rates([100] * right + [0] * (10 - right)))) == pytest.approx(100)
+    assert float(metrics.explained_by_rates(of_rates([40] * 10))) == 0
+    # Logits of classes a fixed distance apart, at a mean of 50 % and near the floor: the gap shrinks far more than the share.
+    high, low = (of_rates(100 / (1 + np.exp(-(np.linspace(-1, 1, 10) + shift))), n=100_000) for shift in (0, -4))
+    assert metrics.mcd(low) < metrics.mcd(high) / 5
+    assert np.isnan(metrics.explained(of_rates([100] * 10)))
+    assert np.isnan(metrics.explained(of_rates([0] * 10)))
+
+
+@pytest.mark.parametrize("rate", [0, 100])
+def test_where_no_prediction_varies_there_is_no_share_and_no_interval(rate):
+    assert np.isnan(bootstrap.bootstrap(of_rates([rate] * 10), metrics.explained, draws=50)).all()
+
+
+def test_precision_is_the_share_of_the_answers_that_are_right(three):
+    # The rows are (8, 1, 1), (3, 6, 1) and (0, 5, 5): a is predicted 11 times, 8 of them rightly.
+    assert metrics.precision(three).values == pytest.approx([800 / 11, 600 / 12, 500 / 7])
+    assert metrics.precision(three).label.values.tolist() == ["a", "b", "c"]
+    never = counted([[8, 2, 0], [2, 8, 0], [5, 5, 0]])
+    assert np.isnan(metrics.precision(never).values).tolist() == [False, False, True]
+
+
+def test_precision_tells_better_recognition_from_more_answers():
+    rng, share = np.random.default_rng(0), 0.3
+    recall, precision = [], []
+    for _ in range(200):
+        # Of three classes of 100 images a third of the others' images are called a in either case.
+        called = rng.binomial(100, [0.9, share, share])
+        count = counted([[called[0], 100 - called[0], 0], [called[1], 100 - called[1], 0], [called[2], 0, 100 - called[2]]])
+        recall.append(float(metrics.accuracy(count).sel(label="a")))
+        precision.append(float(metrics.precision(count).sel(label="a")))
+    assert np.mean(recall) == pytest.approx(90, abs=1)
+    assert np.mean(precision) == pytest.approx(100 * 0.9 / (0.9 + 2 * share), abs=1)
+
+
+def halves_of(seeds, shared):
+    data = mocks.dataset("outcomes 1", per_class=11)
+    parts = [data.assign(truth=data.truth.where(shared | (data.image % seeds == number), -1)) for number in range(seeds)]
+    return xr.concat(parts, "seed").assign_coords(seed=range(seeds))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_halves_part_the_images_of_each_class(shared):
+    outcomes = halves_of(3, shared)
+    halves = aggregate.halved(outcomes)
+    assert halves.half.values.tolist() == ["first", "second"]
+    assert halves.truth.dims[0] == "half"
+    present = halves.truth >= 0
+    assert (present.sum("half") == (outcomes.truth >= 0)).all()
+    # An image is in one half for all seeds.
+    assert int(present.any("seed").sum("half").max()) == 1
+    sizes = metrics.images(aggregate.counts(halves))
+    assert int(abs(sizes.sel(half="first") - sizes.sel(half="second")).max()) <= 1
+    assert (aggregate.counts(halves).sum("half") == aggregate.counts(outcomes)).all()
+
+
+def test_profiles_of_opposite_halves_do_not_share_the_luck_of_the_images():
+    # Ten equal classes, each image right for both networks or for neither: on the same images the profiles are the same.
+    rng, same, crossed = np.random.default_rng(0), [], []
+    truth = np.repeat(np.arange(10), 40)
+    for _ in range(100):
+        answer = np.where(rng.random(400) < 0.5, truth, (truth + 1) % 10)
+        part = mocks.dataset("outcomes 1").assign(truth=("image", truth), answer=("image", answer))
+        rates = metrics.accuracy(aggregate.counts(aggregate.halved(part)))
+        same.append(float(xr.corr(rates.isel(half=0), rates.isel(half=0))))
+        crossed.append(float(xr.corr(rates.isel(half=0), rates.isel(half=1))))
+    assert np.mean(same) == pytest.approx(1)
+    assert np.mean(crossed) == pytest.approx(0, abs=3 / np.sqrt(9 * 100))
+
+
 def test_a_class_without_images_has_no_rate_and_neither_have_the_measures():
     count = counted([[5, 5, 0], [0, 0, 0], [0, 0, 10]])
     assert np.isnan(metrics.accuracy(count).values).tolist() == [False, True, False]
-    for name in ("worst", "worst_k", "mcd", "cv", "cv_unbiased"):
+    for name in ("worst", "worst_k", "mcd", "cv", "cv_unbiased", "explained"):
         assert np.isnan(metrics.METRICS[name](count)), name
     assert float(metrics.overall(count)) == 75
 

@@ -127,8 +127,6 @@ _PUBLISHED: dict[str, Attack] = {
     "pgd-20@entropy2022": PGD(steps=20, step=0.003),
     "pgd-20@entropy2022-train": PGD(steps=20, step=0.008),
     "margin-20@entropy2022": PGD(steps=20, step=0.003, loss="margin"),
-    # Benz 2020 trains and evaluates with targeted attacks; it states no numbers.
-    "targeted-pgd-10@benz2020": TargetedPGD(steps=10),
 }
 
 ATTACKS: dict[str, Attack] = _GENERAL | _PUBLISHED

@@ -1,4 +1,4 @@
-"""The explorer of a class, over the epochs of trainings, over the radius of an attack or over a setting of the training.
+"""The explorer of a class: over epochs, over the radius of an attack, over a setting of the training, or by any categories.
 
 Above, the accuracy of the chosen class and of all others; below, the classes that its images are predicted as.
 """
@@ -16,12 +16,14 @@ from classwise.charts.curves import EPOCH
 from classwise.charts.descriptions import LINES, described, extent
 from classwise.charts.explorer import Choice, Show, explorer
 from classwise.charts.primitives import class_lines, highlighted, lines_with_bands
-from classwise.charts.style import CHOSEN, GREY, PERCENT, frame, label_angle, names_of, panel_title, titled, tooltip
+from classwise.charts.style import CHOSEN, GREY, PERCENT, Category, frame, label_angle, names_of, panel_title, titled, tooltip
 from classwise.charts.sweeps import Setting
 from classwise.stats import aggregate, intervals, metrics
 
 # As many predicted classes have a bar.
 _MOST_BARS = 12
+# Of `by_category`, in pixels: a row, which a phone names in two lines, names and plot together, a letter, and the narrowest plot.
+_ROW, _WIDTH, _NAME, _LEAST_WIDTH = 31, 600, 7, 320
 _INTERVAL: dict[str, str] = {"low": "", "high": "", "count": "images predicted so|.0f", "images": "images of the class|.0f"}
 
 
@@ -127,12 +129,63 @@ def over_settings(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting,
     return explorer(described(chart, f"One class by {setting.title}", text), choices, live=live)
 
 
+def by_category(count: xr.DataArray, by: Category, start: str | None = None, live: bool | None = None) -> Any:
+    """Return the explorer of a class by networks, optimisers, training sets, corruptions or other settings without an order.
+
+    count: pooled, with the dimension of `by`, label and predicted. The reader also chooses along further dimensions, such as
+    images_are or defence, which begin with their last member. by: the settings in the order in which they are drawn, with their
+    title in the singular. start: the setting at first, with its least accurate class; None is the first one. For `live` see
+    `explorer.explorer`.
+    """
+    labels, values, title = names_of(count), list(by.values), by.title or by.field
+    further = {str(dim): names_of(count, str(dim)) for dim in count.dims if dim not in (by.field, "label", "predicted")}
+    first = {by.field: values[0] if start is None else start, **{dim: names[-1] for dim, names in further.items()}}
+    last = metrics.accuracy(count.sel(first, drop=True))
+    choices = [
+        Choice("chosen_class", labels, str(last.idxmin("label").values), "class"),
+        *(Choice(f"chosen_{titled(dim)}", names, first[dim], titled(dim)) for dim, names in further.items()),
+        Choice(f"chosen_{by.field}", values, first[by.field], title),
+    ]
+    shown = " && ".join(f"datum.{dim} == chosen_{titled(dim)}" for dim in further) or "true"
+    base = alt.Chart(rows(count.sel({by.field: values})).drop(columns="value")).transform_filter(shown)
+    base = base.transform_calculate(value="100 * datum.count / datum.images")
+    of_class = base.transform_filter("datum.label == chosen_class")
+    now = of_class.transform_filter(f"datum.{by.field} == chosen_{by.field}")
+    text = extent(frame(last), ["label"], f"Accuracy, {', '.join(first.values())}")
+    wide = max(_LEAST_WIDTH, _WIDTH - _NAME * max(map(len, values)))
+    shares = _predictions(now, names_of(count, "predicted"), by.field, title)
+    chart = _by_row(base, of_class, by).properties(width=wide) & shares.properties(width=wide)
+    return explorer(described(chart, f"One class by {title}", text), choices, live=live)
+
+
+def _by_row(base: alt.Chart, of_class: alt.Chart, by: Category) -> Any:
+    """Return the accuracies of all classes as ticks, a row for each member of `by`, and of the chosen class with intervals."""
+    right = "datum.label == datum.predicted"
+    axis = alt.Axis(labelLimit=260, labelPadding=8, ticks=False, grid=True)
+    y = alt.Y(by.encoded, sort=list(by.values), scale=alt.Scale(domain=list(by.values)), title=None, axis=axis)
+    x = alt.X("value:Q", title="accuracy, %", scale=PERCENT)
+    tips = tooltip("label", by.field, value="accuracy, %", **_INTERVAL)
+    of_class = of_class.transform_filter(right).encode(y=y, tooltip=tips)
+    # The row of the chosen member is shaded from end to end.
+    row = of_class.transform_filter(f"datum.{by.field} == chosen_{by.field}").mark_rect(color=GREY, opacity=0.18, aria=False)
+    others = base.transform_filter(f"{right} && datum.label != chosen_class").mark_tick(
+        color=GREY, thickness=2, size=15, opacity=0.7
+    )
+    others = others.encode(x=x, y=y, tooltip=tips)
+    ends = of_class.mark_rule(strokeWidth=2, color=CHOSEN).encode(
+        x=alt.X("low:Q", title="accuracy, %", scale=PERCENT), x2="high:Q"
+    )
+    dots = of_class.mark_point(filled=True, size=65, opacity=1, color=CHOSEN).encode(x=x)
+    title = panel_title("accuracy of the chosen class, with its 95 % interval; grey: the other classes")
+    return alt.layer(row, others, ends, dots).properties(height=_ROW * len(by.values), title=title)
+
+
 def _panels(table: pd.DataFrame, labels: Sequence[str], along: _Along, shown: str = "true") -> Any:
     # What Vega computes does not make the page larger.
     base = alt.Chart(table.drop(columns="value")).transform_filter(shown)
     base = base.transform_calculate(value="100 * datum.count / datum.images")
     of_class = base.transform_filter("datum.label == chosen_class")
-    return _accuracies(base, of_class, along) & _predictions(along.chosen(of_class), labels, along)
+    return _accuracies(base, of_class, along) & _predictions(along.chosen(of_class), labels, along.column, titled(along.name))
 
 
 def _accuracies(base: alt.Chart, of_class: alt.Chart, along: _Along) -> Any:
@@ -146,7 +199,7 @@ def _accuracies(base: alt.Chart, of_class: alt.Chart, along: _Along) -> Any:
     return alt.layer(others, now, chosen).properties(width=600, height=220, title=panel_title(title))
 
 
-def _predictions(now: alt.Chart, labels: Sequence[str], along: _Along) -> Any:
+def _predictions(now: alt.Chart, labels: Sequence[str], column: str, chosen: str) -> Any:
     order: Any = list(labels)
     domain = alt.Scale(domain=order)
     if len(labels) > _MOST_BARS:
@@ -156,14 +209,14 @@ def _predictions(now: alt.Chart, labels: Sequence[str], along: _Along) -> Any:
     axis = alt.Axis(labelAngle=label_angle(labels))
     base = now.encode(
         x=alt.X("predicted:N", sort=order, scale=domain, title="predicted class", axis=axis),
-        tooltip=tooltip("predicted", along.column, value="share of the class, %", **_INTERVAL),
+        tooltip=tooltip("predicted", column, value="share of the class, %", **_INTERVAL),
     )
     bars = base.mark_bar().encode(
         y=alt.Y("value:Q", title="share of the class, %", scale=PERCENT),
         color=alt.condition("datum.label == datum.predicted", alt.value(CHOSEN), alt.value(GREY)),
     )
     ends = base.mark_rule(strokeWidth=1.5, color="#777").encode(y="low:Q", y2="high:Q")
-    title = panel_title(f"predictions for its images at the chosen {titled(along.name)}; grey: mistakes")
+    title = panel_title(f"predictions for its images at the chosen {chosen}; grey: mistakes")
     return alt.layer(bars, ends).properties(width=600, height=170, title=title)
 
 

@@ -43,12 +43,19 @@ def class_rows(accuracy: xr.DataArray, interval: xr.DataArray, colour: str = "at
 
 
 def metric_dots(
-    measured: Mapping[str, xr.DataArray], row: str = "attack", colour: str = "defence", *, ranked: bool = False, columns: int = 2
+    measured: Mapping[str, xr.DataArray],
+    row: str = "attack",
+    colour: str = "defence",
+    *,
+    ranked: bool = False,
+    columns: int = 2,
+    step: int = 0,
 ) -> Any:
     """Return metrics with their intervals as dots, a panel for each metric by its name or title, a line for each `row`.
 
     Each array has the dimensions bound ("low", "value", "high"), `row` and `colour`. ranked: sort the rows by the first metric
-    in the last member of `colour`. A click in the legend picks members of `colour`.
+    in the last member of `colour`. step: the least height of a row in pixels; 31 holds names that a phone writes in two lines. A
+    click in the legend picks members of `colour`.
     """
     first = next(iter(measured.values()))
     rows, (picked, hues) = Category.of(first, row), from_legend(Category.of(first, colour))
@@ -59,7 +66,7 @@ def metric_dots(
     table = pd.concat([wide_bounds(bounds).assign(metric=titled(name)) for name, bounds in measured.items()], ignore_index=True)
     chart = dots_with_intervals(table, rows, "", hues, scale=alt.Scale(), picked=picked)
     wide = {1: 480, 2: 250}.get(columns, 160)
-    chart = chart.properties(width=wide, height=(8 * len(hues.values) + 6) * len(rows.values))
+    chart = chart.properties(width=wide, height=max(8 * len(hues.values) + 6, step) * len(rows.values))
     chart = panels(chart, Category("metric", names), columns).resolve_scale(x="independent").add_params(picked)
     parts = [extent(table[table["metric"] == name], [row, colour], name, "") for name in names]
     return described(chart, f"With 95 % intervals: {', '.join(name.partition(', ')[0] for name in names)}", " ".join(parts))

@@ -72,6 +72,8 @@ TITLES = {
     "mcd": "MCD, points",
     "cv": "CV, points squared",
     "cv_unbiased": "unbiased CV, points squared",
+    "explained": "share explained by the class, %",
+    "precision": "precision, %",
     "gain": "gain by twice the epochs, points",
     "worst_gain": "gain of the worst class, points",
     "ratio": "ratio of the times",

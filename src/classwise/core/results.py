@@ -1,4 +1,4 @@
-"""Results: seven kinds of Dataset with common names; counts and outcomes are stored, rates are derived.
+"""Results: eight kinds of Dataset with common names; counts and outcomes are stored, rates are derived.
 
 Names of classes are coordinates; SCHEMAS, COORDINATES and ATTRIBUTES say what each field means. `checks` of outcomes holds the
 results of `attacks.sanity.sanity_checks`, which `stats.sanity.stored_warnings` reads.
@@ -86,6 +86,18 @@ SCHEMAS: dict[str, dict[str, Variable]] = {
         "truth": Variable(_IMAGE, "i2", _TRUTH),
         "logits": Variable(("image", "step", "predicted"), "f4", _LOGITS),
     },
+    # The training images of a run whose training images are rebuilt, and a few of them in pixels.
+    "rebuilt 1": {
+        "truth": Variable(_IMAGE, "i2", "label of the rebuilt image, as a position in `predicted`"),
+        "original": Variable(_IMAGE, "i2", "class of the image that the rebuilt one starts from, as a position in `predicted`"),
+        "answer": Variable(_IMAGE, "i2", "class that the network that made the image predicts for it"),
+        "to_target": Variable(_IMAGE, "f4", "distance of its penultimate features to those of its target", "of features"),
+        "to_start": Variable(_IMAGE, "f4", "distance of its penultimate features to those of its start", "of features"),
+        "apart": Variable(_IMAGE, "f4", "distance of the penultimate features of start and target", "of features"),
+        "pixels": Variable(
+            ("shown", "form", "channel", "row", "column"), "f4", "the target, the start, the rebuilt image", _PIXELS
+        ),
+    },
     # The predictions under attack of networks trained once, and once more with twice the epochs.
     "convergence 1": {
         "truth": Variable(_RUNS, "i2", _TRUTH),
@@ -129,7 +141,8 @@ COORDINATES = {
     "label": "class of an image",
     "predicted": "class that the network predicts",
     "image": "position of the image in the dataset, from 0",
-    "form": "clean or attacked",
+    "form": "clean or attacked; of rebuilt images target, start or rebuilt",
+    "shown": "position in the dataset of an image that is shown",
     "feature": "position in the penultimate layer, from 0",
     "block": "number of a block of images of each class, from 0",
     "step": "step of an attack; 0 is its start",

@@ -15,6 +15,8 @@ from classwise.core.errors import UserError, unknown
 from classwise.core.identity import NORMS, Identified, Scalar, at_least, check_seeds, check_types, exact_radius, radius_text
 
 READOUTS = ("logits", "cosines")
+# What training images can be rebuilt to (Spec.rebuilt).
+REBUILT = ("none", "features", "next", "random")
 # The checkpoints of the last five epochs, over whose evaluations papers average; a run keeps them with keep_last=5.
 LAST5 = ("last", "last-1", "last-2", "last-3", "last-4")
 
@@ -154,6 +156,16 @@ class Spec(Subject):
         radius at which valid and test are attacked during the training, by the probe, by `select` and for the gate of "fawa" and
         the calibrations that read these measurements; None, also where it is given as the same radius, for `eps`. Runs of several
         radii are compared epoch by epoch at one.
+    train_per_class
+        number of training images of each class, drawn by the seed; None for all.
+    rebuilt
+        what the training images are replaced by, made with the network that `images_by` trains (Ilyas et al. 2019): "none";
+        "features", images that start from another training image and get the penultimate features of the image, with its label
+        (the robust and the non-robust dataset); "random" and "next", images perturbed within `eps` towards a class that becomes
+        their label, drawn at random or the one after that of the image (D_rand and D_det). Valid and test images stay.
+    images_by
+        a defence; the network that it trains makes the rebuilt images. All else is as in this run, the seed too, so that it has
+        seen none of the test images, and `attack` and `attack_options`, where the defence of this run attacks nothing.
     """
 
     dataset: str
@@ -193,6 +205,9 @@ class Spec(Subject):
     redraw: int = 0
     averages: tuple[str, ...] = ()
     probe_eps: str | None = None
+    train_per_class: int | None = None
+    rebuilt: str = "none"
+    images_by: str | None = None
 
     dimensions: ClassVar[tuple[str, ...]] = ("defence", "seed")
     owned_fields: ClassVar[frozenset[str]] = frozenset(
@@ -208,7 +223,7 @@ class Spec(Subject):
         if not self.momentum < 1:
             raise UserError(f"a run: momentum must be below 1, got {self.momentum}")
         least = {"width": 1, "measure": 1, "lr": 0, "momentum": 0, "weight_decay": 0, "epochs": 1, "batch": 2}
-        at_least(self, "a run", **least, keep_last=1)
+        at_least(self, "a run", **least, keep_last=1, train_per_class=1)
         check_seeds(self, "a run", "seed", "redraw")
         if any(low >= high for low, high in pairwise((0, *self.milestones))):
             raise UserError(f"a run: milestones are epochs counted from 1, in rising order, got {self.milestones}")
@@ -221,6 +236,18 @@ class Spec(Subject):
         object.__setattr__(self, "averages", tuple(sorted(self.averages)))
         if self.keep_last > self.epochs:
             raise UserError(f"a run: keep_last={self.keep_last} is more than its {self.epochs} epochs")
+        self._check_rebuilt()
+
+    def _check_rebuilt(self) -> None:
+        if self.rebuilt not in REBUILT:
+            raise unknown("rebuilt", self.rebuilt, REBUILT)
+        if self.rebuilt == "none" and self.images_by is not None:
+            raise UserError(f"a run: images_by={self.images_by!r} rebuilds nothing: add rebuilt='features', or leave it out")
+        if self.rebuilt != "none" and self.images_by is None:
+            needed = "the defence whose network makes the images, such as images_by='pgd-at'"
+            raise UserError(f"a run: rebuilt={self.rebuilt!r} needs images_by, {needed}")
+        if self.rebuilt != "none" and self.extra is not None:
+            raise UserError(f"a run: extra images are not rebuilt: leave extra or rebuilt={self.rebuilt!r} out")
 
     @property
     def relative_path(self) -> str:
@@ -248,6 +275,13 @@ class Spec(Subject):
     def training_seed(self) -> int:
         """Seed of the initialisation and the batch order: that of the split, unless `redraw` gives another."""
         return self.seed + 100_003 * self.redraw
+
+    @property
+    def image_source(self) -> "Spec | None":
+        """The training whose network makes the rebuilt training images; None where they are not rebuilt."""
+        if self.images_by is None:
+            return None
+        return replace(self, defence=self.images_by, options={}, rebuilt="none", images_by=None, train_per_class=None)
 
     def substitute(self, defence: str) -> "Spec":
         """Return the same training with another defence at its defaults, the source network of transfer attacks.

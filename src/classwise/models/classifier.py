@@ -39,10 +39,10 @@ class Classifier(nn.Module):
 # Images of at least LARGE pixels get the ImageNet form of a model.
 MODELS: dict[str, Design] = {
     "small-cnn": Design(small.small_cnn, 16),  # not published elsewhere
-    "lenet": Design(small.lenet, 6, least=12),
+    "lenet": Design(small.lenet, 6, least=4),
     "mnist-cnn": Design(small.mnist_cnn, 32, least=16),
-    "vgg16": Design(imagenet.vgg16, 64, least=32),
-    "vgg19": Design(imagenet.vgg19, 64, least=32),
+    "vgg16": Design(imagenet.vgg16, 64),
+    "vgg19": Design(imagenet.vgg19, 64),
     "resnet18": Design(residual.resnet18, 64),
     "resnet50": Design(residual.resnet50, 64),
     "preact-resnet18": Design(residual.preact_resnet18, 64),

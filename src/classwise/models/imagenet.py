@@ -26,12 +26,15 @@ def _vgg(letter: str, shape: Shape, classes: int, width: int) -> Made:
     """Return VGG (Simonyan and Zisserman 2015); `width` 64 as published.
 
     Small images: with batch norm, a single linear layer and torch's initialisation, as is common for CIFAR-10. Large images: as
-    published and in torchvision, without batch norm, with two hidden layers of 64 `width` and dropout.
+    published and in torchvision, without batch norm, with two hidden layers of 64 `width` and dropout. Poolings of a single pixel
+    are left out: images of less than 32 pixels have fewer than five.
     """
     from torchvision.models.vgg import cfgs, make_layers
 
     counts = [count if isinstance(count, str) else count * width // 64 for count in cfgs[letter]]
-    features = make_layers(counts, batch_norm=not large(shape))
+    poolings = [place for place, count in enumerate(counts) if count == "M"]
+    single = poolings[min(shape[1:]).bit_length() - 1 :]
+    features = make_layers([count for place, count in enumerate(counts) if place not in single], batch_norm=not large(shape))
     if shape[0] != 3:
         features[0] = _convolution_like(features[0], shape[0])
     if not large(shape):

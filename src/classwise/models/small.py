@@ -27,17 +27,18 @@ def lenet(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]
     """Return LeNet-5 (LeCun et al. 1998) with ReLU and max-pooling; `width` 6 as published.
 
     Two convolutions of 5x5, `width` and 8/3 `width` channels, and layers of 20 and 14 `width`. Images of less than 32 pixels are
-    padded by two on each side, as LeCun's digits from 28 to 32. There is no batch norm.
+    padded by two on each side, as LeCun's digits from 28 to 32; of less than 12, before the second convolution, too. There is no
+    batch norm.
     """
     channels, high, wide = shape
     second, first_layer, last_layer = max(1, round(8 * width / 3)), 20 * width, 14 * width
-    padding = 2 if min(high, wide) < 32 else 0
-    losses = (4 - 2 * padding, 4)
+    paddings = [2 if min(high, wide) < least else 0 for least in (32, 12)]
+    losses = [4 - 2 * padding for padding in paddings]
     body = OrderedDict[str, nn.Module](
-        conv1=nn.Conv2d(channels, width, 5, padding=padding),
+        conv1=nn.Conv2d(channels, width, 5, padding=paddings[0]),
         relu1=nn.ReLU(inplace=True),
         pool1=nn.MaxPool2d(2),
-        conv2=nn.Conv2d(width, second, 5),
+        conv2=nn.Conv2d(width, second, 5, padding=paddings[1]),
         relu2=nn.ReLU(inplace=True),
         pool2=nn.MaxPool2d(2),
         flat=nn.Flatten(),

@@ -124,8 +124,8 @@ class Claim:
     @property
     def supported(self) -> str:
         """The range in which the claim holds, with its unit: "above 6 points", "above 1 point"."""
-        one = self.unit == "points" and self.range.rpartition(" ")[2] == "1"
-        return f"{self.range} {'point' if one else self.unit}".rstrip()
+        one = self.range.rpartition(" ")[2] == "1"
+        return f"{self.range} {self.unit.replace('points', 'point') if one else self.unit}".rstrip()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core import datasets
-from classwise.stats import metrics
+from classwise.stats import bootstrap, metrics
 from classwise.stats.metrics import Metric as CountMeasure
 
 
@@ -94,6 +94,12 @@ def within_superclasses(sums: xr.Dataset, times: float = 1) -> xr.DataArray:
     return mixed.where(same & off).mean(both) - times * mixed.where(~same).mean(both)
 
 
+def true_symmetry(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
+    """Return draws of the true symmetry of the confusion of the first defence under the first attack, those of the pages."""
+    part = outcomes.isel(defence=[0], attack=[0])
+    return bootstrap.symmetry_draws(part, draws=draws, seed=seed).isel(defence=0, attack=0).values
+
+
 def _alone(rates: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     """Return by how much each class lies below, and above, all the others."""
     axis = rates.get_axis_num("label")
@@ -104,12 +110,16 @@ def _alone(rates: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     return below, above
 
 
-def lies_below(sums: xr.Dataset, name: str = "", *, above: bool = False) -> xr.DataArray:
-    """Return by how much a class lies below (`above`) all others in the setting (defence and attack) in which it does so least.
+def lies_below(
+    sums: xr.Dataset, name: str = "", *, above: bool = False, dims: tuple[str, ...] = ("defence", "attack")
+) -> xr.DataArray:
+    """Return by how much a class lies below (`above`) all others in the setting in which it does so least.
+
+    dims: along which the settings are.
 
     name: of the class; by default the one that does so most: below 0, none is the worst (best) of every defence and attack.
     """
-    least = _alone(metrics.accuracy(sums["count"]))[above].min(["defence", "attack"], skipna=False)
+    least = _alone(metrics.accuracy(sums["count"]))[above].min(dims, skipna=False)
     return least.sel(label=name, drop=True) if name else least.max("label", skipna=False)
 
 

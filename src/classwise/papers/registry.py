@@ -13,10 +13,10 @@ from classwise.papers import benz2020, entropy2022, overview, sections, tian2021
 from classwise.papers.claims import Claim, Verdict
 from classwise.papers.judging import DEFAULT, Bootstrap, judge_all
 from classwise.papers.published import Tables
-from classwise.papers.scales import COMMON, OPT_IN_DATASETS, OTHER_DATASETS, SCALES, Recipe
+from classwise.papers.scales import COMMON, OTHER_DATASETS, SCALES, Recipe
 from classwise.papers.sections import Choices, Paper, Request, Section
 
-_PAPERS = (tian2021.PAPER, wei2023.PAPER, entropy2022.PAPER, benz2020.PAPER)
+_PAPERS = (benz2020.PAPER, tian2021.PAPER, wei2023.PAPER, entropy2022.PAPER)
 PAPERS: dict[str, Paper] = {paper.name: paper for paper in _PAPERS}
 SECTIONS: dict[str, Section] = {
     **{name: section for paper in PAPERS.values() for name, section in paper.sections.items()},
@@ -81,12 +81,11 @@ def request(
     if datasets is not None and "dataset" in fields:
         raise UserError(f"dataset={fields['dataset']!r} and datasets={list(datasets)} say two things: give one of them")
     names = list(datasets or [])
-    if not names and definition.all_datasets and SCALES[scale].all_datasets and "dataset" not in fields:
-        names = [str(SCALES[scale].run["dataset"]), *(name for name in OTHER_DATASETS[scale] if name not in OPT_IN_DATASETS)]
+    if not names and definition.datasets.get(scale) and "dataset" not in fields:
+        names = [str(SCALES[scale].run["dataset"]), *definition.datasets[scale]]
     if names:
-        parts = {name: replace(definition, parts={}, run={**definition.run, "dataset": name}) for name in names}
-        further = {name: parts[name] for name in names[1:]}
-        definition = replace(parts[names[0]], parts={**definition.parts, **further})
+        first, *further = (sections.on_dataset(definition, name) for name in names)
+        definition = replace(first, parts={**first.parts, **dict(zip(names[1:], further, strict=True))})
     choices = Choices(seeds=seeds, eval_eps=eval_eps, fields=fields)
     return sections.requested(definition, section, scale, _recipe(paper_of(section)), choices)
 
@@ -138,7 +137,8 @@ def _varied(section: Section, scale: str, plain: Spec) -> Iterator[Mapping[str, 
         yield {**section.run, **variant}
     for part in section.parts.values():
         yield from _varied(part, scale, plain)
-    for name, recipe in OTHER_DATASETS[scale].items() if section.all_datasets else ():
+    for name in section.datasets.get(scale, ()):
+        recipe = OTHER_DATASETS[scale].get(name, Recipe())
         yield from ({"dataset": name, **recipe.run, **recipe.defences.get(defence, {})} for defence in section.defences)
 
 

@@ -53,9 +53,8 @@ class Scale:
     run: fields of Spec. seeds: the repetitions. budget: the seconds one section may take on the machine the scale is meant for.
     inner_attack: options of the attack inside the training, for defences that take steps. defences: by the name of a defence, the
     fields in which it differs. attacks: by the name of an attack, the fields of Evaluation in which it is reduced. paper_recipes:
-    whether each paper trains by its own recipe, else all papers train alike. note: what applies to all its results. all_datasets:
-    whether sections are repeated on the other datasets, where they say so. only_read: whether the book and notebooks show what is
-    recorded and compute nothing.
+    whether each paper trains by its own recipe, else all papers train alike. note: what applies to all its results. only_read:
+    whether the book and notebooks show what is recorded and compute nothing.
     """
 
     run: Fields
@@ -66,7 +65,6 @@ class Scale:
     attacks: Mapping[str, Fields] = field(default_factory=dict)
     paper_recipes: bool = False
     note: str = ""
-    all_datasets: bool = False
     only_read: bool = False
 
     def fields(self, defence: str, recipe: Recipe) -> dict[str, Any]:
@@ -154,11 +152,8 @@ OTHER_DATASETS: dict[str, dict[str, Recipe]] = {
 }
 
 # The seconds of one core that the pages of a paper, "" for those of none, may take at scale quick by the forecast: trainings,
-# evaluations and the execution of notebooks. Two cores then need 20 minutes for the book with all four papers.
-CORE_SECONDS: dict[str, float] = {"tian2021": 750, "benz2020": 275, "wei2023": 365, "entropy2022": 420, "": 440}
-
-# Used only where a reader names it: 150 GB that nobody may hand on, and more images than a GPU holds.
-OPT_IN_DATASETS = ("imagenet",)
+# evaluations and the execution of notebooks; what several share counts for the first. Two cores need 20 minutes for the book.
+CORE_SECONDS: dict[str, float] = {"benz2020": 493, "tian2021": 532, "wei2023": 365, "entropy2022": 420, "": 440}
 
 _QUICK_RATE = 0.3
 
@@ -265,7 +260,6 @@ SCALES: dict[str, Scale] = {
         attacks={"cw": _FEW, "n-attack": _FEW},
         paper_recipes=True,
         note=NARROW,
-        all_datasets=True,
     ),
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import xarray as xr
 
+from classwise.core.datasets import class_names
 from classwise.core.identity import scaled_radius
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
@@ -38,11 +39,12 @@ class Section:
     run: fields of Spec that differ from those of the scale. max_seeds: how many of the scale's seeds are used, the first ones;
     None for all. at: multiples ("1/2") of the radius of the scale at which attacks are evaluated, whatever radius a run was
     trained with, and clean images at the first one; () is the radius of each run. extra_evaluations: by defence, evaluations of
-    that defence alone, at the radius of each run. gallery: whether its page shows attacked
+    that defence alone, at the radius of each run. target: of a section whose evaluations are targeted attacks, which class of a
+    dataset they target; None leaves their own target. gallery: whether its page shows attacked
     images, by the last evaluation, of the runs of the first seed. traces: whether it records each step of the attacks. variants:
     what varies apart from defences and seeds; a variant takes precedence over what a reader chooses. parts: by name, further
-    runs or evaluations. all_datasets: whether it is repeated on other datasets (`scales.OTHER_DATASETS`) where the scale allows,
-    each a part by its name. whiteness: whether its outcomes hold how white each image is around its object (`white`). calibrated:
+    runs or evaluations. datasets: by scale, the other datasets on which it is repeated with its parts, each a part by its name.
+    whiteness: whether its outcomes hold how white each image is around its object (`white`). calibrated:
     whether they hold what each class was trained with late in the training (`stats.calibrations.late_settings`). features:
     the attacks ("clean"), of its evaluations, of whose images it needs the features of each class. pixels: whether its
     outcomes hold sums of the pixels next to those of the features. arrange: by the name that claims give as `data`, how a
@@ -56,11 +58,12 @@ class Section:
     max_seeds: int | None = None
     at: tuple[str, ...] = ()
     extra_evaluations: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
+    target: Callable[[str], str] | None = None
     gallery: bool = False
     traces: bool = False
     variants: Variants = variants.unvaried
     parts: "Mapping[str, Section]" = field(default_factory=dict)
-    all_datasets: bool = False
+    datasets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     whiteness: bool = False
     calibrated: bool = False
     features: tuple[str, ...] = ()
@@ -143,6 +146,12 @@ class Choices:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
+def on_dataset(section: Section, dataset: str) -> Section:
+    """Return a section on a dataset, and its parts, apart from those that have one of their own."""
+    parts = {name: part if "dataset" in part.run else on_dataset(part, dataset) for name, part in section.parts.items()}
+    return replace(section, run={**section.run, "dataset": dataset}, parts=parts)
+
+
 def requested(section: Section, name: str, scale: str, recipe: Recipe, choices: Choices) -> Request:
     """Return the runs and evaluations of a section, or of a part of it, at a scale.
 
@@ -163,7 +172,8 @@ def requested(section: Section, name: str, scale: str, recipe: Recipe, choices: 
     radius = {} if choices.eval_eps is None else {"eps": choices.eval_eps}
     # The reader's radius, if any, is in place of several.
     given = section.evaluations if radius else _at(section, next(iter(bases.values())).eps)
-    changes = [{**other.attacks.get(evaluation.attack, {}), **radius} for evaluation in given]
+    aim = _aim(section, dataset)
+    changes = [{**other.attacks.get(evaluation.attack, {}), **radius, **aim} for evaluation in given]
     evaluations = _changed(_evaluations(scale, recipe, name, given), changes)
     extra = {
         defence: _changed(scaled := _evaluations(scale, recipe, name, some), [radius] * len(scaled))
@@ -182,6 +192,13 @@ def _at(section: Section, eps: str) -> tuple[Evaluation, ...]:
         )
         or section.evaluations
     )
+
+
+def _aim(section: Section, dataset: str) -> dict[str, Any]:
+    """Return the fields by which the attacks of a section target its class of a dataset, {} where it names none."""
+    if section.target is None:
+        return {}
+    return {"options": {"target": class_names(dataset).index(section.target(dataset))}}
 
 
 def _changed(evaluations: Sequence[Evaluation], changes: Sequence[Mapping[str, Any]]) -> tuple[Evaluation, ...]:

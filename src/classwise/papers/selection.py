@@ -11,12 +11,23 @@ from classwise.stats import metrics
 # digits `homing.pair_of` selected them on validation images of `selection_seeds` (the page selects again); MNIST's are a guess.
 VULNERABLE_PAIRS: dict[str, tuple[str, str]] = {"digits": ("8", "1"), "mnist": ("9", "4"), "cifar10": ("cat", "dog")}
 
+# The class that is the most robust one by the same rule (entropy2022: of CIFAR-10 automobiles), with which a training for the
+# vulnerable class is compared.
+SAFEST: dict[str, str] = {"digits": "0", "cifar10": "automobile"}
+
 
 def vulnerable_pair(dataset: str) -> tuple[str, str]:
     """Return a vulnerable class and the one that it is confused with most (`VULNERABLE_PAIRS`)."""
     if base_dataset(dataset) not in VULNERABLE_PAIRS:
         raise unknown("dataset whose vulnerable class is known", dataset, VULNERABLE_PAIRS)
     return VULNERABLE_PAIRS[base_dataset(dataset)]
+
+
+def safest(dataset: str) -> str:
+    """Return the most robust class (`SAFEST`)."""
+    if base_dataset(dataset) not in SAFEST:
+        raise unknown("dataset whose most robust class is known", dataset, SAFEST)
+    return SAFEST[base_dataset(dataset)]
 
 
 def by_robustness(history: xr.Dataset, dataset: str) -> tuple[str, ...]:

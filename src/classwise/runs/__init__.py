@@ -12,6 +12,8 @@
     audit(weights, ...)                 the audit of a user's network, which takes the place of a spec
     audit_checks(audit)                 the sanity checks of its evaluations
     features(subject)                   sums of the penultimate features of each class, by block; or features(request)
+    rebuilt(spec)                       the rebuilt training images of a run, and their distances in features
+    rebuilt_sets(request)               the same of all runs that a section requests
     gates(spec)                         the gates of batch-instance norm
     scenes(spec, evaluation)            the images of an evaluation, and their backgrounds
     claim_inputs(section, request)      outcomes of a section as its claims need them
@@ -32,7 +34,7 @@ that need the same run wait for each other.
 """
 
 from classwise.runs import settings
-from classwise.runs.artifacts import attacker, example_sets, examples, gates, scenes, traces
+from classwise.runs.artifacts import attacker, example_sets, examples, gates, rebuilt, rebuilt_sets, scenes, traces
 from classwise.runs.audits import audit, audit_checks
 from classwise.runs.convergence import converged
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
@@ -55,6 +57,8 @@ __all__ = [
     "gates",
     "history",
     "outcomes",
+    "rebuilt",
+    "rebuilt_sets",
     "recorded_runs",
     "recording",
     "sanity_summary",

@@ -9,6 +9,7 @@ import xarray as xr
 from classwise.core import results
 from classwise.core.errors import NotRecorded, UserError, unknown
 from classwise.core.spec import Evaluation, Spec, Subject
+from classwise.papers.sections import Request
 from classwise.runs import ensure, store
 from classwise.stats.combine import combine_rows, inverse_name, network_name
 
@@ -183,6 +184,39 @@ def gates(spec: Spec) -> xr.DataArray:
         raise UserError(f"{spec.name} has no gates: layer={spec.layer!r}, expected 'batch-instance'")
     values = [xr.DataArray(gate, dims="channel", coords={"channel": range(len(gate))}) for gate in layers]
     return xr.concat(values, pd.Index(range(1, len(layers) + 1), name="layer"), join="outer").rename("gate")
+
+
+def rebuilt(spec: Spec) -> xr.Dataset:
+    """Return what is known of the rebuilt training images of a run (schema "rebuilt 1"), trained first if necessary.
+
+    truth, original, answer, to_target, to_start and apart (image); pixels (shown, form, channel, row, column) of a few images of
+    each class. NotRecorded if a recorded run lacks them; UserError for a run whose training images are as they are.
+    """
+    if spec.rebuilt == "none":
+        raise UserError(f"{spec.name} trains on images as they are; only runs with rebuilt='features', 'next' or 'random' do not")
+    data = store.find(spec, schema=store.REBUILT)
+    if data is None and (store.lacks_weights(spec) or store.has_recorded_network(spec)):
+        raise NotRecorded(f"the rebuilt images of {spec.name} are not recorded")
+    if data is None:
+        ensure.ensure_results([(spec, [])])
+        data = store.find(spec, schema=store.REBUILT)
+    if data is None:
+        raise NotRecorded(f"the rebuilt images of {spec.name} were removed; delete {store.run_folder(spec)} to train it again")
+    return data
+
+
+def rebuilt_sets(request: Request) -> dict[str, list[xr.Dataset]]:
+    """Return `rebuilt` of the runs on rebuilt images of the parts of a request, by the name of the part.
+
+    Recorded runs without them are left out.
+    """
+    result: dict[str, list[xr.Dataset]] = {}
+    for name, part in request.parts.items():
+        for spec in part.specs:
+            stored = store.find(spec, schema=store.REBUILT) is not None
+            if spec.rebuilt != "none" and (stored or _is_computed_here(spec)):
+                result.setdefault(name, []).append(rebuilt(spec))
+    return result
 
 
 def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:

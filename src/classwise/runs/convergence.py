@@ -38,7 +38,8 @@ def trainings(scale: str) -> dict[str, Spec]:
     the recipes of several papers are named by these, too. Networks that are
     trained on some of the classes, or with another initialisation, are trained as those on all classes. Those of another radius
     are left out: at the published one of section 6.2 of Tian 2021, half of the range of pixels, every image can be made grey, so
-    that no network can be robust. So are those of another schedule, which show the course of a training and not its end.
+    that no network can be robust. So are those of another schedule or number of epochs, which show the course of a training and
+    not its end, or are compared with the others in their pattern alone.
     """
     usual, seed = SCALES[scale].run, SCALES[scale].seeds[0]
     names: dict[Key, list[str]] = {}
@@ -86,9 +87,11 @@ def _key(spec: Spec) -> Key:
 def _name(spec: Spec, scale: str, section: str) -> str:
     usual = registry.training(scale, spec.defence, spec.seed, registry.paper_of(section))
     settings = [f"{name}={value}" for name, value in sorted(spec.options.items())]
+    attack = {name: value for name, value in spec.attack_options.items() if usual.attack_options.get(name) != value}
+    settings += [f"{name}={value}" for name, value in sorted(attack.items())]
     if spec.dataset != usual.dataset:
         return ", ".join([spec.defence, *settings, spec.dataset])
-    fields = ("head", "layer", "lr")
+    fields = ("model", "optimiser", "head", "layer", "lr", "weight_decay", "rebuilt", "images_by")
     settings += [f"{name}={getattr(spec, name)}" for name in fields if getattr(spec, name) != getattr(usual, name)]
     return ", ".join([spec.defence, *settings])
 

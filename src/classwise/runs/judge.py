@@ -132,7 +132,8 @@ def _code() -> str:
 
 def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
     # A section that is repeated on other datasets is judged on each of them.
-    requests = [request, *(request.parts.values() if registry.SECTIONS[section].all_datasets else ())]
+    others = registry.SECTIONS[section].datasets.get(scale, ())
+    requests = [request, *(request.parts[name] for name in others if name in request.parts)]
     judged: list[Verdict] = []
     for each in requests:
         data = claim_inputs(section, each) if each.pairs else {}
@@ -189,7 +190,8 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
 def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
     """Return a section and its parts, restricted to seeds of which nothing is left out; those that have any."""
     parts = {"": (section, request)}
-    parts |= {name: (section.parts[name], part) for name, part in request.parts.items() if part.evaluations}
+    own = {name: part for name, part in request.parts.items() if name in section.parts}
+    parts |= {name: (section.parts[name], part) for name, part in own.items() if part.evaluations}
     complete = {name: (some, complete_seeds(part)) for name, (some, part) in parts.items()}
     return {name: (some, part) for name, (some, part) in complete.items() if part.specs}
 

@@ -79,8 +79,8 @@ def recorded_part(request: Request) -> Request:
 
 
 def complete_seeds(request: Request) -> Request:
-    """Return the runs of the seeds of which nothing is left out, without further parts."""
-    return replace(request, specs=tuple(spec for spec in request.specs if spec.seed not in request.incomplete), parts={})
+    """Return the runs of the seeds of which nothing is left out; its parts as they are."""
+    return replace(request, specs=tuple(spec for spec in request.specs if spec.seed not in request.incomplete))
 
 
 def _counting(request: Request, results: Mapping[Spec, set[Evaluation]]) -> tuple[Spec, ...]:

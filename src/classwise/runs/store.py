@@ -23,6 +23,9 @@ from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.stats import features
 
 HISTORY, OUTCOMES, EXAMPLES, FEATURES, TRACE = "history 1", "outcomes 1", "examples 1", "features 2", "course 1"
+REBUILT = "rebuilt 1"
+# Of results that belong to the training itself, the file in the folder of a run.
+OF_TRAINING = {HISTORY: "history.nc", REBUILT: "rebuilt.nc"}
 # The folder, within that of a run, of the results of one schema under an evaluation.
 FOLDERS = {OUTCOMES: "outcomes", EXAMPLES: "examples", FEATURES: "features-2", TRACE: "courses"}
 # Features as they were stored before: read where a recorded run has no others.
@@ -71,8 +74,10 @@ def search_folders(subject: Subject) -> list[Path]:
 
 
 def file(folder: Path, evaluation: Evaluation | None = None, schema: str = OUTCOMES) -> Path:
-    """Return the path of the history of a run, or of its results of one schema under an evaluation."""
-    return folder / "history.nc" if evaluation is None else folder / FOLDERS[schema] / f"{evaluation.name}.nc"
+    """Return the path of the history of a run, or of its rebuilt images; or of its results of one schema under an evaluation."""
+    if evaluation is None:
+        return folder / OF_TRAINING.get(schema, OF_TRAINING[HISTORY])
+    return folder / FOLDERS[schema] / f"{evaluation.name}.nc"
 
 
 def files(subject: Subject, evaluations: Iterable[Evaluation]) -> list[Path]:
@@ -135,11 +140,11 @@ def _check_attributes(attrs: Mapping[str, str], path: Path, schema: str, subject
 def find(
     subject: Subject, evaluation: Evaluation | None = None, schema: str = OUTCOMES, *, repair: bool = False
 ) -> xr.Dataset | None:
-    """Return the stored history of a run, or its results of one schema under an evaluation; None if there are none yet.
+    """Return the stored history of a run, its rebuilt images, or its results of a schema under an evaluation; else None.
 
     A damaged file raises Damaged; `repair` renames one that was computed here (to .damaged) and returns None.
     """
-    schema = HISTORY if evaluation is None else schema
+    schema = HISTORY if evaluation is None and schema not in OF_TRAINING else schema
     for folder in search_folders(subject):
         path = file(folder, evaluation, schema)
         if not path.exists():

@@ -88,3 +88,25 @@ def measured_epochs(count: xr.DataArray) -> xr.DataArray:
 def common(outcomes: xr.Dataset, over: str = "attack") -> xr.Dataset:
     """Return outcomes of the images that all members of `over` were evaluated on; the others have truth -1."""
     return outcomes.assign(truth=outcomes.truth.where((outcomes.truth >= 0).all(over), -1))
+
+
+def halved(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes along a new first dimension `half`, "first" and "second", each with every other image of each class.
+
+    An image is in the same half for all runs and attacks, so what two networks have in common in opposite halves is no oddity
+    of single images. Images are dealt in turn within their class; where seeds have different images (folds), within their seed.
+    The images of the other half have truth -1.
+    """
+    half = _half_of(outcomes)
+    parts = [outcomes.assign(truth=outcomes.truth.where(half == number, -1)) for number in (0, 1)]
+    joined = xr.concat(parts, pd.Index(["first", "second"], name="half"), data_vars=["truth"])
+    return joined.assign_attrs(outcomes.attrs)
+
+
+def _half_of(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return the half of each image, 0 or 1; -1 for images without a class."""
+    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"])
+    present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim not in ("seed", "image")])
+    seed = present.argmax("seed") if "seed" in present.dims else xr.zeros_like(truth)
+    place = pd.DataFrame({"truth": truth.values, "seed": seed.values}).groupby(["truth", "seed"]).cumcount()
+    return truth.copy(data=place.to_numpy() % 2).where(truth >= 0, -1)

@@ -13,7 +13,7 @@ import xarray as xr
 from classwise.core.errors import UserError
 from classwise.stats import aggregate
 from classwise.stats.intervals import wilson_of
-from classwise.stats.metrics import Metric, cv, cv_unbiased, overall, reciprocity, symmetry, symmetry_of
+from classwise.stats.metrics import OF_RATES, Metric, overall, reciprocity, symmetry, symmetry_of
 from classwise.stats.pooling import design_effect, pooled, seeds_share_images
 
 # Number of weights held at a time: 80 MB.
@@ -102,6 +102,8 @@ def weights(outcomes: xr.Dataset, draws: int, seed: int = 0) -> np.ndarray:
     seeds hardly differ.
     """
     rng, present = np.random.default_rng(seed), evaluated(outcomes).values
+    # A draw of a seed without any image would have none.
+    present = present[present.any(1)]
     seeds, count = len(present), present.sum()
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values
     fewer = max(seeds - 1, 1)
@@ -205,14 +207,16 @@ def add_pseudo_counts(outcomes: xr.Dataset, seed: int = 0, *, every_mistake: boo
                 changes.append((count + len(places), setting, off))
                 places.append(int(rng.choice(members)))
     padded = outcomes.isel(image=[*range(count), *places]).assign_coords(image=np.arange(count + len(places)))
-    padded = padded.assign({name: padded[name].transpose(*rest, "seed", "image").copy() for name in _CHANGED})
+    # Halves of the images (`aggregate.halved`) differ in truth alone.
+    padded_to = {name: padded[name].broadcast_like(padded.truth) for name in _CHANGED}
+    padded = padded.assign({name: array.transpose(*rest, "seed", "image").copy() for name, array in padded_to.items()})
     wrong = rng.integers(1, max(classes, 2), size=len(places))
     for (image, setting, off), random_off in zip(changes, wrong, strict=True):
         place = (*setting, slice(None), image)
         true = padded.truth.values[place]
         padded.answer.values[place] = np.where(true < 0, -1, (true + (random_off if off < 0 else off)) % classes)
         padded.flipped.values[place] = (true >= 0) & (off != 0)
-    return padded.assign({name: padded[name].transpose(*outcomes[name].dims) for name in _CHANGED})
+    return padded.assign({name: padded[name].transpose(*outcomes.truth.dims) for name in _CHANGED})
 
 
 # The ranges of measures, to which their intervals are clipped.
@@ -222,6 +226,7 @@ _RANGES = {
     "worst_k": (0, 100),
     "mcd": (0, 100),
     "cv": (0, 2500),
+    "explained": (-np.inf, 100),
     "symmetry": (-1, 1),
 }
 
@@ -298,7 +303,7 @@ def _basic(total: xr.DataArray, measure: Metric, drawn: xr.DataArray, level: flo
     """Return the ends of the basic interval of a measure of counts from its draws; with pseudo-counts if the draws are equal."""
     value = measure(total)
     # The quantity that the measure estimates from resampled counts, whose true rates are the observed ones.
-    aim = cv(total) if measure is cv_unbiased else value
+    aim = OF_RATES[measure](total) if measure in OF_RATES else value
     ends = _ends(value + aim - drawn, level)
     constant = (drawn == drawn.isel(draw=0)).all("draw") & value.notnull()
     if not bool(constant.any()):
@@ -309,9 +314,10 @@ def _basic(total: xr.DataArray, measure: Metric, drawn: xr.DataArray, level: flo
 
 
 def _ends(truth: xr.DataArray, level: float) -> xr.DataArray:
-    """Return the interval that holds a share `level` of draws of a true value, along a new dimension `bound`."""
-    ends = truth.quantile([(1 - level) / 2, (1 + level) / 2], dim="draw").drop_vars("quantile")
-    return ends.rename(quantile="bound").assign_coords(bound=["low", "high"])
+    """Return the interval that holds a share `level` of draws of a true value, along a new dimension `bound`; NaN without any."""
+    known = truth.notnull().any("draw")
+    ends = truth.where(known, 0).quantile([(1 - level) / 2, (1 + level) / 2], dim="draw").drop_vars("quantile")
+    return ends.rename(quantile="bound").assign_coords(bound=["low", "high"]).where(known)
 
 
 def symmetry_draws(data: xr.DataArray | xr.Dataset, over: Sequence[str] = (), draws: int = 2000, seed: int = 0) -> xr.DataArray:

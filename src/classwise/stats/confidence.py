@@ -59,3 +59,35 @@ def top_k(outcomes: xr.Dataset, count: int = 2) -> xr.Dataset:
     coords = {dim: percent[dim] for dim in dims[:-1] if dim in percent.coords} | {"rank": range(1, count + 1)}
     names = np.where(present, percent.predicted.values.astype(str)[order], "")
     return xr.Dataset({"name": (dims, names), "confidence": (dims, np.take_along_axis(percent.values, order, -1))}, coords)
+
+
+def by_component(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes along a new first dimension `component`, with the logit of that class for each image as `logit`.
+
+    Sums over images, which bootstraps redraw, are of one number of each image: `mean_logits` takes those of `logit`.
+    """
+    logit = outcomes.logits.rename(predicted="component").transpose("component", ...)
+    copied = {name: outcomes[name].expand_dims(component=logit.component.values) for name in ("truth", "answer", "flipped")}
+    return outcomes.assign(copied).drop_vars("logits").assign(logit=logit)
+
+
+def mean_logits(sums: xr.Dataset, *, centred: bool = False) -> xr.DataArray:
+    """Return the mean logits of the images of each class: dimensions component and label, and others; NaN without images.
+
+    sums: of images by `bootstrap.sums` of `by_component`, with `logit` among the values. centred: less the mean over the classes
+    of the images, an offset that all of them share and that raises every cosine.
+    """
+    images = sums["count"].sum("predicted")
+    means: xr.DataArray = sums["logit"].sum("predicted") / images.where(images > 0)
+    return (means - means.mean("label") if centred else means).rename("mean_logits")
+
+
+def cosines(vectors: xr.DataArray, along: str = "component") -> xr.DataArray:
+    """Return the cosine between the vectors of each two classes: dimensions label and other, and those of `vectors`.
+
+    along: the dimension of their components. NaN for a vector of length 0.
+    """
+    length = (vectors**2).sum(along, skipna=False) ** 0.5
+    unit = vectors / length.where(length > 0)
+    cosine: xr.DataArray = (unit * unit.rename(label="other")).sum(along, skipna=False)
+    return cosine.rename("cosine")

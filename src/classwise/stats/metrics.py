@@ -84,6 +84,39 @@ def cv_unbiased(count: xr.DataArray) -> xr.DataArray:
     return (cv(count) - (1 - 1 / count.sizes["label"]) * noise * 1e4).rename("cv_unbiased")
 
 
+def explained(count: xr.DataArray) -> xr.DataArray:
+    """Return the share of the variance of right and wrong predictions that the class explains, in percent.
+
+    It is the unbiased class-wise variance over that of all predictions, p (1 - p) with p the mean accuracy of the classes: unlike
+    the gap it does not shrink by itself where p is near 0 or 100 %. 100 where each class is always right or never, 0 if all are
+    alike; it may be negative by chance. NaN where all predictions are right, or none.
+    """
+    return _relative(cv_unbiased(count), count).rename("explained")
+
+
+def explained_by_rates(count: xr.DataArray) -> xr.DataArray:
+    """Return `explained` by the observed accuracies, without taking off what the sampling of the images adds."""
+    return _relative(cv(count), count).rename("explained")
+
+
+def _relative(variance: xr.DataArray, count: xr.DataArray) -> xr.DataArray:
+    """Return a variance of accuracies, in points squared, in percent of that of right and wrong predictions."""
+    mean = accuracy(count).mean("label", skipna=False)
+    spread = mean * (100 - mean)
+    return 100 * variance / spread.where(spread > 0)
+
+
+def precision(count: xr.DataArray) -> xr.DataArray:
+    """Return the precision of each class along `label`: the share of the images predicted as it that are of it, in percent.
+
+    NaN for a class that is never predicted. Unlike the accuracy it depends on how many images each class has.
+    """
+    answers = count.sum("label")
+    right = count.where(count.label == count.predicted, 0).sum("label")
+    shares = (100 * right / answers.where(answers > 0)).rename(predicted="label")
+    return shares.sel(label=count.label.values).rename("precision")
+
+
 def symmetry(count: xr.DataArray) -> xr.DataArray:
     """Return the correlation of the confusion matrix with its transpose, off the diagonal.
 
@@ -173,5 +206,8 @@ METRICS: Mapping[str, Metric] = {
     "mcd": mcd,
     "cv": cv,
     "cv_unbiased": cv_unbiased,
+    "explained": explained,
     "symmetry": symmetry,
 }
+# By an estimator without bias the measure of known rates: what it aims at where images are drawn again from the observed ones.
+OF_RATES: Mapping[Metric, Metric] = {cv_unbiased: cv, explained: explained_by_rates}

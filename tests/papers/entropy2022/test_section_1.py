@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 from claim_answers import CLASS, cases, judged, names_of_both, outcomes_with
 
+from classwise.charts import similar_classes
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry
 from classwise.papers.entropy2022 import charts, section_1, sentences_similarity
@@ -207,7 +208,7 @@ def test_the_explorer_shows_the_cosines_of_one_class_beside_its_mistakes():
     hardest = section_1.hardest(count)
     assert hardest == "3"
     cosine = features.similarity(likeness.of_clean(statistics)).mean("seed")
-    spec = charts.one_class(cosine, metrics.confusion(count), hardest, "pgd-at").to_dict()
+    spec = similar_classes.one_class(cosine, metrics.confusion(count), hardest, "pgd-at").to_dict()
     assert {one["name"]: one["value"] for one in spec["params"]} == {
         "chosen_class": "3",
         "chosen_network": "pgd-at",

@@ -29,6 +29,10 @@ def parse_class_values(name: str, text: str) -> dict[int, float]:
     return values
 
 
+# Options of `PerClass` that list values of classes.
+_LISTED = ("betas", "weights", "radii")
+
+
 @dataclass(frozen=True)
 class PerClass(Calibration):
     """Fixed settings for single classes, written as "class:value class:value"; all other classes keep theirs.
@@ -36,22 +40,27 @@ class PerClass(Calibration):
     Classes are numbered in the order of the run's classes.
 
     betas: the trade-off of a class, such as "5:0.5" (Tian et al. 2021, section 5.2). weights, radii: the weight of a class's
-    loss, and its radius in multiples of the run's (Benz et al. 2020).
+    loss, and its radius in multiples of the run's (Benz et al. 2020). mean_one: divide the weights of all classes by their mean,
+    else a larger weight of one class also is a larger learning rate.
     """
 
     class_specific: ClassVar[bool] = True
     betas: str = ""
     weights: str = ""
     radii: str = ""
+    mean_one: bool = False
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            parse_class_values(field.name, getattr(self, field.name))
+        for option in _LISTED:
+            parse_class_values(option, getattr(self, option))
 
     def start(self, base: ClassSettings, sizes: Tensor) -> ClassSettings:
-        """Return the settings with those of the named classes; a UserError where a class does not exist."""
+        """Return the settings with those of the named classes.
+
+        A UserError where a class does not exist, or where weights of mean one are all 0.
+        """
         settings = {field.name: getattr(base, field.name).clone() for field in fields(base)}
-        for option in ("betas", "weights", "radii"):
+        for option in _LISTED:
             for label, value in parse_class_values(option, getattr(self, option)).items():
                 if not 0 <= label < len(sizes):
                     raise UserError(f"{option} names class {label}, which does not exist: the classes are 0 to {len(sizes) - 1}")
@@ -61,6 +70,11 @@ class PerClass(Calibration):
                     settings["radius"][label] *= value
                 else:
                     settings["weight"][label] = settings["robust"][label] = value
+        if self.mean_one:
+            for name in ("weight", "robust"):
+                if not settings[name].any():
+                    raise UserError(f"weights={self.weights!r} are all 0, so that their mean cannot be one")
+                settings[name] /= settings[name].mean()
         return ClassSettings(**settings)
 
 

@@ -1,9 +1,38 @@
 """Benz et al. 2020: "Robustness May Be at Odds with Fairness: An Empirical Study on Class-wise Accuracy"."""
 
-from dataclasses import replace
-
-from classwise.papers.scales import COMMON
+from classwise.papers.benz2020 import (
+    section_1,
+    section_3_1_networks,
+    section_3_1_training,
+    section_3_2_features,
+    section_3_2_same,
+    section_3_2_similarity,
+    section_3_3_long_tail,
+    section_3_3_targets,
+    section_3_4,
+)
+from classwise.papers.benz2020.recipe import RECIPE
+from classwise.papers.benz2020.tables import TABLES
 from classwise.papers.sections import Paper
 
-# It prints no settings; those of its predecessors are used.
-PAPER = Paper(name="benz2020", title="Benz et al. 2020", recipe=replace(COMMON, run={**COMMON.run, "eps": "8/255"}))
+_SECTIONS = (
+    section_1,
+    section_3_1_networks,
+    section_3_1_training,
+    section_3_2_same,
+    section_3_2_similarity,
+    section_3_2_features,
+    section_3_3_long_tail,
+    section_3_3_targets,
+    section_3_4,
+)
+
+PAPER = Paper(
+    name="benz2020",
+    title="Benz et al. 2020",
+    sections={module.NAME: module.SECTION for module in _SECTIONS},
+    claims=tuple(claim for module in _SECTIONS for claim in module.CLAIMS),
+    recipe=RECIPE,
+    tables=TABLES,
+    notebooks=(*(module.NAME for module in _SECTIONS), "benz2020/A-settings"),
+)

@@ -11,12 +11,13 @@ import xarray as xr
 
 from classwise.core.errors import UserError
 from classwise.core.spec import Spec
+from classwise.papers.selection import SAFEST, VULNERABLE_PAIRS
 from classwise.stats import aggregate, combine, features, intervals, metrics, pooling
 
 GROUPS = ("hardest", "easiest")
 # CIFAR-10 as in the paper. Those of digits are the first and the last of `selection.by_robustness`, on other images than those
 # that they are judged on.
-CLASSES: dict[str, tuple[str, str]] = {"digits": ("8", "0"), "cifar10": ("cat", "automobile")}
+CLASSES: dict[str, tuple[str, str]] = {name: (VULNERABLE_PAIRS[name][0], easiest) for name, easiest in SAFEST.items()}
 
 
 def shown_classes(names: Sequence[str]) -> dict[str, str]:

@@ -3,23 +3,16 @@
 from functools import partial
 
 import numpy as np
-import xarray as xr
 
 from classwise.papers import measures
 from classwise.papers.claims import NO_GROUPS, NO_SUCH, PAIRED, claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Section
-from classwise.papers.tian2021.section_4_1 import BIASED, UNDER_ATTACK
-from classwise.stats import bootstrap, metrics
+from classwise.papers.tian2021.section_4_1 import BIASED, OTHERS, UNDER_ATTACK
+from classwise.stats import metrics
 
 NAME = "tian2021/4-2-class-relations"
-SECTION = Section(title="The relations among classes", defences=BIASED, evaluations=CLEAN_AND_PGD, all_datasets=True)
+SECTION = Section(title="The relations among classes", defences=BIASED, evaluations=CLEAN_AND_PGD, datasets=OTHERS)
 _claim = claims_of(NAME, defences=("pgd-at",), attacks=(UNDER_ATTACK,))
-
-
-def true_symmetry(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
-    """Return draws of the true symmetry of the confusion of the first defence under the first attack, those of the page."""
-    part = outcomes.isel(defence=[0], attack=[0])
-    return bootstrap.symmetry_draws(part, draws=draws, seed=seed).isel(defence=0, attack=0).values
 
 
 CLAIMS = (
@@ -30,7 +23,7 @@ CLAIMS = (
         partial(measures.of_first, measure=metrics.symmetry),
         low=0.5,
         unit="correlation",
-        truth=true_symmetry,
+        truth=measures.true_symmetry,
     ),
     _claim(
         "six-and-eight",

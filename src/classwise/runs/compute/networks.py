@@ -5,16 +5,16 @@ from functools import singledispatch
 import safetensors.torch
 from torch import nn
 
-from classwise import defences
+from classwise import defences, models
 from classwise.core.audit import Audit
 from classwise.core.errors import UserError
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec, Subject
+from classwise.images import Images
 from classwise.runs import store
 from classwise.runs.compute import foreign_network
 from classwise.runs.compute.device import device
-from classwise.runs.compute.train import network
-from classwise.runs.compute.validate import images_of
+from classwise.runs.compute.validate import head, images_of
 
 
 @singledispatch
@@ -47,3 +47,8 @@ def _(subject: Spec, evaluation: Evaluation | None = None) -> nn.Module:
     objective = defences.build(spec.defence, spec.options).objective
     readout = model if evaluation.readout == "cosines" else objective.scaled_model(model)
     return readout.eval().to(device())
+
+
+def network(spec: Spec, data: Images) -> models.Classifier:
+    """Return a run's network with fresh weights, made for images like `data`."""
+    return models.build(spec.model, data, spec.width, spec.training_seed, head(spec), spec.layer)

@@ -27,11 +27,15 @@ def _counted(dataset: str, digest: str) -> DatasetSize | None:
 
 
 def training_size(spec: Spec) -> DatasetSize | None:
-    """Return the size of what a run trains on: of its classes only, twice as much where half of each batch is extra."""
+    """Return the size of what a run trains on.
+
+    Of its classes only, of each no more images than it takes, and twice as many where half of each batch is extra.
+    """
     full = size_of(spec.dataset)
     if full is None:
         return None
     share = len(spec.classes) / full.classes if spec.classes else 1.0
-    train = round(full.train * share) * (2 if spec.extra is not None else 1)
+    train = full.train if spec.train_per_class is None else min(full.train, spec.train_per_class * full.classes)
+    train = round(train * share) * (2 if spec.extra is not None else 1)
     valid, test = round(full.valid * share), round(full.test * share)
     return replace(full, train=train, valid=valid, test=test, classes=len(spec.classes) or full.classes)

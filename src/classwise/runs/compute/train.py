@@ -19,11 +19,13 @@ from classwise.defences import training
 from classwise.defences.averaging import AVERAGINGS
 from classwise.images import Images
 from classwise.runs import store
-from classwise.runs.compute import device
+from classwise.runs.compute import device, rebuild
 from classwise.runs.compute.history import Recorder
-from classwise.runs.compute.validate import checkpoints, head, split_images, validation_attack
+from classwise.runs.compute.networks import network
+from classwise.runs.compute.validate import checkpoints, split_images, validation_attack
 
-# report(phase, done, total): "train" counts epochs, "attack" counts images.
+# report(phase, done, total): "train" counts epochs, "attack" counts images; "rebuild" is the begin of a training that first makes
+# its images.
 Report = Callable[[str, int, int], None]
 
 
@@ -53,19 +55,26 @@ def _config(spec: Spec, extra: int) -> training.TrainConfig:
 def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> None:
     """Train a run whose history or weights are missing, resuming from its checkpoint if there is one, and write both.
 
-    A run that is recorded with its weights is not trained.
+    A run that is recorded with its weights is not trained. The one that makes its training images is trained first.
     If another process trains the same run, this one waits for it. Diverged is raised where the loss is no longer finite. `repair`
     sets damaged files of data/runs/ aside; without it they raise Damaged.
     """
     if store.has_recorded_network(spec):
         return
     folder = store.run_folder(spec)
+    if spec.image_source is not None and not _is_trained(spec, repair=repair):
+        train(spec.image_source, repair=repair)
     with store.lock(folder):
-        if store.find(spec, repair=repair) is not None and _has_weights(spec, repair=repair):
+        if _is_trained(spec, repair=repair):
             return
         # The digest of the images before they are read, because they may change during training.
         inputs = {"spec": spec.json(), "images": folder_digest(spec.dataset)}
         data = {name: split_images(spec, name, extra=name == "train") for name in images.SPLITS}
+        if spec.rebuilt != "none":
+            if not (folder / store.CHECKPOINT).exists():
+                report("rebuild", 0, spec.epochs)
+            attrs = store.provenance(spec, *device.where(), images=inputs["images"])
+            data["train"] = rebuild.training_images(spec, data["train"], folder, attrs)
         config, state, recorder = _start(folder / store.CHECKPOINT, spec, data, inputs, repair=repair)
         kept = state.epoch
         report("train", kept, spec.epochs)
@@ -87,7 +96,12 @@ def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> No
         attrs = store.provenance(spec, *device.where(), images=inputs["images"])
         attrs |= {"stopped": state.stopped} if state.stopped else {}
         results.save(recorder.dataset(attrs), store.HISTORY, folder / "history.nc")
-        (folder / store.CHECKPOINT).unlink(missing_ok=True)
+        for temporary in (store.CHECKPOINT, rebuild.PART):
+            (folder / temporary).unlink(missing_ok=True)
+
+
+def _is_trained(spec: Spec, *, repair: bool) -> bool:
+    return store.find(spec, repair=repair) is not None and _has_weights(spec, repair=repair)
 
 
 def _has_weights(spec: Spec, *, repair: bool) -> bool:
@@ -140,11 +154,6 @@ def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.TrainConfig
     sizes = data["train"].labels.bincount(minlength=len(classes))
     state = training.begin(model, config, len(classes), radius_value(spec.eps), spec.training_seed, sizes=sizes)
     return config, state, Recorder(spec, classes)
-
-
-def network(spec: Spec, data: Images) -> models.Classifier:
-    """Return a run's network with fresh weights, made for images like `data`."""
-    return models.build(spec.model, data, spec.width, spec.training_seed, head(spec), spec.layer)
 
 
 def _warm(model: models.Classifier, spec: Spec) -> None:

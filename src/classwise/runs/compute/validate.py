@@ -44,6 +44,8 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
         attacks.build(spec.select)
     if spec.extra is not None:
         images.extra_folders(spec.extra, images.load(spec.dataset, "test", spec.seed).classes)
+    if spec.image_source is not None:
+        _check_source(spec, spec.image_source)
     defence = defences.build(spec.defence, spec.options)
     reach = check_radius(spec, spec.eps, spec.norm, "eps")
     check_radius(spec, spec.measured_eps, spec.norm, "probe_eps")
@@ -59,8 +61,21 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
             attack.check(len(class_names(spec)))
         if defence.objective.soft_targets and attack.needs_labels:
             raise UserError(f"defence {spec.defence!r} attacks with probabilities as target, {inner!r} needs labels; use pgd-10")
-    elif spec.attack_options:
+    elif spec.attack_options and spec.images_by is None:
         raise UserError(f"defence {spec.defence!r} attacks nothing: attack_options={dict(spec.attack_options)} have no use")
+
+
+def _check_source(spec: Spec, source: Spec) -> None:
+    """Raise a UserError if a run cannot be the one whose network makes the training images of another."""
+    if spec.images_by not in defences.DEFENCES:
+        raise unknown("images_by", str(spec.images_by), defences.DEFENCES)
+    check(source)
+    trained = store.weights(spec) is not None or any((path / "history.nc").exists() for path in store.search_folders(spec))
+    if not trained and store.lacks_weights(source) and not (store.run_folder(source) / "history.nc").exists():
+        raise UserError(
+            f"the training images of {spec.name} are made with the network of {source.name}, whose results are recorded without "
+            f"its weights; import an archive that has them (classwise import), or remove {store.recorded(source)} to train it"
+        )
 
 
 def _fits(spec: Spec) -> None:
@@ -164,8 +179,13 @@ def _(subject: Audit, split: str) -> Images:  # an audit has test images only
 
 @images_of.register
 def split_images(spec: Spec, split: str, *, extra: bool = False) -> Images:
-    """Return one split of a run's dataset, on the device and restricted to its classes; `extra` adds pseudo-labelled images."""
+    """Return one split of a run's dataset, on the device and restricted to its classes; `extra` adds pseudo-labelled images.
+
+    Training images are as they are, also of a run that trains on rebuilt ones.
+    """
     result = images.load(spec.dataset, split, spec.seed, device.device())
+    if split == "train" and spec.train_per_class is not None:
+        result = result.per_class(spec.train_per_class, spec.seed)
     if extra and spec.extra is not None:
         result = result.concat(images.extra(spec.extra, result))
     return result.only(spec.classes) if spec.classes else result

@@ -33,7 +33,7 @@ _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._+-]*")
 # Files that the book shows: their folders within that of the run, and their schemas.
 SHOWN = {store.FOLDERS[schema]: schema for schema in (store.EXAMPLES, store.TRACE, store.OLD_FEATURES, store.FEATURES)}
 _FILE = re.compile(
-    r"spec\.json|history\.nc|(?:outcomes|examples|courses|features|features-2)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|weights(?:-[a-z0-9-]+)?\.safetensors"
+    r"spec\.json|history\.nc|rebuilt\.nc|(?:outcomes|examples|courses|features|features-2)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|weights(?:-[a-z0-9-]+)?\.safetensors"
 )
 _LARGEST = 1 << 30
 # Of an import at work: the folder of unpacked files, and the suffix of a run that is being replaced.
@@ -94,7 +94,7 @@ def pack(
     head = {
         "format": FORMAT,
         "recipe": TRAINING_VERSION,
-        "schemas": [store.HISTORY, store.OUTCOMES, *SHOWN.values()],
+        "schemas": [store.HISTORY, store.OUTCOMES, *SHOWN.values(), store.REBUILT],
         "runs": manifest,
     }
     head |= {"version": classwise.__version__, "commit": store.commit()}
@@ -116,6 +116,8 @@ def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights) ->
     """Return the files of a run to pack, by their names in its folder."""
     folder = store.results_folder(spec)
     content = {"spec.json": f"{spec.json()}\n".encode(), "history.nc": (folder / "history.nc").read_bytes()}
+    rebuilt = store.file(folder, schema=store.REBUILT)
+    content |= {rebuilt.name: rebuilt.read_bytes()} if rebuilt.exists() else {}
     content |= {f"outcomes/{one.name}.nc": store.file(folder, one).read_bytes() for one in evaluations}
     for kind in SHOWN:
         content |= {f"{kind}/{file.name}": file.read_bytes() for file in sorted((folder / kind).glob("*.nc"))}
@@ -233,6 +235,8 @@ def _check_run(path: Path, run: str, entry: Mapping[str, Any], folder: Path) -> 
         if spec.relative_path != run or json.loads(text).get("recipe") != TRAINING_VERSION:
             raise Damaged(f"its spec is that of {spec.relative_path}, training version {json.loads(text).get('recipe')}")
         store.read(folder / "history.nc", store.HISTORY, spec)
+        if (folder / "rebuilt.nc").exists():
+            store.read(folder / "rebuilt.nc", store.REBUILT, spec)
         names = sorted(file.stem for file in (folder / "outcomes").glob("*.nc"))
         if names != sorted(entry["evaluations"]):
             raise Damaged(f"it holds {', '.join(names)} instead of {', '.join(entry['evaluations'])}")

@@ -160,6 +160,9 @@ def _is_waiting(item: Item, untrained: frozenset[Spec]) -> bool:
     """Return whether all that is missing of a run waits for a network that is recorded elsewhere."""
     if item.recorded and not has_network(item.spec):
         return True
+    made_by = item.spec.image_source
+    if made_by in untrained and not (has_network(item.spec) or has_network(made_by)):
+        return True
     folder = store.results_folder(item.spec)
     lacking = [one for one in item.evaluations if not store.file(folder, one).exists()]
     blocked = [

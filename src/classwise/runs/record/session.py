@@ -122,6 +122,13 @@ class Session:
             return True
         if store.has_recorded_network(item.spec):
             store.verified(store.weights_file(store.recorded(item.spec)))  # one error for all its evaluations
+        made_by = item.spec.image_source
+        if made_by is not None and not (has_network(item.spec) or has_network(made_by)):
+            if made_by in self.untrained:
+                return True
+            with claim(made_by) as free:
+                if not free or not self.train(made_by):
+                    return free
         if not self.train(item.spec):
             return True
         claimed = True
@@ -202,7 +209,9 @@ class Session:
         """Call a function that reports each of its steps, and start none that would not end in time; return whether it ended."""
         began, reported = self.budget.clock(), list[int]()
 
-        def report(_: str, done: int, total: int) -> None:
+        def report(phase: str, done: int, total: int) -> None:
+            if phase == "rebuild":  # no epoch takes as long
+                return
             self._end()
             reported.append(done)
             if done < total:

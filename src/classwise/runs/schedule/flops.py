@@ -12,7 +12,7 @@ from classwise.attacks import Passes
 from classwise.core.datasets import DatasetSize
 from classwise.core.spec import Evaluation, Spec
 from classwise.images import Images
-from classwise.runs.compute import sizes, validate
+from classwise.runs.compute import rebuild, sizes, validate
 
 # An attack that stops early takes all its steps only on images that withstand it: about this share after adversarial training.
 WITHSTANDING = 0.5
@@ -74,7 +74,7 @@ def epoch(spec: Spec, size: DatasetSize) -> Flops:
 
 
 def training(spec: Spec) -> Flops | None:
-    """Return the work of a training and its measurements; None if the number of images is unknown."""
+    """Return the work of a training, its measurements and rebuilt images; None if the number of images is unknown."""
     size = sizes.training_size(spec)
     if size is None:
         return None
@@ -88,7 +88,9 @@ def training(spec: Spec) -> Flops | None:
     measured_epochs = len({1, spec.epochs, *range(spec.measure, spec.epochs + 1, spec.measure)})
     probe = attacks.build(spec.probe).cost(size.classes)
     probed = size.test + (0 if name == spec.probe else size.valid)  # what the training measures is not measured again
-    return work * spec.epochs + _measurement(probed, forward, probe) * measured_epochs
+    work = work * spec.epochs + _measurement(probed, forward, probe) * measured_epochs
+    made = rebuild.cost(spec)
+    return work + Flops(size.train * forward * made.rows, math.ceil(size.train / rebuild.BATCH) * made.calls)
 
 
 def _measurement(images: int, forward: float, attack: Passes) -> Flops:

@@ -22,7 +22,8 @@ TOGETHER = 30.0
 class Job:
     """What is missing of one run: the training, some evaluations, or both.
 
-    after: runs that must be trained first: the one that initialises it, and the source networks of its transfer attacks.
+    after: runs that must be trained first: the one that initialises it, the one that makes its training images, and the source
+    networks of its transfer attacks.
     """
 
     spec: Spec
@@ -138,7 +139,12 @@ def collected(pairs: Iterable[Requested]) -> dict[Spec, dict[Evaluation, None]]:
 
 
 def _sources(spec: Spec, evaluations: Iterable[Evaluation], known: Mapping[str, Spec], *, train: bool) -> Iterator[Spec]:
-    """Yield the runs that a run needs: the one that initialises it, if that is requested too, and substitutes."""
+    """Yield the runs that a run needs.
+
+    The one that makes its training images, the one that initialises it, if that is requested too, and substitutes.
+    """
+    if train and spec.image_source is not None:
+        yield spec.image_source
     if train and spec.warm_start is not None and spec.warm_start in known:
         yield known[spec.warm_start]
     for name in dict.fromkeys(evaluation.substitute for evaluation in evaluations if evaluation.substitute is not None):
@@ -178,13 +184,13 @@ def tasks(jobs: Sequence[Job], costs: Costs) -> list[Task]:
     result: dict[str, Task] = {}
 
     def add(spec: Spec) -> tuple[str, ...]:
-        """Add a training, after the one that initialises it; return its name, if the training is missing at all."""
+        """Add a training, after those that it needs; return its name, if the training is missing at all."""
         if spec not in trainings:
             return ()
         task = trainings[spec]
         if task.name not in result:
-            initial = [source for source in jobs[task.job].after if source.id == spec.warm_start]
-            result[task.name] = replace(task, after=tuple(name for source in initial for name in add(source)))
+            before = [source for source in jobs[task.job].after if source.id == spec.warm_start or source == spec.image_source]
+            result[task.name] = replace(task, after=tuple(name for source in before for name in add(source)))
         return (task.name,)
 
     for number, job in enumerate(jobs):

@@ -1,0 +1,271 @@
+"""Do two networks find the same classes hard? Correlations of class profiles, one half of the images against the other.
+
+The profile of a network is its accuracy of each class, in percent. All networks are evaluated on the same images, and an odd
+image is odd for all of them: profiles of the same images correlate even where the classes do not differ. So the profile of one
+network is that of one half of the images, and that of the other network of the other half. Few images lower a correlation;
+`corrected` divides by the reliability of the two profiles (Spearman 1904).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from classwise.core.markup import decimal
+from classwise.papers.judging import interval_ends
+from classwise.stats import aggregate
+
+# Takes profiles (..., half, label) and gives one number or several for each draw.
+Measure = Callable[[xr.DataArray], xr.DataArray]
+# A correlation is not corrected by a reliability below this one, which would multiply it, and its noise, without limit.
+_LEAST = 0.05
+_HALVES = ("first", "second")
+
+
+def profiles(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
+    """Return the accuracy of each class in each half of the images, in percent: dimensions `along`, half and label.
+
+    outcomes: of one attack and defence, along `along`, image and possibly seed, which is pooled, and half (`aggregate.halved`).
+    Only `common_images` count. NaN for a class without images.
+    """
+    return _Halves(outcomes, along).profiles()
+
+
+def common_images(outcomes: xr.Dataset, along: str = "setting") -> xr.Dataset:
+    """Return outcomes of the images that all networks of a seed were evaluated on; all others have truth -1."""
+    present = outcomes.truth >= 0
+    return outcomes.assign(truth=outcomes.truth.where((present | ~present.any("image")).all(along), -1))
+
+
+def drawn_profiles(outcomes: xr.Dataset, along: str = "setting", draws: int = 1000, seed: int = 0) -> xr.DataArray:
+    """Return `profiles` of redrawn images along a new first dimension `draw`.
+
+    The images of each class and half are drawn with replacement, those of each fold by themselves, once for all networks and
+    seeds. Networks are not redrawn, so the draws say nothing of other trainings, and a single seed suffices.
+    """
+    return _Halves(outcomes, along).drawn(draws, seed)
+
+
+class _Halves:
+    """Right and evaluated predictions of each image, summed over the seeds, and the images that are drawn together."""
+
+    def __init__(self, outcomes: xr.Dataset, along: str) -> None:
+        if "half" in outcomes.dims:
+            outcomes = outcomes.assign(truth=outcomes.truth.max("half")).drop_dims("half")
+        single = [dim for dim in outcomes.truth.dims if dim not in (along, "seed", "image")]
+        seeded = outcomes.isel(dict.fromkeys(single, 0), drop=True)
+        seeded = common_images(seeded if "seed" in seeded.dims else seeded.expand_dims(seed=[0]), along)
+        present = (seeded.truth >= 0).transpose(along, "seed", "image")
+        self.along, self.names, self.size = along, seeded[along].values, seeded.sizes["predicted"]
+        of_classes = {str(name): some.values for name, some in seeded.coords.items() if some.dims == ("predicted",)}
+        self.labels = {"label" if name == "predicted" else name: ("label", values) for name, values in of_classes.items()}
+        self.total = present.sum("seed").values.astype(np.float32)
+        self.right = (present & (seeded.answer == seeded.truth)).sum("seed").transpose(along, "image").values.astype(np.float32)
+        self.truth = seeded.truth.max([along, "seed"]).values
+        second = aggregate.halved(seeded).truth.sel(half="second") >= 0
+        self.half = second.any([along, "seed"]).values.astype(int)
+        # The seeds whose fold has the image: images of different folds are not exchangeable.
+        folds = present.any(along).transpose("image", "seed").values
+        self.fold = np.unique(folds, axis=0, return_inverse=True)[1].reshape(-1)
+
+    def _cells(self) -> Iterator[tuple[int, int, np.ndarray]]:
+        for half in range(len(_HALVES)):
+            for label in range(self.size):
+                yield half, label, np.flatnonzero((self.truth == label) & (self.half == half))
+
+    def _array(self, values: np.ndarray, *first: str) -> xr.DataArray:
+        coords = {self.along: self.names, "half": list(_HALVES), **self.labels}
+        return xr.DataArray(values, dims=(*first, self.along, "half", "label"), coords=coords, name="profile")
+
+    def profiles(self) -> xr.DataArray:
+        values = np.full((len(self.names), len(_HALVES), self.size), np.nan)
+        for half, label, members in self._cells():
+            values[:, half, label] = _share(self.right[:, members].sum(1), self.total[:, members].sum(1))
+        return self._array(values)
+
+    def drawn(self, draws: int, seed: int) -> xr.DataArray:
+        rng, size = np.random.default_rng(seed), len(self.names)
+        values = np.full((draws, size, len(_HALVES), self.size), np.nan)
+        for half, label, members in self._cells():
+            sums = np.zeros((draws, 2 * size))
+            for fold in np.unique(self.fold[members]):
+                sums += self._redrawn(members[self.fold[members] == fold], draws, rng)
+            values[:, :, half, label] = _share(sums[:, :size], sums[:, size:])
+        return self._array(values, "draw")
+
+    def _redrawn(self, members: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Return right and evaluated predictions of as many images as `members`, drawn from these: (draw, 2 x network)."""
+        # Images that all networks treat alike are one kind.
+        columns = np.concatenate([self.right[:, members], self.total[:, members]]).T
+        kinds, number = np.unique(columns, axis=0, return_counts=True)
+        drawn: np.ndarray = rng.multinomial(len(members), number / len(members), size=draws) @ kinds
+        return drawn
+
+
+def _share(right: np.ndarray, total: np.ndarray) -> np.ndarray:
+    return np.divide(100 * right, total, out=np.full(total.shape, np.nan), where=total > 0)
+
+
+def cross_half(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
+    """Return the correlation of the profile of each member of `along` in one half with that of each other one in the other half.
+
+    The mean of both directions, dimensions `along` and other; on the diagonal it is the split-half reliability of a profile. NaN
+    where a profile does not vary, or a class has no images.
+    """
+    first, second = (profiles.sel(half=half, drop=True) for half in _HALVES)
+    forth, back = (_correlation(one, two.rename({along: "other"})) for one, two in ((first, second), (second, first)))
+    return ((forth + back) / 2).rename("cross_half")
+
+
+def _correlation(one: xr.DataArray, two: xr.DataArray) -> xr.DataArray:
+    off = [_off(some) for some in (one, two)]
+    lengths = [(some**2).sum("label", skipna=False) for some in off]
+    both = (lengths[0] * lengths[1]) ** 0.5
+    correlation: xr.DataArray = (off[0] * off[1]).sum("label", skipna=False) / both.where(both > 1e-9)
+    return correlation
+
+
+def _off(profile: xr.DataArray) -> xr.DataArray:
+    return profile - profile.mean("label", skipna=False)
+
+
+def reliability(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
+    """Return the correlation of the two halves of each profile, along `along`: what chance leaves of a perfect agreement."""
+    first, second = (profiles.sel(half=half, drop=True) for half in _HALVES)
+    return _correlation(first, second).rename("reliability")
+
+
+def covariance(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
+    """Return the covariance of each two profiles, of opposite halves and the mean of both directions: `along` and other.
+
+    In points squared. Unlike a correlation it is neither raised nor lowered by the number of images.
+    """
+    first, second = (_off(profiles.sel(half=half, drop=True)) for half in _HALVES)
+    forth, back = (one * two.rename({along: "other"}) for one, two in ((first, second), (second, first)))
+    return ((forth + back) / 2).mean("label", skipna=False).rename("covariance")
+
+
+def corrected(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
+    """Return `cross_half` over the root of both reliabilities, at most 1 and at least -1: what many images would show.
+
+    NaN where a reliability is below _LEAST: the classes of such a network hardly differ by more than chance.
+    """
+    shared, variance = covariance(profiles, along), _variance(profiles, along)
+    root = variance.where(reliability(profiles, along) > _LEAST) ** 0.5
+    return (shared / (root * root.rename({along: "other"}))).clip(-1, 1).rename("corrected")
+
+
+def corrected_mean(profiles: xr.DataArray, base: str, others: Sequence[str], along: str = "setting") -> xr.DataArray:
+    """Return `corrected` of a base with several others: their mean covariance with it over the root of the mean variances.
+
+    Of one it is that of `corrected`; several count by the spread of their classes, so one without any spread does not decide.
+    """
+    listed, variance, sure = list(others), _variance(profiles, along), reliability(profiles, along)
+    shared = covariance(profiles, along).sel(other=base, drop=True).sel({along: listed}).mean(along)
+    known = (sure.sel({along: base}, drop=True) > _LEAST) & (sure.sel({along: listed}).mean(along) > _LEAST)
+    squared = variance.sel({along: base}, drop=True) * variance.sel({along: listed}).mean(along)
+    return (shared / squared.where(known & (squared > 0)) ** 0.5).clip(-1, 1).rename("corrected")
+
+
+def _variance(profiles: xr.DataArray, along: str) -> xr.DataArray:
+    """Return the covariance of the two halves of each profile: the variance over the classes without that of sampling."""
+    first, second = (_off(profiles.sel(half=half, drop=True)) for half in _HALVES)
+    return (first * second).mean("label", skipna=False)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Profiles (`profiles`), and those of redrawn images (`drawn_profiles`), which give the interval of every measure of them."""
+
+    value: xr.DataArray
+    drawn: xr.DataArray
+
+    def bounds(self, measure: Measure, level: float = 0.95) -> xr.DataArray:
+        """Return low, value and high of a measure of profiles, along a new dimension `bound`.
+
+        The halves are redrawn independently, so their covariance keeps its mean. Draws without a value count against both ends,
+        which are infinite where there are too many of them.
+        """
+        return bounds_of(measure(self.value), measure(self.drawn), level)
+
+
+def sampled(outcomes: xr.Dataset, along: str = "setting", draws: int = 1000, seed: int = 0) -> Sampled:
+    """Return the profiles of outcomes with draws of them."""
+    return Sampled(profiles(outcomes, along), drawn_profiles(outcomes, along, draws, seed))
+
+
+def interval(
+    outcomes: xr.Dataset, measure: Measure, along: str = "setting", level: float = 0.95, draws: int = 1000, seed: int = 0
+) -> xr.DataArray:
+    """Return `Sampled.bounds` of a single measure of outcomes."""
+    return sampled(outcomes, along, draws, seed).bounds(measure, level)
+
+
+def bounds_of(value: xr.DataArray, drawn: xr.DataArray, level: float = 0.95) -> xr.DataArray:
+    """Return low, value and high of draws of a measure along a new dimension `bound`; the interval contains the value."""
+    last = drawn.transpose("draw", *value.dims)
+    flat = last.values.reshape(last.sizes["draw"], -1).astype(float)
+    ends = np.array([interval_ends(column, (1 - level) / 2) for column in flat.T]).reshape(*value.shape, 2)
+    low, high = (value.copy(data=ends[..., place]) for place in (0, 1))
+    some = [xr.ufuncs.minimum(low, value.fillna(np.inf)), value, xr.ufuncs.maximum(high, value.fillna(-np.inf))]
+    return xr.concat(some, "bound").assign_coords(bound=["low", "value", "high"])
+
+
+def permutation_p(
+    profiles: xr.DataArray, base: str, others: Sequence[str], along: str = "setting", draws: int = 2000, seed: int = 0
+) -> float:
+    """Return the chance that random classes agree as much with `base` as those of the others: the one-sided p-value.
+
+    The measure is the mean `cross_half` of the others with `base`, whose classes are permuted, both halves alike. It tests
+    whether ten classes could agree by chance, where an interval of redrawn images takes the classes as given.
+    """
+    rng, size = np.random.default_rng(seed), profiles.sizes["label"]
+    orders = np.stack([np.arange(size), *(rng.permutation(size) for _ in range(draws))])
+    kept = profiles.sel({along: list(others)}).transpose(along, "half", "label")
+    shuffled = profiles.sel({along: base}, drop=True).transpose("half", "label").values[:, orders]
+    permuted = xr.DataArray(shuffled, dims=("half", "draw", "label"), coords={"half": profiles.half, "label": profiles.label})
+    first, second = (kept.sel(half=half, drop=True) for half in _HALVES)
+    means = [
+        _correlation(one, permuted.sel(half=half, drop=True)).mean(along)
+        for one, half in ((first, _HALVES[1]), (second, _HALVES[0]))
+    ]
+    chances = ((means[0] + means[1]) / 2).values
+    return float((1 + (chances[1:] >= chances[0] - 1e-12).sum()) / (1 + draws))
+
+
+# The two values that a page shows of each agreement.
+MEASURED, CORRECTED = "as measured", "corrected for few images"
+
+
+def with_base(sampled: Sampled, base: str) -> xr.DataArray:
+    """Return the agreement of each other setting with a base, along `measure` (MEASURED, CORRECTED), setting and bound.
+
+    A corrected value is NaN where its interval is unbounded: a network whose classes hardly differ agrees with none.
+    """
+    measures: dict[str, Measure] = {MEASURED: cross_half, CORRECTED: corrected}
+    bounds = []
+    for measure in measures.values():
+        some = sampled.bounds(lambda some, measure=measure: measure(some).sel(other=base, drop=True))  # type: ignore[misc]
+        bounds.append(some.where(np.isfinite(some).all("bound")).clip(-1, 1))
+    joined = xr.concat(bounds, "measure", coords="minimal", compat="override").assign_coords(measure=list(measures))
+    return joined.drop_sel(setting=base).rename("agreement")
+
+
+def table(sampled: Sampled, base: str) -> pd.DataFrame:
+    """Return a line for each setting: its agreement with the base as measured and corrected, and its reliability."""
+    bounds = with_base(sampled, base)
+    columns = {name: _words(bounds.sel(measure=name)) for name in bounds.measure.values}
+    sure = sampled.bounds(reliability)
+    columns["reliability"] = _words(sure.where(np.isfinite(sure).all("bound")))
+    result = pd.DataFrame(columns).reindex([base, *map(str, bounds.setting.values)])
+    return result.fillna("").rename_axis("setting")
+
+
+def _words(bounds: xr.DataArray) -> pd.Series:
+    """Return bounds along setting as text: "0.81 [0.61, 1.00]"."""
+    rows = bounds.transpose("setting", "bound").to_pandas()
+    ends = {name: rows[name].map(lambda value: decimal(value, 2)) for name in ("value", "low", "high")}
+    words = ends["value"] + " [" + ends["low"] + ", " + ends["high"] + "]"
+    return words.where(rows["value"].notna(), "unknown")

@@ -1,0 +1,178 @@
+"""Trainings for a critical class, and what they change for this class and for all others (Benz et al. 2020, section 3.3).
+
+The critical class is the most vulnerable one by `selection.vulnerable_pair`, which the coordinate `critical` marks. Measures take
+sums over images (`bootstrap.sums`) of two trainings along defence, under one attack; points are points of a percentage.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from classwise.core.datasets import base_dataset
+from classwise.core.errors import NotRecorded
+from classwise.core.markup import decimal, escaped
+from classwise.papers.selection import VULNERABLE_PAIRS, by_robustness, vulnerable_pair
+from classwise.stats import aggregate, bootstrap, combine, metrics, pooling
+from classwise.stats.metrics import Metric
+
+# Fields of Spec of runs whose course over the epochs no page shows, at scale quick.
+ONCE: Mapping[str, int] = {"measure": 60}
+# Claims about the critical class can be tested where it is known.
+KNOWN = tuple(VULNERABLE_PAIRS)
+UNKNOWN = "its most vulnerable class has not been selected"
+_DRAWS = 1000
+
+
+def critical_class(dataset: str) -> str:
+    """Return the critical class of a dataset: the one that is the most vulnerable on validation images."""
+    return vulnerable_pair(dataset)[0]
+
+
+def by_training(plain: xr.Dataset, parts: Mapping[str, xr.Dataset | None]) -> xr.Dataset:
+    """Return outcomes along defence, with the coordinate `critical` where the dataset has such a class.
+
+    plain: its defences keep their names. parts: by the name of a training its outcomes, of one defence, None where they are not
+    recorded.
+    """
+    rows = {str(name): plain.sel(defence=name, drop=True) for name in plain.defence.values}
+    rows |= {name: part.isel(defence=0, drop=True) for name, part in parts.items() if part is not None}
+    joined = combine.combine_rows([({"defence": name}, row) for name, row in rows.items()]).assign_attrs(plain.attrs)
+    if base_dataset(plain.attrs["dataset"]) not in VULNERABLE_PAIRS:
+        return joined
+    names = joined.predicted.values
+    return joined.assign_coords(critical=("predicted", names == critical_class(plain.attrs["dataset"])))
+
+
+def compared(outcomes: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+    """Return outcomes of those of the trainings that are recorded, of the seeds that all of them have."""
+    kept = outcomes.sel(defence=[name for name in names if name in outcomes.defence.values])
+    has = (kept.truth >= 0).any("image").all([dim for dim in kept.truth.dims if dim not in ("seed", "image")])
+    return kept.isel(seed=np.flatnonzero(has.values))
+
+
+def recall(count: xr.DataArray) -> xr.DataArray:
+    """Return the accuracy of the critical class, in percent."""
+    return of_critical(count, metrics.accuracy)
+
+
+def precision(count: xr.DataArray) -> xr.DataArray:
+    """Return the share of the images predicted as the critical class that are of this class, in percent."""
+    return of_critical(count, metrics.precision)
+
+
+def of_critical(count: xr.DataArray, measure: Metric) -> xr.DataArray:
+    """Return a measure of each class for the critical class."""
+    return measure(count).isel(label=int(np.flatnonzero(count.critical.values)[0])).drop_vars("label")
+
+
+def of_others(count: xr.DataArray) -> xr.DataArray:
+    """Return the mean accuracy of the classes that are not critical, in percent."""
+    return metrics.accuracy(count).isel(label=np.flatnonzero(~count.critical.values)).mean("label", skipna=False)
+
+
+# What a training changes for the critical class and for the others, by the title of a column.
+MEASURES: Mapping[str, Metric] = {"recall": recall, "precision": precision, "others": of_others}
+
+
+def difference(count: xr.DataArray, measure: Metric) -> xr.DataArray:
+    """Return how much higher a measure is in the first training than in the second."""
+    values = measure(count)
+    return values.isel(defence=0, drop=True) - values.isel(defence=1, drop=True)
+
+
+def change(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
+    """Return how much higher a measure is in the first training than in the second."""
+    return difference(sums["count"].isel(attack=0, drop=True), measure)
+
+
+def name_of(outcomes: xr.Dataset) -> str:
+    """Return the critical class of outcomes of `by_training`."""
+    return str(outcomes.predicted.values[outcomes.critical.values][0])
+
+
+def measured(outcomes: xr.Dataset) -> dict[str, xr.DataArray]:
+    """Return recall and precision of the critical class and the mean accuracy of the others, by a title, along bound.
+
+    outcomes: of `compared`; the intervals (95 %) are of the same redrawn images for all trainings and attacks.
+    """
+    measures = dict(zip(titles(outcomes), MEASURES.values(), strict=True))
+    return {title: bootstrap.paired(outcomes, measure, draws=_DRAWS, span=(0, 100)) for title, measure in measures.items()}
+
+
+def titles(outcomes: xr.Dataset) -> tuple[str, str, str]:
+    """Return the titles of recall and precision of the critical class, and of the mean recall of the others."""
+    name = name_of(outcomes)
+    return f"recall of class {name}, %", f"precision of class {name}, %", "recall of the others, %"
+
+
+def gain(outcomes: xr.Dataset, pair: tuple[str, str], measure: Metric, attack: str) -> xr.DataArray:
+    """Return low, value and high of how much higher a measure is in the first of two trainings, on the same images (95 %).
+
+    NotRecorded where either has no results.
+    """
+    _recorded(outcomes, pair)
+    both = compared(outcomes.sel(attack=attack, drop=True), pair)
+    return bootstrap.paired(both, partial(difference, measure=measure), draws=_DRAWS)
+
+
+def gains(outcomes: xr.Dataset, names: Sequence[str], base: str, measures: Mapping[str, Metric], attack: str) -> pd.DataFrame:
+    """Return `gain` of those of the trainings that are recorded over a base, in words: a line each, a column for each measure."""
+    rows = {
+        name: {title: _bracketed(gain(outcomes, (name, base), some, attack)) for title, some in measures.items()}
+        for name in _with_base(outcomes, names, base)
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("training")
+
+
+def _recorded(outcomes: xr.Dataset, names: Sequence[str]) -> None:
+    missing = [name for name in names if name not in outcomes.defence.values]
+    if missing:
+        raise NotRecorded(f"results of {', '.join(missing)} are not recorded")
+
+
+def _with_base(outcomes: xr.Dataset, names: Sequence[str], base: str) -> list[str]:
+    """Return those of the trainings that are recorded; NotRecorded where none is, or not their base."""
+    _recorded(outcomes, [base])
+    known = [name for name in names if name in outcomes.defence.values]
+    if not known:
+        raise NotRecorded(f"no training that is compared with {base} is recorded")
+    return known
+
+
+def _bracketed(bounds: xr.DataArray) -> str:
+    low, value, high = (decimal(float(bounds.sel(bound=name)), 1) for name in ("low", "value", "high"))
+    return f"{value} [{low}, {high}]"
+
+
+def class_changes(outcomes: xr.Dataset, names: Sequence[str], base: str, attack: str) -> xr.DataArray:
+    """Return by how many points each class changes from a base to each of the trainings that are recorded, along defence.
+
+    Each is compared on the seeds that it shares with the base.
+    """
+    known, rows = _with_base(outcomes, names, base), []
+    for name in known:
+        both = compared(outcomes.sel(attack=attack, drop=True), (name, base))
+        rows.append(difference(bootstrap.sums(both, {})["count"], metrics.accuracy).drop_vars("critical", errors="ignore"))
+    return xr.concat(rows, pd.Index(known, name="defence"))
+
+
+def predictions(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return pooled counts of trainings along defence and images_are, for `class_explorer.by_category`."""
+    count = pooling.pooled(outcomes).drop_vars("critical", errors="ignore")
+    return aggregate.clean_and_attacked(count).transpose("defence", "images_are", ...)
+
+
+def selection(history: xr.Dataset, dataset: str, others: Mapping[str, str]) -> str:
+    """Return which class is the least robust one on validation images, and the most, and whether the page takes these.
+
+    history: of `runs.history` of the runs that select them. others: what the page takes, by "critical" and, if any, "safest".
+    """
+    ranked = by_robustness(history, dataset)
+    rule = {"critical": ranked[0], "safest": ranked[-1]}
+    words = " and ".join(f"the {kind} class is {escaped(rule[kind])}" for kind in others)
+    taken = " and ".join(f"{escaped(name)} as the {kind} one" for kind, name in others.items())
+    same = all(rule[kind] == name for kind, name in others.items())
+    return f"**By this rule** {words}. This page takes {'the same' if same else taken}."

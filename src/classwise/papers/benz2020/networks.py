@@ -1,0 +1,195 @@
+"""The networks, optimisers, schedules and weight decays of section 3.1, by the names that readers see.
+
+Each differs from the training of the scale in its network, or in one setting of its training. The paper names nine networks, two
+optimisers and two schedules, and "different factors" of the weight decay; widths, rates and epochs are ours. Without batch norm,
+and with Adam, the rate of the scale ends in a network that predicts one class, so these have their own.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from classwise.core.markup import counted
+from classwise.core.spec import Spec
+from classwise.papers import findings, judging
+from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
+from classwise.papers.variants import Variant, Variants
+from classwise.stats import combine, intervals, metrics, pooling
+
+Labelled = Mapping[str, Variant]
+
+# Runs of scale quick of which no page shows the course over the epochs.
+_ONCE: Variant = {"measure": 100, "averages": ()}
+_SHORT: Variant = {"epochs": 30, **_ONCE}
+# The epochs of the training whose weights are kept after each epoch but the first.
+KEPT_EPOCHS = 30
+_KEPT: Variant = {"epochs": KEPT_EPOCHS, "keep_last": KEPT_EPOCHS - 1}
+_PUBLISHED: Labelled = {
+    "LeNet": {"model": "lenet", "width": 6, "lr": 0.02},
+    "VGG16": {"model": "vgg16"},
+    "VGG19": {"model": "vgg19"},
+    "ResNet50": {"model": "resnet50"},
+    "DenseNet121": {"model": "densenet121"},
+    "DenseNet169": {"model": "densenet169"},
+    "GoogLeNet": {"model": "googlenet"},
+    "Inception-v3": {"model": "inception-v3", "width": 32},
+}
+# By scale, networks other than that of the scale. An epoch of the deep ones takes longer at scale quick, so that they have fewer.
+NETWORKS: Mapping[str, Labelled] = {
+    "quick": {
+        "LeNet": {"model": "lenet", "width": 6, "lr": 0.1, "epochs": 40, **_ONCE},
+        "VGG16": {"model": "vgg16", "width": 8, "lr": 0.05, "epochs": 40, **_ONCE},
+        "ResNet18": {"model": "resnet18", "width": 4, "lr": 0.1, "epochs": 15, **_ONCE},
+    },
+    "laptop": {name: _PUBLISHED[name] for name in ("LeNet", "VGG16")},
+    "short": _PUBLISHED,
+    "paper": _PUBLISHED,
+}
+
+ADAM, STEP, CYCLE, CYCLIC, DECAY = "Adam", "SGD, steps", "SGD, one cycle", "SGD, cyclic", "weight decay × 10"
+_ADAM: Variant = {"optimiser": "adam", "lr": 0.001}
+# By scale, other trainings of the network of the scale, at scale quick with half of its epochs. STEP keeps the weights after each
+# epoch but the first.
+TRAININGS: Mapping[str, Labelled] = {
+    "quick": {
+        ADAM: {"optimiser": "adam", "lr": 0.03, **_SHORT},
+        STEP: {"schedule": "step", **_ONCE, **_KEPT},
+        DECAY: {"weight_decay": 5e-3, **_SHORT},
+    },
+    "laptop": {ADAM: _ADAM},
+    "short": {
+        ADAM: _ADAM,
+        STEP: {"schedule": "step", **_KEPT},
+        CYCLIC: {"schedule": "cyclic"},
+        DECAY: {"weight_decay": 5e-3},
+    },
+    "paper": {ADAM: _ADAM, CYCLIC: {"schedule": "cyclic"}, DECAY: {"weight_decay": 2e-3}},
+}
+NETWORK_LABELS, TRAINING_LABELS = (
+    tuple(dict.fromkeys(name for some in table.values() for name in some)) for table in (NETWORKS, TRAININGS)
+)
+
+
+def base_network(scale: str) -> str:
+    """Return the network of a scale itself: small at scale quick, else the paper's ResNet18."""
+    return "small CNN" if scale == "quick" else "ResNet18"
+
+
+def base_training(scale: str) -> str:
+    """Return the optimiser and the schedule of a scale itself."""
+    return STEP if scale == "paper" else CYCLE
+
+
+def varied(label: str) -> Variants:
+    """Return the one variant of a label of NETWORKS or TRAININGS, none at scales that do not train it."""
+
+    def variants(scale: str, plain: Spec) -> Sequence[Variant]:
+        fields = {**NETWORKS[scale], **TRAININGS[scale]}.get(label)
+        return () if fields is None else (fields,)
+
+    return variants
+
+
+def standard_of(label: str) -> str:
+    """Return the name of the part with the standard training of a network."""
+    return f"{label}, standard"
+
+
+def part(label: str, defence: str = "pgd-at") -> Section:
+    """Return the part of a section that trains and evaluates what a label of NETWORKS or TRAININGS names."""
+    return Section(title=label, defences=(defence,), evaluations=CLEAN_AND_PGD, max_seeds=2, variants=varied(label))
+
+
+def parts(labels: Sequence[str], *, standard: bool = False) -> dict[str, Section]:
+    """Return the parts of labels by their names; standard: also those with the standard training of each."""
+    twins = {standard_of(label): part(label, "standard") for label in labels} if standard else {}
+    return {label: part(label) for label in labels} | twins
+
+
+def by_setting(base: str, labels: Sequence[str], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+    """Return outcomes along `setting`, with the names that readers see, of the seeds that all adversarial trainings have.
+
+    base: the name of the training of the scale itself, whose outcomes are `plain`; it comes first. parts: the adversarial
+    training of each of the labels, then the standard one of some, None for one without results. Defences without results have
+    no images.
+    """
+    adversarial, twins = parts[: len(labels)], dict(zip(labels, parts[len(labels) :], strict=False))
+    names = {base: plain} | {label: one for label, one in zip(labels, adversarial, strict=True) if one is not None}
+    shared = combine.shared_seeds(names)
+    seeds = shared[base].seed.values
+    rows = [(label, shared[label]) for label in shared]
+    rows += [(label, twin.sel(seed=twin.seed.isin(seeds))) for label, twin in twins.items() if twin is not None]
+    keyed = [
+        ({"setting": label, "defence": str(name)}, data.sel(defence=name, drop=True))
+        for label, data in rows
+        for name in data.defence.values
+        if label in shared
+    ]
+    return combine.combine_rows(keyed).assign_attrs(plain.attrs)
+
+
+def learned(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
+    """Return along a dimension whether the overall accuracy of pgd-at is significantly above chance under each attack.
+
+    outcomes: along defence and attack, too. Significantly: the 95 % interval (Wilson) lies above the share of the largest class.
+    """
+    count = pooling.pooled(outcomes).sel(defence="pgd-at", drop=True)
+    rates, images = intervals.wilson_of(metrics.overall, count), metrics.images(count)
+    assert rates is not None
+    above: xr.DataArray = rates.sel(bound="low", drop=True) > 100 * images.max("label") / images.sum("label")
+    return above.all([dim for dim in above.dims if dim != along])
+
+
+def only_learned(outcomes: xr.Dataset, along: str = "setting") -> xr.Dataset:
+    """Return outcomes without the members of a dimension that have not `learned`."""
+    return outcomes.isel({along: learned(outcomes, along).values})
+
+
+def as_given(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes of seeds with different images (folds) as those of one seed; of seeds that share images as they are.
+
+    Each image is classified by the networks of its fold, which are taken as given: a bootstrap draws images alone. One of two
+    seeds, which a bootstrap of seeds draws, has half of the images.
+    """
+    if pooling.seeds_share_images(outcomes):
+        return outcomes
+    present, missing = outcomes.truth >= 0, {"truth": -1, "answer": -1, "flipped": False}
+    merged = {name: outcomes[name].where(present, value).max("seed").expand_dims(seed=[0]) for name, value in missing.items()}
+    data = xr.Dataset(merged).transpose(*outcomes.truth.dims, ...)
+    return data.assign_coords(predicted=outcomes.predicted).assign_attrs(outcomes.attrs, runs=outcomes.sizes["seed"])
+
+
+def sample(outcomes: xr.Dataset) -> str:
+    """Return how many runs of each setting there are, on how many test images, and what the intervals do not cover."""
+    if "runs" not in outcomes.attrs:
+        return findings.sample(outcomes)
+    present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "image"])
+    runs, images = counted(int(outcomes.attrs["runs"]), "run"), counted(int(present.sum()), "test image")
+    return f"{runs} of each setting, taken as given: the intervals do not cover other trainings. {images}."
+
+
+def unequal(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
+    """Return along setting whether the accuracies of the classes differ significantly (chi-squared test with Holm's correction).
+
+    count: along setting, label and predicted.
+    """
+    from scipy.stats import chi2_contingency  # slow to import
+
+    right, images = metrics.correct(count), metrics.images(count)
+    tables = [np.stack([right.sel(setting=name), (images - right).sel(setting=name)]) for name in count.setting.values]
+    # Of a network that is always right, or never, the classes are equal.
+    chances = np.array([chi2_contingency(table).pvalue if table.sum(1).all() else 1.0 for table in tables])
+    return xr.DataArray(judging.holm(chances) < 1 - level, {"setting": count.setting.values}, name="unequal")
+
+
+def trained(request: Request) -> pd.DataFrame:
+    """Return what the adversarial trainings of a request and its parts differ in, a row for each."""
+    adversarial = {name: [spec for spec in part.specs if spec.defence == "pgd-at"] for name, part in request.parts.items()}
+    base = next(spec for spec in request.specs if spec.defence == "pgd-at")
+    specs = {base_network(request.scale): base} | {name: some[0] for name, some in adversarial.items() if some}
+    columns = {"model": "network", "width": "width", "optimiser": "optimiser", "schedule": "schedule", "lr": "learning rate"}
+    columns |= {"weight_decay": "weight decay", "epochs": "epochs"}
+    rows = {name: {title: str(getattr(spec, field)) for field, title in columns.items()} for name, spec in specs.items()}
+    return pd.DataFrame(rows).T.rename_axis("setting")

@@ -1,0 +1,190 @@
+"""Benz et al. 2020, section 3.2: which features make classes unequal, by robust and non-robust datasets (Ilyas et al. 2019).
+
+All networks train as usual and differ in their training images: those of the dataset, or images that are rebuilt with an
+adversarially trained network (robust features) or with a standard one (non-robust features). The claims need them along
+`defence`, by the names of SETS, with the attacks by their radius along `attack` ("sets").
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import xarray as xr
+
+from classwise.core.identity import radius_value
+from classwise.core.spec import Spec
+from classwise.papers import extremes
+from classwise.papers.benz2020 import networks
+from classwise.papers.benz2020.kinds import where
+from classwise.papers.benz2020.recipe import RECIPE
+from classwise.papers.claims import claims_of
+from classwise.papers.scales import SCALES
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.variants import Variant, Variants
+from classwise.stats import combine, metrics
+
+NAME = "benz2020/3-2-features"
+# Networks trained on the images as they are, and the sets of rebuilt images.
+STANDARD, ADVERSARIAL = "standard", "pgd-at"
+ROBUST, NON_ROBUST, RANDOM, NEXT = "robust set", "non-robust set", "random targets", "next targets"
+SETS = (ROBUST, NON_ROBUST, RANDOM, NEXT)
+# The radii of the attack in those of the scale: far below it, as networks that train as usual withstand none of that size.
+AT = ("1/8", "1/4", "1/2")
+ATTACKS = tuple(f"pgd-20 at {multiple} ε" for multiple in AT)
+_NETWORK = "ResNet18"
+# An image is rebuilt in as many passes as ten epochs take or more: 15,000 of CIFAR-10.
+_PER_CLASS = {"laptop": 1500}
+
+
+def _network(scale: str, plain: Spec) -> Variant:
+    """Return the fields of the network: few features for many pixels, so that images differ that share them."""
+    return next(iter(networks.varied(_NETWORK)(scale, plain)), {})
+
+
+def as_usual(scale: str, plain: Spec) -> tuple[Variant, ...]:
+    """Return the variant of the network without rebuilt images."""
+    return (_network(scale, plain),)
+
+
+def rebuilt(kind: str, by: str, *scales: str) -> Variants:
+    """Return the variant that trains on images rebuilt with the network of a defence; scales: () for all."""
+
+    def varied(scale: str, plain: Spec) -> tuple[Variant, ...]:
+        if scales and scale not in scales:
+            return ()
+        source = SCALES[scale].fields(by, RECIPE)
+        fields: dict[str, Any] = {"rebuilt": kind, "images_by": by, "train_per_class": _PER_CLASS.get(scale)}
+        fields |= {name: source[name] for name in ("attack", "attack_options") if name in source}
+        return ({**_network(scale, plain), **fields},)
+
+    return varied
+
+
+def _part(title: str, variants: Variants, defence: str = STANDARD) -> Section:
+    fields: dict[str, Any] = {"evaluations": CLEAN_AND_PGD, "at": AT, "max_seeds": 2}
+    return Section(title=title, defences=(defence,), variants=variants, **fields)
+
+
+def by_attack(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes with each radius of an attack as an attack of its own ("pgd-20 at 1/4 ε")."""
+    if "eval_eps" not in outcomes.dims:
+        return outcomes
+    (attack,) = (name for name in outcomes.attack.values if str(name) != "clean")
+    part = outcomes.sel(attack=attack, drop=True)
+    present = (part.truth >= 0).any([dim for dim in part.truth.dims if dim != "eval_eps"])
+    radii = sorted(part.eval_eps.values[present.values], key=lambda value: radius_value(str(value)))
+    names = ATTACKS if len(radii) == len(ATTACKS) else [f"{str(attack).partition('@')[0]} at {radius}" for radius in radii]
+    of_clean = outcomes.sel(attack="clean", drop=True)
+    evaluated = (of_clean.truth >= 0).any([dim for dim in of_clean.truth.dims if dim != "eval_eps"])
+    rows = [({"attack": "clean"}, of_clean.isel(eval_eps=int(evaluated.argmax("eval_eps")), drop=True))]
+    rows += [({"attack": name}, part.sel(eval_eps=radius, drop=True)) for name, radius in zip(names, radii, strict=True)]
+    return combine.combine_rows(rows).assign_attrs(outcomes.attrs)
+
+
+def sets(standard: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+    """Return the outcomes of all networks along defence, of the seeds that all of them have.
+
+    parts: of ADVERSARIAL and SETS, None for one that is not recorded.
+    """
+    named = dict(zip((STANDARD, ADVERSARIAL, *SETS), (standard, *parts), strict=True))
+    present = {name: by_attack(part).isel(defence=0, drop=True) for name, part in named.items() if part is not None}
+    kept = ["truth", "answer", "flipped"]
+    shared = combine.shared_seeds({name: part[kept].assign_coords(predicted=part.predicted) for name, part in present.items()})
+    return combine.combine("defence", shared).assign_attrs(standard.attrs)
+
+
+SECTION = Section(
+    title="Robust and non-robust features",
+    defences=(STANDARD,),
+    evaluations=CLEAN_AND_PGD,
+    at=AT,
+    max_seeds=2,
+    variants=as_usual,
+    parts={
+        ADVERSARIAL: _part("adversarial training", as_usual, ADVERSARIAL),
+        ROBUST: _part("robust features", rebuilt("features", ADVERSARIAL)),
+        NON_ROBUST: _part("non-robust features", rebuilt("features", STANDARD)),
+        RANDOM: _part("perturbed towards random classes", rebuilt("random", STANDARD)),
+        NEXT: _part("perturbed towards the next class", rebuilt("next", STANDARD, "short", "paper")),
+    },
+    arrange={"sets": Arranged(sets, ("",), (ADVERSARIAL, *SETS))},
+)
+
+
+def above_chance(sums: xr.Dataset) -> xr.DataArray:
+    """Return how far the accuracy is above that of one class for all images, along defence."""
+    count = sums["count"].isel(attack=0, drop=True)
+    images = metrics.images(count)
+    above: xr.DataArray = metrics.overall(count) - 100 * images.max("label") / images.sum("label")
+    return above
+
+
+def useful(sums: xr.Dataset) -> xr.DataArray:
+    """Return how far the accuracy is above that of one class for all images: the least over the training sets."""
+    return above_chance(sums).min("defence", skipna=False)
+
+
+def more_robust(sums: xr.Dataset) -> xr.DataArray:
+    """Return how much more images under the attack the first network classifies correctly than the second."""
+    rates = metrics.overall(sums["count"].isel(attack=0, drop=True))
+    return rates.isel(defence=0) - rates.isel(defence=1)
+
+
+def variances(sums: xr.Dataset) -> xr.DataArray:
+    """Return the class-wise variance of the accuracy, along defence."""
+    return metrics.cv(sums["count"].isel(attack=0, drop=True))
+
+
+def least_variance(sums: xr.Dataset) -> xr.DataArray:
+    """Return the class-wise variance of the accuracy: the least over the training sets."""
+    return variances(sums).min("defence", skipna=False)
+
+
+# The square of two points: no variance is below zero, so that one above it would be no claim.
+_UNEQUAL = 4.0
+_claim = partial(claims_of(NAME), data="sets")
+_CLEAN: Mapping[str, Any] = {"attacks": ("clean",)}
+_CITED = where("3.2", "cited", "[20]")
+
+CLAIMS = (
+    _claim(
+        "robust-features-useful",
+        where=_CITED,
+        statement="Robust features are useful: a network trained on them alone classifies images of the dataset above chance.",
+        measure=useful,
+        defences=(ROBUST,),
+        **_CLEAN,
+    ),
+    _claim(
+        "non-robust-features-useful",
+        where=_CITED,
+        statement="So are non-robust ones, also where the class that an image shows is not its label.",
+        measure=useful,
+        defences=(NON_ROBUST, RANDOM),
+        truth=extremes.extreme(above_chance),
+        over=("defence",),
+        **_CLEAN,
+    ),
+    _claim(
+        "only-robust-set-robust",
+        where=f"{_CITED}; control",
+        statement="Training as usual on robust features brings robustness, on non-robust ones it does not: at a quarter of the "
+        "radius the first is more robust.",
+        measure=more_robust,
+        defences=(ROBUST, NON_ROBUST),
+        attacks=(ATTACKS[AT.index("1/4")],),
+    ),
+    _claim(
+        "both-unequal",
+        where=where("3.2", "asked"),
+        statement="Robust and non-robust features both lead to unequal classes on clean images: accuracies with a standard "
+        "deviation above two points.",
+        measure=least_variance,
+        low=_UNEQUAL,
+        unit="points squared",
+        defences=(ROBUST, NON_ROBUST),
+        truth=extremes.extreme(variances),
+        over=("defence",),
+        **_CLEAN,
+    ),
+)

@@ -1,0 +1,222 @@
+"""Benz et al. 2020, section 3.2: are the same classes robust, or vulnerable, in other networks and other trainings?
+
+The claims need along `setting` PGD-AT of the scale itself, BASE, and whatever differs from it in one thing, and the halves of the
+images along `half`. Every network is judged under attack, standard training on clean images: under attack it has no class left.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.datasets import base_dataset
+from classwise.core.spec import Spec
+from classwise.papers import variants
+from classwise.papers.benz2020 import agreement, networks
+from classwise.papers.benz2020.kinds import where
+from classwise.papers.claims import Claim, MeasurementError, claims_of
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.selection import VULNERABLE_PAIRS
+from classwise.papers.variants import Variant
+from classwise.stats import aggregate, combine, metrics
+
+NAME = "benz2020/3-2-same-classes"
+BASE = "pgd-at"
+# What a network differs in from BASE, in the order of the page.
+SAME, OPTIMISED, NETWORK, TRAINED = "same training", "another optimisation", "another network", "another training"
+AGAIN = ("initialisation 1", "initialisation 2")
+OTHER_SEEDS = "other seeds"
+STANDARD = "standard, clean images"
+DEFENCES = {"trades": "trades", "mart": "mart", "pgd-he": "pgd-he", "standard": STANDARD}
+GROUPS: dict[str, str] = {
+    **dict.fromkeys((*AGAIN, OTHER_SEEDS), SAME),
+    **dict.fromkeys(networks.TRAINING_LABELS, OPTIMISED),
+    **dict.fromkeys(networks.NETWORK_LABELS, NETWORK),
+    **dict.fromkeys(DEFENCES.values(), TRAINED),
+}
+_PARTS = ("again", *networks.TRAINING_LABELS, *networks.NETWORK_LABELS, *DEFENCES)
+
+
+def _none(scale: str, plain: Spec) -> tuple[Variant, ...]:
+    return ()
+
+
+def _settings(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+    """Return the networks along `setting`, each in the attack that it is judged under; the order of `parts` is that of _PARTS.
+
+    BASE and most others have the seeds that all of these have, OTHER_SEEDS the rest of those of BASE.
+    """
+    given = {name: part for name, part in zip(_PARTS, parts, strict=True) if part is not None}
+    attack = plain.attack.values[-1]
+    rows = {BASE: plain}
+    for name, part in given.items():
+        if name == "again":
+            rows |= {label: part.sel(redraw=number, drop=True) for label, number in zip(AGAIN, part.redraw.values, strict=False)}
+        else:
+            rows[DEFENCES.get(name, name)] = part
+    shared = combine.shared_seeds(rows)
+    rest = plain.sel(seed=~plain.seed.isin(shared[BASE].seed))
+    ordered = {name: shared[name] for name in (BASE, *GROUPS) if name in shared}
+    if rest.sizes["seed"]:
+        ordered |= {OTHER_SEEDS: rest}
+    judged = {
+        name: part.sel(attack=["clean" if name == STANDARD else attack]).assign_coords(attack=[attack])
+        for name, part in ordered.items()
+    }
+    joined = combine.combine("setting", judged).sel(setting=[name for name in (BASE, *GROUPS) if name in judged])
+    dataset = base_dataset(str(plain.attrs["dataset"]))
+    if dataset in VULNERABLE_PAIRS:
+        weakest = joined.predicted.values == VULNERABLE_PAIRS[dataset][0]
+        joined = joined.assign_coords(vulnerable=("predicted", weakest))
+    return agreement.common_images(joined)
+
+
+def _halves(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+    return aggregate.halved(networks.only_learned(_settings(plain, *parts)))
+
+
+SECTION = Section(
+    title="The same classes?",
+    defences=("pgd-at",),
+    evaluations=CLEAN_AND_PGD,
+    parts={
+        "again": Section(
+            title="the same training, other initialisation and batch order",
+            defences=("pgd-at",),
+            evaluations=CLEAN_AND_PGD,
+            run={"measure": 100, "averages": ()},
+            max_seeds=2,
+            variants=variants.by_scale(variants.reinitialised(1, 2), laptop=_none),
+        ),
+        **networks.parts((*networks.TRAINING_LABELS, *networks.NETWORK_LABELS)),
+        **{name: Section(title=name, defences=(name,), evaluations=CLEAN_AND_PGD, max_seeds=2) for name in DEFENCES},
+    },
+    arrange={
+        "settings": Arranged(_settings, ("",), optional=_PARTS),
+        "halves": Arranged(_halves, ("",), optional=_PARTS),
+    },
+)
+
+
+def members(data: xr.Dataset | xr.DataArray, group: str) -> list[str]:
+    """Return the settings of a group that are present."""
+    return [name for name in map(str, data.setting.values) if GROUPS.get(name) == group]
+
+
+def repeated(data: xr.Dataset | xr.DataArray) -> list[str]:
+    """Return the settings whose agreement with BASE is the ceiling: on the same images if there are such, else other seeds."""
+    same = members(data, SAME)
+    return [name for name in same if name != OTHER_SEEDS] or same
+
+
+def _mean(profiles: xr.DataArray, names: list[str], what: str) -> xr.DataArray:
+    if not names:
+        raise MeasurementError(f"these outcomes have no result of {what}", f"for {what}")
+    return agreement.corrected_mean(profiles, BASE, names)
+
+
+def of_networks(profiles: xr.DataArray) -> xr.DataArray:
+    """Return the corrected correlation of class profiles of opposite halves, of the other networks together with PGD-AT."""
+    return _mean(profiles, members(profiles, NETWORK), "other networks")
+
+
+def less_than_ceiling(profiles: xr.DataArray) -> xr.DataArray:
+    """Return how much less other networks agree than the same network trained again, by corrected correlations."""
+    again = repeated(profiles)
+    if len(again) < 2:
+        raise MeasurementError("two repetitions of the same training are needed at least", "for two repetitions of pgd-at")
+    return of_networks(profiles) - _mean(profiles, again, "other initialisations")
+
+
+def of_one(profiles: xr.DataArray, setting: str) -> xr.DataArray:
+    """Return the corrected correlation of class profiles of opposite halves, of one setting with PGD-AT."""
+    return _mean(profiles, [setting] if setting in profiles.setting.values else [], setting)
+
+
+def below_mean(profiles: xr.DataArray, names: Sequence[str]) -> xr.DataArray:
+    """Return by how many points the class that is the weakest on other images is below the mean, the mean over some settings."""
+    if "vulnerable" not in profiles.coords:
+        raise MeasurementError("which class of this dataset is the weakest on validation images is not known")
+    rates = profiles.sel(setting=list(names)).mean(["half", "setting"], skipna=False)
+    return rates.mean("label", skipna=False) - rates.isel(label=int(profiles.vulnerable.argmax("label")), drop=True)
+
+
+def weakest_is_weak(profiles: xr.DataArray) -> xr.DataArray:
+    """Return by how many points the weakest class of PGD-AT on validation images is below the mean in the other networks."""
+    names = members(profiles, NETWORK)
+    if not names:
+        raise MeasurementError("these outcomes have no other network", "for other networks")
+    return below_mean(profiles, names)
+
+
+def _of_sums(measure: Callable[..., xr.DataArray]) -> Callable[..., xr.DataArray]:
+    """Return a measure of profiles as one of sums over the images of each half."""
+
+    @wraps(measure)
+    def measured(sums: xr.Dataset, **fixed: str) -> xr.DataArray:
+        return measure(metrics.accuracy(sums["count"].isel(defence=0, attack=0, drop=True)), **fixed)
+
+    return measured
+
+
+def _true_values(outcomes: xr.Dataset, draws: int, seed: int, measure: agreement.Measure) -> np.ndarray:
+    return measure(agreement.drawn_profiles(outcomes, draws=draws, seed=seed)).values
+
+
+_of_halves = claims_of(NAME, data="halves", dims=("setting", "half"))
+
+
+def _claim(name: str, place: str, statement: str, measure: Callable[..., xr.DataArray], low: float, **fields: Any) -> Claim:
+    """Return a claim on profiles; `setting` among the fields is an argument of the measure."""
+    fixed = {"setting": fields.pop("setting")} if "setting" in fields else {}
+    drawn = partial(_true_values, measure=partial(measure, **fixed))
+    of_sums = partial(_of_sums(measure), **fixed) if fixed else _of_sums(measure)
+    return _of_halves(name, place, statement, of_sums, low=low, truth=drawn, **fields)
+
+
+CLAIMS = (
+    _claim(
+        "other-networks",
+        where("3.2", "asked"),
+        "Classes that are robust or vulnerable in one network are so in other networks.",
+        of_networks,
+        0.5,
+        unit="correlation",
+    ),
+    _claim(
+        "little-to-do-with-architecture",
+        where("3.2", "asked"),
+        "Which classes are robust has little to do with the network: others agree almost as much as the same one trained again.",
+        less_than_ceiling,
+        -0.1,
+        unit="difference of correlations",
+    ),
+    _claim(
+        "sgd-or-adam",
+        where("3.2", "asked"),
+        "Networks trained by SGD and by Adam have the same trend over the classes.",
+        of_one,
+        0.5,
+        unit="correlation",
+        setting=networks.ADAM,
+    ),
+    _claim(
+        "standard-or-adversarial",
+        where("3.2", "asked"),
+        "Standard and adversarial training have the same trend: accuracy without an attack, and under attack.",
+        of_one,
+        0.5,
+        unit="correlation",
+        setting=STANDARD,
+    ),
+    _claim(
+        "weakest-is-weak",
+        where("3.2", "control"),
+        "The class that is the weakest in one network, selected on validation images, is below the mean in other networks.",
+        weakest_is_weak,
+        0,
+        unit="points",
+    ),
+)

@@ -1,0 +1,252 @@
+"""Benz et al. 2020, section 3.2: similar classes, their mean logits, and the mistakes between them.
+
+The claims need standard and adversarial training, clean and under attack, with sums by block of what their similarity is measured
+on, along `source`: of validation images, which are not those whose mistakes are judged.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.spec import Evaluation
+from classwise.papers import measures
+from classwise.papers.benz2020.kinds import where
+from classwise.papers.claims import NO_GROUPS, PAIRED, MeasurementError, claims_of
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.stats import features, metrics
+
+NAME = "benz2020/3-2-class-similarity"
+DEFENCES = ("standard", "pgd-at")
+ROBUST = "pgd-at"
+# Of what the similarity of classes is measured, along `source`.
+LOGITS, CORRECT, FEATURES = "mean logits", "mean logits of correct images", "penultimate features"
+# A network whose weakest class is classified correctly less often than this, in percent, predicts it as others for the most part.
+_HALF = 50
+
+
+class Predictor(NamedTuple):
+    """What may tell which classes are mistaken for one another: cosines of a source of a network, centred or not."""
+
+    source: str
+    network: str
+    centred: bool
+
+
+PREDICTORS: dict[str, Predictor] = {
+    "mean logits": Predictor(LOGITS, ROBUST, centred=False),
+    "mean logits, centred": Predictor(LOGITS, ROBUST, centred=True),
+    "mean logits of correct images, centred": Predictor(CORRECT, ROBUST, centred=True),
+    "penultimate features, centred": Predictor(FEATURES, ROBUST, centred=True),
+    "mean logits in standard training, centred": Predictor(LOGITS, "standard", centred=True),
+}
+AS_PRINTED, CENTRED, OF_CORRECT, _, OF_STANDARD = PREDICTORS
+
+
+def _logit_sums(validation: xr.Dataset, block_of: np.ndarray, *, correct: bool) -> dict[str, np.ndarray]:
+    """Return sums of logits by block, as those of features: of all images, or of the correctly classified ones."""
+    names, size = validation.sizes["predicted"], max(int(block_of.max()) + 1, 1)
+    truth, answer = (validation[name].transpose("defence", "seed", "image").values for name in ("truth", "answer"))
+    logits = validation.logits.transpose("defence", "seed", "image", "predicted").values
+    shape = (*truth.shape[:2], size, names)
+    total, square, images = np.zeros((*shape, names)), np.zeros(shape), np.zeros(shape)
+    for defence, seed in np.ndindex(truth.shape[:2]):
+        here = truth[defence, seed] >= 0
+        if correct:
+            here &= truth[defence, seed] == answer[defence, seed]
+        cell = (defence, seed, block_of[seed, here], truth[defence, seed, here])
+        values = logits[defence, seed, here]
+        np.add.at(total, cell, values)
+        np.add.at(square, cell, (values**2).sum(1))
+        np.add.at(images, cell, 1)
+    return {"total": total, "square": square, "images": images}
+
+
+def _blocks(outcomes: xr.Dataset, size: int) -> np.ndarray:
+    """Return the block of each image of each seed, -1 where it was not evaluated: (seed, image)."""
+    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim not in ("seed", "image")])
+    labels = truth.transpose("seed", "image").values
+    block_of = np.full(labels.shape, -1, dtype=np.int16)
+    for place, row in enumerate(labels):
+        here = row >= 0
+        block_of[place, here] = features.blocks_of(row[here], outcomes.image.values[here], size)
+    return block_of
+
+
+def arranged(plain: xr.Dataset, validation: xr.Dataset) -> xr.Dataset:
+    """Return outcomes with the sums by block of logits and features of validation images, along `source`.
+
+    validation: of the same runs without an attack; it has features where they are recorded. Of the seeds that both have.
+    """
+    seeds = [seed for seed in plain.seed.values if seed in validation.seed.values]
+    names = [name for name in plain.defence.values if name in validation.defence.values]
+    plain, clean = (some.sel(seed=seeds, defence=names) for some in (plain, validation.isel(attack=0, drop=True)))
+    truth = clean.truth.max(["defence", "seed"]).values
+    size = clean.sizes.get("block") or features.block_count(truth[truth >= 0])
+    block_of = _blocks(clean, size)
+    dims = {"total": ("block", "label", "feature"), "square": ("block", "label"), "images": ("block", "label")}
+    coords = {"defence": names, "seed": seeds, "block": range(size), "label": plain.predicted.values}
+    parts = {}
+    for source, correct in ((LOGITS, False), (CORRECT, True)):
+        sums = _logit_sums(clean, block_of, correct=correct)
+        data = {name: (("defence", "seed", *dims[name]), values) for name, values in sums.items()}
+        parts[source] = xr.Dataset(data, coords | {"feature": range(plain.sizes["predicted"])})
+    if "total" in clean:
+        parts[FEATURES] = clean[list(features.SUMS)].reindex(label=plain.predicted.values)
+    joined = xr.concat([part.fillna(0) for part in parts.values()], "source", join="outer", fill_value=0)
+    of_test = (("seed", "image"), _blocks(plain, size))
+    return plain.assign(dict(joined.assign_coords(source=list(parts)).data_vars) | {"block_of": of_test})
+
+
+SECTION = Section(
+    title="Similar classes",
+    defences=DEFENCES,
+    evaluations=CLEAN_AND_PGD,
+    parts={
+        "validation": Section(
+            title="validation images",
+            defences=DEFENCES,
+            evaluations=(Evaluation(attack="clean", split="valid"),),
+            features=("clean",),
+        )
+    },
+    arrange={"": Arranged(arranged, ("", "validation"))},
+)
+
+
+def available(data: xr.Dataset) -> list[str]:
+    """Return the predictors whose network and source the outcomes of `arranged` have."""
+    have = set(map(str, data.source.values)), set(map(str, data.defence.values))
+    return [name for name, one in PREDICTORS.items() if one.source in have[0] and one.network in have[1]]
+
+
+def cosines(statistics: xr.Dataset, predictor: str) -> xr.DataArray:
+    """Return the cosine of each two classes by a predictor, the mean over seeds: label and other."""
+    one = PREDICTORS[predictor]
+    for dim, name in (("source", one.source), ("defence", one.network)):
+        if name not in statistics[dim].values:
+            raise MeasurementError(f"these outcomes have no {name}", f"with {name}")
+    part = statistics.sel(source=one.source, defence=one.network, drop=True)
+    return features.similarity(part, centred=one.centred).mean("seed")
+
+
+def of_networks(statistics: xr.Dataset) -> xr.DataArray:
+    """Return the centred cosines of the mean logits of each network, the mean over seeds: defence, label and other."""
+    return features.similarity(statistics.sel(source=LOGITS, drop=True), centred=True).mean("seed")
+
+
+def attacked(statistics: xr.Dataset) -> xr.DataArray:
+    """Return the counts of PGD-AT under attack, all seeds together."""
+    count = statistics["count"].sel(defence=ROBUST, drop=True).isel(attack=-1, drop=True)
+    return count.sum("seed") if "seed" in count.dims else count
+
+
+def mistakes(count: xr.DataArray) -> xr.DataArray:
+    """Return how often two classes are mistaken for one another, the two directions added, in percent: label and other."""
+    mixed = metrics.off_diagonal_confusion(count)
+    back = mixed.rename(label="predicted", predicted="label").assign_coords(label=mixed.label, predicted=mixed.predicted)
+    both: xr.DataArray = (mixed + back).rename(predicted="other")
+    return both.assign_coords(other=both.label.values)
+
+
+def _over_pairs(values: xr.DataArray) -> np.ndarray:
+    size = values.sizes["label"]
+    matrix: np.ndarray = values.transpose(..., "label", "other").values
+    return matrix[..., *np.triu_indices(size, 1)]
+
+
+def alike_and_mistaken(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
+    """Return the rank correlation over pairs of classes of their cosine and how often PGD-AT mistakes them under attack."""
+    from scipy import stats  # slow to import
+
+    near, mixed = cosines(statistics, predictor), mistakes(attacked(statistics))
+    like = near.isel(label=0, other=0, drop=True)
+    pairs = np.broadcast_arrays(_over_pairs(near), _over_pairs(mixed))
+    known = np.isfinite(pairs).all((0, -1))
+    ranks = [stats.rankdata(np.nan_to_num(some), axis=-1) for some in pairs]
+    off = [some - some.mean(-1, keepdims=True) for some in ranks]
+    length = np.sqrt((off[0] ** 2).sum(-1) * (off[1] ** 2).sum(-1))
+    value = (off[0] * off[1]).sum(-1) / np.where(length > 0, length, np.nan)
+    return like.copy(data=np.where(known, value, np.nan)).rename("correlation")
+
+
+def mean_cosine(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
+    """Return the mean cosine of each class with all others, along label."""
+    near = cosines(statistics, predictor)
+    return near.where(near.label != near.other).mean("other")
+
+
+def lonely_is_robust(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
+    """Return the correlation over classes of the mean cosine with all others and the accuracy of PGD-AT under attack."""
+    return xr.corr(mean_cosine(statistics, predictor), metrics.accuracy(attacked(statistics)), "label")
+
+
+def weakest(sums: xr.Dataset) -> xr.DataArray:
+    """Return the accuracy of the weakest class on clean images, in percent."""
+    return measures.of_first(sums, metrics.worst)
+
+
+_ATTACKED: dict[str, Any] = {"defences": (ROBUST,), "attacks": ("pgd-20",)}
+_claim = claims_of(NAME)
+# All of the same draws, of which the page shows intervals, too.
+_of_features = claims_of(
+    NAME, of="features", dims=("source",), unit="correlation", defences=DEFENCES, attacks=_ATTACKED["attacks"]
+)
+
+CLAIMS = (
+    _claim(
+        "most-are-correct",
+        where("3.2", "expected"),
+        "Most images of each class are predicted as that class.",
+        weakest,
+        low=_HALF,
+        unit="%",
+        defences=(ROBUST,),
+        attacks=("clean",),
+    ),
+    _claim(
+        "within-superclasses",
+        where("3.2", "expected"),
+        "Classes of one superclass are mistaken for one another more often than those of different ones.",
+        measures.within_superclasses,
+        datasets=(*PAIRED, "cifar100"),
+        excluded_because=NO_GROUPS,
+        **_ATTACKED,
+    ),
+    _claim(
+        "vice-versa",
+        where("3.2", "expected"),
+        "If a class is often mistaken for another one, this is so vice versa.",
+        partial(measures.of_first, measure=metrics.symmetry),
+        unit="correlation",
+        truth=measures.true_symmetry,
+        **_ATTACKED,
+    ),
+    _of_features(
+        "similar-logits-are-mistaken",
+        where("3.2", "expected"),
+        "The more similar the mean logits of two classes are, the more often they are mistaken for one another.",
+        alike_and_mistaken,
+    ),
+    _of_features(
+        "centred-logits-are-mistaken",
+        where("3.2", "control"),
+        "The same of mean logits less the mean of all classes, an offset that they share.",
+        partial(alike_and_mistaken, predictor=CENTRED),
+    ),
+    _of_features(
+        "standard-logits-are-mistaken",
+        where("3.2", "control"),
+        "Classes with similar mean logits in standard training are those that adversarial training mistakes for one another.",
+        partial(alike_and_mistaken, predictor=OF_STANDARD),
+    ),
+    _of_features(
+        "similar-to-many-is-vulnerable",
+        where("3.2", "expected"),
+        "The more similar a class is to all others, the less robust it is.",
+        lonely_is_robust,
+        low=-np.inf,
+        high=0,
+    ),
+)

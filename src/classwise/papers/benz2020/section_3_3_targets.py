@@ -1,0 +1,213 @@
+"""Benz et al. 2020, section 3.3: a term that makes the classes less similar, and adversarial training towards a class.
+
+Claims take the Dataset "trainings" along defence, with the names of TRAININGS, or "validation": the validation images of those
+with a similarity term, from whose logits the similarity of the classes is computed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.datasets import class_names
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers import selection
+from classwise.papers.benz2020 import critical
+from classwise.papers.benz2020.critical import by_training, change, critical_class
+from classwise.papers.benz2020.kinds import where
+from classwise.papers.claims import claims_of
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.variants import Variant
+from classwise.stats import confidence, metrics
+
+NAME = "benz2020/3-3-similarity-and-targets"
+BASE = "pgd-at"
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training of the page: its defence, what it varies at a scale, and the number of seeds; None: as other pages train it."""
+
+    defence: str
+    fields: Callable[[Spec], Variant] | None = None
+    seeds: int = 1
+
+    def __call__(self, scale: str, plain: Spec) -> Sequence[Variant]:
+        """Return the one variant."""
+        if self.fields is None:
+            return ({},)
+        return ({**self.fields(plain), **(critical.ONCE if scale == "quick" else {})},)
+
+
+def _similarity(weight: float) -> Callable[[Spec], Variant]:
+    return lambda plain: {"options": {"similarity": weight}}
+
+
+def _towards(choose: Callable[[str], str]) -> Callable[[Spec], Variant]:
+    return lambda plain: {"attack_options": {"target": class_names(plain.dataset).index(choose(plain.dataset))}}
+
+
+def _others_towards_critical(plain: Spec) -> Variant:
+    names, target = class_names(plain.dataset), critical_class(plain.dataset)
+    numbers = [names.index(selection.safest(plain.dataset) if name == target else target) for name in names]
+    return {"attack_options": {"target": " ".join(map(str, numbers))}}
+
+
+WEAK, STRONG = "similarity 0.1", "similarity 1"
+CRITICAL, OTHERS, SAFEST, NEXT = "towards critical", "others only", "towards safest", "towards next"
+# By name. Images of the target are attacked without a target; of OTHERS those of the critical class, towards the safest one, as
+# they are in SAFEST. NEXT attacks each image towards the class after its label.
+TRAININGS: Mapping[str, Training] = {
+    WEAK: Training("similarity"),
+    STRONG: Training("similarity", _similarity(1.0)),
+    CRITICAL: Training("targeted-at", _towards(critical_class)),
+    OTHERS: Training("targeted-at", _others_towards_critical),
+    SAFEST: Training("targeted-at", _towards(selection.safest)),
+    NEXT: Training("targeted-at"),
+}
+SIMILARITY, TARGETED = (BASE, WEAK, STRONG), (BASE, CRITICAL, OTHERS, SAFEST, NEXT)
+# What names of parts end in: the same trainings on validation images, and attacked towards the critical class.
+VALIDATION, PUSHED = "validation", "pushed"
+
+
+def part_name(name: str, kind: str) -> str:
+    """Return the name of the part with the evaluations of a kind of a training: "similarity 1, validation"."""
+    return f"{name}, {kind}"
+
+
+def _part(name: str, *evaluations: Evaluation, **fields: Any) -> Section:
+    training = TRAININGS.get(name, Training(BASE, seeds=2))
+    return Section(
+        title=name,
+        defences=(training.defence,),
+        evaluations=evaluations,
+        max_seeds=training.seeds,
+        variants=training,
+        **fields,
+    )
+
+
+def arranged(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+    """Return outcomes of all trainings along defence; parts: in the order of TRAININGS, None where not recorded."""
+    return by_training(plain, dict(zip(TRAININGS, parts, strict=True)))
+
+
+def by_name(names: Sequence[str], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+    """Return outcomes of some trainings under one evaluation, along defence; plain: of the first of the names."""
+    return by_training(plain, dict(zip(names[1:], parts, strict=True)))
+
+
+def validation(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+    """Return the validation images of SIMILARITY along defence and component, with `logit` (`confidence.by_component`)."""
+    return confidence.by_component(by_name(SIMILARITY, plain, *parts))
+
+
+_VALID = Evaluation(attack="clean", split="valid")
+_PUSH = Evaluation(attack="targeted-pgd-20")
+
+
+def _kinds(kind: str, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(part_name(name, kind) for name in names)
+
+
+def _arranged(function: Callable[..., xr.Dataset], kind: str, names: Sequence[str]) -> Arranged:
+    first, *others = _kinds(kind, names)
+    return Arranged(function, (first,), tuple(others))
+
+
+SECTION = Section(
+    title="Similarity of the classes, and targeted adversarial training",
+    defences=(BASE,),
+    evaluations=CLEAN_AND_PGD,
+    max_seeds=2,
+    parts={name: _part(name, *CLEAN_AND_PGD) for name in TRAININGS}
+    | {part_name(name, VALIDATION): _part(name, _VALID) for name in SIMILARITY}
+    | {part_name(name, PUSHED): _part(name, _PUSH, target=critical_class) for name in TARGETED}
+    | {"choosing": Section(title="the runs that select the two classes", defences=(BASE,))},
+    arrange={
+        "trainings": Arranged(arranged, ("",), tuple(TRAININGS)),
+        VALIDATION: _arranged(validation, VALIDATION, SIMILARITY),
+    },
+)
+
+
+def similar_pairs(sums: xr.Dataset, *, centred: bool = True) -> xr.DataArray:
+    """Return the mean similarity of two classes: of max(0, cosine) of their mean logits, over all pairs.
+
+    centred: less the mean over the classes. Centred means add up to 0, so that the mean of their cosines is nearly the same
+    whatever the classes; of those above 0 it is not.
+    """
+    cosine = confidence.cosines(confidence.mean_logits(sums, centred=centred))
+    others = cosine.label != cosine.other
+    return cosine.clip(min=0).where(others).mean(["label", "other"], skipna=True).where(cosine.notnull().all(["label", "other"]))
+
+
+def similarity_change(sums: xr.Dataset) -> xr.DataArray:
+    """Return how much more similar two classes are in the first training than in the second, on average over all pairs.
+
+    The similarity is max(0, cosine) of the mean logits of the two, less the mean over the classes.
+    """
+    pairs = similar_pairs(sums).isel(attack=0, drop=True)
+    return pairs.isel(defence=0, drop=True) - pairs.isel(defence=1, drop=True)
+
+
+def _logit(outcomes: xr.Dataset) -> xr.DataArray:
+    return outcomes["logit"]
+
+
+_claim = claims_of(NAME, attacks=("pgd-20",), data="trainings")
+_TERM = (STRONG, BASE)
+_BELOW: dict[str, Any] = {"low": -np.inf, "high": 0.0}
+_CRITICAL: dict[str, Any] = {"datasets": critical.KNOWN, "excluded_because": critical.UNKNOWN}
+CLAIMS = (
+    _claim(
+        "term-lowers-similarity",
+        where("3.3", "asked"),
+        "A term for the cosine similarity of the classes makes them less similar.",
+        similarity_change,
+        unit="cosine",
+        attacks=("clean",),
+        values={"logit": _logit},
+        dims=("component",),
+        data=VALIDATION,
+        defences=_TERM,
+        **_BELOW,
+    ),
+    _claim(
+        "term-narrows",
+        where("3.3", "asked"),
+        "The term reduces the discrepancy: the robust accuracies of the classes have a smaller variance.",
+        partial(change, measure=metrics.cv),
+        unit="points squared",
+        defences=_TERM,
+        **_BELOW,
+    ),
+    _claim(
+        "target-gains",
+        where("3.3", "expected"),
+        "A class becomes more robust if it is the target of the attacks in adversarial training.",
+        partial(change, measure=critical.recall),
+        defences=(CRITICAL, BASE),
+        **_CRITICAL,
+    ),
+    _claim(
+        "target-gains-as-target",
+        where("3.3", "control"),
+        "It is more robust than after the same training towards another class.",
+        partial(change, measure=critical.recall),
+        defences=(CRITICAL, SAFEST),
+        **_CRITICAL,
+    ),
+    _claim(
+        "target-gains-by-others",
+        where("3.3", "control"),
+        "That is because images of the other classes are attacked towards it: it is also more robust where its own images are "
+        "attacked as in the training towards the other class, and not without a target.",
+        partial(change, measure=critical.recall),
+        defences=(OTHERS, SAFEST),
+        **_CRITICAL,
+    ),
+)

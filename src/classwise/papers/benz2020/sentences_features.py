@@ -1,0 +1,138 @@
+"""Robust and non-robust features, section 3.2 of Benz et al., in sentences that are computed."""
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.markup import counted
+from classwise.papers.benz2020.rebuilt_images import Images, by_features, joined
+from classwise.papers.benz2020.section_3_2_features import ATTACKS, NON_ROBUST, ROBUST, SETS
+from classwise.papers.findings import interval, sample
+from classwise.stats import bootstrap, metrics, pooling
+
+_DRAWS = 1000
+QUARTER = ATTACKS[1]
+
+
+def headline(outcomes: xr.Dataset) -> str:
+    """Return how accurate training on robust and on non-robust features is, and which of the two is more robust."""
+    if not {ROBUST, NON_ROBUST} <= set(map(str, outcomes.defence.values)):
+        return f"Training on both robust and non-robust features is not recorded yet. {sample(outcomes)}"
+    part = outcomes.sel(defence=[ROBUST, NON_ROBUST])
+    clean = bootstrap.bootstrap(part.sel(attack=["clean"]), metrics.overall, draws=_DRAWS).isel(attack=0, drop=True)
+    robust, other = (interval(clean.sel(defence=name), "%") for name in (ROBUST, NON_ROBUST))
+    first = (
+        f"**After training on the {ROBUST} a network is right on {robust} of the test images, on the {NON_ROBUST} on {other}.**"
+    )
+    if QUARTER not in part.attack.values:
+        return f"{first} {sample(outcomes)}"
+
+    def more(count: xr.DataArray) -> xr.DataArray:
+        each = metrics.overall(count)
+        return each.sel(defence=ROBUST, drop=True) - each.sel(defence=NON_ROBUST, drop=True)
+
+    bounds = bootstrap.paired(part.sel(attack=[QUARTER]), more, draws=_DRAWS, span=(-100, 100)).isel(attack=0, drop=True)
+    low, high = (float(bounds.sel(bound=end)) for end in ("low", "high"))
+    says = "Which of the two is more robust is open"
+    if low > 0:
+        says = "Robust features bring more robustness"
+    elif high < 0:
+        says = "Robust features do not bring more robustness, but less"
+    return f"{first} {says}: under {QUARTER} the difference is {interval(bounds, 'points')}. {sample(outcomes)}"
+
+
+def reached(images: Images) -> str:
+    """Return how many rebuilt images are closer to the features of their target than to those of their start."""
+    parts = []
+    for name, some in by_features(images).items():
+        to_target, to_start, apart = (joined(some, one) for one in ("to_target", "to_start", "apart"))
+        left = np.mean(to_target[apart > 0] / apart[apart > 0])
+        share = 100 * np.mean(to_target < to_start)
+        parts.append(f"{share:.1f} % of {counted(len(apart), 'image')} ({name}; {left:.2f} of the distance is left in the mean)")
+    if not parts:
+        return "No images with the features of others are recorded yet."
+    return f"**Closer to the features of their target than to those of their start are** {' and '.join(parts)}."
+
+
+def chance(outcomes: xr.Dataset) -> str:
+    """Return which training sets are of use: whose networks are significantly better on clean images than one class for all."""
+    count = pooling.pooled(outcomes).sel(attack="clean", drop=True)
+    images = metrics.images(count)
+    above = bootstrap.bootstrap(outcomes.sel(attack=["clean"]), metrics.overall, draws=_DRAWS).isel(attack=0, drop=True)
+    floor = 100 * images.max("label") / images.sum("label")
+    sure = [
+        str(name)
+        for name in above.defence.values
+        if name in SETS and bool(above.sel(bound="low", defence=name) > floor.sel(defence=name))
+    ]
+    rest = [str(name) for name in above.defence.values if name in SETS and str(name) not in sure]
+    level = f"one class for all images ({float(floor.max()):.0f} %)"
+    lines = (
+        [f"**Significantly better than {level}**: {', '.join(sure)}."]
+        if sure
+        else [f"No training set is significantly better than {level}."]
+    )
+    return " ".join([*lines, *([f"Not significantly: {', '.join(rest)}."] if sure and rest else [])])
+
+
+def whose(likeness: xr.DataArray, leaning: xr.DataArray | None = None) -> str:
+    """Return how the class profile of each training set correlates with those of training on the original images.
+
+    First which one each set is more alike (`rebuilt_images.leaning`), last the networks on the original images themselves. What
+    has no interval, because the network is too rarely right, is named.
+    """
+    known, unknown = dict[str, str](), []
+    for name in map(str, likeness.defence.values):
+        part = likeness.sel(defence=name)
+        finite = [str(other) for other in part.network.values if np.isfinite(part.sel(network=other)).all()]
+        texts = [f"{interval(part.sel(network=other), digits=2)} with {_named(name, other)}" for other in finite]
+        known |= {name: f"{name} {' and '.join(texts)}"} if texts else {}
+        unknown += [] if texts else [name]
+    sets = "; ".join(text for name, text in known.items() if name in SETS)
+    itself = "; ".join(text for name, text in known.items() if name not in SETS)
+    lines = [] if leaning is None else [_leanings(leaning)]
+    lines += [f"Correlations of the profiles: {sets}."] if sets else []
+    lines += [f"Of the networks on the original images: {itself}."] if itself else []
+    lines += [f"Unknown, since too few predictions are right: {', '.join(unknown)}."] if unknown else []
+    return " ".join(line for line in lines if line)
+
+
+def _leanings(leaning: xr.DataArray) -> str:
+    """Return which network on the original images the profile of each set is more alike, "" if that is known of none."""
+    lines = []
+    for name in (name for name in SETS if name in leaning.defence.values):
+        bounds = leaning.sel(defence=name)
+        low, high = (float(bounds.sel(bound=end)) for end in ("low", "high"))
+        if np.isfinite(low):
+            says = "more of adversarial training" if low > 0 else "more of standard training" if high < 0 else "open"
+            lines.append(f"{name} {says}, {interval(bounds, digits=2)}")
+    return f"**Whose classes, by the difference of the correlations with pgd-at and with standard**: {'; '.join(lines)}." * bool(
+        lines
+    )
+
+
+def _named(name: str, other: str) -> str:
+    return "itself" if name == other else other
+
+
+def unequal(explained: xr.DataArray) -> str:
+    """Return after which trainings the class significantly explains a part of the variance of right and wrong predictions.
+
+    explained: along bound, defence and attack.
+    """
+    lines = []
+    for attack in map(str, explained.attack.values):
+        low = explained.sel(attack=attack, bound="low", drop=True)
+        sure = [str(name) for name in low.defence.values if float(low.sel(defence=name)) > 0]
+        where = "on clean images" if attack == "clean" else f"under {attack}"
+        lines.append(f"{where} after training on {', '.join(sure)}" if sure else f"{where} after none of the trainings")
+    return f"**The class significantly explains a part of the variance of the predictions**: {'; '.join(lines)}."
+
+
+def undisturbed(outcomes: xr.Dataset) -> str:
+    """Return how robust training on the original images is, next to that on rebuilt ones."""
+    rates = metrics.overall(pooling.pooled(outcomes.sel(attack=[QUARTER]))).isel(attack=0)
+    known = {"standard": "standard training", "pgd-at": "adversarial training"}
+    texts = [f"{float(rates.sel(defence=name)):.0f} % after {words}" for name, words in known.items() if name in rates.defence]
+    sets = [f"{name} {float(rates.sel(defence=name)):.0f} %" for name in SETS if name in rates.defence]
+    of_sets = f"; after standard training on rebuilt ones: {', '.join(sets)}" if sets else ""
+    return f"Robust accuracy under {QUARTER}: {' and '.join(texts)} on the original images{of_sets}."

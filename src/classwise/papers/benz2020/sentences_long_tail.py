@@ -1,0 +1,72 @@
+"""The findings of the page on long-tailed methods (Benz et al. 2020, section 3.3), in sentences with 95 % intervals."""
+
+import xarray as xr
+
+from classwise.core.markup import counted, escaped
+from classwise.papers.benz2020 import critical
+from classwise.papers.benz2020.section_3_3_long_tail import BASE, COST_SENSITIVE, WEIGHTS
+from classwise.papers.findings import interval, sample
+from classwise.stats import metrics
+
+
+def headline(outcomes: xr.Dataset, attack: str) -> str:
+    """Return what the largest recorded weight changes for the critical class and for the others, and cost-sensitive weights.
+
+    outcomes: along defence, as the section arranges its trainings.
+    """
+    known = [name for name in WEIGHTS if name in outcomes.defence.values]
+    first = _weight(outcomes, known[-1], attack) if known else _base_alone(outcomes, attack)
+    second = f" {_cost_sensitive(outcomes, attack)}" if COST_SENSITIVE in outcomes.defence.values else ""
+    compared = critical.compared(outcomes, (BASE, *known[-1:]))
+    return f"{first}{second} {sample(compared)}"
+
+
+def _weight(outcomes: xr.Dataset, name: str, attack: str) -> str:
+    pair, shown = (name, BASE), escaped(critical.name_of(outcomes))
+    recall, precision, others = (
+        interval(critical.gain(outcomes, pair, measure, attack), "points")
+        for measure in (critical.recall, critical.precision, critical.of_others)
+    )
+    return (
+        f"**Under {attack}, a weight of {WEIGHTS[name]} for class {shown} changes its robust accuracy by {recall}**, its "
+        f"precision by {precision}, and the mean of the other classes by {others}."
+    )
+
+
+def _base_alone(outcomes: xr.Dataset, attack: str) -> str:
+    part = critical.compared(outcomes.sel(attack=[attack]), (BASE,))
+    recall, precision, others = (interval(bounds.isel(defence=0, attack=0), "%") for bounds in critical.measured(part).values())
+    return (
+        f"**No training with a larger weight of a class is recorded here.** Under {attack}, {BASE} classifies {recall} of class "
+        f"{escaped(critical.name_of(outcomes))} correctly, with a precision of {precision}, and {others} of the other classes."
+    )
+
+
+def _cost_sensitive(outcomes: xr.Dataset, attack: str) -> str:
+    pair = (COST_SENSITIVE, BASE)
+    variance = interval(critical.gain(outcomes, pair, metrics.cv, attack), "points squared")
+    overall = interval(critical.gain(outcomes, pair, metrics.overall, attack), "points")
+    runs = counted(critical.compared(outcomes, pair).sizes["seed"], "run")
+    return (
+        f"Cost-sensitive weights ({runs}) change the variance of the classes by {variance} and accuracy over all images by "
+        f"{overall}."
+    )
+
+
+def paid(outcomes: xr.Dataset, attack: str) -> str:
+    """Return for each weight whether the critical class gains more than all others together lose."""
+    lines = []
+    for name in (name for name in WEIGHTS if name in outcomes.defence.values):
+        bounds = critical.gain(outcomes, (name, BASE), metrics.overall, attack)
+        low, high = float(bounds.sel(bound="low")), float(bounds.sel(bound="high"))
+        less, more = "the others lose more than it gains", "it gains more than the others lose"
+        says = less if high < 0 else more if low > 0 else "it is open"
+        change = interval(bounds, "points", 1)
+        lines.append(f"With a weight of {WEIGHTS[name]} {says}: over all images, accuracy changes by {change}.")
+    start = f"**Does the critical class gain what the others lose, under {attack}?**"
+    return f"{start} {' '.join(lines) or 'No larger weight is recorded.'}"
+
+
+def selection(history: xr.Dataset, dataset: str) -> str:
+    """Return which class is critical by the rule of the page, and whether the page takes it; history: of the runs that select."""
+    return critical.selection(history, dataset, {"critical": critical.critical_class(dataset)})

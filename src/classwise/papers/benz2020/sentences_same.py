@@ -1,0 +1,146 @@
+"""The findings of the page on the same classes in other networks, with 95 % intervals."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.markup import counted, decimal, escaped
+from classwise.papers.benz2020 import agreement
+from classwise.papers.benz2020.agreement import Sampled
+from classwise.papers.benz2020.section_3_2_same import (
+    BASE,
+    GROUPS,
+    NETWORK,
+    SAME,
+    STANDARD,
+    TRAINED,
+    below_mean,
+    members,
+    repeated,
+)
+from classwise.papers.findings import p_value, sample
+from classwise.stats import intervals, pooling
+
+# From here on two profiles count as the same; as the claim on other networks has it.
+_SAME_TREND = 0.5
+_NONE = "no correlation: the classes of one of the two do not differ by more than chance"
+
+
+def _written(bounds: xr.DataArray, digits: int = 2, unit: str = "") -> str:
+    """Return a number with its interval, of which an end may be unknown."""
+    low, value, high = (float(bounds.sel(bound=name)) for name in ("low", "value", "high"))
+    if not np.isfinite(value):
+        return _NONE
+    ends = " to ".join(decimal(end, digits) if np.isfinite(end) else "unknown" for end in (low, high))
+    return f"{decimal(value, digits)}{' ' * bool(unit)}{unit} (95 % interval {ends})"
+
+
+def ceiling(outcomes: xr.Dataset, sampled: Sampled) -> xr.DataArray:
+    """Return low, value and high of the agreement of the same training repeated, corrected; all unknown where it is not."""
+    again = repeated(outcomes)
+    none = xr.DataArray([-1.0, np.nan, 1.0], dims="bound", coords={"bound": ["low", "value", "high"]})
+    return _mean(sampled, again).clip(-1, 1) if again else none
+
+
+def _mean(sampled: Sampled, names: Sequence[str]) -> xr.DataArray:
+    return sampled.bounds(lambda profiles: agreement.corrected_mean(profiles, BASE, names))
+
+
+def headline(outcomes: xr.Dataset, sampled: Sampled) -> str:
+    """Return whether other networks find the same classes hard, compared with the same training repeated.
+
+    outcomes: of the settings; sampled: their profiles.
+    """
+    names = members(outcomes, NETWORK)
+    others = names or [name for name in members(outcomes, TRAINED) if name != STANDARD]
+    if not others:
+        return f"No other adversarial training is recorded at this scale: the classes of {BASE} cannot be compared."
+    what = "other networks" if names else "other trainings of the same network"
+    bounds = _mean(sampled, others)
+    low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
+    start = f"Whether the same classes are hard for {what} is open"
+    if low > _SAME_TREND:
+        start = f"The same classes are hard for {what}"
+    elif high < _SAME_TREND:
+        start = f"Not the same classes are hard for {what}"
+    base = outcomes.sel(setting=BASE, drop=True)
+    p = agreement.permutation_p(sampled.value, BASE, others)
+    listed = ", ".join(map(escaped, others))
+    missing = "" if names else " No other network is recorded at this scale."
+    return (
+        f"**{start}: class profiles of {listed} correlate with that of {BASE} by {_written(bounds)}, all "
+        f"{counted(len(others), 'setting')} together and corrected for few images; {p_value(p)} against random classes.** "
+        f"{_against_ceiling(outcomes, sampled, others)}{missing} {sample(base)}"
+    )
+
+
+def _against_ceiling(outcomes: xr.Dataset, sampled: Sampled, others: Sequence[str]) -> str:
+    """Return how the agreement of others compares with that of the same training repeated."""
+    again = repeated(outcomes)
+    if not again:
+        return "The same training is not repeated at this scale, so how much of a difference chance makes is unknown."
+
+    def less(profiles: xr.DataArray) -> xr.DataArray:
+        theirs, ceiling = (agreement.corrected_mean(profiles, BASE, some) for some in (others, again))
+        return theirs - ceiling
+
+    bounds = sampled.bounds(less)
+    ceiling = f"The same training repeated ({', '.join(again)}) correlates by {_written(_mean(sampled, again))}"
+    return f"{ceiling}: a difference of {_written(bounds)}."
+
+
+def weakest(outcomes: xr.Dataset, sampled: Sampled) -> str:
+    """Return which class is the weakest of PGD-AT, in how many settings it is so too, and how far it is below their mean."""
+    rates = sampled.value.mean("half")
+    least = rates.fillna(np.inf).idxmin("label")
+    name = str(least.sel(setting=BASE).item())
+    others = [str(some) for some in outcomes.setting.values if str(some) != BASE]
+    same = [some for some in others if str(least.sel(setting=some).item()) == name]
+    listed = f" ({', '.join(map(escaped, same))})" if same else ""
+    return (
+        f"**The weakest class of {BASE} is class {escaped(name)}. It is also the weakest of {len(same)} of {len(others)} other "
+        f"settings**{listed}; by chance, of one in {outcomes.sizes['predicted']}.{_selected(outcomes, sampled)}"
+    )
+
+
+def _selected(outcomes: xr.Dataset, sampled: Sampled) -> str:
+    """Return how far the class that is the weakest on other images is below the mean, by group; "" where it is not known."""
+    if "vulnerable" not in outcomes.coords:
+        return ""
+    parts = []
+    for group in dict.fromkeys(GROUPS.values()):
+        some = repeated(outcomes) if group == SAME else members(outcomes, group)
+        if some:
+            below = sampled.bounds(lambda profiles, some=some: below_mean(profiles, some))  # type: ignore[misc]
+            parts.append(f"{group}: {_written(below, 0, 'points')}")
+    selected = escaped(str(outcomes.predicted.values[outcomes.vulnerable.values][0]))
+    return (
+        f" Class {selected} is the weakest on validation images of other runs of {BASE}. Below the mean of all "
+        f"classes, where a random class is at 0 on average, it lies by: {'; '.join(parts)}."
+    )
+
+
+def outstanding(outcomes: xr.Dataset) -> str:
+    """Return which classes are significantly above, or below, the overall accuracy in every setting, and in most of them."""
+    sign = intervals.relative_robustness(pooling.pooled(outcomes).isel(defence=0, attack=0, drop=True))
+    parts = []
+    for value, word in ((-1, "below"), (1, "above")):
+        times = (sign == value).sum("setting")
+        listed = [
+            f"class {escaped(str(name))} in {int(times.sel(label=name))}" for name in times.label.values if times.sel(label=name)
+        ]
+        parts.append(f"significantly {word} the overall accuracy: {', '.join(listed) or 'no class'}")
+    return (
+        f"**Of {outcomes.sizes['setting']} settings**, {'; '.join(parts)}. Intervals hold for all classes of a network together."
+    )
+
+
+def left_out(outcomes: xr.Dataset, settings: xr.Dataset) -> str:
+    """Return which networks are left out because they did not learn. settings: all; outcomes: those that are compared."""
+    lost = [str(name) for name in settings.setting.values if name not in outcomes.setting.values]
+    if not lost:
+        return "All networks are significantly more accurate than a constant prediction."
+    return (
+        f"Left out, since they are not significantly more accurate than a constant prediction: {', '.join(map(escaped, lost))}."
+    )

@@ -1,0 +1,83 @@
+"""The findings of the page on similarity and targets (Benz et al. 2020, section 3.3), in sentences with 95 % intervals."""
+
+import xarray as xr
+
+from classwise.core.markup import escaped
+from classwise.papers import selection as rule
+from classwise.papers.benz2020 import critical, targets
+from classwise.papers.benz2020.section_3_3_targets import BASE, CRITICAL, OTHERS, SAFEST, SIMILARITY, STRONG
+from classwise.papers.findings import interval, sample
+from classwise.stats import metrics
+
+
+def headline(outcomes: xr.Dataset, attack: str) -> str:
+    """Return how robust the critical class is as the target of the training, compared with the two controls.
+
+    outcomes: along defence, as the section arranges its trainings.
+    """
+    part = critical.compared(outcomes, (BASE, CRITICAL, SAFEST))
+    shown, known = escaped(critical.name_of(outcomes)), set(map(str, part.defence.values))
+    if CRITICAL not in known:
+        recall = interval(critical.measured(part)[critical.titles(part)[0]].sel(defence=BASE, attack=attack), "%")
+        return (
+            f"**No training towards class {shown} is recorded here.** Under {attack}, {BASE} classifies {recall} of its images "
+            f"correctly. {sample(part)}"
+        )
+    against = {
+        name: interval(critical.gain(part, (CRITICAL, name), critical.recall, attack), "points")
+        for name in (BASE, SAFEST)
+        if name in known
+    }
+    others = interval(critical.gain(part, (CRITICAL, BASE), critical.of_others, attack), "points")
+    isolated = f" {_by_others(outcomes, attack)}" if {OTHERS, SAFEST} <= set(map(str, outcomes.defence.values)) else ""
+    safest = against.get(SAFEST)
+    control = f", and by {safest} compared with the same training towards the most robust class" if safest else ""
+    lacking = "" if safest else " The same training towards another class, the control, is not recorded."
+    return (
+        f"**Under {attack}, training towards class {shown} changes the robust accuracy of this class by {against[BASE]} compared "
+        f"with {BASE}{control}.**{isolated} The mean of the other classes changes by {others} compared with {BASE}."
+        f"{lacking} {sample(part)}"
+    )
+
+
+def _by_others(outcomes: xr.Dataset, attack: str) -> str:
+    """Return whether the class gains from the attacks on images of the other classes, with its own attacked alike."""
+    bounds = critical.gain(outcomes, (OTHERS, SAFEST), critical.recall, attack)
+    says = "it gains, too" if float(bounds.sel(bound="low")) > 0 else "it does not gain significantly"
+    difference = interval(bounds, "points")
+    return f"**Where its own images are attacked as in that other training, {says}**: the difference is {difference}."
+
+
+def selection(history: xr.Dataset, dataset: str) -> str:
+    """Return which classes are critical and safest by the rule of the page, and whether the page takes them."""
+    return critical.selection(history, dataset, {"critical": critical.critical_class(dataset), "safest": rule.safest(dataset)})
+
+
+def similarity(values: dict[str, xr.DataArray], outcomes: xr.Dataset, attack: str) -> str:
+    """Return the accuracies, then the similarity, with the strongest term and without; values: of `targets.similarity`."""
+    part = critical.compared(outcomes, SIMILARITY)
+    known = [name for name in (BASE, STRONG) if name in part.defence.values]
+    if len(known) < 2:
+        return "**The training with the similarity term is not recorded here.**"
+    gains = [critical.gain(part, (STRONG, BASE), metrics.overall, name) for name in ("clean", attack)]
+    clean, robust = (interval(bounds, "points", 1) for bounds in gains)
+    lines = [
+        f"Of {title}, it is {' and '.join(f'{_cosine(bounds.sel(defence=name))} ({name})' for name in known)}."
+        for title, bounds in values.items()
+    ]
+    return (
+        f"**With the term of weight 1, accuracy over all images changes by {clean} without an attack and by {robust} under "
+        f"{attack}.** The similarity of two classes on validation images, the mean over all pairs: {' '.join(lines)}"
+    )
+
+
+def _cosine(bounds: xr.DataArray) -> str:
+    return interval(bounds.isel(attack=0) if "attack" in bounds.dims else bounds, digits=2)
+
+
+def pushed(shares: xr.DataArray) -> str:
+    """Return how many images of other classes an attacker moves into the critical class; shares: of `targets.named_critical`."""
+    each = [
+        f"{interval(shares.sel(attack=targets.TOWARDS, defence=name), '%')} ({name})" for name in map(str, shares.defence.values)
+    ]
+    return f"**Attacked towards the critical class, images of other classes are predicted as it:** {'; '.join(each)}."

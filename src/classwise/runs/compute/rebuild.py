@@ -1,0 +1,149 @@
+"""Rebuild the training images of a run with the network of another one (`Spec.rebuilt`), resumable batch by batch."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from classwise.attacks import Passes, rebuilding
+from classwise.attacks.balls import BALLS
+from classwise.core import files, results
+from classwise.core.identity import radius_value
+from classwise.core.spec import Evaluation, Spec
+from classwise.images import Images
+from classwise.runs import store
+from classwise.runs.compute import networks, to_xarray
+
+# Number of images that are rebuilt at a time, and of those of each class whose pixels are stored.
+BATCH, SHOWN_PER_CLASS = 500, 4
+# What is rebuilt so far, until the training ends; written at most once in so many seconds.
+PART, SAVE_AFTER = "rebuilt.part", 10.0
+_FORMS = ("target", "start", "rebuilt")
+
+
+def cost(spec: Spec) -> Passes:
+    """Return the passes through the network that rebuilding one training image takes."""
+    if spec.rebuilt == "none":
+        return Passes()
+    # Its distances are measured, too.
+    return (rebuilding.INVERSION.cost if spec.rebuilt == "features" else rebuilding.TOWARDS.cost(1)) + Passes(forward=4, calls=4)
+
+
+def training_images(spec: Spec, images: Images, folder: Path, attrs: Mapping[str, str]) -> Images:
+    """Return the rebuilt training images of a run, and store what `runs.rebuilt` returns in its folder.
+
+    images: its training images as they are. What an interrupted call leaves in PART is continued; the training removes it.
+    """
+    source = spec.image_source
+    assert source is not None
+    # The network itself: without the scale of a cosine head, which is no part of its features.
+    model, scaled = networks.network_of(source, Evaluation(readout="cosines")), networks.network_of(source)
+    places, labels = _problem(spec, images)
+    starts = replace(images.take(places), labels=labels)
+    pixels = _Progress(folder / PART, _stamp(spec, model)).rebuild(
+        lambda rows: _made(spec, (model, scaled), images.take(rows), starts.take(rows)), len(images)
+    )
+    rebuilt = Images(pixels.to(images.pixels.device), labels, images.index, images.classes)
+    if not store.file(folder, schema=store.REBUILT).exists():
+        forms = (images, images.take(places), rebuilt)
+        results.save(_described(spec, model, forms).assign_attrs(attrs), store.REBUILT, store.file(folder, schema=store.REBUILT))
+    return rebuilt
+
+
+def _problem(spec: Spec, images: Images) -> tuple[Tensor, Tensor]:
+    """Return for each image the position of the one that it starts from, and its label: int64 (n,)."""
+    generator, count = torch.Generator().manual_seed(spec.training_seed), len(images.classes)
+    if spec.rebuilt == "features":
+        return rebuilding.other_images(len(images), generator).to(images.labels.device), images.labels
+    itself = torch.arange(len(images), device=images.labels.device)
+    if spec.rebuilt == "next":
+        return itself, (images.labels + 1) % count
+    return itself, torch.randint(count, (len(images),), generator=generator).to(images.labels.device)
+
+
+def _made(spec: Spec, models: tuple[nn.Module, nn.Module], images: Images, starts: Images) -> Tensor:
+    """Return a batch of rebuilt images as uint8; starts: with the labels of these."""
+    (model, scaled), (x, _), (start, labels) = models, images.batch(slice(None)), starts.batch(slice(None))
+    if spec.rebuilt == "features":
+        made = rebuilding.inverted(model, x, start)
+    else:
+        made = rebuilding.approached(scaled, x, labels, BALLS[spec.norm](radius_value(spec.eps)))
+    return (255 * made).round().to(torch.uint8)
+
+
+class _Progress:
+    """The rebuilt images of finished batches, and the file that keeps them; stamp: of what they are made with."""
+
+    def __init__(self, path: Path, stamp: str) -> None:
+        self.path, self.stamp = path, stamp
+        self.parts = self._read()
+        self.saved = time.monotonic()
+
+    def _read(self) -> list[Tensor]:
+        if not self.path.exists():
+            return []
+        try:
+            known: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
+            return [known["pixels"]] if known["stamp"] == self.stamp else []
+        except Exception:  # torch.load raises a dozen kinds for a file that is cut short; all of it can be made again
+            return []
+
+    def rebuild(self, batch: Callable[[Tensor], Tensor], total: int) -> Tensor:
+        """Return all images, of which `batch` makes those at the positions that it is called with."""
+        try:
+            while (done := sum(map(len, self.parts))) < total:
+                self.parts.append(batch(torch.arange(done, min(done + BATCH, total))).cpu())
+                if time.monotonic() - self.saved > SAVE_AFTER:
+                    self._save()
+        finally:
+            self._save()
+        return torch.cat(self.parts)
+
+    def _save(self) -> None:
+        if self.parts:
+            buffer = BytesIO()
+            torch.save({"stamp": self.stamp, "pixels": torch.cat(self.parts)}, buffer)
+            files.write(self.path, buffer.getvalue())
+        self.saved = time.monotonic()
+
+
+def _stamp(spec: Spec, model: nn.Module) -> str:
+    digest = hashlib.sha256(spec.json().encode())
+    for value in model.state_dict().values():
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+@torch.no_grad()
+def _described(spec: Spec, model: nn.Module, forms: tuple[Images, Images, Images]) -> xr.Dataset:
+    """Return what `runs.rebuilt` returns: distances between features of all images, and the pixels of a few."""
+    target, start, rebuilt = ([*_seen(model, images)] for images in forms)
+    # By the classes of the images themselves: the same images of all sets.
+    places = torch.arange(len(forms[0]), device=forms[0].labels.device)
+    few = replace(forms[0], index=places).per_class(SHOWN_PER_CLASS, spec.seed).index
+    values = {
+        "truth": forms[2].labels,
+        "original": forms[1].labels,
+        "answer": rebuilt[1].argmax(1),
+        "to_target": (rebuilt[0] - target[0]).norm(dim=1),
+        "to_start": (rebuilt[0] - start[0]).norm(dim=1),
+        "apart": (start[0] - target[0]).norm(dim=1),
+        "pixels": torch.stack([images.pixels[few] for images in forms], 1).float() / 255,
+    }
+    index = forms[0].index.cpu().numpy()
+    coords = {"image": index, "shown": index[few.cpu().numpy()], "form": list(_FORMS), "predicted": list(forms[0].classes)}
+    return to_xarray.labelled(store.REBUILT, values, coords)
+
+
+def _seen(model: nn.Module, images: Images) -> tuple[Tensor, Tensor]:
+    """Return the penultimate features and the logits of images."""
+    parts = [(model.features(x), model(x)) for x, _ in images.batches(BATCH)]  # type: ignore[operator]
+    features, logits = zip(*parts, strict=True)
+    return torch.cat(features).flatten(1), torch.cat(logits)

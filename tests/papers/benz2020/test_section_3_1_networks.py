@@ -1,0 +1,225 @@
+"""Section 3.1 of Benz et al.: networks, optimisers, schedules and weight decays."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import xarray as xr
+from claim_answers import UP, cases, judged, names_of_both, outcomes_with
+
+from classwise import models
+from classwise.charts import dots
+from classwise.core.datasets import class_names
+from classwise.papers import registry
+from classwise.papers.benz2020 import networks, section_3_1_networks, sentences_networks
+from classwise.papers.claims import MeasurementError
+from classwise.runs import convergence
+from classwise.stats import bootstrap, pooling
+
+ALONG = ("defence", "attack", "setting")
+EVEN = 60
+# So many images that chance moves equal classes by less than a point.
+MANY = 40
+
+
+def attacked(*tables, times=1):
+    """Return networks by their answers under attack; the other answers say the opposite."""
+    cells = {("pgd-at", "pgd-20", f"network {place}"): table for place, table in enumerate(tables)}
+    cells |= {("pgd-at", "clean", f"network {place}"): EVEN if np.ndim(table) else UP for place, table in enumerate(tables)}
+    return outcomes_with(cells, along=ALONG, times=times)
+
+
+def trained(*rows):
+    """Return networks from the answers of standard and adversarial training on clean images, and of the latter under attack."""
+    keys = ("standard", "clean"), ("pgd-at", "clean"), ("pgd-at", "pgd-20"), ("standard", "pgd-20")
+    cells = {}
+    for place, tables in enumerate(rows):
+        cells |= {(*key, f"network {place}"): table for key, table in zip(keys, (*tables, EVEN), strict=True)}
+    return outcomes_with(cells, along=ALONG)
+
+
+WIDER, NARROWER = (90, UP, 60), (UP, 90, 60)
+UNDER_ATTACK, NOT_UNDER_ATTACK = (90, 90, UP), (UP, UP, 60)
+EXTREMES = {
+    "discrepancy-in-each-network": ([attacked(UP, UP[::-1])], [attacked(UP, EVEN, times=MANY), attacked(EVEN, EVEN, times=MANY)]),
+    "discrepancy-in-each-training": (
+        [attacked(UP, UP[::-1])],
+        [attacked(UP, EVEN, times=MANY), attacked(EVEN, EVEN, times=MANY)],
+    ),
+    "wider-in-each-network-clean": ([trained(WIDER, WIDER)], [trained(WIDER, NARROWER), trained(NARROWER, NARROWER)]),
+    "wider-in-each-network": (
+        [trained(UNDER_ATTACK, UNDER_ATTACK)],
+        [trained(UNDER_ATTACK, NOT_UNDER_ATTACK), trained(NOT_UNDER_ATTACK, NOT_UNDER_ATTACK)],
+    ),
+}
+
+
+def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_3_1_networks.CLAIMS)
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
+    found = judged(name, data)
+    assert found.verdict == verdict, found
+
+
+@pytest.mark.parametrize("name", [claim.name for claim in section_3_1_networks.CLAIMS])
+def test_one_network_tests_no_claim_about_each(name):
+    data = EXTREMES[name][0][0].isel(setting=[0])
+    with pytest.raises(MeasurementError, match="the claim is about several"):
+        judged(name, data)
+
+
+def test_every_claim_says_of_which_kind_it_is():
+    assert {claim.where.partition(", ")[2] for claim in section_3_1_networks.CLAIMS} == {"expected"}
+    assert all(claim.theirs is None for claim in section_3_1_networks.CLAIMS)
+
+
+@pytest.mark.parametrize("scale", ["quick", "laptop", "short", "paper"])
+def test_each_network_fits_the_images_of_its_scale(scale):
+    request = registry.request(section_3_1_networks.NAME, scale)
+    side = {"digits": 8, "cifar10": 32}[request.specs[0].dataset]
+    specs = [spec for spec, _ in request.pairs]
+    for spec in specs:
+        models.check_fit(spec.model, (1 if side == 8 else 3, side, side), spec.width)
+    labels = {**networks.NETWORKS[scale], **networks.TRAININGS[scale]}
+    assert {name for name, part in request.parts.items() if part.specs} >= set(labels)
+    assert len({(spec.id) for spec in specs}) == len(specs)
+
+
+def test_a_published_network_has_its_published_width_where_a_gpu_trains_it():
+    for fields in networks.NETWORKS["short"].values():
+        width = fields.get("width", registry.training("short", "pgd-at", 0).width)
+        assert width == models.MODELS[fields["model"]].width
+
+
+def test_the_recorded_vgg_of_scale_laptop_is_asked_for():
+    assert "12e8612029" in {spec.id for spec, _ in registry.request(section_3_1_networks.NAME, "laptop").pairs}
+
+
+def test_each_network_has_a_name_of_its_own_among_the_trainings_that_are_compared():
+    named = convergence.trainings("short")
+    asked = [spec for spec, _ in registry.request(section_3_1_networks.NAME, "short").pairs if spec.seed == 0]
+    names = {name for name, spec in named.items() if spec in asked}
+    models_of = {spec.model for spec in asked}
+    assert {name for name in names for model in models_of if f"model={model}" in name} == {
+        name for name in names if "model=" in name
+    }
+    assert len(named) == len({spec.id for spec in named.values()})
+    assert any("optimiser=adam" in name for name in names)
+    assert any("weight_decay=0.005" in name for name in names)
+
+
+def folds(rates, seeds=2, images=20, seed=0):
+    """Return outcomes of a fold for each seed: right with these rates (setting, attack, class) of clean and attacked images."""
+    rng, names = np.random.default_rng(seed), class_names("digits")
+    truth = np.tile(np.repeat(np.arange(10), images), seeds)
+    here = np.repeat(np.arange(seeds), 10 * images) == np.arange(seeds)[:, None]
+    rates = np.asarray(rates, dtype=float)
+    right = rng.random((len(rates), 1, 2, 1, len(truth))) < rates[:, None, :, None, truth]
+    right = np.broadcast_to(right, (len(rates), 1, 2, seeds, len(truth)))
+    answer = np.where(here, np.where(right, truth, (truth + 1) % 10), -1)
+    dims = ("setting", "defence", "attack", "seed", "image")
+    whole = np.broadcast_to(np.where(here, truth, -1), answer.shape)
+    data = {"truth": (dims, whole), "answer": (dims, answer), "flipped": (dims, answer != whole)}
+    coords = {
+        "setting": [f"network {place}" for place in range(len(rates))],
+        "defence": ["pgd-at"],
+        "attack": ["clean", "pgd-20"],
+    }
+    coords |= {"seed": np.arange(seeds), "image": np.arange(len(truth)), "predicted": list(names)}
+    return xr.Dataset(data, coords, {"scale": "quick", "dataset": "digits"})
+
+
+GOOD = np.array([np.full(10, 0.9), np.linspace(0.3, 0.9, 10)])
+COLLAPSED = np.array([np.eye(10)[3], np.eye(10)[3]])
+
+
+def test_a_network_with_one_answer_has_not_learned_and_is_named():
+    data = folds([GOOD, COLLAPSED])
+    assert networks.learned(data).values.tolist() == [True, False]
+    assert networks.only_learned(data).setting.values.tolist() == ["network 0"]
+    said = sentences_networks.excluded(data)
+    assert "Excluded: network 1." in said
+    assert "network 1: class 0, class 1, class 2, class 4" in said
+    assert "All 1 are significantly above it. Classes" in sentences_networks.excluded(folds([GOOD]))
+
+
+def test_folds_are_taken_as_one_set_of_images():
+    data = folds([GOOD, GOOD[::-1]], seeds=3)
+    given = networks.as_given(data)
+    assert given.sizes["seed"] == 1
+    assert int((given.truth >= 0).isel(setting=0, defence=0, attack=0).sum()) == 3 * 200
+    sums = [bootstrap.sums(some, {})["count"] for some in (data, given)]
+    assert np.array_equal(sums[0].transpose(*sums[1].dims), sums[1])
+    assert networks.sample(given).startswith("3 runs of each setting, taken as given")
+    shared = data.isel(image=slice(0, 200), seed=[0, 0]).assign_coords(seed=[0, 1])
+    assert networks.as_given(shared).identical(shared)
+    assert networks.sample(shared.isel(seed=[0])).startswith("One run of ")
+
+
+def test_settings_have_the_seeds_that_all_adversarial_trainings_have():
+    one, other = (folds([GOOD]).isel(setting=0, drop=True) for _ in range(2))
+    twin = one.assign_coords(defence=["standard"])
+    data = networks.by_setting("base", ("first", "second", "third"), one, other.isel(seed=[1]), None, other, twin)
+    assert data.setting.values.tolist() == ["base", "first", "third"]
+    assert data.seed.values.tolist() == [1]
+    present = (data.truth >= 0).any(["attack", "seed", "image"])
+    assert present.sel(defence="standard").values.tolist() == [False, True, False]
+    assert present.sel(defence="pgd-at").all()
+
+
+def test_equal_classes_are_not_called_unequal():
+    count = pooling.pooled(networks.as_given(folds([GOOD, np.full((2, 10), 0.6), np.ones((2, 10))], images=60)))
+    assert networks.unequal(count.sel(defence="pgd-at", attack="pgd-20")).values.tolist() == [True, False, False]
+
+
+def test_the_finding_names_the_network_whose_classes_differ_least():
+    flat = np.array([np.full(10, 0.9), np.linspace(0.5, 0.7, 10)])
+    data = networks.as_given(folds([GOOD, flat], images=60))
+    said = sentences_networks.finding(data, data.isel(setting=[0]))
+    assert said.startswith("**Under pgd-20, the classes of pgd-at differ significantly in ")
+    assert "explains least in network 1:" in said
+    assert "(network 0)" in said
+    assert "No other training of this network has results at this scale." in said
+    alone = sentences_networks.discrepancy(data.isel(setting=[0]), "networks")
+    assert alone.startswith(
+        "**Under pgd-20, the classes of pgd-at differ significantly in network 0, the only one of the networks"
+    )
+
+
+def test_the_worst_classes_are_counted():
+    data = networks.as_given(folds([GOOD, GOOD, GOOD[:, ::-1]], images=200))
+    assert (
+        sentences_networks.worst_classes(data) == "**The worst class under pgd-20, of 3 settings: class 0 in 2, class 9 in 1.**"
+    )
+    assert sentences_networks.worst_classes(data.isel(setting=[2])) == "**The worst class under pgd-20 is class 9.**"
+
+
+def test_the_gap_is_compared_with_that_of_standard_training():
+    data = trained(WIDER, NARROWER).expand_dims(seed=[0])
+    changes = section_3_1_networks.changes(data)
+    expected = [63, -63]
+    assert np.allclose(changes.sel(bound="value", attack="clean"), expected)
+    assert all(low <= high for low, high in pairwise(changes.sel(attack="clean", setting="network 0").values))
+    said = sentences_networks.widening(changes)
+    assert "on clean images it is significantly wider in 1 and narrower in 1 of 2 networks (from -63 to 63 points)" in said
+    assert "on clean images 63 points (95 % interval" in sentences_networks.widening(changes.isel(setting=[0]))
+
+
+def test_what_was_trained_is_a_row_for_each_setting():
+    table = networks.trained(registry.request(section_3_1_networks.NAME))
+    assert table.index[0] == "small CNN"
+    assert table.loc[networks.ADAM, "optimiser"] == "adam"
+    assert set(table["network"]) == {"small-cnn", "lenet", "vgg16", "resnet18"}
+
+
+def test_rows_of_settings_have_room_for_names_in_two_lines():
+    bounds = xr.DataArray(
+        np.ones((3, 2, 2)), {"bound": ["low", "value", "high"], "setting": ["a", "b"], "attack": ["clean", "x"]}
+    )
+    heights = [
+        dots.metric_dots({"overall": bounds}, "setting", "attack", step=step).to_dict()["spec"]["height"] for step in (0, 31)
+    ]
+    assert heights == [2 * 22, 2 * 31]

@@ -1,0 +1,155 @@
+"""Section 3.1 of Benz et al.: the classes over the training."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from claim_answers import UP, at, cases, judged, names_of_both, outcomes_with
+
+from classwise.core.datasets import class_names
+from classwise.papers import registry
+from classwise.papers.benz2020 import networks, section_3_1_training, sentences_training
+from classwise.papers.benz2020.section_3_1_training import EPOCHS, HALF_WAY
+from classwise.papers.claims import MeasurementError
+from classwise.stats import aggregate
+
+LATE = tuple(epoch for epoch in EPOCHS if epoch >= HALF_WAY)
+WEAK, OTHER = at(20, 8, rest=60), at(20, 3, rest=60)
+
+
+def over(tables):
+    """Return one network after some epochs from its answers under attack; on clean images the other class is the worst."""
+    cells = {("pgd-at", "pgd-20", epoch): table for epoch, table in tables.items()}
+    return outcomes_with(cells | {("pgd-at", "clean", epoch): OTHER for epoch in tables}, along=("defence", "attack", "epoch"))
+
+
+def course(early, half, late, end):
+    return over({8: early, HALF_WAY: half, LATE[1]: late, LATE[-1]: end})
+
+
+EXTREMES = {
+    "one-vulnerable-class": (
+        [course(OTHER, WEAK, WEAK, WEAK)],
+        [course(WEAK, OTHER, WEAK, WEAK), course(WEAK, WEAK, OTHER, WEAK), course(WEAK, WEAK, WEAK, OTHER)],
+    ),
+    "classes-settle-early": (
+        [aggregate.halved(course(UP[::-1], UP, UP[::-1], UP))],
+        [aggregate.halved(course(UP, UP[::-1], UP, UP))],
+    ),
+}
+
+
+def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
+    assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_3_1_training.CLAIMS)
+
+
+@pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
+def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
+    found = judged(name, data)
+    assert found.verdict == verdict, found
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_a_training_that_learns_late_tests_no_claim(name):
+    data = EXTREMES[name][0][0]
+    with pytest.raises(MeasurementError, match="has not learned by half"):
+        judged(name, data.sel(epoch=[8, LATE[-1]]))
+
+
+def kept(rates, seeds=2, images=20):
+    """Return outcomes by checkpoint: right with these rates (checkpoint, class), alike clean and attacked, a fold a seed."""
+    rng, names = np.random.default_rng(0), class_names("digits")
+    truth = np.tile(np.repeat(np.arange(10), images), seeds)
+    here = np.repeat(np.arange(seeds), 10 * images) == np.arange(seeds)[:, None]
+    places = list(rates)
+    right = (
+        rng.random((1, 2, len(places), 1, len(truth))) < np.array([rates[name] for name in places])[None, None, :, None, truth]
+    )
+    answer = np.where(here, np.where(right, truth, (truth + 1) % 10), -1)
+    whole = np.broadcast_to(np.where(here, truth, -1), answer.shape)
+    dims = ("defence", "attack", "checkpoint", "seed", "image")
+    data = {"truth": (dims, whole), "answer": (dims, answer), "flipped": (dims, answer != whole)}
+    coords = {"defence": ["pgd-at"], "attack": ["clean", "pgd-20"], "checkpoint": places, "seed": np.arange(seeds)}
+    return xr.Dataset(data, coords | {"image": np.arange(len(truth)), "predicted": list(names)}, {"dataset": "digits"})
+
+
+RISING, NOTHING = np.linspace(0.3, 0.9, 10), np.full(10, 0.05)
+
+
+def test_checkpoints_are_epochs_and_those_that_have_not_learned_are_left_out():
+    data = section_3_1_training.by_epoch(kept({"last": RISING, "last-15": RISING, "last-28": NOTHING, "last-7": RISING}))
+    assert data.epoch.values.tolist() == [15, 30]
+    assert data.sizes["seed"] == 1
+
+
+@pytest.mark.parametrize("scale", ["quick", "short"])
+def test_the_training_keeps_every_epoch_that_is_evaluated(scale):
+    part = registry.request(section_3_1_training.NAME, scale).parts["kept"]
+    for spec in part.specs:
+        assert spec.epochs == networks.KEPT_EPOCHS
+        names = ["last", *(f"last-{back}" for back in range(1, spec.keep_last))]
+        assert {one.checkpoint for one in part.evaluations} <= set(names)
+    assert {one.checkpoint for one in part.evaluations} == {section_3_1_training._checkpoint(epoch) for epoch in EPOCHS}
+    of_networks = registry.request("benz2020/3-1-networks-and-optimisers", scale).parts[networks.STEP]
+    assert part.specs == of_networks.specs
+
+
+def history(worst):
+    """Return a history of two runs: after each epoch (a row) this class of each run is never right under attack."""
+    count = np.zeros((1, 2, len(worst), 3, 2, 10, 10), dtype="i4")
+    count[:] = 10 * np.eye(10, dtype="i4")
+    for epoch, of_runs in enumerate(worst):
+        for run, label in enumerate(of_runs):
+            count[0, run, epoch, :, 1, label] = 10 * np.eye(10, dtype="i4")[(label + 1) % 10]
+    names = [str(number) for number in range(10)]
+    dims = ("defence", "seed", "epoch", "split", "attack", "label", "predicted")
+    coords = {"defence": ["pgd-at"], "seed": [0, 1], "epoch": np.arange(1, len(worst) + 1), "split": ["train", "valid", "test"]}
+    return xr.Dataset({"count": (dims, count)}, coords | {"attack": ["clean", "pgd-10"], "label": names, "predicted": names})
+
+
+SETTLED = history([(1, 2), (8, 3), (8, 3), (8, 9)])
+
+
+def test_the_course_is_that_of_test_images():
+    found = sentences_training.course(SETTLED)
+    assert found.dims == ("images_are", "seed", "epoch", "label", "predicted") or set(found.dims) >= {
+        "images_are",
+        "epoch",
+        "seed",
+    }
+    assert int(found.isel(epoch=0, seed=0).sel(images_are="attacked", label="1", predicted="1")) == 0
+
+
+def test_the_finding_says_whether_one_class_stays_the_least_robust():
+    rates = {"last-15": RISING, "last-8": RISING, "last": RISING}
+    steady = section_3_1_training.by_epoch(kept(rates, images=200))
+    said = sentences_training.finding(SETTLED, steady)
+    assert said.startswith(
+        "**Under pgd-20, class 0 is the least robust one after each of the 3 epochs from 15 to 30, significantly:"
+    )
+    assert "after all of 3 epochs measured in its second half in 1 of 2 runs" in said
+    moving = section_3_1_training.by_epoch(kept(rates | {"last": RISING[::-1]}, images=200))
+    said = sentences_training.finding(SETTLED, moving)
+    assert "2 classes are the least robust one after some of the 3 epochs from 15 to 30: 0, 9" in said
+    assert "the class lies -" in said
+    alone = sentences_training.finding(SETTLED, None)
+    assert alone.endswith("The weights after single epochs are not recorded at this scale.")
+
+
+def test_the_gap_grows_shrinks_or_neither():
+    def said(first, last):
+        return sentences_training.gap(section_3_1_training.by_epoch(kept({"last-15": first, "last": last}, images=100)))
+
+    flat = np.full(10, 0.6)
+    assert "the best and the worst class grows: the change is" in said(flat, RISING)
+    assert "the best and the worst class shrinks: the change is -" in said(RISING, flat)
+    assert "it is open whether the gap grows or shrinks" in said(RISING, RISING)
+
+
+def test_agreement_over_the_epochs_is_between_halves():
+    data = section_3_1_training.by_epoch(kept({"last-22": RISING[::-1], "last-15": RISING, "last": RISING}, images=200))
+    found = section_3_1_training.agreements(data)
+    values = found.sel(bound="value", attack="pgd-20")
+    assert float(values.sel(epoch=8)) < -0.9
+    assert float(values.sel(epoch=15)) == pytest.approx(float(values.sel(epoch=30)), abs=0.1)
+    assert float(values.sel(epoch=30)) < 1
+    assert "Half way, after epoch 15," in sentences_training.settling(found)

@@ -1,0 +1,229 @@
+"""Section 3.2: claims on similar classes and the mistakes between them, on networks with known logits."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from classwise.core.datasets import class_names
+from classwise.papers import registry
+from classwise.papers.benz2020 import charts_similarity as charts
+from classwise.papers.benz2020 import section_3_2_similarity as similar
+from classwise.papers.benz2020 import sentences_similarity as sentences
+from classwise.papers.claims import MeasurementError
+from classwise.papers.judging import Bootstrap
+from classwise.stats import aggregate, features, pooling
+
+NAMES = list(class_names("cifar10"))
+IMAGES, SIZE = 60, 10
+ANIMALS = np.array([name in ("bird", "cat", "deer", "dog", "frog", "horse") for name in NAMES])
+RNG = np.random.default_rng(0)
+# How close each two classes are, from 0 to 1: symmetric, with classes of one superclass closer, and the first ones to all others.
+NEAR = RNG.random((SIZE, SIZE))
+NEAR = (NEAR + NEAR.T) / 2 * 0.5 + 0.25 * (ANIMALS[:, None] == ANIMALS)
+HUB = np.linspace(1, 0.2, SIZE)
+NEAR = np.sqrt(HUB[:, None] * HUB) * NEAR
+np.fill_diagonal(NEAR, 0)
+
+
+def confused(rates, accuracy):
+    """Return predicted classes of IMAGES images a class, right as often as `accuracy` says, their mistakes as rates say."""
+    answer = np.repeat(np.arange(SIZE), IMAGES).reshape(SIZE, IMAGES)
+    for label in range(SIZE):
+        wrong = round((1 - accuracy[label]) * IMAGES)
+        share = rates[label] / rates[label].sum()
+        times = np.floor(np.cumsum(share) * wrong + 1e-9).astype(int)
+        answer[label, : times[-1]] = np.repeat(np.arange(SIZE), np.diff(times, prepend=0))
+    return answer.ravel()
+
+
+def outcomes(near=NEAR, mistakes=NEAR, clean=0.9, robust=None, standard=None, offset=0.0):
+    """Return what `arranged` takes: networks whose mean logits are similar as `near` says and that make the mistakes.
+
+    standard: how close the classes are in standard training, by default as in the other one. offset: added to all logits.
+    """
+    robust = np.full(SIZE, 0.5) if robust is None else robust
+    truth = np.repeat(np.arange(SIZE), IMAGES)
+    answers = np.stack([confused(mistakes, np.full(SIZE, clean)), confused(mistakes, robust)])
+    shape = ("defence", "seed", "attack", "image")
+    full = {"truth": np.broadcast_to(truth, (2, 1, 2, len(truth))).copy(), "answer": np.stack([answers, answers])[:, None]}
+    coords = {"seed": [0], "image": np.arange(len(truth)), "predicted": NAMES}
+    attrs = {"scale": "laptop", "dataset": "cifar10"}
+    networks = list(similar.DEFENCES)
+    data = {name: (shape, values) for name, values in full.items()} | {"flipped": (shape, full["truth"] != full["answer"])}
+    plain = xr.Dataset(data, coords | {"defence": networks, "attack": ["clean", "pgd-20"]}, attrs)
+    means = [np.eye(SIZE) + some for some in (near if standard is None else standard, near)]
+    noise = 0.02 * np.random.default_rng(1).normal(size=(2, 1, len(truth), SIZE))
+    logits = np.stack(means)[:, None, truth] + noise + offset
+    clean_data = plain.isel(attack=[0]).assign(logits=(("defence", "seed", "attack", "image", "predicted"), logits[:, :, None]))
+    right = clean_data.assign(answer=clean_data.truth, flipped=clean_data.truth < 0)
+    return plain, right
+
+
+def arranged(**how):
+    return similar.arranged(*outcomes(**how))
+
+
+UPSIDE_DOWN = NEAR.max() - NEAR
+np.fill_diagonal(UPSIDE_DOWN, 0)
+ONE_WAY = np.triu(np.ones((SIZE, SIZE)), 1) + 0.001 * np.tril(np.ones((SIZE, SIZE)), -1)
+ONE_WAY[-1] = 0
+ONE_WAY[-1, 0] = 1
+MUTUAL = np.kron(np.eye(SIZE // 2), [[0, 1], [1, 0]])
+ACROSS = (ANIMALS[:, None] != ANIMALS).astype(float)
+WEAK_HUB, STRONG_HUB = np.linspace(0.1, 0.9, SIZE), np.linspace(0.9, 0.1, SIZE)
+# Each claim with networks on which it holds and networks on which it fails.
+CASES = {
+    "most-are-correct": (arranged(), arranged(clean=0.2)),
+    "within-superclasses": (arranged(), arranged(mistakes=ACROSS)),
+    "vice-versa": (arranged(mistakes=MUTUAL), arranged(mistakes=ONE_WAY)),
+    "similar-logits-are-mistaken": (arranged(), arranged(near=UPSIDE_DOWN)),
+    "centred-logits-are-mistaken": (arranged(), arranged(near=UPSIDE_DOWN)),
+    "standard-logits-are-mistaken": (arranged(near=UPSIDE_DOWN, standard=NEAR), arranged(standard=UPSIDE_DOWN)),
+    "similar-to-many-is-vulnerable": (arranged(robust=WEAK_HUB), arranged(robust=STRONG_HUB)),
+}
+
+
+def judged(name, data):
+    (verdict,) = registry.judge(similar.NAME, {"": data}, dataset="cifar10", only=[name], bootstrap=Bootstrap(200))
+    return verdict
+
+
+def test_each_claim_has_data_on_which_it_holds_and_data_on_which_it_fails():
+    assert sorted(CASES) == sorted(claim.name for claim in similar.CLAIMS)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_claim_holds_or_fails_as_it_must(name):
+    verdicts = [judged(name, data) for data in CASES[name]]
+    assert [verdict.verdict for verdict in verdicts] == ["holds", "fails"], verdicts
+
+
+def statistics(**how):
+    return features.statistics(features.by_block(arranged(**how)))
+
+
+def test_cosines_are_those_of_the_mean_logits():
+    rows = np.eye(SIZE) + NEAR
+    length = np.linalg.norm(rows, axis=1)
+    expected = rows @ rows.T / length / length[:, None]
+    np.testing.assert_allclose(similar.cosines(statistics(), similar.AS_PRINTED), expected, atol=0.02)
+
+
+def test_an_offset_of_all_logits_raises_cosines_but_not_the_centred_ones():
+    plain, shifted = statistics(), statistics(offset=5.0)
+    raised = [similar.cosines(some, similar.AS_PRINTED).min() for some in (plain, shifted)]
+    assert float(raised[1]) > 0.98 > float(raised[0])
+    centred = [similar.cosines(some, similar.CENTRED) for some in (plain, shifted)]
+    np.testing.assert_allclose(*centred, atol=0.02)
+
+
+def test_mistakes_are_added_in_both_directions():
+    count = aggregate.counts(outcomes()[0]).isel(defence=1, attack=1, seed=0)
+    mixed = 100 * count / count.sum("predicted")
+    shown = similar.mistakes(count)
+    cell = mixed.sel(label="cat", predicted="dog") + mixed.sel(label="dog", predicted="cat")
+    assert float(shown.sel(label="cat", other="dog")) == float(shown.sel(label="dog", other="cat")) == float(cell)
+
+
+def test_the_correlation_is_one_of_ranks_over_pairs():
+    from scipy import stats
+
+    some = statistics()
+    upper = np.triu_indices(SIZE, 1)
+    values = [part.values[upper] for part in (similar.cosines(some, similar.CENTRED), similar.mistakes(similar.attacked(some)))]
+    assert float(similar.alike_and_mistaken(some, similar.CENTRED)) == pytest.approx(stats.spearmanr(*values).statistic)
+
+
+def test_mean_logits_of_correct_images_leave_the_others_out():
+    plain, clean = outcomes()
+    wrong = clean.image % IMAGES < 10
+    far = clean.logits + 100 * wrong * (clean.predicted == "ship")
+    mixed = clean.assign(logits=far, answer=clean.answer.where(~wrong, 8).astype("i2"))
+    some = features.statistics(features.by_block(similar.arranged(plain, mixed)))
+    kept = similar.PREDICTORS["mean logits of correct images, centred"]
+    assert kept.source == similar.CORRECT
+    means = some["mean"].sel(source=similar.CORRECT, defence=similar.ROBUST, label="cat").isel(seed=0)
+    np.testing.assert_allclose(means[:SIZE], (np.eye(SIZE) + NEAR)[NAMES.index("cat")], atol=0.03)
+
+
+def test_features_are_optional_and_named_where_they_are_missing():
+    data = arranged()
+    assert similar.available(data) == [name for name, one in similar.PREDICTORS.items() if one.source != similar.FEATURES]
+    with pytest.raises(MeasurementError, match="no penultimate features"):
+        similar.cosines(statistics(), "penultimate features, centred")
+
+
+def test_features_stand_next_to_the_logits():
+    plain, clean = outcomes()
+    size, rng = 5, np.random.default_rng(0)
+    shape = (2, 1, 1, size, SIZE)
+    sums = {
+        "total": (("defence", "seed", "attack", "block", "label", "feature"), rng.random((*shape, 16))),
+        "square": (("defence", "seed", "attack", "block", "label"), rng.random(shape) + 9),
+        "images": (("defence", "seed", "attack", "block", "label"), np.full(shape, IMAGES // size)),
+    }
+    clean = clean.assign(sums).assign_coords(label=NAMES, block=range(size), feature=range(16))
+    data = similar.arranged(plain, clean)
+    assert similar.available(data) == list(similar.PREDICTORS)
+    assert data.sizes["block"] == size
+    some = features.statistics(features.by_block(data))
+    assert bool(similar.cosines(some, "penultimate features, centred").notnull().all())
+
+
+def shown(**how):
+    data = arranged(**how)
+    blocks = features.by_block(data.isel(attack=[-1]))
+    return data, blocks, sentences.correlations(blocks), sentences.mantel(blocks)
+
+
+def test_the_headline_says_what_the_correlation_shows():
+    data, _, bounds, chances = shown()
+    text = sentences.headline(bounds, chances, data)
+    assert text.startswith("**Classes with similar mean logits are mistaken for one another: ")
+    assert "One run of each defence" in text
+    data, _, bounds, chances = shown(near=UPSIDE_DOWN)
+    assert "less often mistaken for one another than others" in sentences.headline(bounds, chances, data)
+    data, _, bounds, chances = shown(near=np.random.default_rng(8).random((SIZE, SIZE)) / 3)
+    assert sentences.headline(bounds, chances, data).startswith("**Whether classes with similar mean logits are mistaken")
+    assert list(sentences.correlation_table(bounds, chances).columns) == ["rank correlation", "p"]
+
+
+def test_a_network_that_is_missing_is_named():
+    plain, clean = outcomes()
+    alone = similar.arranged(*(some.sel(defence=["standard"]) for some in (plain, clean)))
+    names = similar.available(alone)
+    assert names == [similar.OF_STANDARD]
+    none = xr.DataArray(np.zeros((0, 3)), {"predictor": [], "bound": ["low", "value", "high"]}, ("predictor", "bound"))
+    assert sentences.headline(none, {}, alone).startswith("No mean logits of pgd-at")
+
+
+def test_sentences_name_the_weakest_class_and_the_direction_of_loneliness():
+    data, blocks, _, _ = shown(robust=WEAK_HUB)
+    text = sentences.mostly_correct(data)
+    assert "clean, class airplane: 90 % correct" in text
+    assert "under pgd-20, class airplane: 10 % correct, most often mistaken for class" in text
+    assert sentences.lonely(blocks).startswith("**Classes that are similar to all others are less robust**")
+    assert "are more robust**" in sentences.lonely(shown(robust=STRONG_HUB)[1])
+
+
+def test_groups_come_from_other_images_and_superclasses_from_names():
+    plain, _ = outcomes()
+    judged_on = pooling.pooled(plain).sel(defence=similar.ROBUST, attack="pgd-20", drop=True)
+    chosen = aggregate.counts(plain).sel(defence="standard", attack="clean", drop=True).sum("seed")
+    text = sentences.groups(chosen, judged_on, "standard")
+    wrong = int(((plain.answer != plain.truth).sel(defence="standard", attack="clean")).sum())
+    assert text.startswith(f"**Groups of classes** that {wrong} mistakes of standard on validation images form: ")
+    perfect = chosen.where(chosen.label == chosen.predicted, 0)
+    assert "form no groups" in sentences.groups(perfect, judged_on, "standard")
+    assert "**Superclasses of CIFAR-10.** Of the mistakes of pgd-at" in sentences.superclasses(judged_on, "cifar10")
+    assert "The classes of digits form none" in sentences.superclasses(judged_on, "digits")
+
+
+def test_charts_have_a_panel_for_each_predictor():
+    data, blocks, bounds, _ = shown()
+    some = features.statistics(blocks)
+    names = similar.available(data)
+    near = charts.predictors(some, names)
+    assert list(near.predictor.values) == names
+    assert "Mistakes of a pair" in charts.pair_dots(near, similar.mistakes(similar.attacked(some))).to_dict()["description"]
+    assert "Rank correlation" in charts.correlation_dots(bounds).to_dict()["description"]
