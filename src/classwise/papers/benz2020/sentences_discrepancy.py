@@ -143,7 +143,7 @@ def datasets(outcomes: Mapping[str, xr.Dataset], table: pd.DataFrame) -> str:
 def of_reader(outcomes: xr.Dataset | None) -> str:
     """Return the gap of networks that a reader names, under the last attack; None: that there are none."""
     if outcomes is None:
-        return "No networks for ImageNet are named: see the parameter `imagenet` of this notebook."
+        return "No networks for ImageNet are named in this notebook."
     table = discrepancy.table({"imagenet": outcomes.rename(network="defence")})
     rows = table[table["attack"] != "clean"]
     lines = [
