@@ -109,4 +109,5 @@ def _half_of(outcomes: xr.Dataset) -> xr.DataArray:
     present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim not in ("seed", "image")])
     seed = present.argmax("seed") if "seed" in present.dims else xr.zeros_like(truth)
     place = pd.DataFrame({"truth": truth.values, "seed": seed.values}).groupby(["truth", "seed"]).cumcount()
-    return truth.copy(data=place.to_numpy() % 2).where(truth >= 0, -1)
+    half: xr.DataArray = truth.copy(data=place.to_numpy() % 2).where(truth >= 0, -1)
+    return half

@@ -56,7 +56,7 @@ def gaps(table: pd.DataFrame) -> Any:
     return described(chart, "Gap between the classes, and the share of the variance that they explain", " ".join(parts))
 
 
-def _equal_classes(rows: pd.DataFrame) -> alt.Chart:
+def _equal_classes(rows: pd.DataFrame) -> Any:
     """Return the range of the gap of equal classes as a grey bar in each row."""
     tips = tooltip("case", **{"equal classes": "gap of equal classes, points", "accuracy": "accuracy, %"})
     bars = alt.Chart(rows).mark_bar(color=GREY, opacity=0.35, height=16)

@@ -24,8 +24,8 @@ class Crossing:
 
     def of(self, values: xr.DataArray) -> xr.DataArray:
         """Return values along eval_eps at the crossing, interpolated."""
-        ends = (values.isel(eval_eps=self.place + step).drop_vars("eval_eps", errors="ignore") for step in (0, 1))
-        first, second = ends
+        places = (self.place, self.place + 1)
+        first, second = (values.isel(eval_eps=place).drop_vars("eval_eps", errors="ignore") for place in places)
         return first + self.share * (second - first)
 
 

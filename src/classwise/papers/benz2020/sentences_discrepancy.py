@@ -26,17 +26,17 @@ def headline(outcomes: xr.Dataset, attack: str) -> str:
 
     outcomes: of standard training and PGD-AT, or of one of them, clean and under the attack.
     """
-    table = discrepancy.table({"": outcomes}).set_index(["defence", "attack"])
-    name = _TRAINED if (_TRAINED, attack) in table.index else str(outcomes.defence.values[-1])
-    row = table.loc[(name, attack)]
+    rows = {(row["defence"], row["attack"]): row for _, row in discrepancy.table({"": outcomes}).iterrows()}
+    name = _TRAINED if (_TRAINED, attack) in rows else str(outcomes.defence.values[-1])
+    row = rows[name, attack]
     equal = f"{row['equal classes']:.0f} (at most {row['equal classes, high']:.0f} in 97.5 % of the cases)"
     text = (
         f"**Under {attack}, the best class of {name} is {_written(row, '', 'points')} above its worst; equal classes of as many "
         f"images would be {equal} apart by chance.** The class explains {_written(row, 'explained', '%', 1)} of the variance of "
         "its right and wrong predictions"
     )
-    if (_PLAIN, "clean") in table.index:
-        other = table.loc[(_PLAIN, "clean")]
+    if (_PLAIN, "clean") in rows:
+        other = rows[_PLAIN, "clean"]
         share = "" if pd.isna(other["explained"]) else f", and the class explains {_written(other, 'explained', '%', 1)}"
         text += f"; without an attack the gap of standard training is {_written(other, '', 'points')}{share}"
     return f"{text}. {sample(outcomes)}"
@@ -143,7 +143,7 @@ def datasets(outcomes: Mapping[str, xr.Dataset], table: pd.DataFrame) -> str:
 def of_reader(outcomes: xr.Dataset | None) -> str:
     """Return the gap of networks that a reader names, under the last attack; None: that there are none."""
     if outcomes is None:
-        return "No networks for ImageNet are named: see the parameter `imagenet` of this notebook."
+        return "No networks for ImageNet are named in this notebook."
     table = discrepancy.table({"imagenet": outcomes.rename(network="defence")})
     rows = table[table["attack"] != "clean"]
     lines = [
