@@ -153,6 +153,14 @@ def test_features_are_optional_and_named_where_they_are_missing():
         similar.cosines(statistics(), "penultimate features, centred")
 
 
+def test_without_validation_images_only_the_mistakes_are_judged():
+    plain, _ = outcomes()
+    data = similar.arranged(plain, None)
+    assert judged("most-are-correct", data).verdict == "holds"
+    with pytest.raises(MeasurementError, match="needs 'source'"):
+        judged("similar-logits-are-mistaken", data)
+
+
 def test_features_stand_next_to_the_logits():
     plain, clean = outcomes()
     size, rng = 5, np.random.default_rng(0)

@@ -74,11 +74,14 @@ def _blocks(outcomes: xr.Dataset, size: int) -> np.ndarray:
     return block_of
 
 
-def arranged(plain: xr.Dataset, validation: xr.Dataset) -> xr.Dataset:
+def arranged(plain: xr.Dataset, validation: xr.Dataset | None) -> xr.Dataset:
     """Return outcomes with the sums by block of logits and features of validation images, along `source`.
 
-    validation: of the same runs without an attack; it has features where they are recorded. Of the seeds that both have.
+    validation: of the same runs without an attack; it has features where they are recorded. Of the seeds that both have. None:
+    without results, and there are no sums.
     """
+    if validation is None:
+        return plain
     seeds = [seed for seed in plain.seed.values if seed in validation.seed.values]
     names = [name for name in plain.defence.values if name in validation.defence.values]
     plain, clean = (some.sel(seed=seeds, defence=names) for some in (plain, validation.isel(attack=0, drop=True)))
@@ -111,7 +114,7 @@ SECTION = Section(
             features=("clean",),
         )
     },
-    arrange={"": Arranged(arranged, ("", "validation"))},
+    arrange={"": Arranged(arranged, ("",), optional=("validation",))},
 )
 
 
