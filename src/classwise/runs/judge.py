@@ -190,8 +190,9 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
 def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
     """Return a section and its parts, restricted to seeds of which nothing is left out; those that have any."""
     parts = {"": (section, request)}
-    own = {name: part for name, part in request.parts.items() if name in section.parts}
-    parts |= {name: (section.parts[name], part) for name, part in own.items() if part.evaluations}
+    parts |= {
+        name: (section.parts[name], part) for name, part in request.parts.items() if name in section.parts and part.evaluations
+    }
     complete = {name: (some, complete_seeds(part)) for name, (some, part) in parts.items()}
     return {name: (some, part) for name, (some, part) in complete.items() if part.specs}
 

@@ -153,10 +153,10 @@ def test_folds_are_taken_as_one_set_of_images():
     assert int((given.truth >= 0).isel(setting=0, defence=0, attack=0).sum()) == 3 * 200
     sums = [bootstrap.sums(some, {})["count"] for some in (data, given)]
     assert np.array_equal(sums[0].transpose(*sums[1].dims), sums[1])
-    assert networks.sample(given).startswith("3 runs of each setting, taken as given")
+    assert sentences_networks.sample(given).startswith("3 runs of each setting, taken as given")
     shared = data.isel(image=slice(0, 200), seed=[0, 0]).assign_coords(seed=[0, 1])
     assert networks.as_given(shared).identical(shared)
-    assert networks.sample(shared.isel(seed=[0])).startswith("One run of ")
+    assert sentences_networks.sample(shared.isel(seed=[0])).startswith("One run of ")
 
 
 def test_settings_have_the_seeds_that_all_adversarial_trainings_have():

@@ -105,7 +105,8 @@ class _Halves:
 
 
 def _share(right: np.ndarray, total: np.ndarray) -> np.ndarray:
-    return np.divide(100 * right, total, out=np.full(total.shape, np.nan), where=total > 0)
+    result: np.ndarray = np.divide(100 * right, total, out=np.full(total.shape, np.nan), where=total > 0)
+    return result
 
 
 def cross_half(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
@@ -210,7 +211,8 @@ def bounds_of(value: xr.DataArray, drawn: xr.DataArray, level: float = 0.95) -> 
     ends = np.array([interval_ends(column, (1 - level) / 2) for column in flat.T]).reshape(*value.shape, 2)
     low, high = (value.copy(data=ends[..., place]) for place in (0, 1))
     some = [xr.ufuncs.minimum(low, value.fillna(np.inf)), value, xr.ufuncs.maximum(high, value.fillna(-np.inf))]
-    return xr.concat(some, "bound").assign_coords(bound=["low", "value", "high"])
+    joined: xr.DataArray = xr.concat(some, "bound").assign_coords(bound=["low", "value", "high"])
+    return joined
 
 
 def permutation_p(
@@ -239,6 +241,11 @@ def permutation_p(
 MEASURED, CORRECTED = "as measured", "corrected for few images"
 
 
+def _bounded(bounds: xr.DataArray) -> xr.DataArray:
+    """Return whether an interval is finite."""
+    return (abs(bounds) < np.inf).all("bound")
+
+
 def with_base(sampled: Sampled, base: str) -> xr.DataArray:
     """Return the agreement of each other setting with a base, along `measure` (MEASURED, CORRECTED), setting and bound.
 
@@ -248,7 +255,7 @@ def with_base(sampled: Sampled, base: str) -> xr.DataArray:
     bounds = []
     for measure in measures.values():
         some = sampled.bounds(lambda some, measure=measure: measure(some).sel(other=base, drop=True))  # type: ignore[misc]
-        bounds.append(some.where(np.isfinite(some).all("bound")).clip(-1, 1))
+        bounds.append(some.where(_bounded(some)).clip(-1, 1))
     joined = xr.concat(bounds, "measure", coords="minimal", compat="override").assign_coords(measure=list(measures))
     return joined.drop_sel(setting=base).rename("agreement")
 
@@ -258,7 +265,7 @@ def table(sampled: Sampled, base: str) -> pd.DataFrame:
     bounds = with_base(sampled, base)
     columns = {name: _words(bounds.sel(measure=name)) for name in bounds.measure.values}
     sure = sampled.bounds(reliability)
-    columns["reliability"] = _words(sure.where(np.isfinite(sure).all("bound")))
+    columns["reliability"] = _words(sure.where(_bounded(sure)))
     result = pd.DataFrame(columns).reindex([base, *map(str, bounds.setting.values)])
     return result.fillna("").rename_axis("setting")
 

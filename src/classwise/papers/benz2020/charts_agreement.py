@@ -44,9 +44,9 @@ def agreement_dots(bounds: xr.DataArray, groups: Mapping[str, str], ceiling: xr.
         extent(table[table["measure"] == name], ["setting"], f"Correlation {name}", "", digits=2)
         for name in table["measure"].unique()
     ]
-    chart = alt.vconcat(*charts, spacing=8)
+    stacked = alt.vconcat(*charts, spacing=8)
     shaded = f"Shaded: {low:.2f} to {high:.2f}, the same training with other initial weights."
-    return described(chart, "Do other networks find the same classes hard?", " ".join(parts), shaded)
+    return described(stacked, "Do other networks find the same classes hard?", " ".join(parts), shaded)
 
 
 def agreement_matrix(values: xr.DataArray, reliable: xr.DataArray) -> Any:

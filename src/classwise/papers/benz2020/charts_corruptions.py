@@ -37,7 +37,8 @@ def differences(bounds: xr.DataArray | None) -> Any:
 
 
 def _zero(table: pd.DataFrame) -> alt.Chart:
-    return alt.Chart(table).mark_rule(strokeDash=[4, 3], color="#888", aria=False).encode(x=alt.datum(0))
+    line: alt.Chart = alt.Chart(table).mark_rule(strokeDash=[4, 3], color="#888", aria=False).encode(x=alt.datum(0))
+    return line
 
 
 def correlations(bounds: xr.DataArray | None) -> Any:
@@ -74,7 +75,7 @@ def examples(scenes: Mapping[str, xr.Dataset], most: int = 8) -> Any:
     A sentence is returned where there are none.
     """
     if not scenes:
-        return Markdown("The images of this dataset are not part of the book, so that none are shown.")
+        return Markdown("The images of this dataset are not part of the book, so that none are shown.")  # type: ignore[no-untyped-call]
     rows, captions = {}, {}
     for title, data in scenes.items():
         names = names_of(data, "predicted")[:most]

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.core.markup import counted
 from classwise.core.spec import Spec
-from classwise.papers import findings, judging
+from classwise.papers import judging
 from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import combine, intervals, metrics, pooling
@@ -159,15 +158,6 @@ def as_given(outcomes: xr.Dataset) -> xr.Dataset:
     merged = {name: outcomes[name].where(present, value).max("seed").expand_dims(seed=[0]) for name, value in missing.items()}
     data = xr.Dataset(merged).transpose(*outcomes.truth.dims, ...)
     return data.assign_coords(predicted=outcomes.predicted).assign_attrs(outcomes.attrs, runs=outcomes.sizes["seed"])
-
-
-def sample(outcomes: xr.Dataset) -> str:
-    """Return how many runs of each setting there are, on how many test images, and what the intervals do not cover."""
-    if "runs" not in outcomes.attrs:
-        return findings.sample(outcomes)
-    present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "image"])
-    runs, images = counted(int(outcomes.attrs["runs"]), "run"), counted(int(present.sum()), "test image")
-    return f"{runs} of each setting, taken as given: the intervals do not cover other trainings. {images}."
 
 
 def unequal(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:

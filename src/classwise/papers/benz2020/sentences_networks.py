@@ -3,7 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from classwise.core.markup import decimal
+from classwise.core.markup import counted, decimal
+from classwise.papers import findings
 from classwise.papers.benz2020 import networks
 from classwise.papers.findings import interval
 from classwise.stats import bootstrap, intervals, metrics, pooling
@@ -15,7 +16,16 @@ def finding(judged: xr.Dataset, trainings: xr.Dataset) -> str:
     """Return the finding of the page: the networks and the trainings that are judged, along setting."""
     others = discrepancy(trainings, "trainings of the first network").replace("**", "")
     others = f" {others}" if trainings.sizes["setting"] > 1 else " No other training of this network has results at this scale."
-    return f"{discrepancy(judged, 'networks')}{others} {networks.sample(judged)}"
+    return f"{discrepancy(judged, 'networks')}{others} {sample(judged)}"
+
+
+def sample(outcomes: xr.Dataset) -> str:
+    """Return how many runs of each setting there are, on how many test images, and what the intervals do not cover."""
+    if "runs" not in outcomes.attrs:
+        return findings.sample(outcomes)
+    present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "image"])
+    runs, images = counted(int(outcomes.attrs["runs"]), "run"), counted(int(present.sum()), "test image")
+    return f"{runs} of each setting, taken as given: the intervals do not cover other trainings. {images}."
 
 
 def discrepancy(outcomes: xr.Dataset, what: str) -> str:

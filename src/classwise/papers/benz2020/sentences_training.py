@@ -3,9 +3,9 @@
 import xarray as xr
 
 from classwise.core.markup import counted
-from classwise.papers.benz2020 import networks
 from classwise.papers.benz2020 import section_3_1_training as section
 from classwise.papers.benz2020.section_3_1_training import HALF_WAY
+from classwise.papers.benz2020.sentences_networks import sample
 from classwise.papers.findings import interval
 from classwise.stats import aggregate, bootstrap, metrics, pooling
 
@@ -31,7 +31,7 @@ def finding(history: xr.Dataset, kept: xr.Dataset | None) -> str:
         start = f"Under {attack}, class {names[0]} is the least robust one after each of {epochs}, {sure}"
     return (
         f"**{start}: where it does so least, the class lies {interval(margin, 'points')} below all others.** "
-        f"{_of_history(history)} {networks.sample(under)}"
+        f"{_of_history(history)} {sample(under)}"
     )
 
 
