@@ -2,7 +2,7 @@
 // changes, when it is printed, or when a narrow screen has another width. The theme is "auto" until the script of the page has run.
 (function () {
   const embed = window.vegaEmbed, charts = [], night = matchMedia("(prefers-color-scheme: dark)"), paper = matchMedia("print");
-  const narrow = matchMedia("(max-width: 600px)"), NARROWEST = 110, MARGIN = 110, PADDING = 14, FRAME = 10, ATTEMPTS = 6;
+  const narrow = matchMedia("(max-width: 600px)"), NARROWEST = 110, MARGIN = 110, PADDING = 14, FRAME = 10, ATTEMPTS = 9;
   const inks = {
     light: {text: {color: "#222"}},
     dark: {text: {color: "#eee"}, axis: {gridColor: "#333"}, view: {stroke: "#444"}},

@@ -110,8 +110,12 @@ def test_the_ceiling_is_of_the_same_images_and_else_of_other_seeds():
     assert same.repeated(AGREED) == list(same.AGAIN)
     assert same.repeated(AGREED.drop_sel(setting=list(same.AGAIN))) == [same.OTHER_SEEDS]
     without = AGREED.drop_sel(setting=[*same.AGAIN, same.OTHER_SEEDS])
-    bounds = sentences.ceiling(without, agreement.sampled(without, draws=100))
+    sampled = agreement.sampled(without, draws=100)
+    bounds = sentences.ceiling(without, sampled)
     assert np.isnan(float(bounds.sel(bound="value")))
+    chart = charts_agreement.agreement_dots(agreement.with_base(sampled, same.BASE), same.GROUPS, bounds).to_dict()
+    assert "Shaded" not in str(chart["title"])
+    assert [] in chart["datasets"].values()
 
 
 def sentence(data, draws=300):

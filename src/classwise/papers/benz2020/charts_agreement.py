@@ -20,15 +20,18 @@ def agreement_dots(bounds: xr.DataArray, groups: Mapping[str, str], ceiling: xr.
     """Return how much each network agrees with one other, as dots with intervals, a panel for each group of networks.
 
     bounds: of `agreement.with_base`. groups: the group of each setting, in their order. ceiling:
-    low, value and high of the corrected agreement that is expected of networks that differ in nothing, which is shaded.
+    low, value and high of the corrected agreement that is expected of networks that differ in nothing, which is shaded; NaN
+    where the same training is not repeated.
     """
     table = wide_bounds(bounds)
     table = table.assign(group=table["setting"].map(dict(groups)))
     picked, hues = from_legend(Category.of(bounds, "measure"))
-    scale = alt.Scale(domain=[min(0.0, float(np.floor(2 * table["low"].min()) / 2)), 1])
+    lowest = min(0.0, float(np.floor(2 * table["low"].min()) / 2))
+    scale = alt.Scale(domain=[lowest, 1])
     present = [group for group in dict.fromkeys(groups.values()) if group in set(table["group"])]
     low, value, high = (float(ceiling.sel(bound=name).clip(-1, 1)) for name in ("low", "value", "high"))
-    shade = pd.DataFrame({"from": [low], "value": [value], "to": [high]})
+    known = bool(np.isfinite(value))
+    shade = pd.DataFrame({"from": [max(low, lowest)], "value": [value], "to": [high]})[: int(known)]
     charts = []
     for group in present:
         part, title = table[table["group"] == group], _AXIS if group == present[-1] else ""
@@ -45,7 +48,7 @@ def agreement_dots(bounds: xr.DataArray, groups: Mapping[str, str], ceiling: xr.
         for name in table["measure"].unique()
     ]
     stacked = alt.vconcat(*charts, spacing=8)
-    shaded = f"Shaded: {low:.2f} to {high:.2f}, the same training with other initial weights."
+    shaded = f"Shaded: {low:.2f} to {high:.2f}, the same training with other initial weights." if known else ""
     return described(stacked, "Do other networks find the same classes hard?", " ".join(parts), shaded)
 
 

@@ -44,13 +44,15 @@ def pair_dots(cosine: xr.DataArray, mistakes: xr.DataArray) -> Any:
 
 def cosine_matrices(cosine: xr.DataArray) -> Any:
     """Return cosines of each two classes as shaded cells, a panel for each predictor: along predictor, label and other."""
-    labels, table = names_of(cosine), frame(cosine)
-    off = table[table["label"] != table["other"]]
+    labels, table = names_of(cosine), frame(cosine).rename(columns={"other": "other class"})
+    off = table[table["label"] != table["other class"]]
     cells = Cells("value", "cosine", step=(24, 24))
-    tips = tooltip("label", "other", "predictor", value="cosine|.2f")
-    chart = heatmap(off, Category("other", labels, "other class"), Category("label", labels, "class"), cells, tips)
+    tips = tooltip("label", "other class", "predictor", value="cosine|.2f")
+    chart = heatmap(off, Category("other class", labels), Category("label", labels, "class"), cells, tips)
     chart = panels(chart, Category.of(cosine, "predictor"), columns=2)
-    return described(chart, "Cosines of each two classes", extent(off, ["label", "other", "predictor"], "Cosine", "", digits=2))
+    return described(
+        chart, "Cosines of each two classes", extent(off, ["label", "other class", "predictor"], "Cosine", "", digits=2)
+    )
 
 
 def lonely_classes(cosine: xr.DataArray, accuracy: xr.DataArray) -> Any:

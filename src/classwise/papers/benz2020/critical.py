@@ -47,8 +47,14 @@ def by_training(plain: xr.Dataset, parts: Mapping[str, xr.Dataset | None]) -> xr
 
 
 def compared(outcomes: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
-    """Return outcomes of those of the trainings that are recorded, of the seeds that all of them have."""
-    kept = outcomes.sel(defence=[name for name in names if name in outcomes.defence.values])
+    """Return outcomes of those of the trainings that are recorded, of the seeds that all of them have.
+
+    NotRecorded for fewer than two.
+    """
+    known = [name for name in names if name in outcomes.defence.values]
+    if len(known) < 2:
+        raise NotRecorded(f"of {', '.join(names)}, {' and '.join(known) or 'none'} alone is recorded")
+    kept = outcomes.sel(defence=known)
     has = (kept.truth >= 0).any("image").all([dim for dim in kept.truth.dims if dim not in ("seed", "image")])
     return kept.isel(seed=np.flatnonzero(has.values))
 

@@ -12,13 +12,12 @@ from classwise.stats import metrics
 def headline(outcomes: xr.Dataset, attack: str) -> str:
     """Return what the largest recorded weight changes for the critical class and for the others, and cost-sensitive weights.
 
-    outcomes: along defence, as the section arranges its trainings.
+    outcomes: along defence, as the section arranges its trainings; NotRecorded where none has a larger weight.
     """
     known = [name for name in WEIGHTS if name in outcomes.defence.values]
-    first = _weight(outcomes, known[-1], attack) if known else _base_alone(outcomes, attack)
-    second = f" {_cost_sensitive(outcomes, attack)}" if COST_SENSITIVE in outcomes.defence.values else ""
     compared = critical.compared(outcomes, (BASE, *known[-1:]))
-    return f"{first}{second} {sample(compared)}"
+    second = f" {_cost_sensitive(outcomes, attack)}" if COST_SENSITIVE in outcomes.defence.values else ""
+    return f"{_weight(outcomes, known[-1], attack)}{second} {sample(compared)}"
 
 
 def _weight(outcomes: xr.Dataset, name: str, attack: str) -> str:
@@ -30,15 +29,6 @@ def _weight(outcomes: xr.Dataset, name: str, attack: str) -> str:
     return (
         f"**Under {attack}, a weight of {WEIGHTS[name]} for class {shown} changes its robust accuracy by {recall}**, its "
         f"precision by {precision}, and the mean of the other classes by {others}."
-    )
-
-
-def _base_alone(outcomes: xr.Dataset, attack: str) -> str:
-    part = critical.compared(outcomes.sel(attack=[attack]), (BASE,))
-    recall, precision, others = (interval(bounds.isel(defence=0, attack=0), "%") for bounds in critical.measured(part).values())
-    return (
-        f"**No training with a larger weight of a class is recorded here.** Under {attack}, {BASE} classifies {recall} of class "
-        f"{escaped(critical.name_of(outcomes))} correctly, with a precision of {precision}, and {others} of the other classes."
     )
 
 

@@ -13,16 +13,10 @@ from classwise.stats import metrics
 def headline(outcomes: xr.Dataset, attack: str) -> str:
     """Return how robust the critical class is as the target of the training, compared with the two controls.
 
-    outcomes: along defence, as the section arranges its trainings.
+    outcomes: along defence, as the section arranges its trainings; NotRecorded without that towards the class.
     """
     part = critical.compared(outcomes, (BASE, CRITICAL, SAFEST))
     shown, known = escaped(critical.name_of(outcomes)), set(map(str, part.defence.values))
-    if CRITICAL not in known:
-        recall = interval(critical.measured(part)[critical.titles(part)[0]].sel(defence=BASE, attack=attack), "%")
-        return (
-            f"**No training towards class {shown} is recorded here.** Under {attack}, {BASE} classifies {recall} of its images "
-            f"correctly. {sample(part)}"
-        )
     against = {
         name: interval(critical.gain(part, (CRITICAL, name), critical.recall, attack), "points")
         for name in (BASE, SAFEST)
@@ -57,8 +51,6 @@ def similarity(values: dict[str, xr.DataArray], outcomes: xr.Dataset, attack: st
     """Return the accuracies, then the similarity, with the strongest term and without; values: of `targets.similarity`."""
     part = critical.compared(outcomes, SIMILARITY)
     known = [name for name in (BASE, STRONG) if name in part.defence.values]
-    if len(known) < 2:
-        return "**The training with the similarity term is not recorded here.**"
     gains = [critical.gain(part, (STRONG, BASE), metrics.overall, name) for name in ("clean", attack)]
     clean, robust = (interval(bounds, "points", 1) for bounds in gains)
     lines = [
