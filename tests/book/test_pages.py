@@ -69,9 +69,18 @@ def test_the_data_of_a_figure_is_a_file_for_each_dataset(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "number"), [("tian2021/5-temperature-pgd", "5-"), ("tian2021/A-settings", "A-"), ("claims", ""), ("audit", "")]
+    ("name", "number"),
+    [
+        ("tian2021/5-temperature-pgd", "5-"),
+        ("tian2021/A-settings", "A-"),
+        ("benz2020/3-1-over-training", "3.1b-"),
+        ("entropy2022/3-2-2a-similarity-and-variance", "3.2.2a-"),
+        ("entropy2022/A-3-more-data", "A.3-"),
+        ("claims", ""),
+        ("audit", ""),
+    ],
 )
-def test_pages_without_a_section_number_their_figures_alone(name, number):
+def test_figures_have_the_section_of_their_page_in_their_number(name, number):
     assert pages._section(name) == number
 
 

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -57,9 +58,21 @@ def _figure(cell: "NotebookNode") -> dict[str, str]:
 
 
 def _section(name: str) -> str:
-    """Return the section of a page as its figures are numbered: "4.1-" of "tian2021/4-1-class-bias", "" of a page without."""
-    number = re.match(r"(\d+(?:-\d+)*|[A-Z])(?=-)", name.rpartition("/")[2])
-    return f"{number[1].replace('-', '.')}-" if number else ""
+    """Return the section of a page as its figures are numbered: "4.1-" of "tian2021/4-1-class-bias", "" of a page without.
+
+    Pages of one section of a paper are told apart by letters, in the order of the book: "3.1a-" and "3.1b-".
+    """
+    number = _number(name)
+    paper = registry.PAPERS.get(registry.paper_of(name))
+    alike = [page for page in (paper.pages if paper else ()) if _number(page) == number]
+    letter = ascii_lowercase[alike.index(name)] if len(alike) > 1 and name in alike else ""
+    return f"{number}{letter}-" if number else ""
+
+
+def _number(name: str) -> str:
+    """Return the number of the section of a page, "4.1", with the letter that its name has; "" of a page without."""
+    number = re.match(r"(\d+(?:-\d+)*[a-z]?|[A-Z](?:-\d+)*)(?=-)", name.rpartition("/")[2])
+    return number[1].replace("-", ".") if number else ""
 
 
 def _data(name: str, cell: "NotebookNode", extra: Path) -> dict[str, str]:
