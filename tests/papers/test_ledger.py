@@ -13,8 +13,9 @@ from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
 from classwise.papers import ledger, registry, sections
 from classwise.papers.claims import Verdict
-from classwise.papers.registry import CLAIMS
 from classwise.runs import judge
+
+CLAIMS = registry.PAPERS["tian2021"].claims
 
 
 def found(verdict, claim=CLAIMS[0], effect=10.0, low=8.0, high=13.0, **rest):
