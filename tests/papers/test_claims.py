@@ -398,6 +398,9 @@ def test_kinds_of_runs_are_joined_side_by_side():
         registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["victim-loses"], bootstrap=Bootstrap(50))
     with pytest.raises(claims.MeasurementError, match="claim 'homing' needs the outcomes 'without'; there are: betas"):
         registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["homing"], bootstrap=Bootstrap(50))
+    judge = partial(registry.judge, "tian2021/6-1-training-adjustment", {"betas": both}, only=["homing"])
+    (lacking,) = judge(strict=False, bootstrap=Bootstrap(50))
+    assert (lacking.verdict, lacking.reason) == ("not tested", "not all runs that it needs are recorded")
 
 
 # Measures, on counts whose answer is known.

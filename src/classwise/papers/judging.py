@@ -26,6 +26,10 @@ _ROUNDING = 1e-4
 _LOPSIDED = 0.05
 
 
+# Why a claim is not tested whose outcomes need runs that are not there.
+_NOT_RECORDED = "not all runs that it needs are recorded"
+
+
 @dataclass(frozen=True)
 class Bootstrap:
     """The bootstrap of a verdict: the number of draws, their seed, and the level of the interval."""
@@ -77,6 +81,7 @@ def judge_all(
                 if strict:
                     raise
                 lacking = f"no results on {title(tested)} {error.lacking}" if error.lacking else str(error)
+                lacking = lacking if _has_data(claim, given) else _NOT_RECORDED
                 verdict = replace(verdict, reason=lacking, partly=_of_a_part(verdict, plain[claim.readout], bootstrap))
         verdicts.append(verdict)
     both = np.array([p_values(verdict.claim, truth) for verdict, truth in measured.values()]).reshape(-1, 2)
@@ -231,10 +236,15 @@ def _at(claim: Claim, dim: str, values: Sequence[str]) -> str:
     return f"under {claim.attacks[-1]} at {_SYMBOLS.get(dim, dim)} = {', '.join(values)}"
 
 
+def _has_data(claim: Claim, given: Mapping[str, xr.Dataset]) -> bool:
+    """Return whether the outcomes that a claim is computed from are given; a single Dataset is that of all claims."""
+    return claim.data in given or list(given) == [""]
+
+
 def _measured(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Bootstrap) -> tuple[Verdict, np.ndarray]:
     """Return a verdict with the measure of its claim, not decided yet, and draws of the true value."""
     claim = verdict.claim
-    if claim.data not in given and list(given) != [""]:
+    if not _has_data(claim, given):
         raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.data!r}; there are: {_listed(given)}")
     part = select(claim, given[claim.data if claim.data in given else ""])
     part = _with_features(claim, part) if claim.of == "features" else part

@@ -1,5 +1,7 @@
 """Section 1: answers made by hand on which each claim holds, and others on which it fails; gaps by chance; equal accuracy."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,7 @@ from claim_answers import CLASS, UP, at, cases, judged, names_of_both, outcomes_
 
 from classwise.charts import style
 from classwise.papers import registry
-from classwise.papers.benz2020 import charts_discrepancy, discrepancy, section_1
+from classwise.papers.benz2020 import agreement, charts_discrepancy, discrepancy, section_1
 from classwise.papers.benz2020 import sentences_discrepancy as sentences
 from classwise.papers.claims import MeasurementError
 from classwise.stats import aggregate, bootstrap, metrics
@@ -75,8 +77,8 @@ def _setup():
 def test_each_claim_has_answers_on_which_it_holds_and_answers_on_which_it_fails():
     assert names_of_both(EXTREMES) == sorted(claim.name for claim in section_1.CLAIMS)
     assert registry.claims_of(section_1.NAME) == section_1.CLAIMS
-    kinds = {claim.where.rpartition("; ")[2] for claim in section_1.CLAIMS}
-    assert kinds == {"found", "cited", "ours"}
+    kinds = {claim.where.rpartition(", ")[2] for claim in section_1.CLAIMS}
+    assert kinds == {"found", "cited", "control"}
 
 
 @pytest.mark.parametrize(("name", "verdict", "data"), cases(EXTREMES))
@@ -93,6 +95,27 @@ def test_datasets_of_unequal_classes_do_not_test_that_equal_ones_differ():
         "mnist": True,
         "svhn": True,
     }
+
+
+@pytest.mark.parametrize("right", [0, 5, 10])
+def test_a_network_that_is_right_by_chance_at_most_has_no_gap_that_could_be_wider(right):
+    data = panels(90, 85, right, SPREAD)
+    with pytest.raises(MeasurementError, match="than one class for all"):
+        judged("wider-attacked", data)
+    names = {"scale": "quick", "dataset": "digits", "strict": False}
+    (verdict,) = registry.judge(section_1.NAME, data, only=["wider-attacked"], **names)
+    assert verdict.verdict == "not tested"
+    assert "than one class for all" in verdict.reason
+
+
+def test_the_verdict_on_the_trend_has_the_interval_of_the_sentence():
+    both = panels(SPREAD, SPREAD[::-1][[1, 0, 3, 2, 5, 4, 7, 6, 9, 8]])
+    verdict = judged("similar-trend", aggregate.halved(both))
+    clean = both.expand_dims(seed=[0]).sel(attack=["clean"])
+    bounds = agreement.interval(clean, section_1.between_networks, "defence")
+    assert verdict.effect == pytest.approx(float(bounds.sel(bound="value")))
+    # Both leave out the same draws, the verdict those of a one-sided test.
+    assert float(bounds.sel(bound="low")) <= verdict.low <= verdict.effect <= verdict.high <= float(bounds.sel(bound="high"))
 
 
 def test_a_network_that_is_nowhere_as_inaccurate_is_said_to_be_so():
@@ -154,9 +177,14 @@ def test_the_table_and_the_sentences_say_what_was_measured():
     assert "digits, 100 to 100 test images of a class" in sentences.datasets({"digits": data}, table)
     wide = sentences.wider(data, "pgd-20")
     assert "Under pgd-20 at the same radius, it is wider: 63.0 points" in wide
-    assert "classifies 0.0 % of the attacked images correctly" in wide
+    assert "classifies 0.0 % of the attacked images correctly, no more than by one class for all: it has no gap" in wide
+    right = sentences.wider(panels(90, 85, 50, SPREAD).expand_dims(seed=[0]), "pgd-20")
+    assert right.endswith("classifies 50.0 % of the attacked images correctly.")
     spec = charts_discrepancy.gaps(table).to_dict()
     assert len(spec["concat"]) == 4
+    # The panels of a dataset have the same rows, also for a network that is right nowhere.
+    rows = [panel["layer"][0]["encoding"]["y"]["scale"]["domain"] for panel in spec["concat"]]
+    assert rows == [list(table["case"][:4])] * 4
     assert "63 points (digits, pgd-at, pgd-20)" in spec["description"]
 
 
@@ -167,18 +195,37 @@ def test_the_headline_stands_without_standard_training():
     assert "standard" not in text
 
 
+def decimal_after(words, text):
+    """Return the points that a sentence gives after some words and a radius."""
+    return re.search(rf"{words} [0-9.]+, (-?[0-9.]+) points", text)[1]
+
+
 @pytest.mark.parametrize(("half", "trained", "says"), [(45, SPREAD, "explains more"), (STEEP, 55, "explains less")])
 def test_networks_of_one_accuracy_are_compared(half, trained, says):
     text = sentences.equal_accuracy(over_radii(half, trained).expand_dims(seed=[0]))
     assert f"**The class {says} after adversarial training, at an equal accuracy of" in text
+    radii = over_radii(half, trained).expand_dims(seed=[0])
+    share = discrepancy.explained_at_equal_accuracy(radii)
+    curve = bootstrap.bootstrap(radii, metrics.explained).isel(attack=0, drop=True)
+    rates = metrics.overall(bootstrap.sums(radii, {})["count"]).isel(attack=0, drop=True)
+    chart = charts_discrepancy.over_accuracy(curve, rates, share).to_dict()
+    assert "Open dot: standard there" in " ".join(chart["title"]["subtitle"])
+    (dot,) = [layer for layer in chart["layer"] if layer.get("mark", {}).get("size") == 90]
+    assert float(chart["datasets"][dot["data"]["name"]].split(",")[-1]) == pytest.approx(share, abs=0.01)
+    # The difference of the sentence is that of the dots of the chart, but for what sampling adds to both of them.
+    last = float(curve.sel(bound="value", defence="pgd-at", eval_eps="0.1"))
+    assert float(decimal_after("less standard training at about", text)) == pytest.approx(last - share, abs=0.5)
+    assert "Open dot" not in str(charts_discrepancy.over_accuracy(curve, rates).to_dict()["title"])
     never = over_radii(90).sel(eval_eps=["0", "0.05"]).expand_dims(seed=[0])
     assert "at none of these radii" in sentences.equal_accuracy(never)
+    assert np.isnan(discrepancy.explained_at_equal_accuracy(never))
+    assert np.isnan(discrepancy.explained_at_equal_accuracy(never.sel(defence=["pgd-at"])))
 
 
 def test_profiles_of_opposite_halves_agree_where_the_classes_do():
     both = panels(SPREAD, SPREAD, 0, SPREAD).expand_dims(seed=[0])
     text = sentences.alike(both)
-    assert "Under clean: 1.00 (95 % interval" in text
+    assert "Without an attack: 1.00 (95 % interval" in text
     assert "Under pgd-20: no interval, for the classes of a network hardly differ" in text
 
 

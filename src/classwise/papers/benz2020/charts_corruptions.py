@@ -1,6 +1,6 @@
 """Charts of accuracies on corrupted images."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -13,9 +13,12 @@ from classwise.charts.gallery import image_rows
 from classwise.charts.primitives import dots_with_intervals, from_legend, lines_with_bands, panels
 from classwise.charts.style import PERCENT, Category, names_of, tooltip, wide_bounds
 from classwise.core.errors import NotRecorded
+from classwise.papers.benz2020 import corruptions
 
 # A row, which a phone names in two lines.
 _ROW = 28
+# Of a correlation.
+_TICKS = (-1, -0.5, 0, 0.5, 1)
 _SEVERITY = alt.X("severity:Q", title="severity (0: clean)", axis=alt.Axis(tickMinStep=1, values=[0, 1, 3, 5]))
 
 
@@ -36,22 +39,24 @@ def differences(bounds: xr.DataArray | None) -> Any:
     return described(chart, "Which network loses more accuracy", text, where)
 
 
-def _zero(table: pd.DataFrame) -> alt.Chart:
-    line: alt.Chart = alt.Chart(table).mark_rule(strokeDash=[4, 3], color="#888", aria=False).encode(x=alt.datum(0))
-    return line
+def _zero(table: pd.DataFrame, ticks: Sequence[float] = ()) -> alt.Chart:
+    """Return a dashed line at 0; ticks: of its axis, () for those of the scale."""
+    line: alt.Chart = alt.Chart(table).mark_rule(strokeDash=[4, 3], color="#888", aria=False)
+    return line.encode(x=alt.XDatum(0, axis=alt.Axis(values=list(ticks))) if ticks else alt.datum(0))
 
 
 def correlations(bounds: xr.DataArray | None) -> Any:
     """Return the correlation of losses with robust accuracy over the classes, a row for each member of `row`.
 
-    bounds: of `corruptions.shared`; NotRecorded for None.
+    bounds: of `corruptions.shared`; NotRecorded for None. The accuracy that is left is no loss, and is not drawn.
     """
     if bounds is None:
         raise NotRecorded("adversarial training is not recorded on corrupted images")
+    bounds = bounds.drop_sel(row=corruptions.LEFT)
     table = wide_bounds(bounds.clip(-1, 1))
     scale, axis = alt.Scale(domain=[-1, 1]), "correlation over the classes"
     dots = dots_with_intervals(table, Category.of(bounds, "row"), axis, scale=scale)
-    chart = alt.layer(_zero(table), dots).properties(width=430, height=_ROW * bounds.sizes["row"])
+    chart = alt.layer(_zero(table, _TICKS), dots).properties(width=430, height=_ROW * bounds.sizes["row"])
     text = extent(table, ["row"], "Correlation of losses with robust accuracy", "", digits=2)
     where = "Left of the line the classes that the attack breaks lose more, right of it they lose less."
     return described(chart, "Do corruptions break the classes that the attack breaks?", text, where)

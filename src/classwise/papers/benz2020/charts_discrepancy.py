@@ -3,6 +3,7 @@
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -41,12 +42,13 @@ def gaps(table: pd.DataFrame) -> Any:
     picked, hues = from_legend(Category("defence", list(dict.fromkeys(table["defence"]))))
     both = []
     for name, rows in table.groupby("dataset", sort=False):
-        share = rows.assign(**{end: rows[column] for end, column in _EXPLAINED.items()}).dropna(subset=["value"])
+        # A network that is right nowhere keeps its row, so that the rows of both panels are the same.
+        share = rows.assign(**{end: rows[column] for end, column in _EXPLAINED.items()})
         marks = [_equal_classes(rows), *_dots(rows, "gap, points", hues, picked)]
         high = _ROW * len(rows)
         both.append(alt.layer(*marks).properties(width=_LEFT, height=high, title=panel_title(f"{name}; grey: equal classes")))
         explained = alt.layer(*_dots(share, "share explained, %", hues, picked))
-        both.append(explained.properties(width=_RIGHT, height=high, title=panel_title(f"{name}, by the class")))
+        both.append(explained.properties(width=_RIGHT, height=high, title=panel_title("share explained by the class")))
     chart = alt.concat(both[0].add_params(picked), *both[1:], columns=2)
     parts = [
         extent(table, ["dataset", "case"], "Gap", "points"),
@@ -74,14 +76,16 @@ def _dots(rows: pd.DataFrame, title: str, hues: Category, picked: alt.Parameter)
 
 
 def _rows_of(rows: pd.DataFrame) -> alt.Y:
-    return alt.Y("case:N", sort=list(rows["case"]), title=None, axis=alt.Axis(labelPadding=8, ticks=False, grid=True))
+    names, axis = list(rows["case"]), alt.Axis(labelPadding=8, ticks=False, grid=True)
+    return alt.Y("case:N", sort=names, scale=alt.Scale(domain=names), title=None, axis=axis)
 
 
-def over_accuracy(share: xr.DataArray, accuracy: xr.DataArray) -> Any:
+def over_accuracy(share: xr.DataArray, accuracy: xr.DataArray, at_equal: float = np.nan) -> Any:
     """Return the share of the variance that the class explains over the accuracy of a network, from clean images to the radius.
 
     share: dimensions defence, eval_eps and bound. accuracy: of all images, dimensions defence and eval_eps. At the same place on
-    the horizontal axis networks are as inaccurate; numbers are radii.
+    the horizontal axis networks are as inaccurate; numbers are radii. at_equal: the share of the first network where it is as
+    inaccurate as the last one at the full radius (`discrepancy.explained_at_equal_accuracy`), an open dot.
     """
     overall = accuracy.rename("accuracy").to_dataframe()["accuracy"].reset_index()
     table = wide_bounds(share).merge(overall, on=["defence", "eval_eps"]).sort_values("accuracy", ascending=False)
@@ -96,9 +100,18 @@ def over_accuracy(share: xr.DataArray, accuracy: xr.DataArray) -> Any:
     at_last = table["eval_eps"] == names_of(share, "eval_eps")[-1]
     trained = table[at_last & (table["defence"] == names_of(share, "defence")[-1])]
     equal = alt.Chart(trained).mark_rule(strokeDash=[4, 3], color=GREY, aria=False).encode(x=x)
-    chart = alt.layer(equal, lines, words).properties(width=560, height=240).add_params(picked)
-    below = "Numbers: radius of the attack. Dashed: the accuracy of the last network at the largest one."
+    of = names_of(share, "defence")[0]
+    dots = [_open_dot(trained.assign(defence=of, value=at_equal), x, hues)] if np.isfinite(at_equal) else []
+    chart = alt.layer(equal, lines, words, *dots).properties(width=560, height=240).add_params(picked)
+    below = f"Numbers: radius of the attack. Dashed: accuracy of {names_of(share, 'defence')[-1]} at the full radius."
+    below += "" if np.isnan(at_equal) else f" Open dot: {of} there, its predictions interpolated."
     return described(chart, "The share that the class explains, over the accuracy of the network", text, below)
+
+
+def _open_dot(table: pd.DataFrame, x: alt.X, hues: Category) -> Any:
+    tips = tooltip("defence", value="share explained at this accuracy, %", accuracy="accuracy, %")
+    dot = alt.Chart(table[["defence", "accuracy", "value"]]).mark_point(size=90, strokeWidth=2, opacity=1)
+    return dot.encode(x=x, y="value:Q", color=hues.colour, tooltip=tips)
 
 
 def _far_apart(table: pd.DataFrame) -> list[bool]:

@@ -1,5 +1,6 @@
 """What the page on corruptions shows, from outcomes with the corruptions along `attack` (`section_3_4.by_corruption`)."""
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -21,6 +22,8 @@ from classwise.stats import bootstrap, metrics, pooling
 ALL, RELATIVE, LEFT = "all corruptions", "all, loss / clean accuracy", "all, accuracy left"
 # Of intervals of accuracies.
 _DRAWS = 1000
+# Of intervals that hold together, of which the ends lie far out.
+_JOINT_DRAWS = 6000
 
 
 def _renamed(outcomes: xr.Dataset, severity: int = SEVERITY) -> dict[str, str]:
@@ -59,8 +62,11 @@ def mean_loss(outcomes: xr.Dataset) -> xr.DataArray:
     return bootstrap.paired(_of_severity(outcomes), lambda count: _lost(count).mean("corruption"), span=(-100, 100))
 
 
-def more_lost(outcomes: xr.Dataset) -> xr.DataArray | None:
-    """Return how much more pgd-at loses to each corruption than standard, along bound and corruption; None without both."""
+def more_lost(outcomes: xr.Dataset, *, joint: bool = False) -> xr.DataArray | None:
+    """Return how much more pgd-at loses to each corruption than standard, along bound and corruption; None without both.
+
+    joint: the intervals hold for all corruptions together (Bonferroni), instead of for each by itself.
+    """
     first, second = section_3_4.DEFENCES[::-1]
     if not recorded(outcomes, first, second):
         return None
@@ -69,7 +75,8 @@ def more_lost(outcomes: xr.Dataset) -> xr.DataArray | None:
         lost = _lost(count)
         return lost.sel(defence=first, drop=True) - lost.sel(defence=second, drop=True)
 
-    return bootstrap.paired(_of_severity(outcomes).sel(defence=[first, second]), difference, span=(-200, 200))
+    level, draws = (1 - 0.05 / len(_renamed(outcomes)), _JOINT_DRAWS) if joint else (0.95, 2 * _DRAWS)
+    return bootstrap.paired(_of_severity(outcomes).sel(defence=[first, second]), difference, level, draws, span=(-200, 200))
 
 
 def change(outcomes: xr.Dataset) -> xr.DataArray:
@@ -80,37 +87,52 @@ def change(outcomes: xr.Dataset) -> xr.DataArray:
     return 0.0 - lost.assign_coords(corruption=_names(lost.corruption))
 
 
-def _shared(profiles: xr.DataArray) -> xr.DataArray:
-    """Return the correlation of what corruptions take with the robust accuracy of other images, along `row`.
-
-    profiles: of `agreement.profiles` along attack.
-    """
+def _losses(profiles: xr.DataArray) -> xr.DataArray:
+    """Return what corruptions take of each class, along `row`; profiles: of `agreement.profiles` along attack."""
     lost, clean = drops(profiles), profiles.sel(attack="clean", drop=True)
     lost = lost.assign_coords(corruption=_names(lost.corruption))
     mean = lost.mean("corruption")
     kinds = {kind: [name for name in names if name in lost.corruption.values] for kind, names in KINDS.items()}
     parts = {kind: lost.sel(corruption=names).mean("corruption") for kind, names in kinds.items() if names}
     parts = {ALL: mean, **parts, RELATIVE: mean / clean.where(clean > 0), LEFT: clean - mean}
-    each = [correlation(part, profiles) for part in parts.values()]
-    return xr.concat(each, pd.Index(list(parts), name="row"))
+    return xr.concat(list(parts.values()), pd.Index(list(parts), name="row"))
+
+
+def _shared(profiles: xr.DataArray) -> xr.DataArray:
+    """Return the correlation of what corruptions take with the robust accuracy of other images, along `row`."""
+    losses = _losses(profiles)
+    each = [correlation(losses.sel(row=row, drop=True), profiles) for row in losses.row.values]
+    return xr.concat(each, losses.row)
 
 
 def shared(outcomes: xr.Dataset, defence: str = "pgd-at") -> xr.DataArray | None:
     """Return low, value and high of the correlation of losses with robust accuracy over classes, along bound and row.
 
     The losses are those of one half of the images of each class, the robust accuracies those of the other half. defence: whose
-    losses and robust accuracies; None where it has no results.
+    losses and robust accuracies; None where it has no results. Attributes: the reliability of the robust accuracies, and p, by
+    row, of the correlation under permuted classes.
     """
     if not recorded(outcomes, defence):
         return None
     kept = outcomes.sel(defence=defence, attack=["clean", ATTACK, *_renamed(outcomes)], drop=True)
-    return agreement.interval(kept, _shared, along="attack").assign_attrs(reliability=_reliability(kept))
+    bounds = agreement.interval(kept, _shared, along="attack")
+    return bounds.assign_attrs(reliability=_reliability(kept), p=_permuted(agreement.profiles(kept, along="attack")))
 
 
 def _reliability(outcomes: xr.Dataset) -> float:
     """Return the correlation of the robust accuracies of the classes in the two halves of the images of a network."""
     profiles = agreement.profiles(outcomes.sel(attack=[ATTACK]), along="attack")
     return float(agreement.reliability(profiles, along="attack").item())
+
+
+def _permuted(profiles: xr.DataArray) -> dict[str, float]:
+    """Return by row the two-sided chance that losses of permuted classes correlate as much with the robust accuracies."""
+    # Of the sign of the correlation, so that the one-sided chance is that of as strong a one.
+    losses = _losses(profiles) * np.sign(_shared(profiles))
+    rows = [str(row) for row in losses.row.values]
+    parts = [profiles.sel(attack=ATTACK, drop=True), *(losses.sel(row=row, drop=True) for row in rows)]
+    both = xr.concat(parts, pd.Index([ATTACK, *rows], name="row"))
+    return {row: min(1.0, 2 * agreement.permutation_p(both, ATTACK, [row], along="row")) for row in rows}
 
 
 def recorded(outcomes: xr.Dataset, *defences: str) -> bool:

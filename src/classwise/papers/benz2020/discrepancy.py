@@ -50,6 +50,19 @@ def radius_at(count: xr.DataArray, target: xr.DataArray) -> xr.DataArray:
     return crossing(count, target).of(radii)
 
 
+def explained_at_equal_accuracy(outcomes: xr.Dataset, network: str = "standard", other: str = "pgd-at") -> float:
+    """Return the share that the class explains (`metrics.explained`) in a network that is as inaccurate as another one.
+
+    outcomes: under one attack along eval_eps, at whose largest radius the other one is taken. NaN where a network is missing, or
+    is as inaccurate at none of the radii.
+    """
+    if not {network, other} <= set(outcomes.defence.values):
+        return float("nan")
+    count = bootstrap.sums(_seeded(outcomes), {})["count"].isel(attack=0, drop=True)
+    target = metrics.overall(count.sel(defence=other, drop=True).isel(eval_eps=-1, drop=True))
+    return float(metrics.explained(at_accuracy(count.sel(defence=network, drop=True), target)))
+
+
 def gap_by_chance(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> xr.DataArray:
     """Return the gap (MCD) that classes of equal accuracy have by chance: its mean and 95 % range, along `bound`, in points.
 

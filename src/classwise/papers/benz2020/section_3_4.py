@@ -142,7 +142,7 @@ CLAIMS = (
     _claim(
         "corruptions-break-the-same",
         where=where("3.4", "asked"),
-        statement="Corruptions lower the accuracy most of those classes that are least robust against the attack.",
+        statement="After adversarial training, of these classes those that are least robust lose most to corruptions.",
         measure=breaks_the_same_classes,
         truth=_redrawn,
         low=-np.inf,

@@ -5,11 +5,15 @@ import xarray as xr
 from classwise.core.markup import decimal
 from classwise.papers.benz2020 import corruptions
 from classwise.papers.benz2020.section_3_4 import KINDS, SEVERITY
-from classwise.papers.findings import interval, sample
+from classwise.papers.findings import interval, p_value, sample
+
+# A correlation is one of the classes where its interval leaves out 0 and permuted classes seldom reach it.
+_ALPHA = 0.05
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names) if names else "none"
+def _counted(names: list[str], of: str = "") -> str:
+    """Return how many names there are, of what, and which: "1 of the 15 corruptions (fog)", "none"."""
+    return f"{len(names)}{of} ({', '.join(names)})" if names else f"none{of}"
 
 
 def _sides(bounds: xr.DataArray) -> tuple[list[str], list[str]]:
@@ -19,28 +23,33 @@ def _sides(bounds: xr.DataArray) -> tuple[list[str], list[str]]:
     return [str(name) for name in names[low.values > 0]], [str(name) for name in names[high.values < 0]]
 
 
-def headline(outcomes: xr.Dataset, more: xr.DataArray | None, correlated: xr.DataArray | None) -> str:
+def headline(outcomes: xr.Dataset, correlated: xr.DataArray | None) -> str:
     """Return what corruptions cost each network, which loses more, and whether they break the classes that the attack breaks.
 
-    more: of `corruptions.more_lost`. correlated: of `corruptions.shared`.
+    correlated: of `corruptions.shared`.
     """
     names = [str(name) for name in outcomes.defence.values if corruptions.recorded(outcomes, str(name))]
     lost = corruptions.mean_loss(outcomes.sel(defence=names))
     each = [f"{name} {interval(lost.sel(defence=name), 'points', 1)}" for name in names]
     number = corruptions.at_one(outcomes).sizes["corruption"]
     first = f"**Corruptions of severity {SEVERITY} cost {' and '.join(each)} of accuracy, the mean over {number} corruptions.**"
-    return f"{first} {which_loses_more(more)} {same_classes(correlated)} {sample(outcomes)}"
+    return (
+        f"{first} {which_loses_more(corruptions.more_lost(outcomes, joint=True))} {same_classes(correlated)} {sample(outcomes)}"
+    )
 
 
 def which_loses_more(more: xr.DataArray | None) -> str:
-    """Return to which corruptions adversarial training loses more than standard training, and to which less."""
+    """Return to which corruptions adversarial training loses more than standard training, and to which less.
+
+    more: of `corruptions.more_lost`, jointly.
+    """
     if more is None:
         return "Only one of the two networks has results, so that they are not compared."
     above, below = _sides(more)
-    number = more.sizes["corruption"]
+    of = f" of the {more.sizes['corruption']} corruptions"
     return (
-        f"Adversarial training loses significantly more than standard training to {len(above)} of {number} corruptions "
-        f"({_listed(above)}) and significantly less to {len(below)} ({_listed(below)})."
+        f"Adversarial training loses significantly more than standard training to {_counted(above, of)} and significantly "
+        f"less to {_counted(below)}, corrected for their number."
     )
 
 
@@ -50,16 +59,34 @@ def same_classes(correlated: xr.DataArray | None) -> str:
         return "Adversarial training has no results on corrupted images."
     bounds = correlated.sel(row=corruptions.ALL)
     low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
-    start = "Whether corruptions break the classes that the attack breaks is open"
-    if high < 0:
-        start = "The classes that lose most to corruptions are the less robust ones"
-    elif low > 0:
-        start = "The classes that lose most to corruptions are the more robust ones"
-    return f"{start}: over the classes, losses and robust accuracies of other images correlate by {interval(bounds, '', 2)}."
+    sure = float(correlated.attrs["p"][corruptions.ALL]) < _ALPHA
+    start = "whether corruptions break the classes that the attack breaks is open"
+    if sure and high < 0:
+        start = "the classes that lose most to corruptions are the less robust ones"
+    elif sure and low > 0:
+        start = "the classes that lose most to corruptions are the more robust ones"
+    return (
+        f"After adversarial training, {start}: over the classes, losses and robust accuracies of other images correlate by "
+        f"{_correlation(correlated, corruptions.ALL)}.{_reversed(correlated)}"
+    )
+
+
+def _correlation(correlated: xr.DataArray, row: str) -> str:
+    """Return a correlation with its interval, and the p-value of permuted classes."""
+    return f"{interval(correlated.sel(row=row), '', 2)}, with permuted classes {p_value(correlated.attrs['p'][row])}"
+
+
+def _reversed(correlated: xr.DataArray) -> str:
+    """Return the kinds of corruptions whose interval lies on the other side of 0 than that of all; "" for none."""
+    low, high = correlated.sel(bound="low"), correlated.sel(bound="high")
+    side = (low > 0).astype(int) - (high < 0).astype(int)
+    other = side * side.sel(row=corruptions.ALL, drop=True) < 0
+    kinds = [name for name in KINDS if name in correlated.row.values and bool(other.sel(row=name))]
+    return "".join(f" Under {name} the sign is the reverse: {_correlation(correlated, name)}." for name in kinds)
 
 
 def relative(correlated: xr.DataArray | None) -> str:
-    """Return the same of losses relative to clean accuracy, and of the accuracy that is left, with what would be perfect."""
+    """Return the same of losses relative to clean accuracy, and of the accuracy that is left, and their reliability."""
     if correlated is None:
         return same_classes(correlated)
     share, left = (interval(correlated.sel(row=row), "", 2) for row in (corruptions.RELATIVE, corruptions.LEFT))
@@ -67,7 +94,7 @@ def relative(correlated: xr.DataArray | None) -> str:
     return (
         "A class that is less accurate on clean images has less to lose. In pgd-at the loss as a share of the clean accuracy "
         f"correlates with the robust accuracy by {share}, and the accuracy that is left by {left}. The robust accuracies in "
-        f"two halves of the images correlate by {most}, about as much as any profile could."
+        f"two halves of the images correlate by {most}."
     )
 
 
@@ -81,14 +108,14 @@ def by_kind(more: xr.DataArray | None) -> str:
 
 
 def weakest_classes(change: xr.DataArray) -> str:
-    """Return the class that each network loses most of on average, and how much, compared with all classes."""
+    """Return the class that each network loses most on, on average, and how much, compared with all classes."""
     mean = change.mean("corruption")
     parts = []
     for name in map(str, mean.defence.values):
         values = mean.sel(defence=name)
         label = str(values.idxmin("label").item())
         parts.append(
-            f"{name} loses most of class {label}, {decimal(-float(values.min()), 1)} points on average over the corruptions, "
+            f"{name} loses most on class {label}, {decimal(-float(values.min()), 1)} points on average over the corruptions, "
             f"and {decimal(-float(values.mean('label')), 1)} points over all classes"
         )
     text = "; ".join(parts)
