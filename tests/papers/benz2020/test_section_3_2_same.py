@@ -182,6 +182,7 @@ def test_the_architecture_is_compared_with_the_ceiling():
 
     assert said(settings(ALL, images=600)).startswith("**Hardly: other networks less the ceiling")
     assert said(changed(OTHER, "LeNet", "VGG16")).startswith("**Yes, in part: ")
+    assert "(90 % interval" in said(AGREED)
     assert said(settings(ALL | {"LeNet": 0.5 * ONE + 0.5 * OTHER}, images=30)).startswith("**It is open")
     alone = AGREED.sel(setting=[same.BASE, "trades"])
     assert (

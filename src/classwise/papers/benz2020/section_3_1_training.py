@@ -83,8 +83,8 @@ def margins(sums: xr.Dataset, name: str = "") -> xr.DataArray:
     """
     rates = metrics.accuracy(second_half(sums["count"].isel(defence=0, attack=0)))
     names = rates.label.values.astype(str)
-    own = names == name if name else _vulnerable(sums["count"])
-    below = rates.isel(label=np.flatnonzero(~own)) - rates.isel(label=int(np.argmax(own)), drop=True)
+    chosen = names == name if name else _vulnerable(sums["count"])
+    below = rates.isel(label=np.flatnonzero(~chosen)) - rates.isel(label=int(np.argmax(chosen)), drop=True)
     return below.drop_vars(set(below.coords) - {"epoch", "label"}).stack(margin=("epoch", "label"))
 
 
@@ -105,8 +105,8 @@ def same_worst(sums: xr.Dataset, name: str = "") -> xr.DataArray:
 
 def at_end(profiles: xr.DataArray) -> xr.DataArray:
     """Return the corrected correlation of the classes half way with those at the end, of opposite halves of the images."""
-    values = profiles.epoch.values
-    return agreement.corrected_mean(profiles, values[-1], [HALF_WAY], "epoch")
+    both = profiles.sel(epoch=[HALF_WAY, int(profiles.epoch[-1])])
+    return agreement.corrected(both, "epoch").isel(epoch=0, other=-1, drop=True)
 
 
 def early_agreement(sums: xr.Dataset) -> xr.DataArray:

@@ -28,6 +28,8 @@ from classwise.papers.benz2020.sentences_networks import taken_as_given
 from classwise.papers.findings import p_value
 from classwise.stats import intervals, pooling
 
+# The level of an interval each end of which is the one-sided test of a claim.
+_TWO_SIDES = 0.9
 _IN_WORDS = {
     SAME: "repetitions of the same training",
     OPTIMISED: "other optimisations",
@@ -37,13 +39,13 @@ _IN_WORDS = {
 _NONE = "no correlation: the classes of one of the two do not differ by more than chance"
 
 
-def _written(bounds: xr.DataArray, digits: int = 2, unit: str = "") -> str:
+def _written(bounds: xr.DataArray, digits: int = 2, unit: str = "", level: float = 0.95) -> str:
     """Return a number with its interval, of which an end may be unknown."""
     low, value, high = (float(bounds.sel(bound=name)) for name in ("low", "value", "high"))
     if not np.isfinite(value):
         return _NONE
     ends = " to ".join(decimal(end, digits) if np.isfinite(end) else "unknown" for end in (low, high))
-    return f"{decimal(value, digits)}{' ' * bool(unit)}{unit} (95 % interval {ends})"
+    return f"{decimal(value, digits)}{' ' * bool(unit)}{unit} ({100 * level:.0f} % interval {ends})"
 
 
 def ceiling(outcomes: xr.Dataset, sampled: Sampled) -> xr.DataArray:
@@ -107,22 +109,23 @@ def architecture(outcomes: xr.Dataset, sampled: Sampled) -> str:
     if not names or not again:
         lost = " and ".join(["other networks"] * (not names) + ["repetitions of the same training"] * (not again))
         return f"**Not known on {dataset}: {lost} are not recorded at this scale.**"
-    bounds = _difference(sampled, names, again)
+    bounds = _difference(sampled, names, again, _TWO_SIDES)
     low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
     start = "It is open whether the architecture matters"
     if low > -LITTLE:
         start = "Hardly"
     elif high < -LITTLE:
         start = "Yes, in part"
-    return f"**{start}: other networks less the ceiling, the corrected correlation differs by {_written(bounds)}.**"
+    differ = _written(bounds, level=_TWO_SIDES)
+    return f"**{start}: other networks less the ceiling, the corrected correlation differs by {differ}.**"
 
 
-def _difference(sampled: Sampled, others: Sequence[str], again: Sequence[str]) -> xr.DataArray:
+def _difference(sampled: Sampled, others: Sequence[str], again: Sequence[str], level: float = 0.95) -> xr.DataArray:
     def less(profiles: xr.DataArray) -> xr.DataArray:
         theirs, ceiling = (agreement.corrected_mean(profiles, BASE, some) for some in (others, again))
         return theirs - ceiling
 
-    return sampled.bounds(less)
+    return sampled.bounds(less, level)
 
 
 def _against_ceiling(outcomes: xr.Dataset, sampled: Sampled, others: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import xarray as xr
 
 from classwise.core.markup import counted, escaped
 from classwise.papers.benz2020 import section_3_1_training as section
+from classwise.papers.benz2020.networks import KEPT_EPOCHS
 from classwise.papers.benz2020.section_3_1_training import HALF_WAY
 from classwise.papers.benz2020.sentences_networks import sample
 from classwise.papers.extremes import extreme
@@ -63,7 +64,7 @@ def kept_epochs(kept: xr.Dataset) -> str:
     """
     lost = [str(epoch) for epoch in section.EPOCHS if epoch not in kept.epoch.values]
     left = f"At chance or not recorded, and judged nowhere: {', '.join(lost)}." if lost else "None of these is at chance."
-    return f"Evaluated are the weights after {written(len(section.EPOCHS))} of its {section.KEPT_EPOCHS} epochs. {left}"
+    return f"Evaluated are the weights after {written(len(section.EPOCHS))} of its {KEPT_EPOCHS} epochs. {left}"
 
 
 def _attacked(outcomes: xr.Dataset) -> tuple[xr.Dataset, str]:
