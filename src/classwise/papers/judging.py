@@ -59,7 +59,8 @@ def judge_all(
     claim holds where its adjusted p is below 1 - `level`, and fails where that of its opposite is. The interval agrees with the
     verdict: it lies within the range just where the claim holds, and outside just where it fails. An effect that no draw changes
     is not certain for that: it is redrawn with pseudo-counts of images classified otherwise (`bootstrap.add_pseudo_counts`).
-    Of several Datasets each claim uses the one named by its `data`, and the dataset in that one's attributes.
+    Of several Datasets each claim uses the one named by its `data`, and the dataset in that one's attributes; an attribute `runs`
+    is the number of runs where it is not that of the seeds.
     """
     given = {"": outcomes} if isinstance(outcomes, xr.Dataset) else outcomes
     several = not isinstance(outcomes, xr.Dataset)
@@ -252,6 +253,7 @@ def _measured(verdict: Verdict, given: Mapping[str, xr.Dataset], bootstrap: Boot
     truth = _at_bounds(claim, _true_values(claim, part, effect, bootstrap))
     present = evaluated(part)
     seeds, images = (int(present.any(dim).sum()) for dim in ("image", "seed"))
+    seeds = int(part.attrs.get("runs", seeds))
     return replace(verdict, verdict="open", effect=effect, seeds=seeds, images=images), truth
 
 

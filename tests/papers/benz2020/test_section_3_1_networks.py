@@ -142,8 +142,10 @@ def test_a_network_with_one_answer_has_not_learned_and_is_named():
     assert networks.only_learned(data).setting.values.tolist() == ["network 0"]
     said = sentences_networks.excluded(data)
     assert "Excluded: network 1." in said
+    assert sentences_networks.judged_without(data).startswith("No claim is judged on network 1:")
+    assert sentences_networks.judged_without(folds([GOOD])) == ""
     assert "network 1: class 0, class 1, class 2, class 4" in said
-    assert "All 1 are significantly above it. Classes" in sentences_networks.excluded(folds([GOOD]))
+    assert "It is significantly above it. Classes" in sentences_networks.excluded(folds([GOOD]))
 
 
 def test_folds_are_taken_as_one_set_of_images():
@@ -154,6 +156,7 @@ def test_folds_are_taken_as_one_set_of_images():
     sums = [bootstrap.sums(some, {})["count"] for some in (data, given)]
     assert np.array_equal(sums[0].transpose(*sums[1].dims), sums[1])
     assert sentences_networks.sample(given).startswith("3 runs of each setting, taken as given")
+    assert sentences_networks.sample(given.assign_attrs(runs=1)).startswith("One run of each setting, taken as given")
     shared = data.isel(image=slice(0, 200), seed=[0, 0]).assign_coords(seed=[0, 1])
     assert networks.as_given(shared).identical(shared)
     assert sentences_networks.sample(shared.isel(seed=[0])).startswith("One run of ")
@@ -204,7 +207,10 @@ def test_the_gap_is_compared_with_that_of_standard_training():
     assert np.allclose(changes.sel(bound="value", attack="clean"), expected)
     assert all(low <= high for low, high in pairwise(changes.sel(attack="clean", setting="network 0").values))
     said = sentences_networks.widening(changes)
-    assert "on clean images it is significantly wider in 1 and narrower in 1 of 2 networks (from -63 to 63 points)" in said
+    assert (
+        "on clean images the 95 % interval lies above 0 in 1 and below 0 in 1 of 2 networks (values from -63 to 63 points)"
+        in said
+    )
     assert "on clean images 63 points (95 % interval" in sentences_networks.widening(changes.isel(setting=[0]))
 
 

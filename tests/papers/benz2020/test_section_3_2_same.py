@@ -101,6 +101,29 @@ def test_a_claim_says_what_is_missing(name, lost, message):
         judged(name, AGREED.drop_sel(setting=lost))
 
 
+def test_classes_that_do_not_differ_have_no_order():
+    with pytest.raises(MeasurementError, match="hardly differ, so that their order is unknown"):
+        judged("standard-or-adversarial", changed(np.ones(10), same.STANDARD))
+
+
+def test_each_network_counts_alike():
+    """A network with a wide spread of another order does not outweigh one whose classes differ less, but agree."""
+    narrow, wide = 0.7 + 0.5 * (ONE - ONE.mean()), 0.5 + 0.85 * (OTHER - OTHER.mean())
+    profiles = agreement.profiles(settings(ALL | {"LeNet": narrow, "VGG16": wide}, images=2000))
+    each = agreement.corrected(profiles).sel(other=same.BASE, setting=["LeNet", "VGG16"])
+    assert float(same.of_networks(profiles)) == pytest.approx(float(each.mean()))
+    assert float(same.of_networks(profiles)) == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_verdict_states_the_least_number_of_runs():
+    more = settings(ALL, seeds=3)
+    fewer = more.truth.where((more.seed < 2) | (more.setting == same.OTHER_SEEDS), -1)
+    counted = same._counted(more.assign(truth=fewer))
+    assert counted.attrs["runs"] == 2
+    assert judged("other-networks", counted).seeds == 2
+    assert "At least 2 runs of each setting, taken as given" in sentence(counted)
+
+
 def test_without_a_class_selected_on_other_images_the_weakest_is_not_judged():
     with pytest.raises(MeasurementError, match="validation images is not known"):
         judged("weakest-is-weak", AGREED.drop_vars("vulnerable"))
@@ -133,7 +156,10 @@ def test_the_headline_says_what_the_interval_shows():
 def test_the_headline_names_what_is_missing():
     alone = AGREED.sel(setting=[same.BASE, "trades"])
     text = sentence(alone)
-    assert text.startswith("**The same classes are hard for other trainings of the same network: class profiles of trades")
+    assert text.startswith(
+        "**The same classes are hard for other trainings of the same network: the class profile of trades correlates"
+    )
+    assert "the class profile of trades correlates with that of pgd-at by" in text
     assert "not repeated at this scale" in text
     assert "No other network is recorded" in text
     assert sentence(AGREED.sel(setting=[same.BASE])).startswith("No other adversarial training is recorded")
@@ -141,11 +167,28 @@ def test_the_headline_names_what_is_missing():
 
 def test_the_weakest_class_is_counted_and_compared_with_the_mean():
     text = sentences.weakest(AGREED, agreement.sampled(AGREED, draws=200))
-    assert "The weakest class of pgd-at is class 8. It is also the weakest of 8 of 8 other settings" in text
+    assert "the weakest class of pgd-at is class 8. On the other half it is also the weakest of 8 of 8 other settings" in text
     assert "Class 8 is the weakest on validation images" in text
+    assert "in other networks, " in text
+    assert text.endswith("in other trainings; a class drawn at random would lie at 0.")
     other = changed(OTHER, "LeNet", "VGG16")
     text = sentences.weakest(other, agreement.sampled(other, draws=200))
     assert "the weakest of 6 of 8 other settings" in text
+
+
+def test_the_architecture_is_compared_with_the_ceiling():
+    def said(data):
+        return sentences.architecture(data, agreement.sampled(data, draws=300))
+
+    assert said(settings(ALL, images=600)).startswith("**Hardly: other networks less the ceiling")
+    assert said(changed(OTHER, "LeNet", "VGG16")).startswith("**Yes, in part: ")
+    assert "(90 % interval" in said(AGREED)
+    assert said(settings(ALL | {"LeNet": 0.5 * ONE + 0.5 * OTHER}, images=30)).startswith("**It is open")
+    alone = AGREED.sel(setting=[same.BASE, "trades"])
+    assert (
+        said(alone)
+        == "**Not known on digits: other networks and repetitions of the same training are not recorded at this scale.**"
+    )
 
 
 def test_classes_that_stand_out_are_counted():
@@ -184,6 +227,8 @@ def test_charts_have_all_settings_in_their_groups():
     bounds = agreement.with_base(sampled, same.BASE)
     chart = charts_agreement.agreement_dots(bounds, same.GROUPS, sentences.ceiling(AGREED, sampled)).to_dict()
     assert [panel["title"]["text"] for panel in chart["vconcat"]] == list(dict.fromkeys(same.GROUPS.values()))
+    rates = sampled.value.mean("half").rename("accuracy")
+    assert "mean of the row" in str(charts_agreement.profile_matrix(rates).to_dict())
     values = agreement.corrected(sampled.value)
     matrix = charts_agreement.agreement_matrix(values, agreement.reliability(sampled.value))
     assert "Corrected correlation of two networks" in matrix.to_dict()["description"]

@@ -159,15 +159,22 @@ def corrected(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
 
 
 def corrected_mean(profiles: xr.DataArray, base: str, others: Sequence[str], along: str = "setting") -> xr.DataArray:
-    """Return `corrected` of a base with several others: their mean covariance with it over the root of the mean variances.
+    """Return `corrected` of a base with several others, on average over them, so that all count alike.
 
-    Of one it is that of `corrected`; several count by the spread of their classes, so one without any spread does not decide.
+    Where that of any is NaN, it is their mean covariance with the base over the root of the mean variances: each counts by the
+    spread of its classes, and one without any spread does not decide.
     """
+    each = corrected(profiles.sel({along: [base, *others]}), along).sel(other=base, drop=True).isel({along: slice(1, None)})
+    together = _together(profiles, base, others, along)
+    return each.mean(along, skipna=False).fillna(together).rename("corrected")
+
+
+def _together(profiles: xr.DataArray, base: str, others: Sequence[str], along: str) -> xr.DataArray:
     listed, variance, sure = list(others), _variance(profiles, along), reliability(profiles, along)
     shared = covariance(profiles, along).sel(other=base, drop=True).sel({along: listed}).mean(along)
     known = (sure.sel({along: base}, drop=True) > _LEAST) & (sure.sel({along: listed}).mean(along) > _LEAST)
     squared = variance.sel({along: base}, drop=True) * variance.sel({along: listed}).mean(along)
-    return (shared / squared.where(known & (squared > 0)) ** 0.5).clip(-1, 1).rename("corrected")
+    return (shared / squared.where(known & (squared > 0)) ** 0.5).clip(-1, 1)
 
 
 def _variance(profiles: xr.DataArray, along: str) -> xr.DataArray:

@@ -1,4 +1,4 @@
-"""Charts of the agreement of class profiles: dots next to their ceiling, and a matrix of all networks."""
+"""Charts of class profiles: a matrix of them, dots of their agreement next to the ceiling, and a matrix of all networks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -69,3 +69,12 @@ def agreement_matrix(values: xr.DataArray, reliable: xr.DataArray) -> Any:
     off = table[table["setting"] != table[_OTHER]]
     text = extent(off, ["setting", _OTHER], "Corrected correlation of two networks", "", digits=2)
     return described(chart, "Agreement of each two networks", text, "Framed: reliability of the profile of one network.")
+
+
+def profile_matrix(accuracy: xr.DataArray) -> Any:
+    """Return the accuracy of each class in percent as shaded cells, a line for each setting; blue is above its mean."""
+    table = frame(accuracy).merge(frame(accuracy - accuracy.mean("label"), "off"))
+    cells = Cells("off", "points from the mean of the row", "value", ".0f", step=(38, 28))
+    tips = tooltip("setting", "label", value="accuracy, %", off="points from the mean of the row|+.1f")
+    chart = heatmap(table, Category.of(accuracy, "label", "class"), Category.of(accuracy, "setting"), cells, tips)
+    return described(chart, "Accuracy of each class, %", extent(table, ["label", "setting"], "Accuracy"))

@@ -1,8 +1,9 @@
 """The networks, optimisers, schedules and weight decays of section 3.1, by the names that readers see.
 
-Each differs from the training of the scale in its network, or in one setting of its training. The paper names nine networks, two
-optimisers and two schedules, and "different factors" of the weight decay; widths, rates and epochs are ours. Without batch norm,
-and with Adam, the rate of the scale ends in a network that predicts one class, so these have their own.
+Each differs from the training of the scale in its network, or in one setting of its training, and at scale quick in its epochs,
+too. The paper names nine networks, two optimisers and two schedules, and "different factors" of the weight decay; widths, rates
+and epochs are ours. Without batch norm, and with Adam, the rate of the scale ends in a network that predicts one class, so these
+have their own.
 """
 
 from collections.abc import Mapping, Sequence

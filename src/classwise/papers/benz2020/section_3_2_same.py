@@ -1,7 +1,8 @@
 """Benz et al. 2020, section 3.2: are the same classes robust, or vulnerable, in other networks and other trainings?
 
-The claims need along `setting` PGD-AT of the scale itself, BASE, and whatever differs from it in one thing, and the halves of the
-images along `half`. Every network is judged under attack, standard training on clean images: under attack it has no class left.
+The claims need along `setting` PGD-AT of the scale itself, BASE, and other networks and trainings, and the halves of the images
+along `half`. A setting may differ from BASE in its rate and its epochs, too (`networks`). Every network is judged under attack,
+standard training on clean images: under attack it has no class left.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from classwise.stats import aggregate, combine, metrics
 
 NAME = "benz2020/3-2-same-classes"
 BASE = "pgd-at"
-# What a network differs in from BASE, in the order of the page.
+# What a network mainly differs in from BASE, in the order of the page.
 SAME, OPTIMISED, NETWORK, TRAINED = "same training", "another optimisation", "another network", "another training"
 AGAIN = ("initialisation 1", "initialisation 2")
 OTHER_SEEDS = "other seeds"
@@ -36,6 +37,9 @@ GROUPS: dict[str, str] = {
     **dict.fromkeys(networks.NETWORK_LABELS, NETWORK),
     **dict.fromkeys(DEFENCES.values(), TRAINED),
 }
+# Profiles are the same, or have the same trend, from this corrected correlation on; and others agree almost as much as the same
+# training repeated if they do so by less than this difference.
+SAME_TREND, LITTLE = 0.5, 0.1
 _PARTS = ("again", *networks.TRAINING_LABELS, *networks.NETWORK_LABELS, *DEFENCES)
 
 
@@ -70,11 +74,17 @@ def _settings(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     if dataset in VULNERABLE_PAIRS:
         weakest = joined.predicted.values == VULNERABLE_PAIRS[dataset][0]
         joined = joined.assign_coords(vulnerable=("predicted", weakest))
-    return agreement.common_images(joined)
+    return _counted(agreement.common_images(joined))
+
+
+def _counted(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes with the least number of runs of a setting as the attribute `runs`, which a verdict states."""
+    present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim not in ("setting", "seed")])
+    return outcomes.assign_attrs(runs=int(present.sum("seed").min()))
 
 
 def _halves(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    return aggregate.halved(networks.only_learned(_settings(plain, *parts)))
+    return aggregate.halved(_counted(networks.only_learned(_settings(plain, *parts))))
 
 
 SECTION = Section(
@@ -114,16 +124,19 @@ def repeated(data: xr.Dataset | xr.DataArray) -> list[str]:
 def _mean(profiles: xr.DataArray, names: list[str], what: str) -> xr.DataArray:
     if not names:
         raise MeasurementError(f"these outcomes have no result of {what}", f"for {what}")
-    return agreement.corrected_mean(profiles, BASE, names)
+    mean = agreement.corrected_mean(profiles, BASE, names)
+    if not mean.ndim and not np.isfinite(mean):
+        raise MeasurementError("the classes of one of the two hardly differ, so that their order is unknown")
+    return mean
 
 
 def of_networks(profiles: xr.DataArray) -> xr.DataArray:
-    """Return the corrected correlation of class profiles of opposite halves, of the other networks together with PGD-AT."""
+    """Return the corrected correlation of class profiles of opposite halves with PGD-AT, on average over the other networks."""
     return _mean(profiles, members(profiles, NETWORK), "other networks")
 
 
 def less_than_ceiling(profiles: xr.DataArray) -> xr.DataArray:
-    """Return how much less other networks agree than the same network trained again, by corrected correlations."""
+    """Return the corrected correlation with PGD-AT, on average over other networks, less that of the same training repeated."""
     again = repeated(profiles)
     if len(again) < 2:
         raise MeasurementError("two repetitions of the same training are needed at least", "for two repetitions of pgd-at")
@@ -180,41 +193,45 @@ CLAIMS = (
     _claim(
         "other-networks",
         where("3.2", "asked"),
-        "Classes that are robust or vulnerable in one network are so in other networks.",
+        "Classes that are robust or vulnerable in one network are so in other networks: on average over the networks, the "
+        f"correlation is above {SAME_TREND}.",
         of_networks,
-        0.5,
+        SAME_TREND,
         unit="correlation",
     ),
     _claim(
         "little-to-do-with-architecture",
         where("3.2", "asked"),
-        "Which classes are robust has little to do with the network: others agree almost as much as the same one trained again.",
+        "Which classes are robust has little to do with the network: on average over the networks, the correlation is at most "
+        f"{LITTLE} less than that of the same one trained again.",
         less_than_ceiling,
-        -0.1,
+        -LITTLE,
         unit="difference of correlations",
     ),
     _claim(
         "sgd-or-adam",
         where("3.2", "asked"),
-        "Networks trained by SGD and by Adam have the same trend over the classes.",
+        f"Networks trained by SGD and by Adam have the same trend over the classes: the correlation is above {SAME_TREND}.",
         of_one,
-        0.5,
+        SAME_TREND,
         unit="correlation",
         setting=networks.ADAM,
     ),
     _claim(
         "standard-or-adversarial",
         where("3.2", "asked"),
-        "Standard and adversarial training have the same trend: accuracy without an attack, and under attack.",
+        "Standard and adversarial training have the same trend, accuracy without an attack and under attack: the correlation is "
+        f"above {SAME_TREND}.",
         of_one,
-        0.5,
+        SAME_TREND,
         unit="correlation",
         setting=STANDARD,
     ),
     _claim(
         "weakest-is-weak",
         where("3.2", "control"),
-        "The class that is the weakest in one network, selected on validation images, is below the mean in other networks.",
+        "The class that is the weakest in one network, selected on validation images, is below the mean in other networks, on "
+        "average over these.",
         weakest_is_weak,
         0,
         unit="points",

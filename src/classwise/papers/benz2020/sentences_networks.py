@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from classwise.core.markup import counted, decimal
+from classwise.core.markup import counted, decimal, escaped
 from classwise.papers import findings
 from classwise.papers.benz2020 import networks
 from classwise.papers.findings import interval
@@ -24,8 +24,14 @@ def sample(outcomes: xr.Dataset) -> str:
     if "runs" not in outcomes.attrs:
         return findings.sample(outcomes)
     present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "image"])
-    runs, images = counted(int(outcomes.attrs["runs"]), "run"), counted(int(present.sum()), "test image")
-    return f"{runs} of each setting, taken as given: the intervals do not cover other trainings. {images}."
+    return f"{taken_as_given(int(outcomes.attrs['runs']))} {counted(int(present.sum()), 'test image')}."
+
+
+def taken_as_given(runs: int, *, least: bool = False) -> str:
+    """Return how many runs of each setting there are, and that intervals do not cover others. least: some settings have more."""
+    number = "One run" if runs == 1 else counted(runs, "run")
+    number = f"At least {number.lower()}" if least else number
+    return f"{number} of each setting, taken as given: the intervals do not cover other trainings."
 
 
 def discrepancy(outcomes: xr.Dataset, what: str) -> str:
@@ -66,13 +72,21 @@ def excluded(outcomes: xr.Dataset) -> str:
     """
     lost = [str(name) for name in outcomes.setting.values[~networks.learned(outcomes).values]]
     rule = "A setting whose accuracy is not significantly above chance is not judged: its gap is that of a constant prediction."
-    kept = f"Excluded: {', '.join(lost)}." if lost else f"All {outcomes.sizes['setting']} are significantly above it."
+    number = outcomes.sizes["setting"]
+    above = f"All {number} are significantly above it." if number > 1 else "It is significantly above it."
+    kept = f"Excluded: {', '.join(map(escaped, lost))}." if lost else above
     clean = pooling.pooled(outcomes).sel(_ATTACKED).sel(attack="clean")
     chance = 100 / clean.sizes["label"]
     classes = intervals.wilson(clean).sel(bound="low") <= chance
     named = {str(name): classes.label.values[classes.sel(setting=name).values] for name in classes.setting.values}
     words = [f"{name}: {', '.join(f'class {label}' for label in labels)}" for name, labels in named.items() if len(labels)]
     return f"{rule} {kept} Classes that pgd-at has not learned, by their accuracy on clean images: {'; '.join(words) or 'none'}."
+
+
+def judged_without(outcomes: xr.Dataset) -> str:
+    """Return on which settings no claim is judged; "" if there are none. outcomes: of all settings."""
+    lost = [str(name) for name in outcomes.setting.values[~networks.learned(outcomes).values]]
+    return f"No claim is judged on {', '.join(map(escaped, lost))}: at chance on the test images that judge." if lost else ""
 
 
 def worst_classes(outcomes: xr.Dataset) -> str:
@@ -87,9 +101,9 @@ def worst_classes(outcomes: xr.Dataset) -> str:
 
 
 def widening(bounds: xr.DataArray) -> str:
-    """Return in how many networks the gap of pgd-at is wider than that of standard training: bounds of `section.changes`.
+    """Return in how many networks the interval shows that the gap of pgd-at is wider than that of standard training.
 
-    bounds: along attack, setting and bound.
+    bounds: of `section.changes`, along attack, setting and bound.
     """
     lines = []
     for attack in map(str, bounds.attack.values):
@@ -101,7 +115,7 @@ def widening(bounds: xr.DataArray) -> str:
         wider, narrower = int((part.sel(bound="low") > 0).sum()), int((part.sel(bound="high") < 0).sum())
         value = part.sel(bound="value")
         lines.append(
-            f"{where} it is significantly wider in {wider} and narrower in {narrower} of {part.sizes['setting']} networks (from "
-            f"{decimal(float(value.min()), 0)} to {decimal(float(value.max()), 0)} points)"
+            f"{where} the 95 % interval lies above 0 in {wider} and below 0 in {narrower} of {part.sizes['setting']} networks "
+            f"(values from {decimal(float(value.min()), 0)} to {decimal(float(value.max()), 0)} points)"
         )
     return f"**The gap of pgd-at less that of standard training on clean images**: {'; '.join(lines)}."

@@ -5,35 +5,47 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from classwise.core.datasets import title
 from classwise.core.markup import counted, decimal, escaped
 from classwise.papers.benz2020 import agreement
 from classwise.papers.benz2020.agreement import Sampled
 from classwise.papers.benz2020.section_3_2_same import (
     BASE,
     GROUPS,
+    LITTLE,
     NETWORK,
+    OPTIMISED,
     SAME,
+    SAME_TREND,
     STANDARD,
     TRAINED,
     below_mean,
     members,
     repeated,
 )
-from classwise.papers.findings import p_value, sample
+from classwise.papers.benz2020.sentences_networks import judged_without as judged_without
+from classwise.papers.benz2020.sentences_networks import taken_as_given
+from classwise.papers.findings import p_value
 from classwise.stats import intervals, pooling
 
-# From here on two profiles count as the same; as the claim on other networks has it.
-_SAME_TREND = 0.5
+# The level of an interval each end of which is the one-sided test of a claim.
+_TWO_SIDES = 0.9
+_IN_WORDS = {
+    SAME: "repetitions of the same training",
+    OPTIMISED: "other optimisations",
+    NETWORK: "other networks",
+    TRAINED: "other trainings",
+}
 _NONE = "no correlation: the classes of one of the two do not differ by more than chance"
 
 
-def _written(bounds: xr.DataArray, digits: int = 2, unit: str = "") -> str:
+def _written(bounds: xr.DataArray, digits: int = 2, unit: str = "", level: float = 0.95) -> str:
     """Return a number with its interval, of which an end may be unknown."""
     low, value, high = (float(bounds.sel(bound=name)) for name in ("low", "value", "high"))
     if not np.isfinite(value):
         return _NONE
     ends = " to ".join(decimal(end, digits) if np.isfinite(end) else "unknown" for end in (low, high))
-    return f"{decimal(value, digits)}{' ' * bool(unit)}{unit} (95 % interval {ends})"
+    return f"{decimal(value, digits)}{' ' * bool(unit)}{unit} ({100 * level:.0f} % interval {ends})"
 
 
 def ceiling(outcomes: xr.Dataset, sampled: Sampled) -> xr.DataArray:
@@ -60,19 +72,60 @@ def headline(outcomes: xr.Dataset, sampled: Sampled) -> str:
     bounds = _mean(sampled, others)
     low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
     start = f"Whether the same classes are hard for {what} is open"
-    if low > _SAME_TREND:
+    if low > SAME_TREND:
         start = f"The same classes are hard for {what}"
-    elif high < _SAME_TREND:
+    elif high < SAME_TREND:
         start = f"Not the same classes are hard for {what}"
-    base = outcomes.sel(setting=BASE, drop=True)
     p = agreement.permutation_p(sampled.value, BASE, others)
     listed = ", ".join(map(escaped, others))
+    profiles = f"class profiles of {listed} correlate" if len(others) > 1 else f"the class profile of {listed} correlates"
     missing = "" if names else " No other network is recorded at this scale."
     return (
-        f"**{start}: class profiles of {listed} correlate with that of {BASE} by {_written(bounds)}, all "
-        f"{counted(len(others), 'setting')} together and corrected for few images; {p_value(p)} against random classes.** "
-        f"{_against_ceiling(outcomes, sampled, others)}{missing} {sample(base)}"
+        f"**{start}: {profiles} with that of {BASE} by {_written(bounds)}, {_averaged(sampled, others)}corrected for few images; "
+        f"{p_value(p)} against random classes.** {_against_ceiling(outcomes, sampled, others)}{missing} {_sample(outcomes)}"
     )
+
+
+def _averaged(sampled: Sampled, others: Sequence[str]) -> str:
+    """Return how the agreement of several settings is summarised; "" of one."""
+    each = agreement.corrected(sampled.value).sel(other=BASE, setting=list(others))
+    if each.sizes["setting"] == 1:
+        return ""
+    return "on average and " if bool(each.notnull().all()) else "by their covariances together and "
+
+
+def _sample(outcomes: xr.Dataset) -> str:
+    """Return the least number of runs of a setting, the test images of the base, and what the intervals do not cover."""
+    present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim not in ("setting", "seed", "image")])
+    runs = present.any("image").sum("seed")
+    images = counted(int(present.sel(setting=BASE).any("seed").sum()), "test image")
+    return f"{taken_as_given(int(runs.min()), least=int(runs.min()) < int(runs.max()))} {images}."
+
+
+def architecture(outcomes: xr.Dataset, sampled: Sampled) -> str:
+    """Return the answer to whether the architecture decides which classes are hard: other networks less the ceiling."""
+    names, again = members(outcomes, NETWORK), repeated(outcomes)
+    dataset = escaped(title(str(outcomes.attrs.get("dataset", ""))))
+    if not names or not again:
+        lost = " and ".join(["other networks"] * (not names) + ["repetitions of the same training"] * (not again))
+        return f"**Not known on {dataset}: {lost} are not recorded at this scale.**"
+    bounds = _difference(sampled, names, again, _TWO_SIDES)
+    low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
+    start = "It is open whether the architecture matters"
+    if low > -LITTLE:
+        start = "Hardly"
+    elif high < -LITTLE:
+        start = "Yes, in part"
+    differ = _written(bounds, level=_TWO_SIDES)
+    return f"**{start}: other networks less the ceiling, the corrected correlation differs by {differ}.**"
+
+
+def _difference(sampled: Sampled, others: Sequence[str], again: Sequence[str], level: float = 0.95) -> xr.DataArray:
+    def less(profiles: xr.DataArray) -> xr.DataArray:
+        theirs, ceiling = (agreement.corrected_mean(profiles, BASE, some) for some in (others, again))
+        return theirs - ceiling
+
+    return sampled.bounds(less, level)
 
 
 def _against_ceiling(outcomes: xr.Dataset, sampled: Sampled, others: Sequence[str]) -> str:
@@ -80,27 +133,25 @@ def _against_ceiling(outcomes: xr.Dataset, sampled: Sampled, others: Sequence[st
     again = repeated(outcomes)
     if not again:
         return "The same training is not repeated at this scale, so how much of a difference chance makes is unknown."
-
-    def less(profiles: xr.DataArray) -> xr.DataArray:
-        theirs, ceiling = (agreement.corrected_mean(profiles, BASE, some) for some in (others, again))
-        return theirs - ceiling
-
-    bounds = sampled.bounds(less)
+    bounds = _difference(sampled, others, again)
     ceiling = f"The same training repeated ({', '.join(again)}) correlates by {_written(_mean(sampled, again))}"
     return f"{ceiling}: a difference of {_written(bounds)}."
 
 
 def weakest(outcomes: xr.Dataset, sampled: Sampled) -> str:
-    """Return which class is the weakest of PGD-AT, in how many settings it is so too, and how far it is below their mean."""
-    rates = sampled.value.mean("half")
-    least = rates.fillna(np.inf).idxmin("label")
-    name = str(least.sel(setting=BASE).item())
+    """Return the weakest class of PGD-AT in one half of the images, and in how many settings it is so in the other half.
+
+    And how far the class that other images select is below their mean.
+    """
+    least = sampled.value.fillna(np.inf).idxmin("label")
+    name = str(least.sel(setting=BASE, half="first").item())
     others = [str(some) for some in outcomes.setting.values if str(some) != BASE]
-    same = [some for some in others if str(least.sel(setting=some).item()) == name]
+    same = [some for some in others if str(least.sel(setting=some, half="second").item()) == name]
     listed = f" ({', '.join(map(escaped, same))})" if same else ""
     return (
-        f"**The weakest class of {BASE} is class {escaped(name)}. It is also the weakest of {len(same)} of {len(others)} other "
-        f"settings**{listed}; by chance, of one in {outcomes.sizes['predicted']}.{_selected(outcomes, sampled)}"
+        f"**On one half of the images the weakest class of {BASE} is class {escaped(name)}. On the other half it is also the "
+        f"weakest of {len(same)} of {len(others)} other settings**{listed}; by chance, of one in {outcomes.sizes['predicted']}."
+        f"{_selected(outcomes, sampled)}"
     )
 
 
@@ -113,11 +164,12 @@ def _selected(outcomes: xr.Dataset, sampled: Sampled) -> str:
         some = repeated(outcomes) if group == SAME else members(outcomes, group)
         if some:
             below = sampled.bounds(lambda profiles, some=some: below_mean(profiles, some))  # type: ignore[misc]
-            parts.append(f"{group}: {_written(below, 0, 'points')}")
+            low, value, high = (f"{decimal(float(below.sel(bound=name)), 0)}" for name in ("low", "value", "high"))
+            parts.append(f"{value} points ({low} to {high}) in {_IN_WORDS[group]}")
     selected = escaped(str(outcomes.predicted.values[outcomes.vulnerable.values][0]))
     return (
-        f" Class {selected} is the weakest on validation images of other runs of {BASE}. Below the mean of all "
-        f"classes, where a random class is at 0 on average, it lies by: {'; '.join(parts)}."
+        f" Class {selected} is the weakest on validation images of other runs of {BASE}. It lies below the mean of all classes "
+        f"by {', '.join(parts)}; a class drawn at random would lie at 0."
     )
 
 
