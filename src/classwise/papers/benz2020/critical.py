@@ -175,7 +175,8 @@ def gain(outcomes: xr.Dataset, pair: tuple[str, str], measure: Metric, attack: s
     low, value, high = (bounds.sel(bound=name, drop=True) for name in ("low", "value", "high"))
     shift = difference(bootstrap.sums(both, {})["count"], OF_RATES[measure]) - value
     ends = [xr.ufuncs.minimum(low + shift, value), value, xr.ufuncs.maximum(high + shift, value)]
-    return xr.concat(ends, bounds.bound)
+    corrected: xr.DataArray = xr.concat(ends, bounds.bound)
+    return corrected
 
 
 def recalls(outcomes: xr.Dataset, pair: tuple[str, str], attack: str) -> tuple[float, float, float]:
