@@ -23,7 +23,7 @@ def found(verdict, claim=CLAIMS[0], effect=10.0, low=8.0, high=13.0, **rest):
 
 
 SILENT = Verdict(CLAIMS[1], "not tested", "quick", "digits", reason="not testable on digits: a | reason")
-NAMED = {claim.name: claim for claim in CLAIMS}
+NAMED = {claim.name: claim for claim in registry.CLAIMS}
 SOME = [found("holds"), found("open", NAMED["wider-than-standard"], -1, -3, 2), SILENT, found("fails", NAMED["symmetry"])]
 
 
@@ -153,6 +153,25 @@ def test_the_forest_plot_draws_ours_and_the_value_of_the_paper():
     # Theirs is drawn where there is one.
     assert [len(panel["layer"]) for panel in spec["vconcat"]] == [4, 3, 3]
     assert "none of these claims was tested" in json.dumps(ledger.forest([SILENT]).to_dict())
+
+
+def test_a_range_without_an_end_is_shaded_up_to_the_edge_and_a_correlation_up_to_one():
+    close = next(claim for claim in registry.CLAIMS if claim.unit == "correlation" and claim.high == float("inf"))
+    shown = [SOME[0], found("holds", close, 0.9, 0.8, 1.0)]
+    table = ledger.rows(shown)
+    assert (table["to"] == table["last"]).all()
+    assert table["last"].tolist()[1] == 1
+    panels = ledger.forest(shown).to_dict()["vconcat"]
+    for panel, first, last in zip(panels, table["first"], table["last"], strict=True):
+        scale = panel["layer"][0]["encoding"]["x"]["scale"]
+        assert (scale["domain"], scale["nice"]) == ([first, last], False)
+
+
+def test_the_diamond_is_explained_where_the_paper_gives_a_number():
+    without = [one for one in SOME if one.verdict != "not tested" and one.claim.theirs is None]
+    assert without
+    assert "Diamond" in json.dumps(ledger.forest(SOME).to_dict())
+    assert "Diamond" not in json.dumps(ledger.forest(without).to_dict())
 
 
 def test_tables_in_words():

@@ -288,14 +288,20 @@ def _values(verdict: Verdict) -> tuple[dict[str, float], tuple[float, float]]:
     finite = [value for value in (*values.values(), claim.low, claim.high) if np.isfinite(value)]
     reach = max(max(finite) - min(finite), 1e-6)
     first, last = min(finite) - 0.08 * reach, max(finite) + 0.08 * reach
+    if claim.unit == "correlation":
+        first, last = max(first, -1.0), min(last, 1.0)
     values |= {end: float(np.clip(values[end], first, last)) for end in ("low", "high")}
     values |= {"from": float(np.clip(claim.low, first, last)), "to": float(np.clip(claim.high, first, last))}
     return values | unbounded, (first, last)
 
 
 def rows(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """Return a row for each verdict, with all that the forest plot shows."""
-    return pd.DataFrame([{"row": number, **_words(verdict), **_values(verdict)[0]} for number, verdict in enumerate(verdicts)])
+    """Return a row for each verdict, with all that the forest plot shows; first, last: the ends of its axis."""
+    lines = []
+    for number, verdict in enumerate(verdicts):
+        values, (first, last) = _values(verdict)
+        lines.append({"row": number, **_words(verdict), **values, "first": first, "last": last})
+    return pd.DataFrame(lines)
 
 
 def _words(verdict: Verdict) -> Mapping[str, object]:
@@ -324,8 +330,10 @@ def forest(verdicts: Sequence[Verdict]) -> Any:
         empty = pd.DataFrame({"text": ["none of these claims was tested"]})
         chart = alt.Chart(empty).mark_text(align="left").encode(text="text:N")
         return described(chart, "Claims", "None of these claims was tested.")
-    panels = [_interval(row) for _, row in rows(tested).groupby("row")]
-    legend = "Dot: ours, with its interval. Diamond: the paper. Shaded: the range in which the claim holds."
+    table = rows(tested)
+    panels = [_interval(row) for _, row in table.groupby("row")]
+    theirs = " Diamond: the paper." if np.isfinite(table["published"]).any() else ""
+    legend = f"Dot: ours, with its interval.{theirs} Shaded: the range in which the claim holds."
     text = f"Of {counted(len(tested), 'claim')} tested, {_counted(tested, VERDICTS[:3])}."
     return described(alt.vconcat(*panels, spacing=18), "Claims and their intervals", text, legend)
 
@@ -335,7 +343,9 @@ def _interval(row: pd.DataFrame) -> Any:
     chart, colour = alt.Chart(row), VERDICT_COLOURS[words["verdict"]]
     tips = [alt.Tooltip(f"{name}:N", title=title) for name, title in _TIPS.items()]
     axis = alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=8)
-    x = alt.X("from:Q", title=words["unit"], scale=alt.Scale(zero=False), axis=axis)
+    # Without round ends, so that a range without an end is shaded up to the edge.
+    scale = alt.Scale(domain=[words["first"], words["last"]], nice=False, zero=False)
+    x = alt.X("from:Q", title=words["unit"], scale=scale, axis=axis)
     marks = [
         chart.mark_rect(opacity=0.2, color=_RANGE).encode(x=x, x2="to:Q"),
         chart.mark_rule(strokeWidth=3, color=colour).encode(x=alt.X("low:Q", title=words["unit"]), x2="high:Q", tooltip=tips),

@@ -13,8 +13,10 @@ from classwise.papers import registry, scales
 from classwise.papers.benz2020 import critical, section_3_3_long_tail, sentences_long_tail
 from classwise.papers.benz2020.kinds import where
 from classwise.papers.benz2020.section_3_3_long_tail import BASE, CHANGED, NAME
+from classwise.stats import bootstrap, metrics
 
 UNDER = "pgd-20"
+EPOCHS = {BASE: 60, "weight 3": 60, "ldam": 90}
 
 
 def marked(tables, under=UNDER, times=1):
@@ -120,9 +122,44 @@ def test_trainings_are_compared_on_the_seeds_that_all_have():
     parts[1] = parts[1].reindex(defence=parts[0].defence, fill_value=-1)
     both = xr.concat(parts, pd.Index([0, 1], name="seed"), join="outer", data_vars="all")
     assert critical.compared(both, (BASE, "weight 3")).seed.values.tolist() == [0]
-    assert critical.compared(both, (BASE, "weight 10")).seed.values.tolist() == [0, 1]
+    with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
+        critical.compared(both, (BASE, "weight 10"))
     gained = critical.gain(both, ("weight 3", BASE), critical.recall, UNDER)
     assert float(gained.sel(bound="value")) == 0
+
+
+def test_the_finding_gives_the_runs_of_each_scenario():
+    first = marked({BASE: 60, "weight 3": 70, "cost-sensitive": 62}, times=2)
+    second = marked({BASE: 60, "weight 3": 70}, times=2).reindex(defence=first.defence, fill_value=-1)
+    both = xr.concat([first, second], pd.Index([0, 1], name="seed"), data_vars="all")
+    text = sentences_long_tail.headline(both, UNDER, EPOCHS)
+    assert "2 runs of pgd-at and of each weight; 1 run of the methods of scenario 1. " in text
+    assert "One run of each defence" in sentences_long_tail.headline(both.isel(seed=[0]), UNDER, EPOCHS)
+
+
+def test_the_difference_of_variances_is_without_what_sampling_adds():
+    data = marked({BASE: HALVES, "cost-sensitive": 50}, times=2).expand_dims(seed=[0])
+    count = bootstrap.sums(data.isel(attack=0, drop=True), {})["count"]
+    low, value, high = critical.gain(data, ("cost-sensitive", BASE), metrics.cv_unbiased, UNDER).values
+    plain = critical.gain(data, ("cost-sensitive", BASE), metrics.cv, UNDER).values
+    unbiased = metrics.cv_unbiased(count)
+    assert value == pytest.approx(float(unbiased.sel(defence="cost-sensitive") - unbiased.sel(defence=BASE)))
+    assert value != pytest.approx(plain[1])
+    assert low < value < high
+    # The interval is that of the plain variance, which its reflected draws correct already.
+    assert [low, high] == pytest.approx(plain[[0, 2]], abs=4)
+
+
+def test_epochs_are_those_of_the_runs():
+    known = section_3_3_long_tail.epochs(registry.request(NAME))
+    assert set(known) == {BASE, *CHANGED}
+    assert known["ldam"] > known[BASE] == known["cost-sensitive"]
+
+
+def test_one_point_is_singular():
+    bounds = xr.DataArray([-3.0, -1.0, 1.0], {"bound": ["low", "value", "high"]}, ["bound"])
+    assert critical.in_points(bounds) == "-1 point (95 % interval -3 to 1)"
+    assert critical.in_points(bounds - 10) == "-11 points (95 % interval -13 to -9)"
 
 
 def test_recall_precision_and_the_others_are_those_of_the_critical_class():
@@ -139,12 +176,13 @@ def test_the_finding_names_the_larger_weight_and_what_is_not_recorded():
     rows = {(name, under): 60 for name in (BASE, "weight 3") for under in ("clean", UNDER)}
     data = outcomes_with(rows | {("weight 3", UNDER): at(90, 3, rest=40)}, times=2)
     data = data.assign_coords(critical=("predicted", CLASS == 3)).expand_dims(seed=[0])
-    text = sentences_long_tail.headline(data, UNDER)
+    text = sentences_long_tail.headline(data, UNDER, EPOCHS)
     assert text.startswith("**Under pgd-20, a weight of 3 for class 3 changes its robust accuracy by 30 points (95 % interval ")
     assert "the mean of the other classes by -20 points" in text
     assert "Cost-sensitive" not in text
+    assert "**The epochs differ**: ldam has 90; pgd-at has 60." in text
     with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
-        sentences_long_tail.headline(data.sel(defence=[BASE]), UNDER)
+        sentences_long_tail.headline(data.sel(defence=[BASE]), UNDER, EPOCHS)
     assert "the others lose more than it gains" in sentences_long_tail.paid(data, UNDER)
     assert "No larger weight is recorded" in sentences_long_tail.paid(data.sel(defence=[BASE]), UNDER)
 

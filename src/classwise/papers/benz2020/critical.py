@@ -4,6 +4,7 @@ The critical class is the most vulnerable one by `selection.vulnerable_pair`, wh
 sums over images (`bootstrap.sums`) of two trainings along defence, under one attack; points are points of a percentage.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -14,9 +15,11 @@ import xarray as xr
 from classwise.core.datasets import base_dataset
 from classwise.core.errors import NotRecorded
 from classwise.core.markup import decimal, escaped
+from classwise.core.spec import Spec
+from classwise.papers.findings import interval
 from classwise.papers.selection import VULNERABLE_PAIRS, by_robustness, vulnerable_pair
 from classwise.stats import aggregate, bootstrap, combine, metrics, pooling
-from classwise.stats.metrics import Metric
+from classwise.stats.metrics import OF_RATES, Metric
 
 # Fields of Spec of runs whose course over the epochs no page shows, at scale quick.
 ONCE: Mapping[str, int] = {"measure": 60}
@@ -59,6 +62,21 @@ def compared(outcomes: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     return kept.isel(seed=np.flatnonzero(has.values))
 
 
+def epochs(specs: Mapping[str, Sequence[Spec]]) -> dict[str, int]:
+    """Return the epochs of each training, from its runs; without those that have none."""
+    return {name: runs[0].epochs for name, runs in specs.items() if runs}
+
+
+def unequal_epochs(known: Mapping[str, int], base: str) -> str:
+    """Return which trainings have other epochs than a base, with a space before; "" where none has."""
+    others: dict[int, list[str]] = {}
+    for name, number in known.items():
+        if number != known[base]:
+            others.setdefault(number, []).append(name)
+    listed = "; ".join(f"{', '.join(names)} {'have' if len(names) > 1 else 'has'} {number}" for number, names in others.items())
+    return f" **The epochs differ**: {listed}; {base} has {known[base]}. Compare trainings of equal epochs." if others else ""
+
+
 def recall(count: xr.DataArray) -> xr.DataArray:
     """Return the accuracy of the critical class, in percent."""
     return of_critical(count, metrics.accuracy)
@@ -89,9 +107,38 @@ def difference(count: xr.DataArray, measure: Metric) -> xr.DataArray:
     return values.isel(defence=0, drop=True) - values.isel(defence=1, drop=True)
 
 
-def change(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
-    """Return how much higher a measure is in the first training than in the second."""
+def _change(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
     return difference(sums["count"].isel(attack=0, drop=True), measure)
+
+
+def recall_change(sums: xr.Dataset) -> xr.DataArray:
+    """Return the recall of the critical class: first training less second, in points."""
+    return _change(sums, recall)
+
+
+def precision_change(sums: xr.Dataset) -> xr.DataArray:
+    """Return the precision of the critical class: first training less second, in points."""
+    return _change(sums, precision)
+
+
+def others_change(sums: xr.Dataset) -> xr.DataArray:
+    """Return the mean recall of the classes that are not critical: first training less second, in points."""
+    return _change(sums, of_others)
+
+
+def overall_change(sums: xr.Dataset) -> xr.DataArray:
+    """Return the accuracy over all images: first training less second, in points."""
+    return _change(sums, metrics.overall)
+
+
+def variance_change(sums: xr.Dataset) -> xr.DataArray:
+    """Return the variance of the accuracies of the classes, not corrected for sampling: first training less second."""
+    return _change(sums, metrics.cv)
+
+
+def chance(count: xr.DataArray) -> float:
+    """Return the accuracy of a class by guessing, in percent: 100 over the number of classes."""
+    return 100 / count.sizes["label"]
 
 
 def name_of(outcomes: xr.Dataset) -> str:
@@ -121,7 +168,27 @@ def gain(outcomes: xr.Dataset, pair: tuple[str, str], measure: Metric, attack: s
     """
     _recorded(outcomes, pair)
     both = compared(outcomes.sel(attack=attack, drop=True), pair)
-    return bootstrap.paired(both, partial(difference, measure=measure), draws=_DRAWS)
+    bounds = bootstrap.paired(both, partial(difference, measure=measure), draws=_DRAWS)
+    if measure not in OF_RATES:
+        return bounds
+    # Draws are of the observed rates, and their mean is the measure of these (as in `bootstrap.bootstrap`).
+    low, value, high = (bounds.sel(bound=name, drop=True) for name in ("low", "value", "high"))
+    shift = difference(bootstrap.sums(both, {})["count"], OF_RATES[measure]) - value
+    ends = [xr.ufuncs.minimum(low + shift, value), value, xr.ufuncs.maximum(high + shift, value)]
+    corrected: xr.DataArray = xr.concat(ends, bounds.bound)
+    return corrected
+
+
+def recalls(outcomes: xr.Dataset, pair: tuple[str, str], attack: str) -> tuple[float, float, float]:
+    """Return the recall of the critical class in two trainings, on the images of `gain`, and that by guessing, in percent."""
+    count = bootstrap.sums(compared(outcomes.sel(attack=attack, drop=True), pair), {})["count"]
+    first, second = (float(recall(count.sel(defence=name))) for name in pair)
+    return first, second, chance(count)
+
+
+def in_points(bounds: xr.DataArray, digits: int = 0) -> str:
+    """Return a difference of percentages with its interval: "-1 point (95 % interval -3 to 1)"."""
+    return re.sub(r"^(-?1) points", r"\1 point", interval(bounds, "points", digits))
 
 
 def gains(outcomes: xr.Dataset, names: Sequence[str], base: str, measures: Mapping[str, Metric], attack: str) -> pd.DataFrame:

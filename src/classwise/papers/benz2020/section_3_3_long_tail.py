@@ -5,7 +5,6 @@ defence: defences by their name, and a weight of the critical class by that of W
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,11 @@ from classwise.core.datasets import class_names
 from classwise.core.spec import Spec
 from classwise.papers import variants
 from classwise.papers.benz2020 import critical
-from classwise.papers.benz2020.critical import by_training, change, critical_class
+from classwise.papers.benz2020.critical import by_training, critical_class
 from classwise.papers.benz2020.kinds import where
 from classwise.papers.claims import claims_of
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Request, Section
 from classwise.papers.variants import Variant, Variants
-from classwise.stats import metrics
 
 NAME = "benz2020/3-3-long-tail"
 BASE, COST_SENSITIVE = "pgd-at", "cost-sensitive"
@@ -36,6 +34,13 @@ CHANGED = (*BY_SCHEME[1:], *WEIGHTS)
 def recorded(outcomes: xr.Dataset) -> list[str]:
     """Return the names of the trainings that have results, PGD-AT first."""
     return [name for name in (BASE, *CHANGED) if name in outcomes.defence.values]
+
+
+def epochs(request: Request) -> dict[str, int]:
+    """Return the epochs of each training of a request of this section, PGD-AT first."""
+    specs = {name: request.parts[name].specs for name in (SCHEMES, *WEIGHTS) if name in request.parts}
+    schemes = {spec.defence: (spec,) for spec in specs.pop(SCHEMES, ())}
+    return critical.epochs({BASE: request.specs} | schemes | specs)
 
 
 def weighted(weight: int) -> Variants:
@@ -110,7 +115,7 @@ CLAIMS = (
         "cost-sensitive-narrows",
         where("3.3", "asked"),
         "Cost-sensitive weights reduce the discrepancy: the robust accuracies of the classes have a smaller variance.",
-        partial(change, measure=metrics.cv),
+        critical.variance_change,
         unit="points squared",
         defences=_SCHEME,
         **_BELOW,
@@ -119,7 +124,7 @@ CLAIMS = (
         "cost-sensitive-costs-little",
         where("3.3", "asked"),
         "Cost-sensitive weights cost less than 2 points of the robust accuracy over all images.",
-        partial(change, measure=metrics.overall),
+        critical.overall_change,
         low=-2,
         defences=_SCHEME,
     ),
@@ -127,14 +132,14 @@ CLAIMS = (
         "weight-helps-critical",
         where("3.3", "asked"),
         "A larger weight makes the critical class more robust.",
-        partial(change, measure=critical.recall),
+        critical.recall_change,
         **_CRITICAL,
     ),
     _claim(
         "weight-costs-others-little",
         where("3.3", "asked"),
         "A larger weight of the critical class costs the others, on average, less than 2 points of robust accuracy.",
-        partial(change, measure=critical.of_others),
+        critical.others_change,
         low=-2,
         **_CRITICAL,
     ),
@@ -143,7 +148,7 @@ CLAIMS = (
         where("3.3", "control"),
         "The critical class is not only predicted more often: a larger weight costs less than 5 points of its precision "
         "under attack.",
-        partial(change, measure=critical.precision),
+        critical.precision_change,
         low=-5,
         **_CRITICAL,
     ),

@@ -6,7 +6,6 @@ with a similarity term, from whose logits the similarity of the classes is compu
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ from classwise.core.datasets import class_names
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import selection
 from classwise.papers.benz2020 import critical
-from classwise.papers.benz2020.critical import by_training, change, critical_class
+from classwise.papers.benz2020.critical import by_training, critical_class
 from classwise.papers.benz2020.kinds import where
-from classwise.papers.claims import claims_of
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.claims import MeasurementError, claims_of
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Request, Section
 from classwise.papers.variants import Variant
-from classwise.stats import confidence, metrics
+from classwise.stats import confidence
 
 NAME = "benz2020/3-3-similarity-and-targets"
 BASE = "pgd-at"
@@ -90,6 +89,12 @@ def _part(name: str, *evaluations: Evaluation, **fields: Any) -> Section:
     )
 
 
+def epochs(request: Request) -> dict[str, int]:
+    """Return the epochs of PGD-AT and of each targeted training of a request of this section."""
+    specs = {name: request.parts[name].specs for name in TARGETED[1:] if name in request.parts}
+    return critical.epochs({BASE: request.specs} | specs)
+
+
 def arranged(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     """Return outcomes of all trainings along defence; parts: in the order of TRAININGS, None where not recorded."""
     return by_training(plain, dict(zip(TRAININGS, parts, strict=True)))
@@ -146,12 +151,24 @@ def similar_pairs(sums: xr.Dataset, *, centred: bool = True) -> xr.DataArray:
 
 
 def similarity_change(sums: xr.Dataset) -> xr.DataArray:
-    """Return how much more similar two classes are in the first training than in the second, on average over all pairs.
+    """Return the mean over all pairs of classes of max(0, cosine): first training less second.
 
-    The similarity is max(0, cosine) of the mean logits of the two, less the mean over the classes.
+    The cosine is that of the mean logits of the two, less the mean over the classes.
     """
     pairs = similar_pairs(sums).isel(attack=0, drop=True)
     return pairs.isel(defence=0, drop=True) - pairs.isel(defence=1, drop=True)
+
+
+def others_attacked(sums: xr.Dataset) -> xr.DataArray:
+    """Return the recall of the critical class: first training less second, in points.
+
+    MeasurementError where it is below chance in both, so that nothing is left to compare.
+    """
+    count = sums["count"].isel(attack=0, drop=True)
+    rates = critical.recall(count)
+    if set(rates.dims) == {"defence"} and float(rates.max()) < critical.chance(count):
+        raise MeasurementError("the class is classified correctly less often than by chance after both trainings")
+    return critical.recall_change(sums)
 
 
 def _logit(outcomes: xr.Dataset) -> xr.DataArray:
@@ -180,7 +197,7 @@ CLAIMS = (
         "term-narrows",
         where("3.3", "asked"),
         "The term reduces the discrepancy: the robust accuracies of the classes have a smaller variance.",
-        partial(change, measure=metrics.cv),
+        critical.variance_change,
         unit="points squared",
         defences=_TERM,
         **_BELOW,
@@ -188,8 +205,9 @@ CLAIMS = (
     _claim(
         "target-gains",
         where("3.3", "expected"),
-        "A class becomes more robust if it is the target of the attacks in adversarial training.",
-        partial(change, measure=critical.recall),
+        "A class becomes more robust if it is the target of the attacks in adversarial training (which has more epochs on "
+        "digits).",
+        critical.recall_change,
         defences=(CRITICAL, BASE),
         **_CRITICAL,
     ),
@@ -197,16 +215,16 @@ CLAIMS = (
         "target-gains-as-target",
         where("3.3", "control"),
         "It is more robust than after the same training towards another class.",
-        partial(change, measure=critical.recall),
+        critical.recall_change,
         defences=(CRITICAL, SAFEST),
         **_CRITICAL,
     ),
     _claim(
         "target-gains-by-others",
         where("3.3", "control"),
-        "That is because images of the other classes are attacked towards it: it is also more robust where its own images are "
-        "attacked as in the training towards the other class, and not without a target.",
-        partial(change, measure=critical.recall),
+        "It is also more robust where only images of the other classes are attacked towards it, and its own as in the training "
+        "towards the other class.",
+        others_attacked,
         defences=(OTHERS, SAFEST),
         **_CRITICAL,
     ),

@@ -1,5 +1,7 @@
 """The findings of the page on long-tailed methods (Benz et al. 2020, section 3.3), in sentences with 95 % intervals."""
 
+from collections.abc import Mapping
+
 import xarray as xr
 
 from classwise.core.markup import counted, escaped
@@ -9,21 +11,34 @@ from classwise.papers.findings import interval, sample
 from classwise.stats import metrics
 
 
-def headline(outcomes: xr.Dataset, attack: str) -> str:
+def headline(outcomes: xr.Dataset, attack: str, epochs: Mapping[str, int]) -> str:
     """Return what the largest recorded weight changes for the critical class and for the others, and cost-sensitive weights.
 
-    outcomes: along defence, as the section arranges its trainings; NotRecorded where none has a larger weight.
+    outcomes: along defence, as the section arranges its trainings; NotRecorded where none has a larger weight. epochs: by
+    training.
     """
     known = [name for name in WEIGHTS if name in outcomes.defence.values]
     compared = critical.compared(outcomes, (BASE, *known[-1:]))
     second = f" {_cost_sensitive(outcomes, attack)}" if COST_SENSITIVE in outcomes.defence.values else ""
-    return f"{_weight(outcomes, known[-1], attack)}{second} {sample(compared)}"
+    unequal = critical.unequal_epochs(epochs, BASE)
+    return f"{_weight(outcomes, known[-1], attack)}{second}{unequal} {_sample(outcomes, compared)}"
+
+
+def _sample(outcomes: xr.Dataset, weighted: xr.Dataset) -> str:
+    """Return `sample` of a weight and its base; it names the runs of each scenario where their numbers differ."""
+    if COST_SENSITIVE not in outcomes.defence.values:
+        return sample(weighted)
+    schemes = critical.compared(outcomes, (BASE, COST_SENSITIVE)).sizes["seed"]
+    if schemes == weighted.sizes["seed"]:
+        return sample(weighted)
+    numbers = f"of {BASE} and of each weight; {counted(schemes, 'run')} of the methods of scenario 1"
+    return sample(weighted).replace("of each defence", numbers)
 
 
 def _weight(outcomes: xr.Dataset, name: str, attack: str) -> str:
     pair, shown = (name, BASE), escaped(critical.name_of(outcomes))
     recall, precision, others = (
-        interval(critical.gain(outcomes, pair, measure, attack), "points")
+        critical.in_points(critical.gain(outcomes, pair, measure, attack))
         for measure in (critical.recall, critical.precision, critical.of_others)
     )
     return (
@@ -34,13 +49,9 @@ def _weight(outcomes: xr.Dataset, name: str, attack: str) -> str:
 
 def _cost_sensitive(outcomes: xr.Dataset, attack: str) -> str:
     pair = (COST_SENSITIVE, BASE)
-    variance = interval(critical.gain(outcomes, pair, metrics.cv, attack), "points squared")
-    overall = interval(critical.gain(outcomes, pair, metrics.overall, attack), "points")
-    runs = counted(critical.compared(outcomes, pair).sizes["seed"], "run")
-    return (
-        f"Cost-sensitive weights ({runs}) change the variance of the classes by {variance} and accuracy over all images by "
-        f"{overall}."
-    )
+    variance = interval(critical.gain(outcomes, pair, metrics.cv_unbiased, attack), "points squared")
+    overall = critical.in_points(critical.gain(outcomes, pair, metrics.overall, attack))
+    return f"Cost-sensitive weights change the variance of the classes by {variance} and accuracy over all images by {overall}."
 
 
 def paid(outcomes: xr.Dataset, attack: str) -> str:

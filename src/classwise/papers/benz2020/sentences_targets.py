@@ -1,5 +1,7 @@
 """The findings of the page on similarity and targets (Benz et al. 2020, section 3.3), in sentences with 95 % intervals."""
 
+from collections.abc import Mapping
+
 import xarray as xr
 
 from classwise.core.markup import escaped
@@ -10,19 +12,20 @@ from classwise.papers.findings import interval, sample
 from classwise.stats import metrics
 
 
-def headline(outcomes: xr.Dataset, attack: str) -> str:
+def headline(outcomes: xr.Dataset, attack: str, epochs: Mapping[str, int]) -> str:
     """Return how robust the critical class is as the target of the training, compared with the two controls.
 
-    outcomes: along defence, as the section arranges its trainings; NotRecorded without that towards the class.
+    outcomes: along defence, as the section arranges its trainings; NotRecorded without that towards the class. epochs: by
+    training.
     """
     part = critical.compared(outcomes, (BASE, CRITICAL, SAFEST))
     shown, known = escaped(critical.name_of(outcomes)), set(map(str, part.defence.values))
     against = {
-        name: interval(critical.gain(part, (CRITICAL, name), critical.recall, attack), "points")
+        name: critical.in_points(critical.gain(part, (CRITICAL, name), critical.recall, attack))
         for name in (BASE, SAFEST)
         if name in known
     }
-    others = interval(critical.gain(part, (CRITICAL, BASE), critical.of_others, attack), "points")
+    others = critical.in_points(critical.gain(part, (CRITICAL, BASE), critical.of_others, attack))
     isolated = f" {_by_others(outcomes, attack)}" if {OTHERS, SAFEST} <= set(map(str, outcomes.defence.values)) else ""
     safest = against.get(SAFEST)
     control = f", and by {safest} compared with the same training towards the most robust class" if safest else ""
@@ -30,15 +33,22 @@ def headline(outcomes: xr.Dataset, attack: str) -> str:
     return (
         f"**Under {attack}, training towards class {shown} changes the robust accuracy of this class by {against[BASE]} compared "
         f"with {BASE}{control}.**{isolated} The mean of the other classes changes by {others} compared with {BASE}."
-        f"{lacking} {sample(part)}"
+        f"{lacking}{critical.unequal_epochs(epochs, BASE)} {sample(part)}"
     )
 
 
 def _by_others(outcomes: xr.Dataset, attack: str) -> str:
     """Return whether the class gains from the attacks on images of the other classes, with its own attacked alike."""
     bounds = critical.gain(outcomes, (OTHERS, SAFEST), critical.recall, attack)
+    difference = critical.in_points(bounds)
+    first, second, chance = critical.recalls(outcomes, (OTHERS, SAFEST), attack)
+    if max(first, second) < chance:
+        return (
+            f"**Where its own images are attacked as in that other training, nothing is left to compare**: {first:.0f} % of its "
+            f"images are classified correctly, against {second:.0f} %: both below chance, {chance:.0f} %. The difference is "
+            f"{difference}."
+        )
     says = "it gains, too" if float(bounds.sel(bound="low")) > 0 else "it does not gain significantly"
-    difference = interval(bounds, "points")
     return f"**Where its own images are attacked as in that other training, {says}**: the difference is {difference}."
 
 
@@ -52,14 +62,14 @@ def similarity(values: dict[str, xr.DataArray], outcomes: xr.Dataset, attack: st
     part = critical.compared(outcomes, SIMILARITY)
     known = [name for name in (BASE, STRONG) if name in part.defence.values]
     gains = [critical.gain(part, (STRONG, BASE), metrics.overall, name) for name in ("clean", attack)]
-    clean, robust = (interval(bounds, "points", 1) for bounds in gains)
+    clean, robust = (critical.in_points(bounds, 1) for bounds in gains)
     lines = [
-        f"Of {title}, it is {' and '.join(f'{_cosine(bounds.sel(defence=name))} ({name})' for name in known)}."
+        f"Of {title}: {' and '.join(f'{_cosine(bounds.sel(defence=name))} ({name})' for name in known)}."
         for title, bounds in values.items()
     ]
     return (
         f"**With the term of weight 1, accuracy over all images changes by {clean} without an attack and by {robust} under "
-        f"{attack}.** The similarity of two classes on validation images, the mean over all pairs: {' '.join(lines)}"
+        f"{attack}.** Mean over all pairs of max(0, cosine), on validation images: {' '.join(lines)}"
     )
 
 
