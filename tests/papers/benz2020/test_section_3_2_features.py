@@ -193,8 +193,8 @@ def test_likeness_is_of_other_images_and_unknown_where_nothing_is_right():
     assert float(value.sel(defence=ROBUST, network=ADVERSARIAL)) < -0.9
     said = sentences_features.whose(found, rebuilt_images.leaning(data))
     assert "Do the weak classes resemble those of pgd-at more than those of standard training?" in said
-    assert " Robust set: no, less so, -" in said
-    assert "Non-robust set: yes, " in said
+    assert "By the difference of both correlations, robust set: no, less so, -" in said
+    assert "; non-robust set: yes, " in said
     assert "Unknown, since too few predictions are right: random targets" in said
     assert "Of the networks on the original images: standard" in said
     assert float(value.sel(defence=STANDARD, network=STANDARD)) > 0.9

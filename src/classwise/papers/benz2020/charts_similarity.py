@@ -16,8 +16,11 @@ _MISTAKES = "mistaken for one another, % + %"
 
 
 def predictors(statistics: xr.Dataset, names: Sequence[str]) -> xr.DataArray:
-    """Return the cosines of each two classes by predictors of `section_3_2_similarity`, along predictor, label and other."""
-    parts = [section_3_2_similarity.cosines(statistics, name) for name in names]
+    """Return the cosines of each two classes by predictors of `section_3_2_similarity`, the mean over the seeds.
+
+    Dimensions predictor, label and other.
+    """
+    parts = [section_3_2_similarity.cosines(statistics, name).mean("seed") for name in names]
     return xr.concat(parts, "predictor", coords="minimal", compat="override").assign_coords(predictor=list(names))
 
 
@@ -46,7 +49,7 @@ def cosine_matrices(cosine: xr.DataArray) -> Any:
     """Return cosines of each two classes as shaded cells, a panel for each predictor: along predictor, label and other."""
     labels, table = names_of(cosine), frame(cosine).rename(columns={"other": "other class"})
     off = table[table["label"] != table["other class"]]
-    cells = Cells("value", "cosine", step=(24, 24))
+    cells = Cells("value", "cosine", step=(26, 26))
     tips = tooltip("label", "other class", "predictor", value="cosine|.2f")
     chart = heatmap(off, Category("other class", labels), Category("label", labels, "class"), cells, tips)
     chart = panels(chart, Category.of(cosine, "predictor"), columns=2)

@@ -125,7 +125,7 @@ def useful(sums: xr.Dataset) -> xr.DataArray:
 
 
 def more_robust(sums: xr.Dataset) -> xr.DataArray:
-    """Return how much more images under the attack the first network classifies correctly than the second."""
+    """Return the share of attacked images that the first network classifies correctly less that of the second, in points."""
     rates = metrics.overall(sums["count"].isel(attack=0, drop=True))
     return rates.isel(defence=0) - rates.isel(defence=1)
 

@@ -20,9 +20,9 @@ def headline(outcomes: xr.Dataset) -> str:
     """Return how robust and how accurate training on either set is, next to standard training on the original images."""
     if not {ROBUST, NON_ROBUST} <= set(map(str, outcomes.defence.values)):
         return f"Training on both robust and non-robust features is not recorded yet. {_sample(outcomes)}"
-    clean = bootstrap.bootstrap(
-        outcomes.sel(attack=["clean"], defence=[ROBUST, NON_ROBUST]), metrics.overall, draws=_DRAWS
-    ).isel(attack=0, drop=True)
+    clean = bootstrap.bootstrap(outcomes.sel(attack=["clean"], defence=[ROBUST, NON_ROBUST]), metrics.overall, draws=_DRAWS).isel(
+        attack=0, drop=True
+    )
     robust, other = (interval(clean.sel(defence=name), "%") for name in (ROBUST, NON_ROBUST))
     useful = f"On clean test images a network trained on the {ROBUST} is right on {robust}, on the {NON_ROBUST} on {other}."
     if QUARTER not in outcomes.attack.values:
@@ -130,10 +130,9 @@ def _leanings(leaning: xr.DataArray) -> str:
         low, high = (float(bounds.sel(bound=end)) for end in ("low", "high"))
         if np.isfinite(low):
             says = "yes" if low > 0 else "no, less so" if high < 0 else "open"
-            value = interval(bounds, digits=2).replace(" (95 % interval ", " (difference of correlations, 95 % interval ")
-            lines.append(f"{name.capitalize()}: {says}, {value}.")
+            lines.append(f"{name}: {says}, {interval(bounds, digits=2)}")
     question = "Do the weak classes resemble those of pgd-at more than those of standard training?"
-    return f"**{question}** {' '.join(lines)}" if lines else ""
+    return f"**{question}** By the difference of both correlations, {'; '.join(lines)}." if lines else ""
 
 
 def _named(name: str, other: str) -> str:
