@@ -176,6 +176,7 @@ def test_the_network_is_named_by_the_specs():
     said = sentences_features.network(specs)
     assert said == f"Each network is a ResNet18 of width {width}, trained for {epochs} epochs."
     assert sentences_features.network(()) == ""
+    assert sentences_features.headline(ONE_SEED, specs).endswith(said)
 
 
 def test_sentences_name_only_what_is_sure():

@@ -49,7 +49,7 @@ def cosine_matrices(cosine: xr.DataArray) -> Any:
     """Return cosines of each two classes as shaded cells, a panel for each predictor: along predictor, label and other."""
     labels, table = names_of(cosine), frame(cosine).rename(columns={"other": "other class"})
     off = table[table["label"] != table["other class"]]
-    cells = Cells("value", "cosine", step=(26, 26))
+    cells = Cells("value", "cosine", step=(24, 24))
     tips = tooltip("label", "other class", "predictor", value="cosine|.2f")
     chart = heatmap(off, Category("other class", labels), Category("label", labels, "class"), cells, tips)
     chart = panels(chart, Category.of(cosine, "predictor"), columns=2)
@@ -88,5 +88,5 @@ def correlation_dots(bounds: xr.DataArray) -> Any:
     zero = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(strokeDash=[4, 3], color="#888", aria=False).encode(x="x:Q")
     lines = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q")
     dots = base.mark_point(filled=True, size=60, opacity=1).encode(x="value:Q")
-    chart = alt.layer(zero, lines, dots).properties(width=300, height=36 * len(rows.values))
+    chart = alt.layer(zero, lines, dots).properties(width=300, height=46 * len(rows.values))
     return described(chart, "Which cosines tell the mistakes?", extent(table, ["predictor"], "Rank correlation", "", digits=2))

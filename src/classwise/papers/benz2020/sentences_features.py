@@ -16,18 +16,21 @@ _DRAWS = 1000
 QUARTER = ATTACKS[1]
 
 
-def headline(outcomes: xr.Dataset) -> str:
-    """Return how robust and how accurate training on either set is, next to standard training on the original images."""
+def headline(outcomes: xr.Dataset, specs: Sequence[Spec] = ()) -> str:
+    """Return how robust and how accurate training on either set is, next to standard training on the original images.
+
+    specs: whose network is named.
+    """
     if not {ROBUST, NON_ROBUST} <= set(map(str, outcomes.defence.values)):
-        return f"Training on both robust and non-robust features is not recorded yet. {_sample(outcomes)}"
+        return f"Training on both robust and non-robust features is not recorded yet. {_sample(outcomes, specs)}"
     clean = bootstrap.bootstrap(outcomes.sel(attack=["clean"], defence=[ROBUST, NON_ROBUST]), metrics.overall, draws=_DRAWS).isel(
         attack=0, drop=True
     )
     robust, other = (interval(clean.sel(defence=name), "%") for name in (ROBUST, NON_ROBUST))
     useful = f"On clean test images a network trained on the {ROBUST} is right on {robust}, on the {NON_ROBUST} on {other}."
     if QUARTER not in outcomes.attack.values:
-        return f"**{useful}** {_sample(outcomes)}"
-    return f"{_robustness(outcomes)} {useful} {_sample(outcomes)}"
+        return f"**{useful}** {_sample(outcomes, specs)}"
+    return f"{_robustness(outcomes)} {useful} {_sample(outcomes, specs)}"
 
 
 def _robustness(outcomes: xr.Dataset) -> str:
@@ -55,8 +58,8 @@ def _more(outcomes: xr.Dataset, one: str, other: str) -> xr.DataArray:
     return bootstrap.paired(part, more, draws=_DRAWS, span=(-100, 100)).isel(attack=0, drop=True)
 
 
-def _sample(outcomes: xr.Dataset) -> str:
-    return sample(outcomes).replace("of each defence", "of each training set")
+def _sample(outcomes: xr.Dataset, specs: Sequence[Spec]) -> str:
+    return f"{sample(outcomes).replace('of each defence', 'of each training set')} {network(specs)}".rstrip()
 
 
 def network(specs: Sequence[Spec]) -> str:
