@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from classwise import runs
+from classwise.core import results
 from classwise.core.errors import NotRecorded, UserError
 from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
@@ -146,6 +147,50 @@ def test_images_made_with_other_weights_are_not_continued(data, robust):
     torch.save({"stamp": "another", "pixels": torch.zeros(60, 1, 8, 8, dtype=torch.uint8)}, folder / rebuild.PART)
     train.train(robust)
     assert float(runs.rebuilt(robust).pixels.sel(form="rebuilt").max()) > 0
+
+
+def interrupted(robust, monkeypatch):
+    """Interrupt a training after the first of three batches of its images."""
+    made, batches = rebuild._made, []
+
+    def once(*given):
+        batches.append(1)
+        if len(batches) == 2:
+            raise KeyboardInterrupt
+        return made(*given)
+
+    with monkeypatch.context() as changed:
+        changed.setattr(rebuild, "_made", once)
+        with pytest.raises(KeyboardInterrupt):
+            train.train(robust)
+
+
+@pytest.mark.parametrize("changed", ["nothing", "images", "settings", "batch"])
+def test_only_what_was_made_of_the_same_images_by_the_same_settings_is_continued(data, robust, monkeypatch, changed):
+    monkeypatch.setattr(rebuild, "BATCH", 25)
+    interrupted(robust, monkeypatch)
+    if changed == "images":
+        monkeypatch.setattr(train, "folder_digest", lambda dataset: "another")
+    elif changed == "settings":
+        monkeypatch.setattr(rebuild.rebuilding, "INVERSION", rebuild.rebuilding.Inversion(steps=99))
+    elif changed == "batch":
+        monkeypatch.setattr(rebuild, "BATCH", 24)
+    made, batches = rebuild._made, []
+    monkeypatch.setattr(rebuild, "_made", lambda *given: batches.append(1) or made(*given))
+    train.train(robust)
+    assert len(batches) == (2 if changed == "nothing" else 3)
+
+
+def test_pictures_of_other_images_are_replaced(data, robust):
+    train.train(robust)
+    pictures, place = runs.rebuilt(robust), store.file(store.run_folder(robust), schema=store.REBUILT)
+    foreign = pictures.assign(pixels=0 * pictures.pixels)
+    # The weights are lost, and what is stored is of another source.
+    results.save(foreign.drop_attrs().assign_attrs(pictures.attrs), store.REBUILT, place)
+    assert float(runs.rebuilt(robust).pixels.max()) == 0
+    store.weights(robust).unlink()
+    train.train(robust)
+    assert np.array_equal(runs.rebuilt(robust).pixels, pictures.pixels)
 
 
 def test_a_source_that_is_recorded_without_weights_is_refused_at_the_door(data, robust):

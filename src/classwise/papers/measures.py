@@ -83,9 +83,9 @@ def overall(sums: xr.Dataset) -> xr.DataArray:
 
 
 def within_superclasses(sums: xr.Dataset, times: float = 1) -> xr.DataArray:
-    """Return how many more of a hundred images are misclassified within their superclass than `times` as many across.
+    """Return the share of a class mistaken for one other class: within its superclass less across superclasses, in points.
 
-    The mean over pairs of classes.
+    The mean over pairs of classes. times: what the share across is multiplied by.
     """
     mixed = of_first(sums, metrics.off_diagonal_confusion)
     group = mixed.label.copy(data=datasets.superclass_numbers(list(map(str, mixed.label.values))))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from classwise import images
 from classwise.core.datasets import class_names
 from classwise.papers import registry
 from classwise.papers.benz2020 import charts_similarity as charts
@@ -11,7 +12,7 @@ from classwise.papers.benz2020 import section_3_2_similarity as similar
 from classwise.papers.benz2020 import sentences_similarity as sentences
 from classwise.papers.claims import MeasurementError
 from classwise.papers.judging import Bootstrap
-from classwise.stats import aggregate, features, pooling
+from classwise.stats import aggregate, features, pooling, significance
 
 NAMES = list(class_names("cifar10"))
 IMAGES, SIZE = 60, 10
@@ -106,7 +107,7 @@ def test_cosines_are_those_of_the_mean_logits():
     rows = np.eye(SIZE) + NEAR
     length = np.linalg.norm(rows, axis=1)
     expected = rows @ rows.T / length / length[:, None]
-    np.testing.assert_allclose(similar.cosines(statistics(), similar.AS_PRINTED), expected, atol=0.02)
+    np.testing.assert_allclose(similar.cosines(statistics(), similar.AS_PRINTED).isel(seed=0), expected, atol=0.02)
 
 
 def test_an_offset_of_all_logits_raises_cosines_but_not_the_centred_ones():
@@ -130,7 +131,10 @@ def test_the_correlation_is_one_of_ranks_over_pairs():
 
     some = statistics()
     upper = np.triu_indices(SIZE, 1)
-    values = [part.values[upper] for part in (similar.cosines(some, similar.CENTRED), similar.mistakes(similar.attacked(some)))]
+    values = [
+        part.isel(seed=0).values[upper]
+        for part in (similar.cosines(some, similar.CENTRED), similar.mistakes(similar.attacked(some)))
+    ]
     assert float(similar.alike_and_mistaken(some, similar.CENTRED)) == pytest.approx(stats.spearmanr(*values).statistic)
 
 
@@ -210,8 +214,92 @@ def test_sentences_name_the_weakest_class_and_the_direction_of_loneliness():
     text = sentences.mostly_correct(data)
     assert "clean, class airplane: 90 % correct" in text
     assert "under pgd-20, class airplane: 10 % correct, most often mistaken for class" in text
-    assert sentences.lonely(blocks).startswith("**Classes that are similar to all others are less robust**")
+    said = sentences.lonely(blocks)
+    assert said.startswith("**Of these 10 classes, those similar to all others are less robust**")
+    assert said.endswith("against permuted classes.")
     assert "are more robust**" in sentences.lonely(shown(robust=STRONG_HUB)[1])
+
+
+def test_an_interval_of_images_alone_does_not_decide_about_ten_classes(monkeypatch):
+    _, blocks, _, _ = shown(robust=WEAK_HUB)
+    monkeypatch.setattr(similar, "lonely_p", lambda statistics: 0.06)
+    assert "less robust is open**" in sentences.lonely(blocks)
+
+
+def test_permuted_classes_give_the_p_values():
+    some = statistics(robust=WEAK_HUB)
+    assert similar.lonely_p(some) < 0.05
+    count = similar.attacked(some).isel(seed=0, drop=True)
+    observed, p = significance.mantel_test(similar.cosines(some, similar.CENTRED).isel(seed=0, drop=True), count)
+    assert float(similar.alike_and_mistaken(some, similar.CENTRED)) == pytest.approx(observed)
+    assert similar.similar_p(some, similar.CENTRED) == pytest.approx(p, abs=0.01)
+    unrelated = statistics(near=np.random.default_rng(8).random((SIZE, SIZE)) / 3)
+    assert similar.similar_p(unrelated, similar.CENTRED) > 0.05
+
+
+def two_seeds(near):
+    """Return outcomes of two seeds, with similar classes as given, of which each validates on the test images of the other."""
+    parts = [outcomes(near=one, mistakes=NEAR) for one in near]
+    count = parts[0][0].sizes["image"]
+    numbered = []
+    for seed, (plain, clean) in enumerate(parts):
+        at = [np.arange(count) + count * place for place in (seed, 1 - seed)]
+        both = [some.assign_coords(seed=[seed], image=index) for some, index in zip((plain, clean), at, strict=True)]
+        numbered.append(both)
+    missing = {"truth": -1, "answer": -1, "flipped": False, "logits": np.nan}
+    joined = []
+    for some in zip(*numbered, strict=True):
+        known = {name: value for name, value in missing.items() if name in some[0]}
+        joined.append(xr.concat(some, "seed", join="outer", fill_value=known))
+    return joined
+
+
+def test_cosines_are_compared_with_the_mistakes_of_their_seed_alone():
+    plain, clean = two_seeds([NEAR, UPSIDE_DOWN])
+    valid, tested = ([similar._images(some, seed) for seed in (0, 1)] for some in (clean, plain))
+    assert valid[0] == tested[1]
+    assert not any(valid[seed] & tested[seed] for seed in (0, 1))
+    some = features.statistics(features.by_block(similar.arranged(plain, clean)))
+    alone = [float(similar.alike_and_mistaken(some.isel(seed=[seed]), similar.CENTRED)) for seed in (0, 1)]
+    assert alone[0] > 0.5 > 0 > alone[1]
+    assert float(similar.alike_and_mistaken(some, similar.CENTRED)) == pytest.approx(np.mean(alone))
+    lonely = [float(similar.lonely_is_robust(some.isel(seed=[seed]))) for seed in (0, 1)]
+    assert float(similar.lonely_is_robust(some)) == pytest.approx(np.mean(lonely), nan_ok=True)
+
+
+def test_validation_and_test_images_of_each_seed_are_others():
+    request = registry.request(similar.NAME)
+    for spec in request.specs:
+        held, tested = ({int(one) for one in images.load("digits", split, spec.seed).index} for split in ("valid", "test"))
+        assert not held & tested
+
+
+def test_groups_are_judged_on_none_of_the_images_that_form_them():
+    folds = np.arange(5 * SIZE) // SIZE
+    labels = np.tile(np.arange(SIZE), 5)
+    shape = ("defence", "seed", "attack", "image")
+
+    def of_folds(first, attacks):
+        here = np.stack([folds == (seed + first) % 5 for seed in range(5)])
+        truth = np.broadcast_to(np.where(here, labels, -1)[None, :, None], (2, 5, len(attacks), len(labels))).astype("i2")
+        coords = {"defence": list(similar.DEFENCES), "seed": range(5), "attack": attacks, "image": np.arange(len(labels))}
+        data = {"truth": (shape, truth), "answer": (shape, truth), "flipped": (shape, truth < 0)}
+        return xr.Dataset(data, coords | {"predicted": NAMES})
+
+    plain, valid = of_folds(0, ["clean", "pgd-20"]), of_folds(1, ["clean"])
+    chosen, judged_on = similar.chosen_and_judged(plain, valid, "standard")
+    # Validation images of seeds 0 and 1 are folds 1 and 2; seeds 0, 3 and 4 test on others.
+    assert (int(chosen.sum()), int(judged_on.sum())) == (2 * SIZE, 3 * SIZE)
+    alone = similar.chosen_and_judged(plain.sel(seed=[3]), valid.sel(seed=[3]), "standard")
+    assert [int(some.sum()) for some in alone] == [SIZE, SIZE]
+    shared = plain.assign(truth=plain.truth.copy(data=np.broadcast_to(labels, plain.truth.shape)), answer=plain.truth * 0)
+    assert [int(some.sum()) for some in similar.chosen_and_judged(shared, valid, "standard")] == [5 * SIZE, 25 * SIZE]
+
+
+def test_the_interval_of_the_weakest_class_is_one_of_percentages():
+    verdict = judged("most-are-correct", arranged(clean=0.98))
+    assert verdict.verdict == "holds"
+    assert verdict.high <= 100
 
 
 def test_groups_come_from_other_images_and_superclasses_from_names():
@@ -233,5 +321,6 @@ def test_charts_have_a_panel_for_each_predictor():
     names = similar.available(data)
     near = charts.predictors(some, names)
     assert list(near.predictor.values) == names
-    assert "Mistakes of a pair" in charts.pair_dots(near, similar.mistakes(similar.attacked(some))).to_dict()["description"]
+    mistakes = similar.mistakes(similar.attacked(some)).mean("seed")
+    assert "Mistakes of a pair" in charts.pair_dots(near, mistakes).to_dict()["description"]
     assert "Rank correlation" in charts.correlation_dots(bounds).to_dict()["description"]

@@ -16,8 +16,11 @@ _MISTAKES = "mistaken for one another, % + %"
 
 
 def predictors(statistics: xr.Dataset, names: Sequence[str]) -> xr.DataArray:
-    """Return the cosines of each two classes by predictors of `section_3_2_similarity`, along predictor, label and other."""
-    parts = [section_3_2_similarity.cosines(statistics, name) for name in names]
+    """Return the cosines of each two classes by predictors of `section_3_2_similarity`, the mean over the seeds.
+
+    Dimensions predictor, label and other.
+    """
+    parts = [section_3_2_similarity.cosines(statistics, name).mean("seed") for name in names]
     return xr.concat(parts, "predictor", coords="minimal", compat="override").assign_coords(predictor=list(names))
 
 
@@ -85,5 +88,5 @@ def correlation_dots(bounds: xr.DataArray) -> Any:
     zero = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(strokeDash=[4, 3], color="#888", aria=False).encode(x="x:Q")
     lines = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q")
     dots = base.mark_point(filled=True, size=60, opacity=1).encode(x="value:Q")
-    chart = alt.layer(zero, lines, dots).properties(width=300, height=36 * len(rows.values))
+    chart = alt.layer(zero, lines, dots).properties(width=300, height=46 * len(rows.values))
     return described(chart, "Which cosines tell the mistakes?", extent(table, ["predictor"], "Rank correlation", "", digits=2))

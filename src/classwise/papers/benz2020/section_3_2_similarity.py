@@ -1,7 +1,8 @@
 """Benz et al. 2020, section 3.2: similar classes, their mean logits, and the mistakes between them.
 
 The claims need standard and adversarial training, clean and under attack, with sums by block of what their similarity is measured
-on, along `source`: of validation images, which are not those whose mistakes are judged.
+on, along `source`: of validation images. Those of one fold are test images of another, so the cosines of each seed are compared
+with the mistakes of that seed alone, whose test images they are not; the correlations are averaged over the seeds.
 """
 
 from functools import partial
@@ -11,11 +12,11 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.spec import Evaluation
-from classwise.papers import measures
+from classwise.papers import extremes, measures
 from classwise.papers.benz2020.kinds import where
 from classwise.papers.claims import NO_GROUPS, PAIRED, MeasurementError, claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
-from classwise.stats import features, metrics
+from classwise.stats import aggregate, features, metrics, pooling
 
 NAME = "benz2020/3-2-class-similarity"
 DEFENCES = ("standard", "pgd-at")
@@ -118,6 +119,31 @@ SECTION = Section(
 )
 
 
+def chosen_and_judged(outcomes: xr.Dataset, validation: xr.Dataset, network: str) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return counts of validation images of a network, and those of attacked test images of PGD-AT, which are others.
+
+    Where each seed has a fold as its test images, the validation images are of the first seeds, as many as leave at least as many
+    seeds whose test images are none of them.
+    """
+    held, tested = ({seed: _images(some, seed) for seed in some.seed.values} for some in (validation, outcomes))
+    chosen, rest, shared = list[Any](), list(tested), pooling.seeds_share_images(outcomes)
+    for seed in held:
+        # Numbers of validation images and of test images that all seeds share are those of two files.
+        left = [one for one in rest if shared or one == seed or not held[seed] & tested[one]]
+        if len(left) > len(chosen):
+            chosen, rest = [*chosen, seed], left
+    counts = [aggregate.counts(some.sel(seed=seeds)).sum("seed") for some, seeds in ((validation, chosen), (outcomes, rest))]
+    places = ((network, 0), (ROBUST, -1))
+    known, judged = (some.sel(defence=name, drop=True).isel(attack=at) for some, (name, at) in zip(counts, places, strict=True))
+    return known, judged
+
+
+def _images(outcomes: xr.Dataset, seed: Any) -> set[int]:
+    truth = outcomes.truth.sel(seed=seed)
+    present = (truth >= 0).any([dim for dim in truth.dims if dim != "image"])
+    return {int(number) for number in outcomes.image.values[present.values]}
+
+
 def available(data: xr.Dataset) -> list[str]:
     """Return the predictors whose network and source the outcomes of `arranged` have."""
     have = set(map(str, data.source.values)), set(map(str, data.defence.values))
@@ -125,13 +151,13 @@ def available(data: xr.Dataset) -> list[str]:
 
 
 def cosines(statistics: xr.Dataset, predictor: str) -> xr.DataArray:
-    """Return the cosine of each two classes by a predictor, the mean over seeds: label and other."""
+    """Return the cosine of each two classes by a predictor: seed, label and other."""
     one = PREDICTORS[predictor]
     for dim, name in (("source", one.source), ("defence", one.network)):
         if name not in statistics[dim].values:
             raise MeasurementError(f"these outcomes have no {name}", f"with {name}")
     part = statistics.sel(source=one.source, defence=one.network, drop=True)
-    return features.similarity(part, centred=one.centred).mean("seed")
+    return features.similarity(part, centred=one.centred)
 
 
 def of_networks(statistics: xr.Dataset) -> xr.DataArray:
@@ -140,9 +166,8 @@ def of_networks(statistics: xr.Dataset) -> xr.DataArray:
 
 
 def attacked(statistics: xr.Dataset) -> xr.DataArray:
-    """Return the counts of PGD-AT under attack, all seeds together."""
-    count = statistics["count"].sel(defence=ROBUST, drop=True).isel(attack=-1, drop=True)
-    return count.sum("seed") if "seed" in count.dims else count
+    """Return the counts of PGD-AT under attack, along seed."""
+    return statistics["count"].sel(defence=ROBUST, drop=True).isel(attack=-1, drop=True)
 
 
 def mistakes(count: xr.DataArray) -> xr.DataArray:
@@ -155,39 +180,97 @@ def mistakes(count: xr.DataArray) -> xr.DataArray:
 
 def _over_pairs(values: xr.DataArray) -> np.ndarray:
     size = values.sizes["label"]
-    matrix: np.ndarray = values.transpose(..., "label", "other").values
+    matrix: np.ndarray = values.transpose(..., "seed", "label", "other").values
     return matrix[..., *np.triu_indices(size, 1)]
 
 
 def alike_and_mistaken(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
-    """Return the rank correlation over pairs of classes of their cosine and how often PGD-AT mistakes them under attack."""
+    """Return the rank correlation over pairs of classes of their cosine and how often PGD-AT mistakes them under attack.
+
+    The mean over the seeds: in each, cosines are of validation images that are not its test images.
+    """
+    return rank_correlation(cosines(statistics, predictor), mistakes(attacked(statistics)))
+
+
+def rank_correlation(near: xr.DataArray, mixed: xr.DataArray) -> xr.DataArray:
+    """Return the rank correlation over pairs of classes of two arrays along seed, label and other, the mean over the seeds."""
     from scipy import stats  # slow to import
 
-    near, mixed = cosines(statistics, predictor), mistakes(attacked(statistics))
-    like = near.isel(label=0, other=0, drop=True)
+    like = near.isel(seed=0, label=0, other=0, drop=True)
     pairs = np.broadcast_arrays(_over_pairs(near), _over_pairs(mixed))
     known = np.isfinite(pairs).all((0, -1))
     ranks = [stats.rankdata(np.nan_to_num(some), axis=-1) for some in pairs]
     off = [some - some.mean(-1, keepdims=True) for some in ranks]
     length = np.sqrt((off[0] ** 2).sum(-1) * (off[1] ** 2).sum(-1))
     value = (off[0] * off[1]).sum(-1) / np.where(length > 0, length, np.nan)
-    return like.copy(data=np.where(known, value, np.nan)).rename("correlation")
+    return like.copy(data=np.where(known, value, np.nan).mean(-1)).rename("correlation")
 
 
 def mean_cosine(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
-    """Return the mean cosine of each class with all others, along label."""
+    """Return the mean cosine of each class with all others: seed and label."""
     near = cosines(statistics, predictor)
     return near.where(near.label != near.other).mean("other")
 
 
 def lonely_is_robust(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
-    """Return the correlation over classes of the mean cosine with all others and the accuracy of PGD-AT under attack."""
-    return xr.corr(mean_cosine(statistics, predictor), metrics.accuracy(attacked(statistics)), "label")
+    """Return the correlation over classes of the mean cosine with all others and the accuracy of PGD-AT under attack.
+
+    The mean over the seeds, as of `alike_and_mistaken`.
+    """
+    each = xr.corr(mean_cosine(statistics, predictor), metrics.accuracy(attacked(statistics)), "label")
+    return each.mean("seed", skipna=False)
+
+
+def similar_p(statistics: xr.Dataset, predictor: str = AS_PRINTED, draws: int = 2000, seed: int = 0) -> float:
+    """Return the p-value of `alike_and_mistaken` against permuted classes, the same in all seeds (Mantel 1967); one-sided."""
+    near, mixed = cosines(statistics, predictor), mistakes(attacked(statistics))
+    size = near.sizes["label"]
+    if size < _FEWEST:
+        return np.nan
+    orders = _orders(size, draws, seed)
+    matrix = near.transpose("seed", "label", "other")
+    permuted = np.moveaxis(matrix.values[:, orders[:, :, None], orders[:, None, :]], 1, 0)
+    chances = rank_correlation(matrix.expand_dims(draw=len(orders)).copy(data=permuted), mixed).values
+    return _share_as_large(chances)
+
+
+def lonely_p(statistics: xr.Dataset, predictor: str = AS_PRINTED, draws: int = 2000, seed: int = 0) -> float:
+    """Return the p-value of `lonely_is_robust` against permuted classes, the same in all seeds; two-sided."""
+    near = mean_cosine(statistics, predictor).transpose("seed", "label")
+    orders = _orders(near.sizes["label"], draws, seed)
+    permuted = np.moveaxis(near.values[:, orders], 1, 0)
+    shuffled = near.expand_dims(draw=len(orders)).copy(data=permuted)
+    each = xr.corr(shuffled, metrics.accuracy(attacked(statistics)), "label")
+    return _share_as_large(np.abs(each.mean("seed", skipna=False).values))
+
+
+# Of fewer classes there are too few permutations of their pairs.
+_FEWEST = 4
+
+
+def _orders(size: int, draws: int, seed: int) -> np.ndarray:
+    """Return the classes as they are, then in random orders: (1 + draws, size)."""
+    rng = np.random.default_rng(seed)
+    return np.stack([np.arange(size), *(rng.permutation(size) for _ in range(draws))])
+
+
+def _share_as_large(values: np.ndarray) -> float:
+    """Return the share of values that are as large as the first one, itself included; NaN where that one is unknown."""
+    return float((values >= values[0] - 1e-12).mean()) if np.isfinite(values[0]) else np.nan
 
 
 def weakest(sums: xr.Dataset) -> xr.DataArray:
     """Return the accuracy of the weakest class on clean images, in percent."""
     return measures.of_first(sums, metrics.worst)
+
+
+def _of_each_class(sums: xr.Dataset) -> xr.DataArray:
+    return measures.of_first(sums, metrics.accuracy)
+
+
+def true_weakest(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
+    """Return draws of the true accuracy of the weakest class, which is no percentage below 0 or above 100."""
+    return np.clip(extremes.extreme_draws(outcomes, draws, seed, parts=_of_each_class), 0, 100)
 
 
 _ATTACKED: dict[str, Any] = {"defences": (ROBUST,), "attacks": ("pgd-20",)}
@@ -205,6 +288,7 @@ CLAIMS = (
         weakest,
         low=_HALF,
         unit="%",
+        truth=true_weakest,
         defences=(ROBUST,),
         attacks=("clean",),
     ),
@@ -247,7 +331,7 @@ CLAIMS = (
     _of_features(
         "similar-to-many-is-vulnerable",
         where("3.2", "expected"),
-        "The more similar a class is to all others, the less robust it is.",
+        "Of these ten classes, the more similar one is to all others, the less robust it is.",
         lonely_is_robust,
         low=-np.inf,
         high=0,

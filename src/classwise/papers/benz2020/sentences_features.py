@@ -1,11 +1,14 @@
 """Robust and non-robust features, section 3.2 of Benz et al., in sentences that are computed."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 
 from classwise.core.markup import counted
+from classwise.core.spec import Spec
 from classwise.papers.benz2020.rebuilt_images import Images, by_features, joined
-from classwise.papers.benz2020.section_3_2_features import ATTACKS, NON_ROBUST, ROBUST, SETS
+from classwise.papers.benz2020.section_3_2_features import ATTACKS, NETWORK, NON_ROBUST, ROBUST, SETS, STANDARD
 from classwise.papers.findings import interval, sample
 from classwise.stats import bootstrap, metrics, pooling
 
@@ -13,31 +16,57 @@ _DRAWS = 1000
 QUARTER = ATTACKS[1]
 
 
-def headline(outcomes: xr.Dataset) -> str:
-    """Return how accurate training on robust and on non-robust features is, and which of the two is more robust."""
+def headline(outcomes: xr.Dataset, specs: Sequence[Spec] = ()) -> str:
+    """Return how robust and how accurate training on either set is, next to standard training on the original images.
+
+    specs: whose network is named.
+    """
     if not {ROBUST, NON_ROBUST} <= set(map(str, outcomes.defence.values)):
-        return f"Training on both robust and non-robust features is not recorded yet. {sample(outcomes)}"
-    part = outcomes.sel(defence=[ROBUST, NON_ROBUST])
-    clean = bootstrap.bootstrap(part.sel(attack=["clean"]), metrics.overall, draws=_DRAWS).isel(attack=0, drop=True)
-    robust, other = (interval(clean.sel(defence=name), "%") for name in (ROBUST, NON_ROBUST))
-    first = (
-        f"**After training on the {ROBUST} a network is right on {robust} of the test images, on the {NON_ROBUST} on {other}.**"
+        return f"Training on both robust and non-robust features is not recorded yet. {_sample(outcomes, specs)}"
+    clean = bootstrap.bootstrap(outcomes.sel(attack=["clean"], defence=[ROBUST, NON_ROBUST]), metrics.overall, draws=_DRAWS).isel(
+        attack=0, drop=True
     )
-    if QUARTER not in part.attack.values:
-        return f"{first} {sample(outcomes)}"
+    robust, other = (interval(clean.sel(defence=name), "%") for name in (ROBUST, NON_ROBUST))
+    useful = f"On clean test images a network trained on the {ROBUST} is right on {robust}, on the {NON_ROBUST} on {other}."
+    if QUARTER not in outcomes.attack.values:
+        return f"**{useful}** {_sample(outcomes, specs)}"
+    return f"{_robustness(outcomes)} {useful} {_sample(outcomes, specs)}"
+
+
+def _robustness(outcomes: xr.Dataset) -> str:
+    """Return how the two sets differ at a quarter of the radius, and how standard training on the originals compares."""
+    rates = metrics.overall(pooling.pooled(outcomes.sel(attack=[QUARTER]))).isel(attack=0)
+    left = {str(name): f"{float(rates.sel(defence=name)):.0f} %" for name in rates.defence.values}
+    first = (
+        f"**Under {QUARTER} the {ROBUST} leaves {left[ROBUST]} correct, the {NON_ROBUST} {left[NON_ROBUST]}: "
+        f"a difference of {interval(_more(outcomes, ROBUST, NON_ROBUST), 'points')}.**"
+    )
+    if STANDARD not in left:
+        return first
+    than = interval(_more(outcomes, ROBUST, STANDARD), "points")
+    return f"{first} Standard training on the original images leaves {left[STANDARD]}; {ROBUST} less original images: {than}."
+
+
+def _more(outcomes: xr.Dataset, one: str, other: str) -> xr.DataArray:
+    """Return how much more one training leaves correct at a quarter of the radius than another one, with its interval."""
 
     def more(count: xr.DataArray) -> xr.DataArray:
         each = metrics.overall(count)
-        return each.sel(defence=ROBUST, drop=True) - each.sel(defence=NON_ROBUST, drop=True)
+        return each.sel(defence=one, drop=True) - each.sel(defence=other, drop=True)
 
-    bounds = bootstrap.paired(part.sel(attack=[QUARTER]), more, draws=_DRAWS, span=(-100, 100)).isel(attack=0, drop=True)
-    low, high = (float(bounds.sel(bound=end)) for end in ("low", "high"))
-    says = "Which of the two is more robust is open"
-    if low > 0:
-        says = "Robust features bring more robustness"
-    elif high < 0:
-        says = "Robust features do not bring more robustness, but less"
-    return f"{first} {says}: under {QUARTER} the difference is {interval(bounds, 'points')}. {sample(outcomes)}"
+    part = outcomes.sel(attack=[QUARTER], defence=[one, other])
+    return bootstrap.paired(part, more, draws=_DRAWS, span=(-100, 100)).isel(attack=0, drop=True)
+
+
+def _sample(outcomes: xr.Dataset, specs: Sequence[Spec]) -> str:
+    return f"{sample(outcomes).replace('of each defence', 'of each training set')} {network(specs)}".rstrip()
+
+
+def network(specs: Sequence[Spec]) -> str:
+    """Return what network is trained, its width and its epochs; "" without a run."""
+    rows = dict.fromkeys((spec.width, spec.epochs) for spec in specs)
+    texts = [f"of width {width}, trained for {epochs} epochs" for width, epochs in rows]
+    return f"Each network is a {NETWORK} {' or '.join(texts)}." if texts else ""
 
 
 def reached(images: Images) -> str:
@@ -103,11 +132,10 @@ def _leanings(leaning: xr.DataArray) -> str:
         bounds = leaning.sel(defence=name)
         low, high = (float(bounds.sel(bound=end)) for end in ("low", "high"))
         if np.isfinite(low):
-            says = "more of adversarial training" if low > 0 else "more of standard training" if high < 0 else "open"
-            lines.append(f"{name} {says}, {interval(bounds, digits=2)}")
-    return f"**Whose classes, by the difference of the correlations with pgd-at and with standard**: {'; '.join(lines)}." * bool(
-        lines
-    )
+            says = "yes" if low > 0 else "no, less so" if high < 0 else "open"
+            lines.append(f"{name}: {says}, {interval(bounds, digits=2)}")
+    question = "Do the weak classes resemble those of pgd-at more than those of standard training?"
+    return f"**{question}** By the difference of both correlations, {'; '.join(lines)}." if lines else ""
 
 
 def _named(name: str, other: str) -> str:

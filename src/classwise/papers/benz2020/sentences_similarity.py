@@ -29,9 +29,7 @@ def correlations(blocks: xr.Dataset) -> xr.DataArray:
 def mantel(blocks: xr.Dataset) -> dict[str, float]:
     """Return the p-value of each of these correlations when the classes are permuted (Mantel 1967)."""
     statistics = features.statistics(blocks)
-    count = statistics["count"].sel(defence=ROBUST).isel(attack=-1, drop=True).sum("seed")
-    names = similar.available(blocks)
-    return {name: significance.mantel_test(similar.cosines(statistics, name), count)[1] for name in names}
+    return {name: similar.similar_p(statistics, name) for name in similar.available(blocks)}
 
 
 def correlation_table(bounds: xr.DataArray, p: Mapping[str, float]) -> pd.DataFrame:
@@ -86,15 +84,17 @@ def mostly_correct(outcomes: xr.Dataset) -> str:
 
 
 def lonely(blocks: xr.Dataset) -> str:
-    """Return the correlation of the mean cosine of a class with its accuracy under attack, over the classes."""
+    """Return the correlation of the mean cosine of a class with its accuracy under attack, over the classes.
+
+    Its sign is said to be known only where both the interval, of redrawn images, and the p-value, of permuted classes, agree.
+    """
     bounds = features.interval(blocks, similar.lonely_is_robust).clip(-1, 1)
     low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
-    start = "Whether classes that are similar to all others are less robust is open"
-    if high < 0:
-        start = "Classes that are similar to all others are less robust"
-    elif low > 0:
-        start = "Classes that are similar to all others are more robust"
-    return f"**{start}**: the correlation over {blocks.sizes['label']} classes is {_written(bounds)}."
+    p, size = similar.lonely_p(features.statistics(blocks)), blocks.sizes["label"]
+    start = f"Whether those of these {size} classes that are similar to all others are less robust is open"
+    if p < _LEVEL and (high < 0 or low > 0):
+        start = f"Of these {size} classes, those similar to all others are {'less' if high < 0 else 'more'} robust"
+    return f"**{start}**: the correlation over the classes is {_written(bounds)}, {p_value(p)} against permuted classes."
 
 
 def groups(chosen: xr.DataArray, judged: xr.DataArray, network: str) -> str:

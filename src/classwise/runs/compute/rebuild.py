@@ -39,7 +39,8 @@ def cost(spec: Spec) -> Passes:
 def training_images(spec: Spec, images: Images, folder: Path, attrs: Mapping[str, str]) -> Images:
     """Return the rebuilt training images of a run, and store what `runs.rebuilt` returns in its folder.
 
-    images: its training images as they are. What an interrupted call leaves in PART is continued; the training removes it.
+    images: its training images as they are. attrs: the provenance, with the digest of their folder. What an interrupted call
+    leaves in PART is continued if it was made of the same images and weights by the same settings; the training removes it.
     """
     source = spec.image_source
     assert source is not None
@@ -47,13 +48,15 @@ def training_images(spec: Spec, images: Images, folder: Path, attrs: Mapping[str
     model, scaled = networks.network_of(source, Evaluation(readout="cosines")), networks.network_of(source)
     places, labels = _problem(spec, images)
     starts = replace(images.take(places), labels=labels)
-    pixels = _Progress(folder / PART, _stamp(spec, model)).rebuild(
-        lambda rows: _made(spec, (model, scaled), images.take(rows), starts.take(rows)), len(images)
-    )
+    progress, described = _Progress(folder / PART, _stamp(spec, model, attrs)), store.file(folder, schema=store.REBUILT)
+    if not progress.parts:
+        # Of other images than those that are made now.
+        described.unlink(missing_ok=True)
+    pixels = progress.rebuild(lambda rows: _made(spec, (model, scaled), images.take(rows), starts.take(rows)), len(images))
     rebuilt = Images(pixels.to(images.pixels.device), labels, images.index, images.classes)
-    if not store.file(folder, schema=store.REBUILT).exists():
+    if not described.exists():
         forms = (images, images.take(places), rebuilt)
-        results.save(_described(spec, model, forms).assign_attrs(attrs), store.REBUILT, store.file(folder, schema=store.REBUILT))
+        results.save(_described(spec, model, forms).assign_attrs(attrs), store.REBUILT, described)
     return rebuilt
 
 
@@ -114,8 +117,10 @@ class _Progress:
         self.saved = time.monotonic()
 
 
-def _stamp(spec: Spec, model: nn.Module) -> str:
-    digest = hashlib.sha256(spec.json().encode())
+def _stamp(spec: Spec, model: nn.Module, attrs: Mapping[str, str]) -> str:
+    """Return a digest of all that the images are made of: the run, the original images, the settings and the weights."""
+    settings = (rebuilding.INVERSION, rebuilding.TOWARDS, BATCH)
+    digest = hashlib.sha256(f"{spec.json()} {attrs.get('images', '')} {settings}".encode())
     for value in model.state_dict().values():
         digest.update(value.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
