@@ -163,7 +163,8 @@ def _by_row(base: alt.Chart, of_class: alt.Chart, by: Category) -> Any:
     right = "datum.label == datum.predicted"
     axis = alt.Axis(labelLimit=260, labelPadding=8, ticks=False, grid=True)
     y = alt.Y(by.encoded, sort=list(by.values), scale=alt.Scale(domain=list(by.values)), title=None, axis=axis)
-    x = alt.X("value:Q", title="accuracy, %", scale=PERCENT)
+    ticks = alt.Axis(values=list(range(0, 101, 20)))
+    x = alt.X("value:Q", title="accuracy, %", scale=PERCENT, axis=ticks)
     tips = tooltip("label", by.field, value="accuracy, %", **_INTERVAL)
     of_class = of_class.transform_filter(right).encode(y=y, tooltip=tips)
     # The row of the chosen member is shaded from end to end.
@@ -173,7 +174,7 @@ def _by_row(base: alt.Chart, of_class: alt.Chart, by: Category) -> Any:
     )
     others = others.encode(x=x, y=y, tooltip=tips)
     ends = of_class.mark_rule(strokeWidth=2, color=CHOSEN).encode(
-        x=alt.X("low:Q", title="accuracy, %", scale=PERCENT), x2="high:Q"
+        x=alt.X("low:Q", title="accuracy, %", scale=PERCENT, axis=ticks), x2="high:Q"
     )
     dots = of_class.mark_point(filled=True, size=65, opacity=1, color=CHOSEN).encode(x=x)
     title = panel_title("accuracy of the chosen class, with its 95 % interval; grey: the other classes")

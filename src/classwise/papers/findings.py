@@ -24,6 +24,7 @@ _MEANING = {
 def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
     """Return a number with its interval: "59 points (95 % interval 51 to 66)"; `bounds` has no dimension but bound."""
     low, value, high = (decimal(float(bounds.sel(bound=name)), digits) for name in ("low", "value", "high"))
+    unit = "point" if (unit, value.lstrip("-")) == ("points", "1") else unit
     return f"{value}{' ' * bool(unit)}{unit} (95 % interval {low} to {high})"
 
 

@@ -297,11 +297,8 @@ def _values(verdict: Verdict) -> tuple[dict[str, float], tuple[float, float]]:
 
 def rows(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     """Return a row for each verdict, with all that the forest plot shows; first, last: the ends of its axis."""
-    lines = []
-    for number, verdict in enumerate(verdicts):
-        values, (first, last) = _values(verdict)
-        lines.append({"row": number, **_words(verdict), **values, "first": first, "last": last})
-    return pd.DataFrame(lines)
+    numbers = [{**values, "first": first, "last": last} for values, (first, last) in map(_values, verdicts)]
+    return pd.DataFrame([{"row": place, **_words(verdicts[place]), **known} for place, known in enumerate(numbers)])
 
 
 def _words(verdict: Verdict) -> Mapping[str, object]:
@@ -327,13 +324,12 @@ def forest(verdicts: Sequence[Verdict]) -> Any:
     """
     tested = [verdict for verdict in verdicts if verdict.verdict != "not tested"]
     if not tested:
-        empty = pd.DataFrame({"text": ["none of these claims was tested"]})
-        chart = alt.Chart(empty).mark_text(align="left").encode(text="text:N")
-        return described(chart, "Claims", "None of these claims was tested.")
+        chart = alt.Chart(pd.DataFrame({"text": ["none of these claims was tested"]})).mark_text(align="left")
+        return described(chart.encode(text="text:N"), "Claims", "None of these claims was tested.")
     table = rows(tested)
     panels = [_interval(row) for _, row in table.groupby("row")]
-    theirs = " Diamond: the paper." if np.isfinite(table["published"]).any() else ""
-    legend = f"Dot: ours, with its interval.{theirs} Shaded: the range in which the claim holds."
+    theirs = "Diamond: the paper. " if np.isfinite(table["published"]).any() else ""
+    legend = f"Dot: ours, with its interval. {theirs}Shaded: the range in which the claim holds."
     text = f"Of {counted(len(tested), 'claim')} tested, {_counted(tested, VERDICTS[:3])}."
     return described(alt.vconcat(*panels, spacing=18), "Claims and their intervals", text, legend)
 

@@ -13,6 +13,7 @@ from classwise.papers import registry, scales
 from classwise.papers.benz2020 import critical, section_3_3_long_tail, sentences_long_tail
 from classwise.papers.benz2020.kinds import where
 from classwise.papers.benz2020.section_3_3_long_tail import BASE, CHANGED, NAME
+from classwise.papers.findings import interval
 from classwise.stats import bootstrap, metrics
 
 UNDER = "pgd-20"
@@ -158,8 +159,8 @@ def test_epochs_are_those_of_the_runs():
 
 def test_one_point_is_singular():
     bounds = xr.DataArray([-3.0, -1.0, 1.0], {"bound": ["low", "value", "high"]}, ["bound"])
-    assert critical.in_points(bounds) == "-1 point (95 % interval -3 to 1)"
-    assert critical.in_points(bounds - 10) == "-11 points (95 % interval -13 to -9)"
+    assert interval(bounds, "points") == "-1 point (95 % interval -3 to 1)"
+    assert interval(bounds - 10, "points") == "-11 points (95 % interval -13 to -9)"
 
 
 def test_recall_precision_and_the_others_are_those_of_the_critical_class():

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.core.markup import decimal
 from classwise.papers.judging import interval_ends
 from classwise.stats import aggregate
@@ -256,8 +257,11 @@ def _bounded(bounds: xr.DataArray) -> xr.DataArray:
 def with_base(sampled: Sampled, base: str) -> xr.DataArray:
     """Return the agreement of each other setting with a base, along `measure` (MEASURED, CORRECTED), setting and bound.
 
-    A corrected value is NaN where its interval is unbounded: a network whose classes hardly differ agrees with none.
+    A corrected value is NaN where its interval is unbounded: a network whose classes hardly differ agrees with none. NotRecorded
+    without any other setting.
     """
+    if sampled.value.sizes["setting"] < 2:
+        raise NotRecorded(f"no setting that could be compared with {base} is recorded")
     measures: dict[str, Measure] = {MEASURED: cross_half, CORRECTED: corrected}
     bounds = []
     for measure in measures.values():

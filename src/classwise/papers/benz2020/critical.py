@@ -4,7 +4,6 @@ The critical class is the most vulnerable one by `selection.vulnerable_pair`, wh
 sums over images (`bootstrap.sums`) of two trainings along defence, under one attack; points are points of a percentage.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -16,7 +15,6 @@ from classwise.core.datasets import base_dataset
 from classwise.core.errors import NotRecorded
 from classwise.core.markup import decimal, escaped
 from classwise.core.spec import Spec
-from classwise.papers.findings import interval
 from classwise.papers.selection import VULNERABLE_PAIRS, by_robustness, vulnerable_pair
 from classwise.stats import aggregate, bootstrap, combine, metrics, pooling
 from classwise.stats.metrics import OF_RATES, Metric
@@ -184,11 +182,6 @@ def recalls(outcomes: xr.Dataset, pair: tuple[str, str], attack: str) -> tuple[f
     count = bootstrap.sums(compared(outcomes.sel(attack=attack, drop=True), pair), {})["count"]
     first, second = (float(recall(count.sel(defence=name))) for name in pair)
     return first, second, chance(count)
-
-
-def in_points(bounds: xr.DataArray, digits: int = 0) -> str:
-    """Return a difference of percentages with its interval: "-1 point (95 % interval -3 to 1)"."""
-    return re.sub(r"^(-?1) points", r"\1 point", interval(bounds, "points", digits))
 
 
 def gains(outcomes: xr.Dataset, names: Sequence[str], base: str, measures: Mapping[str, Metric], attack: str) -> pd.DataFrame:

@@ -109,6 +109,7 @@ _CRITICAL: dict[str, Any] = {
     "defences": ("weight 10|weight 3", BASE),
     "datasets": critical.KNOWN,
     "excluded_because": critical.UNKNOWN,
+    "dims": ("critical",),
 }
 CLAIMS = (
     _claim(

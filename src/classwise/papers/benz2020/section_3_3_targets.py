@@ -178,7 +178,11 @@ def _logit(outcomes: xr.Dataset) -> xr.DataArray:
 _claim = claims_of(NAME, attacks=("pgd-20",), data="trainings")
 _TERM = (STRONG, BASE)
 _BELOW: dict[str, Any] = {"low": -np.inf, "high": 0.0}
-_CRITICAL: dict[str, Any] = {"datasets": critical.KNOWN, "excluded_because": critical.UNKNOWN}
+_CRITICAL: dict[str, Any] = {
+    "datasets": critical.KNOWN,
+    "excluded_because": critical.UNKNOWN,
+    "dims": ("critical",),
+}
 CLAIMS = (
     _claim(
         "term-lowers-similarity",

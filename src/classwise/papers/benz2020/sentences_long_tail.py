@@ -38,7 +38,7 @@ def _sample(outcomes: xr.Dataset, weighted: xr.Dataset) -> str:
 def _weight(outcomes: xr.Dataset, name: str, attack: str) -> str:
     pair, shown = (name, BASE), escaped(critical.name_of(outcomes))
     recall, precision, others = (
-        critical.in_points(critical.gain(outcomes, pair, measure, attack))
+        interval(critical.gain(outcomes, pair, measure, attack), "points")
         for measure in (critical.recall, critical.precision, critical.of_others)
     )
     return (
@@ -50,7 +50,7 @@ def _weight(outcomes: xr.Dataset, name: str, attack: str) -> str:
 def _cost_sensitive(outcomes: xr.Dataset, attack: str) -> str:
     pair = (COST_SENSITIVE, BASE)
     variance = interval(critical.gain(outcomes, pair, metrics.cv_unbiased, attack), "points squared")
-    overall = critical.in_points(critical.gain(outcomes, pair, metrics.overall, attack))
+    overall = interval(critical.gain(outcomes, pair, metrics.overall, attack), "points")
     return f"Cost-sensitive weights change the variance of the classes by {variance} and accuracy over all images by {overall}."
 
 

@@ -21,11 +21,11 @@ def headline(outcomes: xr.Dataset, attack: str, epochs: Mapping[str, int]) -> st
     part = critical.compared(outcomes, (BASE, CRITICAL, SAFEST))
     shown, known = escaped(critical.name_of(outcomes)), set(map(str, part.defence.values))
     against = {
-        name: critical.in_points(critical.gain(part, (CRITICAL, name), critical.recall, attack))
+        name: interval(critical.gain(part, (CRITICAL, name), critical.recall, attack), "points")
         for name in (BASE, SAFEST)
         if name in known
     }
-    others = critical.in_points(critical.gain(part, (CRITICAL, BASE), critical.of_others, attack))
+    others = interval(critical.gain(part, (CRITICAL, BASE), critical.of_others, attack), "points")
     isolated = f" {_by_others(outcomes, attack)}" if {OTHERS, SAFEST} <= set(map(str, outcomes.defence.values)) else ""
     safest = against.get(SAFEST)
     control = f", and by {safest} compared with the same training towards the most robust class" if safest else ""
@@ -40,7 +40,7 @@ def headline(outcomes: xr.Dataset, attack: str, epochs: Mapping[str, int]) -> st
 def _by_others(outcomes: xr.Dataset, attack: str) -> str:
     """Return whether the class gains from the attacks on images of the other classes, with its own attacked alike."""
     bounds = critical.gain(outcomes, (OTHERS, SAFEST), critical.recall, attack)
-    difference = critical.in_points(bounds)
+    difference = interval(bounds, "points")
     first, second, chance = critical.recalls(outcomes, (OTHERS, SAFEST), attack)
     if max(first, second) < chance:
         return (
@@ -62,7 +62,7 @@ def similarity(values: dict[str, xr.DataArray], outcomes: xr.Dataset, attack: st
     part = critical.compared(outcomes, SIMILARITY)
     known = [name for name in (BASE, STRONG) if name in part.defence.values]
     gains = [critical.gain(part, (STRONG, BASE), metrics.overall, name) for name in ("clean", attack)]
-    clean, robust = (critical.in_points(bounds, 1) for bounds in gains)
+    clean, robust = (interval(bounds, "points", 1) for bounds in gains)
     lines = [
         f"Of {title}: {' and '.join(f'{_cosine(bounds.sel(defence=name))} ({name})' for name in known)}."
         for title, bounds in values.items()
