@@ -270,7 +270,8 @@ def _of_each_class(sums: xr.Dataset) -> xr.DataArray:
 
 def true_weakest(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
     """Return draws of the true accuracy of the weakest class, which is no percentage below 0 or above 100."""
-    return np.clip(extremes.extreme_draws(outcomes, draws, seed, parts=_of_each_class), 0, 100)
+    result: np.ndarray = np.clip(extremes.extreme_draws(outcomes, draws, seed, parts=_of_each_class), 0, 100)
+    return result
 
 
 _ATTACKED: dict[str, Any] = {"defences": (ROBUST,), "attacks": ("pgd-20",)}

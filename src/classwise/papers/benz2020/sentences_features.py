@@ -134,8 +134,8 @@ def _leanings(leaning: xr.DataArray) -> str:
         if np.isfinite(low):
             says = "yes" if low > 0 else "no, less so" if high < 0 else "open"
             lines.append(f"{name}: {says}, {interval(bounds, digits=2)}")
-    question = "Do the weak classes resemble those of pgd-at more than those of standard training?"
-    return f"**{question}** By the difference of both correlations, {'; '.join(lines)}." if lines else ""
+    start = "Do the weak classes resemble those of pgd-at more than those of standard training?"
+    return f"**{start}** By the difference of both correlations, {'; '.join(lines)}." if lines else ""
 
 
 def _named(name: str, other: str) -> str:
