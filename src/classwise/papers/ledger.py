@@ -339,8 +339,7 @@ def _interval(row: pd.DataFrame) -> Any:
     chart, colour = alt.Chart(row), VERDICT_COLOURS[words["verdict"]]
     tips = [alt.Tooltip(f"{name}:N", title=title) for name, title in _TIPS.items()]
     axis = alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=8)
-    # Without round ends, so that a range without an end is shaded up to the edge.
-    scale = alt.Scale(domain=[words["first"], words["last"]], nice=False, zero=False)
+    scale = alt.Scale(domain=[words["first"], words["last"]], nice=False)  # shaded up to the edge
     x = alt.X("from:Q", title=words["unit"], scale=scale, axis=axis)
     marks = [
         chart.mark_rect(opacity=0.2, color=_RANGE).encode(x=x, x2="to:Q"),
