@@ -60,7 +60,7 @@ def _figure(cell: "NotebookNode") -> dict[str, str]:
 def _section(name: str) -> str:
     """Return the section of a page as its figures are numbered: "4.1-" of "tian2021/4-1-class-bias", "" of a page without.
 
-    Pages of one section of a paper are told apart by letters, in the order of the book: "3.1a-" and "3.1b-".
+    Pages of one section of a paper differ in a letter, in the order of the book: "3.1a-" and "3.1b-".
     """
     number = _number(name)
     paper = registry.PAPERS.get(registry.paper_of(name))
