@@ -387,8 +387,8 @@ CHARTS = {
         ["2.4 points (snow)"],
     ),
     "charts_corruptions.correlations": (
-        lambda: charts_corruptions.correlations(bounded(rates(row=["noise", "blur"]).isel(label=-1)) / 100),
-        ["0.02 (blur)"],
+        lambda: charts_corruptions.correlations(bounded(rates(row=["noise", "blur", "all, accuracy left"]).isel(label=-1)) / 100),
+        ["0.59 (noise)"],
     ),
     "charts_corruptions.by_severity": (
         lambda: charts_corruptions.by_severity(
