@@ -336,7 +336,7 @@ def forest(verdicts: Sequence[Verdict]) -> Any:
 
 def _interval(row: pd.DataFrame) -> Any:
     words = row.iloc[0]
-    chart, colour = alt.Chart(row), VERDICT_COLOURS[words["verdict"]]
+    chart, colour = alt.Chart(row.drop(columns=["first", "last"])), VERDICT_COLOURS[words["verdict"]]
     tips = [alt.Tooltip(f"{name}:N", title=title) for name, title in _TIPS.items()]
     axis = alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=8)
     scale = alt.Scale(domain=[words["first"], words["last"]], nice=False)  # shaded up to the edge
