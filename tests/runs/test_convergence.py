@@ -63,7 +63,7 @@ def test_different_trainings_of_one_name_are_refused(tiny, monkeypatch):
     section = Section(
         title="",
         defences=("pgd-at",),
-        variants=lambda scale, plain: [{"attack_options": {"steps": 1}}, {"attack_options": {"steps": 2}}],
+        variants=lambda scale, plain: [{"momentum": 0.8}, {"momentum": 0.85}],
     )
     monkeypatch.setattr(registry, "SECTIONS", {"steps": section})
     with pytest.raises(ValueError, match=r"different trainings of scale 'tiny' have the same name: pgd-at .no paper.$"):
