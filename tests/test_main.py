@@ -149,7 +149,7 @@ def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_
         line.split()[0]: " ".join(line.split()) for line in capsys.readouterr().out.splitlines() if line.strip()[0:1].isalnum()
     }
     plain, seeded, fewer, nearer = (lines[spec.id] for spec in specs)
-    assert "pgd-at 0 quick tian2021/4-1" in plain
+    assert "pgd-at 0 quick benz2020/1" in plain
     assert "pgd-at 1 quick" in seeded
     assert "pgd-at 0 classes=1+2 " in fewer
     assert "pgd-at 0 eps=0.15 " in nearer
