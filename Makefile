@@ -32,8 +32,9 @@ zip: book ## pack the book as one file that opens without Python: build/classwis
 
 test: $(READY) ## ruff, mypy, and all tests, the built book in a browser among them
 	@echo "ruff, mypy, then all tests$$(test -f $(TOOK) && echo ", about $$(cat $(TOOK)) s by the last run")"
-	@began=$$(date +%s); $(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && $(PY) -m pytest $(AT_ONCE) \
-	  && mkdir -p build && echo $$(($$(date +%s) - began)) > $(TOOK)
+	@began=$$(date +%s); $(PY) -m ruff check . && $(PY) -m ruff format --check . || exit 1; $(PY) -m mypy & types=$$!; \
+	  $(PY) -m pytest $(AT_ONCE); tests=$$?; wait $$types || { echo "mypy found errors, see above"; exit 1; }; \
+	  test $$tests -eq 0 && mkdir -p build && echo $$(($$(date +%s) - began)) > $(TOOK)
 
 notebook: $(READY) ## one notebook with other parameters: NB=tian2021/4-1-class-bias P="eps=0.1 seeds=[0,1]"
 	@test -n "$(NB)" || { echo 'say which: make notebook NB=tian2021/4-1-class-bias P="seeds=[0]"; the names are those under notebooks/'; exit 2; }

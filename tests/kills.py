@@ -57,10 +57,11 @@ def nothing() -> None:
 
 
 def train() -> None:
-    """Train a run."""
+    """Train a run; each epoch is kept."""
     from classwise.runs.compute import device
     from classwise.runs.compute import train as training
 
+    training.SAVE_AFTER = 0.0
     with device.one_thread():
         training.train(_spec(defence="trades"))
 

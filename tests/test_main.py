@@ -80,38 +80,6 @@ def imported(*words):
     return int(code), set(modules)
 
 
-@pytest.mark.parametrize(
-    ("words", "barred"),
-    [
-        ("run --scale quik", ["torch"]),
-        ("book --scale quik", ["torch"]),
-        ("render tian2021/4-1-class-bais", ["torch"]),
-        ("render tian2021/4-1-class-bias -p sed=[1]", ["torch"]),
-        ("render tian2021/4-1-class-bias -p eps=8", ["torch"]),
-        ("render tian2021/4-1-class-bias -p dataset=digit", ["torch"]),
-        ("render tian2021/4-1-class-bias -p defences=[tardes]", ["torch"]),
-        ("render tian2021/4-1-class-bias -p seeds=[0,0]", ["torch"]),
-        ("run --scheduler 127.0.0.1", ["torch", "xarray"]),
-        ("show abc", ["torch"]),
-        ("record --out OUT --budget soon", ["torch"]),
-        ("import none.tar", ["torch"]),
-        ("audit --weights none.pt --model small-cnn --dataset digits --eps 0.1", ["torch"]),
-        ("audit --weights FILE --model small-cnn --dataset digits --eps 8", ["torch"]),
-        ("audit --weights FILE --model small-cnn --dataset digits --eps 0.1 --norm linff", ["torch"]),
-        ("audit --weights FILE --model small-cnn --dataset digits --eps 0.1 --classes stop_sign", ["torch"]),
-        ("audit --weights FILE --model nowhere:build --dataset digits --eps 0.1", ["torch"]),
-        ("audit --weights FILE --model resnet81 --dataset digits --eps 0.1", ["torch"]),
-        ("audit --weights FILE --model small-cnn --dataset digit --eps 0.1", ["torch"]),
-        ("audit --weights FILE --model small-cnn --dataset digits --eps 0.1 --attack strng", ["torch"]),
-    ],
-)
-def test_a_slip_is_told_before_what_it_does_not_need_is_imported(data, tmp_path, words, barred):
-    (tmp_path / "FILE").write_bytes(b"")
-    code, modules = imported(*(str(tmp_path / word) if word in ("FILE", "OUT") else word for word in words.split()))
-    assert code == 2
-    assert modules.isdisjoint([*PAGES, *SCIENCE, *barred])
-
-
 def test_list_and_show_import_neither_torch_nor_what_makes_pages(trained):
     code, modules = imported("list")
     assert code == 0

@@ -230,13 +230,13 @@ def record_runs(
     scale: Annotated[str | None, typer.Option(help="Use the queue of this scale: data/recorded/<scale>.toml.")] = None,
     budget: Annotated[str, typer.Option(help="Time limit, in hours (h), minutes (m), seconds (s): 1h30m, 9m, 30s.")] = "9m",
     queue: Annotated[str | None, typer.Option(help="The queue; by default data/recorded/queue.toml.")] = None,
-    weights: Annotated[bool, typer.Option("--weights", help="Also pack the last weights, in float16.")] = False,
     full_weights: Annotated[bool, typer.Option("--full-weights", help="Also pack the weights as they are, in float32.")] = False,
     workers: Annotated[
         int, typer.Option(help="Number of processes, each with one thread and other runs.", callback=arguments.workers)
     ] = 1,
     idle: Annotated[bool, typer.Option("--idle", help="Compute at the lowest priority, on what other processes leave.")] = False,
     pack_only: Annotated[bool, typer.Option("--pack-only", help="Compute nothing; pack what is finished.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how long each entry of the queue takes here.")] = False,
 ) -> None:
     """Compute the runs of a queue within a time limit and pack what is finished; the next call continues."""
     began = time.monotonic()
@@ -247,8 +247,6 @@ def record_runs(
         raise UserError("say with --out where the archives go, or with --scale which scale is filed in data/recorded/")
     if queue is not None and scale is not None:
         raise UserError("--scale and --queue both name a queue; give one of them")
-    if weights and full_weights:
-        raise UserError("--weights packs them in float16, --full-weights in float32; give one of them")
     given, folder = Budget(parse_seconds(budget), began), None if out is None else arguments.path("--out", out)
     path = default(scale) if queue is None else arguments.path("--queue", queue)
     items = read(path)
@@ -258,20 +256,23 @@ def record_runs(
     from classwise.runs.record import recorder
     from classwise.runs.record import workers as processes
 
-    check(items, path)
+    if dry_run:
+        return recorder.forecast(items, console)
+    check(recorder.with_images(items, lambda line: None), path)
     if idle:
         processes.lowest_priority()
     failed = recorder.record(
         items,
         folder,
         given,
-        weights="full" if full_weights else "half" if weights else "none",
+        weights="full" if full_weights else "none",
         pack_only=pack_only,
         processes=workers,
         say=lambda line: print(line, flush=True),
     )
     if failed:
         raise RuntimeError(f"{len(failed)} computations failed; the rest of the queue was processed")
+    return None
 
 
 @app.command("import")
@@ -332,13 +333,14 @@ def zip_book() -> None:
 @app.command("serve")
 def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> None:
     """Serve the built book on this machine."""
-    from classwise.book import server
+    from functools import partial
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
     folder = paths.build_folder() / "html"
     if not (folder / "index.html").exists():
         raise UserError(f"there is no book in {folder} yet; `make book` builds it")
     try:
-        book = server.server(folder, port)
+        book = ThreadingHTTPServer(("localhost", port), partial(SimpleHTTPRequestHandler, directory=str(folder)))
     except OSError as error:
         other = port + 1 if port < 65535 else 8000
         raise UserError(f"port {port} cannot be used ({error.strerror}); choose another: make serve PORT={other}") from None

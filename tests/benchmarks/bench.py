@@ -140,6 +140,7 @@ def learning(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
     """Epochs of adversarial training on CIFAR-shaped images: against a textbook loop, between defences, and with measurements."""
     data = _coloured(epochs.sizes(device)[1], device)
     compared = epochs.against_a_textbook(data, device, rounds) | epochs.costs(data, device, rounds)
+    compared |= epochs.against_a_plain_loop(_coloured(1280, device), rounds)
     return compared | epochs.calibrating(data, device, rounds) | epochs.measuring(rounds)
 
 

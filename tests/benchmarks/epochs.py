@@ -43,13 +43,20 @@ def update(model: nn.Module, optimiser: torch.optim.Optimizer, x: Tensor, y: Ten
     return loss.item() * len(y), int((logits.argmax(1) == y).sum())
 
 
-def ours(data: Images, width: int, batch: int, defence: str = "pgd-at", precision: str = "float32") -> Epoch:
+def ours(
+    data: Images,
+    width: int,
+    batch: int,
+    defence: str = "pgd-at",
+    precision: str = "float32",
+    model: str = "resnet18",
+    **inner: int,
+) -> Epoch:
     """Return our side: an epoch of a defence, its calibration, its averaging and the images it validates on among it."""
     chosen = defences.build(defence, {"average_from": 0.0} if defence.endswith("cfa") else None)
-    inner = attacks.build(chosen.attack, {}) if chosen.attack else None
     plan = training.TrainConfig(
         chosen,
-        inner,
+        attacks.build(chosen.attack, inner) if chosen.attack else None,
         schedule="constant",
         lr=RECIPE["lr"],
         epochs=10**6,
@@ -60,8 +67,8 @@ def ours(data: Images, width: int, batch: int, defence: str = "pgd-at", precisio
         momentum=RECIPE["momentum"],
         weight_decay=RECIPE["weight_decay"],
     )
-    model = models.build("resnet18", data, width).to(data.pixels.device)
-    state = training.begin(model, plan, 10, EPS, 0)
+    network = models.build(model, data, width).to(data.pixels.device)
+    state = training.begin(network, plan, 10, EPS, 0)
     valid = data.take(torch.arange(max(10, len(data) // 50), device=data.labels.device))  # as many as CFA validates on
     epochs = training.train(state, data, plan, valid)
 
@@ -119,6 +126,35 @@ def textbook(data: Images, width: int, batch: int) -> Epoch:
         assert right >= 0
 
     return epoch
+
+
+def plain(data: Images, width: int, batch: int, model: str, steps: int) -> Epoch:
+    """Return the same arithmetic as a plain loop: frozen weights in the attack, channels last, one update of all weights."""
+    device, layout = data.pixels.device, torch.channels_last
+    network = models.build(model, data, width).to(device, memory_format=layout)
+    optimiser, generator = torch.optim.SGD(network.parameters(), nesterov=True, foreach=True, **RECIPE), torch.Generator(device)
+
+    def epoch() -> None:
+        for rows in torch.randperm(len(data), device=device).split(batch):
+            x, y = data.batch(rows, "crop-flip", generator)
+            x = x.contiguous(memory_format=layout)
+            low, high = (x - EPS).clamp_(0, 1), (x + EPS).clamp_(0, 1)
+            moved = (x + torch.empty_like(x).uniform_(-EPS, EPS)).clamp_(0, 1)
+            network.eval().requires_grad_(False)
+            for _ in range(steps):
+                (slope,) = torch.autograd.grad(F.cross_entropy(network(moved.requires_grad_()), y, reduction="sum"), moved)
+                moved = torch.min(torch.max(moved.detach() + 2.5 * EPS / steps * slope.sign_(), low), high)
+            update(network.train().requires_grad_(True), optimiser, moved, y)
+
+    return epoch
+
+
+def against_a_plain_loop(data: Images, rounds: int) -> dict[str, dict[str, Any]]:
+    """How many times as long as in a plain loop the steps of an epoch of PGD-AT take as scale laptop trains it."""
+    spec = registry.training("laptop", "pgd-at", 0)
+    shared = {"model": spec.model, "steps": int(spec.attack_options["steps"])}
+    sides = ours(data, spec.width, spec.batch, **shared), plain(data, spec.width, spec.batch, **shared)
+    return {"laptop_cost": cost(in_turn(*sides, rounds)[0], "plain loop")}
 
 
 def against_a_textbook(data: Images, device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:

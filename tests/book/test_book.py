@@ -243,27 +243,28 @@ def test_a_chart_that_lost_its_words_is_noticed(bias):
 PAPER = 718
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_a_page_is_printed_light_and_no_wider_than_the_paper(visit, name):
-    with visit(name, "dark", PAPER) as page:
-        all_drawn(page, name)
-        page.emulate_media(media="print", color_scheme="dark")
-        page.wait_for_function(STANDS_OUT, arg=["light", 10 if name == "claims" else 20])
-        expect(page.locator("html")).to_have_attribute("data-theme", "light")
-        for shell in (
-            ".bd-sidebar-primary",
-            ".bd-header",
-            ".prev-next-footer",
-            ".page-switches",
-            ".scale-switch",
-            ".vega-bindings",
-        ):
-            assert not any(one.is_visible() for one in page.locator(shell).all()), shell
-        right = [box["x"] + box["width"] for one in inside(page).locator("> svg").all() if (box := one.bounding_box())]
-        assert max(right) <= PAPER
-        assert page.evaluate("document.documentElement.scrollWidth") <= PAPER
-        page.emulate_media(media="screen", color_scheme="dark")
-        expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+@looked_at(DRAWN, DARK)
+def test_a_page_is_printed_light_and_no_wider_than_the_paper(shown):
+    page, usual = shown.page, shown.page.viewport_size
+    page.set_viewport_size({"width": PAPER, "height": 900})
+    page.emulate_media(media="print", color_scheme="dark")
+    page.wait_for_function(STANDS_OUT, arg=["light", 10 if shown.name == "claims" else 20])
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    for shell in (
+        ".bd-sidebar-primary",
+        ".bd-header",
+        ".prev-next-footer",
+        ".page-switches",
+        ".scale-switch",
+        ".vega-bindings",
+    ):
+        assert not any(one.is_visible() for one in page.locator(shell).all()), shell
+    right = [box["x"] + box["width"] for one in inside(page).locator("> svg").all() if (box := one.bounding_box())]
+    assert max(right) <= PAPER
+    assert page.evaluate("document.documentElement.scrollWidth") <= PAPER
+    page.emulate_media(media="screen", color_scheme="dark")
+    page.set_viewport_size(usual)
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
 def test_a_dark_page_that_goes_to_a_printer_has_dark_words(visit):
@@ -522,18 +523,16 @@ def test_figures_have_numbers_in_their_order_and_anchors(visit):
             expect(page.locator(f"figure{link.get_attribute('href')}")).to_have_count(1)
 
 
-@pytest.mark.parametrize("name", [name for name in DRAWN if name not in (HOME, "claims")])
-def test_below_every_figure_is_a_link_to_its_data(visit, book, name):
-    with visit(name) as page:
-        figures = page.locator("article figure:has(figcaption a.figure-number)")
-        for figure in figures.all():
-            drawn = figure.locator(".vega-embed").count()
-            links = attributes(figure.locator(".figure-data a"), "href")
-            assert bool(links) == bool(drawn)
-            for link in links:
-                columns = (book / name).parent.joinpath(link).read_text().partition("\n")[0]
-                names = {text.strip('"') for text in re.findall(r'"[^"]*"|[^,]+', columns)}
-                assert names <= {*dictionary.KEYS, *dictionary.MEASURES}, link
+@looked_at([name for name in DRAWN if name not in (HOME, "claims")], DESKTOP)
+def test_below_every_figure_is_a_link_to_its_data(shown, book):
+    for figure in shown.page.locator("article figure:has(figcaption a.figure-number)").all():
+        drawn = figure.locator(".vega-embed").count()
+        links = attributes(figure.locator(".figure-data a"), "href")
+        assert bool(links) == bool(drawn)
+        for link in links:
+            columns = (book / shown.name).parent.joinpath(link).read_text().partition("\n")[0]
+            names = {text.strip('"') for text in re.findall(r'"[^"]*"|[^,]+', columns)}
+            assert names <= {*dictionary.KEYS, *dictionary.MEASURES}, link
 
 
 def test_the_data_of_a_figure_is_downloaded_from_a_file(visit, book):
@@ -584,34 +583,6 @@ def test_what_is_wider_than_a_phone_says_so_and_scrolls_by_keyboard(visit, name)
                 assert one.evaluate("one => one.previousElementSibling.className") == "scroll-cue"
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_every_control_and_every_legend_changes_its_chart(visit, name):
-    with visit(name) as page:
-        all_drawn(page, name)
-        for chart in inside(page).all():
-            drawing = chart.locator("> svg")
-            for control in chart.locator(".vega-bind :is(select, input[type=range])").all():
-                before, title = drawing.inner_html(), control.get_attribute("name")
-                if control.get_attribute("type") == "range":
-                    ends = {control.get_attribute("min"), control.get_attribute("max")}
-                    values = list(ends - {control.input_value()})
-                else:
-                    values = control.locator("option").evaluate_all("all => all.map(one => one.value)")
-                    values = [value for value in values if value != control.input_value()]
-                assert any(chosen(chart, title, value) != before for value in values), title
-            labels = chart.locator(".role-legend-label text[role=button]")
-            if labels.count() > 1:
-                before = drawing.inner_html()
-                labels.first.press("Enter")
-                assert drawing.inner_html() != before
-
-
-def chosen(chart: Locator, name: str, value: str) -> str:
-    """Return the drawing of a chart after a choice."""
-    choose(chart, **{name: value})
-    return chart.locator("> svg").inner_html()
-
-
 def test_the_home_page_names_the_best_and_the_worst_class_of_the_defence_that_is_chosen(visit):
     request = registry.request(BIAS)
     rates = metrics.accuracy(pooling.pooled(runs.outcomes(request.specs, request.evaluations)))
@@ -637,3 +608,32 @@ def test_a_number_on_the_home_page_opens_its_claims(visit):
         expect(page.locator(".ledger [name=scale]").first).to_have_value("quick")
         assert number > 0
         expect(page.locator(".ledger details[id]:visible")).to_have_count(number)
+
+
+def chosen(chart: Locator, name: str, value: str) -> str:
+    """Return the drawing of a chart after a choice."""
+    choose(chart, **{name: value})
+    return chart.locator("> svg").inner_html()
+
+
+@looked_at(DRAWN, DESKTOP)
+def test_every_control_and_every_legend_changes_its_chart(shown):
+    """The last test of a page, since it leaves other choices."""
+    for button in shown.page.locator(".scale-switch [data-scale='quick']").all():
+        button.click()
+    for chart in inside(shown.page).all():
+        drawing = chart.locator("> svg")
+        for control in chart.locator(".vega-bind :is(select, input[type=range])").all():
+            before, title = drawing.inner_html(), control.get_attribute("name")
+            if control.get_attribute("type") == "range":
+                ends = {control.get_attribute("min"), control.get_attribute("max")}
+                values = list(ends - {control.input_value()})
+            else:
+                values = control.locator("option").evaluate_all("all => all.map(one => one.value)")
+                values = [value for value in values if value != control.input_value()]
+            assert any(chosen(chart, title, value) != before for value in values), title
+        labels = chart.locator(".role-legend-label text[role=button]")
+        if labels.count() > 1:
+            before = drawing.inner_html()
+            labels.first.press("Enter")
+            assert drawing.inner_html() != before

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -264,3 +266,63 @@ def test_a_kernel_that_dies_twice_or_later_is_a_failed_notebook(tmp_path, monkey
         with pytest.raises(notebooks.NotebookFailed, match=f"a.ipynb failed: RuntimeError: {reason}; see"):
             notebooks.execute(tmp_path / "a.ipynb", tmp_path / "out.ipynb", {}, tmp_path / "failed.ipynb")
         assert len(calls) == times
+
+
+BEFORE_THE_FORK = """
+import importlib, threading
+from classwise.book import kernels
+for name in kernels.IMPORTED:
+    importlib.import_module(name)
+import torch, zmq
+assert threading.active_count() == 1
+assert zmq.Context._instance is None
+assert not torch.cuda.is_initialized()
+"""
+
+
+def test_what_is_imported_before_the_fork_starts_no_thread_no_socket_and_no_gpu():
+    done = subprocess.run([sys.executable, "-c", BEFORE_THE_FORK], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_kernels_have_the_folder_and_the_environment_of_the_caller_and_share_nothing(written, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLASSWISE_SEEN", "yes")
+    cells = (
+        "import builtins, os, random\n[vars(builtins).get('left'), os.getcwd(), os.environ['CLASSWISE_SEEN'], random.random()]"
+    )
+    source, answers = written(cells, "builtins.left = 1"), []
+    for number in range(2):
+        target = tmp_path / f"{number}.ipynb"
+        notebooks.execute(source, target, {}, tmp_path / "failed.ipynb")
+        answers.append(ast.literal_eval(nbformat.read(target, as_version=4).cells[0].outputs[0].data["text/plain"]))
+    assert [answer[:3] for answer in answers] == [[None, str(checkout()), "yes"]] * 2
+    assert answers[0][3] != answers[1][3]
+
+
+def test_a_kernel_computes_with_several_workers(written, tmp_path, data):
+    made = "[Spec(dataset='digits', eps='0.1', width=2, epochs=1, defence='standard', seed=seed) for seed in (0, 1)]"
+    source = written(f"from classwise import runs\nfrom classwise.core.spec import Spec\nruns.history({made}).sizes['seed']")
+    notebooks.execute(source, tmp_path / "out.ipynb", {}, tmp_path / "failed.ipynb")
+    assert nbformat.read(tmp_path / "out.ipynb", as_version=4).cells[0].outputs[-1].data["text/plain"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("given", "suffix"),
+    [
+        ({}, ""),
+        ({"scale": "quick", "eps": None}, ""),
+        ({"seeds": [0, 1], "eps": 0.1}, "_eps=0.1_seeds=0+1"),
+        ({"defences": ["trades", "pgd-at"], "scale": "short"}, "_defences=trades+pgd-at_scale=short"),
+    ],
+)
+def test_the_output_of_a_notebook_is_named_by_what_is_not_a_default(given, suffix):
+    assert notebooks.suffix(notebooks.find("tian2021/4-1-class-bias"), given) == suffix
+
+
+def test_names_that_are_shortened_do_not_coincide():
+    source = notebooks.find("tian2021/4-1-class-bias")
+    given = [{"eps": "8/255"}, {"eps": "8-255"}, {"seeds": list(range(100))}, {"seeds": list(range(101))}]
+    suffixes = [notebooks.suffix(source, one) for one in given]
+    assert len(set(suffixes)) == len(suffixes)
+    assert all(len(suffix) < 140 and "/" not in suffix for suffix in suffixes)
+    assert suffixes[0].startswith("_eps=8-255-")

@@ -14,12 +14,6 @@ def test_interval_tables_contain_the_value_and_its_interval(count):
     assert list(table.index.get_level_values(0).unique()) == ["standard", "pgd-at"]
 
 
-def test_best_and_worst_names_the_class_of_the_lowest_rate(count):
-    rates = metrics.accuracy(count.sum("seed"))
-    table = tables.best_and_worst(rates)
-    assert table.loc[("standard", "clean"), "worst class"] == rates.sel(defence="standard", attack="clean").idxmin().item()
-
-
 def test_final_settings_are_a_row_for_each_defence(history):
     table = tables.final_settings(history["weight"])
     assert table.shape == (2, 10)

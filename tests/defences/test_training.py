@@ -473,18 +473,6 @@ def test_only_the_gate_of_fawa_measures_the_validation_images(data, valid):
         assert [epoch.valid is not None for epoch in train(state, data, plan, valid)] == measured
 
 
-def test_a_state_of_an_earlier_version_goes_on(data):
-    state, plan = start(data, "at-ema")
-    next(iter(train(state, data, plan)))
-    saved = state.state_dict()
-    old = {name: value for name, value in saved.items() if name != "averages"} | {"average": saved["averages"]["average"]}
-    other, _ = start(data, "at-ema", seed=5)
-    other.load_state_dict(old)
-    assert same(other.checkpoint("average"), state.checkpoint("average"))
-    other.load_state_dict(old | {"average": None})
-    assert other.average is None
-
-
 def test_the_names_of_averages_are_names_of_checkpoints():
     assert {"ema": EMA(average_from=0.25), "fawa": FAWA()} == AVERAGINGS
     known = checkpoints.names(selects=True, averaging=True, keep=3, test_selected=True)

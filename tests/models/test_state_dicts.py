@@ -164,8 +164,8 @@ def test_layouts_of_the_field_are_taken_in(case, sort):
 @pytest.mark.parametrize("name", ["resnet50", "densenet121", "googlenet"])
 def test_torchvisions_names_are_taken_in(name):
     data = images.Images(torch.randint(0, 256, (2, 3, 128, 128)).byte(), torch.arange(2), torch.arange(2), tuple("abcde"))
-    quiet = {"aux_logits": False, "init_weights": False} if name in ("googlenet", "inception-v3") else {}
-    net = stirred(getattr(torchvision.models, models.PRETRAINED[name])(num_classes=5, **quiet))
+    quiet = {"aux_logits": False, "init_weights": False} if name == "googlenet" else {}
+    net = stirred(getattr(torchvision.models, name)(num_classes=5, **quiet))
     model, (x, _) = models.build(name, data), data.batch(slice(None))
     state = {f"module.{key}": value for key, value in net.state_dict().items()}
     assert models.load_matching(model, state) == f"{NAMED}, without module. before them"
@@ -299,49 +299,6 @@ def test_files_are_read_and_nothing_in_them_is_executed(tmp_path, capsys):
     torch.save({"epoch": 3}, tmp_path / "empty.pt")
     with pytest.raises(UserError, match="holds no tensors by name"):
         models.read(tmp_path / "empty.pt")
-
-
-def test_torchvisions_weights_are_read_from_a_file_or_its_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    net = stirred(torchvision.models.resnet18())
-    (tmp_path / "hub/checkpoints").mkdir(parents=True)
-    torch.save(net.state_dict(), tmp_path / "hub/checkpoints/resnet18-f37072fd.pth")
-    safetensors.torch.save_file(net.state_dict(), tmp_path / "mine.safetensors")
-    how = torchvision.models.ResNet18_Weights.IMAGENET1K_V1.transforms()
-    x = torch.rand(2, 3, 64, 64)
-    theirs = net(torchvision.transforms.functional.normalize(x, how.mean, how.std)).detach()
-    before = torch.random.get_rng_state()
-    for path in (None, tmp_path / "mine.safetensors"):
-        model = models.pretrained("resnet18", path)
-        assert not model.training
-        assert torch.allclose(model(x), theirs, rtol=1e-4, atol=1e-4 * float(theirs.std()))
-    assert torch.equal(before, torch.random.get_rng_state())
-    assert models.preset("resnet18") == (256, 224)
-    assert models.preset("inception-v3") == (342, 299)
-
-
-@pytest.mark.parametrize(("name", "side"), [("googlenet", 64), ("inception-v3", 75)])
-def test_weights_with_auxiliary_classifiers_and_other_pixels_answer_as_torchvisions(name, side, tmp_path):
-    full = getattr(torchvision.models, models.PRETRAINED[name])(init_weights=False, transform_input=True, aux_logits=True)
-    torch.save(stirred(full).state_dict(), tmp_path / "full.pth")
-    x = torch.rand(2, 3, side, side)
-    how = torchvision.models.get_model_weights(models.PRETRAINED[name])["IMAGENET1K_V1"].transforms()
-    theirs = full(torchvision.transforms.functional.normalize(x, how.mean, how.std)).detach()
-    found = models.pretrained(name, tmp_path / "full.pth")(x)
-    assert torch.allclose(found, theirs, rtol=1e-3, atol=1e-3 * float(theirs.std()))
-
-
-def test_without_network_and_files_the_weights_are_told_where_to_go(tmp_path, monkeypatch):
-    def unreachable(*how, **more):
-        raise OSError("no route")
-
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    monkeypatch.setattr(torch.hub, "download_url_to_file", unreachable)
-    said = f"put densenet121-a639ec97.pth from https://.* into {tmp_path}/hub/checkpoints, or name a file"
-    with pytest.raises(UserError, match=f"weights of densenet121 are neither cached nor can be downloaded .*; {said}"):
-        models.pretrained("densenet121")
-    with pytest.raises(UserError, match="did you mean 'inception-v3'"):
-        models.pretrained("inception_v3")
 
 
 @pytest.mark.parametrize("name", models.MODELS)

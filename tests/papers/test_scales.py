@@ -7,44 +7,39 @@ from classwise.papers import registry, scales, variants
 from classwise.papers.scales import Recipe, Scale, merged
 from classwise.papers.sections import CLEAN_AND_PGD, Choices, Section, requested
 
-# Ids of runs at scale "laptop", trained at commit ca80f6b (training version 1): defence, seed, changed fields.
-LAPTOP = {
-    "0f2e5d75ad": ("pgd-at", 0, {}),
-    "d8ff298b9b": ("pgd-at", 1, {}),
-    "1b1344459b": ("pgd-at", 2, {}),
-    "9662d85788": ("standard", 0, {}),
-    "afad29079f": ("mart", 0, {}),
-    "453bfe1ba8": ("me-at", 0, {}),
-    "9b5a08c6fb": ("label-smoothing", 0, {}),
-    "12e8612029": ("pgd-at", 0, {"model": "vgg16"}),
-    "ef3358ae72": ("dafa", 0, {}),
-    "6c04586ab5": ("at-per-class", 0, {"options": {"weights": "3:3"}}),
-    "5167014207": ("trades", 0, {}),
-    "8aadc1657e": ("trades", 1, {}),
-    "4fa1eeddec": ("pgd-he", 0, {}),
-    "d88b3469ed": ("me-trades", 0, {}),
-    "91057df6ed": ("frl-rmrw", 0, {}),
-    "a698d14813": ("trades", 0, {"options": {"beta": 15}}),
-    "1a81e3e34d": ("standard", 1, {}),
-    "7e4ac60d30": ("fat", 0, {}),
-    "6e98e7f56f": ("wat", 0, {}),
-    "7018c7d7a0": ("targeted-at", 0, {"attack_options": {"target": 3}}),
-}
+SHARED = ("averages", "measure", "select")
 
 
-@pytest.mark.parametrize("number", LAPTOP)
-def test_runs_of_scale_laptop_have_the_ids_under_which_they_are_recorded(number):
-    defence, seed, changed = LAPTOP[number]
-    assert registry.training("laptop", defence, seed, **changed).id == number
-    (spec,) = registry.request("defences", "laptop", seeds=[seed], defences=[defence], **changed).specs
-    assert spec.id == number
+def test_one_training_of_scale_laptop_serves_all_its_readers():
+    pairs = [pair for name in registry.SECTIONS for pair in registry.request(name, "laptop").pairs]
+    specs = {spec for spec, _ in pairs}
+    for spec in specs:
+        # The source of transfer attacks has no averages; a network on rebuilt images has those of the one that makes them.
+        averages = () if (spec.images_by or spec.defence) == "standard" else ("ema", "fawa")
+        assert tuple(getattr(spec, name) for name in SHARED) == (averages, 6, "pgd-5"), spec.name
+    plain = dict.fromkeys(SHARED) | {"averages": (), "measure": 1, "keep_last": 1}
+    assert len({replace(spec, **plain) for spec in specs}) == len(specs)
+    # Networks that others need are those that sections train.
+    sources = {spec.image_source for spec in specs if spec.rebuilt != "none"}
+    sources |= {spec.substitute(one.substitute) for spec, some in pairs for one in some if one.substitute}
+    assert sources <= specs
+    assert {spec.precision for spec in specs} == {"float32"}
+    # What a reader chooses is trained, also where a section may not choose it.
+    (chosen,) = registry.request("defences", "laptop", defences=["pgd-at"], measure=1, averages=()).specs
+    assert (chosen.measure, chosen.averages) == (1, ())
 
 
-def test_sections_ask_for_the_recorded_runs_of_scale_laptop():
-    asked = {spec.id for name in registry.SECTIONS for spec, _ in registry.request(name, "laptop").pairs}
-    plain = {number for number, (_, _, changed) in LAPTOP.items() if not changed}
-    # The second seed of the standard network belongs to sections with all seeds.
-    assert plain <= asked
+def test_scale_laptop_takes_two_steps_but_at_larger_radii_and_on_other_images():
+    steps = {
+        (spec.dataset, spec.eps, spec.attack_options["steps"])
+        for name in registry.SECTIONS
+        for spec, _ in registry.request(name, "laptop").pairs
+        if "steps" in spec.attack_options and not spec.defence.startswith("fat")
+    }
+    cifar = {("cifar10", "8/255", 2), ("cifar10", "4/255", 2), ("cifar10", "12/255", 3)}
+    assert {one for one in steps if one[0] == "cifar10"} == cifar
+    assert {one[2] for one in steps - cifar} == {3}
+    assert registry.training("laptop", "fat", 0).attack_options == {"steps": 3}
 
 
 def test_options_are_merged_by_name_and_other_fields_replaced():

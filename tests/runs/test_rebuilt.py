@@ -236,12 +236,3 @@ def test_recording_trains_the_source_first_and_packs_the_pictures(data, robust, 
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "elsewhere"))
     archive.unpack(next((tmp_path / "out").glob("*.tar")))
     assert runs.rebuilt(robust).identical(made.assign_attrs(recorded="recorded"))
-
-
-def test_a_run_waits_for_a_source_that_is_recorded_elsewhere(data, robust, tmp_path):
-    source = robust.image_source
-    items = [Item(source, (), "a test", recorded=True), Item(robust, (Evaluation().resolved_for(robust),), "a test")]
-    lines = recorded(items, tmp_path / "out")
-    assert "2 runs wait for networks that are not recorded yet" in lines[-1]
-    assert store.weights(robust) is None
-    assert store.weights(source) is None

@@ -177,11 +177,11 @@ def test_a_page_says_what_was_trained_and_how_long_the_recording_took(data):
     request = registry.request(SECTION, SCALE)
     record(request.specs[0], CLEAN, PGD)
     part = runs.available(request)
-    assert runs.training(part.specs) == "One run of each defence: ResNet-18 of width 16, 15 epochs, radius 8/255."
+    assert runs.training(part.specs) == "One run of each defence: ResNet-10 of width 24, 13 epochs, radius 8/255."
     assert runs.training(request.specs).startswith("3 runs of each defence")
     trades = next(spec for spec in request.specs if spec.defence == "trades")
     several = [spec for spec in request.specs if spec.defence == "pgd-at"]
-    assert runs.training([*several, trades]).startswith("1 to 3 runs of each defence: ResNet-18")
+    assert runs.training([*several, trades]).startswith("1 to 3 runs of each defence: ResNet-10")
     assert runs.training(()) == ""
     hours = float(store.find(part.specs[0])["seconds"].sum()) / 3600
     assert runs.recording(part).startswith(f"Recorded: 1 run, {hours:.1f} hours of training (a CPU, threads: ")
@@ -227,9 +227,9 @@ def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_lef
     short = [one for one in both if one.scale == "short" and not one.claim.exclusion("cifar10")]
     assert {one.reason for one in short} == {"no complete results on CIFAR-10 for standard, pgd-at, trades"}
     assert {one.seeds for one in both if one.verdict in ("holds", "fails", "open")} == {3}
-    # Runs that select an epoch are not trained at every scale.
-    fair = runs.verdicts("short", None, [SECTION, "wei2023/5-2-robustness-and-fairness"])
-    reasons = {one.scale: one.reason for one in fair if one.claim.name == "cfa-worst-best"}
+    # Runs that keep many epochs are not trained at every scale.
+    kept = runs.verdicts("short", None, [SECTION, "benz2020/3-1-over-training"])
+    reasons = {one.scale: one.reason for one in kept if one.claim.name == "classes-settle-early"}
     assert reasons["laptop"] == "this scale has no runs for it"
     assert reasons["short"].startswith("no complete results on CIFAR-10 for pgd-at")
 

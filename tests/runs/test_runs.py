@@ -6,7 +6,6 @@ import math
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -49,18 +48,6 @@ def trained(spec):
 
 def weights(spec):
     return safetensors.torch.load_file(store.run_folder(spec) / store.WEIGHTS)
-
-
-def in_another_process(spec, wait_after=-1):
-    """Train a run in a process that prints each step, and after the epoch `wait_after` waits to be killed."""
-    code = (
-        "import sys, time; from classwise.runs.compute import device, train; from classwise.core.spec import Spec\n"
-        "def told(phase, done, total):\n"
-        "    print(phase, done, total, flush=True)\n"
-        "    time.sleep(600 * (str(done) == sys.argv[2]))\n"
-        "with device.one_thread(): train.train(Spec.from_json(sys.argv[1]), told)"
-    )
-    return subprocess.Popen([sys.executable, "-c", code, spec.json(), str(wait_after)], stdout=subprocess.PIPE, text=True)
 
 
 def test_a_run_leaves_its_files_in_the_vocabulary(data, small):
@@ -163,29 +150,6 @@ def test_an_evaluation_of_a_recorded_run_trains_it_again(data, small):
     assert runs.outcomes([small], [PGD]).sizes["image"] == 360
 
 
-def test_a_killed_training_goes_on_to_the_same_bits(data, small, tmp_path, monkeypatch):
-    spec = replace(small, epochs=8, defence="trades")
-    process = in_another_process(spec, wait_after=3)
-    for line in process.stdout:
-        if line.startswith("train 3 "):
-            os.kill(process.pid, signal.SIGKILL)
-            break
-    process.stdout.close()
-    assert process.wait() == -signal.SIGKILL
-    assert (store.run_folder(spec) / store.CHECKPOINT).exists()
-    assert not (store.run_folder(spec) / "history.nc").exists()
-    steps = []
-    with device.one_thread():
-        train.train(spec, lambda phase, done, total: steps.append(done))
-    assert steps[0] >= 3
-    resumed, history = weights(spec), store.find(spec)
-    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "whole"))
-    trained(spec)
-    assert all(torch.equal(value, resumed[name]) for name, value in weights(spec).items())
-    whole = store.find(spec)
-    assert whole.drop_vars("seconds").drop_attrs().identical(history.drop_vars("seconds").drop_attrs())
-
-
 def test_workers_end_with_the_process_that_asked_for_them(data, small):
     code = (
         "import sys; from classwise.runs.schedule import pool; from classwise.core.spec import Spec\n"
@@ -209,14 +173,6 @@ def until(true, seconds=300):
     while not true():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.1)
-
-
-def test_two_processes_that_want_the_same_run_compute_it_once(data, small):
-    spec = replace(small, epochs=6)
-    both = [in_another_process(spec) for _ in range(2)]
-    lines = [process.communicate()[0].splitlines() for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert sorted(len(one) for one in lines) == [0, 7]
 
 
 def test_several_workers_give_the_bits_of_one(data, small, tmp_path, monkeypatch):
@@ -248,6 +204,7 @@ def test_a_run_that_diverges_names_its_last_good_checkpoint(data, small, monkeyp
             yield epoch
 
     monkeypatch.setattr(training, "train", later)
+    monkeypatch.setattr(train, "SAVE_AFTER", 0.0)
     with pytest.raises(Diverged, match=r"epoch 3; the last good state is .*checkpoint.pt \(epoch 2\)"):
         trained(small)
 
@@ -446,6 +403,20 @@ def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small):
     assert not file.with_suffix(".part").exists()
     assert store.find(small, asked).drop_attrs().identical(whole.drop_attrs())
     assert "queries" in whole
+
+
+def test_a_checkpoint_with_the_weights_of_another_has_its_outcomes(data, small, monkeypatch):
+    spec, last = replace(small, select="pgd-5"), Evaluation(attack="pgd-10", options={"steps": 2})
+    trained(spec)
+    evaluate.evaluate_run(spec, last)
+    shutil.copy(store.weights(spec), store.weights(spec, "best"))
+    best = replace(last, checkpoint="best")
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluate.evaluate, "batches", None)
+        evaluate.evaluate_run(spec, best)
+    one, other = (store.find(spec, some.resolved_for(spec)) for some in (last, best))
+    assert one.drop_attrs().identical(other.drop_attrs())
+    assert {name for name in one.attrs if one.attrs[name] != other.attrs[name]} == {"evaluation"}
 
 
 def test_what_an_evaluation_had_done_is_refused_or_repaired_when_it_is_damaged_or_foreign(data, small):
@@ -724,6 +695,7 @@ def test_a_killed_fair_training_goes_on_to_the_same_bits(data, small, tmp_path, 
 
     with monkeypatch.context() as patch:
         patch.setattr(training, "train", killed)
+        patch.setattr(train, "SAVE_AFTER", 0.0)
         with pytest.raises(KeyboardInterrupt):
             trained(spec)
     trained(spec)

@@ -414,5 +414,3 @@ def test_mistakes_within_given_groups_are_told_from_chance():
     assert p < 0.01
     across = count.assign_coords(coords) * 0 + 1 + 50 * np.eye(6, dtype=int)
     assert significance.within_test(across, group)[2] > 0.9
-    table = significance.within_table({"pairs": count, "even": across}, group)
-    assert list(table.index) == ["pairs", "even"]

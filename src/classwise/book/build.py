@@ -80,7 +80,7 @@ def _code() -> list[Path]:
 
 def _shell() -> list[Path]:
     """Return the code that only decides how pages look: a change of it renders the book and executes nothing."""
-    names = ("charts.js", "data.py", "dictionary.py", "figures.py", "package.py", "pages.py", "server.py", "shell.py")
+    names = ("charts.js", "data.py", "dictionary.py", "figures.py", "package.py", "pages.py", "shell.py")
     return [Path(__file__).with_name(name) for name in names]
 
 
@@ -221,7 +221,9 @@ def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
         seconds.progress(list(stale), console, before) as advance,
         ProcessPoolExecutor(seconds.AT_ONCE, mp_context=get_context("spawn")) as workers,
     ):
-        futures = {workers.submit(_execute, name, scale): name for name in stale}
+        # Last the pages that read the verdicts of all others, which else were computed twice.
+        order = sorted(stale, key=lambda name: name in ("claims", HOME))
+        futures = {workers.submit(_execute, name, scale): name for name in order}
         for done, future in enumerate(as_completed(futures), 1):
             name, error = futures[future], future.exception()
             if error is not None:

@@ -159,7 +159,10 @@ def _run(source: Path, target: Path, given: Mapping[str, Any]) -> Exception | No
     """Run a notebook with papermill and return the error that ended it, None if there was none."""
     import papermill  # slow to import
 
+    from classwise.book import kernels
+
     quiet: dict[str, Any] = {"progress_bar": False, "extra_arguments": ["--IPKernelApp.log_level=50"]}
+    quiet["kernel_manager_class"] = kernels.manager()
     options = {"parameters": dict(given), "kernel_name": "python3", "cwd": str(checkout()), **quiet}
     try:
         try:

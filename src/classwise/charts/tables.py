@@ -32,18 +32,6 @@ def interval_table(measured: Mapping[str, xr.DataArray], digits: int = 1) -> pd.
     return table.rename_axis([titled(dim) for dim in dims]).fillna("unknown")
 
 
-def best_and_worst(accuracy: xr.DataArray) -> pd.DataFrame:
-    """Return the best and the worst class for each combination of the dimensions other than label."""
-    columns = {
-        "best class": accuracy.idxmax("label").to_series(),
-        "its accuracy, %": accuracy.max("label").to_series().map("{:.1f}".format),
-        "worst class": accuracy.idxmin("label").to_series(),
-        "its accuracy, % ": accuracy.min("label").to_series().map("{:.1f}".format),
-    }
-    table = pd.DataFrame(columns)
-    return table.rename_axis([titled(str(name)) for name in table.index.names])
-
-
 def final_settings(settings: xr.DataArray, row: str = "defence") -> pd.DataFrame:
     """Return the setting of each class in the last epoch: a line for each `row`, a column for each class.
 

@@ -4,7 +4,6 @@ from classwise.models.architecture import LARGE, Design
 from classwise.models.classifier import MODELS, Classifier, build, check_fit, make
 from classwise.models.identify import guess_architecture, last_layer, parameters, width
 from classwise.models.layers import HEADS, LAYERS, BatchInstanceNorm, CosineHead
-from classwise.models.pretrained import PRETRAINED, preset, pretrained
 from classwise.models.state_dicts import differences, load_matching, read, strip_prefix
 
 __all__ = [
@@ -12,7 +11,6 @@ __all__ = [
     "LARGE",
     "LAYERS",
     "MODELS",
-    "PRETRAINED",
     "BatchInstanceNorm",
     "Classifier",
     "CosineHead",
@@ -25,8 +23,6 @@ __all__ = [
     "load_matching",
     "make",
     "parameters",
-    "preset",
-    "pretrained",
     "read",
     "strip_prefix",
     "width",

@@ -43,6 +43,7 @@ MODELS: dict[str, Design] = {
     "mnist-cnn": Design(small.mnist_cnn, 32, least=16),
     "vgg16": Design(imagenet.vgg16, 64),
     "vgg19": Design(imagenet.vgg19, 64),
+    "resnet10-s2": Design(residual.resnet10_s2, 64),  # not published elsewhere
     "resnet18": Design(residual.resnet18, 64),
     "resnet50": Design(residual.resnet50, 64),
     "preact-resnet18": Design(residual.preact_resnet18, 64),

@@ -1,4 +1,4 @@
-"""Residual networks: ResNet-18 and 50, PreActResNet-18, WideResNet-28-10 and 34-10."""
+"""Residual networks: ResNet-10, 18 and 50, PreActResNet-18, WideResNet-28-10 and 34-10."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -98,6 +98,12 @@ def resnet18(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Line
     return _he_initialised(body) if large(shape) else body, nn.Linear(8 * width, classes)
 
 
+def resnet10_s2(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
+    """Return ResNet-10, one block of ResNet-18 a stage, with a 3x3 stem of stride 2: a quarter of the pixels, for CPU cores."""
+    blocks = _flat(_stages(_basic, width, width, (1, 1, 1, 1), _NAMES))
+    return nn.Sequential(*conv(shape[0], width, 2), *blocks, *_pooled()), nn.Linear(8 * width, classes)
+
+
 def resnet50(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
     """Return ResNet-50, strided in its 3x3 convolutions as in torchvision; stems, initialisation and `width` as `resnet18`."""
     stem = _stem(shape[0], width) if large(shape) else conv(shape[0], width)
@@ -147,12 +153,13 @@ wrn_34_10 = partial(_wide, 34)
 
 
 def common_names(body: nn.Module) -> dict[str, str]:
-    """Return the usual names of the parts of a flat residual network with two blocks per stage; {} for any other body."""
+    """Return the usual names of the parts of a flat residual network with four equal stages; {} for any other body."""
     parts = list(body.named_children())
     blocks = [name for name, part in parts if isinstance(part, PreActivation) or type(part).__name__ == "BasicBlock"]
-    if not blocks:
+    if not blocks or len(blocks) % 4:
         return {}
-    names = {name: f"layer{place // 2 + 1}.{place % 2}" for place, name in enumerate(blocks)}
+    depth = len(blocks) // 4
+    names = {name: f"layer{place // depth + 1}.{place % depth}" for place, name in enumerate(blocks)}
     for name, part in parts:
         if isinstance(part, nn.Conv2d):
             names[name] = "conv1"

@@ -338,7 +338,7 @@ def _interval(row: pd.DataFrame) -> Any:
     words = row.iloc[0]
     chart, colour = alt.Chart(row.drop(columns=["first", "last"])), VERDICT_COLOURS[words["verdict"]]
     tips = [alt.Tooltip(f"{name}:N", title=title) for name, title in _TIPS.items()]
-    axis = alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=8)
+    axis = alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=8, labelFlush=16)
     scale = alt.Scale(domain=[words["first"], words["last"]], nice=False)  # shaded up to the edge
     x = alt.X("from:Q", title=words["unit"], scale=scale, axis=axis)
     marks = [

@@ -134,7 +134,7 @@ def _agrees(spec: Spec, plain: Spec, fields: Mapping[str, Any]) -> bool:
 def _varied(section: Section, scale: str, plain: Spec) -> Iterator[Mapping[str, Any]]:
     """Yield the fields in which the runs of a section and of its parts differ from that of the scale."""
     for variant in section.variants(scale, plain):
-        yield {**section.run, **variant}
+        yield SCALES[scale].allowed({**section.run, **variant})
     for part in section.parts.values():
         yield from _varied(part, scale, plain)
     for name in section.datasets.get(scale, ()):

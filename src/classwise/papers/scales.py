@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from classwise.core.datasets import base_dataset
+from classwise.core.identity import exact_radius
 
 Fields = Mapping[str, Any]
 
 # In place of every WideResNet (Tian 2021, Wei 2023 and Entropy 2022 train some).
 NARROW = "a ResNet-18 stands for the wide networks of the papers"
-SLIM = "a ResNet-18 of width 16, trained for 15 epochs, stands for the networks of the papers: patterns can agree, not numbers"
+SLIM = "a ResNet-10 of width 24, trained for 13 epochs, stands for the networks of the papers: patterns can agree, not numbers"
 
 # The scale and the dataset of verdicts that are computed from formulas, without any run.
 CLOSED_FORM, MODEL = "closed form", "Gaussian model"
@@ -51,27 +52,40 @@ class Scale:
     """The same experiments, smaller or bigger: what every run of a scale shares, and its seeds.
 
     run: fields of Spec. seeds: the repetitions. budget: the seconds one section may take on the machine the scale is meant for.
-    inner_attack: options of the attack inside the training, for defences that take steps. defences: by the name of a defence, the
-    fields in which it differs. attacks: by the name of an attack, the fields of Evaluation in which it is reduced. paper_recipes:
-    whether each paper trains by its own recipe, else all papers train alike. note: what applies to all its results. only_read:
-    whether the book and notebooks show what is recorded and compute nothing.
+    inner_attack: options of the attack inside the training, for defences that take steps. inner_elsewhere: the same at a larger
+    radius and on other datasets than `run` has. shared: fields of Spec that no section changes, so that one training serves all
+    its readers. defences: by the name of a defence, the fields in which it differs. attacks: by the name of an attack, the fields
+    of Evaluation in which it is reduced. paper_recipes: whether each paper trains by its own recipe, else all papers train alike.
+    note: what applies to all its results. only_read: whether the book and notebooks show what is recorded and compute nothing.
     """
 
     run: Fields
     seeds: tuple[int, ...]
     budget: float
     inner_attack: Fields = field(default_factory=dict)
+    inner_elsewhere: Fields = field(default_factory=dict)
+    shared: tuple[str, ...] = ()
     defences: Mapping[str, Fields] = field(default_factory=dict)
     attacks: Mapping[str, Fields] = field(default_factory=dict)
     paper_recipes: bool = False
     note: str = ""
     only_read: bool = False
 
-    def fields(self, defence: str, recipe: Recipe) -> dict[str, Any]:
-        """Return the fields of Spec that a defence is trained with."""
+    def fields(self, defence: str, recipe: Recipe, changed: Fields) -> dict[str, Any]:
+        """Return the fields of Spec that a defence is trained with, where some are changed."""
         used = recipe if self.paper_recipes else Recipe()
-        inner = {} if defence in WITHOUT_STEPS else {"attack_options": self.inner_attack}
-        return merged(self.run, inner, self.defences.get(defence, {}), used.run, used.defences.get(defence, {}))
+        inner = {} if defence in WITHOUT_STEPS else {"attack_options": {**self.inner_attack, **self._elsewhere(changed)}}
+        return merged(self.run, inner, self.defences.get(defence, {}), used.run, used.defences.get(defence, {}), changed)
+
+    def _elsewhere(self, changed: Fields) -> Fields:
+        if not self.inner_elsewhere:
+            return {}
+        larger = exact_radius(str(changed.get("eps", self.run["eps"]))) > exact_radius(str(self.run["eps"]))
+        return self.inner_elsewhere if larger or changed.get("dataset", self.run["dataset"]) != self.run["dataset"] else {}
+
+    def allowed(self, fields: Fields) -> dict[str, Any]:
+        """Return what a section may change of some fields: all but the shared ones, unless it gives them the value of `run`."""
+        return {name: value for name, value in fields.items() if name not in self.shared or value == self.run[name]}
 
     def evaluation(self, fields: Fields, recipe: Recipe, section: str = "") -> dict[str, Any]:
         """Return the fields of an Evaluation at this scale, which replace those of the same name."""
@@ -213,26 +227,40 @@ SCALES: dict[str, Scale] = {
         # It misclassifies more images in less time (`strong_eval` of `make bench` compares it with AutoAttack).
         attacks={"strong": {"attack": "cr"}},
     ),
-    # CIFAR-10 on one CPU core: about 80 minutes a run, so its results are recorded, with their weights.
+    # CIFAR-10 on one CPU core: 15 to 40 minutes a run, so its results are recorded.
     "laptop": Scale(
         run={
             **_RESNET,
-            "width": 16,
+            "model": "resnet10-s2",
+            "width": 24,
             "eps": "8/255",
-            "epochs": 15,
-            "measure": 3,
+            "batch": 64,
+            "epochs": 13,
+            # The attack that selects is the probe, so that the validation images are measured once after each epoch.
+            "select": "pgd-5",
             "probe": "pgd-5",
-            "precision": "bfloat16",
+            "measure": 6,
+            "averages": ("ema", "fawa"),
         },
         seeds=(0, 1, 2),
         budget=500_000,
-        inner_attack={"steps": 3},
-        defences=_by_defence(_steps_of_trades(0.1), _FRIENDLY),
-        attacks={
-            "strong": _SOME,
-            "temperature-pgd-20": _SOME,
-            **dict.fromkeys(("autoattack", "cw", "n-attack", "square", "apgd-ce"), _FEW),
-        },
+        inner_attack={"steps": 2},
+        inner_elsewhere={"steps": 3},
+        shared=("averages", "measure", "select"),
+        defences=_by_defence(
+            _steps_of_trades(0.1),
+            _FRIENDLY,
+            # Of two steps, friendly PGD would leave one.
+            {name: {"attack_options": {"steps": 3}} for name in ("fat", "fat-trades", *_FRIENDLY)},
+            {
+                # An epoch is eight passes over the images.
+                "free-at": {"epochs": 4},
+                # The source of transfer attacks has no averages.
+                "standard": {"averages": ()},
+            },
+        ),
+        # A hundred images of each class where an attack takes long.
+        attacks=dict.fromkeys(("strong", "temperature-pgd-20", "autoattack", "cw", "n-attack", "square", "apgd-ce"), _SOME),
         note=SLIM,
         only_read=True,
     ),

@@ -161,10 +161,11 @@ def requested(section: Section, name: str, scale: str, recipe: Recipe, choices: 
     dataset = str(fields.get("dataset") or section.run.get("dataset") or size.run["dataset"])
     other = Recipe() if dataset == size.run["dataset"] else OTHER_DATASETS[scale].get(dataset, Recipe())
     seeds = size.seeds[: section.max_seeds] if choices.seeds is None else choices.seeds
-    plain = {name: merged(other.run, other.defences.get(name, {}), section.run, fields) for name in section.defences}
+    run = size.allowed(section.run)
+    plain = {name: merged(other.run, other.defences.get(name, {}), run, fields) for name in section.defences}
     bases = {name: training(scale, recipe, name, next(iter(seeds), 0), changed) for name, changed in plain.items()}
     specs = tuple(
-        training(scale, recipe, defence, seed, merged(changed, variant))
+        training(scale, recipe, defence, seed, merged(changed, size.allowed(variant)))
         for defence, changed in plain.items()
         for variant in section.variants(scale, bases[defence])
         for seed in seeds
@@ -207,7 +208,7 @@ def _changed(evaluations: Sequence[Evaluation], changes: Sequence[Mapping[str, A
 
 def training(scale: str, recipe: Recipe, defence: str, seed: int, changed: Mapping[str, Any]) -> Spec:
     """Return how a defence is trained at a scale by a recipe, with changed fields."""
-    return Spec(**merged(SCALES[scale].fields(defence, recipe), changed, {"defence": defence, "seed": seed}))
+    return Spec(**merged(SCALES[scale].fields(defence, recipe, changed), {"defence": defence, "seed": seed}))
 
 
 def _evaluations(scale: str, recipe: Recipe, name: str, evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:

@@ -17,6 +17,7 @@
     gates(spec)                         the gates of batch-instance norm
     scenes(spec, evaluation)            the images of an evaluation, and their backgrounds
     claim_inputs(section, request)      outcomes of a section as its claims need them
+    judged(section, request)            the verdicts on the claims of a section
     verdicts(scale)                     the verdicts on all claims
     summary(request, data)              what was trained and evaluated, and where
     sanity_summary(data)                the sanity warnings of outcomes
@@ -38,7 +39,7 @@ from classwise.runs.artifacts import attacker, example_sets, examples, gates, re
 from classwise.runs.audits import audit, audit_checks
 from classwise.runs.convergence import converged
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
-from classwise.runs.judge import claim_inputs, verdicts
+from classwise.runs.judge import claim_inputs, judged, verdicts
 from classwise.runs.load import features, history, outcomes
 from classwise.runs.recorded import available, check_recorded, select
 
@@ -56,6 +57,7 @@ __all__ = [
     "features",
     "gates",
     "history",
+    "judged",
     "outcomes",
     "rebuilt",
     "rebuilt_sets",

@@ -73,7 +73,8 @@ def summary(request: Request, data: xr.Dataset) -> str:
     data: outcomes of the request, whose provenance and warnings are stated.
     """
     specs, first = request.specs, request.specs[0]
-    noted = [f"scale {name}" + (f" ({SCALES[name].note})" if SCALES[name].note else "") for name in _scales(request)]
+    notes = {name: f"{SCALES[name].note}{_level(name)}" for name in _scales(request)}
+    noted = [f"scale {name}" + (f" ({note})" if note else "") for name, note in notes.items()]
     scale = f"{', '.join(noted)}: " if noted else ""
     about = f"{_trained(specs)}, measured after every {first.measure} epochs by {first.probe}"
     further = [spec for part in request.parts.values() for spec in dict.fromkeys(one for one, _ in part.pairs)]
@@ -81,6 +82,17 @@ def summary(request: Request, data: xr.Dataset) -> str:
     parts = f" Further parts of this page use {_trained(further)}." if further else ""
     origin = sources(data)
     return f"{scale}{about}; evaluated by {_evaluated(request)}.{parts} {origin[0].upper()}{origin[1:]}. {sanity_summary(data)}"
+
+
+def _level(scale: str) -> str:
+    """Return how far PGD-AT at a scale is from Table 1 of Tian et al. 2021, "" where it is not recorded."""
+    spec, evaluation = registry.training(scale, "pgd-at", 0), Evaluation(attack="pgd-20")
+    outcomes = store.find(spec, evaluation.resolved_for(spec)) if SCALES[scale].only_read else None
+    if outcomes is None:
+        return ""
+    level = 100 * float((outcomes.answer == outcomes.truth).mean())
+    theirs = float(registry.tables_of("tian2021").load(1).overall.sel(defence="pgd-at", attack="pgd-20"))
+    return f"; pgd-at under pgd-20: {level:.1f} % of all images, {theirs - level:.1f} points below Table 1 of Tian et al. 2021"
 
 
 def _trained(specs: Sequence[Spec]) -> str:
@@ -91,6 +103,7 @@ def _trained(specs: Sequence[Spec]) -> str:
 
 # How networks are written.
 _NETWORKS = {
+    "resnet10-s2": "ResNet-10",
     "resnet18": "ResNet-18",
     "resnet50": "ResNet-50",
     "preact-resnet18": "pre-activation ResNet-18",
@@ -232,6 +245,8 @@ def recorded_runs(section: str) -> str:
         ]
         if folders:
             lines.append(f"Recorded at scale {scale}: {_origin(folders, len(pairs))}")
+        reasons = {f"{spec.name} (seed {spec.seed})": store.refusal(spec) for spec, _ in pairs}
+        lines += [f"Refused at scale {scale}: {name}: {reason}" for name, reason in reasons.items() if reason]
     return "; ".join(lines or ["Nothing is recorded at larger scales"]) + "."
 
 

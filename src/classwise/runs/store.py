@@ -16,7 +16,7 @@ from filelock import FileLock
 import classwise
 from classwise.core import results
 from classwise.core.errors import UserError
-from classwise.core.files import folder_digest
+from classwise.core.files import folder_digest, write
 from classwise.core.paths import checkout, data_folder
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec, Subject
@@ -34,6 +34,9 @@ FOLDERS |= {OLD_FEATURES: "features"}
 WEIGHTS, CHECKPOINT = "weights.safetensors", "checkpoint.pt"
 # The sha256 of each imported file of a recorded run, by its name within the folder of the run.
 CHECKSUMS = "checksums.json"
+
+# Why a run that was trained is not used.
+REFUSED = "refused.json"
 
 # What to do about a damaged file of a recorded run.
 IMPORT_AGAIN = "import its archive again: classwise import"
@@ -239,6 +242,18 @@ def verified(path: Path) -> bytes:
 def lacks_weights(spec: Spec) -> bool:
     """Return whether a run has results but no weights, as most recorded runs do."""
     return weights(spec) is None and any((folder / "history.nc").exists() for folder in search_folders(spec))
+
+
+def refusal(spec: Spec) -> str:
+    """Return why a run was refused after its training, "" if it was not."""
+    path = recorded(spec) / REFUSED
+    return str(json.loads(path.read_text())["reason"]) if path.exists() else ""
+
+
+def refuse(spec: Spec, reason: str, device: str, threads: int) -> None:
+    """Store why a run is refused, in data/recorded/."""
+    content = {"reason": reason, **provenance(spec, device, threads)}
+    write(recorded(spec) / REFUSED, f"{json.dumps(content, indent=1)}\n".encode())
 
 
 def by_id(number: str) -> Path | None:

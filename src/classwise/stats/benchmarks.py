@@ -37,6 +37,10 @@ _MEASUREMENTS = {
         "a training, digits",
         "one training of PGD-AT at scale quick, compared with a plain loop that takes the same steps, on one thread",
     ),
+    "laptop_cost": (
+        "scale laptop",
+        "the steps of an epoch of PGD-AT of scale laptop in those of a plain loop",
+    ),
     "trades_cost": ("TRADES", "an epoch of TRADES in epochs of PGD-AT"),
     "cfa_cost": ("CFA", "an epoch of CFA in epochs of PGD-AT"),
     "calibration_cost": (

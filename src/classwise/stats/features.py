@@ -326,11 +326,6 @@ def nearest(similarity: xr.DataArray) -> xr.DataArray:
     return similarity.where(similarity.label != similarity.other).max("other").rename("similarity")
 
 
-def nearest_class(similarity: xr.DataArray) -> xr.DataArray:
-    """Return the class that each class is most similar to."""
-    return similarity.where(similarity.label != similarity.other).idxmax("other").rename("nearest")
-
-
 def relative_variance(statistics: xr.Dataset) -> xr.DataArray:
     """Return the variance of each class, summed over the features, over the squared length of its true mean: free of scale."""
     square = _squared_length(statistics.gram) - statistics.error

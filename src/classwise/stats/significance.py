@@ -101,13 +101,6 @@ def within_test(count: xr.DataArray, group: xr.DataArray, draws: int = 2000, see
     return observed, float(null.mean()), float((1 + (null >= observed - 1e-9).sum()) / (1 + draws))
 
 
-def within_table(count: Mapping[str, xr.DataArray], group: xr.DataArray) -> pd.DataFrame:
-    """Return `within_test` for several counts, one row each: within the groups and by chance, % of the mistakes, and p."""
-    rows = [within_test(part, group) for part in count.values()]
-    table = pd.DataFrame(rows, columns=["within the pairs, %", "by chance, %", "p"], index=pd.Index(list(count), name="network"))
-    return table.round({"within the pairs, %": 1, "by chance, %": 1, "p": 4})
-
-
 def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:
     """Return the exact p-value of the difference between two attacks or models in the number of flipped images.
 

@@ -1,22 +1,28 @@
 """Recorded runs with their weights: evaluated from data/recorded/, where their new results are filed."""
 
+import io
 import json
+import re
 import shutil
 import tarfile
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import safetensors.torch
+from rich.console import Console
+from typer.testing import CliRunner
 
 from classwise import defences, runs
+from classwise.__main__ import app
 from classwise.core.errors import NotRecorded, UserError
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation
 from classwise.papers import registry, scales
-from classwise.runs import artifacts, store
+from classwise.runs import artifacts, describe, store
 from classwise.runs.compute import networks
-from classwise.runs.record import archive, queue, recorder
+from classwise.runs.record import archive, queue, recorder, session
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
 from classwise.runs.schedule import pool
@@ -25,7 +31,7 @@ CLEAN, PGD = Evaluation(attack="clean"), Evaluation(attack="pgd-10", options={"s
 
 
 def item(spec, *evaluations, **more):
-    resolved = {name: tuple(one.resolved_for(spec) for one in some) for name, some in more.items() if name != "recorded"}
+    resolved = {name: tuple(one.resolved_for(spec) for one in some) for name, some in more.items() if name != "weights"}
     return Item(spec, tuple(one.resolved_for(spec) for one in evaluations), "a test", **more | resolved)
 
 
@@ -40,7 +46,7 @@ def record(items, out=None, seconds=600, **more):
 @pytest.fixture
 def filed(data, small):
     """A run that is recorded with its weights and a clean evaluation, and not in data/runs/."""
-    record([item(small, CLEAN)])
+    record([item(small, CLEAN, weights=True)])
     shutil.rmtree(data / "runs")
     return small
 
@@ -94,8 +100,11 @@ def test_weights_that_cannot_be_read_are_refused_at_import(filed, packed, tmp_pa
 def test_weights_of_each_evaluated_checkpoint_come_along(data, small, tmp_path):
     spec, average = replace(small, defence="at-ema"), replace(CLEAN, checkpoint="average")
     pool.ensure_runs([(spec, [average])], workers=1)
-    record([item(spec, average)])
+    record([item(spec, average, weights=True)])
+    assert {path.name for path in store.recorded(spec).glob("*.safetensors")} == {store.WEIGHTS}
+    path = archive.pack([(spec, [average.resolved_for(spec)])], tmp_path / "packed", weights="full")
     shutil.rmtree(data / "runs")
+    archive.unpack(path)
     assert {path.name for path in store.recorded(spec).glob("*.safetensors")} == {store.WEIGHTS, "weights-average.safetensors"}
     assert record([item(spec, average, replace(PGD, checkpoint="average"))])[0].startswith("evaluated")
 
@@ -157,13 +166,70 @@ def test_pages_compute_nothing_for_a_recorded_network(data, filed, monkeypatch):
         runs.outcomes([filed], [PGD])
 
 
-def test_features_and_partial_runs_are_filed(data, small):
-    record([item(small, CLEAN)])
-    lines = record([item(small, CLEAN, PGD, features=[CLEAN])])
+def test_features_and_partial_runs_are_filed_with_weights(data, small):
+    record([item(small, CLEAN, weights=True)])
+    lines = record([item(small, CLEAN, PGD, features=[CLEAN], weights=True)])
     assert lines[-2] == f"filed {small.name} (seed 0) in {small.recorded_folder}"
     shutil.rmtree(data / "runs")
     assert store.complete(store.recorded(small), [CLEAN.resolved_for(small), PGD.resolved_for(small)])
     assert runs.features(small).sizes["label"] == 10
+
+
+def test_a_run_filed_without_weights_is_not_trained_again(data, small):
+    asked = item(small, CLEAN, features=[CLEAN])
+    record([asked])
+    assert not list(store.recorded(small).glob("*.safetensors"))
+    shutil.rmtree(data / "runs")
+    assert record([asked]) == ["nothing is left: all 1 runs of the queue are recorded or packed"]
+    lacking = (
+        "nothing is left: 0 runs of the queue are recorded or packed; 1 recorded without weights and without all evaluations"
+    )
+    assert record([item(small, CLEAN, PGD)]) == [lacking]
+    assert not list((data / "runs").glob("*/*/*"))
+
+
+def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, small, monkeypatch):
+    rates = iter([30.0, 14.0])
+    monkeypatch.setattr(session, "_accuracy", lambda spec, evaluation: next(rates))
+    standard = replace(small, defence="standard", attack=None, attack_options={})
+    items = [item(small, CLEAN), item(replace(small, seed=1, lr=1e30), CLEAN), item(standard, CLEAN)]
+    lines = record(items)
+    reason = "catastrophic overfitting: 30 % of the validation images withstand PGD-2, 14 % PGD-20"
+    assert f"refused {small.name} (seed 0): {reason}" in lines
+    assert store.refusal(small) == reason
+    assert "the loss became nan" in store.refusal(items[1].spec)
+    assert lines[-1] == "nothing is left: 1 runs of the queue are recorded or packed; 2 refused"
+    shutil.rmtree(data / "runs")
+    assert record(items) == [lines[-1]]
+    assert not (store.recorded(small) / "history.nc").exists()
+    transferred = item(items[2].spec, CLEAN, replace(PGD, substitute="pgd-at"))
+    assert transferred.evaluations[1].substitute
+    source = replace(small, defence="pgd-at", attack=None, attack_options={})
+    store.refuse(source, "a reason", "cpu", 1)
+    assert record([transferred]) == ["nothing is left: all 1 runs of the queue are recorded or packed"]
+    asked = SimpleNamespace(pairs=[(one.spec, one.evaluations) for one in items])
+    monkeypatch.setattr(registry, "request", lambda section, scale: asked)
+    assert f"{small.name} (seed 0): {reason}" in describe.recorded_runs("tian2021/4-1-class-bias")
+
+
+def test_runs_whose_images_are_not_here_are_named_and_skipped(data, small, tmp_path):
+    absent = replace(small, dataset=f"folder:{tmp_path}/none")
+    lines = record([item(absent, CLEAN), item(small, CLEAN)])
+    assert lines[0].startswith(f"1 runs on {absent.dataset} are skipped: ")
+    assert lines[-1].endswith("1 runs of the queue are recorded or packed; 1 skipped")
+    out = Console(file=io.StringIO(), width=300)
+    recorder.forecast([item(absent, CLEAN), item(replace(small, seed=2), CLEAN, PGD)], out)
+    said = out.file.getvalue()
+    assert "are skipped" in said
+    entry = '[[entry]]\nwhy = "w"\ndefences = ["pgd-at"]\nseeds = [0]\nevaluations = ["few"]\n'
+    entry += 'run = {{ dataset = "{}", eps = "0.2" }}\n'
+    text = '[evaluations]\nfew = [{ attack = "clean" }]\n' + entry.format(absent.dataset) + entry.format("digits")
+    (tmp_path / "queue.toml").write_text(text)
+    given = ["record", "--out", str(tmp_path / "out"), "--queue", str(tmp_path / "queue.toml"), "--budget", "1s"]
+    result = CliRunner().invoke(app, given)
+    assert result.exit_code == 0, result.output
+    assert f"1 runs on {absent.dataset} are skipped" in result.output
+    assert re.search(r"a test +1 +1 +2 ", said)
 
 
 # Damage.
@@ -207,48 +273,17 @@ def test_another_training_does_not_replace_recorded_weights(data, filed, tmp_pat
 def test_the_queue_of_scale_laptop_names_what_exists():
     path = queue.default("laptop")
     items = queue.read(path)
-    queue.check(items, path)
-    assert sum(one.recorded for one in items) == 20
-    assert [one.recorded for one in items[:20]] == [True] * 20
-    names = {"clean-4dc27c2a1c", "fgsm-9c7e07bcb5", "pgd-20-416ff4f231", "margin-20-11f35a0544", "strong-178ae8c13e"}
-    assert all(names <= {evaluation.name for evaluation in one.evaluations} for one in items[:20])
+    queue.check([one for one in items if not one.spec.dataset.startswith("tiny")], path)
+    assert [one.spec.defence for one in items if one.weights] == 3 * ["pgd-at", "trades", "standard"]
+    listed = {one.spec: one for one in items}
+    for section in registry.SECTIONS:
+        for spec, evaluations in registry.request(section, "laptop").pairs:
+            assert {one.resolved_for(spec) for one in evaluations} <= set(listed[spec].evaluations)
     assert all(one.features for one in items)
-    for section in ("tian2021/6-2-background", "tian2021/6-1-training-adjustment"):
-        assert {spec for spec, _ in registry.request(section, "laptop").pairs} <= {one.spec for one in items}
     with pytest.raises(UserError, match="scale 'quick' has no queue"):
         queue.default("quick")
     with pytest.raises(UserError, match="did you mean 'laptop'"):
         queue.default("labtop")
-
-
-def test_the_first_runs_that_scale_laptop_trains_are_those_of_wei():
-    """In the order of their worth: the rows of tables 1 to 3, then Figures 2 and 3, before what remains of Tian's pages."""
-    items = [one for one in queue.read(queue.default("laptop")) if not one.recorded]
-    averaged = {"averages": ("ema", "fawa")}
-    fields: list[tuple[str, dict[str, object]]] = [
-        ("at-ccm", averaged),
-        ("trades-ccm-ccr", averaged),
-        ("pgd-at", averaged),
-        ("trades", averaged),
-        ("fat-constant", averaged),
-        ("fat-ccm", averaged),
-        ("frl-rmrw", averaged),
-        ("pgd-at", {"eps": "4/255", "probe_eps": "8/255"}),
-        ("pgd-at", {"eps": "12/255", "probe_eps": "8/255"}),
-        ("trades", {"options": {"beta": 1}, "measure": 100}),
-    ]
-    wanted = [registry.training("laptop", defence, 0, "wei2023", **changed) for defence, changed in fields]
-    assert [one.spec for one in items[:10]] == wanted
-    assert [one.spec.defence for one in items[10:11]] == ["trades-he"]
-    for section in ("wei2023/3-1-margins", "wei2023/3-2-regularisations"):
-        swept = set(registry.request(section, "laptop", seeds=[0]).parts["swept"].specs)
-        assert swept <= {one.spec for one in items[:10]}
-    shown = {"clean", "pgd-20", "strong"}
-    for one in items[:4]:
-        for checkpoint in ("last", "ema", "fawa"):
-            assert shown <= {some.attack for some in one.evaluations if some.checkpoint == checkpoint}, one.title
-    plain = {one.spec.id for one in queue.read(queue.default("laptop")) if one.recorded}
-    assert {"0f2e5d75ad", "5167014207"} <= plain, "the recorded networks without averages stay as they are"
 
 
 def test_no_queue_evaluates_the_last_weights_of_a_defence_that_returns_its_average():
@@ -257,23 +292,6 @@ def test_no_queue_evaluates_the_last_weights_of_a_defence_that_returns_its_avera
         for one in queue.read(queue.default(scale)):
             if defences.build(one.spec.defence, one.spec.options).averaging.averages:
                 assert {some.checkpoint for some in one.evaluations} <= {"average", "best"}, one.title
-
-
-def test_an_entry_of_recorded_runs_trains_nothing(data, filed, tmp_path):
-    entry = '[[entry]]\nwhy = "w"\ndefences = ["{}"]\nseeds = [0, 1]\nevaluations = ["few"]\nrecorded = {}\nrun = {{ {} }}\n'
-    fields = 'dataset = "digits", eps = "0.2", width = 4, epochs = 3, attack = "pgd-10", attack_options = { steps = 2 }'
-    path = tmp_path / "queue.toml"
-    head = '[evaluations]\nfew = [{ attack = "clean" }, { attack = "pgd-20", substitute = "standard" }]\n'
-    path.write_text(head + entry.format("pgd-at", "true", fields) + entry.format("pgd-at", "false", fields))
-    items = queue.read(path)
-    assert [one.recorded for one in items] == [True, True]
-    assert items[0].spec == filed
-    assert record(items) == [
-        "nothing is left: 0 of 2 runs of the queue are recorded or packed; 2 runs wait for networks that are not recorded yet"
-    ]
-    path.write_text(path.read_text().replace("false", "3"))
-    with pytest.raises(UserError, match="recorded must be true or false"):
-        queue.read(path)
 
 
 def test_packing_only_computes_nothing_and_takes_what_is_there(data, small, tmp_path):

@@ -231,26 +231,6 @@ def test_the_word_in_the_data_folder_is_written_once(data):
     assert "another data folder" in handshake.mismatch(first)
 
 
-def test_without_dask_runs_are_computed_one_by_one(data, small):
-    code = (
-        "import sys; sys.modules.update(dict.fromkeys(['dask', 'distributed']))\n"
-        "from classwise.core.errors import UserError; from classwise.core.spec import Spec\n"
-        "from classwise.runs.schedule import pool\n"
-        "asked = [(Spec.from_json(text), []) for text in sys.argv[1:]]\n"
-        "for more in ({'workers': 2}, {'scheduler': 'tcp://127.0.0.1:1'}):\n"
-        "    try: pool.ensure_runs(asked, **more)\n"
-        "    except UserError as error: print(error)\n"
-        "print(pool.ensure_runs(asked))"
-    )
-    specs = [replace(small, seed=seed, epochs=1) for seed in (0, 1)]
-    words = [sys.executable, "-c", code, *(spec.json() for spec in specs)]
-    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert len(lines) == 3
-    assert all(line.startswith("several runs at once need dask, which is not here: install it") for line in lines[:2])
-    assert lines[2] == "2"
-    assert all(store.find(spec) is not None for spec in specs)
-
-
 # Here.
 
 

@@ -104,8 +104,6 @@ class State:
         self.optimiser.load_state_dict(saved["optimiser"])
         self.generator.set_state(saved["generator"].cpu())
         self.settings = ClassSettings(**saved["settings"])
-        if "averages" not in saved:  # as versions before 0.3.0 wrote it
-            saved = saved | {"averages": {} if saved["average"] is None else {"average": saved["average"]}}
         for name in _PLAIN:
             setattr(self, name, saved[name])
 

@@ -52,10 +52,12 @@ def rebuilt(kind: str, by: str, *scales: str) -> Variants:
     def varied(scale: str, plain: Spec) -> tuple[Variant, ...]:
         if scales and scale not in scales:
             return ()
-        source = SCALES[scale].fields(by, RECIPE)
+        source = SCALES[scale].fields(by, RECIPE, {"dataset": plain.dataset, "eps": plain.eps})
         fields: dict[str, Any] = {"rebuilt": kind, "images_by": by, "train_per_class": _PER_CLASS.get(scale)}
         fields |= {name: source[name] for name in ("attack", "attack_options") if name in source}
-        return ({**_network(scale, plain), **fields},)
+        # A network of its own has no averages.
+        averages = {"averages": source["averages"]} if "averages" in source else {}
+        return ({**averages, **_network(scale, plain), **fields},)
 
     return varied
 

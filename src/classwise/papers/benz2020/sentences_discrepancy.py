@@ -145,7 +145,7 @@ def datasets(outcomes: Mapping[str, xr.Dataset], table: pd.DataFrame) -> str:
 def of_reader(outcomes: xr.Dataset | None) -> str:
     """Return the gap of networks that a reader names, under the last attack; None: that there are none."""
     if outcomes is None:
-        return "No networks for ImageNet are named in this notebook."
+        return "No network is trained on ImageNet; name weights of your own in `files`, with images in `imagenet`."
     table = discrepancy.table({"imagenet": outcomes.rename(network="defence")})
     rows = table[table["attack"] != "clean"]
     lines = [

@@ -49,8 +49,8 @@ _TRAINED = (*_AVERAGED, "frl-rmrw")
 
 
 def _selecting(scale: str, plain: Spec) -> Sequence[Mapping[str, Any]]:
-    """Return the variants of a scale whose runs select an epoch: none where they do not."""
-    return ({},) if scale in ("short", "paper") else ()
+    """Return the one variant of a training that selects an epoch; none where it does not."""
+    return () if plain.select is None else ({},)
 
 
 # The trainings of Tables 1 to 3 without those of TRADES + CCM and TRADES + CCR, which have no averages.

@@ -22,7 +22,7 @@ from classwise.stats import metrics
 NAME = "wei2023/3-3-fluctuation"
 # Figure 4 shows the epochs after the first drop of the learning rate, 101 to 120 of 200: at each scale it drops twelve epochs
 # before the end, and scale "paper" ends with epoch 112.
-_EPOCHS = {"quick": 60, "laptop": 24, "short": 30, "paper": 112}
+_EPOCHS = {"quick": 60, "laptop": 20, "short": 30, "paper": 112}
 
 
 def dropped(scale: str, plain: Spec) -> Sequence[Variant]:

@@ -2,7 +2,8 @@
 
 import os
 import platform
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,6 +52,29 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def emulated(precisions: Collection[str]) -> str:
+    """Return in a sentence how slowly this processor emulates bfloat16; "" where that is none of the precisions, or on a GPU."""
+    if "bfloat16" not in precisions or device().type == "cuda":
+        return ""
+    factor = _seconds_of_convolution(torch.bfloat16) / _seconds_of_convolution(torch.float32)
+    if factor < 1.5:
+        return ""
+    advice = "request precision='float32', or use a GPU or a processor with AMX or AVX-512-BF16"
+    return f"some of this requests bfloat16, which this processor emulates: {factor:.0f} times slower than float32; {advice}"
+
+
+def _seconds_of_convolution(precision: torch.dtype) -> float:
+    """Return the least seconds of a convolution of some images, of three tries."""
+    layer, x = torch.nn.Conv2d(16, 32, 3).to(dtype=precision), torch.zeros(16, 16, 32, 32, dtype=precision)
+    seconds = []
+    with torch.no_grad():
+        for _ in range(4):  # the first one sets up
+            began = time.perf_counter()
+            layer(x)
+            seconds.append(time.perf_counter() - began)
+    return min(seconds[1:])
 
 
 def warm() -> None:

@@ -31,7 +31,7 @@ from classwise.runs.compute import to_xarray
 from classwise.runs.compute.device import device, one_thread, where
 from classwise.runs.compute.networks import network_of
 from classwise.runs.compute.train import Report, no_report, train
-from classwise.runs.compute.validate import check_evaluation, images_of
+from classwise.runs.compute.validate import check_evaluation, checkpoints, images_of
 
 # Finished batches are kept in a file with this suffix, written at most once in this many seconds.
 PART, SAVE_AFTER = ".part", 10.0
@@ -47,6 +47,9 @@ def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = Fal
     """Evaluate batch by batch and yield the number of images done and in all; after an interruption the next call resumes."""
     folder, evaluation = store.results_folder(subject), evaluation.resolved_for(subject)
     if store.find(subject, evaluation, repair=repair) is not None:
+        return
+    if (twin := _twin(subject, evaluation, repair=repair)) is not None:
+        results.save(twin.assign_attrs(evaluation=evaluation.json()), store.OUTCOMES, store.file(folder, evaluation))
         return
     substitute = _substitute(subject, evaluation)
     if substitute is not None:
@@ -80,6 +83,24 @@ def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = Fal
         # The lock is no longer needed: the outcomes exist. Where open files cannot be removed, it stays.
         with suppress(OSError):
             Path(lock.lock_file).unlink()
+
+
+def _twin(subject: Subject, evaluation: Evaluation, *, repair: bool) -> xr.Dataset | None:
+    """Return the outcomes of another checkpoint with the same weights; None if there are none.
+
+    The last epoch is often the best, too, and an average that no epoch entered has the last weights.
+    """
+    if not isinstance(subject, Spec) or (weights := store.weights(subject, evaluation.checkpoint)) is None:
+        return None
+    others = {name: store.weights(subject, name) for name in checkpoints(subject) if name != evaluation.checkpoint}
+    content = store.verified(weights) if others else b""
+    for name, path in others.items():
+        if path is not None and path.read_bytes() == content:
+            stored = store.find(subject, replace(evaluation, checkpoint=name), repair=repair)
+            if stored is not None:
+                del stored.attrs["recorded"]
+                return stored
+    return None
 
 
 def _substitute(subject: Subject, evaluation: Evaluation) -> Spec | None:

@@ -97,8 +97,7 @@ class Recorder:
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
         self.count, self.averaged = saved["count"].cpu(), saved["averaged"].cpu()
-        if "uncertainty" in saved:  # else the checkpoint is older
-            self.uncertainty = saved["uncertainty"].cpu()
+        self.uncertainty = saved["uncertainty"].cpu()
         self.taken = saved["taken"].cpu() if self.spec.averages else self.taken
         for table in (self.settings, self.scalars):
             for name in table:

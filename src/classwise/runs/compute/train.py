@@ -1,5 +1,7 @@
 """Train a run, or resume its training."""
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -23,6 +25,9 @@ from classwise.runs.compute import device, rebuild
 from classwise.runs.compute.history import Recorder
 from classwise.runs.compute.networks import network
 from classwise.runs.compute.validate import checkpoints, split_images, validation_attack
+
+# A checkpoint is written after the first epoch, then after epochs at least so many seconds apart.
+SAVE_AFTER = 10.0
 
 # report(phase, done, total): "train" counts epochs, "attack" counts images; "rebuild" is the begin of a training that first makes
 # its images.
@@ -76,19 +81,20 @@ def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> No
             attrs = store.provenance(spec, *device.where(), images=inputs["images"])
             data["train"] = rebuild.training_images(spec, data["train"], folder, attrs)
         config, state, recorder = _start(folder / store.CHECKPOINT, spec, data, inputs, repair=repair)
-        kept = state.epoch
+        kept, saved = state.epoch, -math.inf
         report("train", kept, spec.epochs)
         try:
             for epoch in training.train(state, data["train"], config, data["valid"], data["test"]):
                 recorder.add(epoch)
                 if recorder.due(epoch.number) or state.stopped:
                     recorder.measure(epoch.number, state.model, data)
-                _checkpoint(folder / store.CHECKPOINT, inputs, state, recorder)
-                kept = epoch.number
-                report("train", kept, spec.epochs)
+                if time.monotonic() - saved >= SAVE_AFTER:
+                    _checkpoint(folder / store.CHECKPOINT, inputs, state, recorder)
+                    kept, saved = epoch.number, time.monotonic()
+                report("train", epoch.number, spec.epochs)
         except training.Diverged as error:
             good = f"the last good state is {folder / store.CHECKPOINT} (epoch {kept})" if kept else "no epoch was finished"
-            raise training.Diverged(f"{spec.name}: {error}; {good}; a smaller lr may help") from None
+            raise training.Diverged(f"{spec.name}: {error}; {good}; a smaller lr may help") from error
         for name in checkpoints(spec):
             weights = {key: value.detach().cpu().contiguous() for key, value in state.checkpoint(name).items()}
             files.write(store.weights_file(folder, name), safetensors.torch.save(weights))

@@ -25,10 +25,8 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
 
 FORMAT, MANIFEST = "classwise recorded 1", "manifest.json"
-# Which weights are packed: none, the last in float16, or in full (float32) those of all checkpoints that are evaluated.
-Weights = Literal["none", "half", "full"]
-# Weights in float16 differ from those that were evaluated, so they have another name and are never evaluated as the run.
-HALF = "weights-half.safetensors"
+# Which weights are packed: none, the last ones, or those of all checkpoints that are evaluated.
+Weights = Literal["none", "last", "full"]
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._+-]*")
 # Files that the book shows: their folders within that of the run, and their schemas.
 SHOWN = {store.FOLDERS[schema]: schema for schema in (store.EXAMPLES, store.TRACE, store.OLD_FEATURES, store.FEATURES)}
@@ -121,10 +119,9 @@ def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights) ->
     content |= {f"outcomes/{one.name}.nc": store.file(folder, one).read_bytes() for one in evaluations}
     for kind in SHOWN:
         content |= {f"{kind}/{file.name}": file.read_bytes() for file in sorted((folder / kind).glob("*.nc"))}
-    if weights == "half" and store.weights(spec) is not None:
-        content[HALF] = _half(store.weights_file(folder))
-    if weights == "full":
-        paths = [store.weights(spec, name) for name in dict.fromkeys(("last", *(one.checkpoint for one in evaluations)))]
+    if weights != "none":
+        names = dict.fromkeys(("last", *(one.checkpoint for one in evaluations if weights == "full")))
+        paths = [store.weights(spec, name) for name in names]
         content |= {path.name: store.verified(path) for path in paths if path is not None}
     return content
 
@@ -151,14 +148,6 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     return buffer.getvalue()
-
-
-def _half(path: Path) -> bytes:
-    """Return weights in float16; integers keep their type."""
-    import safetensors.torch  # torch
-
-    weights = safetensors.torch.load_file(path)
-    return safetensors.torch.save({name: value.half() if value.is_floating_point() else value for name, value in weights.items()})
 
 
 def _manifest(path: Path) -> dict[str, Any]:

@@ -14,9 +14,7 @@ from classwise.papers import registry, scales
 from classwise.papers.sections import Request, Section
 from classwise.runs import artifacts, store
 
-# Older names of the table of lists and of the key of an entry that names them.
-_OLD_TABLE, _OLD_KEY = "questions", "ask"
-_KEYS = ("why", "scale", "paper", "defences", "seeds", "evaluations", "run", "recorded", "section")
+_KEYS = ("why", "scale", "paper", "defences", "seeds", "evaluations", "run", "weights", "section")
 
 
 @dataclass(frozen=True)
@@ -24,8 +22,7 @@ class Item:
     """A run to record, its evaluations, and the reason.
 
     examples, traces: the evaluations under which a few images are stored for the book, and with all steps of the attack.
-    features: those of whose images the features of each class are stored. recorded: whether the run is not trained here, only
-    evaluated once its network is recorded.
+    features: those of whose images the features of each class are stored. weights: whether it is filed with its weights.
     """
 
     spec: Spec
@@ -34,7 +31,7 @@ class Item:
     examples: tuple[Evaluation, ...] = ()
     traces: tuple[Evaluation, ...] = ()
     features: tuple[Evaluation, ...] = ()
-    recorded: bool = False
+    weights: bool = False
 
     @property
     def title(self) -> str:
@@ -72,9 +69,9 @@ def read(path: Path) -> list[Item]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not TOML: {error}") from None
     for name in tables:
-        if name not in ("evaluations", _OLD_TABLE, "entry"):
+        if name not in ("evaluations", "entry"):
             raise UserError(f"{path}: {unknown('table', name, ('evaluations', 'entry'))}")
-    lists, entries = tables.get("evaluations", tables.get(_OLD_TABLE, {})), tables.get("entry", [])
+    lists, entries = tables.get("evaluations", {}), tables.get("entry", [])
     if not isinstance(lists, dict) or not isinstance(entries, list) or not entries:
         raise UserError(f"{path}: expected a table [evaluations] and at least one [[entry]]")
     merged: dict[Spec, Item] = {}
@@ -84,13 +81,14 @@ def read(path: Path) -> list[Item]:
         except (UserError, TypeError) as error:
             raise UserError(f"{path}, entry {number} ({_title(entry)}): {error}") from None
         for item in items:
-            old = merged.get(item.spec, Item(item.spec, (), item.why, recorded=item.recorded))
+            old = merged.get(item.spec, Item(item.spec, (), item.why))
             merged[item.spec] = replace(
                 old,
                 evaluations=tuple(dict.fromkeys((*old.evaluations, *item.evaluations))),
                 examples=tuple(dict.fromkeys((*old.examples, *item.examples))),
                 traces=tuple(dict.fromkeys((*old.traces, *item.traces))),
                 features=tuple(dict.fromkeys((*old.features, *item.features))),
+                weights=old.weights or item.weights,
             )
     return list(merged.values())
 
@@ -101,21 +99,23 @@ def _title(entry: Any) -> str:
 
 def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
     """Return the runs of an entry, seed by seed."""
-    entry = {"evaluations" if name == _OLD_KEY else name: value for name, value in entry.items()}
     for name in entry:
         if name not in _KEYS:
             raise unknown("key of an entry", name, _KEYS)
-    if "section" in entry:
-        return _section(entry)
-    for name in ("why", "defences", "seeds", "evaluations"):
+    for name in ("why", "scale") if "section" in entry else ("why", "defences", "seeds"):
         if entry.get(name) in (None, "", []):
             raise UserError(f"{name} is missing")
-        if name != "why" and not isinstance(entry[name], list):
+    for name in ("defences", "seeds", "evaluations"):
+        if not isinstance(entry.get(name, []), list):
             raise UserError(f"{name} must be a list, got {entry[name]!r}")
-    if not isinstance(entry.get("recorded", False), bool):
-        raise UserError(f"recorded must be true or false, got {entry['recorded']!r}")
+    if not isinstance(entry.get("weights", False), bool):
+        raise UserError(f"weights must be true or false, got {entry['weights']!r}")
+    if "section" in entry:
+        return _section(entry)
     scale, paper, changed = entry.get("scale"), entry.get("paper", ""), _changed(entry)
-    listed = [evaluation for name in entry["evaluations"] for evaluation in _listed(name, lists)]
+    listed = [evaluation for name in entry.get("evaluations", []) for evaluation in _listed(name, lists)]
+    if scale is None and not listed:
+        raise UserError("evaluations is missing: no section evaluates a run without a scale")
     items = []
     for seed in entry["seeds"]:
         for defence in entry["defences"]:
@@ -126,7 +126,7 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
                 spec = registry.training(scale, defence, seed, paper, **changed)
                 evaluations = _resolved(spec, (*listed, *_of_sections(scale, seed).get(spec, ())))
                 items.append(_with_shown(Item(spec, evaluations, entry["why"]), scale))
-    return [replace(item, recorded=entry.get("recorded", False)) for item in items]
+    return [replace(item, weights=entry.get("weights", False)) for item in items]
 
 
 def _with_shown(item: Item, scale: str) -> Item:
@@ -158,15 +158,12 @@ def _resolved(spec: Spec, evaluations: Iterable[Evaluation]) -> tuple[Evaluation
 
 
 def _section(entry: Mapping[str, Any]) -> list[Item]:
-    """Return all runs of a section at a scale, with those of its parts."""
+    """Return all runs of a section at a scale, or those of some seeds, with those of its parts."""
     for name in entry:
-        if name not in ("why", "section", "scale"):
+        if name not in ("why", "section", "scale", "seeds"):
             raise UserError(f"{name} has no meaning next to section; leave it out")
-    for name in ("why", "scale"):
-        if not entry.get(name):
-            raise UserError(f"{name} is missing")
     scale = str(entry["scale"])
-    pairs = registry.request(str(entry["section"]), scale).pairs
+    pairs = registry.request(str(entry["section"]), scale, seeds=entry.get("seeds")).pairs
     items = [Item(spec, _resolved(spec, evaluations), str(entry["why"])) for spec, evaluations in pairs]
     return [_with_shown(item, scale) for item in items] if scales.SCALES[scale].only_read else items
 

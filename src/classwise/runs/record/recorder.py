@@ -2,8 +2,10 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from rich.console import Console
 
 from classwise.core.errors import UserError
 from classwise.core.paths import data_folder
@@ -14,7 +16,8 @@ from classwise.runs.record import archive, workers
 from classwise.runs.record.archive import Weights
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
-from classwise.runs.record.session import Session, has_all, has_network, is_finished, waits
+from classwise.runs.record.session import Session, has_all, has_network, is_finished
+from classwise.runs.schedule import forecast as forecasting
 from classwise.runs.schedule import timings
 from classwise.runs.schedule.timings import Timings
 
@@ -23,19 +26,19 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Target:
-    """Where finished runs go: archives in a folder, or for None data/recorded/; and with which weights.
+    """Where finished runs go: archives in a folder, or for None data/recorded/.
 
-    pack_only: compute nothing, and pack of each finished network the evaluations that are there.
+    weights: those that archives hold; in data/recorded/ are those that the queue names. pack_only: compute nothing, and pack of
+    each finished network the evaluations that are there.
     """
 
     folder: Path | None
     weights: Weights = "none"
     pack_only: bool = False
 
-    @property
-    def with_network(self) -> bool:
-        """Whether a run counts as recorded only with its weights in full."""
-        return self.folder is None or self.weights == "full"
+    def with_network(self, item: Item) -> bool:
+        """Return whether a run counts as recorded only with its weights in full."""
+        return item.weights if self.folder is None else self.weights == "full"
 
 
 def record(
@@ -53,49 +56,102 @@ def record(
     Runs in data/recorded/ or in an archive in `out` are skipped. Trainings resume from their checkpoints, evaluations from their
     finished batches. `say` is called with a line for each thing done; the last one names what the next call would begin with.
 
-    out: None to file finished runs in data/recorded/, with their weights. pack_only: compute nothing.
+    A run that diverges or overfits catastrophically is refused: the reason is stored, and it is not trained again. Neither is one
+    that is recorded without its weights but not with all evaluations.
+
+    out: None to file finished runs in data/recorded/, with the weights that the queue names. pack_only: compute nothing.
     """
     target = Target(out, weights, pack_only)
-    packed = [] if target.folder is None else archive.contents(target.folder, full_weights=target.with_network)
-    todo = [item for item in items if not _is_done(item, target, packed)]
-    computable = [item for item in todo if not item.recorded or has_network(item.spec)]
-    untrained = frozenset(item.spec for item in items if item.recorded)
+    packed = [] if target.folder is None else archive.contents(target.folder, full_weights=weights == "full")
+    here = [_possible(item) for item in (items if pack_only else with_images(items, say))]
+    todo = [item for item in here if not _is_done(item, target, packed)]
     left, failed = list[str](), list[str]()
     try:
-        if computable and not pack_only:
+        if todo and not pack_only:
+            precisions = {item.spec.precision for item in todo if not has_network(item.spec)}
+            if slow := device.emulated(precisions | {one.precision for item in todo for one in item.evaluations}):
+                say(slow)
             if processes == 1:
-                _alone(computable, budget, untrained, (left, failed), say)
+                _alone(todo, budget, (left, failed), say)
             else:
-                workers.share(computable, processes, budget, untrained, (left, failed), say)
+                workers.share(todo, processes, budget, (left, failed), say)
     finally:
         ready = _file(todo, say) if target.folder is None else _pack(todo, target, packed, say)
-        for item in items:
+        for item in here:
             if store.has_recorded_network(item.spec):
                 archive.add_checksums(item.spec)
-    missing = [item for item in todo if item not in ready]
-    waiting = [item for item in missing if _is_waiting(item, untrained)]
-    say(_last_line(len(items), [item for item in missing if item not in waiting], len(waiting), [] if pack_only else left))
+    missing = [item for item in todo if item not in ready and not _refused(item)]
+    say(_last_line(here, len(items), missing, [] if pack_only else left))
     return failed
 
 
-def _alone(
-    items: Sequence[Item], budget: Budget, untrained: frozenset[Spec], results: tuple[list[str], list[str]], say: Say
-) -> None:
+def forecast(items: Sequence[Item], out: Console) -> None:
+    """Print what is left of each entry of a queue, with the hours that it takes here."""
+    entries: dict[str, list[tuple[Spec, Sequence[Evaluation]]]] = {}
+    for item in map(_possible, with_images(items, lambda line: out.print(line, highlight=False, soft_wrap=True))):
+        if not (_refused(item) or _is_closed(item)):
+            entries.setdefault(item.why, []).append((item.spec, item.evaluations))
+    forecasting.forecast(list(entries.items()), out)
+
+
+def with_images(items: Sequence[Item], say: Say) -> list[Item]:
+    """Return the runs whose images are here; a line names the datasets of the others."""
+    here = {dataset: _lack(dataset) for dataset in dict.fromkeys(item.spec.dataset for item in items)}
+    for dataset, lack in here.items():
+        if lack:
+            say(f"{sum(item.spec.dataset == dataset for item in items)} runs on {dataset} are skipped: {lack}")
+    return [item for item in items if not here[item.spec.dataset]]
+
+
+def _lack(dataset: str) -> str:
+    """Return why the images of a dataset cannot be read, "" if they can, or if there is no such dataset, which is a mistake."""
+    from classwise import images  # torch
+
+    try:
+        images.reader(dataset)
+    except UserError:
+        return ""
+    try:
+        images.load(dataset, "test")
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+def _possible(item: Item) -> Item:
+    """Return a run without transfer attacks from networks that are refused."""
+    kept = (one for one in item.evaluations if one.substitute is None or not store.refusal(item.spec.substitute(one.substitute)))
+    return replace(item, evaluations=tuple(kept))
+
+
+def _refused(item: Item) -> bool:
+    """Return whether a run is refused, or the one that makes its images."""
+    return any(store.refusal(spec) for spec in (item.spec, item.spec.image_source) if spec is not None)
+
+
+def _is_closed(item: Item) -> bool:
+    """Return whether a run is recorded without its weights, so that nothing more can be computed of it."""
+    return store.exists(store.recorded(item.spec), item.spec) and store.weights(item.spec) is None
+
+
+def _alone(items: Sequence[Item], budget: Budget, results: tuple[list[str], list[str]], say: Say) -> None:
     """Compute items in this process; `results`: lists to which is added what is left and what failed."""
     device.warm()
     startup = budget.clock() - budget.began
     if startup > 0.5 * budget.seconds:
         say(f"starting up took {startup:.0f} of {budget.seconds:.0f} s: little can begin; a larger budget goes further")
     left, failed = results
-    Session(budget, Timings(timings.file(), device.where()[0]), say, untrained, left, failed).work(items)
+    Session(budget, Timings(timings.file(), device.where()[0]), say, left, failed).work(items)
 
 
 def _is_done(item: Item, target: Target, packed: Iterable[tuple[str, frozenset[str]]]) -> bool:
-    """Return whether a run is recorded or packed with all its results."""
+    """Return whether a run is recorded or packed with all its results, or nothing more can be computed of it."""
+    if _refused(item) or _is_closed(item):
+        return True
     if store.has_recorded_network(item.spec):
         return is_finished(item)
     recorded = store.recorded(item.spec)
-    if target.with_network and has_network(item.spec) and not (recorded / store.WEIGHTS).exists():
+    if target.with_network(item) and has_network(item.spec) and not (recorded / store.WEIGHTS).exists():
         complete = False
     elif target.folder is None and has_network(item.spec):
         complete = has_all(recorded, item)
@@ -134,9 +190,9 @@ def _is_known(spec: Spec, evaluations: Iterable[Evaluation], known: Mapping[str,
 
 
 def _file(todo: Sequence[Item], say: Say) -> list[Item]:
-    """File finished networks with what is there of their results in data/recorded/; return the runs that are complete there."""
+    """File runs in data/recorded/ and return those that are complete there: with weights from their first evaluation on."""
     for item in todo:
-        if not store.has_recorded_network(item.spec) and has_network(item.spec):
+        if not store.has_recorded_network(item.spec) and (is_finished(item) or (item.weights and _present(item))):
             _file_run(item, say)
     return [item for item in todo if is_finished(item)]
 
@@ -144,7 +200,7 @@ def _file(todo: Sequence[Item], say: Say) -> list[Item]:
 def _file_run(item: Item, say: Say) -> None:
     """Pack a run and import its archive, with all checks."""
     with tempfile.TemporaryDirectory(prefix="classwise-") as folder:
-        path = archive.pack([(item.spec, _present(item))], Path(folder), weights="full", say=say)
+        path = archive.pack([(item.spec, _present(item))], Path(folder), weights="last" if item.weights else "none", say=say)
         if path is None:
             return
         try:
@@ -156,25 +212,17 @@ def _file_run(item: Item, say: Say) -> None:
         say(f"filed {item.title} in {store.recorded(item.spec).relative_to(data_folder())}")
 
 
-def _is_waiting(item: Item, untrained: frozenset[Spec]) -> bool:
-    """Return whether all that is missing of a run waits for a network that is recorded elsewhere."""
-    if item.recorded and not has_network(item.spec):
-        return True
-    made_by = item.spec.image_source
-    if made_by in untrained and not (has_network(item.spec) or has_network(made_by)):
-        return True
-    folder = store.results_folder(item.spec)
-    lacking = [one for one in item.evaluations if not store.file(folder, one).exists()]
-    blocked = [
-        one for one in lacking if waits(item, one) and (item.recorded or item.spec.substitute(str(one.substitute)) in untrained)
-    ]
-    return bool(blocked) and len(blocked) == len(lacking)
-
-
-def _last_line(total: int, missing: Sequence[Item], waiting: int, left: Sequence[str]) -> str:
-    """Return what is left; `waiting`: the number of runs that wait for a network that is recorded elsewhere."""
-    end = f"; {waiting} runs wait for networks that are not recorded yet" if waiting else ""
+def _last_line(here: Sequence[Item], total: int, missing: Sequence[Item], left: Sequence[str]) -> str:
+    """Return what is left; here: the runs whose images are here, of all."""
+    refused, closed = sum(map(_refused, here)), [item for item in here if _is_closed(item)]
+    lacking = sum(not store.complete(store.recorded(item.spec), item.evaluations) for item in closed)
+    others = {
+        "refused": refused,
+        "recorded without weights and without all evaluations": lacking,
+        "skipped": total - len(here),
+    }
+    end = "".join(f"; {number} {what}" for what, number in others.items() if number)
     if missing:
         return f"{len(missing)} of {total} runs are left; the next call begins with {left[0] if left else missing[0].title}{end}"
-    which = f"{total - waiting} of {total}" if waiting else f"all {total}"
-    return f"nothing is left: {which} runs of the queue are recorded or packed{end}"
+    done = total - sum(others.values())
+    return f"nothing is left: {'all ' if done == total else ''}{done} runs of the queue are recorded or packed{end}"

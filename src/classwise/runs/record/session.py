@@ -3,16 +3,19 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
+from classwise import defences
 from classwise.core.paths import data_folder
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec
+from classwise.defences.training import Diverged
 from classwise.runs import artifacts, store
-from classwise.runs.compute import device, evaluate, train
+from classwise.runs.compute import device, evaluate, train, validate
 from classwise.runs.compute.train import Report
 from classwise.runs.record.budget import Budget, OutOfTime
 from classwise.runs.record.queue import Item
@@ -20,6 +23,12 @@ from classwise.runs.schedule.timings import Key, Timings, epoch_of, image_of
 
 # Attacks of seconds or minutes; at their defaults they come before all others.
 _FIRST = ("clean", "fgsm", "pgd-20")
+# Defences that are robust on purpose against attacks on one class, or towards one.
+_PARTLY = ("single-class-at", "targeted-at")
+_OVERFITTING = (
+    Evaluation(attack="pgd-10", options={"steps": 2}, split="valid"),
+    Evaluation(attack="pgd-20", split="valid"),
+)
 _VERBS = {store.FEATURES: "stored features of", store.EXAMPLES: "stored examples of", store.TRACE: "traced"}
 
 
@@ -36,9 +45,9 @@ class Step(NamedTuple):
 
 
 def has_network(spec: Spec) -> bool:
-    """Return whether a run is finished, here or recorded, with its weights; nothing is read."""
+    """Return whether a run is finished, here or recorded, with its weights, and not refused."""
     path = store.weights(spec)
-    return path is not None and (path.parent / "history.nc").exists()
+    return path is not None and (path.parent / "history.nc").exists() and not store.refusal(spec)
 
 
 def sources(item: Item) -> Iterator[Spec]:
@@ -85,14 +94,13 @@ def claim(spec: Spec) -> Iterator[bool]:
 class Session:
     """The work of one process: its budget, known timings, and what is left.
 
-    say: called with a line for each thing done. untrained: runs that are never trained here. left: what the next call would begin
-    with, in order. failed: what could not be computed. running: the current step, and when it began.
+    say: called with a line for each thing done. left: what the next call would begin with, in order. failed: what could not be
+    computed. running: the current step, and when it began.
     """
 
     budget: Budget
     timings: Timings
     say: Callable[[str], None]
-    untrained: frozenset[Spec] = frozenset()
     left: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     running: tuple[Step, float] | None = None
@@ -118,14 +126,10 @@ class Session:
                 return True
 
     def _do_claimed(self, item: Item) -> bool:
-        if item.recorded and not has_network(item.spec):
-            return True
         if store.has_recorded_network(item.spec):
             store.verified(store.weights_file(store.recorded(item.spec)))  # one error for all its evaluations
         made_by = item.spec.image_source
         if made_by is not None and not (has_network(item.spec) or has_network(made_by)):
-            if made_by in self.untrained:
-                return True
             with claim(made_by) as free:
                 if not free or not self.train(made_by):
                     return free
@@ -133,7 +137,7 @@ class Session:
             return True
         claimed = True
         for source in dict.fromkeys(sources(item)):
-            if not (has_network(source) or item.recorded or source in self.untrained):
+            if not has_network(source):
                 with claim(source) as free:
                     claimed = claimed and free
                     if free and not self.train(source):
@@ -151,9 +155,11 @@ class Session:
         return claimed
 
     def train(self, spec: Spec) -> bool:
-        """Train a run, resuming from its checkpoint; return whether it is finished."""
+        """Train a run, resuming from its checkpoint; return whether it is finished and not refused."""
+        if store.refusal(spec):
+            return False
         if store.weights(spec) is not None and store.find(spec, repair=True) is not None:
-            return True
+            return store.has_recorded_network(spec) or self._is_sound(spec)
 
         def key(number: int) -> Key:
             return epoch_of(spec, measured=number in (1, spec.epochs) or number % spec.measure == 0)
@@ -162,8 +168,27 @@ class Session:
             return Step(key(done + 1), 1, f"epoch {done + 1} of {total}")
 
         name = f"{spec.name} (seed {spec.seed})"
-        first = Step(key(2), 1, "its next epoch")
-        return self._run(name, "trained", first, lambda report: train.train(spec, report, repair=True), next_step)
+        trained = self._run(name, "trained", Step(key(2), 1, "its next epoch"), partial(_train, spec), next_step)
+        return trained and self._is_sound(spec)
+
+    def _is_sound(self, spec: Spec) -> bool:
+        """Return whether a trained run is not refused: for divergence, or for withstanding few steps of an attack but not many.
+
+        The steps are 2 and 20, on the validation images, of defences against attacks on any class. A network that withstands two
+        steps no more than twice as often as guessing would is weak, not overfitted.
+        """
+        defence = defences.build(spec.defence, spec.options)
+        attacked = defence.attack or defence.objective.built_in_attack != "clean"
+        if not store.refusal(spec) and attacked and spec.defence not in _PARTLY:
+            if not all(self.evaluate(spec, one.resolved_for(spec)) for one in _OVERFITTING):
+                return False
+            two, twenty = (_accuracy(spec, one) for one in _OVERFITTING)
+            if twenty < two / 2 and two > 200 / len(validate.class_names(spec)):
+                reason = f"catastrophic overfitting: {two:.0f} % of the validation images withstand PGD-2, {twenty:.0f} % PGD-20"
+                store.refuse(spec, reason, *device.where())
+        if reason := store.refusal(spec):
+            self.say(f"refused {spec.name} (seed {spec.seed}): {reason}")
+        return not reason
 
     def evaluate(self, spec: Spec, evaluation: Evaluation) -> bool:
         """Evaluate a trained run, resuming an interrupted evaluation; return whether it is finished."""
@@ -282,6 +307,21 @@ class Session:
         self.timings.record(step.key, took / step.size)
         self.left.append(f"{step.title} of {name}")
         self.say(f"stopped in {step.title} of {name}: it takes more than {took:.1f} s, what was done before is kept")
+
+
+def _train(spec: Spec, report: Report) -> None:
+    """Train a run; refuse it if it diverges."""
+    try:
+        train.train(spec, report, repair=True)
+    except Diverged as error:
+        store.refuse(spec, str(error.__cause__ or error), *device.where())
+
+
+def _accuracy(spec: Spec, evaluation: Evaluation) -> float:
+    """Return the percentage of images that are right under a stored evaluation."""
+    outcomes = store.find(spec, evaluation.resolved_for(spec))
+    assert outcomes is not None
+    return 100 * float((outcomes.answer == outcomes.truth).mean())
 
 
 def _name(spec: Spec, evaluation: Evaluation) -> str:

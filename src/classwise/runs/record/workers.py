@@ -12,7 +12,6 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import FrameType
 
-from classwise.core.spec import Spec
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
 
@@ -33,7 +32,6 @@ def share(
     items: Sequence[Item],
     count: int,
     budget: Budget,
-    untrained: frozenset[Spec],
     results: tuple[list[str], list[str]],
     say: Callable[[str], None],
 ) -> None:
@@ -46,7 +44,7 @@ def share(
     try:
         for _ in range(count):
             receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=_work, args=(items, budget, untrained, sender), daemon=True)
+            process = context.Process(target=_work, args=(items, budget, sender), daemon=True)
             process.start()
             sender.close()
             processes[receiver] = process
@@ -97,7 +95,7 @@ def _end(processes: Sequence[SpawnProcess]) -> None:
             process.join()
 
 
-def _work(items: Sequence[Item], budget: Budget, untrained: frozenset[Spec], sender: Connection) -> None:
+def _work(items: Sequence[Item], budget: Budget, sender: Connection) -> None:
     """Work on a queue in a process of its own, and send each line, then what is left and what failed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one ends the others
     signal.signal(signal.SIGTERM, _exit)
@@ -111,7 +109,7 @@ def _work(items: Sequence[Item], budget: Budget, untrained: frozenset[Spec], sen
 
     torch.set_num_threads(1)
     device.warm()
-    session = Session(budget, Timings(timings.file(), device.where()[0]), sender.send, untrained)
+    session = Session(budget, Timings(timings.file(), device.where()[0]), sender.send)
     session.work(items)
     sender.send((session.left, session.failed))
 

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from classwise.core.markup import counted
+from classwise.runs import store
 from classwise.runs.compute import device
 from classwise.runs.schedule import flops, pool
 from classwise.runs.schedule.cost import PLANNED, Costs
@@ -55,6 +56,7 @@ def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, 
 
 def not_recorded(pairs: Sequence[Requested], scale: str) -> str:
     """Return in one line how much of runs of a scale that is only read is missing, what computes it, and how long that takes."""
+    pairs = [pair for pair in pairs if not store.refusal(pair[0])]
     jobs = missing(pairs)
     if not jobs:
         return f"all {len(collected(pairs))} runs of scale {scale} are recorded"

@@ -3,7 +3,6 @@
 import os
 import traceback
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -73,6 +72,9 @@ def ensure_runs(
     if not jobs:
         return 0
     check_data_folder(writing=True)
+    precisions = {job.spec.precision for job in jobs if job.train} | {one.precision for job in jobs for one in job.evaluations}
+    if scheduler is None and (slow := device.emulated(precisions)):
+        console.print(slow, style="yellow", highlight=False, soft_wrap=True)
     costs = costs_here()
     schedule = planned(jobs, costs)
     completions = Completions(schedule, costs)
@@ -97,15 +99,8 @@ def costs_here() -> Costs:
     return Costs(name, gpu=device.device().type == "cuda", known=Timings(timings.file(), name))
 
 
-def has_dask() -> bool:
-    """Return whether dask.distributed is installed, which several runs at once need."""
-    return find_spec("distributed") is not None
-
-
 def workers_here() -> int:
-    """Return the number of workers for this machine: one for each GPU, else for each CPU core; one without dask."""
-    if not has_dask():
-        return 1
+    """Return the number of workers for this machine: one for each GPU, else for each CPU core."""
     if device.device().type == "cuda":
         from classwise.runs.schedule import cluster
 
@@ -166,9 +161,6 @@ def _message(error: Exception) -> str:
 def _compute(
     completions: Completions, progress: RunProgress, workers: int | None, scheduler: str | None, *, repair: bool
 ) -> None:
-    if not has_dask() and (scheduler is not None or (workers or 1) > 1):
-        advice = "install it (pip install distributed), or leave --workers and --scheduler out"
-        raise UserError(f"several runs at once need dask, which is not here: {advice}")
     schedule = completions.schedule
     count = min(workers or workers_here(), schedule.width)
     if scheduler is None and count == 1:

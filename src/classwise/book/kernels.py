@@ -1,0 +1,84 @@
+"""Kernels of notebooks, forked from a process that has imported what pages need."""
+
+import os
+from collections.abc import Mapping, Sequence
+from multiprocessing import current_process, get_all_start_methods, get_context
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
+
+# What pages import and that takes long. No more may happen before the fork: threads, sockets and CUDA do not survive it.
+IMPORTED = [
+    *("ipykernel.kernelapp", "altair", "ipywidgets", "scipy.stats", "sklearn.datasets", "statsmodels.stats.multitest", "torch"),
+    *("classwise.runs", "classwise.papers.registry", "classwise.papers.ledger", "classwise.charts.class_explorer"),
+]
+
+
+def _serve(arguments: Sequence[str], environment: Mapping[str, str], folder: str) -> None:
+    """Be a kernel, in a process of its own."""
+    os.setsid()
+    current_process().daemon = False  # else it could start no workers
+    os.environ.clear()
+    # The kernel ends when its parent does, which is the process that it was forked from.
+    os.environ.update({**environment, "JPY_PARENT_PID": str(os.getppid())})
+    os.chdir(folder)
+    from ipykernel.kernelapp import IPKernelApp
+
+    IPKernelApp.launch_instance(list(arguments))
+
+
+class _Kernel:
+    """A forked kernel as jupyter_client sees a process of subprocess.Popen."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, process: BaseProcess) -> None:
+        process.start()
+        self.process, self.pid = process, process.pid
+
+    def poll(self) -> int | None:
+        return self.process.exitcode
+
+    def wait(self) -> int | None:
+        self.process.join()
+        return self.process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        assert self.pid is not None
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def terminate(self) -> None:
+        self.process.terminate()
+
+
+class _Provisioner(LocalProvisioner):
+    process: Any = None
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
+        context = get_context("forkserver")
+        context.set_forkserver_preload(IMPORTED)
+        self.cwd = kwargs.get("cwd") or os.getcwd()
+        given = cmd[cmd.index("-f") :], kwargs["env"], str(self.cwd)
+        self.process = _Kernel(context.Process(target=_serve, args=given, daemon=True))
+        self.pid = self.pgid = self.process.pid
+        return self.connection_info
+
+
+class ForkedKernels(AsyncKernelManager):
+    """Starts kernels by a fork."""
+
+    async def _async_pre_start_kernel(self, **kw: Any) -> Any:
+        self.provisioner = self.provisioner or _Provisioner(
+            kernel_id=self.kernel_id or "forked", kernel_spec=self.kernel_spec, parent=self
+        )
+        return await super()._async_pre_start_kernel(**kw)
+
+
+def manager() -> type[AsyncKernelManager]:
+    """Return the manager of the kernels: that of forked ones, where this system has fork."""
+    return ForkedKernels if "forkserver" in get_all_start_methods() else AsyncKernelManager
