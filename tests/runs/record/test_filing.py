@@ -188,6 +188,17 @@ def test_a_run_filed_without_weights_is_not_trained_again(data, small):
     assert not list((data / "runs").glob("*/*/*"))
 
 
+def test_a_checkpoint_that_was_not_filed_is_evaluated_first_and_not_missed_later(data, small):
+    spec = replace(small, defence="at-ema")
+    asked = item(spec, PGD, replace(PGD, checkpoint="average"), weights=True)
+    last, average = asked.evaluations
+    said = "\n".join(record([asked]))
+    assert said.index(average.name) < said.index(last.name)
+    shutil.rmtree(data / "runs")
+    store.file(store.recorded(spec), average).unlink()
+    assert record([asked]) == ["nothing is left: all 1 runs of the queue are recorded or packed"]
+
+
 def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, small, monkeypatch):
     rates = iter([30.0, 14.0])
     monkeypatch.setattr(session, "_accuracy", lambda spec, evaluation: next(rates))

@@ -119,9 +119,14 @@ def _lack(dataset: str) -> str:
 
 
 def _possible(item: Item) -> Item:
-    """Return a run without transfer attacks from networks that are refused."""
-    kept = (one for one in item.evaluations if one.substitute is None or not store.refusal(item.spec.substitute(one.substitute)))
-    return replace(item, evaluations=tuple(kept))
+    """Return a run without what cannot be computed: transfer attacks from refused networks, checkpoints that were not filed."""
+
+    def can(one: Evaluation) -> bool:
+        refused = one.substitute is not None and store.refusal(item.spec.substitute(one.substitute))
+        lost = store.has_recorded_network(item.spec) and store.weights(item.spec, one.checkpoint) is None
+        return not (refused or lost)
+
+    return replace(item, evaluations=tuple(filter(can, item.evaluations)))
 
 
 def _refused(item: Item) -> bool:

@@ -142,7 +142,8 @@ class Session:
                     claimed = claimed and free
                     if free and not self.train(source):
                         return True
-        ready = [one for one in item.evaluations if not waits(item, one)]
+        # Only the last weights are filed: those of other checkpoints cannot be evaluated in another clone.
+        ready = sorted((one for one in item.evaluations if not waits(item, one)), key=lambda one: one.checkpoint == "last")
         first = [Evaluation(attack=name).resolved_for(item.spec) for name in _FIRST]
         for evaluation in ready:
             if evaluation in first:
