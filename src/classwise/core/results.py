@@ -31,7 +31,7 @@ class Variable(NamedTuple):
 
 _IMAGE, _PIXELS = ("image",), "pixels from 0 to 1"
 _TRUTH = "class of the image, as a position in `predicted`; -1 where a combined Dataset has no such image"
-_LOGITS = "output of the network for each class"
+_LOGITS = "output of the network for each class; of recorded outcomes NaN where no page reads it"
 _RUNS = ("training", "epochs", "seed", "image")
 # The variables of each kind.
 SCHEMAS: dict[str, dict[str, Variable]] = {
@@ -212,7 +212,12 @@ def _variables(data: xr.Dataset, schema: str) -> dict[str, Variable]:
 
 
 def save(data: xr.Dataset, schema: str, path: Path) -> None:
-    """Check a Dataset against a schema and write it atomically as compressed netCDF 4.
+    """Check a Dataset against a schema and write it atomically (`encoded`)."""
+    write(path, encoded(data, schema))
+
+
+def encoded(data: xr.Dataset, schema: str) -> bytes:
+    """Return a Dataset as compressed netCDF 4, after checking it against a schema.
 
     Of outcomes of more than 2,000 images, logits are rounded to the 11 significant bits of float16; their type stays.
     """
@@ -223,7 +228,7 @@ def save(data: xr.Dataset, schema: str, path: Path) -> None:
         chunk = (min(data.sizes["image"], 10_000), data.sizes["predicted"])
         encoding["logits"] |= {"shuffle": True, "chunksizes": chunk}
         encoding["image"] = {**_COMPRESSED, "shuffle": True, "dtype": "int32"}
-    write(path, bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding)))
+    return bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding))
 
 
 _COMPRESSED = {"zlib": True, "complevel": 4}

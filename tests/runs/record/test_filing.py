@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from classwise import defences, runs
 from classwise.__main__ import app
+from classwise.core import results
 from classwise.core.errors import NotRecorded, UserError
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation
@@ -186,6 +187,19 @@ def test_a_run_filed_without_weights_is_not_trained_again(data, small):
     )
     assert record([item(small, CLEAN, PGD)]) == [lacking]
     assert not list((data / "runs").glob("*/*/*"))
+
+
+def test_logits_are_filed_where_pages_read_them(data, small):
+    asked = item(small, CLEAN, PGD, replace(CLEAN, eps="0.1"))
+    record([asked])
+    for evaluation, kept in zip(asked.evaluations, (True, False, False), strict=True):
+        folders = store.run_folder(small), store.recorded(small)
+        computed, filed = (results.load(store.file(folder, evaluation), store.OUTCOMES) for folder in folders)
+        assert filed.drop_vars("logits").identical(computed.drop_vars("logits"))
+        assert filed.identical(computed) == kept
+        assert bool(filed.logits.isnull().all()) != kept
+    named = [name for claim in registry.CLAIMS if claim.values for attack in claim.attacks for name in attack.split("|")]
+    assert set(named) == set(archive.WITH_LOGITS)
 
 
 def test_a_checkpoint_that_was_not_filed_is_evaluated_first_and_not_missed_later(data, small):

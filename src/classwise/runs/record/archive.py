@@ -14,6 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import xarray as xr
+
 import classwise
 from classwise.core import files, results
 from classwise.core.errors import UserError
@@ -34,6 +37,8 @@ _FILE = re.compile(
     r"spec\.json|history\.nc|rebuilt\.nc|(?:outcomes|examples|courses|features|features-2)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|weights(?:-[a-z0-9-]+)?\.safetensors"
 )
 _LARGEST = 1 << 30
+# Logits are packed under these attacks, of the last weights, at the radius of the training.
+WITH_LOGITS = ("clean", "pgd-20", "temperature-pgd-20")
 # Of an import at work: the folder of unpacked files, and the suffix of a run that is being replaced.
 _STAGED, _REPLACED = ".import-", ".replaced"
 
@@ -116,7 +121,7 @@ def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights) ->
     content = {"spec.json": f"{spec.json()}\n".encode(), "history.nc": (folder / "history.nc").read_bytes()}
     rebuilt = store.file(folder, schema=store.REBUILT)
     content |= {rebuilt.name: rebuilt.read_bytes()} if rebuilt.exists() else {}
-    content |= {f"outcomes/{one.name}.nc": store.file(folder, one).read_bytes() for one in evaluations}
+    content |= {f"outcomes/{one.name}.nc": _outcomes(spec, one) for one in evaluations}
     for kind in SHOWN:
         content |= {f"{kind}/{file.name}": file.read_bytes() for file in sorted((folder / kind).glob("*.nc"))}
     if weights != "none":
@@ -124,6 +129,16 @@ def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights) ->
         paths = [store.weights(spec, name) for name in names]
         content |= {path.name: store.verified(path) for path in paths if path is not None}
     return content
+
+
+def _outcomes(spec: Spec, evaluation: Evaluation) -> bytes:
+    """Return a file of outcomes, without the logits that no page or claim reads: they are most of it."""
+    path, plain = store.file(store.results_folder(spec), evaluation), spec.evaluation_of().resolved_for(spec)
+    usual = all(getattr(evaluation, name) == getattr(plain, name) for name in ("checkpoint", "eps", "norm", "transform", "substitute"))
+    if usual and evaluation.attack in WITH_LOGITS:
+        return path.read_bytes()
+    data = results.load(path, store.OUTCOMES)
+    return results.encoded(data.assign(logits=xr.full_like(data.logits, np.nan)), store.OUTCOMES)
 
 
 def _write_next(folder: Path, packed: bytes) -> Path:
