@@ -214,14 +214,16 @@ def test_a_checkpoint_that_was_not_filed_is_evaluated_first_and_not_missed_later
 
 
 def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, small, monkeypatch):
-    rates = iter([30.0, 14.0])
-    monkeypatch.setattr(session, "_accuracy", lambda spec, evaluation: next(rates))
+    # In place of two and twenty steps: an attack that is too weak to matter, and one that nothing withstands.
+    weak, strong = (replace(one, eps=eps) for one, eps in zip(session._OVERFITTING, ("0.001", "0.9"), strict=True))
+    monkeypatch.setattr(session, "_OVERFITTING", (weak, strong))
     standard = replace(small, defence="standard", attack=None, attack_options={})
     items = [item(small, CLEAN), item(replace(small, seed=1, lr=1e30), CLEAN), item(standard, CLEAN)]
     lines = record(items)
-    reason = "catastrophic overfitting: 30 % of the validation images withstand PGD-2, 14 % PGD-20"
+    reason = store.refusal(small)
+    right = [100 * (1 - store.find(small, one.resolved_for(small)).flipped.mean()) for one in (weak, strong)]
+    assert reason == "catastrophic overfitting: {:.0f} % of the validation images withstand PGD-2, {:.0f} % PGD-20".format(*right)
     assert f"refused {small.name} (seed 0): {reason}" in lines
-    assert store.refusal(small) == reason
     assert "the loss became nan" in store.refusal(items[1].spec)
     assert lines[-1] == "nothing is left: 1 runs of the queue are recorded or packed; 2 refused"
     shutil.rmtree(data / "runs")
