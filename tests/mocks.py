@@ -45,8 +45,6 @@ def dataset(
         coords["image"] = np.arange(len(truth))
         values |= {"truth": truth, "answer": predictions(list(chances.values())[-1])}
         values["flipped"] = values["truth"] != values["answer"]
-    elif schema == "features 1":
-        coords = {"label": list(classes), "feature": np.arange(8)}
     elif schema == "features 2":
         coords = {"block": np.arange(5), "label": list(classes), "feature": np.arange(8)}
         values["images"] = np.full((5, size), per_class // 5)

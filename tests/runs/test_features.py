@@ -2,15 +2,11 @@
 
 from dataclasses import replace
 
-import mocks
 import numpy as np
 import pytest
 import torch
 
 from classwise import runs
-from classwise.core import results
-from classwise.core.errors import NotRecorded
-from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation
 from classwise.models.features import penultimate
 from classwise.papers import registry
@@ -89,31 +85,6 @@ def test_features_of_several_runs_lie_along_the_dimensions_of_outcomes(data, sma
         together = features.statistics(found).sel(seed=spec.seed, attack="clean", defence=spec.defence)
         np.testing.assert_allclose(together.gram, alone.gram, rtol=1e-5)
     assert float(features.drawn(found, 5)["variance"].sel(attack="clean").min()) > 0
-
-
-def test_a_recorded_run_has_its_older_features_as_one_block(data, small):
-    mocks.record(small, CLEAN)
-    resolved = CLEAN.resolved_for(small)
-    with pytest.raises(NotRecorded):
-        without_training(small)
-    attrs = {"spec": small.json(), "id": small.id, "evaluation": resolved.json(), "layer": "penultimate"}
-    old = mocks.dataset("features 1").assign_attrs(attrs)
-    path = store.file(store.recorded(small), resolved, store.OLD_FEATURES)
-    assert path.parent.name == "features"
-    results.save(old, store.OLD_FEATURES, path)
-    found = runs.features(small)
-    assert dict(found.sizes) == {"block": 1, "label": 10, "feature": 8}
-    assert found.attrs["layer"] == "penultimate"
-    np.testing.assert_allclose(features.statistics(found)["mean"], old["mean"], rtol=1e-5)
-    assert not features.resampled(found)
-    with pytest.raises(Damaged, match="features 1"):
-        results.load(path, store.FEATURES)
-
-
-def without_training(spec):
-    """Return the features of a run whose network is recorded, which is never trained here."""
-    (store.recorded(spec) / store.WEIGHTS).touch()
-    return runs.features(spec)
 
 
 def test_the_queue_records_the_features_that_sections_need():

@@ -101,18 +101,3 @@ def test_an_interval_contains_its_value_and_covers_the_true_cosine():
     assert covered >= 85
     single = features.interval(sums(*simulated(rng, means, 0.5, 40), 1), cosine, draws=20)
     assert np.isnan(single.values).tolist() == [True, False, True]
-
-
-def test_features_stored_as_mean_and_variance_are_one_block():
-    rng = np.random.default_rng(3)
-    values, truth = simulated(rng, np.eye(3, 5), 0.4, 30)
-    parts = [values[truth == label] for label in range(3)]
-    moments = {"mean": [part.mean(0) for part in parts], "variance": [part.var(0) for part in parts]}
-    old = xr.Dataset({name: (("label", "feature"), np.array(some)) for name, some in moments.items()}, {"label": CLASSES})
-    again = features.from_moments(old.assign_coords(feature=range(5)), np.array([30, 30, 30]))
-    expected = features.statistics(sums(values, truth, 1)).isel(seed=0)
-    found = features.statistics(again)
-    for name in expected:
-        np.testing.assert_allclose(found[name].transpose(*expected[name].dims), expected[name], rtol=1e-4)
-    assert not features.resampled(again)
-    assert features.resampled(sums(values, truth, 5))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 from classwise import runs
-from classwise.book import citation, merging, reports
+from classwise.book import merging, reports
 from classwise.core import datasets
 from classwise.core.errors import NotRecorded
 from classwise.core.files import write
@@ -60,7 +60,6 @@ def _home(scale: str, verdicts: Sequence[Verdict]) -> list["NotebookNode"]:
         cells.append(markdown(merging.switch(shown)))
     cells.append(output_cell(merging.both(outputs) if len(shown) > 1 else outputs[scale]))
     cells += [markdown("## Verdicts so far"), output_cell([merging.html_output(certainty(verdicts))]), markdown(below)]
-    cells.append(markdown(citation.section()))
     return cells
 
 
@@ -177,4 +176,4 @@ def contradicted(verdicts: Sequence[Verdict], folder: str = "") -> str:
 
 def files() -> list[Path]:
     """Return the texts that the pages of this module are made from."""
-    return [checkout() / "book" / "home.md", checkout() / "CITATION.cff", *reports.files()]
+    return [checkout() / "book" / "home.md", *reports.files()]

@@ -1,9 +1,8 @@
-"""What Sphinx adds to a page: numbered figures with anchors, and the description that search engines and links show.
+"""What Sphinx adds to a page: numbered figures with anchors, and the description that search engines show.
 
 Named among the extensions of book/_config.yml.
 """
 
-import re
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -12,9 +11,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
-# The most letters of a description, and the picture that a link to any page shows: of the home page.
+# The most letters of a description.
 _LONGEST = 200
-_PICTURE = "_static/page.png"
 
 
 class Figures(SphinxTransform):
@@ -74,23 +72,11 @@ def _paragraph(output: nodes.Element) -> nodes.Element:
 
 
 def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """Add to a page its description and what a link to it shows: its title and first sentences."""
-    if doctree is None:
-        return
-    title = re.sub("<[^>]+>", "", str(context.get("title", "")))
-    first = next((text for text in map(_plain, doctree.findall(nodes.paragraph)) if len(text) > 40), title)
-    words = first if len(first) <= _LONGEST else first[:_LONGEST].rpartition(" ")[0] + " …"
-    context["metatags"] = str(context.get("metatags", "")) + "".join(
-        f'\n<meta {kind}="{name}" content="{escape(text)}" />'
-        for kind, name, text in (
-            ("name", "description", words),
-            ("property", "og:title", title),
-            ("property", "og:description", words),
-            ("property", "og:type", "article"),
-            ("property", "og:image", "../" * page.count("/") + _PICTURE),
-            ("property", "og:site_name", str(app.config.project)),
-        )
-    )
+    """Add to a page its description: its first sentences."""
+    texts = map(_plain, doctree.findall(nodes.paragraph)) if doctree is not None else ()
+    if first := next((text for text in texts if len(text) > 40), ""):
+        words = first if len(first) <= _LONGEST else first[:_LONGEST].rpartition(" ")[0] + " …"
+        context["metatags"] = f'{context.get("metatags", "")}\n<meta name="description" content="{escape(words)}" />'
 
 
 def _plain(node: nodes.Element) -> str:

@@ -76,11 +76,6 @@ SCHEMAS: dict[str, dict[str, Variable]] = {
         "square": Variable(("block", "label"), "f4", "sum of the squares of all features over the images of the block"),
         "images": Variable(("block", "label"), "i4", "number of images of the class in the block", "images"),
     },
-    # The same of the clean images without blocks, as stored before: only read.
-    "features 1": {
-        "mean": Variable(("label", "feature"), "f4", "mean of the feature over the images of the class"),
-        "variance": Variable(("label", "feature"), "f4", "variance of the feature over the images of the class"),
-    },
     # The predictions of a model for a few images after each step of an attack.
     "course 1": {
         "truth": Variable(_IMAGE, "i2", _TRUTH),

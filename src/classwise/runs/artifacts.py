@@ -35,8 +35,6 @@ def _get_or_compute(subject: Subject, evaluation: Evaluation, schema: str) -> xr
     A damaged file of data/runs/ is set aside.
     """
     data = store.find(subject, evaluation, schema, repair=True)
-    if data is None and schema == store.FEATURES:
-        data = store.old_features(subject, evaluation)
     if data is not None:
         return data
     lost = schema == store.FEATURES and isinstance(subject, Spec) and store.lacks_weights(subject)

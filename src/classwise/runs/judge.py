@@ -121,11 +121,10 @@ def _states(request: Request) -> dict[str, tuple[int, int]]:
     """Return the size and the time of change of the files of results that there are."""
     files = [path for spec, evaluations in request.pairs for path in store.files(spec, evaluations)]
     files += [
-        store.file(folder, evaluation.resolved_for(spec), schema)
+        store.file(folder, evaluation.resolved_for(spec), store.FEATURES)
         for spec, evaluations in request.feature_pairs
         for folder in store.search_folders(spec)
         for evaluation in evaluations
-        for schema in (store.FEATURES, store.OLD_FEATURES)
     ]
     files = [path for path in dict.fromkeys(files) if path.exists()]
     return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}

@@ -9,7 +9,6 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
 import xarray as xr
 from filelock import FileLock
 
@@ -20,7 +19,6 @@ from classwise.core.files import folder_digest, write
 from classwise.core.paths import checkout, data_folder
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec, Subject
-from classwise.stats import features
 
 HISTORY, OUTCOMES, EXAMPLES, FEATURES, TRACE = "history 1", "outcomes 1", "examples 1", "features 2", "course 1"
 REBUILT = "rebuilt 1"
@@ -28,9 +26,6 @@ REBUILT = "rebuilt 1"
 OF_TRAINING = {HISTORY: "history.nc", REBUILT: "rebuilt.nc"}
 # The folder, within that of a run, of the results of one schema under an evaluation.
 FOLDERS = {OUTCOMES: "outcomes", EXAMPLES: "examples", FEATURES: "features-2", TRACE: "courses"}
-# Features as they were stored before: read where a recorded run has no others.
-OLD_FEATURES = "features 1"
-FOLDERS |= {OLD_FEATURES: "features"}
 WEIGHTS, CHECKPOINT = "weights.safetensors", "checkpoint.pt"
 # The sha256 of each imported file of a recorded run, by its name within the folder of the run.
 CHECKSUMS = "checksums.json"
@@ -160,20 +155,6 @@ def find(
                 raise
             set_aside(path)
     return None
-
-
-def old_features(subject: Subject, evaluation: Evaluation) -> xr.Dataset | None:
-    """Return features of a recorded run that are stored as "features 1", as one block of "features 2"; None if there are none.
-
-    The number of images is that of its outcomes under the evaluation.
-    """
-    if subject.recorded_folder is None:
-        return None
-    path, outcomes = file(data_folder() / subject.recorded_folder, evaluation, OLD_FEATURES), find(subject, evaluation)
-    if outcomes is None or not path.exists():
-        return None
-    old = read(path, OLD_FEATURES, subject, evaluation)
-    return features.from_moments(old, np.bincount(outcomes.truth.values, minlength=outcomes.sizes["predicted"]))
 
 
 def set_aside(path: Path) -> None:

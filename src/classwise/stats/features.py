@@ -39,19 +39,6 @@ def block_count(truth: np.ndarray) -> int:
     return max(1, min(20, smallest // 4))
 
 
-def from_moments(moments: xr.Dataset, images: np.ndarray) -> xr.Dataset:
-    """Return the sums of a single block of features that are stored as mean and variance ("features 1").
-
-    images: the number of images of each class, in the order of `label`.
-    """
-    number = xr.DataArray(images.astype(np.int32), dims="label", coords={"label": moments.label})
-    total = (number * moments["mean"]).astype(np.float32)
-    square = (number * (moments["variance"] + moments["mean"] ** 2).sum("feature")).astype(np.float32)
-    sums = xr.Dataset({"total": total, "square": square, "images": number}, attrs=moments.attrs)
-    ordered = sums.expand_dims(block=[0]).transpose("block", "label", "feature")
-    return ordered.assign_attrs(schema="features 2")
-
-
 def with_blocks(outcomes: xr.Dataset, features: xr.Dataset) -> xr.Dataset:
     """Return outcomes with the sums of the features of some of their settings, and `block_of` (seed, image).
 

@@ -32,9 +32,9 @@ FORMAT, MANIFEST = "classwise recorded 1", "manifest.json"
 Weights = Literal["none", "last", "full"]
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._+-]*")
 # Files that the book shows: their folders within that of the run, and their schemas.
-SHOWN = {store.FOLDERS[schema]: schema for schema in (store.EXAMPLES, store.TRACE, store.OLD_FEATURES, store.FEATURES)}
+SHOWN = {store.FOLDERS[schema]: schema for schema in (store.EXAMPLES, store.TRACE, store.FEATURES)}
 _FILE = re.compile(
-    r"spec\.json|history\.nc|rebuilt\.nc|(?:outcomes|examples|courses|features|features-2)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|weights(?:-[a-z0-9-]+)?\.safetensors"
+    r"spec\.json|history\.nc|rebuilt\.nc|(?:outcomes|examples|courses|features-2)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|weights(?:-[a-z0-9-]+)?\.safetensors"
 )
 _LARGEST = 1 << 30
 # Logits are packed under these attacks, of the last weights, at the radius of the training.
@@ -134,8 +134,8 @@ def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights) ->
 def _outcomes(spec: Spec, evaluation: Evaluation) -> bytes:
     """Return a file of outcomes, without the logits that no page or claim reads: they are most of it."""
     path, plain = store.file(store.results_folder(spec), evaluation), spec.evaluation_of().resolved_for(spec)
-    usual = all(getattr(evaluation, name) == getattr(plain, name) for name in ("checkpoint", "eps", "norm", "transform", "substitute"))
-    if usual and evaluation.attack in WITH_LOGITS:
+    same = ("checkpoint", "eps", "norm", "transform", "substitute")
+    if evaluation.attack in WITH_LOGITS and all(getattr(evaluation, name) == getattr(plain, name) for name in same):
         return path.read_bytes()
     data = results.load(path, store.OUTCOMES)
     return results.encoded(data.assign(logits=xr.full_like(data.logits, np.nan)), store.OUTCOMES)
