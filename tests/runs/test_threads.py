@@ -53,51 +53,15 @@ def test_a_measurement_draws_no_random_numbers_of_the_process(monkeypatch):
     assert torch.equal(torch.rand(3), expected)
 
 
-@pytest.fixture
-def four_cores(monkeypatch):
-    monkeypatch.setattr(threads, "_WATCHED", 0.01)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-
-
-@pytest.mark.parametrize(("load", "idle"), [(0.1, 4), (1.2, 2), (2.0, 2), (3.9, 1), (40.0, 1)])
-def test_busy_cores_are_not_idle(monkeypatch, four_cores, tmp_path, load, idle):
-    monkeypatch.setattr(threads, "_TIMES", tmp_path / "none")
-    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
-    assert threads.idle_cores() == idle
-
-
-def test_the_load_of_other_cores_is_not_subtracted_from_those_of_this_process(monkeypatch, four_cores, tmp_path):
-    monkeypatch.setattr(threads, "_TIMES", tmp_path / "none")
-    monkeypatch.setattr(os, "cpu_count", lambda: 16)
-    monkeypatch.setattr(os, "getloadavg", lambda: (8.0, 0.0, 0.0))
-    assert threads.idle_cores() == 4
-
-
 @pytest.mark.parametrize(
     ("used", "idle"),
-    [((0, 0, 0, 0), 4), ((0.05, 0.02, 0.02, 0), 4), ((0.4, 0.4, 0.4, 0), 2), ((1, 0, 1, 0.9), 1), ((1, 1, 1, 1), 1)],
+    [((0, 0, 0, 0), 4), ((5, 2, 2, 0), 4), ((40, 40, 40, 0), 2), ((100, 0, 100, 90), 1), ((100, 100, 100, 100), 1)],
 )
-def test_idle_cores_are_watched_where_the_system_counts_their_time(monkeypatch, four_cores, tmp_path, used, idle):
-    """Core 4, which this process may not use, is busy; so was the past minute."""
-    monkeypatch.setattr(os, "getloadavg", lambda: (40.0, 0.0, 0.0))
-    monkeypatch.setattr(threads, "_TIMES", tmp_path / "stat")
-    shares = dict(enumerate((*used, 1)))
-
-    def write(ticks):
-        rows = [f"cpu{core} {round(used * ticks)} 0 0 {round((1 - used) * ticks)} 0 0 0 0 0 0" for core, used in shares.items()]
-        (tmp_path / "stat").write_text("\n".join(["cpu 1 2 3 4 5 6 7 8 9 10", *rows, "btime 1"]))
-
-    write(1000)
-    monkeypatch.setattr(threads.time, "sleep", lambda _: write(1100))
+def test_busy_cores_are_not_idle(monkeypatch, used, idle):
+    """Core 4 is idle, but this process may not use it."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
+    monkeypatch.setattr(threads.psutil, "cpu_percent", lambda seconds, percpu: [*used, 0.0])
     assert threads.idle_cores() == idle
-
-
-def test_counts_that_stand_still_are_not_believed(monkeypatch, four_cores, tmp_path):
-    (tmp_path / "stat").write_text("\n".join(f"cpu{core} 0 0 0 0 0 0 0 0" for core in range(4)))
-    monkeypatch.setattr(threads, "_TIMES", tmp_path / "stat")
-    monkeypatch.setattr(os, "getloadavg", lambda: (1.0, 0.0, 0.0))
-    assert threads.idle_cores() == 3
 
 
 def test_a_busy_machine_gets_one_thread_without_a_measurement(monkeypatch):
