@@ -31,7 +31,7 @@ def centred(bounds: xr.DataArray) -> Any:
     chart = alt.layer(zero, dots, data=table).properties(width=270, height=200)
     chart = panels(chart, Category.of(bounds, "defence")).add_params(picked)
     text = extent(table, ["label", "attack", "defence"], "Accuracy of a class less the mean", "points", digits=1)
-    return described(chart, "Classes with the mean taken off", text)
+    return described(chart, "Accuracy of each class relative to the mean", text)
 
 
 def gaps(table: pd.DataFrame) -> Any:

@@ -26,7 +26,7 @@ from classwise.stats import combine, metrics
 from classwise.stats.metrics import Metric
 
 NAME = "wei2023/5-3-ablation"
-# Figures 5 and 7 attack with PGD.
+# Figure 7 attacks with PGD; Figure 5 is under AutoAttack in the paper.
 _PGD = (Evaluation(attack="pgd-20"),)
 # Runs whose course over the epochs no page shows.
 _ONCE: dict[str, Any] = {"measure": 100}
