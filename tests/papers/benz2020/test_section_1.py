@@ -229,14 +229,6 @@ def test_profiles_of_opposite_halves_agree_where_the_classes_do():
     assert "Under pgd-20: no interval, for the classes of a network hardly differ" in text
 
 
-def test_networks_of_a_reader_are_shown_and_none_is_said():
-    assert "are named" in sentences.of_reader(None)
-    data = panels(90, 85, 0, SPREAD).rename(defence="network")
-    text = sentences.of_reader(data)
-    assert text.count("\n- ") == 1
-    assert "pgd-at, pgd-20: accuracy 61.5 %, gap 63 points" in text
-
-
 def test_a_section_on_another_dataset_keeps_its_controls():
     request = registry.request(section_1.NAME, "laptop")
     assert [name for name in request.parts if name not in section_1.SECTION.parts] == ["mnist", "tiny-imagenet:tiny20"]

@@ -233,7 +233,8 @@ CLAIMS = (
     _claim(
         "wider-attacked",
         where("1", "found"),
-        "Adversarial training widens the gap under attack at the same radius (tested only where standard training has any robust accuracy).",
+        "Adversarial training widens the gap under attack at the same radius "
+        "(tested only where standard training has any robust accuracy).",
         widened_attacked,
         **_UNDER_ATTACK,
     ),

@@ -140,17 +140,3 @@ def datasets(outcomes: Mapping[str, xr.Dataset], table: pd.DataFrame) -> str:
             f"{_written(row, '', 'points')}, equal classes {row['equal classes']:.0f}."
         )
     return "\n".join(lines)
-
-
-def of_reader(outcomes: xr.Dataset | None) -> str:
-    """Return the gap of networks that a reader names, under the last attack; None: that there are none."""
-    if outcomes is None:
-        return "No network is trained on ImageNet; name weights of your own in `files`, with images in `imagenet`."
-    table = discrepancy.table({"imagenet": outcomes.rename(network="defence")})
-    rows = table[table["attack"] != "clean"]
-    lines = [
-        f"- {escaped(str(row['case']))}: accuracy {decimal(row['accuracy'], 1)} %, gap {_written(row, '', 'points')}, equal "
-        f"classes {row['equal classes']:.0f}; the class explains {_written(row, 'explained', '%', 1)}."
-        for _, row in rows.iterrows()
-    ]
-    return "\n".join(lines)
