@@ -107,7 +107,7 @@ DEFENCES: dict[str, Defence] = {
     "frl-rmrw": Defence(
         TRADES(beta=1.5), "pgd-10-gaussian", FRL(form="rmrw", tau=0.07, margin_rate=0.2, warm_up=0.7), validation_attack="pgd-20"
     ),
-    # Tian et al. 2021, section 5.2: betas="5:0.5". Benz et al. 2020: weights="3:5" or radii="3:1.5" for a critical class.
+    # Tian et al. 2021, section 6.1: betas="5:0.5". Benz et al. 2020: weights="3:5" or radii="3:1.5" for a critical class.
     "trades-per-class": Defence(_TRADES, "pgd-10-gaussian", PerClass()),
     "at-per-class": Defence(_AT, "pgd-10", PerClass()),
     # Benz et al. 2020: methods for long-tailed data, applied to the robustness of a class instead of its size.

@@ -259,7 +259,7 @@ class TRADES(Objective):
 class MART(Objective):
     """Boosted cross-entropy on attacked images plus a divergence weighted by the error probability of the clean image.
 
-    Wang et al. 2020 (Tian et al. 2021, section 4.1), with the small constants of its code. Clean images go first, so that the
+    Wang et al. 2020 (Tian et al. 2021, section 4.3), with the small constants of its code. Clean images go first, so that the
     statistics of batch norm end on attacked ones, as in the code.
 
     beta: the trade-off, 0 or more; 5 for the ResNet-18 of the paper, 6 for its WideResNet.

@@ -39,7 +39,7 @@ class PerClass(Calibration):
 
     Classes are numbered in the order of the run's classes.
 
-    betas: the trade-off of a class, such as "5:0.5" (Tian et al. 2021, section 5.2). weights, radii: the weight of a class's
+    betas: the trade-off of a class, such as "5:0.5" (Tian et al. 2021, section 6.1). weights, radii: the weight of a class's
     loss, and its radius in multiples of the run's (Benz et al. 2020). mean_one: divide the weights of all classes by their mean,
     else a larger weight of one class also is a larger learning rate.
     """

@@ -137,14 +137,14 @@ CLAIMS = (
     ),
     _claim(
         "wider-in-each-network-clean",
-        where("3.1", "expected"),
+        where("3.1", "asked"),
         "Adversarial training widens the gap between the classes on clean images in each network.",
         least_widening,
         **_widened(False),
     ),
     _claim(
         "wider-in-each-network",
-        where("3.1", "expected"),
+        where("3.1", "asked"),
         "In each network the gap of adversarial training under attack is wider than that of standard training on clean images.",
         partial(least_widening, attacked=True),
         **_widened(True),

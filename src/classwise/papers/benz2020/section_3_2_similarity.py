@@ -313,7 +313,7 @@ CLAIMS = (
     ),
     _of_features(
         "similar-logits-are-mistaken",
-        where("3.2", "expected"),
+        where("3.2", "asked"),
         "The more similar the mean logits of two classes are, the more often they are mistaken for one another.",
         alike_and_mistaken,
     ),
@@ -331,7 +331,7 @@ CLAIMS = (
     ),
     _of_features(
         "similar-to-many-is-vulnerable",
-        where("3.2", "expected"),
+        where("3.2", "asked"),
         "Of these ten classes, the more similar one is to all others, the less robust it is.",
         lonely_is_robust,
         low=-np.inf,

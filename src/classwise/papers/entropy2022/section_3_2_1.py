@@ -98,7 +98,7 @@ CLAIMS = (
         "entropy-by-its-gradient",
         statement="The gradient through the clean side of the divergence raises the entropy of TRADES on clean images.",
         measure=more_entropy,
-        where="3.2.1",
+        where="3.2.1, a control of ours",
         data="twins",
         defences=(DETACHED, SLOWER),
         attacks=("clean",),

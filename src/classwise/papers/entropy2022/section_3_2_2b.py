@@ -207,7 +207,7 @@ CLAIMS = (
     ),
     _claim(
         "me-trades-all-four",
-        "3.2.2, Tables 2 and 4",
+        "3.2.2, Tables 2 and 4; one network for all: ours",
         "ME-TRADES with lambda 15 or 27 improves on TRADES in the average and in the worst class, clean and under AutoAttack.",
         measure=partial(least_gain_of_either, **_EITHER),
         truth=partial(either_draws, **_EITHER),

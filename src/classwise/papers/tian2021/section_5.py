@@ -50,7 +50,7 @@ CLAIMS = (
     ),
     _smooth(
         "smooth-where-weak-clean",
-        "5, Figure 3a",
+        "5, a control of ours",
         "Less robust classes have smoother confidences: on clean images, CVC (the variance of an image's confidences) "
         "rises with robust accuracy.",
         temperature.smooth_where_weak,
@@ -105,7 +105,7 @@ CLAIMS = (
     ),
     _smooth(
         "he-smoothest-scaled",
-        "5, Figure 3a",
+        "5, a control of ours",
         "HE, evaluated on its scaled cosines as in training, has at most half the CVC (variance of an image's "
         "confidences) of any other defence.",
         temperature.smoother_than_others,

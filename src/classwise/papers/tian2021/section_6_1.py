@@ -257,7 +257,7 @@ _FALLS: dict[str, Any] = {"low": -np.inf, "high": 0}
 CLAIMS = (
     _homes(
         "homing",
-        "6.1, Figure 4a, b",
+        "6.1, Figure 4a, b; against controls of ours",
         "Images home: more of those misclassified under attack are correct without the predicted class than after a "
         "repeated training or without another class.",
         comes_home,
@@ -283,7 +283,7 @@ CLAIMS = (
     ),
     _homes(
         "one-to-one-beyond-mistakes",
-        "6.1, Figure 4a, b",
+        "6.1, a control of ours",
         "Of the most vulnerable class and of its partner, images misclassified as the other are a larger share of "
         "those that home than of all mistakes.",
         partner_home,

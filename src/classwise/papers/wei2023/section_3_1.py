@@ -223,7 +223,7 @@ CLAIMS = (
     ),
     _claim(
         "strong-attacks-harm-hard",
-        "1; 3.1, Figure 2",
+        "1; 2.3, Theorem 4",
         "From half the radius of the evaluation to half more than it, hard classes lose more clean accuracy than easy ones.",
         lost_by_hard,
         attacks=("clean",),

@@ -62,7 +62,7 @@ CLAIMS = (
     ),
     _claim(
         "worst-beyond-a-class",
-        "3.3, Figure 4a",
+        "3.3, a control of ours",
         "The robust accuracy of the worst class changes more from epoch to epoch than that of a class does on average.",
         fluctuation.worst_beyond_a_class,
     ),
