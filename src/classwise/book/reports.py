@@ -48,7 +48,7 @@ def cells(verdicts: Sequence[Verdict]) -> list["NotebookNode"]:
     import nbformat
 
     texts = [
-        _HEAD.replace("{finding}", ledger.main_result(verdicts)),
+        _HEAD.replace("{finding}", ledger.opening(verdicts)),
         *(block(paper, verdicts) for paper in registry.PAPERS.values()),
     ]
     return [nbformat.v4.new_markdown_cell(text) for text in texts]

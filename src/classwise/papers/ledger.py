@@ -53,27 +53,14 @@ def _by_claim(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
 
 
 def opening(verdicts: Sequence[Verdict]) -> str:
-    """Return for each scale how many of the claims that were tested hold, and which fail or are contradicted so far."""
+    """Return for each scale how many of the claims that were tested hold, fail or are open."""
     parts = []
     for scale in dict.fromkeys(sorted((verdict.scale for verdict in verdicts), key=place)):
         some = [verdict for verdict in verdicts if verdict.scale == scale]
         tested = [verdict for verdict in some if verdict.verdict != "not tested"]
         article = "the " if scale == CLOSED_FORM else ""
-        parts.append(f"On {article}{_title(scale)}, {_shares(tested)}; not tested: {len(some) - len(tested)}.{_against(some)}")
+        parts.append(f"On {article}{_title(scale)}, {_shares(tested)}; not tested: {len(some) - len(tested)}.")
     return " ".join(parts) or "No claim was judged."
-
-
-def main_result(verdicts: Sequence[Verdict]) -> str:
-    """Return the first claim that was tested with its value at each scale, then `opening`."""
-    tested = [verdict for verdict in verdicts if verdict.verdict != "not tested"]
-    first = [one for one in tested if one.claim == tested[0].claim]
-    first = sorted(first, key=lambda one: place(one.scale))
-    values = [f"it {one.words}: {claims.measured_value(one)} {one.claim.unit}" for one in first]
-    if not first:
-        return opening(verdicts)
-    claim = first[0].claim
-    named = f"\u201c{claim.statement}\u201d ({claim.where})."
-    return f"**{named} In these results {'; '.join(values)}.**\n\n{opening(verdicts)}"
 
 
 def _title(scale: str) -> str:
@@ -86,15 +73,6 @@ def _shares(tested: Sequence[Verdict]) -> str:
     if not tested:
         return "no claim is tested"
     return f"of {counted(len(tested), 'claim')} tested, {_counted(tested, VERDICTS[:3])}"
-
-
-def _against(verdicts: Sequence[Verdict]) -> str:
-    """Return which claims fail, and which claims that are not tested are contradicted by the results so far."""
-    fail = [verdict for verdict in verdicts if verdict.verdict == "fails"]
-    contradicted = [verdict for verdict in verdicts if verdict.contradicted]
-    kinds = {"Fails": fail, "Contradicted by the results so far, but not tested in full": contradicted}
-    places = {kind: "; ".join(verdict.claim.where for verdict in some) for kind, some in kinds.items() if some}
-    return "".join(f" {kind}: {where}." for kind, where in places.items())
 
 
 def _counted(verdicts: Sequence[Verdict], names: Sequence[str] = VERDICTS) -> str:

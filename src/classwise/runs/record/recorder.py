@@ -91,7 +91,8 @@ def forecast(items: Sequence[Item], out: Console) -> None:
     for item in map(_possible, with_images(items, lambda line: out.print(line, highlight=False, soft_wrap=True))):
         if not (_refused(item) or _is_closed(item)):
             entries.setdefault(item.why, []).append((item.spec, item.evaluations))
-    forecasting.forecast(list(entries.items()), out)
+    if entries:
+        forecasting.forecast(list(entries.items()), out)
 
 
 def with_images(items: Sequence[Item], say: Say) -> list[Item]:
