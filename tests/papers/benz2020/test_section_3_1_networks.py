@@ -72,7 +72,7 @@ def test_one_network_tests_no_claim_about_each(name):
 
 
 def test_every_claim_says_of_which_kind_it_is():
-    assert {claim.where.partition(", ")[2] for claim in section_3_1_networks.CLAIMS} == {"expected"}
+    assert {claim.where.partition(", ")[2] for claim in section_3_1_networks.CLAIMS} == {"expected", "asked"}
     assert all(claim.theirs is None for claim in section_3_1_networks.CLAIMS)
 
 
