@@ -237,17 +237,17 @@ def recorded_runs(section: str) -> str:
     for scale in scales.SCALES:
         if scale == "quick":
             continue
-        asked: dict[Spec, list[Evaluation]] = {}
+        requested: dict[Spec, list[Evaluation]] = {}
         for spec, evaluations in registry.request(section, scale).pairs:
-            asked.setdefault(spec, []).extend(evaluations)
+            requested.setdefault(spec, []).extend(evaluations)
         folders = [
             store.recorded(spec)
-            for spec, evaluations in asked.items()
+            for spec, evaluations in requested.items()
             if store.complete(store.recorded(spec), [evaluation.resolved_for(spec) for evaluation in evaluations])
         ]
         if folders:
-            lines.append(f"Recorded at scale {scale}: {_origin(folders, len(asked))}")
-        reasons = {f"{spec.name} (seed {spec.seed})": store.refusal(spec) for spec in asked}
+            lines.append(f"Recorded at scale {scale}: {_origin(folders, len(requested))}")
+        reasons = {f"{spec.name} (seed {spec.seed})": store.refusal(spec) for spec in requested}
         lines += [f"Refused at scale {scale}: {name}: {reason}" for name, reason in reasons.items() if reason]
     return "; ".join(lines or ["Nothing is recorded at larger scales"]) + "."
 
