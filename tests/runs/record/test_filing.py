@@ -190,9 +190,9 @@ def test_a_run_filed_without_weights_is_not_trained_again(data, small):
 
 
 def test_logits_are_filed_where_pages_read_them(data, small):
-    asked = item(small, CLEAN, PGD, replace(CLEAN, eps="0.1"))
+    asked = item(small, CLEAN, PGD, replace(CLEAN, eps="0.1"), Evaluation(attack="pgd-20@tian2021-a1"))
     record([asked])
-    for evaluation, kept in zip(asked.evaluations, (True, False, False), strict=True):
+    for evaluation, kept in zip(asked.evaluations, (True, False, False, True), strict=True):
         folders = store.run_folder(small), store.recorded(small)
         computed, filed = (results.load(store.file(folder, evaluation), store.OUTCOMES) for folder in folders)
         assert filed.drop_vars("logits").identical(computed.drop_vars("logits"))

@@ -135,7 +135,8 @@ def _outcomes(spec: Spec, evaluation: Evaluation) -> bytes:
     """Return a file of outcomes, without the logits that no page or claim reads: they are most of it."""
     path, plain = store.file(store.results_folder(spec), evaluation), spec.evaluation_of().resolved_for(spec)
     same = ("checkpoint", "eps", "norm", "transform", "substitute")
-    if evaluation.attack in WITH_LOGITS and all(getattr(evaluation, name) == getattr(plain, name) for name in same):
+    usual = all(getattr(evaluation, name) == getattr(plain, name) for name in same)
+    if usual and evaluation.attack.split("@")[0] in WITH_LOGITS:
         return path.read_bytes()
     data = results.load(path, store.OUTCOMES)
     return results.encoded(data.assign(logits=xr.full_like(data.logits, np.nan)), store.OUTCOMES)
