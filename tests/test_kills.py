@@ -1,13 +1,10 @@
 """A process that is killed at a random moment leaves nothing that changes the results of the next one."""
 
-import sys
-
 import pytest
 
 from tests import kills
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 @pytest.mark.parametrize("name", kills.OPERATIONS)
 def test_what_was_killed_gives_the_results_of_an_unbroken_process(name, tmp_path):
     report = kills.survive(name, 1, tmp_path)

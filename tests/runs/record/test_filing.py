@@ -234,9 +234,11 @@ def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, sm
     source = replace(small, defence="pgd-at", attack=None, attack_options={})
     store.refuse(source, "a reason", "cpu", 1)
     assert record([transferred]) == ["nothing is left: all 1 runs of the queue are recorded or packed"]
-    asked = SimpleNamespace(pairs=[(one.spec, one.evaluations) for one in items])
+    asked = SimpleNamespace(pairs=2 * [(one.spec, one.evaluations) for one in items])  # as of a page with two parts
     monkeypatch.setattr(registry, "request", lambda section, scale: asked)
-    assert f"{small.name} (seed 0): {reason}" in describe.recorded_runs("tian2021/4-1-class-bias")
+    text = describe.recorded_runs("tian2021/4-1-class-bias")
+    assert f"{small.name} (seed 0): {reason}" in text
+    assert "1 of 3 runs (" in text
 
 
 def test_runs_whose_images_are_not_here_are_named_and_skipped(data, small, tmp_path):
@@ -248,6 +250,10 @@ def test_runs_whose_images_are_not_here_are_named_and_skipped(data, small, tmp_p
     recorder.forecast([item(absent, CLEAN), item(replace(small, seed=2), CLEAN, PGD)], out)
     said = out.file.getvalue()
     assert "are skipped" in said
+    for some, last in (([item(absent, CLEAN)], "are skipped"), ([item(small, CLEAN)], "everything is there")):
+        out = Console(file=io.StringIO(), width=300)
+        recorder.forecast(some, out)
+        assert last in out.file.getvalue()
     entry = '[[entry]]\nwhy = "w"\ndefences = ["pgd-at"]\nseeds = [0]\nevaluations = ["few"]\n'
     entry += 'run = {{ dataset = "{}", eps = "0.2" }}\n'
     text = '[evaluations]\nfew = [{ attack = "clean" }]\n' + entry.format(absent.dataset) + entry.format("digits")

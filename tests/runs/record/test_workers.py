@@ -70,7 +70,6 @@ def test_two_calls_with_two_workers_each_do_nothing_twice(data, tmp_path):
     assert set(packed) == {one.spec.relative_path for one in items}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills a process")
 def test_a_killed_worker_loses_at_most_an_epoch(data, tmp_path):
     items, lines = queue.read(queued(tmp_path, epochs=8)), []
 
@@ -99,7 +98,6 @@ workers.share(queue.read(Path(sys.argv[1])), 2, Budget(300, time.monotonic()), (
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills a process")
 def test_workers_end_with_a_killed_parent_and_keep_what_is_finished(data, tmp_path):
     path = queued(tmp_path, epochs=400)
     spec = queue.read(path)[0].spec

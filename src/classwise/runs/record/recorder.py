@@ -88,10 +88,11 @@ def record(
 def forecast(items: Sequence[Item], out: Console) -> None:
     """Print what is left of each entry of a queue, with the hours that it takes here."""
     entries: dict[str, list[tuple[Spec, Sequence[Evaluation]]]] = {}
-    for item in map(_possible, with_images(items, lambda line: out.print(line, highlight=False, soft_wrap=True))):
+    here = with_images(items, lambda line: out.print(line, highlight=False, soft_wrap=True))
+    for item in map(_possible, here):
         if not (_refused(item) or _is_closed(item)):
             entries.setdefault(item.why, []).append((item.spec, item.evaluations))
-    if entries:
+    if here:
         forecasting.forecast(list(entries.items()), out)
 
 
