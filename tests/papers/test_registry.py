@@ -88,9 +88,10 @@ def test_a_normalised_loss_takes_the_steps_of_trades(scale):
 def test_the_page_of_the_defences_asks_for_no_training_twice():
     request = registry.request("defences")
     part = request.parts[overview.CFA]
-    assert {spec.defence for spec in (*request.specs, *part.specs)} | set(overview.OF_CFA) >= set(DEFENCES) - set(
-        overview.NOT_COMPARED
-    )
+    trained = {spec.defence for spec in (*request.specs, *part.specs)}
+    absent = set(DEFENCES) - set(overview.NOT_COMPARED) - set(overview.OF_CFA) - trained
+    assert absent == {"trades-he", "trades-normalised", "fat", "fat-trades", "frl-rw"}
+    assert absent <= {spec.defence for spec in registry.request("defences", "laptop").specs}
     shared = {spec.defence for spec in part.specs if spec in request.specs}
     assert shared == {"pgd-at", "trades", "frl-rmrw"}
     assert {spec.defence for spec in part.specs} - shared == {"at-ccm", "trades-ccm-ccr", "fat-constant", "fat-ccm"}
@@ -190,11 +191,11 @@ def test_a_section_leaves_each_class_out_and_keeps_one_with_other_luck():
     assert registry.request("tian2021/6-1-training-adjustment", "short").parts["adjusted"].specs[0].options["betas"] == "5:0.5"
 
 
-def test_two_folds_are_compared_with_two_more_draws_of_each():
+def test_a_fold_is_compared_with_two_more_draws_of_it():
     request = registry.request("tian2021/6-1-training-adjustment")
-    assert [spec.seed for spec in request.specs] == [0, 1]
-    assert len(request.parts["without"].specs) == 20
-    assert {(spec.seed, spec.redraw) for spec in request.parts["again"].specs} == {(0, 1), (0, 2), (1, 1), (1, 2)}
+    assert [spec.seed for spec in request.specs] == [0]
+    assert len(request.parts["without"].specs) == 10
+    assert {(spec.seed, spec.redraw) for spec in request.parts["again"].specs} == {(0, 1), (0, 2)}
 
 
 def test_no_image_that_chooses_the_two_classes_is_tested():
@@ -211,10 +212,10 @@ def test_no_image_that_chooses_the_two_classes_is_tested():
 def test_backgrounds_follow_the_dataset_and_the_scale():
     quick = registry.request("tian2021/6-2-background")
     assert {spec.dataset for spec in quick.specs} == {"digits-neighbours", "digits-apart"}
-    assert {spec.eps for spec in quick.parts["published"].specs} == {"0.5"}
+    assert {spec.eps for spec in quick.specs} == {"0.5"}
     assert {spec.dataset for spec in quick.parts["scenes"].specs} == {"digits-cluttered"}
     short = registry.request("tian2021/6-2-background", "short")
-    assert {(spec.dataset, spec.eps) for spec in short.specs} == {("mnist-neighbours", "0.3"), ("mnist-apart", "0.3")}
+    assert {(spec.dataset, spec.eps) for spec in short.specs} == {("mnist-neighbours", "0.5"), ("mnist-apart", "0.5")}
     assert {spec.dataset for spec in short.parts["scenes"].specs} == {"cifar10"}
     assert set(short.parts["scenes"].specs) <= set(registry.request("tian2021/4-1-class-bias", "short").specs)
 

@@ -20,6 +20,11 @@ def unvaried(scale: str, plain: Spec) -> Sequence[Variant]:
     return ({},)
 
 
+def none(scale: str, plain: Spec) -> Sequence[Variant]:
+    """Return no variant: nothing is trained."""
+    return ()
+
+
 def reinitialised(*numbers: int) -> Variants:
     """Return variants with other initial weights and another batch order, one for each number."""
     return lambda scale, plain: tuple({"redraw": number} for number in numbers)

@@ -46,19 +46,6 @@ def test_shares_keep_the_order_of_their_rows():
     assert ">other<" in drawn(charts.share_intervals(both, "share, %", colour="of"))
 
 
-def test_mistakes_within_a_group_are_counted_for_each_class():
-    group = xr.DataArray([0, 0, 1], dims="label", coords={"label": CLASSES})
-    chart = charts.confused_with_group(
-        {"one": square([[6, 3, 1], [1, 8, 1], [4, 0, 0]]), "other": square([[9, 1, 0]] * 3)}, group
-    )
-    table = chart.data.set_index(["of", "row"])
-    assert list(table["value"]) == [30, 10, 0, 10, 90, 0]
-    assert list(table["images"]) == [10, 10, 4, 10, 10, 10]
-    assert (table["low"] <= table["value"]).all()
-    assert (table["value"] <= table["high"]).all()
-    assert ">other<" in drawn(chart)
-
-
 def test_the_two_classes_of_a_trade_off_are_named_and_the_axis_is_logarithmic():
     rates = xr.DataArray(
         [[10.0, 20.0], [30.0, 40.0], [50.0, 60.0]],

@@ -20,7 +20,7 @@ from classwise.papers.benz2020.kinds import where
 from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
 from classwise.papers.extremes import extreme
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
-from classwise.papers.variants import Variant, by_scale
+from classwise.papers.variants import Variant, by_scale, none
 from classwise.stats import aggregate, combine, metrics
 
 NAME = "benz2020/1-class-discrepancy"
@@ -38,10 +38,6 @@ def _cluttered(scale: str, plain: Spec) -> tuple[Variant, ...]:
         return ()
     measured = {"measure": 60} if plain.defence == "standard" else {}
     return ({"dataset": f"{base_dataset(plain.dataset)}-cluttered", **measured},)
-
-
-def _none(scale: str, plain: Spec) -> tuple[Variant, ...]:
-    return ()
 
 
 def with_clean(plain: xr.Dataset, radii: xr.Dataset) -> xr.Dataset:
@@ -75,7 +71,7 @@ SECTION = Section(
             evaluations=CLEAN_AND_PGD,
             run={"averages": ()},
             max_seeds=2,
-            variants=by_scale(_none, quick=_cluttered),
+            variants=by_scale(none, quick=_cluttered),
         ),
     },
     datasets=DATASETS,

@@ -13,14 +13,12 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.datasets import base_dataset
-from classwise.core.spec import Spec
 from classwise.papers import variants
 from classwise.papers.benz2020 import agreement, networks
 from classwise.papers.benz2020.kinds import where
 from classwise.papers.claims import Claim, MeasurementError, claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.selection import VULNERABLE_PAIRS
-from classwise.papers.variants import Variant
 from classwise.stats import aggregate, combine, metrics
 
 NAME = "benz2020/3-2-same-classes"
@@ -41,10 +39,6 @@ GROUPS: dict[str, str] = {
 # training repeated if they do so by less than this difference.
 SAME_TREND, LITTLE = 0.5, 0.1
 _PARTS = ("again", *networks.TRAINING_LABELS, *networks.NETWORK_LABELS, *DEFENCES)
-
-
-def _none(scale: str, plain: Spec) -> tuple[Variant, ...]:
-    return ()
 
 
 def _settings(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
@@ -98,7 +92,7 @@ SECTION = Section(
             evaluations=CLEAN_AND_PGD,
             run={"measure": 100, "averages": ()},
             max_seeds=2,
-            variants=variants.by_scale(variants.reinitialised(1, 2), laptop=_none),
+            variants=variants.by_scale(variants.reinitialised(1, 2), laptop=variants.none),
         ),
         **networks.parts((*networks.TRAINING_LABELS, *networks.NETWORK_LABELS)),
         **{name: Section(title=name, defences=(name,), evaluations=CLEAN_AND_PGD, max_seeds=2) for name in DEFENCES},

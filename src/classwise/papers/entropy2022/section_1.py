@@ -16,7 +16,7 @@ from classwise.papers.entropy2022 import similarity as likeness
 from classwise.papers.extremes import extreme
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
-from classwise.papers.variants import Variant, by_scale
+from classwise.papers.variants import Variant, by_scale, none
 from classwise.stats import combine, features, metrics
 
 NAME = "entropy2022/1-robust-fairness"
@@ -28,10 +28,6 @@ _SHORTER = (2, 3, 4, 6, 8)
 
 def _fewer_epochs(scale: str, plain: Spec) -> tuple[Variant, ...]:
     return tuple({"epochs": epochs, "measure": 100} for epochs in _SHORTER)
-
-
-def _none(scale: str, plain: Spec) -> tuple[Variant, ...]:
-    return ()
 
 
 def with_shorter(plain: xr.Dataset, shorter: xr.Dataset) -> xr.Dataset:
@@ -67,7 +63,7 @@ SECTION = Section(
             defences=("standard",),
             evaluations=(Evaluation(attack="clean"),),
             features=("clean",),
-            variants=by_scale(_none, quick=_fewer_epochs),
+            variants=by_scale(none, quick=_fewer_epochs),
         ),
     },
     arrange={"": Arranged(lambda plain: plain, ("",)), "shorter": Arranged(with_shorter, ("", "shorter"))},

@@ -41,7 +41,6 @@ from classwise.core import datasets
 from classwise.papers.tian2021.tables import TABLES
 from classwise.stats import significance
 from classwise.stats.confidence import top_k
-from classwise.stats.intervals import proportion
 
 # The two classes of a pair: the most vulnerable one, and the one whose training is changed.
 _PAIR_COLOURS = ["#e05a00", "#3152dd"]
@@ -84,24 +83,6 @@ def share_intervals(table: pd.DataFrame, title: str, colour: str | None = None) 
         chart = dots_with_intervals(rows, order, title, hues, picked=picked).add_params(picked)
         chart = chart.properties(width=400, height=alt.Step(20, **{"for": "position"}))
     return described(chart, f"{title.removesuffix(', %').capitalize()}, with 95 % intervals", text)
-
-
-def confused_with_group(count: Mapping[str, xr.DataArray], group: xr.DataArray) -> Any:
-    """Return how often each class is misclassified as others of its group, as dots with Wilson intervals.
-
-    count: by title, counts (`pooling.pooled` of several seeds) with just the dimensions label and predicted; each has a colour.
-    group (label): the number of the group of each class.
-    """
-    rows = []
-    for title, counted in count.items():
-        numbers = group.sel(label=counted.label)
-        predicted = xr.DataArray(numbers.values, dims="predicted", coords={"predicted": counted.label.values})
-        confused = counted.where((numbers == predicted) & (counted.label != counted.predicted), 0).sum("predicted")
-        total = counted.sum("predicted")
-        low, high = proportion(confused.values, total.values)
-        table = {"share": 100 * confused / total, "low": low, "high": high, "images": total.round(), "of": title}
-        rows.append(pd.DataFrame(table, index=pd.Index(names_of(counted), name="class")))
-    return share_intervals(pd.concat(rows), "misclassified as the other class of the group, %", colour="of")
 
 
 def trade_offs(accuracy: xr.DataArray, interval: xr.DataArray, pair: Sequence[str], along: str = "betas") -> Any:

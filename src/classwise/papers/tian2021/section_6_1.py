@@ -52,7 +52,7 @@ def _betas(trades: xr.Dataset, adjusted: xr.Dataset) -> xr.Dataset:
 
 
 # The training of most runs, and how they are evaluated.
-_MADRY: dict[str, Any] = {"defences": ("pgd-at",), "evaluations": CLEAN_AND_PGD, "max_seeds": 2}
+_MADRY: dict[str, Any] = {"defences": ("pgd-at",), "evaluations": CLEAN_AND_PGD, "max_seeds": 1}
 SECTION = Section(
     title="Adjusting the training",
     parts={
