@@ -165,10 +165,6 @@ OTHER_DATASETS: dict[str, dict[str, Recipe]] = {
     },
 }
 
-# The seconds of one core that the pages of a paper, "" for those of none, may take at scale quick by the forecast: trainings,
-# evaluations and the execution of notebooks; what several share counts for the first. Two cores need 20 minutes for the book.
-CORE_SECONDS: dict[str, float] = {"benz2020": 805, "tian2021": 530, "wei2023": 365, "entropy2022": 420, "": 370}
-
 _QUICK_RATE = 0.3
 
 # With as many steps as tau, friendly PGD would be PGD: of three steps one, as of ten three.
