@@ -85,6 +85,7 @@ def with_cfa(data: xr.Dataset, cfa: xr.Dataset) -> xr.Dataset:
         at = {"defence": training} | ({"checkpoint": checkpoint} if "checkpoint" in cfa.dims else {})
         if all(value in cfa[dim].values for dim, value in at.items()):
             row = cfa.sel(at, drop=True).expand_dims(defence=[name])
-            rows += [row] if "truth" not in row or bool((row.truth >= 0).any()) else []
+            known = "truth" not in row or (bool((row.truth >= 0).any()) and methods.accepted(cfa, training, checkpoint))
+            rows += [row] * known
     how = {"join": "outer", "fill_value": MISSING, "coords": "minimal", "compat": "override", "combine_attrs": "override"}
     return xr.concat(rows, "defence", **how)  # type: ignore[call-overload,no-any-return]

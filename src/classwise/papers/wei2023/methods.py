@@ -75,11 +75,20 @@ AT_BEST = Section(
 )
 
 
+def accepted(outcomes: xr.Dataset, defence: str, checkpoint: str) -> bool:
+    """Return whether a checkpoint differs from the last (best) epoch, which replaces the average where FAWA accepts no epoch."""
+    base = checkpoint.replace("best-fawa", "best").replace("fawa", "last")
+    if base == checkpoint or "checkpoint" not in outcomes.dims or base not in outcomes.checkpoint.values:
+        return True
+    both = outcomes.answer.sel(defence=defence)
+    return bool((both.sel(checkpoint=checkpoint) != both.sel(checkpoint=base)).any())
+
+
 def by_method(outcomes: xr.Dataset, *, best: bool = False) -> xr.Dataset:
     """Return outcomes of the trainings above along defence, whose names are then those of METHODS.
 
     outcomes: with the dimension checkpoint if any average was evaluated. best: take the best epoch of each method, not the last.
-    Methods without results are left out; NotRecorded if none has any.
+    Methods without results are left out, or without an average (`accepted`); NotRecorded if none is left.
     """
     if "checkpoint" not in outcomes.dims:
         outcomes = outcomes.expand_dims(checkpoint=["best" if best else "last"])
@@ -88,7 +97,7 @@ def by_method(outcomes: xr.Dataset, *, best: bool = False) -> xr.Dataset:
         kept = BEST[checkpoint] if best else checkpoint
         if defence in outcomes.defence.values and kept in outcomes.checkpoint.values:
             row = outcomes.sel(defence=defence, checkpoint=kept, drop=True)
-            if bool((row.truth >= 0).any()):
+            if bool((row.truth >= 0).any()) and accepted(outcomes, defence, kept):
                 rows[name] = row
     if not rows:
         raise NotRecorded("no method of Tables 1 to 3 is recorded")
