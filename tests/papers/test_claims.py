@@ -492,6 +492,7 @@ def test_a_published_value_is_the_measure_of_the_published_table():
     assert reported["same-worst-class"] == pytest.approx(0.5)
     assert reported["gaps-everywhere"] == pytest.approx(19.4)
     assert reported["he-loses-most"] == pytest.approx(10, abs=0.2)
+    assert [reported[f"he-loses-{name}"] for name in ("cat", "deer")] == pytest.approx([16.9, 24.9])
     assert reported["white-helps"] == pytest.approx(14.1)
     assert reported["mostly-attacked"] == pytest.approx(14.1 - 3.2)
     assert reported["both-help-more"] == pytest.approx(43.5 - 40.3)

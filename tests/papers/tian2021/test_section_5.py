@@ -118,6 +118,8 @@ EXTREMES = {
         [heated(*[(0, 0)] * 3, (1, 9)), heated(*[(0, 0)] * 3, (9, 1), he="trades-he")],
         [heated(*[(20, 20)] * 3, (0, -3))],
     ),
+    "he-loses-cat": ([heated(*[(0, 0)] * 3, (0, at(9, 3)))], [heated(*[(20, 20)] * 3, (0, at(0, 3, rest=9)))]),
+    "he-loses-deer": ([heated(*[(0, 0)] * 3, (0, at(9, 4)))], [heated(*[(20, 20)] * 3, (0, at(0, 4, rest=9)))]),
     "he-loses-the-vulnerable": ([heated(*[ROBUST_AT_2] * 3, WEAK_AT_50)], [heated(*[WEAK_AT_2] * 3, ROBUST_AT_50)]),
 }
 

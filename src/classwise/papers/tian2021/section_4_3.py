@@ -14,7 +14,7 @@ from classwise.papers import measures
 from classwise.papers.claims import ON_CIFAR10, RATIO, claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.tian2021.section_4_1 import AGAINST_STANDARD
-from classwise.papers.tian2021.tables import HE, from_table_1
+from classwise.papers.tian2021.tables import HE, from_table_1, in_text
 from classwise.stats import aggregate, confidence, metrics
 
 NAME = "tian2021/4-3-attacks-and-defences"
@@ -154,7 +154,7 @@ CLAIMS = (
         "The class-wise variance (CV) of adversarial training, attacked, is larger than that of standard training, not attacked.",
         partial(measures.times_standard, measure=metrics.cv),
         low=1,
-        reported=28,
+        reported=partial(in_text, "times CV", "cifar10"),
         over=(),
         **RATIO,
         **AGAINST_STANDARD,
@@ -165,7 +165,7 @@ CLAIMS = (
         "The class discrepancy (MCD) of adversarial training, attacked, is larger than that of standard training, not attacked.",
         partial(measures.times_standard, measure=metrics.mcd),
         low=1,
-        reported=5,
+        reported=partial(in_text, "times MCD", "cifar10"),
         over=(),
         **RATIO,
         **AGAINST_STANDARD,
@@ -194,8 +194,8 @@ def agreement(rates: xr.DataArray) -> str:
     listed = [", ".join(f"class {name} in {number}" for name, number in numbers.items()) for numbers in often]
     pairs = np.corrcoef(flat.values.T)[np.triu_indices(flat.sizes["setting"], 1)] if flat.sizes["setting"] > 1 else []
     two = f"{np.mean(pairs):.2f} on average, at least {np.min(pairs):.2f}" if len(pairs) else "one setting only"
-    best = f"**Of {flat.sizes['setting']} settings**, the best class is {listed[0]}; the worst is {listed[1]}."
-    return f"{best} **Correlation over the classes** of two settings: {two}."
+    best = f"**Of {flat.sizes['setting']} settings**, each on all of its images, the best class is {listed[0]}"
+    return f"{best}; the worst is {listed[1]}. **Correlation over the classes** of two settings: {two}."
 
 
 def attack_steps(outcomes: xr.Dataset, pairs: Sequence[tuple[str, str]]) -> dict[str, xr.DataArray]:

@@ -62,7 +62,8 @@ def gaps_everywhere(outcomes: xr.Dataset) -> str:
     defence, attack = place["defence"], place["attack"]
     return (
         f"**{start}: the smallest gap observed, that of {defence} under {attack}, is {interval(least, 'points')}. Class "
-        f"{often.index[0]} has the lowest accuracy in {'all' if len(often) == 1 else often.iloc[0]} of them.** {sample(part)}"
+        f"{often.index[0]} has the lowest accuracy in {'all' if len(often) == 1 else often.iloc[0]} of them, on the images that "
+        f"all attacks share.** {sample(part)}"
     )
 
 

@@ -54,9 +54,15 @@ TABLES = Tables(
         "1": (_attacked, _measure_or_class),
         "3": (_at_temperature, _measure_or_class),
         "4": (_treated, _predictions),
+        "text": (lambda row: {"of": row}, lambda column: (column, {})),
     },
     unread={"2": "holds names of classes, not measures; see tables.superclasses()"},
 )
+
+
+def in_text(column: str, row: str) -> float:
+    """Return a number that the text states, by its column and row in tables.csv."""
+    return float(TABLES.load("text")[column].sel(of=row))
 
 
 def superclasses(dataset: str) -> dict[str, list[str]]:

@@ -36,9 +36,9 @@ def least_grown_by_temperature(sums: xr.Dataset, measure: CountMeasure) -> xr.Da
     return (measure(hot) - measure(plain)).min("defence", skipna=False)
 
 
-def _lost(sums: xr.Dataset) -> xr.DataArray:
-    """Return how many more images Temperature-PGD breaks than PGD in each defence."""
-    plain, hot = _both_attacks(sums)
+def _lost(sums: xr.Dataset, name: str = "") -> xr.DataArray:
+    """Return how many more images, of a class or of all, Temperature-PGD breaks than PGD in each defence."""
+    plain, hot = (some.sel(label=[name]) if name else some for some in _both_attacks(sums))
     return metrics.overall(plain) - metrics.overall(hot)
 
 
@@ -47,9 +47,9 @@ def least_lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
     return _lost(sums).min("defence", skipna=False)
 
 
-def lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
-    """Return how many more images Temperature-PGD breaks than PGD in the first defence."""
-    return _lost(sums).isel(defence=0, drop=True)
+def lost_to_temperature(sums: xr.Dataset, name: str = "") -> xr.DataArray:
+    """Return how many more images, of a class or of all, Temperature-PGD breaks than PGD in the first defence."""
+    return _lost(sums, name).isel(defence=0, drop=True)
 
 
 def lost_to_temperature_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
@@ -216,7 +216,7 @@ def changes_at_best(count: xr.DataArray) -> xr.DataArray:
 
 
 def as_published(count: xr.DataArray) -> xr.DataArray:
-    """Return counts with the readout of HE that the paper uses, its cosines, under the name of its tables."""
+    """Return counts with the cosines of HE, by its losses the readout of the paper, under the name of its tables."""
     names = [str(name) for name in count.defence.values]
     scaled = {name.partition(",")[0] for name in names if name.endswith(f", {COSINES}")}
     kept = count.sel(defence=[name for name in names if name not in scaled])
