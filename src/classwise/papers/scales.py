@@ -159,7 +159,7 @@ OTHER_DATASETS: dict[str, dict[str, Recipe]] = {
         "cifar100": Recipe(),
         "imagenet": Recipe(
             {"model": "resnet50", "eps": "0.007", "epochs": 15, "schedule": "one-cycle", "milestones": ()},
-            defences={"pgd-at": {"attack": "fgsm-rs"}},
+            defences={"pgd-at": {"attack": "fast"}},
             attacks={"pgd-20": {"attack": "pgd-50@tian2021-imagenet"}},
         ),
     },
