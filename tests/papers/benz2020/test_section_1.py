@@ -49,10 +49,7 @@ CAT = at(10, 3, rest=50)
 EXTREMES = {
     "standard-clean-discrepancy": ([panels(SPREAD, 90)], [panels(60, SPREAD, times=MANY)]),
     "standard-robust-discrepancy": ([over_radii(HALVED)], [over_radii(45, times=MANY)]),
-    "cat-is-vulnerable": (
-        [over_radii(CAT, CAT)],
-        [over_radii(at(10, 5, rest=50), CAT), over_radii(CAT, at(10, 5, rest=50))],
-    ),
+    "cat-is-vulnerable": ([over_radii(CAT, at(10, 5, rest=50))], [over_radii(at(10, 5, rest=50), CAT)]),
     "wider-clean": ([panels(90, SPREAD, SPREAD, 60)], [panels(SPREAD, 90, 60, SPREAD)]),
     "wider-attacked": ([panels(SPREAD, 90, 60, SPREAD)], [panels(90, SPREAD, SPREAD, 60)]),
     "not-from-unequal-classes": ([panels(90, 90, 60, SPREAD)], [panels(SPREAD, SPREAD, SPREAD, 60, times=MANY)]),

@@ -27,16 +27,19 @@ def course(early, half, late, end):
     return over({8: early, HALF_WAY: half, LATE[1]: late, LATE[-1]: end})
 
 
+ONE_WORST = (
+    [course(OTHER, WEAK, WEAK, WEAK)],
+    [
+        course(OTHER, OTHER, OTHER, OTHER),
+        course(WEAK, OTHER, WEAK, WEAK),
+        course(WEAK, WEAK, OTHER, WEAK),
+        course(WEAK, WEAK, WEAK, OTHER),
+    ],
+)
 EXTREMES = {
-    "one-vulnerable-class": (
-        [course(OTHER, WEAK, WEAK, WEAK)],
-        [
-            course(OTHER, OTHER, OTHER, OTHER),
-            course(WEAK, OTHER, WEAK, WEAK),
-            course(WEAK, WEAK, OTHER, WEAK),
-            course(WEAK, WEAK, WEAK, OTHER),
-        ],
-    ),
+    "one-vulnerable-class": ONE_WORST,
+    # The same on clean images, with another worst class under attack.
+    "one-inaccurate-class": tuple([one.assign_coords(attack=["clean", "pgd-20"]) for one in some] for some in ONE_WORST),
     "classes-settle-early": (
         [aggregate.halved(course(UP[::-1], UP, UP[::-1], UP))],
         [aggregate.halved(course(UP, UP[::-1], UP, UP))],
@@ -101,7 +104,7 @@ def test_checkpoints_are_epochs_and_those_that_have_not_learned_are_left_out():
     assert data.predicted.values[data.vulnerable.values].tolist() == ["8"]
     assert "judged nowhere: 2, 4, 8, 12" in sentences_training.kept_epochs(data)
     given = {"epochs": data, "halves": aggregate.halved(data)}
-    verdict, _ = registry.judge(section_3_1_training.NAME, given, scale="quick", strict=False)
+    verdict, *_ = registry.judge(section_3_1_training.NAME, given, scale="quick", strict=False)
     assert verdict.seeds == 2
 
 

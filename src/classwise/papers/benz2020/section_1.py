@@ -106,18 +106,9 @@ def _trained(sums: xr.Dataset) -> xr.DataArray:
     return sums["count"].isel(attack=0, eval_eps=-1, drop=True).sel(defence="pgd-at", drop=True)
 
 
-def least_lies_below(sums: xr.Dataset, name: str) -> xr.DataArray:
-    """Return by how much a class lies below all others, after standard training at half of its accuracy or after PGD-AT."""
-    return lies_below_each(sums, name).min("network", skipna=False)
-
-
-def lies_below_each(sums: xr.Dataset, name: str) -> xr.DataArray:
-    """Return by how much a class lies below all others: standard training at half of its accuracy, and PGD-AT."""
-    parts = [
-        measures.lies_below(count.expand_dims(["defence", "attack"]).to_dataset(name="count"), name)
-        for count in (_halved(sums), _trained(sums))
-    ]
-    return xr.concat(parts, "network")
+def standard_lies_below(sums: xr.Dataset, name: str) -> xr.DataArray:
+    """Return by how much a class lies below all others in standard training, at the radius that leaves half of its accuracy."""
+    return measures.lies_below(_halved(sums).to_dataset(name="count"), name, dims=())
 
 
 def widened(sums: xr.Dataset, measure: metrics.Metric = metrics.mcd) -> xr.DataArray:
@@ -195,7 +186,6 @@ _BOTH: dict[str, Any] = {"attacks": ("clean", _ATTACK)}
 _claim = claims_of(NAME, defences=NETWORKS, attacks=("clean",))
 # Their classes have as many images, of digits up to a few.
 _BALANCED = ("digits", "cifar10", "cifar100", "stl10", "tiny-imagenet", "tiny-imagenet:tiny20")
-_below_all = partial(lies_below_each, name="cat")
 
 CLAIMS = (
     _claim(
@@ -215,10 +205,9 @@ CLAIMS = (
     _claim(
         "cat-is-vulnerable",
         where("abstract", "found"),
-        "The class cat is more vulnerable than all others, after standard training and after PGD-AT.",
-        partial(least_lies_below, name="cat"),
-        truth=extreme(_below_all),
-        **_OVER_RADII | ON_CIFAR10,
+        "After standard training the class cat is more vulnerable than all others: at the radius that leaves half the accuracy.",
+        partial(standard_lies_below, name="cat"),
+        **_OVER_RADII | ON_CIFAR10 | {"defences": ("standard",)},
     ),
     _claim(
         "wider-clean",
@@ -263,7 +252,7 @@ CLAIMS = (
     ),
     _claim(
         "most-for-attacked",
-        where("1, third", "found"),
+        where("1, third, as read here", "found"),
         "The gap of the adversarially trained network under attack is the largest of the four panels.",
         ahead_of_the_rest,
         truth=extreme(ahead_of_each),

@@ -3,6 +3,8 @@
 The claims need along `epoch` the weights after some epochs of one training, without those that have not learned yet.
 """
 
+from functools import partial
+
 import numpy as np
 import xarray as xr
 
@@ -137,14 +139,18 @@ def agreements(outcomes: xr.Dataset) -> xr.DataArray:
 
 
 _claim = claims_of(NAME, defences=("pgd-at",), attacks=("pgd-20",), dims=("epoch",))
+_worst = partial(_claim, measure=same_worst, data="epochs", truth=extreme(margins))
 CLAIMS = (
-    _claim(
+    _worst(
         "one-vulnerable-class",
         where("3.1", "asked"),
         "From half of the training on, the same class is the least robust one: the weakest on validation images of PGD-AT.",
-        same_worst,
-        data="epochs",
-        truth=extreme(margins),
+    ),
+    _worst(
+        "one-inaccurate-class",
+        where("3.1", "asked"),
+        "From half of the training on, the weakest class on attacked validation images is the least accurate one on clean images.",
+        attacks=("clean",),
     ),
     _claim(
         "classes-settle-early",

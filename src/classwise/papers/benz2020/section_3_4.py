@@ -125,7 +125,7 @@ _FOG = (at_severity("fog"), at_severity("contrast"))
 CLAIMS = (
     _claim(
         "noise-standard-more",
-        where=where("3.4", "cited", "[13]"),
+        where=where("3.4", "cited", "(direction of [13])"),
         statement="Noise lowers the accuracy of standard training more than that of adversarial training.",
         measure=lost_more,
         defences=DEFENCES,
@@ -133,7 +133,7 @@ CLAIMS = (
     ),
     _claim(
         "fog-contrast-at-more",
-        where=where("3.4", "cited", "[13]"),
+        where=where("3.4", "cited", "(direction of [13])"),
         statement="Fog and lower contrast lower the accuracy of adversarial training more than that of standard training.",
         measure=lost_more,
         defences=DEFENCES[::-1],
