@@ -63,6 +63,8 @@ def test_an_interval_in_words():
     bounds = xr.DataArray([-0.04, 3.25, 12], dims="bound", coords={"bound": ["low", "value", "high"]})
     assert findings.interval(bounds, "points") == "3 points (95 % interval 0 to 12)"
     assert findings.interval(bounds, digits=1) == "3.2 (95 % interval 0.0 to 12.0)"
+    assert findings.effect(bounds, "It differs") == "No clear effect: it differs"
+    assert findings.effect(bounds + 1, "It differs") == "It differs"
 
 
 @pytest.mark.parametrize(("p", "text"), [(0.0004, "p < .001"), (0.25, "p = 0.250"), (float("nan"), "p unknown")])

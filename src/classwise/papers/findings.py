@@ -28,6 +28,12 @@ def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
     return f"{value}{' ' * bool(unit)}{unit} (95 % interval {low} to {high})"
 
 
+def effect(bounds: xr.DataArray, sentence: str) -> str:
+    """Return a sentence that states a difference, after "No clear effect" where its interval contains 0."""
+    low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
+    return f"No clear effect: {sentence[:1].lower()}{sentence[1:]}" if low <= 0 <= high else sentence
+
+
 def class_gap(outcomes: xr.Dataset, defence: str, attack: str) -> str:
     """Return how far the best class of a defence is from the worst under an attack, and how far without.
 

@@ -154,7 +154,7 @@ ONE_SEED = USEFUL.expand_dims(seed=[0])
 
 def test_the_headline_compares_both_sets_and_standard_training_on_the_originals():
     said = sentences_features.headline(ONE_SEED)
-    assert said.startswith(f"**Under {QUARTER} the robust set leaves 60 % correct, the non-robust set 20 %: a difference of 40")
+    assert said.startswith(f"**Under {QUARTER} the robust set leaves 60 % correct, the non-robust set 20 %, a difference of 40")
     assert "Standard training on the original images leaves 60 %; robust set less original images: 0 points (95 %" in said
     assert "a network trained on the robust set is right on 80 % (95 % interval" in said
     assert "One run of each training set" in said

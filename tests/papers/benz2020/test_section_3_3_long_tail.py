@@ -178,7 +178,8 @@ def test_the_finding_names_the_larger_weight_and_what_is_not_recorded():
     data = outcomes_with(rows | {("weight 3", UNDER): at(90, 3, rest=40)}, times=2)
     data = data.assign_coords(critical=("predicted", CLASS == 3)).expand_dims(seed=[0])
     text = sentences_long_tail.headline(data, UNDER, EPOCHS)
-    assert text.startswith("**Under pgd-20, a weight of 3 for class 3 changes its robust accuracy by 30 points (95 % interval ")
+    assert text.startswith("**Under pgd-20 and with a weight of 3 for class 3, its robust accuracy differs by 30 points (95 %")
+    assert ") from that of pgd-at.** Its precision" in text
     assert "the mean of the other classes by -20 points" in text
     assert "Cost-sensitive" not in text
     assert "**The epochs differ**: ldam has 90; pgd-at has 60." in text

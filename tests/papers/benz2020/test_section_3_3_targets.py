@@ -169,16 +169,16 @@ def test_without_any_attack_towards_the_class_the_page_says_so():
 def test_the_finding_names_both_comparisons_or_what_is_not_recorded():
     data = marked({BASE: at(50, 3, rest=90), CRITICAL: at(80, 3, rest=70), SAFEST: at(30, 3, rest=70)}).expand_dims(seed=[0])
     text = sentences_targets.headline(data, UNDER, EPOCHS)
-    assert "changes the robust accuracy of this class by 30 points" in text
-    assert "and by 50 points" in text
-    assert "The mean of the other classes changes by -20 points" in text
+    assert text.startswith("**Under pgd-20 and trained towards class 3, its robust accuracy differs by 30 points")
+    assert "Compared with the same training towards the most robust class, it differs by 50 points" in text
+    assert "The mean of the other classes differs by -20 points" in text
     assert "its own images" not in text
     assert "**The epochs differ**: towards critical, towards safest have 120; pgd-at has 60." in text
     assert "The epochs differ" not in sentences_targets.headline(data, UNDER, dict.fromkeys(EPOCHS, 60))
     for right, start in ((5, "it does not gain significantly"), (70, "it gains, too")):
         rows = {BASE: 50, CRITICAL: 60, SAFEST: at(30, 3, rest=70), OTHERS: at(right, 3, rest=70)}
         more = sentences_targets.headline(marked(rows).expand_dims(seed=[0]), UNDER, EPOCHS)
-        assert f"as in that other training, {start}**: the difference is {right - 30} points" in more
+        assert f"as in that other training, {start}: the difference is {right - 30} points" in more
     without = sentences_targets.headline(data.sel(defence=[BASE, CRITICAL]), UNDER, EPOCHS)
     assert "towards another class, the control, is not recorded" in without
     with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
@@ -189,7 +189,7 @@ def test_the_finding_names_both_comparisons_or_what_is_not_recorded():
 def test_below_chance_nothing_is_left_to_compare(others, safest, compared):
     data = marked({OTHERS: at(others, 3, rest=40), SAFEST: at(safest, 3, rest=60), BASE: 50, CRITICAL: 60})
     text = sentences_targets.headline(data.expand_dims(seed=[0]), UNDER, EPOCHS)
-    floor = f"nothing is left to compare**: {others} % of its images are classified correctly, against {safest} %: both below"
+    floor = f"nothing is left to compare: {others} % of its images are classified correctly, against {safest} %: both below"
     assert (floor in text) is not compared
     if compared:
         assert judged("target-gains-by-others", data).verdict != "not tested"
@@ -210,6 +210,6 @@ def test_the_sentence_on_similarity_gives_accuracy_first():
     outcomes = marked({BASE: 60, STRONG: 50}, ("clean", UNDER)).expand_dims(seed=[0])
     values = targets.similarity(data)
     text = sentences_targets.similarity(values, outcomes, UNDER)
-    assert text.index("accuracy over all images changes by -10.0 points") < text.index("Mean over all pairs of max(0, cosine)")
+    assert text.index("accuracy over all images differs by -10.0 points") < text.index("Mean over all pairs of max(0, cosine)")
     with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
         sentences_targets.similarity(values, outcomes.sel(defence=[BASE]), UNDER)

@@ -149,7 +149,7 @@ CLAIMS = (
     _worst(
         "one-inaccurate-class",
         where("3.1", "asked"),
-        "From half of the training on, the weakest class on attacked validation images is the least accurate one on clean images.",
+        "From half of the training on, the weakest class on attacked validation images is the least accurate on clean images.",
         attacks=("clean",),
     ),
     _claim(

@@ -9,7 +9,7 @@ from classwise.core.markup import counted
 from classwise.core.spec import Spec
 from classwise.papers.benz2020.rebuilt_images import Images, by_features, joined
 from classwise.papers.benz2020.section_3_2_features import ATTACKS, NETWORK, NON_ROBUST, ROBUST, SETS, STANDARD
-from classwise.papers.findings import interval, sample
+from classwise.papers.findings import effect, interval, sample
 from classwise.stats import bootstrap, metrics, pooling
 
 _DRAWS = 1000
@@ -37,10 +37,9 @@ def _robustness(outcomes: xr.Dataset) -> str:
     """Return how the two sets differ at a quarter of the radius, and how standard training on the originals compares."""
     rates = metrics.overall(pooling.pooled(outcomes.sel(attack=[QUARTER]))).isel(attack=0)
     left = {str(name): f"{float(rates.sel(defence=name)):.0f} %" for name in rates.defence.values}
-    first = (
-        f"**Under {QUARTER} the {ROBUST} leaves {left[ROBUST]} correct, the {NON_ROBUST} {left[NON_ROBUST]}: "
-        f"a difference of {interval(_more(outcomes, ROBUST, NON_ROBUST), 'points')}.**"
-    )
+    more = _more(outcomes, ROBUST, NON_ROBUST)
+    says = f"Under {QUARTER} the {ROBUST} leaves {left[ROBUST]} correct, the {NON_ROBUST} {left[NON_ROBUST]}"
+    first = f"**{effect(more, says)}, a difference of {interval(more, 'points')}.**"
     if STANDARD not in left:
         return first
     than = interval(_more(outcomes, ROBUST, STANDARD), "points")

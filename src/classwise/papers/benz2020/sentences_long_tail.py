@@ -7,7 +7,7 @@ import xarray as xr
 from classwise.core.markup import counted, escaped
 from classwise.papers.benz2020 import critical
 from classwise.papers.benz2020.section_3_3_long_tail import BASE, COST_SENSITIVE, WEIGHTS
-from classwise.papers.findings import interval, sample
+from classwise.papers.findings import effect, interval, sample
 from classwise.stats import metrics
 
 
@@ -37,14 +37,12 @@ def _sample(outcomes: xr.Dataset, weighted: xr.Dataset) -> str:
 
 def _weight(outcomes: xr.Dataset, name: str, attack: str) -> str:
     pair, shown = (name, BASE), escaped(critical.name_of(outcomes))
-    recall, precision, others = (
-        interval(critical.gain(outcomes, pair, measure, attack), "points")
-        for measure in (critical.recall, critical.precision, critical.of_others)
-    )
-    return (
-        f"**Under {attack}, a weight of {WEIGHTS[name]} for class {shown} changes its robust accuracy by {recall}**, its "
-        f"precision by {precision}, and the mean of the other classes by {others}."
-    )
+    measures = critical.recall, critical.precision, critical.of_others
+    bounds = [critical.gain(outcomes, pair, measure, attack) for measure in measures]
+    recall, precision, others = (interval(some, "points") for some in bounds)
+    says = f"Under {attack} and with a weight of {WEIGHTS[name]} for class {shown}, its robust accuracy differs by {recall}"
+    rest = f"Its precision differs by {precision}, the mean of the other classes by {others}."
+    return f"**{effect(bounds[0], says)} from that of {BASE}.** {rest}"
 
 
 def _cost_sensitive(outcomes: xr.Dataset, attack: str) -> str:

@@ -8,7 +8,7 @@ from classwise.core.markup import escaped
 from classwise.papers import selection as rule
 from classwise.papers.benz2020 import critical, targets
 from classwise.papers.benz2020.section_3_3_targets import BASE, CRITICAL, OTHERS, SAFEST, SIMILARITY, STRONG
-from classwise.papers.findings import interval, sample
+from classwise.papers.findings import effect, interval, sample
 from classwise.stats import metrics
 
 
@@ -20,20 +20,18 @@ def headline(outcomes: xr.Dataset, attack: str, epochs: Mapping[str, int]) -> st
     """
     part = critical.compared(outcomes, (BASE, CRITICAL, SAFEST))
     shown, known = escaped(critical.name_of(outcomes)), set(map(str, part.defence.values))
-    against = {
-        name: interval(critical.gain(part, (CRITICAL, name), critical.recall, attack), "points")
-        for name in (BASE, SAFEST)
-        if name in known
-    }
+    gains = {name: critical.gain(part, (CRITICAL, name), critical.recall, attack) for name in (BASE, SAFEST) if name in known}
+    base, *safest = (interval(bounds, "points") for bounds in gains.values())
     others = interval(critical.gain(part, (CRITICAL, BASE), critical.of_others, attack), "points")
     isolated = f" {_by_others(outcomes, attack)}" if {OTHERS, SAFEST} <= set(map(str, outcomes.defence.values)) else ""
-    safest = against.get(SAFEST)
-    control = f", and by {safest} compared with the same training towards the most robust class" if safest else ""
-    lacking = "" if safest else " The same training towards another class, the control, is not recorded."
+    control = " The same training towards another class, the control, is not recorded."
+    if safest:
+        than = f"Compared with the same training towards the most robust class, it differs by {safest[0]}."
+        control = f" {effect(gains[SAFEST], than)}"
+    says = f"Under {attack} and trained towards class {shown}, its robust accuracy differs by {base} from that of {BASE}"
     return (
-        f"**Under {attack}, training towards class {shown} changes the robust accuracy of this class by {against[BASE]} compared "
-        f"with {BASE}{control}.**{isolated} The mean of the other classes changes by {others} compared with {BASE}."
-        f"{lacking}{critical.unequal_epochs(epochs, BASE)} {sample(part)}"
+        f"**{effect(gains[BASE], says)}.**{control}{isolated} The mean of the other classes differs by {others} from that of "
+        f"{BASE}.{critical.unequal_epochs(epochs, BASE)} {sample(part)}"
     )
 
 
@@ -44,12 +42,12 @@ def _by_others(outcomes: xr.Dataset, attack: str) -> str:
     first, second, chance = critical.recalls(outcomes, (OTHERS, SAFEST), attack)
     if max(first, second) < chance:
         return (
-            f"**Where its own images are attacked as in that other training, nothing is left to compare**: {first:.0f} % of its "
+            f"Where its own images are attacked as in that other training, nothing is left to compare: {first:.0f} % of its "
             f"images are classified correctly, against {second:.0f} %: both below chance, {chance:.0f} %. The difference is "
             f"{difference}."
         )
     says = "it gains, too" if float(bounds.sel(bound="low")) > 0 else "it does not gain significantly"
-    return f"**Where its own images are attacked as in that other training, {says}**: the difference is {difference}."
+    return f"Where its own images are attacked as in that other training, {says}: the difference is {difference}."
 
 
 def selection(history: xr.Dataset, dataset: str) -> str:
@@ -67,9 +65,10 @@ def similarity(values: dict[str, xr.DataArray], outcomes: xr.Dataset, attack: st
         f"Of {title}: {' and '.join(f'{_cosine(bounds.sel(defence=name))} ({name})' for name in known)}."
         for title, bounds in values.items()
     ]
+    says = f"Under {attack} and with the term of weight 1, accuracy over all images differs by {robust}"
     return (
-        f"**With the term of weight 1, accuracy over all images changes by {clean} without an attack and by {robust} under "
-        f"{attack}.** Mean over all pairs of max(0, cosine), on validation images: {' '.join(lines)}"
+        f"**{effect(gains[1], says)} from that of {BASE}.** Without an attack it differs by {clean}. "
+        f"Mean over all pairs of max(0, cosine), on validation images: {' '.join(lines)}"
     )
 
 
