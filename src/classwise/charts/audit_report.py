@@ -131,7 +131,7 @@ def _black_box(audit: Audit, check: masking.BlackBoxCheck) -> str:
     return (
         f"Square with up to {audit.queries:,} queries broke {check.broken} of the {counted(check.left, 'image')} that attacks "
         f"with gradients left ({100 * check.broken / check.left:.1f} %, 95 %: {low:.1f} to {high:.1f})."
-        f"{detects if check.broken == 0 and check.left >= _ENOUGH else ''}"
+        f"{f' {masking.RULE}' if check.broken else detects if check.left >= _ENOUGH else ''}"
     )
 
 

@@ -26,6 +26,11 @@ SINGLE_STEP, WEAK = "training against a single step", "weak attacks or hidden gr
 _ALONE, _FAR = 0.05, 0.35
 # The same of the images that attacks with gradients leave, which may be few; they are at least this share of the correct ones.
 _OF_LEFT, _LEAST = 0.2, 0.01
+# Higher than the limit of `sanity`, which says that an attack of the book failed: an audit names what is wrong with a network.
+RULE = (
+    f"It is a warning where this interval lies above {100 * _OF_LEFT:g} %, or that of the share of all correctly classified "
+    f"images above {100 * _ALONE:g} %: fewer such images are no sign of hidden gradients."
+)
 # Attacks that are not merely too weak where a black-box attack breaks more.
 _THOROUGH = {"strong", "autoattack"}
 _USED = ["truth", "answer", "flipped"]

@@ -27,8 +27,9 @@ CAUSES |= {_REPEATED: RANDOM, _BATCH: _DEPENDENT, _TRAIN: _DEPENDENT, _OUTSIDE: 
 # A warning is given if the interval of a share of images lies above this, and above this share of the spread of the logits.
 _IMAGES = 0.01
 RULE = (
-    f"A check of images is a warning above {100 * _IMAGES:g} % of them. A black-box attack is compared with all white-box "
-    "attacks on the same network at the same radius, on the images that all of them were evaluated on."
+    f"A check of images is a warning where the 95 % interval of their share lies above {100 * _IMAGES:g} %: the attack failed on "
+    "more than a few. A black-box attack is compared with all white-box attacks on the same network at the same radius, on the "
+    "images that all of them were evaluated on; an audit, which names a cause, has a higher limit for it."
 )
 _NOISE = 1e-4
 

@@ -8,7 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.descriptions import described, extent
-from classwise.charts.primitives import Cells, heatmap, panels
+from classwise.charts.primitives import Cells, heatmap, panels, spread
 from classwise.charts.style import CHOSEN, HIGHEST, Category, frame, names_of, tooltip, wide_bounds
 from classwise.papers.benz2020 import section_3_2_similarity
 
@@ -69,7 +69,7 @@ def lonely_classes(cosine: xr.DataArray, accuracy: xr.DataArray) -> Any:
     y = alt.Y("low:Q", title="accuracy under attack, %", scale=alt.Scale(domain=[0, 100]))
     rules = base.mark_rule(strokeWidth=2, color=CHOSEN).encode(y=y, y2="high:Q")
     dots = base.mark_point(filled=True, size=60, opacity=1, color=CHOSEN).encode(y="value:Q")
-    words = base.mark_text(align="left", dx=8, dy=-6).encode(y="value:Q", text="label:N")
+    words = alt.Chart(spread(table, 4)).mark_text(align="left", dx=8).encode(x=x, y="at:Q", text="label:N")
     chart = alt.layer(rules, dots, words).properties(width=520, height=240)
     text = extent(table, ["label"], "Accuracy under attack") + extent(table, ["label"], " Mean cosine", "", "cosine", 2)
     return described(chart, "Are classes that are similar to all others weak?", text)

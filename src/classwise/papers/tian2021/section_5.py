@@ -5,11 +5,12 @@ The claims need along `inverse` the inverse temperatures of temperature-pgd-20, 
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from classwise.core.spec import Evaluation
-from classwise.papers.claims import NO_GROUPS, ON_CIFAR10, PAIRED, RATIO, claims_of
+from classwise.papers.claims import NO_GROUPS, ON_CIFAR10, PAIRED, RATIO, Claim, ClaimMeasure, claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.tian2021 import temperature
 from classwise.papers.tian2021.section_4_3 import COMPARED
@@ -33,10 +34,18 @@ SECTION = Section(
 # The best temperature is that of the whole grid.
 _HEATS = tuple(map(str, temperature.INVERSE))
 _FOUR = ("pgd-at", "trades", "mart", HE)
-_attacked = claims_of(NAME, defences=_FOUR, attacks=BOTH_ATTACKS, dims=("inverse",), grid={"inverse": _HEATS})
-_smooth = claims_of(NAME, defences=_FOUR, attacks=("pgd-20",), values={"variance": confidence.confidence_variance})
-_CV = partial(temperature.least_grown_by_temperature, measure=metrics.cv)
-_MCD = partial(temperature.least_grown_by_temperature, measure=metrics.mcd)
+_heated = claims_of(NAME, attacks=BOTH_ATTACKS, dims=("inverse",), grid={"inverse": _HEATS})
+_compared = claims_of(NAME, defences=_FOUR, attacks=("pgd-20",), values={"variance": confidence.confidence_variance})
+_smooth = partial(_compared, over=("defence",))
+
+
+def _attacked(
+    name: str, where: str, statement: str, measure: ClaimMeasure, defences: tuple[str, ...] = _FOUR, **fields: Any
+) -> Claim:
+    """Return a claim whose measure Table 3 gives, too."""
+    theirs = partial(from_table_3, measure, [defence.partition("|")[0] for defence in defences])
+    return _heated(name, where, statement, measure, defences=defences, reported=theirs, **fields)
+
 
 CLAIMS = (
     _smooth(
@@ -46,7 +55,6 @@ CLAIMS = (
         "rises with robust accuracy.",
         temperature.smooth_where_weak,
         unit="correlation",
-        over=("defence",),
     ),
     _smooth(
         "smooth-where-weak-clean",
@@ -55,7 +63,6 @@ CLAIMS = (
         "rises with robust accuracy.",
         temperature.smooth_where_weak,
         unit="correlation",
-        over=("defence",),
         attacks=("clean", "pgd-20"),
         readout="logits",
     ),
@@ -65,7 +72,6 @@ CLAIMS = (
         "After every defence animals have smoother confidences than vehicles: a smaller CVC (variance of an image's "
         "confidences).",
         temperature.smoother_animals,
-        over=("defence",),
         low=0,
         high=1,
         **RATIO,
@@ -78,7 +84,6 @@ CLAIMS = (
         "After every defence deer and cat have the smoothest confidences: the two smallest CVC (variance of an image's "
         "confidences).",
         partial(temperature.smoothest, names=("deer", "cat")),
-        over=("defence",),
         low=1,
         **RATIO,
         **ON_CIFAR10,
@@ -89,12 +94,11 @@ CLAIMS = (
         "After every defence deer have the smoothest confidences of all classes: the smallest CVC (variance of an "
         "image's confidences).",
         partial(temperature.smoothest, names=("deer",)),
-        over=("defence",),
         low=1,
         **RATIO,
         **ON_CIFAR10,
     ),
-    _smooth(
+    _compared(
         "he-smoothest",
         "5, Figure 3a",
         "HE, evaluated on its cosines, has at most half the CVC (variance of an image's confidences) of any other defence.",
@@ -103,7 +107,7 @@ CLAIMS = (
         high=0.5,
         **RATIO,
     ),
-    _smooth(
+    _compared(
         "he-smoothest-scaled",
         "5, a control of ours",
         "HE, evaluated on its scaled cosines as in training, has at most half the CVC (variance of an image's "
@@ -119,22 +123,19 @@ CLAIMS = (
         "5, results",
         "At the temperature best on the test images, Temperature-PGD breaks more images than PGD, after every defence.",
         temperature.least_lost_to_temperature,
-        reported=partial(from_table_3, temperature.least_lost_to_temperature),
     ),
     _attacked(
         "larger-cv",
         "5, results (i)",
         "At the temperature best on the test images, the class-wise variance (CV) is larger than under PGD, after every defence.",
-        _CV,
+        partial(temperature.least_grown_by_temperature, measure=metrics.cv),
         unit="points squared",
-        reported=partial(from_table_3, _CV),
     ),
     _attacked(
         "larger-mcd",
         "5, results (i)",
         "At the temperature best on the test images, the class discrepancy (MCD) is larger than under PGD, after every defence.",
-        _MCD,
-        reported=partial(from_table_3, _MCD),
+        partial(temperature.least_grown_by_temperature, measure=metrics.mcd),
     ),
     _attacked(
         "hits-vulnerable",
@@ -142,7 +143,6 @@ CLAIMS = (
         "The share of images that Temperature-PGD (best on the test images) breaks beyond PGD is larger in vulnerable "
         "classes than in robust ones.",
         temperature.lost_to_temperature_by_vulnerable,
-        reported=partial(from_table_3, temperature.lost_to_temperature_by_vulnerable),
     ),
     _attacked(
         "he-loses-most",
@@ -150,7 +150,6 @@ CLAIMS = (
         "From PGD to Temperature-PGD (best on the test images), HE on its cosines loses more robust accuracy than "
         "Madry's training.",
         temperature.more_lost_to_temperature,
-        reported=partial(from_table_3, temperature.more_lost_to_temperature, ("pgd-at", "pgd-he")),
         defences=("pgd-at", HE),
     ),
     _attacked(
@@ -160,10 +159,9 @@ CLAIMS = (
         temperature.lost_to_temperature,
         low=-np.inf,
         high=1,
-        reported=partial(from_table_3, temperature.lost_to_temperature, ("pgd-at",)),
         defences=("pgd-at",),
     ),
-    _smooth(
+    _compared(
         "plain-steepest",
         "5, results (iii)",
         "Madry's training has a larger CVC (variance of an image's confidences) than the other defences, with HE "
@@ -178,7 +176,6 @@ CLAIMS = (
         "From PGD to Temperature-PGD (best on the test images), HE on its cosines loses more than a point of robust accuracy.",
         temperature.lost_to_temperature,
         low=1,
-        reported=partial(from_table_3, temperature.lost_to_temperature, ("pgd-he",)),
         defences=(HE,),
     ),
     *(
@@ -188,7 +185,6 @@ CLAIMS = (
             f"From PGD to Temperature-PGD (best on the test images), HE on its cosines loses more than a point in class {name}.",
             partial(temperature.lost_to_temperature, name=name),
             low=1,
-            reported=partial(from_table_3, partial(temperature.lost_to_temperature, name=name), ("pgd-he",)),
             defences=(HE,),
             **ON_CIFAR10,
         )
@@ -200,7 +196,6 @@ CLAIMS = (
         "After HE, the share of images that Temperature-PGD (best on the test images) breaks beyond PGD is larger in "
         "vulnerable classes.",
         temperature.lost_to_temperature_by_vulnerable,
-        reported=partial(from_table_3, temperature.lost_to_temperature_by_vulnerable, ("pgd-he",)),
         defences=(HE,),
     ),
 )

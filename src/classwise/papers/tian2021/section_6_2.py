@@ -93,11 +93,6 @@ def _at_published_radius(outcomes: xr.Dataset) -> xr.Dataset:
     return published.assign_coords(background=("predicted", np.arange(published.sizes["predicted"]) // 2))
 
 
-def _unchanged(plain: xr.Dataset) -> xr.Dataset:
-    """Return drawings on black."""
-    return plain
-
-
 SECTION = Section(
     title="Adjusting the background",
     defences=("pgd-at",),
@@ -140,7 +135,7 @@ SECTION = Section(
         ),
     },
     arrange={
-        "plain": Arranged(_unchanged, ("plain",)),
+        "plain": Arranged(lambda plain: plain, ("plain",)),
         "standard": Arranged(_trained_on_colours, ("plain", "standard")),
         "published": Arranged(_at_published_radius, ("",)),
         "treated": Arranged(_treated, ("scenes", "adjusted")),
@@ -238,14 +233,20 @@ def _ranks(value: xr.DataArray, truth: xr.DataArray) -> xr.DataArray:
 
 
 def sure_and_white(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return the ranks `sure`, of the confidence in the true class, and `white`, 0 where an image lacks either; and `known`."""
+    """Return the ranks `sure`, of the confidence in the true class, and `white`, 0 where an image lacks either; and products."""
     sure, white = confidence.true_confidence(outcomes), outcomes["white"]
     known = sure.notnull() & white.notnull()
     truth = outcomes.truth.where(known, -1)
-    ranks = {name: _ranks(value, truth).fillna(0) for name, value in (("sure", sure), ("white", white))}
-    return xr.Dataset({**ranks, "known": known.broadcast_like(truth)})
+    sure, white = (_ranks(value, truth).fillna(0) for value in (sure, white))
+    products = {"sure_sure": sure**2, "white_white": white**2, "white_sure": white * sure}
+    return xr.Dataset({"known": known.broadcast_like(truth), "sure": sure, "white": white, **products})
 
 
+def _part(outcomes: xr.Dataset, name: str) -> xr.DataArray:
+    return sure_and_white(outcomes)[name]
+
+
+_RANKED = ("known", "sure", "white", "sure_sure", "white_white", "white_sure")
 _TEMPERATURE_PGD = "temperature-pgd-20|pgd-20"
 _BOTH = ("clean", _TEMPERATURE_PGD)
 _on_mnist = claims_of(NAME, reported_on="mnist")
@@ -367,13 +368,6 @@ CLAIMS = (
         unit="correlation",
         attacks=(_TEMPERATURE_PGD,),
         dims=("white", "vulnerable"),
-        values={
-            "known": lambda outcomes: sure_and_white(outcomes).known,
-            "sure": lambda outcomes: sure_and_white(outcomes).sure,
-            "white": lambda outcomes: sure_and_white(outcomes).white,
-            "sure_sure": lambda outcomes: sure_and_white(outcomes).sure ** 2,
-            "white_white": lambda outcomes: sure_and_white(outcomes).white ** 2,
-            "white_sure": lambda outcomes: sure_and_white(outcomes).sure * sure_and_white(outcomes).white,
-        },
+        values={name: partial(_part, name=name) for name in _RANKED},
     ),
 )

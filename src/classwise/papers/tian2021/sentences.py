@@ -53,7 +53,7 @@ def gaps_everywhere(outcomes: xr.Dataset) -> str:
     part = aggregate.common(outcomes.sel(attack=complete.attack.values[complete.values]))
     count = bootstrap.sums(part, {})["count"]
     often = metrics.accuracy(count).idxmin("label").to_series().value_counts()
-    least = bootstrap.paired(part, _smallest_gap, span=(0, 100))
+    least = bootstrap.paired(part, lambda count: measures.smallest_gap(count.to_dataset(name="count")), span=(0, 100))
     each = f"each of the {often.sum()} combinations of defence and attack"
     apart = f"In {each} the best class and the worst differ"
     start = apart if float(least.sel(bound="low")) > 0 else f"It is open whether classes differ in {each}"
@@ -65,10 +65,6 @@ def gaps_everywhere(outcomes: xr.Dataset) -> str:
         f"{often.index[0]} has the lowest accuracy in {'all' if len(often) == 1 else often.iloc[0]} of them, on the images that "
         f"all attacks share.** {sample(part)}"
     )
-
-
-def _smallest_gap(count: xr.DataArray) -> xr.DataArray:
-    return measures.smallest_gap(count.to_dataset(name="count"))
 
 
 def stronger_attacks(outcomes: xr.Dataset, steps: Sequence[tuple[str, str]]) -> str:
@@ -85,7 +81,7 @@ def stronger_attacks(outcomes: xr.Dataset, steps: Sequence[tuple[str, str]]) -> 
         part = aggregate.common(outcomes.sel(attack=[weak, strong]))
         lost = measures.losses(*(bootstrap.sums(part, {})["count"].sel(attack=name, drop=True) for name in (weak, strong)))
         vulnerable, robust = (f"{float(points.mean()):.2f}" for points in lost)
-        more = bootstrap.paired(part, _lost_more, span=(-100, 100))
+        more = bootstrap.paired(part, lambda count: measures.lost_by_vulnerable(count.to_dataset(name="count")), span=(-100, 100))
         start = "whether vulnerable or robust classes lose more is open"
         if float(more.sel(bound="low")) > 0:
             start = "vulnerable classes lose more than robust ones"
@@ -96,10 +92,6 @@ def stronger_attacks(outcomes: xr.Dataset, steps: Sequence[tuple[str, str]]) -> 
             f"{interval(more, 'points', 2)}."
         )
     return "\n".join(lines)
-
-
-def _lost_more(count: xr.DataArray) -> xr.DataArray:
-    return measures.lost_by_vulnerable(count.to_dataset(name="count"))
 
 
 def temperature_gains(tempered: xr.Dataset, level: float = 0.95) -> xr.DataArray:

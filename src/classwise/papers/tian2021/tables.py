@@ -101,7 +101,7 @@ def of_rates(measure: ClaimMeasure, rates: xr.DataArray) -> float:
 BOTH_ATTACKS = ("pgd-20", "temperature-pgd-20")
 
 
-def from_table_3(measure: ClaimMeasure, defences: tuple[str, ...] = ()) -> float:
+def from_table_3(measure: ClaimMeasure, defences: Sequence[str] = ()) -> float:
     """Return a measure of the paper's Table 3 and of the PGD of its Table 1, at the best temperature of each defence."""
     hot, plain = TABLES.load(3).accuracy, TABLES.load(1).accuracy.sel(attack="pgd-20", drop=True)
     best = hot.isel(inverse=hot.mean("label", skipna=False).fillna(np.inf).argmin("inverse")).drop_vars("inverse")
