@@ -12,7 +12,7 @@ from classwise.attacks.balls import Linf
 from classwise.core.errors import UserError
 from classwise.defences import DEFENCES
 from classwise.defences.adversary import Adversary
-from classwise.defences.averaging import AVERAGINGS, EMA, FAWA
+from classwise.defences.averaging import AVERAGINGS, EMA, FAWA, averaging_of
 from classwise.defences.calibrations import Calibration
 from classwise.defences.free import FreeAT
 from classwise.defences.objectives import Adversarial, SingleClassAT, Standard
@@ -474,7 +474,8 @@ def test_only_the_gate_of_fawa_measures_the_validation_images(data, valid):
 
 
 def test_the_names_of_averages_are_names_of_checkpoints():
-    assert {"ema": EMA(average_from=0.25), "fawa": FAWA()} == AVERAGINGS
+    assert {"ema": EMA(average_from=0.25), "fawa": FAWA()} == AVERAGINGS == {name: averaging_of(name, 100) for name in AVERAGINGS}
+    assert (averaging_of("ema", 200), averaging_of("fawa", 200).worst_share) == (AVERAGINGS["ema"], 0.2)
     known = checkpoints.names(selects=True, averaging=True, keep=3, test_selected=True)
     names = checkpoints.names(selects=True, averaging=True, keep=3, test_selected=True, averages=AVERAGINGS)
     assert names[: len(known)] == known

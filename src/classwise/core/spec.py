@@ -132,7 +132,7 @@ class Spec(Subject):
     select
         the attack that measures valid after every epoch to keep the "best" one; None for the defence's default (often none).
     select_by
-        robust accuracy to select by, "average", "worst" (class) or their "sum".
+        robust accuracy to select by, "average", "worst" (class), their "sum" or "sum-fifth", with the worst fifth of the classes.
     test_selected
         also keep, as "test-selected", the best epoch on the test images; only to compare with papers that did so.
     keep_last
@@ -141,7 +141,8 @@ class Spec(Subject):
         names of `defences.averaging.AVERAGINGS`: averages of the weights that are kept as checkpoints, "ema" and "fawa", and do
         not influence the training. With keep_last also "ema-1", ..., with select also "best-ema" (selected by its own
         measurements of valid). "fawa" measures valid after every epoch from a quarter of the training on, by `select` or the
-        attack of the defence; that costs nothing more where the probe is the same attack and measure=1.
+        attack of the defence; that costs nothing more where the probe is the same attack and measure=1. Of more than a hundred
+        classes its gate takes the worst fifth.
     head
         "linear" or "cosine"; None for the defence's default.
     layer

@@ -36,13 +36,14 @@ def merged(*layers: Fields) -> dict[str, Any]:
 class Recipe:
     """How one paper trains and attacks: what differs from the other papers.
 
-    run: fields of Spec. defences: by the name of a defence, the fields in which it differs. attacks: by the name of an attack in
-    a section, the fields of Evaluation that make it the paper's own. sections: by the name of a section's notebook, the attacks
-    in which it differs from the others.
+    run: fields of Spec. defences, datasets: by the name of a defence or dataset, the fields in which it differs. attacks: by the
+    name of an attack in a section, the fields of Evaluation that make it the paper's own. sections: by the name of a section's
+    notebook, the attacks in which it differs from the others.
     """
 
     run: Fields = field(default_factory=dict)
     defences: Mapping[str, Fields] = field(default_factory=dict)
+    datasets: Mapping[str, Fields] = field(default_factory=dict)
     attacks: Mapping[str, Fields] = field(default_factory=dict)
     sections: Mapping[str, Mapping[str, Fields]] = field(default_factory=dict)
 
@@ -75,7 +76,8 @@ class Scale:
         """Return the fields of Spec that a defence is trained with, where some are changed."""
         used = recipe if self.paper_recipes else Recipe()
         inner = {} if defence in WITHOUT_STEPS else {"attack_options": {**self.inner_attack, **self._elsewhere(changed)}}
-        return merged(self.run, inner, self.defences.get(defence, {}), used.run, used.defences.get(defence, {}), changed)
+        recipes = (used.run, used.defences.get(defence, {}), used.datasets.get(str(changed.get("dataset")), {}))
+        return merged(self.run, inner, self.defences.get(defence, {}), *recipes, changed)
 
     def _elsewhere(self, changed: Fields) -> Fields:
         if not self.inner_elsewhere:

@@ -153,5 +153,11 @@ def test_each_method_is_a_training_and_a_checkpoint_that_the_section_evaluates()
         assert expected <= best if scale != "quick" else not best
 
 
+def test_on_tiny_imagenet_the_network_and_the_best_epoch_are_those_of_the_paper():
+    pairs = registry.request(section_5_2.NAME, "paper", dataset="tiny-imagenet").pairs
+    assert {(spec.model, spec.select_by) for spec, _ in pairs} == {("resnet18", "sum-fifth")}
+    assert registry.training("paper", "pgd-at", 0, "wei2023").select_by == "sum"
+
+
 def test_comparisons_are_of_methods_of_the_table():
     assert {name for pair in gains.COMPARISONS for name in pair} <= set(section_5_2.methods.COMPARED)

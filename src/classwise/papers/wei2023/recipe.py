@@ -35,4 +35,6 @@ RECIPE = Recipe(
         **{name: {"attack": "friendly-10@wei2023"} for name in ("fat", "fat-constant", "fat-ccm", "fat-cfa")},
         **{name: {"batch_norm": "eval"} for name in ("fat-trades", "frl-rmrw")},
     },
+    # C.1.
+    datasets={"tiny-imagenet": {"model": "resnet18", "select_by": "sum-fifth"}},
 )

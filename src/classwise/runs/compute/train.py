@@ -18,7 +18,7 @@ from classwise.core.identity import radius_value
 from classwise.core.results import Damaged
 from classwise.core.spec import Spec
 from classwise.defences import training
-from classwise.defences.averaging import AVERAGINGS
+from classwise.defences.averaging import averaging_of
 from classwise.images import Images
 from classwise.runs import store
 from classwise.runs.compute import device, rebuild
@@ -38,7 +38,7 @@ def no_report(phase: str, done: int, total: int) -> None:
     """Report nothing."""
 
 
-def _config(spec: Spec, extra: int) -> training.TrainConfig:
+def _config(spec: Spec, extra: int, classes: int) -> training.TrainConfig:
     defence = defences.build(spec.defence, spec.options)
     name = spec.attack or defence.attack
     measuring = validation_attack(spec)
@@ -51,7 +51,7 @@ def _config(spec: Spec, extra: int) -> training.TrainConfig:
         extra=extra,
         overfitting_check=attacks.build(defence.overfitting_check) if defence.overfitting_check else None,
         select_by=spec.select_by if spec.select else None,
-        averages={name: AVERAGINGS[name] for name in spec.averages},
+        averages={name: averaging_of(name, classes) for name in spec.averages},
         validation_radius=radius_value(spec.measured_eps),
         **{name: getattr(spec, name) for name in plain},
     )
@@ -153,7 +153,8 @@ def _start(
 
 
 def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.TrainConfig, training.State, Recorder]:
-    config, classes = _config(spec, int((data["train"].index < 0).sum())), data["train"].classes
+    classes = data["train"].classes
+    config = _config(spec, int((data["train"].index < 0).sum()), len(classes))
     model = network(spec, data["train"])
     if spec.warm_start is not None:
         _warm(model, spec)
