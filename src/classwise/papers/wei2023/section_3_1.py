@@ -1,8 +1,9 @@
 """Wei et al. 2023, section 3.1: adversarial training with different margins, the radii of the attack inside the training.
 
 All networks are evaluated at the radius of the scale. The claims need along `margin` the radius of the training as a multiple of
-that radius ("1/2", "1", "3/2"), and on the classes which ones are `hard` and `easy`. Those about the last phase of long trainings
-need the best epoch next to the last one, along `checkpoint`.
+that radius ("1/2", "1", "3/2"), and on the classes which ones are `hard` and `easy`. Those about Figure 2b, the mean over epochs
+101 to 120, take the best epoch of long trainings and the last one of others; those about the last phase of long trainings need
+both, along `checkpoint`.
 """
 
 from fractions import Fraction
@@ -61,6 +62,12 @@ def _claimed(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     return by_margin(by_radius(plain, swept))
 
 
+def in_best_phase(plain: xr.Dataset, swept: xr.Dataset, *best: xr.Dataset | None) -> xr.Dataset:
+    """Return the networks of all radii as the claims take them: at the best epoch where that of all was evaluated."""
+    evaluated = [some for some in best if some is not None]
+    return _claimed(*evaluated) if len(evaluated) == 2 else _claimed(plain, swept)
+
+
 def best_and_last(plain: xr.Dataset, swept: xr.Dataset, best: xr.Dataset, best_swept: xr.Dataset) -> xr.Dataset:
     """Return the networks of the radii in `best` and `best_swept` along checkpoint: the last epoch and the best one."""
     kept = _claimed(best, best_swept)
@@ -80,14 +87,13 @@ SECTION = Section(
     title="Different margins",
     parts={
         "best": Section(title="the best epochs", variants=_long(variants.unvaried), **_BEST),
-        "best swept": Section(
-            title="the best epochs of another radius", run={"averages": ()}, variants=_long(variants.margins(_LARGE)), **_BEST
-        ),
+        "best swept": Section(title="the best epochs of other radii", run={"averages": ()}, variants=_long(_OTHERS), **_BEST),
         "swept": Section(title="other radii", run={"averages": ()}, variants=_OTHERS, **_JUDGED),
         "choosing": Section(title="the runs that select the hard and the easy classes", defences=("pgd-at",)),
     },
     arrange={
         "margins": Arranged(_claimed, ("", "swept")),
+        "best phase": Arranged(in_best_phase, ("", "swept"), ("best", "best swept")),
         "best and last": Arranged(best_and_last, ("", "swept", "best", "best swept")),
     },
     **_JUDGED,
@@ -162,7 +168,7 @@ _claim = claims_of(
     data="margins",
     grid={"margin": (_USUAL, _LARGE)},
 )
-_FALLS: dict[str, Any] = {"low": -np.inf, "high": 0}
+_AT_BEST: dict[str, Any] = {"low": -np.inf, "high": 0, "data": "best phase"}
 _OF_ALL: dict[str, Any] = {"grid": {"margin": (_HALF, _USUAL, _LARGE)}}
 # The best epoch and the last one differ only in trainings that are long enough for robust overfitting.
 _LONG: dict[str, Any] = {
@@ -204,6 +210,7 @@ CLAIMS = (
         "Easy classes become more robust from each radius in training to the next larger one.",
         least_step_of_easy,
         truth=extreme(steps_of_easy),
+        data="best phase",
         **_OF_ALL,
     ),
     _claim(
@@ -211,7 +218,7 @@ CLAIMS = (
         "3.1, Figure 2b",
         "Hard classes become less robust where the radius in training grows beyond that of the evaluation.",
         change_of_hard,
-        **_FALLS,
+        **_AT_BEST,
     ),
     _claim(
         "hard-less-than-easy",
@@ -219,7 +226,7 @@ CLAIMS = (
         "Where the radius in training grows beyond that of the evaluation, hard classes gain less robust accuracy than easy "
         "ones.",
         contrast,
-        **_FALLS,
+        **_AT_BEST,
     ),
     _claim(
         "strong-attacks-harm-hard",
