@@ -163,9 +163,13 @@ def test_gaps_show_both_errors_of_theirs_and_ours():
 
 
 def test_our_table_stands_next_to_theirs():
-    table = gains.both_tables(aggregate.counts(rows({"AT": 50, "AT + CFA": at(10, 3, rest=60)})).sum("seed"))
-    assert table.loc["AT + CFA"].tolist() == ["55.0", "47.7", "50.1", "10.0", "20.5", "24.4"]
-    assert table.loc["FRL", "overall, ours"] == ""
+    data = outcomes_with({(name, kind): at(10, 3, rest=60) for name in ("AT", "AT + CFA") for kind in ("clean", "cr")})
+    count = aggregate.clean_and_attacked(aggregate.counts(data))
+    table = gains.both_tables(count)
+    assert table.loc[("AT + CFA", "attacked")].tolist() == ["55.0", "47.7", "50.1", "10.0", "20.5", "24.4"]
+    assert table.loc[("AT", "clean")].tolist() == ["55.0", "84.1", "82.3", "10.0", "65.1", "63.9"]
+    assert table.loc[("FRL", "clean")].iloc[0] == ""
+    assert gains.both_tables(count, 4).loc[("AT + CFA", "clean")].tolist() == ["55.0", "42.3", "41.2", "35.0", "20.0", "16.2"]
 
 
 def test_the_explorer_counts_the_images_that_only_one_method_gets_right():

@@ -178,17 +178,17 @@ def image_by_image(outcomes: xr.Dataset) -> pd.DataFrame:
     return table.assign(p=judging.holm(table["p"].to_numpy()))
 
 
-def both_tables(count: xr.DataArray) -> pd.DataFrame:
-    """Return the rows of Table 1, ours and theirs: overall and worst class, after the last epoch and theirs after the best one.
+def both_tables(count: xr.DataArray, number: int = 1) -> pd.DataFrame:
+    """Return the rows of Table 1 or 4, ours and theirs, clean and attacked: after the last epoch, and theirs after the best one.
 
-    count: ours by method, under one attack. What is missing of ours is "".
+    count: ours by method, clean and attacked (`aggregate.clean_and_attacked`). What is missing of ours is "".
     """
-    theirs = TABLES.load(1).sel(attack="autoattack")
-    columns = {}
-    for name, measure in MEASURES.items():
-        values = measure(count).to_series().reindex(theirs.defence.values)
-        columns[f"{name}, ours"] = values
+    theirs, columns = TABLES.load(number).rename(attack="images_are").assign_coords(images_are=["clean", "attacked"]), {}
+    for name in _IMAGES[number]:
+        title = name.replace("_k", " fifth")
+        columns[f"{title}, ours"] = metrics.METRICS[name](count).transpose("defence", "images_are").to_series()
         for checkpoint in reversed(_CHECKPOINTS):
-            columns[f"{name}, theirs, {checkpoint}"] = theirs[name].sel(checkpoint=checkpoint).to_series()
+            columns[f"{title}, theirs, {checkpoint}"] = theirs[name].sel(checkpoint=checkpoint, drop=True).to_series()
     table = pd.DataFrame(columns).map(lambda value: "" if pd.isna(value) else f"{value:.1f}")
-    return table.rename_axis(index="method")
+    order = pd.MultiIndex.from_product([theirs[dim].values for dim in ("defence", "images_are")], names=["method", "images"])
+    return table.reindex(order, fill_value="")
