@@ -101,6 +101,10 @@ EXTREMES = {
         [offsets("lambda2", 80, 85, 90), offsets("lambda2", FLAT, FLAT, FLAT, PEAKED)],
         [offsets("lambda2", 80, 85, 40), offsets("lambda2", PEAKED, 90, 90)],
     ),
+    "lambda2-overall": (
+        [offsets("lambda2", 40, 80, 40), offsets("lambda2", 40, PEAKED, 40, FLAT)],
+        [offsets("lambda2", 80, 40, 80), offsets("lambda2", 80, FLAT, 80, PEAKED)],
+    ),
     "hard-smaller-beta": BETAS[0],
     "easy-larger-beta": BETAS[1],
     "ccm-beyond-uniform": (

@@ -6,6 +6,7 @@ They take sums over images (`bootstrap.sums`). Points are points of a percentage
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -56,15 +57,18 @@ def _swept(sums: xr.Dataset, along: str, measure: Metric) -> tuple[xr.DataArray,
     return values.drop_sel({along: WITHOUT}), values.sel({along: WITHOUT}, drop=True)
 
 
-def gains_of_offsets(sums: xr.Dataset, along: str, measures: Sequence[Metric] = (metrics.worst,)) -> xr.DataArray:
-    """Return how much a calibration gains over none, along gain: with each offset, by each measure."""
+def gains_of_offsets(
+    sums: xr.Dataset, along: str, measures: Sequence[Metric] = (metrics.worst,), offsets: Sequence[str] = ()
+) -> xr.DataArray:
+    """Return how much a calibration gains over none, along gain: with each offset, or those of `offsets`, by each measure."""
     gains = [values - without for values, without in (_swept(sums, along, measure) for measure in measures)]
+    gains = [part.sel({along: [name for name in part[along].values if not offsets or name in offsets]}) for part in gains]
     return xr.concat([part.rename({along: "gain"}).drop_vars("gain") for part in gains], "gain")
 
 
-def least_over_offsets(sums: xr.Dataset, along: str, measures: Sequence[Metric] = (metrics.worst,)) -> xr.DataArray:
+def least_over_offsets(sums: xr.Dataset, along: str, **some: Sequence[Any]) -> xr.DataArray:
     """Return how much a calibration gains over none, with the offset and by the measure with which it gains the least."""
-    return gains_of_offsets(sums, along, measures).min("gain", skipna=False)
+    return gains_of_offsets(sums, along, **some).min("gain", skipna=False)
 
 
 def gains_of_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
