@@ -91,7 +91,7 @@ EXTREMES = {
     "fawa-stable": ([inputs(FLAT, fawa=FLAT)], [inputs(FLAT, fawa=swinging(20, 30, 0))]),
     "fawa-steadies": (
         [inputs(swinging(20, 60, 0), fawa=swinging(40, 44, 0))],
-        [inputs(swinging(20, 40, 0), fawa=swinging(20, 40, 0))],
+        [inputs(swinging(20, 40, 0), fawa=swinging(20, 60, 0))],
     ),
     "fawa-gains-overall": ([inputs(FLAT - 20)], [inputs(FLAT, fawa=FLAT - 20)]),
 }
@@ -119,7 +119,7 @@ def test_each_claim_holds_or_fails_as_it_must(name, verdict, data):
 
 def test_the_paper_reports_the_two_epochs_that_it_prints():
     theirs = {claim.name: claim.theirs for claim in section_3_3.CLAIMS}
-    assert theirs["average-selects-unfair"] == pytest.approx(4.6)
+    assert (theirs["worst-fluctuates"], theirs["average-selects-unfair"]) == pytest.approx((9, 4.6))
     assert theirs["fair-choice-is-cheap"] == pytest.approx(0.6)
 
 

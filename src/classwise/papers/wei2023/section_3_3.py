@@ -16,7 +16,7 @@ from classwise.papers.sections import Arranged, Section
 from classwise.papers.variants import Variant
 from classwise.papers.wei2023 import fluctuation
 from classwise.papers.wei2023.fluctuation import LAST12, WEIGHTS
-from classwise.papers.wei2023.tables import fairer_epoch
+from classwise.papers.wei2023.tables import fairer_epoch, worst_beyond_overall
 from classwise.stats import metrics
 
 NAME = "wei2023/3-3-fluctuation"
@@ -59,6 +59,7 @@ CLAIMS = (
         "3.3, Figure 4a",
         "The robust accuracy of the worst class changes more from epoch to epoch than that of all images.",
         fluctuation.worst_beyond_overall,
+        reported=worst_beyond_overall,
     ),
     _claim(
         "worst-beyond-a-class",
@@ -76,7 +77,7 @@ CLAIMS = (
     ),
     _claim(
         "average-selects-unfair",
-        "3.3",
+        "3.3; 5.1",
         "The epoch best by average plus worst class has a more robust worst class than the epoch best by average alone.",
         partial(fluctuation.between_choices, measure=metrics.worst, first="average", second="sum"),
         reported=lambda: fairer_epoch("worst"),
@@ -84,7 +85,7 @@ CLAIMS = (
     ),
     _claim(
         "fair-choice-is-cheap",
-        "3.3",
+        "3.3; 5.1",
         "The epoch best by average plus worst class is overall less than a point less robust than the one best by average.",
         partial(fluctuation.between_choices, measure=metrics.overall, first="sum", second="average"),
         low=-np.inf,
@@ -105,10 +106,10 @@ CLAIMS = (
     _claim(
         "fawa-steadies",
         "4.3, Figure 4b",
-        "With FAWA the worst class changes less than half as much from epoch to epoch as without.",
+        "With FAWA the worst class changes less from epoch to epoch than without.",
         fluctuation.change_of_the_average,
         low=0,
-        high=0.5,
+        high=1,
         **RATIO,
     ),
     _claim(
