@@ -1,5 +1,6 @@
 """The hard and the easy classes of Wei et al. 2023 (section 3), and measures of the two groups.
 
+Its introduction calls classes of lower clean accuracy hard, section 3.1 those of higher robustness easy; here robustness counts.
 Arrays of classes (dimension label) have the coordinates `hard` and `easy`, true for the classes of the group (`mark_groups`).
 """
 
