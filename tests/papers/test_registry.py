@@ -151,13 +151,18 @@ def test_the_entropy_paper_selects_on_test_images_and_its_rst_trains_as_rst_does
     for name in names:
         spec = registry.training("paper", name, 0, "entropy2022")
         assert (spec.eps, spec.batch, spec.epochs, spec.nesterov) == ("0.03125", 64, 100, False)
-        assert (spec.select, spec.select_by, spec.test_selected) == ("pgd-20@entropy2022", "average", True)
+        by = "clean" if name == "standard" else "pgd-20@entropy2022"
+        assert (spec.select, spec.select_by, spec.test_selected) == (by, "average", True)
         assert name == "standard" or (attacks.build(spec.attack).steps, attacks.build(spec.attack).step) == (10, 0.008)
     for name in ("rst", "me-rst"):
         spec = registry.training("paper", name, 0, "entropy2022")
-        assert (spec.eps, spec.batch, spec.epochs, spec.schedule) == ("8/255", 256, 200, "cosine")
+        assert (spec.eps, spec.batch, spec.epochs, spec.schedule) == ("0.031", 256, 200, "cosine")
         assert (spec.weight_decay, spec.nesterov, spec.select) == (5e-4, True, None)
         assert attacks.build(spec.attack) == attacks.build("pgd-10@trades")
+    pages = ("3-1-label-smoothing", "3-2-2b-trade-off-and-fairness", "3-2-2a-similarity-and-variance", "A-3-more-data")
+    pairs = [registry.request(f"entropy2022/{page}", "paper").pairs for page in pages]
+    reported = [{one.checkpoint for _, some in each for one in some} for each in pairs]
+    assert reported == [{"test-selected"}, {"test-selected"}, {"last"}, {"last"}]
     tested = [attacks.build(name).step for name in ("pgd-20@entropy2022", "pgd-20@entropy2022-train")]
     assert tested == [0.003, attacks.build("pgd-10@entropy2022").step]
 
