@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
-from claim_answers import CLASS, cases, judged, names_of_both, outcomes_with
+from claim_answers import CLASS, at, cases, judged, names_of_both, outcomes_with
 
 from classwise.charts import similar_classes
 from classwise.core.errors import NotRecorded
@@ -83,6 +83,14 @@ EXTREMES = {
         [accuracies(90, np.where(CLASS == 3, 40, 85))],
         [accuracies(90, np.where(CLASS == 1, 40, 85)), accuracies(np.where(CLASS == 3, 40, 85), 90)],
     ),
+    "cat-and-car-attacked": (
+        [accuracies(90, 85, at(10, 3, rest=50)), accuracies(90, at(85, 3, rest=40), at(10, 3, rest=50))],
+        [accuracies(90, at(40, 3, rest=85), at(70, 3, rest=30)), accuracies(at(40, 3, rest=90), 85, at(30, 3, rest=50))],
+    ),
+    "cat-and-bird": (
+        [accuracies(95, at(40, 2, 3, rest=90), at(70, 2, 3, rest=20))],
+        [accuracies(95, at(40, 1, 4, rest=90), at(20, 2, 3, rest=70)), accuracies(95, 70)],
+    ),
     "half-of-the-drop": (
         [accuracies(95, np.where(CLASS < 2, 40, 90), np.where(CLASS < 2, 20, 70))],
         [
@@ -107,8 +115,8 @@ EXTREMES = {
         [networks(WIDEST, WIDEST, WIDEST), networks(NOT_WIDEST, NOT_WIDEST, WIDEST)],
     ),
     "hardest-has-the-largest-similarity": (
-        [networks(NOT_NEAREST, NEAREST, NEAREST)],
-        [networks(NEAREST, NOT_NEAREST, NOT_NEAREST), networks(NEAREST, NEAREST, NOT_NEAREST)],
+        [networks(NEAREST, NEAREST, NEAREST)],
+        [networks(NOT_NEAREST, NOT_NEAREST, NOT_NEAREST), networks(NOT_NEAREST, NEAREST, NEAREST)],
     ),
     "hard-classes-are-similar-classes": (
         [networks((STEPS, 0.2), APART, CLOSE, robust=LESS_ROBUST)],

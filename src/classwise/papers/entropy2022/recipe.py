@@ -19,8 +19,7 @@ _RST = {
     "test_selected": False,
 }
 
-# What Tables 1 to 4 report: the best epoch by PGD-20 on test images. It leaves standard training no accuracy to select by, which is
-# selected without an attack.
+# What Tables 1 to 4 report: the best epoch by PGD-20 on test images. Under it standard training has no accuracy to select by.
 _REPORTED = {one.attack: {"checkpoint": "test-selected"} for one in EVALUATIONS}
 
 # Entropy 2022: .03125, batches of 64, 100 epochs, tenths from 75 and 90 on.
@@ -38,7 +37,8 @@ RECIPE = Recipe(
     defences={
         **{name: {"attack": "pgd-10@entropy2022"} for name in _ATTACKED},
         **{name: {"select": "clean"} for name in ("standard", "standard-smoothed")},
-        **{"rst": _RST, "me-rst": _RST},
+        "rst": _RST,
+        "me-rst": _RST,
     },
     attacks={"pgd-20": {"attack": "pgd-20@entropy2022"}, "margin-20": {"attack": "margin-20@entropy2022"}},
     sections={"3-1-label-smoothing": _REPORTED, "3-2-2b-trade-off-and-fairness": _REPORTED},

@@ -199,7 +199,7 @@ CLAIMS = (
     ),
     _claim(
         "perturbation-not-learned",
-        "control of ours for 2.1",
+        "2.1, a control of ours",
         "The hardest class, attacked alone, is not recognised by its perturbation: its attacked training images are predicted "
         "correctly not much more often (20 points) than its clean test images.",
         partial(beyond_training, group="hardest"),
@@ -211,7 +211,7 @@ CLAIMS = (
     ),
     _claim(
         "perturbation-no-evidence",
-        "control of ours for 2.1",
+        "2.1, a control of ours",
         "A perturbation is no evidence for the class that is attacked alone: images of other classes, attacked on another "
         "network, are not predicted as the hardest class much more often (20 points) than clean ones.",
         partial(taken_beyond_clean, group="hardest"),

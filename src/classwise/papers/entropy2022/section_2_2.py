@@ -263,7 +263,7 @@ CLAIMS = (
     ),
     _claim(
         "more-than-pixels",
-        "2.2 (control)",
+        "2.2, a control of ours",
         "The similarity of features in standard training tells more of the errors under PGD than that of mean images.",
         partial(more_than_pixels, attack="pgd-20"),
         unit="difference of correlations",
