@@ -109,12 +109,14 @@ def dots_with_intervals(
 ) -> Any:
     """Return the columns value, low and high as dots with intervals, a line (`vertical`: a column) for each member of `along`.
 
-    The members of `colour` lie side by side; those of `along` are in the order of their values. picked: a selection from the
-    legend; what it leaves out fades.
+    The members of `colour` lie side by side; those of `along` are in the order of their values. title: of the values, with their
+    format on hover as in `tooltip`. picked: a selection from the legend; what it leaves out fades.
     """
+    title, _, form = title.partition("|")
     names = [*(["metric"] if "metric" in table else []), along.field, *([colour.field] if colour else [])]
     extra = {"images": "images|.0f"} if "images" in table else {}
-    base: Any = alt.Chart(table).encode(tooltip=tooltip(*names, value=title or "value", low="", high="", **extra))
+    numbers = {"value": f"{title or 'value'}|{form}", "low": f"|{form}", "high": f"|{form}"}
+    base: Any = alt.Chart(table).encode(tooltip=tooltip(*names, **numbers, **extra))
     if colour is None:
         base = base.encode(color=alt.value(CLASS_COLOURS[0]))
     else:

@@ -174,7 +174,7 @@ def test_the_finding_compares_with_pixels_and_charts_show_all_pairs():
     order, errors = pairs.order(parts["pgd-at"]), pairs.error_table(parts)
     assert order == OTHERS
     similarity = pairs.similarities(parts["pgd-at"])
-    chart = charts_pairs.errors_along(errors, similarity.sel(source="features", drop=True), order).to_dict()
+    chart = charts_pairs.errors_along(errors, order).to_dict()
     assert "5 % (" in chart["description"]
     explorer = charts_pairs.pair_explorer(errors, order, "cat", live=False).to_dict()
     assert [one["value"] for one in explorer["params"] if one["name"] == "chosen_partner"] == ["truck"]

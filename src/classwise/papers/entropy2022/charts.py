@@ -8,22 +8,14 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.descriptions import described, extent
-from classwise.charts.primitives import dots_with_intervals, faded, from_legend, lines_with_bands
-from classwise.charts.style import (
-    Category,
-    label_angle,
-    names_of,
-    panel_title,
-    tooltip,
-    wide_bounds,
-)
+from classwise.charts.primitives import dots_with_intervals, faded, from_legend
+from classwise.charts.style import Category, names_of, panel_title, tooltip, wide_bounds
 
 _TITLES = {"similarity": "largest cosine with another class", "variance": "variance of the features"}
-_WIDTH = 300
 
 
 def profiles(bounds: xr.DataArray, title: str = "Similarity and variance of each class", colour: str = "defence") -> Any:
-    """Return similarity and variance of each class side by side, a line for each network, with their intervals as bands.
+    """Return similarity and variance of each class side by side, with their intervals, a colour for each network.
 
     bounds: of `similarity.profile`, dimensions measure, label, `colour` and bound. A click in the legend picks networks.
     """
@@ -42,16 +34,14 @@ def profile_rows(rows: Mapping[str, xr.DataArray], title: str, colour: str = "de
 
 def _profiles(bounds: xr.DataArray, name: str, hues: Category, picked: alt.Parameter) -> tuple[list[Any], str]:
     """Return a panel for each measure, and what they show in words; name: of all of them."""
-    colour, classes, panels, texts = hues.field, names_of(bounds), [], []
-    x = alt.X("label:N", sort=classes, title="class", axis=alt.Axis(labelAngle=label_angle(classes)))
+    classes, panels, texts = Category.of(bounds, "label", "class"), [], []
     for measure in names_of(bounds, "measure"):
         table, axis = _rows(bounds.sel(measure=measure, drop=True)), _TITLES[measure]
-        tips = tooltip("label", colour, value=f"{axis}|.3f", low="|.3f", high="|.3f")
         scale = alt.Scale(zero=measure == "variance")
-        lines = lines_with_bands(table, x, axis, hues.colour, tips, scale=scale, picked=picked)
-        panel = lines.properties(width=_WIDTH - 40, height=200)
+        panel = dots_with_intervals(table, classes, f"{axis}|.3f", hues, vertical=True, scale=scale, picked=picked)
+        panel = panel.properties(width=260, height=200)
         panels.append(panel.properties(title=panel_title(name)) if name else panel)
-        texts.append(extent(table, ["label", colour], f"{name}, {axis}" if name else axis, "", digits=3))
+        texts.append(extent(table, ["label", hues.field], f"{name}, {axis}" if name else axis, "", digits=3))
     return panels, " ".join(texts)
 
 

@@ -1,4 +1,4 @@
-"""Charts of networks of two classes: errors over similarity, and the victim next to its partner. Errors are in percent."""
+"""Charts of networks of two classes: errors by similarity, and the victim next to its partner. Errors are in percent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,56 +9,31 @@ import xarray as xr
 
 from classwise.charts.descriptions import described, extent
 from classwise.charts.explorer import Choice, explorer
-from classwise.charts.primitives import dots_with_intervals, faded, from_legend, panels
-from classwise.charts.style import Category, label_angle, panel_title, tooltip, wide_bounds
+from classwise.charts.primitives import dots_with_intervals, from_legend, panels
+from classwise.charts.style import Category, tooltip, wide_bounds
 from classwise.papers.entropy2022.pairs import KINDS
 
-_GREEN = "#2a9d5c"
 _ERROR, _SIMILARITY = "error of the pair, %", "cosine with the victim"
 _SOURCES = {"features": "mean features, standard training", "pixels": "mean images"}
 
 
-def errors_along(table: pd.DataFrame, similarity: xr.DataArray, order: Sequence[str]) -> Any:
-    """Return errors of pairs in the order of similarity, with the similarity as a line on a second axis: a panel a training.
+def errors_along(table: pd.DataFrame, order: Sequence[str]) -> Any:
+    """Return errors of pairs, in the order of similarity, with their intervals: a panel a training.
 
-    table: of `pairs.error_table`. similarity: along partner and bound. A click in the legend picks an attack.
+    table: of `pairs.error_table`. A click in the legend picks an attack.
     """
     both = table[table["images of"] == "both"].assign(kind=lambda rows: rows["attack"].map(KINDS))
-    cosine = wide_bounds(similarity)
     picked, hues = from_legend(Category("kind", list(KINDS.values()), "error"))
-    angle = label_angle(order)
-    x = alt.X("partner:N", sort=list(order), title="partner, from the least to the most similar", axis=alt.Axis(labelAngle=angle))
-    charts = []
-    for place, (defence, rows) in enumerate(both.groupby("defence", sort=False)):
-        top = alt.Scale(domain=[0, max(60.0, float(both["high"].max()))])
-        base = alt.Chart(rows).encode(x=x, color=hues.colour, opacity=faded(picked))
-        tips = tooltip("partner", "defence", "kind", value="error, %", low="", high="", images="images|.0f")
-        y = alt.Y("value:Q", title=_ERROR if not place else None, scale=top)
-        lines = base.mark_line(point=alt.OverlayMarkDef(size=50, filled=True), strokeWidth=1.4).encode(y=y, tooltip=tips)
-        rules = base.mark_rule(strokeWidth=1.4).encode(
-            y=alt.Y("low:Q", title=_ERROR if not place else None, scale=top), y2="high:Q"
-        )
-        second = alt.Chart(cosine).encode(x=x)
-        axis = alt.Axis(orient="right")
-        right = alt.Y("value:Q", title=_SIMILARITY, scale=alt.Scale(zero=False), axis=axis)
-        line = second.mark_line(color=_GREEN, strokeDash=[5, 3], point=alt.OverlayMarkDef(color=_GREEN, shape="square")).encode(
-            y=right, tooltip=tooltip("partner", value=f"{_SIMILARITY}|.3f", low="|.3f", high="|.3f")
-        )
-        left = alt.layer(rules, lines).add_params(picked) if not place else alt.layer(rules, lines)
-        chart = alt.layer(left, line).resolve_scale(y="independent").properties(width=230, height=230)
-        charts.append(chart.properties(title=panel_title(f"pairs trained by {defence}")))
+    along = Category("partner", list(order), "partner, from the least to the most similar")
+    scale = alt.Scale(domain=[0, max(60.0, float(both["high"].max()))])
+    chart = dots_with_intervals(both, along, _ERROR, hues, vertical=True, scale=scale, picked=picked)
+    by = Category("defence", list(dict.fromkeys(both["defence"])))
+    chart = panels(chart.properties(width=260, height=230), by).add_params(picked)
     parts = [
         extent(rows, ["partner"], f"Error of {defence}, {kind}")
         for (defence, kind), rows in both.groupby(["defence", "kind"], sort=False)
     ]
-    parts.append(extent(cosine, ["partner"], _SIMILARITY, "", digits=2))
-    title = "Errors of pairs of classes, in the order of their similarity"
-    return described(
-        alt.hconcat(*charts, spacing=30),
-        title,
-        " ".join(parts),
-        "Green, dashed: similarity in standard training, on the right axis.",
-    )
+    return described(chart, "Errors of pairs of classes, in the order of their similarity", " ".join(parts))
 
 
 def similarity_dots(similarity: xr.DataArray, order: Sequence[str]) -> Any:
@@ -67,7 +42,7 @@ def similarity_dots(similarity: xr.DataArray, order: Sequence[str]) -> Any:
     picked, hues = from_legend(Category("source", [_SOURCES[str(name)] for name in similarity.source.values], "cosine of"))
     scale = alt.Scale(zero=False)
     rows = Category("partner", list(order)[::-1], "partner")
-    chart = dots_with_intervals(table, rows, _SIMILARITY, hues, scale=scale, picked=picked)
+    chart = dots_with_intervals(table, rows, f"{_SIMILARITY}|.3f", hues, scale=scale, picked=picked)
     chart = chart.add_params(picked).properties(width=470, height=22 * len(order))
     return described(
         chart, "How similar each class is to the victim", extent(table, ["partner", "source"], _SIMILARITY, "", digits=2)
