@@ -126,6 +126,7 @@ def test_the_sentences_say_what_the_outcomes_are():
     table = gains.table_1(data, "cr")
     assert table.loc["pgd-at, clean"].tolist() == ["70.0", "90.0", "+20.0", "83.35", "84.00", "0.65"]
     alone = data.sel(defence=["standard"])
-    assert "is recorded yet" in sentences.smoothing(rows[rows["source"] != gains.OURS], alone)
+    with pytest.raises(NotRecorded, match="label smoothing"):
+        sentences.smoothing(rows[rows["source"] != gains.OURS], alone)
     assert section_3_1.shown(data.defence.values) == section_3_1.PAIRS["pgd-at"]
     assert section_3_1.shown(alone.defence.values) == ("standard", "standard")

@@ -204,7 +204,10 @@ def test_gains_stand_beside_those_of_the_paper():
     )
     assert "in the paper 2 of 5 comparisons (ME-AT 0.5 over PGD-AT, PGD-AT with LS over PGD-AT)" in sentences.all_four(rows)
     drawn(charts_networks.differences(rows, "Gains"))
-    assert "not recorded yet" in sentences.trade_off(rows.iloc[:0], DATA)
+    with pytest.raises(NotRecorded, match="TRADES and ME-TRADES"):
+        sentences.trade_off(rows.iloc[:0], DATA)
+    with pytest.raises(NotRecorded, match="no two networks"):
+        gains.compared(DATA.sel(defence=[AT, TRADES]), sentences.COMPARISONS, "cr")
 
 
 def test_the_gap_between_attacks_and_the_worst_class():
@@ -240,5 +243,7 @@ def test_the_charts_of_the_trade_off_have_each_network():
     count = aggregate.counts(kept).sum("seed")
     clean, robust = (count.sel(attack=name, drop=True) for name in ("clean", "cr"))
     drawn(charts_networks.lambda_explorer(clean, robust, live=False))
+    with pytest.raises(NotRecorded, match="several values of λ"):
+        charts_networks.trade_off(*(bounds.sel(attack=name, defence=[AT, TRADES]) for name in ("clean", "cr")))
     with pytest.raises(NotRecorded, match="no network of TRADES"):
         charts_networks.lambda_explorer(clean.sel(defence=[AT]), robust.sel(defence=[AT]), live=False)

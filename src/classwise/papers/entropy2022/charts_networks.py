@@ -53,11 +53,14 @@ def trade_off(clean: xr.DataArray, robust: xr.DataArray) -> Any:
     """Return robust against clean accuracy, a dot with two intervals for each network, and a path over lambda for each method.
 
     clean, robust: in percent, with the dimensions bound ("low", "value", "high") and defence, whose names are in NETWORKS.
+    NotRecorded where no method has two values of lambda.
     """
     table = wide_bounds(clean).merge(wide_bounds(robust), on="defence", suffixes=("", "2"))
     table["place"] = table["defence"].map(_lambda)
     table["method"] = table["defence"].map(lambda name: _METHODS.get(NETWORKS[name].defence, "other"))
     joined = table["method"] != "other"
+    if table.loc[joined, "method"].is_unique:
+        raise NotRecorded("neither TRADES nor ME-TRADES is recorded with several values of λ")
     table["name"] = table["defence"].where(~joined, table["place"].map("{:g}".format))
     # Names of single networks stand on the outer side of their dots.
     table["left"] = ~joined & (table["value"] <= table.loc[~joined, "value"].median())

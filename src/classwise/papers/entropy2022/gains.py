@@ -97,17 +97,19 @@ def compared(
 
     Columns: comparison, panel (the measure, and clean or robust), measure, attack ("clean", "robust"), source, value, low, high.
     attack: of ours, which stands for AutoAttack. The intervals of the printed ones are those of `standard_error`; pairs of which
-    either source lacks a network are left out of it.
+    either source lacks a network are left out of it. NotRecorded where all of ours lack one.
     """
     recorded = set(map(str, outcomes.defence.values))
     kept = {name: pair for name, pair in pairs.items() if recorded.issuperset(pair)}
+    if not kept:
+        raise NotRecorded("no two networks that are compared are recorded")
     rows = []
     for measure in measures:
-        ours = paired(outcomes.sel(attack=["clean", attack]), kept, MEASURES[measure]) if kept else None
+        ours = paired(outcomes.sel(attack=["clean", attack]), kept, MEASURES[measure])
         for images, our_attack, their_attack in (("clean", "clean", "clean"), ("robust", attack, "autoattack")):
             known = {"measure": measure, "attack": images, "panel": f"{_WORDS[measure]}, {images}"}
             for name in pairs:
-                if ours is not None and name in kept:
+                if name in kept:
                     ends = ours.sel(comparison=name, attack=our_attack)
                     rows.append({"comparison": name, "source": OURS, **known, **_ends(ends)})
                 theirs = _printed_gain(pairs[name], their_attack, measure, lookup)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.core.markup import counted, decimal
 from classwise.papers.entropy2022 import gains, section_3_1, section_3_2_2b
 from classwise.papers.entropy2022.gains import OURS, THEIRS
@@ -29,7 +30,7 @@ def _row(rows: pd.DataFrame, comparison: str, attack: str, measure: str = "overa
 
 
 def smoothing(rows: pd.DataFrame, outcomes: xr.Dataset) -> str:
-    """Return what label smoothing adds to PGD-AT and to TRADES under the attack, and on clean images."""
+    """Return what label smoothing adds to PGD-AT and to TRADES under the attack, and on clean images; NotRecorded for neither."""
     parts = []
     for attack, words in (("robust", "robust accuracy"), ("clean", "clean accuracy")):
         known = {name: _row(rows, name, attack) for name in ("pgd-at", "trades")}
@@ -37,7 +38,7 @@ def smoothing(rows: pd.DataFrame, outcomes: xr.Dataset) -> str:
         parts.append(f"the {words} of {' and of '.join(of)}" if of else "")
     parts = [part for part in parts if part]
     if not parts:
-        return f"No network with label smoothing is recorded yet. {sample(outcomes)}"
+        raise NotRecorded("no adversarial training with label smoothing is recorded")
     rest = f" It changes {'; '.join(parts[1:])}." if parts[1:] else ""
     return f"**Label smoothing changes {parts[0]}.**{rest} {sample(outcomes)}"
 
@@ -112,7 +113,7 @@ def scale_free(changes: pd.DataFrame) -> str:
 
 
 def trade_off(rows: pd.DataFrame, outcomes: xr.Dataset) -> str:
-    """Return what maximum entropy adds to TRADES at an equal lambda, and in the comparison that the paper makes."""
+    """Return what maximum entropy adds to TRADES at an equal lambda, and in the comparison of the paper; or NotRecorded."""
     parts = []
     for name, words in (
         (EQUAL, "At an equal λ of 15, maximum entropy changes"),
@@ -122,7 +123,7 @@ def trade_off(rows: pd.DataFrame, outcomes: xr.Dataset) -> str:
         if clean is not None and robust is not None:
             parts.append(f"{words} the clean accuracy of TRADES by {_one(clean)} and its robust accuracy by {_one(robust)}.")
     if not parts:
-        return f"Networks with maximum entropy are not recorded yet. {sample(outcomes)}"
+        raise NotRecorded("TRADES and ME-TRADES with the λ that are compared are not recorded")
     return f"**{parts[0]}** {' '.join(parts[1:])} {sample(outcomes)}"
 
 
