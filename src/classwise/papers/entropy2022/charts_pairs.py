@@ -27,13 +27,9 @@ def errors_along(table: pd.DataFrame, order: Sequence[str]) -> Any:
     along = Category("partner", list(order), "partner, from the least to the most similar")
     scale = alt.Scale(domain=[0, max(60.0, float(both["high"].max()))])
     chart = dots_with_intervals(both, along, _ERROR, hues, vertical=True, scale=scale, picked=picked)
-    by = Category("defence", list(dict.fromkeys(both["defence"])))
-    chart = panels(chart.properties(width=260, height=230), by).add_params(picked)
-    parts = [
-        extent(rows, ["partner"], f"Error of {defence}, {kind}")
-        for (defence, kind), rows in both.groupby(["defence", "kind"], sort=False)
-    ]
-    return described(chart, "Errors of pairs of classes, in the order of their similarity", " ".join(parts))
+    chart = panels(chart.properties(width=260, height=230), _trainings(both)).add_params(picked)
+    text = extent(both, ["partner", "kind", "defence"], "Error of a pair")
+    return described(chart, "Errors of pairs of classes, in the order of their similarity", text)
 
 
 def similarity_dots(similarity: xr.DataArray, order: Sequence[str]) -> Any:
@@ -56,10 +52,13 @@ def victim_and_partner(table: pd.DataFrame, order: Sequence[str], victim: str, a
     rows = rows.assign(who=rows["images of"].map(names))
     picked, hues = from_legend(Category("who", list(names.values()), "images of"))
     chart = dots_with_intervals(rows, Category("partner", list(order), "partner"), "error, %", hues, vertical=True, picked=picked)
-    by = Category("defence", list(dict.fromkeys(rows["defence"])))
-    chart = panels(chart.properties(width=260, height=180), by).add_params(picked)
+    chart = panels(chart.properties(width=260, height=180), _trainings(rows)).add_params(picked)
     text = extent(rows, ["who", "partner", "defence"], f"Error of single classes {KINDS[attack]}")
     return described(chart, f"Errors of the victim and of its partner {KINDS[attack]}", text)
+
+
+def _trainings(rows: pd.DataFrame) -> Category:
+    return Category("defence", list(dict.fromkeys(rows["defence"])))
 
 
 def _named(victim: str) -> Mapping[str, str]:
@@ -87,8 +86,7 @@ def pair_explorer(table: pd.DataFrame, order: Sequence[str], victim: str, live: 
     rules = base.mark_rule(strokeWidth=1.5, color="#555").encode(
         x=alt.X("low:Q", title="error, %"), x2="high:Q", color=alt.value("#555")
     )
-    by = Category("defence", list(dict.fromkeys(rows["defence"])))
-    chart = panels(alt.layer(bars, rules).properties(width=250, height=120), by)
+    chart = panels(alt.layer(bars, rules).properties(width=250, height=120), _trainings(rows))
     first = rows[rows["partner"] == order[-1]]
     text = extent(first, ["who", "kind", "defence"], f"Errors with partner {order[-1]}")
     return explorer(described(chart, f"Class {victim} and one other class", text), [choice], live=live)

@@ -12,7 +12,7 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Request, Section
-from classwise.papers.variants import Variant, Variants, by_scale
+from classwise.papers.variants import Variant, Variants, by_scale, none
 from classwise.stats import combine
 
 # Clean images, and the attacks of Tables 2 to 4; "strong" stands for AutoAttack.
@@ -65,16 +65,12 @@ def trained(**options: float) -> Variants:
     return varied
 
 
-def _never(scale: str, plain: Spec) -> tuple[Variant, ...]:
-    return ()
-
-
 def part(name: str, **fields: Any) -> Section:
     """Return the part of a section that trains and evaluates one network with other options."""
     network = NETWORKS[name]
     variants = trained(**network.options)
     if name in BETWEEN:
-        variants = by_scale(variants, quick=_never, laptop=_never)
+        variants = by_scale(variants, quick=none, laptop=none)
     shared: dict[str, Any] = {"evaluations": EVALUATIONS, "max_seeds": 1, "variants": variants}
     return Section(title=name, defences=(network.defence,), **(shared | fields))
 

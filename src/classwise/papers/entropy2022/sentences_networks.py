@@ -35,8 +35,7 @@ def smoothing(rows: pd.DataFrame, outcomes: xr.Dataset) -> str:
     for attack, words in (("robust", "robust accuracy"), ("clean", "clean accuracy")):
         known = {name: _row(rows, name, attack) for name in ("pgd-at", "trades")}
         of = [f"{name} by {_one(row)}" for name, row in known.items() if row is not None]
-        parts.append(f"the {words} of {' and of '.join(of)}" if of else "")
-    parts = [part for part in parts if part]
+        parts += [f"the {words} of {' and of '.join(of)}"] if of else []
     if not parts:
         raise NotRecorded("no adversarial training with label smoothing is recorded")
     rest = f" It changes {'; '.join(parts[1:])}." if parts[1:] else ""
