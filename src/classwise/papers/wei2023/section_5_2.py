@@ -40,6 +40,7 @@ _AT_BEST: dict[str, Any] = {
     "excluded_because": "no best epoch is selected, since nothing overfits there",
 }
 _TINY: dict[str, Any] = {
+    "where": "C.1, Table 4",
     "datasets": ("tiny-imagenet",),
     "excluded_because": "it has too few classes; the paper has 200",
     "reported_on": "tiny-imagenet",
@@ -77,32 +78,24 @@ def _of_classes(measure: Any, classes: Sequence[str] = (), **fixed: Any) -> dict
     return {"measure": partial(measure, **named, **fixed) if named else measure, "defences": ("AT + CFA", "AT + EMA")}
 
 
-def _at_both(name: str, where: str, statement: str, fields: Callable[..., dict[str, Any]], **shared: Any) -> tuple[Claim, Claim]:
+def _at_both(name: str, statement: str, fields: Callable[..., dict[str, Any]], **shared: Any) -> tuple[Claim, Claim]:
     """Return a claim at the last epoch, and at the best one, "-best"; fields: what gives those of a checkpoint."""
-    at_best = {"where": where, **fields(checkpoint="best"), **_AT_BEST, **shared}
-    return (
-        _claim(name, where, f"At the last epoch, {statement}", **fields(checkpoint="last"), **shared),
-        _claim(f"{name}-best", statement=f"At the best epoch, {statement}", **at_best),
+    last, best = (
+        {"where": _TABLE_1, "statement": f"At the {one} epoch, {statement}", **fields(checkpoint=one)} for one in _EPOCHS
     )
+    return _claim(name, **{**last, **shared}), _claim(f"{name}-best", **{**best, **_AT_BEST, **shared})
 
 
-_TABLE_1, _TABLE_4 = "5.2, Table 1", "C.1, Table 4"
+_TABLE_1, _EPOCHS = "5.2, Table 1", ("last", "best")
 CLAIMS = (
-    *_at_both(
-        "cfa-overall",
-        _TABLE_1,
-        "CFA raises the overall robust accuracy of AT, TRADES and FAT.",
-        partial(_by_cfa, metrics.overall),
-    ),
+    *_at_both("cfa-overall", "CFA raises the overall robust accuracy of AT, TRADES and FAT.", partial(_by_cfa, metrics.overall)),
     *_at_both(
         "cfa-worst",
-        _TABLE_1,
         "CFA raises the robust accuracy of the worst class of AT, TRADES and FAT.",
         partial(_by_cfa, metrics.worst),
     ),
     *_at_both(
         "cfa-over-ema-overall",
-        _TABLE_1,
         "every method has a higher overall robust accuracy with CFA than with EMA.",
         partial(_by_cfa, metrics.overall, "EMA"),
     ),
@@ -122,7 +115,6 @@ CLAIMS = (
     ),
     *_at_both(
         "fat-below-trades",
-        _TABLE_1,
         "the worst class of FAT is less robust than that of TRADES.",
         partial(_between, metrics.worst, "FAT", "TRADES"),
         **_BELOW,
@@ -138,14 +130,12 @@ CLAIMS = (
     ),
     *_at_both(
         "frl-costs-overall",
-        _TABLE_1,
         "the overall robust accuracy of FRL is more than 2 points below that of TRADES with EMA.",
         partial(_between, metrics.overall, "TRADES + EMA", "FRL"),
         low=2,
     ),
     *_at_both(
         "cfa-above-frl-overall",
-        _TABLE_1,
         "TRADES with CFA has a higher overall robust accuracy than FRL with EMA.",
         partial(_between, metrics.overall, "TRADES + CFA", "FRL + EMA"),
     ),
@@ -199,14 +189,12 @@ CLAIMS = (
     ),
     *_at_both(
         "worst-fifth",
-        _TABLE_4,
         "the worst fifth of the classes of Tiny ImageNet is more robust with CFA than with EMA, after every method.",
         partial(_by_cfa, metrics.worst_k, "EMA", table=4),
         **_TINY,
     ),
     *_at_both(
         "tiny-overall",
-        _TABLE_4,
         "every method has a higher overall robust accuracy on Tiny ImageNet with CFA than with EMA.",
         partial(_by_cfa, metrics.overall, "EMA", table=4),
         **_TINY,

@@ -53,10 +53,7 @@ def fairer_epoch(measure: str) -> float:
 
 
 def worst_beyond_overall() -> float:
-    """Return by how many points more the worst class changes between adjacent epochs than all images do (section 3.3).
-
-    It prints "nearly 10" and "less than 1", of many pairs of epochs, not of their mean.
-    """
+    """Return by how many points more the worst class changes than all images: "nearly 10", "less than 1" in many epochs (3.3)."""
     text = TABLES.load("text").sel(defence="AT")
     return float(text["worst change"] - text["average change"])
 
