@@ -273,12 +273,6 @@ CHARTS = {
     "charts.count_matrices": (lambda: charts.count_matrices({"home": counts()}), ["Most images home: 64"]),
     "charts.class_changes": (lambda: charts.class_changes(rates(removed=["1", "2"])), ["2.4 points (class 9, without class 2)"]),
     "charts.share_intervals": (lambda: charts.share_intervals(SHARES, "robust accuracy, %"), ["12 % (this) to 88 % (that)"]),
-    "charts.confused_with_group": (
-        lambda: charts.confused_with_group(
-            {"x": counts()}, xr.DataArray(np.arange(10) // 2, dims="label", coords={"label": LABELS})
-        ),
-        ["4 % (0) to 10 % (8)"],
-    ),
     "charts.trade_offs": (
         lambda: charts.trade_offs(rates(betas=["0.5", "6"]), bounded(rates(betas=["0.5", "6"])), ["0", "9"]),
         ["2 % (class 9, changed, beta 6) to 97 %"],

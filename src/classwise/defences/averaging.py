@@ -155,7 +155,7 @@ class FAWA(Averaging):
 # both begin at epoch 50 of 200. A name is the name of a checkpoint: lower-case letters, and none of "last", "best", "average".
 AVERAGINGS: dict[str, Averaging] = {"ema": EMA(average_from=0.25), "fawa": FAWA()}
 # Of more than a hundred classes the worst fifth counts (C.1). The paper prints no threshold: with ten validation images a class
-# and the accuracies of its Table 4, the 40 worst of 200 classes have 0 to 2 %.
+# and the accuracies of its Table 4, we estimate 0 to 2 % in the 40 worst of 200 classes.
 _OF_MANY: dict[str, Averaging] = {"fawa": FAWA(threshold=0.01, worst_share=0.2)}
 
 

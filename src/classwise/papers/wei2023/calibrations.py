@@ -62,7 +62,10 @@ def gains_of_offsets(
 ) -> xr.DataArray:
     """Return how much a calibration gains over none, along gain: with each offset, or those of `offsets`, by each measure."""
     gains = [values - without for values, without in (_swept(sums, along, measure) for measure in measures)]
-    gains = [part.sel({along: [name for name in part[along].values if not offsets or name in offsets]}) for part in gains]
+    if offsets:
+        if missing := [name for name in offsets if name not in gains[0][along].values]:
+            raise MeasurementError(f"these outcomes have no {along} of {' and '.join(missing)}")
+        gains = [part.sel({along: list(offsets)}) for part in gains]
     return xr.concat([part.rename({along: "gain"}).drop_vars("gain") for part in gains], "gain")
 
 

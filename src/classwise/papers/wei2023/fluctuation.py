@@ -38,15 +38,16 @@ def checkpoints(*weights: str) -> list[str]:
 def by_epoch(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes along run, weights and epoch, from 1 for the first of the last twelve, in place of checkpoint.
 
-    Those of WEIGHTS that were not evaluated are left out.
+    Those of WEIGHTS that were not evaluated are left out, and an average that no epoch entered: the plain weights replace it.
     """
     present = set(map(str, outcomes.checkpoint.values))
     kinds = [kind for kind in WEIGHTS if present.issuperset(checkpoints(kind))]
     numbers = np.arange(1, len(LAST12) + 1)
-    plain = outcomes[_KEPT]
-    parts = [plain.sel(checkpoint=checkpoints(kind)).rename(checkpoint="epoch").assign_coords(epoch=numbers) for kind in kinds]
-    joined = xr.concat(parts, "weights", coords="minimal", compat="override")
-    joined = joined.assign_coords(weights=kinds, predicted=outcomes.predicted)
+    every = outcomes[_KEPT].rename(checkpoint="epoch")
+    parts = {kind: every.sel(epoch=checkpoints(kind)).assign_coords(epoch=numbers) for kind in kinds}
+    own = [kind for kind in kinds if kind == "plain" or not parts[kind].answer.equals(parts["plain"].answer)]
+    joined = xr.concat([parts[kind] for kind in own], "weights", coords="minimal", compat="override")
+    joined = joined.assign_coords(weights=own, predicted=outcomes.predicted)
     return _by_run(joined).assign_attrs(outcomes.attrs)
 
 

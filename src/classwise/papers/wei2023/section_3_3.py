@@ -16,7 +16,7 @@ from classwise.papers.sections import Arranged, Section
 from classwise.papers.variants import Variant
 from classwise.papers.wei2023 import fluctuation
 from classwise.papers.wei2023.fluctuation import LAST12, WEIGHTS
-from classwise.papers.wei2023.tables import fairer_epoch, worst_beyond_overall
+from classwise.papers.wei2023.tables import fairer_epoch
 from classwise.stats import metrics
 
 NAME = "wei2023/3-3-fluctuation"
@@ -52,6 +52,7 @@ SECTION = Section(
 
 
 _claim = claims_of(NAME, defences=("pgd-at",), attacks=("pgd-10",), data="epochs", dims=("weights", "epoch"))
+_FAWA: dict[str, Any] = {"grid": {"weights": ("plain", "fawa")}}
 _CHOICES: dict[str, Any] = {"data": "choices", "dims": ("chosen",)}
 CLAIMS = (
     _claim(
@@ -59,7 +60,6 @@ CLAIMS = (
         "3.3, Figure 4a",
         "The robust accuracy of the worst class changes more from epoch to epoch than that of all images.",
         fluctuation.worst_beyond_overall,
-        reported=worst_beyond_overall,
     ),
     _claim(
         "worst-beyond-a-class",
@@ -102,6 +102,7 @@ CLAIMS = (
         high=1,
         datasets=("cifar10",),
         excluded_because="one image of a class is more than a point",
+        **_FAWA,
     ),
     _claim(
         "fawa-steadies",
@@ -111,11 +112,13 @@ CLAIMS = (
         low=0,
         high=1,
         **RATIO,
+        **_FAWA,
     ),
     _claim(
         "fawa-gains-overall",
         "4.3",
         "After the last epoch FAWA has a higher overall robust accuracy than the weights that it averages.",
         fluctuation.gain_of_the_average,
+        **_FAWA,
     ),
 )

@@ -29,7 +29,7 @@ def _in_text(row: str) -> Place:
 
 
 def _measure_in_text(column: str) -> tuple[str, Place]:
-    """Read a column of the numbers in the text: "average", "worst change", "variance" (of Figure 6, a share)."""
+    """Read a column of the numbers in the text: "average", "worst", "variance" (of Figure 6, a share)."""
     return _MEASURES.get(column, column), {}
 
 
@@ -50,12 +50,6 @@ def fairer_epoch(measure: str) -> float:
     """Return by how many points "overall" or "worst" is higher at epoch 110 than at epoch 108 (section 3.3)."""
     rates = TABLES.load("text")[measure].sel(defence="AT")
     return float(rates.sel(epoch=110) - rates.sel(epoch=108))
-
-
-def worst_beyond_overall() -> float:
-    """Return by how many points more the worst class changes than all images: "nearly 10", "less than 1" in many epochs (3.3)."""
-    text = TABLES.load("text").sel(defence="AT")
-    return float(text["worst change"] - text["average change"])
 
 
 def spread_change() -> float:
