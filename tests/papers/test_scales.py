@@ -50,7 +50,7 @@ def test_options_are_merged_by_name_and_other_fields_replaced():
 
 def test_options_of_scale_paper_section_variant_take_precedence_in_this_order(monkeypatch):
     run = {"dataset": "digits", "eps": "0.2", "options": {"beta": 1, "form": "scale"}}
-    monkeypatch.setitem(scales.SCALES, "made", Scale(run, (0,), 1, inner_attack={"steps": 3}, paper_recipes=True))
+    monkeypatch.setitem(scales.SCALES, "made", Scale(run, (0,), inner_attack={"steps": 3}, paper_recipes=True))
     monkeypatch.setitem(scales.OTHER_DATASETS, "made", {})
     recipe = Recipe({"options": {"beta": 2, "paper": 2}}, {"trades": {"attack_options": {"steps": 4}}})
     section = Section(
@@ -66,7 +66,7 @@ def test_options_of_scale_paper_section_variant_take_precedence_in_this_order(mo
 
 def _made(monkeypatch, eps):
     """A scale with recipes of papers and a radius."""
-    monkeypatch.setitem(scales.SCALES, "made", Scale({"dataset": "digits", "eps": eps}, (0,), 1, paper_recipes=True))
+    monkeypatch.setitem(scales.SCALES, "made", Scale({"dataset": "digits", "eps": eps}, (0,), paper_recipes=True))
     monkeypatch.setitem(scales.OTHER_DATASETS, "made", {})
 
 

@@ -11,7 +11,7 @@ from classwise import defences
 from classwise.core import results
 from classwise.core.errors import UserError
 from classwise.core.paths import checkout
-from classwise.papers import overview, registry, scales
+from classwise.papers import registry, scales
 from classwise.papers.scales import Scale
 from classwise.papers.sections import Section
 from classwise.runs import convergence, store
@@ -25,7 +25,6 @@ def tiny(monkeypatch):
     size = Scale(
         run={"dataset": "digits", "model": "small-cnn", "width": 2, "eps": "0.2", "epochs": 1, "measure": 5, "batch": 500},
         seeds=(0, 1),
-        budget=1,
         inner_attack={"steps": 1},
     )
     sections = {
@@ -43,8 +42,7 @@ def tiny(monkeypatch):
 
 def test_every_defence_that_is_compared_is_one_of_the_trainings():
     names = {name for names in convergence.trainings("quick") for name in names.split(", ")[0].split(" / ")}
-    section = overview.SECTIONS["defences"]
-    assert names >= {*section.defences, *section.parts[overview.CFA].defences}
+    assert names >= {spec.defence for spec, _ in registry.request("defences").pairs}
 
 
 @pytest.mark.parametrize("scale", [name for name, size in scales.SCALES.items() if not size.only_read])

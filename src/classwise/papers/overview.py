@@ -1,13 +1,10 @@
 """Sections of no paper: the attacks, and all defences side by side."""
 
-from collections.abc import Sequence
-
 import xarray as xr
 
 from classwise.core.results import MISSING
-from classwise.core.spec import Evaluation, Spec
+from classwise.core.spec import Evaluation
 from classwise.papers.sections import Section
-from classwise.papers.variants import Variant
 from classwise.papers.wei2023 import methods
 
 # From weak to strong; the slow ones cut down to a budget of seconds.
@@ -54,10 +51,6 @@ _ON_PHOTOGRAPHS = ("trades-he", "trades-normalised", "fat", "fat-trades", "frl-r
 CFA = "CFA"
 
 
-def _trained(scale: str, plain: Spec) -> Sequence[Variant]:
-    return () if scale == "quick" and plain.defence in _ON_PHOTOGRAPHS else ({},)
-
-
 SECTIONS: dict[str, Section] = {
     "performance": Section(
         title="How strong and how fast the attacks are",
@@ -69,7 +62,7 @@ SECTIONS: dict[str, Section] = {
         defences=_COMPARED,
         evaluations=methods.EVALUATIONS,
         max_seeds=1,
-        variants=_trained,
+        variants=lambda scale, plain: () if scale == "quick" and plain.defence in _ON_PHOTOGRAPHS else ({},),
         parts={CFA: methods.TABLES_1_TO_3},
     ),
 }

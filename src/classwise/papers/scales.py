@@ -52,17 +52,16 @@ class Recipe:
 class Scale:
     """The same experiments, smaller or bigger: what every run of a scale shares, and its seeds.
 
-    run: fields of Spec. seeds: the repetitions. budget: the seconds one section may take on the machine the scale is meant for.
-    inner_attack: options of the attack inside the training, for defences that take steps. inner_elsewhere: the same at a larger
-    radius and on other datasets than `run` has. shared: fields of Spec that no section changes, so that one training serves all
-    its readers. defences: by the name of a defence, the fields in which it differs. attacks: by the name of an attack, the fields
-    of Evaluation in which it is reduced. paper_recipes: whether each paper trains by its own recipe, else all papers train alike.
-    note: what applies to all its results. only_read: whether the book and notebooks show what is recorded and compute nothing.
+    run: fields of Spec. seeds: the repetitions. inner_attack: options of the attack inside the training, for defences that take
+    steps. inner_elsewhere: the same at a larger radius and on other datasets than `run` has. shared: fields of Spec that no
+    section changes, so that one training serves all its readers. defences: by the name of a defence, the fields in which it
+    differs. attacks: by the name of an attack, the fields of Evaluation in which it is reduced. paper_recipes: whether each paper
+    trains by its own recipe, else all papers train alike. note: what applies to all its results. only_read: whether the book and
+    notebooks show what is recorded and compute nothing.
     """
 
     run: Fields
     seeds: tuple[int, ...]
-    budget: float
     inner_attack: Fields = field(default_factory=dict)
     inner_elsewhere: Fields = field(default_factory=dict)
     shared: tuple[str, ...] = ()
@@ -197,7 +196,6 @@ SCALES: dict[str, Scale] = {
             "measure": 6,
         },
         seeds=(0, 1, 2, 3, 4),
-        budget=120,
         inner_attack={"steps": 3},
         defences=_by_defence(
             # The averages of their weights are rows of other pages; they do not influence the training.
@@ -241,7 +239,6 @@ SCALES: dict[str, Scale] = {
             "averages": ("ema", "fawa"),
         },
         seeds=(0, 1, 2),
-        budget=500_000,
         inner_attack={"steps": 2},
         inner_elsewhere={"steps": 3},
         shared=("averages", "measure", "select"),
@@ -273,7 +270,6 @@ SCALES: dict[str, Scale] = {
             "select": "pgd-10",
         },
         seeds=(0, 1, 2),
-        budget=3600,
         defences=_steps_of_trades(0.1),
         attacks={**_SEARCHES, "strong": _SOME, "autoattack": _SOME},
         note=NARROW,
@@ -282,7 +278,6 @@ SCALES: dict[str, Scale] = {
     "paper": Scale(
         run={**_RESNET, "measure": 5},
         seeds=(0, 1, 2, 3, 4),
-        budget=200_000,
         attacks={"cw": _FEW, "n-attack": _FEW},
         paper_recipes=True,
         note=NARROW,

@@ -76,10 +76,7 @@ AT_BEST = Section(
 
 
 def accepted(outcomes: xr.Dataset, defence: str, checkpoint: str) -> bool:
-    """Return whether a checkpoint differs from the last (best) epoch, which replaces the average where FAWA accepts no epoch.
-
-    It does not differ either where FAWA accepts that epoch alone.
-    """
+    """Return whether a checkpoint differs from the last (best) epoch, as it does unless FAWA accepts none, or that one alone."""
     base = checkpoint.replace("best-fawa", "best").replace("fawa", "last")
     if base == checkpoint or "checkpoint" not in outcomes.dims or base not in outcomes.checkpoint.values:
         return True
