@@ -45,9 +45,9 @@ def by_epoch(outcomes: xr.Dataset) -> xr.Dataset:
     numbers = np.arange(1, len(LAST12) + 1)
     every = outcomes[_KEPT].rename(checkpoint="epoch")
     parts = {kind: every.sel(epoch=checkpoints(kind)).assign_coords(epoch=numbers) for kind in kinds}
-    own = [kind for kind in kinds if kind == "plain" or not parts[kind].answer.equals(parts["plain"].answer)]
-    joined = xr.concat([parts[kind] for kind in own], "weights", coords="minimal", compat="override")
-    joined = joined.assign_coords(weights=own, predicted=outcomes.predicted)
+    averaged = [kind for kind in kinds if kind == "plain" or not parts[kind].answer.equals(parts["plain"].answer)]
+    joined = xr.concat([parts[kind] for kind in averaged], "weights", coords="minimal", compat="override")
+    joined = joined.assign_coords(weights=averaged, predicted=outcomes.predicted)
     return _by_run(joined).assign_attrs(outcomes.attrs)
 
 
