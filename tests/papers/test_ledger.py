@@ -72,14 +72,19 @@ def test_sections_are_folded_under_the_numbers_of_their_verdicts():
     assert "Tian 2021: Section 4.1, class bias" in text
     assert '<span data-scale="quick">digits: 1 hold, 1 open, 1 not tested</span>' in text
     assert '<span data-scale="laptop">CIFAR-10: 1 fail</span>' in text
-    assert Rows(ledger.claims_list(SOME, filters=False)).groups == 0
+
+
+def test_on_the_page_of_a_section_what_no_scale_tests_is_folded_below():
+    page = ledger.claims_list(SOME, filters=False)
+    assert page.count('<span class="claim">1 claim not tested</span>') == Rows(page).groups == 1
+    assert Rows(ledger.claims_list([*SOME, replace(SILENT, verdict="holds", scale="laptop")], filters=False)).groups == 0
 
 
 def test_on_the_page_of_a_section_rows_have_no_ids_and_link_to_the_ledger():
     text = ledger.claims_list(SOME, filters=False)
     parsed = Rows(text)
     assert (parsed.options, parsed.rows, text.count("<script")) == ([], [{}] * len(SOME), 0)
-    assert parsed.links == [f"../claims.html#{ledger.anchor(verdict.claim)}" for verdict in SOME]
+    assert parsed.links == [f"../claims.html#{ledger.anchor(one.claim)}" for one in (SOME[0], SOME[1], SOME[3], SOME[2])]
     assert "<p>On digits (scale quick), of 3 claims tested, 1 holds" in text
 
 

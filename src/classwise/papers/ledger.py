@@ -89,13 +89,13 @@ def claims_list(verdicts: Sequence[Verdict], pages: Collection[str] = (), *, fil
 
     pages: the sections that have a page, to which rows link. filters: controls above the list; they are also set by the address
     of the page (see `address`), and an id in it opens its row. Without them the list is that of the page of a section: it begins
-    with the numbers of its verdicts, has no titles and no ids, and its rows link to those of the ledger.
+    with the numbers of its verdicts, has no titles and no ids, its rows link to those of the ledger, and those of claims that no
+    scale tests are folded.
     """
     groups, folder = _by_claim(verdicts), resources.files("classwise.papers")
     style, script = (folder.joinpath(f"ledger.{kind}").read_text() for kind in ("css", "js"))
     if not filters:
-        body = f"<p>{escape(opening(verdicts))}</p>" + "".join(map(_row_elsewhere, groups))
-        return f'<style>{style}</style><div class="ledger">{body}</div>'
+        return f'<style>{style}</style><div class="ledger"><p>{escape(opening(verdicts))}</p>{_rows_of_page(groups)}</div>'
     sections = dict.fromkeys(group[0].claim.section for group in groups)
     body = "".join(
         _section(section, [group for group in groups if group[0].claim.section == section], pages) for section in sections
@@ -165,6 +165,17 @@ def _row(verdicts: Sequence[Verdict], pages: Collection[str]) -> str:
     page = f'<a href="{claim.section}.html">Page of the section</a>. ' if claim.section in pages else ""
     attributes = f' id="{anchor(claim)}" data-paper="{claim.paper}" data-section="{claim.section.partition("/")[2]}"'
     return _foldable(verdicts, f'{page}<a href="#{anchor(claim)}">Link to this claim</a>.', attributes)
+
+
+def _rows_of_page(groups: Sequence[Sequence[Verdict]]) -> str:
+    """Return the rows of the page of a section; those that no scale tests are folded below the others."""
+    tested, untested = [], []
+    for group in groups:
+        (untested if all(one.verdict == "not tested" for one in group) else tested).append(_row_elsewhere(group))
+    if not untested:
+        return "".join(tested)
+    title = f'<span class="claim">{counted(len(untested), "claim")} not tested</span>'
+    return f'{"".join(tested)}<details class="group"><summary>{title}</summary>{"".join(untested)}</details>'
 
 
 def _row_elsewhere(verdicts: Sequence[Verdict]) -> str:
