@@ -46,6 +46,22 @@ def test_folding_changes_nothing_but_the_work(name, left):
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
+@pytest.mark.parametrize(("name", "pairs"), [("small-cnn", 3), ("resnet10-s2", 12), ("preact-resnet18", 8), ("lenet", 0)])
+def test_a_network_that_is_fused_in_place_is_as_before_afterwards(name, pairs):
+    x, model = SOME.batch(slice(None))[0].double(), settled(name).double()
+    fused = inference.fusions(model)
+    parameters, exact = dict(model.named_parameters()), model(x)
+    with inference.fused_in_place(fused):
+        for _, norm in fused:
+            norm.running_mean += 1  # no longer read
+        assert torch.allclose(model(x), exact, atol=1e-10)
+    assert len(fused) == pairs
+    assert all(value is parameters[key] for key, value in model.named_parameters())
+    for _, norm in fused:
+        norm.running_mean -= 1
+    assert torch.allclose(model(x), exact, atol=1e-10)
+
+
 def test_bfloat16_is_near_and_its_gradients_are_float32():
     model = settled("resnet18")
     x, y = SOME.batch(slice(None))

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from classwise.attacks import Attack
 from classwise.attacks.balls import Ball
 from classwise.attacks.friendly import FriendlyPGD
+from classwise.models.inference import Fusions, fused_in_place
 from classwise.models.modes import frozen
 
 BATCH_NORM_MODES = ("eval", "train")
@@ -21,7 +22,7 @@ class Adversary:
 
     attack: None where the defence has no inner attack. batch_norm: "eval" uses the running statistics (TRADES, MART, HE, FAT,
     FRL), "train" those of the batch, which updates the running ones at every step of the attack (CFA, Rice et al., Wong et al.).
-    progress: the completed share of the training, 0 to 1, for attacks with a schedule.
+    progress: the completed share of the training, 0 to 1, for attacks with a schedule. fusions: of the network, used in "eval".
     """
 
     attack: Attack | None
@@ -29,6 +30,7 @@ class Adversary:
     batch_norm: str
     generator: torch.Generator
     progress: float = 0.0
+    fusions: Fusions = ()
 
     def at(self, rows: Tensor) -> "Adversary":
         """Return the adversary of some images of the batch."""
@@ -40,7 +42,8 @@ class Adversary:
         training = model.training
         model.train(self.batch_norm == "train")
         try:
-            yield
+            with fused_in_place(self.fusions if self.batch_norm == "eval" else ()):
+                yield
         finally:
             model.train(training)
 

@@ -3,12 +3,13 @@
 import copy
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 from torch import Tensor, fx, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_conv_bn_weights
 
 from classwise.core.errors import UserError, unknown
 
@@ -45,34 +46,72 @@ def _fused(model: nn.Module, x: Tensor) -> nn.Module:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             traced = fx.symbolic_trace(model)
-        fusions = _fuse(traced)
+        fused_layers = _fuse(traced)
         with torch.no_grad():
             logits, fused = model(x), traced(x)
     except Exception:  # a forward pass that cannot be traced may raise anything
         return model
     tolerance = _TOLERANCE * logits.std().clamp_min(1e-6)
-    return traced.eval() if fusions and (logits - fused).abs().max() <= tolerance else model
+    return traced.eval() if fused_layers and (logits - fused).abs().max() <= tolerance else model
 
 
 def _fuse(network: fx.GraphModule) -> int:
     """Fuse each batch norm that is the only reader of a convolution into a copy of it; return their number."""
-    modules, fusions = dict(network.named_modules()), 0
-    for node in list(network.graph.nodes):
-        before = node.args[0] if node.args else None
-        if node.op != "call_module" or not isinstance(before, fx.Node) or before.op != "call_module":
-            continue
-        conv, norm = modules[str(before.target)], modules[str(node.target)]
-        if not isinstance(conv, nn.Conv2d) or not isinstance(norm, nn.BatchNorm2d) or len(before.users) > 1:
-            continue
-        if norm.training or not norm.track_running_stats:
-            continue
+    found = [pair for pair in _pairs(network) if not pair[1].training]
+    for conv, norm, before, node in found:
         fused = fuse_conv_bn_eval(conv, norm).requires_grad_(False).to(memory_format=torch.channels_last)
         network.set_submodule(str(before.target), fused)
         node.replace_all_uses_with(before)
         network.graph.erase_node(node)
-        fusions += 1
     network.recompile()
-    return fusions
+    return len(found)
+
+
+def _pairs(network: fx.GraphModule) -> list[tuple[nn.Conv2d, nn.BatchNorm2d, fx.Node, fx.Node]]:
+    """Return each convolution that only a batch norm reads, with that one and the nodes of both."""
+    modules, pairs = dict(network.named_modules()), []
+    for node in network.graph.nodes:
+        before = node.args[0] if node.args else None
+        if node.op != "call_module" or not isinstance(before, fx.Node) or before.op != "call_module":
+            continue
+        conv, norm = modules[str(before.target)], modules[str(node.target)]
+        if isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d) and len(before.users) == 1:
+            pairs += [(conv, norm, before, node)] * norm.track_running_stats
+    return pairs
+
+
+Fusions = Sequence[tuple[nn.Conv2d, nn.BatchNorm2d]]
+
+
+def fusions(model: nn.Module) -> Fusions:
+    """Return the convolutions of a model with the batch norms that `fused_in_place` puts into them, if any."""
+    try:
+        return [(conv, norm) for conv, norm, *_ in _pairs(fx.symbolic_trace(model))]
+    except Exception:  # a forward pass that cannot be traced may raise anything
+        return []
+
+
+@contextmanager
+def fused_in_place(pairs: Fusions) -> Iterator[None]:
+    """Put the running statistics of batch norms into the weights of the convolutions before them for the duration of the block.
+
+    Inside it the network has the outputs of eval mode up to rounding, and no gradients of these weights.
+    """
+    own = [(conv, norm, conv.weight, conv.bias) for conv, norm in pairs]
+    try:
+        for conv, norm in pairs:
+            mean, var = cast("Tensor", norm.running_mean), cast("Tensor", norm.running_var)
+            conv.weight, conv.bias = fuse_conv_bn_weights(conv.weight, conv.bias, mean, var, norm.eps, norm.weight, norm.bias)
+            vars(norm)["forward"] = _unchanged
+        yield
+    finally:
+        for conv, norm, weight, bias in own:
+            conv.weight, conv.bias = weight, bias
+            vars(norm).pop("forward", None)
+
+
+def _unchanged(x: Tensor) -> Tensor:
+    return x
 
 
 class BFloat16Copy(nn.Module):

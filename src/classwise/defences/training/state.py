@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from classwise.attacks import Attack
 from classwise.defences import Defence
 from classwise.defences.averaging import Averaging, Weights
 from classwise.defences.calibrations import ClassSettings, Memory
+from classwise.models import inference
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,11 @@ class State:
     scores: dict[str, float] = field(default_factory=dict)
     epoch: int = 0
     stopped: str = ""
+
+    @cached_property
+    def fusions(self) -> inference.Fusions:
+        """The layers of the network that its attacks fuse."""
+        return inference.fusions(self.model)
 
     @property
     def average(self) -> Weights | None:
