@@ -169,13 +169,12 @@ def _row(verdicts: Sequence[Verdict], pages: Collection[str]) -> str:
 
 def _rows_of_page(groups: Sequence[Sequence[Verdict]]) -> str:
     """Return the rows of the page of a section; those that no scale tests are folded below the others."""
-    tested, untested = [], []
-    for group in groups:
-        (untested if all(one.verdict == "not tested" for one in group) else tested).append(_row_elsewhere(group))
-    if not untested:
-        return "".join(tested)
+    untested = [group for group in groups if all(one.verdict == "not tested" for one in group)]
+    shown, folded = (
+        "".join(_row_elsewhere(group) for group in groups if (group in untested) == is_folded) for is_folded in (0, 1)
+    )
     title = f'<span class="claim">{counted(len(untested), "claim")} not tested</span>'
-    return f'{"".join(tested)}<details class="group"><summary>{title}</summary>{"".join(untested)}</details>'
+    return shown + (f'<details class="group"><summary>{title}</summary>{folded}</details>' if untested else "")
 
 
 def _row_elsewhere(verdicts: Sequence[Verdict]) -> str:

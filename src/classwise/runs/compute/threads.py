@@ -38,7 +38,7 @@ def fastest(step: Callable[[], object], most: int) -> int:
     try:
         with torch.random.fork_rng(devices=[]):
             for number in numbers:
-                seconds = _seconds(step, number)
+                seconds = seconds_of_step(step, number)
                 if seconds > shortest:
                     break
                 if seconds < (1 - _SAVED) * shortest:
@@ -48,8 +48,8 @@ def fastest(step: Callable[[], object], most: int) -> int:
     return best
 
 
-def _seconds(step: Callable[[], object], threads: int) -> float:
-    """Return the mean duration of a step after the first, which sets the threads up."""
+def seconds_of_step(step: Callable[[], object], threads: int) -> float:
+    """Return the mean duration of a step after the first, which sets the threads up; this process keeps the number of threads."""
     torch.set_num_threads(threads)
     step()
     began, steps = time.perf_counter(), 0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeviceSpeed:
-    """The assumed speed of a device without measurements.
+    """The speed of a device without measurements of the same network.
 
     bfloat16, float32: operations per second that are reached on small images (batches of 128 of 32 x 32 pixels), well below the
     advertised ones. call: the least seconds of a pass of a batch, however small the network.
@@ -32,23 +32,25 @@ class DeviceSpeed:
     call: float
 
 
-# A GPU that is not listed counts as the first one; a CPU counts by the thread.
+# Assumed; a GPU that is not listed counts as the first one.
 GPUS: dict[str, DeviceSpeed] = {
     "NVIDIA H200": DeviceSpeed(6e13, 3e13, 6e-4),
     "NVIDIA H100": DeviceSpeed(5e13, 2.5e13, 6e-4),
     "NVIDIA A100": DeviceSpeed(3e13, 1.5e13, 8e-4),
 }
 PLANNED = "NVIDIA H200"
-THREAD = DeviceSpeed(8e10, 4e10, 4e-4)
 
 # At most this many histories of a network are read if nothing else is known of its speed.
 _HISTORIES = 20
 
 
 def device_speed(device: str, *, gpu: bool) -> DeviceSpeed:
-    """Return the assumed speed of a device."""
+    """Return the assumed speed of a GPU, or that of a thread of this processor, which is measured in a second."""
     if not gpu:
-        return THREAD
+        from classwise.runs.schedule import flops  # torch
+
+        operations, call = flops.of_a_thread()
+        return DeviceSpeed(2 * operations, operations, call)
     return next((speed for name, speed in GPUS.items() if device.startswith(name)), GPUS[PLANNED])
 
 

@@ -12,7 +12,7 @@ from classwise.attacks import Passes
 from classwise.core.datasets import DatasetSize
 from classwise.core.spec import Evaluation, Spec
 from classwise.images import Images
-from classwise.runs.compute import rebuild, sizes, validate
+from classwise.runs.compute import device, rebuild, sizes, threads, validate
 
 # An attack that stops early takes all its steps only on images that withstand it: about this share after adversarial training.
 WITHSTANDING = 0.5
@@ -60,6 +60,25 @@ def _network(model: str, width: int, shape: tuple[int, int, int], classes: int, 
 def _network_of(spec: Spec, size: DatasetSize) -> tuple[float, int]:
     shape = (size.channels, size.height, size.width)
     return _network(spec.model, spec.width, shape, size.classes, validate.head(spec), spec.layer)
+
+
+@cache
+def of_a_thread() -> tuple[float, float]:
+    """Return the operations per second of a thread of this processor and the least seconds of a pass, measured in a second."""
+    operations, _ = _measured("resnet18", 16, 32, 32)
+    _, call = _measured("small-cnn", 8, 8, 64)
+    return operations, call
+
+
+def _measured(model: str, width: int, side: int, images: int) -> tuple[float, float]:
+    """Return the operations per second of training steps of a network on one thread, and the seconds of a pass."""
+    shape = 3, side, side
+    forward, _ = _network(model, width, shape, 10, "linear", "batch")
+    data = Images(torch.zeros(images, *shape, dtype=torch.uint8), torch.arange(images), torch.arange(images), tuple("0123456789"))
+    network, x = models.build(model, data, width), torch.zeros(images, *shape)
+    with device.one_thread():
+        seconds = threads.seconds_of_step(lambda: network(x).sum().backward(), 1)
+    return 3 * images * forward / seconds, seconds / 2
 
 
 def epoch(spec: Spec, size: DatasetSize) -> Flops:
