@@ -6,6 +6,7 @@ A draw gives each image of each seed a weight, the same for all runs and attacks
 import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import xarray as xr
@@ -101,11 +102,17 @@ def weights(outcomes: xr.Dataset, draws: int, seed: int = 0) -> np.ndarray:
     drawing all would show only (seeds - 1) / seeds of the variance between them (Rao and Wu 1988). The spread is too wide if
     seeds hardly differ.
     """
-    rng, present = np.random.default_rng(seed), evaluated(outcomes).values
+    present = evaluated(outcomes).values
+    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values.astype(np.int64)
     # A draw of a seed without any image would have none.
-    present = present[present.any(1)]
+    return _weights(present[present.any(1)].tobytes(), truth.tobytes(), draws, seed)
+
+
+@lru_cache(maxsize=2)  # pages and claims resample the same images again and again
+def _weights(present_bytes: bytes, truth_bytes: bytes, draws: int, seed: int) -> np.ndarray:
+    truth = np.frombuffer(truth_bytes, dtype=np.int64)
+    rng, present = np.random.default_rng(seed), np.frombuffer(present_bytes, dtype=bool).reshape(-1, len(truth))
     seeds, count = len(present), present.sum()
-    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values
     fewer = max(seeds - 1, 1)
     times, scale = rng.multinomial(fewer, np.full(seeds, 1 / seeds), size=draws).T, seeds / fewer
     row, column = np.nonzero(present)
