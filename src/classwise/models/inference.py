@@ -57,14 +57,14 @@ def _fused(model: nn.Module, x: Tensor) -> nn.Module:
 
 def _fuse(network: fx.GraphModule) -> int:
     """Fuse each batch norm that is the only reader of a convolution into a copy of it; return their number."""
-    found = [pair for pair in _pairs(network) if not pair[1].training]
-    for conv, norm, before, node in found:
+    fusible = [pair for pair in _pairs(network) if not pair[1].training]
+    for conv, norm, before, node in fusible:
         fused = fuse_conv_bn_eval(conv, norm).requires_grad_(False).to(memory_format=torch.channels_last)
         network.set_submodule(str(before.target), fused)
         node.replace_all_uses_with(before)
         network.graph.erase_node(node)
     network.recompile()
-    return len(found)
+    return len(fusible)
 
 
 def _pairs(network: fx.GraphModule) -> list[tuple[nn.Conv2d, nn.BatchNorm2d, fx.Node, fx.Node]]:
@@ -97,7 +97,7 @@ def fused_in_place(pairs: Fusions) -> Iterator[None]:
 
     Inside it the network has the outputs of eval mode up to rounding, and no gradients of these weights.
     """
-    own = [(conv, norm, conv.weight, conv.bias) for conv, norm in pairs]
+    saved = [(conv, norm, conv.weight, conv.bias) for conv, norm in pairs]
     try:
         for conv, norm in pairs:
             mean, var = cast("Tensor", norm.running_mean), cast("Tensor", norm.running_var)
@@ -105,7 +105,7 @@ def fused_in_place(pairs: Fusions) -> Iterator[None]:
             vars(norm)["forward"] = _unchanged
         yield
     finally:
-        for conv, norm, weight, bias in own:
+        for conv, norm, weight, bias in saved:
             conv.weight, conv.bias = weight, bias
             vars(norm).pop("forward", None)
 

@@ -383,12 +383,7 @@ def paired(
 
 
 def gains(
-    outcomes: xr.Dataset,
-    bases: Mapping[str, str],
-    measure: Metric,
-    level: float = 0.95,
-    draws: int = 2000,
-    seed: int = 0,
+    outcomes: xr.Dataset, bases: Mapping[str, str], measure: Metric, level: float = 0.95, draws: int = 2000, seed: int = 0
 ) -> xr.DataArray:
     """Return low, value and high of the gain of defences over their bases, along defence and a new dimension `bound`.
 
