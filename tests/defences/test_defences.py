@@ -15,6 +15,7 @@ from classwise.defences.adversary import Adversary
 from classwise.defences.averaging import FAWA, NoAveraging
 from classwise.defences.calibrations import CFA, ClassSettings, Uniform
 from classwise.defences.objectives import MART, TRADES, Adversarial, LossTerms, Standard, class_similarity
+from classwise.models import inference
 
 
 @pytest.fixture
@@ -204,7 +205,8 @@ def test_weights_multiply_the_terms_and_may_be_relative_to_the_batch():
 @pytest.mark.parametrize(("mode", "moves"), [("eval", 1), ("train", 4)])
 def test_the_mode_of_the_attack_decides_how_often_the_running_statistics_move(model, batch, mode, moves):
     x, y = batch
-    Adversarial()(model, x, y, each(0.0), adversary(mode))
+    fusing = replace(adversary(mode), fusions=inference.fusions(model))
+    Adversarial()(model, x, y, each(0.0), fusing)
     assert int(model.body[1].num_batches_tracked) == moves
     assert model.training
 

@@ -1,5 +1,6 @@
 import copy
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from classwise import attacks, defences, images, models
 from classwise.attacks import PGD, evaluate
 from classwise.attacks.balls import Linf
 from classwise.core.errors import UserError
-from classwise.defences import DEFENCES
+from classwise.defences import DEFENCES, adversary
 from classwise.defences.adversary import Adversary
 from classwise.defences.averaging import AVERAGINGS, EMA, FAWA, averaging_of
 from classwise.defences.calibrations import Calibration
@@ -513,6 +514,14 @@ def test_a_backend_that_does_not_exist_is_named(data, monkeypatch):
     state, plan = start(data)
     with pytest.raises(UserError, match="is no backend"):
         next(iter(train(state, data, plan)))
+
+
+def test_an_attack_of_a_training_sees_fused_layers(data, monkeypatch):
+    state, plan = start(data, epochs=1)
+    fused = []
+    monkeypatch.setattr(adversary, "fused_in_place", lambda pairs: fused.append(len(pairs)) or nullcontext())
+    list(train(state, data, plan))
+    assert set(fused) == {3}
 
 
 def test_compiled_steps_are_the_same_training(data, monkeypatch):

@@ -51,15 +51,28 @@ def test_a_network_that_is_fused_in_place_is_as_before_afterwards(name, pairs):
     x, model = SOME.batch(slice(None))[0].double(), settled(name).double()
     fused = inference.fusions(model)
     parameters, exact = dict(model.named_parameters()), model(x)
-    with inference.fused_in_place(fused):
-        for _, norm in fused:
-            norm.running_mean += 1  # no longer read
-        assert torch.allclose(model(x), exact, atol=1e-10)
+
+    def failing():
+        with inference.fused_in_place(fused):
+            for _, norm in fused:
+                norm.running_mean += 1  # no longer read
+            assert torch.allclose(model(x), exact, atol=1e-10)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        failing()
     assert len(fused) == pairs
     assert all(value is parameters[key] for key, value in model.named_parameters())
     for _, norm in fused:
         norm.running_mean -= 1
     assert torch.allclose(model(x), exact, atol=1e-10)
+
+
+def test_layers_that_are_called_twice_are_not_fused():
+    conv, norms_of_it = nn.Conv2d(3, 3, 3, padding=1), [nn.BatchNorm2d(3), nn.BatchNorm2d(3)]
+    assert len(inference.fusions(nn.Sequential(conv, norms_of_it[0]))) == 1
+    assert inference.fusions(nn.Sequential(conv, norms_of_it[0], conv, norms_of_it[1])) == []
+    assert inference.fusions(nn.Sequential(conv, norms_of_it[0], nn.Conv2d(3, 3, 1), norms_of_it[0])) == []
 
 
 def test_bfloat16_is_near_and_its_gradients_are_float32():

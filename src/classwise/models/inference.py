@@ -3,6 +3,7 @@
 import copy
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
@@ -68,15 +69,17 @@ def _fuse(network: fx.GraphModule) -> int:
 
 
 def _pairs(network: fx.GraphModule) -> list[tuple[nn.Conv2d, nn.BatchNorm2d, fx.Node, fx.Node]]:
-    """Return each convolution that only a batch norm reads, with that one and the nodes of both."""
+    """Return each convolution that only a batch norm reads, with that one and the nodes of both, where each is called once."""
     modules, pairs = dict(network.named_modules()), []
+    calls = Counter(id(modules[str(node.target)]) for node in network.graph.nodes if node.op == "call_module")
     for node in network.graph.nodes:
         before = node.args[0] if node.args else None
         if node.op != "call_module" or not isinstance(before, fx.Node) or before.op != "call_module":
             continue
         conv, norm = modules[str(before.target)], modules[str(node.target)]
-        if isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d) and len(before.users) == 1:
-            pairs += [(conv, norm, before, node)] * norm.track_running_stats
+        once = len(before.users) == calls[id(conv)] == calls[id(norm)] == 1
+        if once and type(conv) is nn.Conv2d and type(norm) is nn.BatchNorm2d and norm.track_running_stats:
+            pairs.append((conv, norm, before, node))
     return pairs
 
 
@@ -84,7 +87,7 @@ Fusions = Sequence[tuple[nn.Conv2d, nn.BatchNorm2d]]
 
 
 def fusions(model: nn.Module) -> Fusions:
-    """Return the convolutions of a model with the batch norms that `fused_in_place` puts into them, if any."""
+    """Return the convolutions of a model in eval mode with the batch norms that `fused_in_place` puts into them, if any."""
     try:
         return [(conv, norm) for conv, norm, *_ in _pairs(fx.symbolic_trace(model))]
     except Exception:  # a forward pass that cannot be traced may raise anything

@@ -168,13 +168,12 @@ def _row(verdicts: Sequence[Verdict], pages: Collection[str]) -> str:
 
 
 def _rows_of_page(groups: Sequence[Sequence[Verdict]]) -> str:
-    """Return the rows of the page of a section; those that no scale tests are folded below the others."""
-    untested = [group for group in groups if all(one.verdict == "not tested" for one in group)]
-    shown, folded = (
-        "".join(_row_elsewhere(group) for group in groups if (group in untested) == is_folded) for is_folded in (0, 1)
-    )
+    """Return the rows of the page of a section; those of which nothing is tested are folded below the others."""
+    tested = [group for group in groups if any(one.verdict != "not tested" or one.partly for one in group)]
+    untested = [_row_elsewhere(group) for group in groups if group not in tested]
     title = f'<span class="claim">{counted(len(untested), "claim")} not tested</span>'
-    return shown + (f'<details class="group"><summary>{title}</summary>{folded}</details>' if untested else "")
+    folded = f'<details class="group"><summary>{title}</summary>{"".join(untested)}</details>' if untested else ""
+    return "".join(map(_row_elsewhere, tested)) + folded
 
 
 def _row_elsewhere(verdicts: Sequence[Verdict]) -> str:
@@ -199,8 +198,14 @@ def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "") -> 
         f'Measure: <span title="{escape(claim.measure_name)}">{escape(claim.measured)}</span>. {links}</p>'
     )
     line = f'<span class="verdicts">{badges}</span><span class="claim">{escape(claim.statement)} {place}</span>'
-    inside = facts + "".join(map(_judged, verdicts))
+    pictured = any(verdict.verdict != "not tested" for verdict in verdicts)
+    inside = facts + "".join(map(_judged, verdicts)) + (_PICTURE if pictured else "")
     return f'<details{attributes}><summary>{line}</summary><div class="facts">{inside}</div></details>'
+
+
+_PICTURE = (
+    "<p>Dot and bar: ours, with its interval; diamond: the value of the paper; shaded: the range in which the claim holds.</p>"
+)
 
 
 def _kind(verdict: Verdict) -> str:

@@ -17,7 +17,7 @@ from classwise.stats.intervals import wilson_of
 from classwise.stats.metrics import OF_RATES, Metric, overall, reciprocity, symmetry, symmetry_of
 from classwise.stats.pooling import design_effect, pooled, seeds_share_images
 
-# Number of weights held at a time: 80 MB.
+# Number of weights drawn at a time: 80 MB.
 _AT_ONCE = 20_000_000
 _CHANGED = ("truth", "answer", "flipped")
 
@@ -105,7 +105,9 @@ def weights(outcomes: xr.Dataset, draws: int, seed: int = 0) -> np.ndarray:
     present = evaluated(outcomes).values
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values.astype(np.int64)
     # A draw of a seed without any image would have none.
-    return _weights(present[present.any(1)].tobytes(), truth.tobytes(), draws, seed)
+    drawn = _weights(present[present.any(1)].tobytes(), truth.tobytes(), draws, seed)
+    drawn.setflags(write=False)
+    return drawn
 
 
 @lru_cache(maxsize=2)  # pages and claims resample the same images again and again

@@ -13,6 +13,7 @@ from classwise.defences import Defence
 from classwise.defences.averaging import Averaging, Weights
 from classwise.defences.calibrations import ClassSettings, Memory
 from classwise.models import inference
+from classwise.models.modes import eval_mode
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class State:
     @cached_property
     def fusions(self) -> inference.Fusions:
         """The layers of the network that its attacks fuse."""
-        return inference.fusions(self.model)
+        with eval_mode(self.model):
+            return inference.fusions(self.model)
 
     @property
     def average(self) -> Weights | None:

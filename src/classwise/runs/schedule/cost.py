@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING
@@ -45,7 +46,7 @@ _HISTORIES = 20
 
 
 def device_speed(device: str, *, gpu: bool) -> DeviceSpeed:
-    """Return the assumed speed of a GPU, or that of a thread of this processor, which is measured in a second."""
+    """Return the assumed speed of a GPU, or of a thread of this processor, measured in a second; twice as fast in bfloat16."""
     if not gpu:
         from classwise.runs.schedule import flops  # torch
 
@@ -62,7 +63,7 @@ class Costs:
     """
 
     def __init__(self, device: str, *, gpu: bool, known: Timings | None = None) -> None:
-        self.device, self.speed = device, device_speed(device, gpu=gpu)
+        self.device, self.gpu = device, gpu
         self.known = Timings(timings.file(), device) if known is None else known
         self.measured: set[str] = set()
         self.estimated: set[str] = set()
@@ -70,6 +71,11 @@ class Costs:
         self._rates: dict[tuple[str, ...], float | None] = {}
         self._seconds: dict[str, tuple[float, bool] | None] = {}
         self._cost_keys: dict[str, str] = {}
+
+    @cached_property
+    def speed(self) -> DeviceSpeed:
+        """The speed of the device where nothing was measured on it."""
+        return device_speed(self.device, gpu=self.gpu)
 
     def seconds(self, spec: Spec, evaluation: Evaluation | None = None) -> float:
         """Return the seconds of a training, or of an evaluation of a run: estimated once for all runs of equal cost."""

@@ -74,8 +74,9 @@ def _measured(model: str, width: int, side: int, images: int) -> tuple[float, fl
     """Return the operations per second of training steps of a network on one thread, and the seconds of a pass."""
     shape = 3, side, side
     forward, _ = _network(model, width, shape, 10, "linear", "batch")
-    data = Images(torch.zeros(images, *shape, dtype=torch.uint8), torch.arange(images), torch.arange(images), tuple("0123456789"))
-    network, x = models.build(model, data, width), torch.zeros(images, *shape)
+    pixels = torch.arange(images * math.prod(shape)).remainder(251).to(torch.uint8).view(images, *shape)
+    data = Images(pixels, torch.arange(images), torch.arange(images), tuple("0123456789"))
+    network, x = models.build(model, data, width), pixels / 255
     with device.one_thread():
         seconds = threads.seconds_of_step(lambda: network(x).sum().backward(), 1)
     return 3 * images * forward / seconds, seconds / 2

@@ -84,8 +84,10 @@ def _basis(costs: Costs) -> str:
         parts.append(f"from measurements of the same network there for {len(costs.measured)} runs, or parts of them")
     if costs.estimated:
         speed = costs.speed
-        rates = f"{speed.float32 / 1e12:g} TFLOP/s in float32, {speed.bfloat16 / 1e12:g} in bfloat16"
-        parts.append(f"from the number of operations for {len(costs.estimated)}, at {rates} and {1000 * speed.call:g} ms a pass")
+        rates = f"{speed.float32 / 1e12:.2g} TFLOP/s in float32, {speed.bfloat16 / 1e12:.2g} in bfloat16"
+        parts.append(
+            f"from the number of operations for {len(costs.estimated)}, at {rates} and {1000 * speed.call:.2g} ms a pass"
+        )
     if costs.unknown:
         parts.append(f"without {len(costs.unknown)} runs whose images are not here")
     return f"times on {costs.device}: {'; '.join(parts)}"
