@@ -99,7 +99,7 @@ def standard_of(label: str) -> str:
 
 def part(label: str, defence: str = "pgd-at") -> Section:
     """Return the part of a section that trains and evaluates what a label of NETWORKS or TRAININGS names."""
-    return Section(title=label, defences=(defence,), evaluations=CLEAN_AND_PGD, max_seeds=2, variants=varied(label))
+    return Section(title=label, defences=(defence,), evaluations=CLEAN_AND_PGD, max_seeds=1, variants=varied(label))
 
 
 def parts(labels: Sequence[str], *, standard: bool = False) -> dict[str, Section]:

@@ -59,7 +59,7 @@ SECTION = Section(
     title="Networks and optimisers",
     defences=("standard", "pgd-at"),
     evaluations=CLEAN_AND_PGD,
-    max_seeds=2,
+    max_seeds=1,
     parts=networks.parts(NETWORK_LABELS, standard=True) | networks.parts(TRAINING_LABELS),
     arrange={
         "all": Arranged(all_settings, ("",), (*_OF_NETWORKS, *TRAINING_LABELS)),

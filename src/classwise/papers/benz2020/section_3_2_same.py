@@ -91,11 +91,11 @@ SECTION = Section(
             defences=("pgd-at",),
             evaluations=CLEAN_AND_PGD,
             run={"measure": 100, "averages": ()},
-            max_seeds=2,
+            max_seeds=1,
             variants=variants.by_scale(variants.reinitialised(1, 2), laptop=variants.none),
         ),
         **networks.parts((*networks.TRAINING_LABELS, *networks.NETWORK_LABELS)),
-        **{name: Section(title=name, defences=(name,), evaluations=CLEAN_AND_PGD, max_seeds=2) for name in DEFENCES},
+        **{name: Section(title=name, defences=(name,), evaluations=CLEAN_AND_PGD, max_seeds=1) for name in DEFENCES},
     },
     arrange={
         "settings": Arranged(_settings, ("",), optional=_PARTS),

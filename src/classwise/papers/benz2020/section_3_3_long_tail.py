@@ -70,7 +70,7 @@ def _weight(name: str, **by_scale: Variants) -> Section:
         title=f"the critical class with {name}",
         defences=("at-per-class",),
         evaluations=CLEAN_AND_PGD,
-        max_seeds=2,
+        max_seeds=1,
         variants=variants.by_scale(weighted(WEIGHTS[name]), **by_scale),
     )
 
@@ -86,7 +86,7 @@ SECTION = Section(
     title="Methods for long-tailed data",
     defences=(BASE,),
     evaluations=CLEAN_AND_PGD,
-    max_seeds=2,
+    max_seeds=1,
     parts={
         SCHEMES: Section(
             title="methods for long-tailed data",

@@ -98,14 +98,14 @@ SECTION = Section(
     defences=("pgd-at",),
     evaluations=(Evaluation(), *_LONGER, Evaluation(transform="nearly-grey")),
     run=ONCE,
-    max_seeds=2,
+    max_seeds=1,
     variants=coloured("neighbours", "apart", eps="0.5"),
     parts={
         "plain": Section(
             title="drawings on black",
             defences=("standard", "pgd-at"),
             evaluations=_PGD_40,
-            max_seeds=2,
+            max_seeds=1,
             variants=drawings,
         ),
         "standard": Section(
@@ -113,7 +113,7 @@ SECTION = Section(
             defences=("standard",),
             evaluations=_SWAPPED,
             run=ONCE,
-            max_seeds=2,
+            max_seeds=1,
             variants=coloured("neighbours"),
         ),
         "scenes": Section(
@@ -121,7 +121,7 @@ SECTION = Section(
             defences=("trades",),
             evaluations=_REPAINTED,
             run=UNAVERAGED,
-            max_seeds=2,
+            max_seeds=1,
             variants=scenes,
             whiteness=True,
         ),
@@ -130,7 +130,7 @@ SECTION = Section(
             defences=("trades-per-class",),
             evaluations=_REPAINTED,
             run=ONCE,
-            max_seeds=2,
+            max_seeds=1,
             variants=variants.combined(trade_offs("0.5"), scenes),
         ),
     },
