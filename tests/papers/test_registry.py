@@ -90,7 +90,7 @@ def test_the_page_of_the_defences_asks_for_no_training_twice():
     part = request.parts[overview.CFA]
     trained = {spec.defence for spec in (*request.specs, *part.specs)}
     absent = set(DEFENCES) - set(overview.NOT_COMPARED) - set(overview.OF_CFA) - trained
-    assert absent == {"trades-he", "trades-normalised", "fat", "fat-trades", "frl-rw"}
+    assert absent == {"trades-he", "trades-normalised", "fat", "fat-trades", "frl-rw", "targeted-at"}
     assert absent <= {spec.defence for spec in registry.request("defences", "laptop").specs}
     shared = {spec.defence for spec in part.specs if spec in request.specs}
     assert shared == {"pgd-at", "trades", "frl-rmrw"}

@@ -221,6 +221,8 @@ def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
         seconds.progress(list(stale), console, before) as advance,
         ProcessPoolExecutor(seconds.AT_ONCE, mp_context=get_context("spawn")) as workers,
     ):
+        if stale:  # the results to download, at the same time; `_build` finds them, or makes what failed
+            workers.submit(data.write_files, scale, build_folder() / "data")
         # Last the pages that read the verdicts of all others, which else were computed twice.
         order = sorted(stale, key=lambda name: name in ("claims", HOME))
         futures = {workers.submit(_execute, name, scale): name for name in order}

@@ -117,7 +117,7 @@ def test_the_training_keeps_every_epoch_that_is_evaluated(scale):
         assert {one.checkpoint for one in part.evaluations} <= set(names)
     assert {one.checkpoint for one in part.evaluations} == {section_3_1_training._checkpoint(epoch) for epoch in EPOCHS}
     of_networks = registry.request("benz2020/3-1-networks-and-optimisers", scale).parts[networks.STEP]
-    assert part.specs == of_networks.specs
+    assert part.specs[:1] == of_networks.specs
 
 
 def history(worst):
