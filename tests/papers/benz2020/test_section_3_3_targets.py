@@ -204,7 +204,8 @@ def test_the_epochs_of_each_training_are_those_of_its_runs():
     assert list(known) == [BASE, CRITICAL, SAFEST]
     assert known[BASE] < min(known[name] for name in (CRITICAL, SAFEST))
     of_laptop = section_3_3_targets.epochs(registry.request(NAME, "laptop"))
-    assert list(of_laptop) == list(TARGETED) and len(set(of_laptop.values())) == 1
+    assert list(of_laptop) == list(TARGETED)
+    assert len(set(of_laptop.values())) == 1
 
 
 def test_the_sentence_on_similarity_gives_accuracy_first():
