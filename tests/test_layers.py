@@ -49,7 +49,7 @@ ENGINE = [
     "ledger",
 ]
 REGISTRY = ["overview", "registry"]
-ALTAIR = {"charts", "papers.ledger"}
+ALTAIR = {"charts"}
 
 
 def name_of(path: Path) -> str:

@@ -1,6 +1,5 @@
-"""The ledger: charts that carry every claim, tables in words, verdicts gathered from the runs of sections."""
+"""The ledger: rows that carry every claim, pictures, tables, verdicts gathered from the runs of sections."""
 
-import json
 from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -148,40 +147,25 @@ def test_ticks_are_few_and_round(ends, expected):
     assert ledger.ticks(*ends) == pytest.approx(expected)
 
 
-def test_the_forest_plot_draws_ours_and_the_value_of_the_paper():
-    spec = ledger.forest(SOME).to_dict()
-    assert spec["description"] == "Of 3 claims tested, 1 holds, 1 fails and 1 is open."
-    assert len(spec["vconcat"]) == 3
-    assert spec["vconcat"][0]["title"]["text"][-1] == "holds (digits, scale quick, 5 seeds)"
-    # Theirs is drawn where there is one.
-    assert [len(panel["layer"]) for panel in spec["vconcat"]] == [4, 3, 3]
-    assert "none of these claims was tested" in json.dumps(ledger.forest([SILENT]).to_dict())
-
-
 def test_a_range_without_an_end_is_shaded_up_to_the_edge_and_a_correlation_up_to_one():
     close = next(claim for claim in registry.CLAIMS if claim.unit == "correlation" and claim.high == float("inf"))
-    shown = [SOME[0], found("holds", close, 0.9, 0.8, 1.0)]
-    table = ledger.rows(shown)
-    assert (table["to"] == table["last"]).all()
-    assert table["last"].tolist()[1] == 1
-    panels = ledger.forest(shown).to_dict()["vconcat"]
-    for panel, first, last in zip(panels, table["first"], table["last"], strict=True):
-        scale = panel["layer"][0]["encoding"]["x"]["scale"]
-        assert (scale["domain"], scale["nice"]) == ([first, last], False)
+    for verdict, last in ((SOME[0], None), (found("holds", close, 0.9, 0.8, 1.0), "1")):
+        root = ElementTree.fromstring(ledger.interval_picture(verdict))
+        shaded = next(iter(root.iter("rect")))
+        assert float(shaded.get("x")) + float(shaded.get("width")) == pytest.approx(320 - 24, abs=0.11)
+        assert last is None or [text.text for text in root.iter("text")][-2] == last
 
 
-def test_the_diamond_is_explained_where_the_paper_gives_a_number():
-    without = [one for one in SOME if one.verdict != "not tested" and one.claim.theirs is None]
-    assert without
-    assert "Diamond" in json.dumps(ledger.forest(SOME).to_dict())
-    assert "Diamond" not in json.dumps(ledger.forest(without).to_dict())
+def test_on_the_page_of_a_section_pictures_stand_beside_the_claims():
+    shown = ledger.claims_list(SOME, filters=False)
+    beside = [row.partition("</summary>")[0].count("<svg") for row in shown.split("<details>")[1:]]
+    assert sorted(beside) == [0, 1, 1, 1]
+    assert (shown.count("<svg"), shown.count("diamond: the value of the paper")) == (3, 1)
+    inside = [row.partition("</summary>")[0].count("<svg") for row in ledger.claims_list(SOME).split("<details id")[1:]]
+    assert inside == [0, 0, 0, 0]
 
 
-def test_tables_in_words():
-    told = ledger.markdown(SOME).splitlines()
-    assert len(told) == 2 + len(SOME)
-    assert "not tested: not testable on digits: a \\| reason" in told[4]
-    assert "| 10.0 [8.00, 13.0] |" in told[2]
+def test_tables():
     assert "| Section 4.1, class bias | digits (scale quick) | 1 |" in ledger.not_tested(SOME)
     assert len(ledger.notes(registry.misprints()).splitlines()) == 2 + len(registry.misprints())
 

@@ -1,20 +1,18 @@
 """Claims of papers, and verdicts on them."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from classwise.core import datasets
 from classwise.core.errors import UserError
 from classwise.core.markup import counted
 from classwise.papers.scales import CLOSED_FORM, scale_title
-from classwise.stats.significance import p_text
 
 # Takes sums over images (`bootstrap.sums`), or statistics of features (`stats.features.statistics`), and gives one number for
 # each draw.
@@ -182,25 +180,6 @@ class Verdict:
     def sample(self) -> str:
         """What the verdict rests on: "720 images", or "200000 settings" of a theorem."""
         return counted(self.images, "setting" if self.scale == CLOSED_FORM else "image")
-
-
-def verdict_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """Return a row for each verdict: the claim, its place and measure, theirs, ours with its interval, the verdict in words."""
-    rows = [
-        {
-            "where": verdict.claim.where,
-            "claim": verdict.claim.statement,
-            "measure": verdict.claim.measured,
-            "holds if": verdict.claim.supported,
-            "theirs": published_value(verdict.claim),
-            "ours": measured_value(verdict),
-            "p": p_text(verdict.adjusted),
-            "verdict": verdict.words if verdict.verdict != "not tested" else f"{verdict.verdict}: {verdict.why}",
-        }
-        for verdict in verdicts
-    ]
-    columns = ["where", "claim", "measure", "holds if", "theirs", "ours", "p", "verdict"]
-    return pd.DataFrame(rows, columns=columns).set_index("where")
 
 
 def published_value(claim: Claim) -> str:

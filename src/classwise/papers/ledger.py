@@ -1,36 +1,26 @@
-"""The ledger: every claim with its verdicts as a row that opens in place, counts, and a forest plot of one section."""
+"""The ledger: every claim with its verdicts as a row that opens in place, with pictures of their intervals, and counts."""
 
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from importlib import resources
-from typing import Any
 from urllib.parse import urlencode
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
-from classwise.charts.descriptions import described
 from classwise.charts.style import VERDICT_COLOURS
 from classwise.core import datasets
 from classwise.core.markup import counted, escaped
 from classwise.papers import claims
 from classwise.papers.claims import VERDICTS, Claim, Verdict
 from classwise.papers.scales import CLOSED_FORM, dataset_of, place, scale_title
-from classwise.stats.significance import p_text, p_value
+from classwise.stats.significance import p_value
 
 _THEIRS, _RANGE = "#8268dc", "#2a9d8f"
-# The heads of an interval without an end.
-_ARROWS = {"low": "triangle-left", "high": "triangle-right"}
-# Letters in a line of a title of the forest plot.
-_LETTERS = 76
 # The picture of a verdict in pixels: its width and margin.
 _WIDTH, _EDGE = 320, 24
-_TIPS = {"verdict in words": "verdict", "ours": "ours", "theirs": "value of the paper", "holds if": "holds if"}
-_TIPS |= {"p": "p (Holm)", "measure": "measure"}
 
 
 def anchor(claim: Claim) -> str:
@@ -89,13 +79,14 @@ def claims_list(verdicts: Sequence[Verdict], pages: Collection[str] = (), *, fil
 
     pages: the sections that have a page, to which rows link. filters: controls above the list; they are also set by the address
     of the page (see `address`), and an id in it opens its row. Without them the list is that of the page of a section: it begins
-    with the numbers of its verdicts, has no titles and no ids, its rows link to those of the ledger, and those of claims that no
-    scale tests are folded.
+    with the numbers of its verdicts, has no titles and no ids, shows the intervals next to the claims (a forest plot), its rows
+    link to those of the ledger, and those of claims that no scale tests are folded.
     """
     groups, folder = _by_claim(verdicts), resources.files("classwise.papers")
     style, script = (folder.joinpath(f"ledger.{kind}").read_text() for kind in ("css", "js"))
     if not filters:
-        return f'<style>{style}</style><div class="ledger"><p>{escape(opening(verdicts))}</p>{_rows_of_page(groups)}</div>'
+        head = f"<p>{escape(opening(verdicts))}</p>{_LEGEND}"
+        return f'<style>{style}</style><div class="ledger">{head}{_rows_of_page(groups)}</div>'
     sections = dict.fromkeys(group[0].claim.section for group in groups)
     body = "".join(
         _section(section, [group for group in groups if group[0].claim.section == section], pages) for section in sections
@@ -180,12 +171,13 @@ def _row_elsewhere(verdicts: Sequence[Verdict]) -> str:
     """Return a claim as a row of the page of its section."""
     claim = verdicts[0].claim
     top = "../" * claim.section.count("/")
-    return _foldable(verdicts, f'<a href="{top}{address(claim)}">This claim in the list of all claims</a>.')
+    return _foldable(verdicts, f'<a href="{top}{address(claim)}">This claim in the list of all claims</a>.', pictured=True)
 
 
-def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "") -> str:
-    """Return a row that opens to the measure, the verdicts and links."""
+def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "", *, pictured: bool = False) -> str:
+    """Return a row that opens to the measure, the verdicts and links; pictured: intervals are shown while it is folded, too."""
     claim = verdicts[0].claim
+    pictures = [interval_picture(verdict) if verdict.verdict != "not tested" else "" for verdict in verdicts]
     badges = "".join(
         f'<span class="badge {_kind(verdict)}" data-scale="{verdict.scale}" data-verdict="{verdict.verdict}">'
         f"{verdict.verdict}: {escape(datasets.title(verdict.dataset))}</span>"
@@ -198,13 +190,15 @@ def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "") -> 
         f'Measure: <span title="{escape(claim.measure_name)}">{escape(claim.measured)}</span>. {links}</p>'
     )
     line = f'<span class="verdicts">{badges}</span><span class="claim">{escape(claim.statement)} {place}</span>'
-    pictured = any(verdict.verdict != "not tested" for verdict in verdicts)
-    inside = facts + "".join(map(_judged, verdicts)) + (_PICTURE if pictured else "")
+    if pictured:
+        line, pictures = line + "".join(pictures), [""] * len(verdicts)
+    inside = facts + "".join(map(_judged, verdicts, pictures)) + (_LEGEND if any(pictures) else "")
     return f'<details{attributes}><summary>{line}</summary><div class="facts">{inside}</div></details>'
 
 
-_PICTURE = (
-    "<p>Dot and bar: ours, with its interval; diamond: the value of the paper; shaded: the range in which the claim holds.</p>"
+_LEGEND = (
+    "<p>Dot and bar: ours, with its interval, an arrow head where that has no end; diamond: the value of the paper; shaded: the "
+    "range in which the claim holds.</p>"
 )
 
 
@@ -216,14 +210,14 @@ def _measured(claim: Claim) -> str:
     return "the ratio" if claim.log else "the measure"
 
 
-def _judged(verdict: Verdict) -> str:
-    """Return a verdict with its numbers and its picture."""
+def _judged(verdict: Verdict, picture: str) -> str:
+    """Return a verdict with its numbers, and a picture below."""
     head = f'<p><span class="badge {_kind(verdict)}"><strong>{escape(verdict.words)}</strong></span>'
     if verdict.verdict == "not tested":
         return f'<div data-scale="{verdict.scale}">{head}: {escape(verdict.why)}.</p></div>'
     p = "" if verdict.scale == CLOSED_FORM else f"{p_value(verdict.adjusted, 'p (Holm)')}, "
     numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}{verdict.sample}"
-    return f'<div data-scale="{verdict.scale}">{head}: {escape(numbers)}.</p>{interval_picture(verdict)}</div>'
+    return f'<div data-scale="{verdict.scale}">{head}: {escape(numbers)}.</p>{picture}</div>'
 
 
 def interval_picture(verdict: Verdict) -> str:
@@ -286,79 +280,6 @@ def _values(verdict: Verdict) -> tuple[dict[str, float], tuple[float, float]]:
     values |= {end: float(np.clip(values[end], first, last)) for end in ("low", "high")}
     values |= {"from": float(np.clip(claim.low, first, last)), "to": float(np.clip(claim.high, first, last))}
     return values | unbounded, (first, last)
-
-
-def rows(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """Return a row for each verdict, with all that the forest plot shows; first, last: the ends of its axis."""
-    numbers = [{**values, "first": first, "last": last} for values, (first, last) in map(_values, verdicts)]
-    return pd.DataFrame([{"row": place, **_words(verdicts[place]), **known} for place, known in enumerate(numbers)])
-
-
-def _words(verdict: Verdict) -> Mapping[str, object]:
-    """Return the texts of a verdict."""
-    claim = verdict.claim
-    return {
-        "verdict": verdict.verdict,
-        "claim": "\n".join(textwrap.wrap(claim.statement, _LETTERS)),
-        "verdict in words": verdict.words,
-        "unit": claim.unit,
-        "holds if": claim.supported,
-        "measure": claim.measured,
-        "ours": claims.measured_value(verdict) or "none",
-        "theirs": claims.published_value(claim) or "no number",
-        "p": p_text(verdict.adjusted),
-    }
-
-
-def forest(verdicts: Sequence[Verdict]) -> Any:
-    """Return a forest plot of the claims that were tested: ours with its interval, theirs, and the range where a claim holds.
-
-    An arrow head marks an end of an interval that is unbounded.
-    """
-    tested = [verdict for verdict in verdicts if verdict.verdict != "not tested"]
-    if not tested:
-        chart = alt.Chart(pd.DataFrame({"text": ["none of these claims was tested"]})).mark_text(align="left")
-        return described(chart.encode(text="text:N"), "Claims", "None of these claims was tested.")
-    table = rows(tested)
-    panels = [_interval(row) for _, row in table.groupby("row")]
-    theirs = "Diamond: the paper. " if np.isfinite(table["published"]).any() else ""
-    legend = f"Dot: ours, with its interval. {theirs}Shaded: the range in which the claim holds."
-    text = f"Of {counted(len(tested), 'claim')} tested, {_counted(tested, VERDICTS[:3])}."
-    return described(alt.vconcat(*panels, spacing=18), "Claims and their intervals", text, legend)
-
-
-def _interval(row: pd.DataFrame) -> Any:
-    words = row.iloc[0]
-    chart, colour = alt.Chart(row.drop(columns=["first", "last"])), VERDICT_COLOURS[words["verdict"]]
-    tips = [alt.Tooltip(f"{name}:N", title=title) for name, title in _TIPS.items()]
-    axis = alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=8, labelFlush=16)
-    scale = alt.Scale(domain=[words["first"], words["last"]], nice=False)  # shaded up to the edge
-    x = alt.X("from:Q", title=words["unit"], scale=scale, axis=axis)
-    marks = [
-        chart.mark_rect(opacity=0.2, color=_RANGE).encode(x=x, x2="to:Q"),
-        chart.mark_rule(strokeWidth=3, color=colour).encode(x=alt.X("low:Q", title=words["unit"]), x2="high:Q", tooltip=tips),
-        chart.mark_point(filled=True, size=110, opacity=1, color=colour).encode(x="effect:Q", tooltip=tips),
-    ]
-    marks += [
-        chart.mark_point(shape=shape, filled=True, size=110, opacity=1, color=colour).encode(x=f"{end}:Q", tooltip=tips)
-        for end, shape in _ARROWS.items()
-        if words[f"no {end}"]
-    ]
-    if np.isfinite(words["published"]):
-        theirs = chart.mark_point(shape="diamond", size=130, strokeWidth=2.5, color=_THEIRS)
-        marks.append(theirs.encode(x="published:Q", tooltip=tips))
-    text = [*words["claim"].split("\n"), words["verdict in words"]]
-    title = alt.Title(text, anchor="start", fontWeight="normal", fontSize=12)
-    return alt.layer(*marks).properties(width=480, height=36, title=title)
-
-
-def markdown(verdicts: Sequence[Verdict]) -> str:
-    """Return `claims.verdict_table` in Markdown, whose sentences break at the edge of the page; the measure follows the claim."""
-    lines = ["| where | claim | holds if | theirs | ours | p | verdict |", "|" + "---|" * 7]
-    for where, line in claims.verdict_table(verdicts).iterrows():
-        cells = [str(where), f"{line['claim']} Measure: {line['measure']}.", *map(str, line.drop(["claim", "measure"]))]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines)
 
 
 def not_tested(verdicts: Sequence[Verdict]) -> str:

@@ -49,8 +49,8 @@ def pushed(parts: Mapping[str, Request], load: Callable[[Request], xr.Dataset]) 
 
     NotRecorded where none is.
     """
-    asked = {name: parts[part_name(name, PUSHED)] for name in TARGETED if part_name(name, PUSHED) in parts}
-    known = {name: load(request) for name, request in asked.items() if request.specs}
+    requests = {name: parts[part_name(name, PUSHED)] for name in TARGETED if part_name(name, PUSHED) in parts}
+    known = {name: load(request) for name, request in requests.items() if request.specs}
     if not known:
         raise NotRecorded("no attack towards the critical class is recorded")
     first, *others = known
