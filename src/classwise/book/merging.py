@@ -25,7 +25,8 @@ _ADDED = {"injected-parameters", "papermill-error-cell-tag"}
 class Failure:
     """A cell of the recorded scale that could not be executed: its number, the kind of the error and its text.
 
-    missing: whether a result that is not recorded is the cause: NotRecorded, or a name that a cell with such an error defines.
+    missing: whether a result that is not recorded is the cause: NotRecorded, networks or attacks that are selected and
+    not there, or a name that a cell with such an error defines.
     """
 
     cell: int
@@ -105,7 +106,8 @@ def failures_in(cells: Sequence["NotebookNode"]) -> list[Failure]:
     for number, cell in enumerate(cells):
         for output in (one for one in cell.get("outputs", []) if one.output_type == "error"):
             name = re.match(r"name '(\w+)' is not defined", output.evalue) if output.ename == "NameError" else None
-            missing = output.ename == NotRecorded.__name__ or (name is not None and name[1] in undefined)
+            unselected = output.ename == "KeyError" and "not all values found in index" in output.evalue
+            missing = output.ename == NotRecorded.__name__ or unselected or (name is not None and name[1] in undefined)
             undefined |= _defined(cell.source) if missing else set()
             failures.append(Failure(number, output.ename, output.evalue, missing))
     return failures

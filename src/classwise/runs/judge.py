@@ -23,7 +23,7 @@ from classwise.papers.sections import Request, Section
 from classwise.runs import store
 from classwise.runs.artifacts import scenes
 from classwise.runs.load import history, outcomes, with_features
-from classwise.runs.recorded import complete_seeds, recorded_part
+from classwise.runs.recorded import recorded_part
 from classwise.stats.calibrations import late_settings
 from classwise.stats.features import with_pixels
 
@@ -163,7 +163,8 @@ def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
     """Return the verdict on a claim whose runs are not all stored: what is missing, and on which dataset."""
     definition, full = registry.SECTIONS[claim.section], registry.request(claim.section, scale)
     needs = definition.arrange[claim.data].needs if claim.data in definition.arrange else ("",)
-    complete = _complete_parts(definition, stored)
+    there = _stored_parts(definition, stored)
+    complete = {name for name, (_, part) in there.items() if {spec.seed for spec in part.specs} - part.incomplete}
     lacking: dict[str, list[str]] = {}
     for name in needs:
         section, part = (definition.parts[name], full.parts[name]) if name else (definition, full)
@@ -186,27 +187,34 @@ class _Inputs(dict[str, xr.Dataset]):
 def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr.Dataset]:
     """Return the outcomes of a section as `registry.judge` takes them; what is missing is computed.
 
-    Of a request that was restricted to what is stored, Datasets that need a part which is not complete are left out; naming one
-    of these is NotRecorded.
+    Of a request that was restricted to what is stored, Datasets that need a part without any run, or a network that is not there,
+    are left out; naming one of these is NotRecorded.
     """
     definition = registry.SECTIONS[section]
     if not definition.arrange:
         return _measured(definition, request)
-    parts = _complete_parts(definition, request)
+    parts = _stored_parts(definition, request)
     wanted = {name: how for name, how in definition.arrange.items() if set(parts).issuperset(how.needs)}
     used = dict.fromkeys(part for how in wanted.values() for part in (*how.needs, *how.optional) if part in parts)
     data = {name: _measured(*parts[name]) for name in used}
-    return _Inputs({name: how.function(*map(data.get, (*how.needs, *how.optional))) for name, how in wanted.items()})
+    arranged = {}
+    for name, how in wanted.items():
+        named = (*how.needs, *how.optional)
+        try:
+            arranged[name] = how.function(*map(data.get, named))
+        except KeyError:  # a network that it selects is not recorded
+            if not any(parts[part][1].incomplete for part in named if part in parts):
+                raise
+    return _Inputs(arranged)
 
 
-def _complete_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
-    """Return a section and its parts, restricted to seeds of which nothing is left out; those that have any."""
+def _stored_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
+    """Return a section and its parts, those that have any runs."""
     parts = {"": (section, request)}
     parts |= {
         name: (section.parts[name], part) for name, part in request.parts.items() if name in section.parts and part.evaluations
     }
-    complete = {name: (some, complete_seeds(part)) for name, (some, part) in parts.items()}
-    return {name: (some, part) for name, (some, part) in complete.items() if part.specs}
+    return {name: (some, part) for name, (some, part) in parts.items() if part.specs}
 
 
 def _measured(section: Section, request: Request) -> xr.Dataset:

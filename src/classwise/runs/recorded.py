@@ -55,7 +55,7 @@ def how_to_record(scale: str) -> str:
 
 
 def recorded_part(request: Request) -> Request:
-    """Return what is stored of a request, computed here or recorded; of its parts only the seeds of which nothing is missing.
+    """Return what is stored of a request and of its parts, computed here or recorded.
 
     A run counts once it has the evaluations that all pages show, clean and by PGD; in a section that does not request both, all
     of its evaluations. Runs that differ only in what a section varies count together.
@@ -70,17 +70,12 @@ def recorded_part(request: Request) -> Request:
         further = [one for one in request.evaluations_of(of_defence[0]) if one not in common]
         extra[defence] = tuple(one for one in further if any(one in results[spec] for spec in of_defence))
         absent |= {(spec, one) for spec in of_defence for one in extra[defence] if one not in results[spec]}
-    parts = {name: complete_seeds(recorded_part(part)) for name, part in request.parts.items()}
+    parts = {name: recorded_part(part) for name, part in request.parts.items()}
     kept = _Parts({name: part for name, part in parts.items() if part.specs})
     lacking = {spec.seed for spec in request.specs if len(results.get(spec, ())) < len(set(request.evaluations_of(spec)))}
     lacking |= {spec.seed for spec in request.specs if spec not in specs}
     present = replace(request, specs=specs, evaluations=common, extra_evaluations=extra, parts=kept)
     return replace(present, incomplete=frozenset(lacking), absent=frozenset(absent))
-
-
-def complete_seeds(request: Request) -> Request:
-    """Return the runs of the seeds of which nothing is left out; its parts as they are."""
-    return replace(request, specs=tuple(spec for spec in request.specs if spec.seed not in request.incomplete))
 
 
 def _counting(request: Request, results: Mapping[Spec, set[Evaluation]]) -> tuple[Spec, ...]:
