@@ -7,7 +7,6 @@ claim does not use (to other images, attacks and temperatures) say the opposite 
 from itertools import product
 
 import numpy as np
-import pytest
 import xarray as xr
 
 from classwise.core.datasets import known_classes
@@ -147,21 +146,6 @@ def unequal(data):
     truth = data.truth.max([dim for dim in data.truth.dims if dim != "image"]).values
     chosen = np.repeat(np.arange(len(truth)), 1 + truth % 2)
     return data.isel(image=chosen).assign_coords(image=range(len(chosen)))
-
-
-def cases(extremes):
-    """Return the parameters of a test: name, verdict and answers, from a pair of lists for each claim (it holds, it fails)."""
-    return [
-        pytest.param(name, verdict, data, id=f"{name}-{verdict}-{place}")
-        for name, both in extremes.items()
-        for verdict, some in zip(("holds", "fails"), both, strict=True)
-        for place, data in enumerate(some)
-    ]
-
-
-def names_of_both(extremes):
-    """Return the sorted names of the claims for which there are answers of both kinds."""
-    return sorted(name for name, both in extremes.items() if len(both) == 2 and all(both))
 
 
 def judged(name: str, data: xr.Dataset) -> Verdict:

@@ -69,16 +69,6 @@ def judged(name, data):
     return verdict
 
 
-def test_each_claim_has_data_on_which_it_holds_and_data_on_which_it_fails():
-    assert sorted(CASES) == sorted(claim.name for claim in same.CLAIMS)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_each_claim_holds_or_fails_as_it_must(name):
-    verdicts = [judged(name, data) for data in CASES[name]]
-    assert [verdict.verdict for verdict in verdicts] == ["holds", "fails"], verdicts
-
-
 def test_equal_classes_decide_nothing_about_the_same_trend():
     flat = settings(dict.fromkeys(ALL, FLAT), images=100)
     assert judged("weakest-is-weak", flat).verdict == "open"

@@ -89,16 +89,6 @@ def judged(name, data):
     return verdict
 
 
-def test_each_claim_has_data_on_which_it_holds_and_data_on_which_it_fails():
-    assert sorted(CASES) == sorted(claim.name for claim in similar.CLAIMS)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_each_claim_holds_or_fails_as_it_must(name):
-    verdicts = [judged(name, data) for data in CASES[name]]
-    assert [verdict.verdict for verdict in verdicts] == ["holds", "fails"], verdicts
-
-
 def statistics(**how):
     return features.statistics(features.by_block(arranged(**how)))
 

@@ -108,16 +108,6 @@ def judged(name, data):
     return found
 
 
-def test_each_claim_has_data_on_which_it_holds_and_data_on_which_it_fails():
-    assert sorted(CASES) == sorted(claim.name for claim in section_2_2.CLAIMS)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_each_claim_holds_or_fails_as_it_must(name):
-    verdicts = [judged(name, data) for data in CASES[name]]
-    assert [found.verdict for found in verdicts] == ["holds", "fails"], verdicts
-
-
 def test_similarity_and_errors_are_those_of_the_pairs():
     some = features.statistics(features.by_block(trained(FIFTY, UP, noise=0)))
     assert section_2_2.victim(some) == "cat"
