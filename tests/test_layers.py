@@ -32,6 +32,7 @@ RUNS = [
     {"ensure"},
     {"load", "artifacts", "listing", "settings", "convergence"},
     {"audits", "judge"},
+    {"pages"},
     {"record"},
 ]
 # Within papers: the engine, then each paper, then what brings them together.
@@ -43,9 +44,12 @@ ENGINE = [
     "claims",
     "sections",
     "measures",
+    "say",
     "findings",
     "judging",
     "extremes",
+    "terms",
+    "joined",
     "ledger",
 ]
 REGISTRY = ["overview", "registry"]

@@ -19,7 +19,7 @@ from classwise.papers import claims, judging, measures, published, registry
 from classwise.papers.claims import Claim
 from classwise.papers.judging import Bootstrap
 from classwise.papers.tian2021 import section_6_1, temperature
-from classwise.stats import aggregate, bootstrap, combine, metrics
+from classwise.stats import aggregate, bootstrap, combine, intervals, metrics
 
 DIGITS = list("0123456789")
 
@@ -148,7 +148,7 @@ def test_draws_all_below_the_effect_do_not_make_it_sure():
     """The least of several is lower in each draw: turned round, all would lie above 0, though no draw itself does."""
     again = -np.random.default_rng(0).uniform(3, 19, 400)
     assert min(judging.p_values(claim(), judging.reflect_draws(2.8, again))) > 0.2
-    low, high = judging.interval_ends(judging.reflect_draws(2.8, again), 0.05)
+    low, high = intervals.interval_ends(judging.reflect_draws(2.8, again), 0.05)
     assert low < 0 < 2.8 < high
 
 

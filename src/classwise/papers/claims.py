@@ -103,14 +103,8 @@ class Claim:
 
     @property
     def measured(self) -> str:
-        """What the measure is, in words: the first sentence of its function, with the arguments that are fixed."""
-        function, fixed = self.measure, ""
-        if isinstance(function, partial):
-            values = [_in_words(place, value) for place, value in enumerate(function.args)]
-            values += [_in_words(name, value) for name, value in function.keywords.items()]
-            function, fixed = function.func, f" ({', '.join(values)})"
-        first = re.split(r"[.;]\s", (function.__doc__ or self.measure_name).strip() + "\n")[0]
-        return " ".join(first.removeprefix("Return ").replace("`", "").split()) + fixed
+        """What the measure is, in words: those of a term, or the first sentence of its function with its fixed arguments."""
+        return first_sentence(self.measure)
 
     @property
     def range(self) -> str:
@@ -198,10 +192,25 @@ def measured_value(verdict: Verdict) -> str:
     return f"{number(verdict.effect)} [{low}, {high}]"
 
 
+def first_sentence(function: Callable[..., object]) -> str:
+    """Return the words of a term (`papers.terms`), or the first sentence of a function's docstring with its fixed arguments."""
+    words = getattr(function, "words", "")
+    if words:
+        return str(words)
+    fixed = ""
+    if isinstance(function, partial):
+        values = [_in_words(place, value) for place, value in enumerate(function.args)]
+        values += [_in_words(name, value) for name, value in function.keywords.items()]
+        function, fixed = function.func, f" ({', '.join(values)})"
+    first = re.split(r"[.;]\s", (function.__doc__ or _function_name(function)).strip() + "\n")[0]
+    return " ".join(first.removeprefix("Return ").replace("`", "").split()) + fixed
+
+
 def _function_name(function: Callable[..., object]) -> str:
     """Return the module and name of a function within the package, and the arguments that a partial function fixes."""
     if not isinstance(function, partial):
-        name = getattr(function, "__qualname__", type(function).__qualname__)
+        words = getattr(function, "words", "")
+        name = f"Term({words})" if words else getattr(function, "__qualname__", type(function).__qualname__)
         return f"{function.__module__.removeprefix('classwise.')}.{name}"
     fixed = [_argument(value) for value in function.args]
     fixed += [f"{name}={_argument(value)}" for name, value in function.keywords.items()]

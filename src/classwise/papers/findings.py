@@ -10,7 +10,10 @@ import xarray as xr
 
 from classwise.charts import audit_report
 from classwise.core.audit import Audit
-from classwise.core.markup import counted, decimal, escaped
+from classwise.core.markup import counted, escaped
+from classwise.papers.say import effect as effect
+from classwise.papers.say import interval as interval
+from classwise.papers.say import sample as sample
 from classwise.stats import aggregate, bootstrap, convergence, masking, metrics, pooling
 from classwise.stats.significance import p_value as p_value
 
@@ -19,19 +22,6 @@ _MEANING = {
     masking.SINGLE_STEP: "Accuracy under a single step is misleading.",
     masking.WEAK: "An audit with --attack strong tells which.",
 }
-
-
-def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
-    """Return a number with its interval: "59 points (95 % interval 51 to 66)"; `bounds` has no dimension but bound."""
-    low, value, high = (decimal(float(bounds.sel(bound=name)), digits) for name in ("low", "value", "high"))
-    unit = "point" if (unit, value.lstrip("-")) == ("points", "1") else unit
-    return f"{value}{' ' * bool(unit)}{unit} (95 % interval {low} to {high})"
-
-
-def effect(bounds: xr.DataArray, sentence: str) -> str:
-    """Return a sentence that states a difference, after "No clear effect" where its interval contains 0."""
-    low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
-    return f"No clear effect: {sentence[:1].lower()}{sentence[1:]}" if low <= 0 <= high else sentence
 
 
 def class_gap(outcomes: xr.Dataset, defence: str, attack: str) -> str:
@@ -68,16 +58,6 @@ def _gap_of_the_attack(outcomes: xr.Dataset, attack: str) -> str:
     elif float(bounds.sel(bound="high")) < 0:
         start = "The attack itself does not widen the gap, but narrows it"
     return f"{start}: attacked minus clean, it is {interval(bounds, 'points')}."
-
-
-def sample(outcomes: xr.Dataset) -> str:
-    """Return how many runs of each defence, or of the only one, the intervals are of, and how many test images."""
-    present = bootstrap.evaluated(outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0]))
-    images, runs = int(present.any("seed").sum()), int(present.any("image").sum())
-    names = [str(name) for name in np.atleast_1d(outcomes.defence.values)] if "defence" in outcomes.coords else []
-    of = f"of {escaped(names[0])}" if len(names) == 1 else "of each defence"
-    one = f"One run {of}: the intervals do not cover other trainings"
-    return f"{one if runs == 1 else f'{runs} runs {of}'}. {counted(images, 'test image')}."
 
 
 def strongest_attack(outcomes: xr.Dataset, defence: str, attack: str) -> str:

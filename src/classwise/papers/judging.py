@@ -11,6 +11,7 @@ from classwise.core.markup import counted
 from classwise.papers.claims import Claim, MeasurementError, Verdict, measured_value
 from classwise.stats import features
 from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, evaluated, sums
+from classwise.stats.intervals import interval_ends
 
 # The name in claims of an attack that is made on another network.
 TRANSFER = "transfer"
@@ -126,16 +127,6 @@ def _decided(verdict: Verdict, truth: np.ndarray, chance: np.ndarray, adjusted: 
         low, high = (float(np.clip(end, -1, 1)) for end in (low, high))
     p = {"p": float(chance[side]), "adjusted": float(adjusted[side])}
     return Verdict(**{**vars(verdict), "verdict": word, "low": low, "high": high, **p})
-
-
-def interval_ends(truth: np.ndarray, alpha: float) -> tuple[float, float]:
-    """Return the interval that leaves out just those values whose one-sided p, from draws of the truth, is below `alpha`.
-
-    NaN among the draws counts against both ends; where there are too few draws for such a p, an end is infinite.
-    """
-    valid = np.sort(truth[~np.isnan(truth)])
-    place = int(np.ceil(alpha * (1 + len(truth)) - 1 - 1e-9)) - (len(truth) - len(valid))
-    return (float(valid[place - 1]), float(valid[-place])) if place >= 1 else (-np.inf, np.inf)
 
 
 def canonical_names(outcomes: xr.Dataset, readout: str = "cosines") -> xr.Dataset:

@@ -17,6 +17,9 @@
     gates(spec)                         the gates of batch-instance norm
     scenes(spec, evaluation)            the images of an evaluation, and their backgrounds
     claim_inputs(section, request)      outcomes of a section as its claims need them
+    page(section, scale)                the request of a page, and its outcomes by name
+    other_datasets(request)             outcomes of the parts on other datasets
+    provenance(section, request, data)  what a page rests on
     judged(section, request)            the verdicts on the claims of a section
     verdicts(scale)                     the verdicts on all claims
     summary(request, data)              what was trained and evaluated, and where
@@ -41,6 +44,7 @@ from classwise.runs.convergence import converged
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
 from classwise.runs.judge import claim_inputs, judged, verdicts
 from classwise.runs.load import features, history, outcomes
+from classwise.runs.pages import other_datasets, page, provenance
 from classwise.runs.recorded import available, check_recorded, select
 
 __all__ = [
@@ -58,7 +62,10 @@ __all__ = [
     "gates",
     "history",
     "judged",
+    "other_datasets",
     "outcomes",
+    "page",
+    "provenance",
     "rebuilt",
     "rebuilt_sets",
     "recorded_runs",

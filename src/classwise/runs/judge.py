@@ -177,7 +177,7 @@ def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
     return Verdict(claim, "not tested", scale, dataset, reason=reason)
 
 
-class _Inputs(dict[str, xr.Dataset]):
+class Inputs(dict[str, xr.Dataset]):
     """The outcomes that claims need, by name; naming others says that they are not recorded."""
 
     def __missing__(self, name: str) -> xr.Dataset:
@@ -205,7 +205,7 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
         except KeyError:  # a network that it selects is not recorded
             if not any(parts[part][1].incomplete for part in named if part in parts):
                 raise
-    return _Inputs(arranged)
+    return Inputs(arranged)
 
 
 def _stored_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:

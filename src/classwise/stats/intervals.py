@@ -89,3 +89,13 @@ def relative_robustness(count: xr.DataArray, level: float = 0.95) -> xr.DataArra
     bounds, total = wilson(count, level, together=True), overall(count)
     above, below = bounds.sel(bound="low", drop=True) > total, bounds.sel(bound="high", drop=True) < total
     return (above.astype(float) - below.astype(float)).where(images(count) > 0).rename("relative_robustness")
+
+
+def interval_ends(truth: np.ndarray, alpha: float) -> tuple[float, float]:
+    """Return the interval that leaves out just those values whose one-sided p, from draws of the truth, is below `alpha`.
+
+    NaN among the draws counts against both ends; where there are too few draws for such a p, an end is infinite.
+    """
+    valid = np.sort(truth[~np.isnan(truth)])
+    place = int(np.ceil(alpha * (1 + len(truth)) - 1 - 1e-9)) - (len(truth) - len(valid))
+    return (float(valid[place - 1]), float(valid[-place])) if place >= 1 else (-np.inf, np.inf)

@@ -86,6 +86,24 @@ def mantel_test(cosine: xr.DataArray, count: xr.DataArray, draws: int = 2000, se
     return observed, float((1 + (null >= observed - 1e-12).sum()) / (1 + draws))
 
 
+def permutation_p(
+    one: xr.DataArray, other: xr.DataArray, over: str, draws: int = 20_000, seed: int = 0, *, two_sided: bool = False
+) -> float:
+    """Return the chance of a correlation as high between two arrays along a dimension, if the order of one were random.
+
+    two_sided: of one as far from zero. NaN where an array does not vary.
+    """
+    first, second = (np.asarray(some.transpose(over).values, dtype=float) for some in (one, other))
+    first, second = first - first.mean(), second - second.mean()
+    if not first.any() or not second.any():
+        return float("nan")
+    drawn = np.random.default_rng(seed).permuted(np.tile(second, (draws, 1)), axis=1) @ first
+    observed = second @ first
+    if two_sided:
+        drawn, observed = np.abs(drawn), np.abs(observed)
+    return float((1 + (drawn >= observed - 1e-12).sum()) / (1 + draws))
+
+
 def within_test(count: xr.DataArray, group: xr.DataArray, draws: int = 2000, seed: int = 0) -> tuple[float, float, float]:
     """Return the share of the mistakes within given groups, in percent, the share expected by chance, and the p-value.
 

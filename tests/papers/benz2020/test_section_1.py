@@ -10,10 +10,10 @@ from claim_answers import CLASS, UP, at, judged, outcomes_with
 
 from classwise.charts import style
 from classwise.papers import registry
-from classwise.papers.benz2020 import agreement, charts_discrepancy, discrepancy, section_1
+from classwise.papers.benz2020 import charts_discrepancy, discrepancy, section_1
 from classwise.papers.benz2020 import sentences_discrepancy as sentences
 from classwise.papers.claims import MeasurementError
-from classwise.stats import aggregate, bootstrap, metrics
+from classwise.stats import aggregate, agreement, bootstrap, metrics
 
 SPREAD = UP  # from 30 to 93
 # So many images that chance moves equal classes by less than a point.

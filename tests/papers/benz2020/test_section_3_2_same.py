@@ -5,12 +5,12 @@ import pytest
 import xarray as xr
 
 from classwise.papers import registry
-from classwise.papers.benz2020 import agreement, charts_agreement, networks
+from classwise.papers.benz2020 import charts_agreement, networks
 from classwise.papers.benz2020 import section_3_2_same as same
 from classwise.papers.benz2020 import sentences_same as sentences
 from classwise.papers.claims import MeasurementError
 from classwise.papers.judging import Bootstrap
-from classwise.stats import aggregate
+from classwise.stats import aggregate, agreement
 
 NAMES = [str(number) for number in range(10)]
 RNG = np.random.default_rng(4)

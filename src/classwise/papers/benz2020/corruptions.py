@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.papers.benz2020 import agreement, section_3_4
+from classwise.papers.benz2020 import section_3_4
 from classwise.papers.benz2020.section_3_4 import (
     ATTACK,
     CORRUPTIONS,
@@ -16,7 +16,7 @@ from classwise.papers.benz2020.section_3_4 import (
     correlation,
     drops,
 )
-from classwise.stats import bootstrap, metrics, pooling
+from classwise.stats import agreement, bootstrap, metrics, pooling
 
 # Rows of correlations: all corruptions together, the loss as a share of clean accuracy, and what is left.
 ALL, RELATIVE, LEFT = "all corruptions", "all, loss / clean accuracy", "all, accuracy left"

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.papers.benz2020 import agreement
 from classwise.papers.benz2020.section_3_2_features import ADVERSARIAL, ATTACKS, STANDARD
+from classwise.stats import agreement
 
 # By the name of a set, what is known of its images in each run.
 Images = Mapping[str, Sequence[xr.Dataset]]

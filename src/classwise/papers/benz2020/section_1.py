@@ -15,13 +15,13 @@ from classwise.core.datasets import base_dataset
 from classwise.core.identity import exact_radius
 from classwise.core.spec import Spec
 from classwise.papers import measures
-from classwise.papers.benz2020 import agreement, discrepancy
+from classwise.papers.benz2020 import discrepancy
 from classwise.papers.benz2020.kinds import where
 from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
 from classwise.papers.extremes import extreme
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.variants import Variant, by_scale, none
-from classwise.stats import aggregate, combine, metrics
+from classwise.stats import aggregate, agreement, combine, metrics
 
 NAME = "benz2020/1-class-discrepancy"
 NETWORKS = ("standard", "pgd-at")

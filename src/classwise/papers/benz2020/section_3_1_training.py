@@ -10,15 +10,15 @@ import xarray as xr
 
 from classwise.core.datasets import base_dataset
 from classwise.core.spec import Evaluation
-from classwise.papers.benz2020 import agreement, networks
-from classwise.papers.benz2020.agreement import cross_half, interval
+from classwise.papers.benz2020 import networks
 from classwise.papers.benz2020.kinds import where
 from classwise.papers.benz2020.networks import KEPT_EPOCHS, STEP
 from classwise.papers.claims import MeasurementError, claims_of
 from classwise.papers.extremes import extreme
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.selection import VULNERABLE_PAIRS
-from classwise.stats import aggregate, metrics
+from classwise.stats import aggregate, agreement, metrics
+from classwise.stats.agreement import cross_half, interval
 
 NAME = "benz2020/3-1-over-training"
 # The epochs that are evaluated of `networks.STEP`, whose learning rate drops after half and three quarters of them. The first of

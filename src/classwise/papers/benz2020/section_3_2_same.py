@@ -14,12 +14,12 @@ import xarray as xr
 
 from classwise.core.datasets import base_dataset
 from classwise.papers import variants
-from classwise.papers.benz2020 import agreement, networks
+from classwise.papers.benz2020 import networks
 from classwise.papers.benz2020.kinds import where
 from classwise.papers.claims import Claim, MeasurementError, claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.selection import VULNERABLE_PAIRS
-from classwise.stats import aggregate, combine, metrics
+from classwise.stats import aggregate, agreement, combine, metrics
 
 NAME = "benz2020/3-2-same-classes"
 BASE = "pgd-at"

@@ -10,11 +10,10 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.spec import Evaluation
-from classwise.papers.benz2020 import agreement
 from classwise.papers.benz2020.kinds import where
 from classwise.papers.claims import claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
-from classwise.stats import aggregate, combine, metrics
+from classwise.stats import aggregate, agreement, combine, metrics
 
 NAME = "benz2020/3-4-corruptions"
 

@@ -8,9 +8,9 @@ import xarray as xr
 
 from classwise.core.datasets import title
 from classwise.core.markup import decimal, escaped
-from classwise.papers.benz2020 import agreement, discrepancy, section_1
+from classwise.papers.benz2020 import discrepancy, section_1
 from classwise.papers.findings import interval, sample
-from classwise.stats import bootstrap, metrics, pooling
+from classwise.stats import agreement, bootstrap, metrics, pooling
 
 _TRAINED, _PLAIN = "pgd-at", "standard"
 _AT_FLOOR = ", no more than by one class for all: it has no gap that could be wider, and the claim is not tested"

@@ -7,8 +7,6 @@ import xarray as xr
 
 from classwise.core.datasets import title
 from classwise.core.markup import counted, decimal, escaped
-from classwise.papers.benz2020 import agreement
-from classwise.papers.benz2020.agreement import Sampled
 from classwise.papers.benz2020.section_3_2_same import (
     BASE,
     GROUPS,
@@ -26,7 +24,8 @@ from classwise.papers.benz2020.section_3_2_same import (
 from classwise.papers.benz2020.sentences_networks import judged_without as judged_without
 from classwise.papers.benz2020.sentences_networks import taken_as_given
 from classwise.papers.findings import p_value
-from classwise.stats import intervals, pooling
+from classwise.stats import agreement, intervals, pooling
+from classwise.stats.agreement import Sampled
 
 # The level of an interval each end of which is the one-sided test of a claim.
 _TWO_SIDES = 0.9

@@ -11,8 +11,8 @@ from classwise.papers.benz2020.section_3_1_training import HALF_WAY
 from classwise.papers.benz2020.sentences_networks import sample
 from classwise.papers.extremes import extreme
 from classwise.papers.findings import interval
-from classwise.papers.judging import interval_ends
 from classwise.stats import aggregate, bootstrap, metrics, pooling
+from classwise.stats.intervals import interval_ends
 
 _LATE = "The training has not learned by half of its epochs."
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

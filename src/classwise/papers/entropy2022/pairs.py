@@ -12,12 +12,10 @@ from classwise.papers.entropy2022 import section_2_2
 from classwise.papers.entropy2022.section_2_2 import CONSTANT, FEATURES, PIXELS, ROBUST, STANDARD
 from classwise.stats import features, metrics
 from classwise.stats.intervals import proportion
-from classwise.stats.significance import p_text
+from classwise.stats.significance import p_text, permutation_p
 
 # What errors under each attack are called.
 KINDS: Mapping[str, str] = {"clean": "without an attack", "pgd-20": "under PGD"}
-# Orders of the partners that are drawn for a permutation test.
-_ORDERS = 20_000
 _DRAWS = 400
 
 Predictor = Callable[[xr.Dataset], xr.DataArray]
@@ -80,16 +78,6 @@ def error_table(parts: Mapping[str, xr.Dataset]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def permutation_p(first: xr.DataArray, second: xr.DataArray, seed: int = 0) -> float:
-    """Return the one-sided chance of a correlation as high between two arrays along partner, if their order were random."""
-    one, other = (np.asarray(some.transpose("partner").values, dtype=float) for some in (first, second))
-    one, other = one - one.mean(), other - other.mean()
-    if not one.any() or not other.any():
-        return float("nan")
-    orders = np.random.default_rng(seed).permuted(np.tile(other, (_ORDERS, 1)), axis=1)
-    return float((1 + (orders @ one >= one @ other - 1e-12).sum()) / (1 + _ORDERS))
-
-
 def correlated(data: xr.Dataset) -> xr.DataArray:
     """Return low, value and high of the correlation of each of `PREDICTORS` with the errors of pairs under each attack.
 
@@ -128,7 +116,7 @@ def correlations(parts: Mapping[str, xr.Dataset], bounds: Mapping[str, xr.DataAr
             without = float(xr.corr(similar.sel(partner=kept), error.sel(partner=kept), "partner")) if len(kept) > 2 else np.nan
             rows[f"{defence}, {words}"] = {
                 "correlation": _bracketed(bounds[defence].sel(predictor=SIMILARITY, attack=attack)),
-                "p of a random order": p_text(permutation_p(similar, error)),
+                "p of a random order": p_text(permutation_p(similar, error, "partner")),
                 "without constant answers": _number(without) if constant else "the same",
             }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("error of the pair")

@@ -8,6 +8,7 @@ from classwise.papers.entropy2022 import pairs, section_2_2
 from classwise.papers.entropy2022.section_2_2 import CONSTANT, STANDARD
 from classwise.papers.findings import interval, p_value, sample
 from classwise.stats import features
+from classwise.stats.significance import permutation_p
 
 # Both the images and the partners must show that a correlation is positive.
 _LEVEL = 0.05
@@ -21,7 +22,7 @@ def headline(data: xr.Dataset, correlated: xr.DataArray, outcomes: xr.Dataset) -
     attack, defence = "pgd-20", str(outcomes.defence.values[0])
     statistics, bounds = features.statistics(data), correlated.sel(predictor=pairs.SIMILARITY, attack=attack)
     victim, ordered = section_2_2.victim(statistics), pairs.order(data)
-    p = pairs.permutation_p(section_2_2.alike(statistics), section_2_2.errors(statistics, attack))
+    p = permutation_p(section_2_2.alike(statistics), section_2_2.errors(statistics, attack), "partner")
     low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
     start = "Whether pairs of similar classes have larger robust errors is open"
     if low > 0 and p < _LEVEL:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from classwise.papers.benz2020 import agreement
+from classwise.stats import agreement
 
 NAMES = list("0123456789")
 

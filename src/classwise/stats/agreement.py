@@ -15,8 +15,9 @@ import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.core.markup import decimal
-from classwise.papers.judging import interval_ends
 from classwise.stats import aggregate
+from classwise.stats.intervals import interval_ends
+from classwise.stats.metrics import accuracy
 
 # Takes profiles (..., half, label) and gives one number or several for each draw.
 Measure = Callable[[xr.DataArray], xr.DataArray]
@@ -32,6 +33,11 @@ def profiles(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
     Only `common_images` count. NaN for a class without images.
     """
     return _Halves(outcomes, along).profiles()
+
+
+def of_sums(sums: xr.Dataset) -> xr.DataArray:
+    """Return profiles of sums over the images of each half (`bootstrap.sums`), of the first attack."""
+    return accuracy(sums["count"].isel(attack=0, drop=True))
 
 
 def common_images(outcomes: xr.Dataset, along: str = "setting") -> xr.Dataset:

@@ -1,0 +1,169 @@
+"""Charts of labelled arrays, by the names of their dimensions: dots, lines, points and cells; with `choose`, explorers.
+
+Bounds are arrays along bound ("low", "value", "high"). Titles of axes name the quantity and its unit, "gap, points". Each chart
+has a title and describes itself (`descriptions.extent`).
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from classwise.charts import primitives
+from classwise.charts.descriptions import described, extent
+from classwise.charts.explorer import Choice, explorer
+from classwise.charts.style import COLUMN, GREY, HIGHEST, Category, frame, names_of, titled, tooltip, wide_bounds
+
+# A row of dots in pixels, and the share of an axis that labels of the same line stand apart.
+_ROW, _APART = 30, 0.1
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a chart shows its array.
+
+    colour, panel, choose: the dimensions of its colours, of its panels and of its control; first: the member that is chosen at
+    first, by default the first one. label: the dimension whose members are written next to points. domain: the ends of the axis
+    of values. vertical: dots in columns. width, height: of a panel in pixels, 0 for what fits. below: a subtitle.
+    """
+
+    colour: str = ""
+    panel: str = ""
+    choose: str = ""
+    first: str = ""
+    label: str = ""
+    domain: tuple[float, float] | None = None
+    vertical: bool = False
+    width: int = 0
+    height: int = 0
+    below: str = ""
+
+    def hues(self, array: xr.DataArray) -> tuple[Any, Category | None]:
+        """Return the selection of the legend and the category of the colours; None for both without colours."""
+        return primitives.from_legend(Category.of(array, self.colour, titled(self.colour))) if self.colour else (None, None)
+
+    def scale(self, array: xr.DataArray) -> alt.Scale:
+        """Return the axis of values, the same whatever is chosen."""
+        ends = self.domain or ((float(array.min()), float(array.max())) if self.choose else None)
+        return alt.Scale(domain=list(ends), nice=self.domain is None) if ends else alt.Scale(nice=True, zero=False)
+
+    def sized(self, chart: Any, width: int, height: int) -> Any:
+        return chart.properties(width=self.width or width, height=self.height or height)
+
+    def finished(self, chart: Any, array: xr.DataArray, title: str, axis: str, picked: Any = None) -> Any:
+        """Return a chart with its control, its panels, its title and its description."""
+        (name, _, unit), dims = axis.partition(", "), [str(dim) for dim in array.dims if dim != "bound"]
+        table = _table(array)
+        if self.choose:
+            names = names_of(array, self.choose)
+            choice = Choice(f"chosen_{self.choose}", names, self.first or names[0], titled(self.choose))
+            chart = chart.transform_filter(f"datum.{self.choose} == {choice.name}")
+            table = table[table[self.choose] == choice.value]
+        chart = primitives.panels(chart, Category.of(array, self.panel)) if self.panel else chart
+        chart = chart.add_params(picked) if picked is not None else chart
+        chart = described(chart, title, extent(table, dims, name, unit, digits=_digits(table["value"])), self.below)
+        return explorer(chart, [choice]) if self.choose else chart
+
+
+def _table(array: xr.DataArray) -> pd.DataFrame:
+    """Return an array as a table whose members of dimensions are words."""
+    table = wide_bounds(array) if "bound" in array.dims else frame(array)
+    return table.assign(**{str(dim): table[str(dim)].astype(str) for dim in array.dims if dim != "bound"})
+
+
+def _digits(values: pd.Series) -> int:
+    """Return how many digits after the point numbers of this size need."""
+    largest = values.abs().max()
+    return 0 if largest >= 20 else 1 if largest >= 2 else 2
+
+
+def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataArray | None = None, **look: Any) -> Any:
+    """Return values with intervals, a line (vertical: a column) for each member of `rows`; grey: zero, or `band` (bounds)."""
+    shown = Look(**look)
+    (picked, hues), members, table = shown.hues(bounds), Category.of(bounds, rows), _table(bounds)
+    scale, form = shown.scale(bounds), f"{axis}|.{1 + _digits(table['value'])}f"
+    chart = primitives.dots_with_intervals(table, members, form, hues, vertical=shown.vertical, scale=scale, picked=picked)
+    if bool((bounds.min() < 0) & (bounds.max() > 0)):
+        at = {"y": alt.datum(0)} if shown.vertical else {"x": alt.datum(0)}
+        chart = alt.layer(alt.Chart(table).mark_rule(color=GREY, aria=False).encode(**at), chart, data=table)
+    if band is not None:
+        both = table.merge(_table(band).rename(columns={"low": "from", "high": "to"}).drop(columns="value"))
+        y, x = alt.Y(members.encoded, sort=list(members.values), title=None), alt.X("from:Q", title=axis, scale=scale)
+        bar = alt.Chart(both).mark_bar(color=GREY, opacity=0.35, height=14).encode(y=y, x=x, x2="to:Q")
+        chart = alt.layer(bar, chart, data=both)
+    long = _ROW * max(2, len(members.values)) + 8 * len(hues.values if hues else ())
+    wide = 270 if shown.panel else 480 if not shown.vertical else min(COLUMN - 100, max(270, long))
+    return shown.finished(shown.sized(chart, wide, 200 if shown.vertical else long), bounds, title, axis, picked)
+
+
+def lines(bounds: xr.DataArray, x: xr.DataArray | str, axis: str, title: str, **look: Any) -> Any:
+    """Return values as lines with bands along a dimension of numbers, or over another quantity, an array with a name."""
+    shown, place = Look(**look), x if isinstance(x, str) else str(x.name)
+    (picked, hues), table = shown.hues(bounds), _table(bounds)
+    table = table if isinstance(x, str) else table.merge(_table(x).rename(columns={"value": place}))
+    table = table.assign(**{place: table[place].astype(float)}).sort_values(place)
+    at = alt.X(f"{place}:Q", title=titled(place), scale=alt.Scale(zero=False))
+    tips = tooltip(*[str(dim) for dim in bounds.dims if dim not in ("bound", place)], value=axis, low="", high="", **{place: ""})
+    colour = hues.colour if hues else alt.value(HIGHEST)
+    chart = primitives.lines_with_bands(table, at, axis, colour, tips, scale=shown.scale(bounds), picked=picked)
+    if shown.label:
+        words = alt.Chart(_apart(table, place, shown.colour)).mark_text(dy=-12).encode(x=at, y="value:Q", text=f"{shown.label}:N")
+        chart = alt.layer(chart, words.encode(opacity=primitives.faded(picked)) if picked is not None else words)
+    return shown.finished(shown.sized(chart, 270 if shown.panel else 560, 240), bounds, title, axis, picked)
+
+
+def _apart(table: pd.DataFrame, place: str, of: str) -> pd.DataFrame:
+    """Return the rows whose labels, from the highest place down, keep apart from the last one of the same line."""
+    last: dict[str, float] = {}
+    kept, least = [], _APART * float(np.ptp(table[place]))
+    for _, row in table.sort_values(place, ascending=False).iterrows():
+        name = str(row[of]) if of else ""
+        if last.get(name, np.inf) - row[place] >= least:
+            last[name] = row[place]
+            kept.append(row)
+    return pd.DataFrame(kept)
+
+
+def points(y: xr.DataArray, x: xr.DataArray, axes: tuple[str, str], title: str, **look: Any) -> Any:
+    """Return one quantity over another as dots, with intervals where it has bounds; axes: the titles of x and of y."""
+    shown, across = Look(**look), x.sel(bound="value", drop=True) if "bound" in x.dims else x
+    picked, hues = shown.hues(y)
+    table = _table(y).merge(_table(across).rename(columns={"value": "across"}))
+    names = [str(dim) for dim in y.dims if dim != "bound"]
+    extra = {"low": "", "high": ""} if "low" in table else {}
+    base = alt.Chart(table).encode(
+        x=alt.X("across:Q", title=axes[0], scale=alt.Scale(zero=False, nice=True)),
+        color=hues.colour if hues else alt.value(HIGHEST),
+        tooltip=tooltip(*names, across=f"{axes[0]}|.{1 + _digits(table['across'])}f", value=axes[1], **extra),
+    )
+    base = base.encode(opacity=primitives.faded(picked)) if picked is not None else base
+    up = alt.Y("value:Q", title=axes[1], scale=shown.scale(y))
+    marks = [base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=axes[1]), y2="high:Q")] if extra else []
+    marks.append(base.mark_circle(size=55).encode(y=up))
+    marks += [base.mark_text(align="left", dx=7, dy=-5).encode(y=up, text=f"{shown.label}:N")] if shown.label else []
+    chart = shown.sized(alt.layer(*marks), 270 if shown.panel else 480, 240)
+    return shown.finished(chart, y, title, axes[1], picked)
+
+
+def cells(
+    values: xr.DataArray, x: str, y: str, legend: str, title: str, shade: Mapping[str, Any] | None = None, **look: Any
+) -> Any:
+    """Return values as shaded cells; shade: of `primitives.Cells`, such as text="value" with its format as digits."""
+    shown, table = Look(**look), _table(values)
+    tips = tooltip(*map(str, values.dims), value=f"{legend}|.2f")
+    form = primitives.Cells("value", legend, **(shade or {}))
+    across, down = (Category.of(values, dim, titled(dim)) for dim in (x, y))
+    return shown.finished(primitives.heatmap(table, across, down, form, tips), values, title, legend)
+
+
+def in_a_row(*charts: Any, title: str) -> Any:
+    """Return charts side by side under one title, described by all their descriptions; each needs a `width` that fits."""
+    texts = " ".join(str(chart.to_dict(validate=False).get("description", "")) for chart in charts)
+    with warnings.catch_warnings():  # of equal colours, a click in one legend highlights in all charts, as it should
+        warnings.simplefilter("ignore", UserWarning)
+        return described(alt.hconcat(*charts).resolve_scale(color="independent"), title, texts)

@@ -1,0 +1,89 @@
+"""Sentences of notebooks: templates whose numbers are written with their intervals, and verdicts in words.
+
+Bounds are arrays along the dimension bound ("low", "value", "high"), as `stats.bootstrap` returns them.
+"""
+
+from collections.abc import Sequence
+from string import Formatter
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.errors import unknown
+from classwise.core.markup import counted, decimal, escaped
+from classwise.papers.claims import Verdict, measured_value
+from classwise.stats import bootstrap
+from classwise.stats.significance import p_value
+
+# The beginning of a sentence whose interval contains the value of no effect.
+UNCLEAR = "No clear effect"
+
+
+class _Numbers(Formatter):
+    def format_field(self, value: Any, spec: str) -> str:
+        if isinstance(value, xr.DataArray) and "bound" in value.dims:
+            unit, _, digits = spec.partition(",")
+            return interval(value, unit, int(digits or 0))
+        if isinstance(value, xr.DataArray):
+            value = value.item()
+        return escaped(value) if isinstance(value, str) and not spec else super().format_field(value, spec)
+
+
+def text(template: str, **values: Any) -> str:
+    """Return a template in Markdown with its values filled in.
+
+    Bounds are written with their interval: {gap:points}, {share:%,1} with one digit, {r:,2} without a unit. Words are escaped,
+    {start:s} is not.
+    """
+    return _Numbers().vformat(template, (), values)
+
+
+def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
+    """Return a number with its interval: "59 points (95 % interval 51 to 66)"; `bounds` has no dimension but bound."""
+    numbers = (float(bounds.sel(bound=name)) for name in ("low", "value", "high"))
+    low, value, high = (decimal(number, digits) if np.isfinite(number) else "unknown" for number in numbers)
+    unit = "point" if (unit, value.lstrip("-")) == ("points", "1") else unit
+    return f"{value}{' ' * bool(unit)}{unit} (95 % interval {low} to {high})"
+
+
+def by_sign(bounds: xr.DataArray, above: str, below: str, unclear: str = UNCLEAR, than: float = 0.0) -> str:
+    """Return one of three phrases: the entire interval lies above a number, below it, or contains it."""
+    low, high = (float(bounds.sel(bound=end)) for end in ("low", "high"))
+    return above if low > than else below if high < than else unclear
+
+
+def effect(bounds: xr.DataArray, sentence: str) -> str:
+    """Return a sentence that states a difference, after "No clear effect" where its interval contains 0."""
+    return by_sign(bounds, sentence, sentence, f"{UNCLEAR}: {sentence[:1].lower()}{sentence[1:]}")
+
+
+def verdicts(judged: Sequence[Verdict], *names: str) -> str:
+    """Return the verdicts on some claims in Markdown, a line each: the claim, whether it holds, our value, p and the images.
+
+    judged: of `runs.judged`. Names of claims that are not among them are a UserError.
+    """
+    known = {one.claim.name: one for one in judged}
+    for name in names:
+        if name not in known:
+            raise unknown("claim among the verdicts", name, known)
+    return "\n".join(f"- {_line(one)}" for one in judged if one.claim.name in names)
+
+
+def _line(one: Verdict) -> str:
+    statement = escaped(one.claim.statement)
+    if one.verdict == "not tested":
+        return f"{statement} **Not tested**: {escaped(one.why)}."
+    numbers = f"{measured_value(one)} {one.claim.unit}".strip()
+    kind = {"holds": "Holds", "fails": "Fails", "open": "Open"}[one.verdict]
+    return f"{statement} **{kind}**: {numbers}, {p_value(one.adjusted, 'p (Holm)')}, {one.sample}."
+
+
+def sample(outcomes: xr.Dataset) -> str:
+    """Return how many runs of each defence, or of the only one, the intervals are of, and how many test images."""
+    present = bootstrap.evaluated(outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0]))
+    images, runs = int(present.any("seed").sum()), int(present.any("image").sum())
+    names = [str(name) for name in np.atleast_1d(outcomes.defence.values)] if "defence" in outcomes.coords else []
+    of = f"of {escaped(names[0])}" if len(names) == 1 else "of each defence"
+    one = f"One run {of}: the intervals do not cover other trainings"
+    return f"{one if runs == 1 else f'{runs} runs {of}'}. {counted(images, 'test image')}."

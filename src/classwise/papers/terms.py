@@ -1,0 +1,184 @@
+"""What claims compare, written as it is read: of(mcd, "pgd-at", "pgd-20") - of(mcd, "standard").
+
+A term is the measure of a claim: it takes sums over images (`bootstrap.sums`) and gives a number for each draw. It knows which
+networks and attacks it reads, so that a claim need not list them, and what it is in words. What the claims of a paper say is in
+its claims.csv, a row for each: lists are separated by spaces, an empty `low` or `high` is no bound, `log` is "yes" of a ratio.
+"""
+
+import csv
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from classwise.core.errors import UserError, unknown
+from classwise.papers.claims import Claim, first_sentence
+from classwise.papers.extremes import extreme
+from classwise.stats import agreement
+from classwise.stats.metrics import Metric
+
+Computed = Callable[[xr.Dataset], xr.DataArray]
+
+_WORDS = {"mcd": "gap (MCD)", "cv": "class-wise variance (CV)", "overall": "accuracy", "worst": "accuracy of the worst class"}
+
+
+@dataclass(frozen=True)
+class Term:
+    """A quantity: its words, how it is computed, the (network, attack) pairs it reads; of an extreme, what it is taken of."""
+
+    words: str
+    compute: Computed
+    needs: tuple[tuple[str, str], ...] = ()
+    each: Computed | None = None
+    largest: bool = False
+
+    def __call__(self, sums: xr.Dataset) -> xr.DataArray:
+        return self.compute(sums)
+
+    def __sub__(self, other: "Term") -> "Term":
+        return joined_terms("less", operator.sub, self, other)
+
+    def __truediv__(self, other: "Term") -> "Term":
+        return joined_terms("over", operator.truediv, self, other)
+
+
+def of(metric: Metric, defence: str, attack: str = "clean", label: str = "", **at: str) -> Term:
+    """Return a metric of a network under an attack ("a|b": the first that is present), or of one of its classes.
+
+    at: the members of further dimensions, margin="1/2".
+    """
+
+    def compute(sums: xr.Dataset) -> xr.DataArray:
+        here = next((name for name in attack.split("|") if name in sums.attack.values), attack)
+        value = metric(sums["count"].sel({"defence": defence, "attack": here, **at}, drop=True))
+        return value.sel(label=label, drop=True) if label else value
+
+    name = _WORDS.get(metric.__name__, metric.__name__.replace("_", " "))
+    places = [defence, *([f"class {label}"] if label else []), *(f"{dim} {member}" for dim, member in at.items())]
+    first = attack.split("|")[0]
+    words = f"{name} of {', '.join(places)}, {'no attack' if first == 'clean' else first}"
+    return Term(words, compute, ((defence, attack),))
+
+
+def joined_terms(word: str, function: Callable[..., xr.DataArray], *terms: Term) -> Term:
+    """Return a function of terms; word: what stands between them in words."""
+    needs = tuple(dict.fromkeys(need for term in terms for need in term.needs))
+    return Term(f" {word} ".join(term.words for term in terms), lambda sums: function(*(term(sums) for term in terms)), needs)
+
+
+def correlation(one: Term, other: Term, over: str = "label") -> Term:
+    """Return the correlation of two terms along a dimension."""
+    return joined_terms("correlated with", lambda a, b: xr.corr(a, b, over), one, other)
+
+
+def least(*parts: Computed, largest: bool = False) -> Term:
+    """Return the least (`largest`) of several terms, or of what one function returns along its dimensions (`extremes`)."""
+
+    def each(sums: xr.Dataset) -> xr.DataArray:
+        values = [part(sums) for part in parts]
+        return xr.concat(values, "part", coords="minimal", compat="override") if len(values) > 1 else values[0]
+
+    def compute(sums: xr.Dataset) -> xr.DataArray:
+        values = each(sums)
+        over = [dim for dim in values.dims if dim != "draw"]
+        return values.max(over, skipna=False) if largest else values.min(over, skipna=False)
+
+    needs = tuple(dict.fromkeys(need for part in parts for need in getattr(part, "needs", ())))
+    words = "; ".join(first_sentence(part) for part in parts)
+    return Term(f"the {'largest' if largest else 'least'} of: {words}", compute, needs, each, largest)
+
+
+def of_profiles(measure: Callable[[xr.DataArray], xr.DataArray], along: str) -> dict[str, Any]:
+    """Return the fields of a claim on class profiles of opposite halves of the images (`stats.agreement`), along `along`."""
+
+    def truth(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
+        return measure(agreement.drawn_profiles(outcomes, along, draws, seed)).values
+
+    return {"measure": Term(first_sentence(measure), lambda sums: measure(agreement.of_sums(sums))), "truth": truth}
+
+
+def claims(section: str, measures: Mapping[str, Any], **shared: Any) -> tuple[Claim, ...]:
+    """Return the claims of a section: the rows of its paper's claims.csv, each with its measure; UserError if these disagree.
+
+    measures: by the name of a claim, its measure, or fields of Claim with it. A term says by itself which networks and attacks
+    it reads; shared: fields of all these claims, and the defences and attacks of measures that are functions.
+    """
+    rows = {row["name"]: row for row in rows_of(section)}
+    place = f"claims.csv of {section}"
+    for name in measures:
+        if name not in rows:
+            raise UserError(f"{place} has no row for the measure {name!r}: add it. {unknown('claim', name, rows)}")
+    for name in rows:
+        if name not in measures:
+            raise UserError(f"{place}: the row {name!r} has no measure: add one, or remove it; there are: {', '.join(measures)}")
+    result = []
+    for name, row in rows.items():
+        given = measures[name] if isinstance(measures[name], dict) else {"measure": measures[name]}
+        known = {"section": section, **shared, **row, **given}
+        term = known["measure"]
+        for number, field in enumerate(("defences", "attacks")):
+            needs = tuple(dict.fromkeys(need[number] for need in getattr(term, "needs", ())))
+            known[field] = given.get(field) or needs or shared.get(field, ())
+        if getattr(term, "each", None):
+            taken = {field: known[field] for field in ("of", "values") if field in known}
+            known.setdefault("truth", extreme(term.each, largest=term.largest, **taken))
+        if wrong := known.keys() - {field.name for field in fields(Claim)}:
+            raise unknown(f"field of the claim {name!r}", sorted(wrong)[0], [field.name for field in fields(Claim)])
+        result.append(Claim(**known))
+    return tuple(result)
+
+
+_FIRST = ("section", "name", "where", "statement", "low", "high", "unit", "log", "data")
+COLUMNS = (*_FIRST, "dims", "over", "datasets", "excluded_because")
+_BOUNDS, _LISTS = {"low": -np.inf, "high": np.inf}, ("dims", "over", "datasets")
+
+
+def rows_of(section: str) -> list[dict[str, Any]]:
+    """Return the rows on a section as fields of Claim; UserError where a row is not as `read` wants it."""
+    paper, _, name = section.partition("/")
+    text = resources.files("classwise.papers").joinpath(paper, "claims.csv").read_text(encoding="utf-8")
+    return [row for of, row in read(text, f"{paper}/claims.csv") if of == name]
+
+
+@cache
+def read(text: str, file: str = "claims.csv") -> list[tuple[str, dict[str, Any]]]:
+    """Return each row of a table of claims as its section and fields of Claim.
+
+    UserError for columns other than COLUMNS, and for a row with a cell too many or too few, without a name, place or statement,
+    with a bound that is no number, or with the name of an earlier one.
+    """
+    header, *lines = csv.reader(text.splitlines())
+    for column in header:
+        if column not in COLUMNS:
+            raise unknown(f"column of {file}", column, COLUMNS)
+    if tuple(header) != COLUMNS:
+        raise UserError(f"{file} has the columns {', '.join(header)}; it needs, in this order: {', '.join(COLUMNS)}")
+    result: dict[str, tuple[str, dict[str, Any]]] = {}
+    for line in lines:
+        row: dict[str, Any] = dict(zip(COLUMNS, line, strict=False))
+        name = row.get("name", "")
+        where = f"{file}, row {len(result) + 2} ({name or 'no name'})"
+        if len(line) != len(COLUMNS):
+            raise UserError(f"{where} has {len(line)} cells, expected {len(COLUMNS)}: quote a text that has a comma")
+        if empty := [column for column in ("section", "name", "where", "statement") if not row[column].strip()]:
+            raise UserError(f"{where}: {empty[0]} is empty; write what the paper says, in one sentence")
+        if name in result:
+            raise UserError(f"{where}: an earlier row has this name; each claim needs one of its own")
+        if row["log"] not in ("", "yes"):
+            raise UserError(f"{where}: log is {row['log']!r}; write yes for a ratio, else nothing")
+        result[name] = row.pop("section"), {**row, **_converted(row, where), "log": row["log"] == "yes"}
+    return list(result.values())
+
+
+def _converted(row: Mapping[str, str], where: str) -> dict[str, Any]:
+    """Return the bounds of a row as numbers, and its lists as tuples."""
+    try:
+        bounds = {end: float(row[end]) if row[end] else none for end, none in _BOUNDS.items()}
+    except ValueError as error:
+        raise UserError(f"{where}: low and high must be numbers, or empty for no bound; {error}") from None
+    return bounds | {name: tuple(row[name].split()) for name in _LISTS}

@@ -1,0 +1,68 @@
+"""Charts by the names of dimensions: they are drawn, fit the page, describe themselves, and have their controls."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from drawing import drawn, text_sizes, tooltip_titles, width_of
+
+from classwise.charts import plots, style
+
+DIMS = {"defence": ["standard", "pgd-at"], "attack": ["clean", "pgd-20"], "label": ["0", "1", "2"]}
+VALUES = xr.DataArray(np.linspace(-20, 90, 12).reshape(2, 2, 3), DIMS, tuple(DIMS))
+BOUNDS = xr.concat([VALUES - 5, VALUES, VALUES + 5], pd.Index(["low", "value", "high"], name="bound"))
+ONE = BOUNDS.isel(attack=1, drop=True)
+EPOCHS = BOUNDS.isel(label=[0, 1]).rename(label="epoch").assign_coords(epoch=[1, 2])
+RADII = EPOCHS.isel(attack=0, drop=True).rename(epoch="eval_eps").assign_coords(eval_eps=["0", "0.1"])
+
+CHARTS = {
+    "dots": lambda: plots.dots(BOUNDS, "label", "gap, points", "Gaps", colour="attack", panel="defence"),
+    "columns": lambda: plots.dots(BOUNDS, "label", "gap, points", "Gaps", colour="attack", panel="defence", vertical=True),
+    "band": lambda: plots.dots(ONE.isel(defence=0), "label", "gap, points", "Gaps", ONE.isel(defence=1), below="Grey: chance."),
+    "chosen": lambda: plots.dots(BOUNDS, "attack", "gap, points", "Gaps", panel="defence", choose="label", first="2"),
+    "lines": lambda: plots.lines(EPOCHS, "epoch", "gap, points", "Gaps", colour="attack", panel="defence"),
+    "over": lambda: plots.lines(
+        RADII, RADII.sel(bound="value").rename("accuracy"), "share, %", "Shares", colour="defence", label="eval_eps"
+    ),
+    "points": lambda: plots.points(ONE, VALUES.isel(attack=0), ("x", "gap, points"), "Gaps", colour="defence", label="label"),
+    "cells": lambda: plots.cells(
+        VALUES, "label", "defence", "gap, points", "Gaps", {"text": "value", "digits": ".0f"}, panel="attack"
+    ),
+    "in_a_row": lambda: plots.in_a_row(
+        *(plots.dots(ONE, "label", "gap, points", "Gaps", colour="defence", width=200) for _ in range(2)), title="Twice"
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _setup():
+    style.setup()
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_is_drawn_fits_the_page_and_describes_itself(name):
+    chart = CHARTS[name]()
+    spec, svg = chart.to_dict(), drawn(chart)
+    assert spec["title"]["text"]
+    assert ":" in spec["description"]
+    assert min(text_sizes(svg)) >= 11
+    assert width_of(svg) <= style.COLUMN
+    assert tooltip_titles(chart).isdisjoint({"low", "high", "label", "across"})
+
+
+def test_an_explorer_begins_with_the_member_that_is_named_and_keeps_its_axis():
+    spec = CHARTS["chosen"]().to_dict()
+    (control,) = [one for one in spec["params"] if "bind" in one]
+    assert (control["value"], control["bind"]["options"]) == ("2", ["0", "1", "2"])
+    assert "-25.0, 95.0" in str(spec)
+    assert spec["description"] == "Gap: 0 points (standard, clean) to 90 points (pgd-at, pgd-20)."
+
+
+def test_labels_of_a_line_keep_apart():
+    table = pd.DataFrame({"place": [0.0, 1, 50, 51, 52], "of": ["a", "b", "a", "a", "b"]})
+    assert plots._apart(table, "place", "of").index.tolist() == [4, 3, 1, 0]
+
+
+def test_an_unknown_look_is_an_error():
+    with pytest.raises(TypeError, match="colur"):
+        plots.dots(ONE, "label", "gap, points", "Gaps", colur="defence")

@@ -1,0 +1,43 @@
+"""Sentences of pages: numbers with their intervals, and verdicts in words."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from classwise.core.errors import UserError
+from classwise.papers import say
+from classwise.papers.claims import Claim, Verdict
+from classwise.stats.metrics import mcd
+
+
+def bounds(low, value, high):
+    return xr.DataArray([low, value, high], {"bound": ["low", "value", "high"]}, ("bound",))
+
+
+def test_a_template_writes_numbers_one_way():
+    text = say.text(
+        "{gap:points} and {r:,2} of {name}, {p:.0f} %", gap=bounds(1, 2.4, 3), r=bounds(0, 0.5, np.nan), name="a*b", p=7.6
+    )
+    assert text == "2 points (95 % interval 1 to 3) and 0.50 (95 % interval 0.00 to unknown) of a&#42;b, 8 %"
+    assert (
+        say.text("{one:points,1} {start:s}", one=bounds(0, 1, 2), start="**x**") == "1.0 points (95 % interval 0.0 to 2.0) **x**"
+    )
+
+
+def test_a_phrase_follows_the_interval():
+    assert [say.by_sign(bounds(low, 0, low + 2), "above", "below") for low in (1, -1, -3)] == [
+        "above",
+        "No clear effect",
+        "below",
+    ]
+    assert say.by_sign(bounds(1, 1, 2), "above", "below", "open", than=3) == "below"
+
+
+def test_verdicts_are_sentences():
+    claim = Claim("c", "p/s", "1", "It is so.", mcd)
+    holds = Verdict(claim, "holds", "quick", "digits", 2, 1, 3, 0.001, 0.002, seeds=1, images=9)
+    assert say.verdicts([holds], "c") == "- It is so. **Holds**: 2.00 [1.00, 3.00] points, p (Holm) = 0.002, 9 images."
+    lacking = Verdict(claim, "not tested", "quick", "digits", reason="it has no such classes")
+    assert say.verdicts([lacking], "c") == "- It is so. **Not tested**: it has no such classes."
+    with pytest.raises(UserError, match="unknown claim among the verdicts 'd'; there are: c"):
+        say.verdicts([holds], "d")
