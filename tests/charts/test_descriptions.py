@@ -28,7 +28,7 @@ from classwise.charts import (
     sweeps,
 )
 from classwise.charts.descriptions import extent, largest
-from classwise.papers.benz2020 import charts_agreement, charts_corruptions, charts_discrepancy, charts_similarity, charts_targets
+from classwise.papers.benz2020 import charts_agreement, charts_corruptions, charts_similarity, charts_targets
 from classwise.papers.entropy2022 import charts as similarity_charts
 from classwise.papers.tian2021 import charts, trace_explorer
 from classwise.stats import intervals, metrics
@@ -83,15 +83,6 @@ TRACES = xr.Dataset(
     },
     {"network": ["a"], "inverse": ["1", "5"], "image": [7], "step": [0, 1], "predicted": ["x", "y"]},
 )
-
-LINES = xr.DataArray(
-    [[[1.0, 4, 2], [1, 3, 9]], [[98, 60, 2], [99, 95, 77]]],
-    {"quantity": ["share", "accuracy"], "defence": ["standard", "pgd-at"], "eval_eps": ["0", "0.1", "0.2"]},
-    ("quantity", "defence", "eval_eps"),
-)
-GAPS = pd.DataFrame({"dataset": "digits", "defence": "pgd-at", "case": ["pgd-at, clean", "pgd-at, x"], "value": [3.0, 44]})
-GAPS = GAPS.assign(**{"low": 1.0, "high": 60.0, "explained": [0.5, 10.0], "explained, low": -1.0, "explained, high": 15.0})
-GAPS = GAPS.assign(**{"equal classes": [3.0, 10.0], "equal classes, low": 1.0, "equal classes, high": 15.0, "accuracy": 77.0})
 
 AGREED = (
     bounded(
@@ -332,18 +323,6 @@ CHARTS = {
             "pgd-at",
         ),
         ["Cosines of class 8"],
-    ),
-    "charts_discrepancy.centred": (
-        lambda: charts_discrepancy.centred(bounded(rates(attack=["clean", "x"], defence=NETWORKS) - 50)),
-        ["-47.6 points (class 9, x, trades)"],
-    ),
-    "charts_discrepancy.gaps": (
-        lambda: charts_discrepancy.gaps(GAPS),
-        ["3 points (pgd-at, clean) to 44 points (pgd-at, x)", "10 points", "0.5 %"],
-    ),
-    "charts_discrepancy.over_accuracy": (
-        lambda: charts_discrepancy.over_accuracy(bounded(LINES.isel(quantity=0, drop=True)), LINES.isel(quantity=1, drop=True)),
-        ["1.0 % (pgd-at, 0) to 9.0 % (pgd-at, 0.2)"],
     ),
     "charts_agreement.agreement_dots": (
         lambda: charts_agreement.agreement_dots(

@@ -97,7 +97,8 @@ def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataAr
         bar = alt.Chart(both).mark_bar(color=GREY, opacity=0.35, height=14).encode(y=y, x=x, x2="to:Q")
         chart = alt.layer(bar, chart, data=both)
     long = _ROW * max(2, len(members.values)) + 8 * len(hues.values if hues else ())
-    wide = 270 if shown.panel else 480 if not shown.vertical else min(COLUMN - 100, max(270, long))
+    named = min(260, 7 * max(map(len, members.values), default=0))
+    wide = 270 if shown.panel else min(COLUMN - 100, max(270, long)) if shown.vertical else min(480, COLUMN - 60 - named)
     return shown.finished(shown.sized(chart, wide, 200 if shown.vertical else long), bounds, title, axis, picked)
 
 

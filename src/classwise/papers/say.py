@@ -44,7 +44,8 @@ def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
     numbers = (float(bounds.sel(bound=name)) for name in ("low", "value", "high"))
     low, value, high = (decimal(number, digits) if np.isfinite(number) else "unknown" for number in numbers)
     unit = "point" if (unit, value.lstrip("-")) == ("points", "1") else unit
-    return f"{value}{' ' * bool(unit)}{unit} (95 % interval {low} to {high})"
+    ends = "no interval" if low == high == "unknown" else f"95 % interval {low} to {high}"
+    return f"{value}{' ' * bool(unit)}{unit} ({ends})"
 
 
 def by_sign(bounds: xr.DataArray, above: str, below: str, unclear: str = UNCLEAR, than: float = 0.0) -> str:

@@ -1,7 +1,7 @@
 """Benz et al. 2020: "Robustness May Be at Odds with Fairness: An Empirical Study on Class-wise Accuracy"."""
 
 from classwise.papers.benz2020 import (
-    section_1,
+    class_discrepancy,
     section_3_1_networks,
     section_3_1_training,
     section_3_2_features,
@@ -16,7 +16,7 @@ from classwise.papers.benz2020.tables import TABLES
 from classwise.papers.sections import Paper
 
 _SECTIONS = (
-    section_1,
+    class_discrepancy,
     section_3_1_networks,
     section_3_1_training,
     section_3_2_same,

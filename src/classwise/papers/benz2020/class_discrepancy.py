@@ -1,0 +1,204 @@
+"""Benz et al. 2020, section 1, Figures 1 and 2, and the datasets of section 3.1: are the classes unequally accurate and robust?
+
+That classes differ is tested by the class-wise variance (CV), of which the bootstrap of a verdict takes off what the sampling of
+the images adds. Classes differ if their standard deviation is above a point: a claim of more than none could not fail. Claims
+that compare radii need them along `eval_eps`, "0" for clean images.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+import xarray as xr
+
+from classwise.core import datasets
+from classwise.core.spec import Spec
+from classwise.papers.claims import MeasurementError
+from classwise.papers.joined import Row, joined, plain
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.terms import claims, least, of, of_profiles
+from classwise.papers.variants import Variant, by_scale, none
+from classwise.stats import aggregate, agreement
+from classwise.stats.bootstrap import bootstrap
+from classwise.stats.metrics import accuracy, cv, explained, explained_by_rates, images, mcd, overall
+from classwise.stats.pooling import pooled
+
+NAME = "benz2020/1-class-discrepancy"
+NETWORKS = ("standard", "pgd-at")
+# Section 3.1 names MNIST, SVHN, CIFAR-10, CIFAR-100, Tiny-ImageNet and ImageNet, of which no run here trains on the last; 20
+# classes stand for Tiny-ImageNet where a single core trains.
+_LARGE = ("mnist", "svhn", "cifar100")
+# The classes of Tiny-ImageNet are those of its folders: it is used where a reader names it.
+DATASETS = {"laptop": ("mnist", "tiny-imagenet:tiny20"), "short": _LARGE, "paper": _LARGE}
+
+
+def _cluttered(scale: str, plain: Spec) -> tuple[Variant, ...]:
+    """Return the same drawings on clutter, for datasets of drawings; no page shows the epochs of standard training on them."""
+    base = datasets.base_dataset(plain.dataset)
+    measured = {"measure": 60} if plain.defence == "standard" else {}
+    return ({"dataset": f"{base}-cluttered", **measured},) if base in ("digits", "mnist") else ()
+
+
+SECTION = Section(
+    title="Discrepancy between classes",
+    defences=NETWORKS,
+    evaluations=CLEAN_AND_PGD,
+    parts={
+        "radii": Section(
+            title="smaller radii of the attack",
+            defences=NETWORKS,
+            evaluations=CLEAN_AND_PGD[1:],
+            at=("1/8", "1/4", "1/2", "1"),
+        ),
+        "cluttered": Section(
+            title="the same drawings on clutter",
+            defences=("standard", "trades"),
+            evaluations=CLEAN_AND_PGD,
+            run={"averages": ()},
+            max_seeds=2,
+            variants=by_scale(none, quick=_cluttered),
+        ),
+    },
+    datasets=DATASETS,
+    arrange={
+        "": plain(),
+        "radii": joined("eval_eps", Row("", "0", at={"attack": "clean"}), Row("radii", by="eval_eps")),
+        "halves": Arranged(aggregate.halved, ("",)),
+    },
+)
+
+
+def at_accuracy(count: xr.DataArray, target: xr.DataArray) -> xr.DataArray:
+    """Return counts interpolated along eval_eps, ascending, where their accuracy falls to a target in percent; NaN if nowhere."""
+    rates, size = overall(count).astype(float), count.sizes["eval_eps"]
+    last = (rates >= target).cumprod("eval_eps").sum("eval_eps").astype(int) - 1
+    place = last.clip(0, size - 2)
+
+    def ends(some: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
+        first, second = (some.isel(eval_eps=at).drop_vars("eval_eps", errors="ignore") for at in (place, place + 1))
+        return first, second
+
+    (before, after), (first, second) = ends(rates), ends(count)
+    share = ((before - target) / (before - after).where(before > after)).where((last >= 0) & (last < size - 1))
+    return (first + share * (second - first)).rename("count")
+
+
+def _of(sums: xr.Dataset, defence: str) -> xr.DataArray:
+    return sums["count"].isel(attack=0, drop=True).sel(defence=defence, drop=True)
+
+
+def _reached(count: xr.DataArray) -> xr.DataArray:
+    """Return counts; MeasurementError where standard training has the accuracy at no radius."""
+    if "draw" not in count.dims and not bool(count.notnull().all()):
+        raise MeasurementError("standard training has this accuracy at no radius that it was evaluated at")
+    return count
+
+
+def halved_standard(sums: xr.Dataset) -> xr.DataArray:
+    """Return counts of standard training at the radius that leaves half of its clean accuracy."""
+    count = _of(sums, "standard")
+    return _reached(at_accuracy(count, overall(count.isel(eval_eps=0, drop=True)) / 2))
+
+
+def standard_variance(sums: xr.Dataset) -> xr.DataArray:
+    """Return the class-wise variance (CV) of standard training at the radius that leaves half of its clean accuracy."""
+    return cv(halved_standard(sums))
+
+
+def standard_lies_below(sums: xr.Dataset, name: str) -> xr.DataArray:
+    """Return by how much a class lies below all others in standard training, at the radius that leaves half of its accuracy."""
+    rates = accuracy(halved_standard(sums))
+    return rates.drop_sel(label=name).min("label", skipna=False) - rates.sel(label=name, drop=True)
+
+
+def widened_at_equal_accuracy(sums: xr.Dataset) -> xr.DataArray:
+    """Return the share of the variance that the class explains, PGD-AT attacked less standard training as inaccurate."""
+    trained = _of(sums, "pgd-at").isel(eval_eps=-1, drop=True)
+    standard = _reached(at_accuracy(_of(sums, "standard"), overall(trained)))
+    return explained_by_rates(trained) - explained_by_rates(standard)
+
+
+def widened_attacked(sums: xr.Dataset) -> xr.DataArray:
+    """Return the gap (MCD) after PGD-AT less that after standard training, on the same images.
+
+    MeasurementError where standard training is right on no more images than a network that names one class: it has no gap that
+    could be widened.
+    """
+    standard = _of(sums, "standard")
+    if "draw" not in standard.dims and float(overall(standard)) <= 100 / standard.sizes["label"]:
+        raise MeasurementError("standard training is right on no more attacked images than one class for all")
+    return mcd(_of(sums, "pgd-at")) - mcd(standard)
+
+
+def between_networks(profiles: xr.DataArray) -> xr.DataArray:
+    """Return the correlation of the accuracies of the classes, standard training and PGD-AT in opposite halves of the images."""
+    return agreement.cross_half(profiles, "defence").sel(defence="standard", other="pgd-at", drop=True)
+
+
+ATTACKED = "pgd-20|pgd-40|pgd-50"
+_GAPS = {(defence, attack): of(mcd, defence, attack) for defence in NETWORKS for attack in ("clean", ATTACKED)}
+_MOST = _GAPS.pop(("pgd-at", ATTACKED))
+
+CLAIMS = claims(
+    NAME,
+    {
+        "standard-clean-discrepancy": of(cv, "standard"),
+        "standard-robust-discrepancy": {"measure": standard_variance, "defences": ("standard",)},
+        "cat-is-vulnerable": {"measure": partial(standard_lies_below, name="cat"), "defences": ("standard",)},
+        "wider-clean": of(mcd, "pgd-at") - of(mcd, "standard"),
+        "wider-attacked": widened_attacked,
+        "not-from-unequal-classes": of(cv, "pgd-at", ATTACKED),
+        "wider-at-equal-accuracy": widened_at_equal_accuracy,
+        "similar-trend": {**of_profiles(between_networks, "defence"), "attacks": ("clean",)},
+        "most-for-attacked": least(*(_MOST - other for other in _GAPS.values())),
+        "accuracy-for-robustness": least(
+            of(overall, "standard") - of(overall, "pgd-at"),
+            of(overall, "pgd-at", ATTACKED) - of(overall, "standard", ATTACKED),
+        ),
+    },
+    defences=NETWORKS,
+    attacks=(ATTACKED,),
+)
+
+
+def off_mean(count: xr.DataArray) -> xr.DataArray:
+    """Return by how many points the accuracy of each class differs from the mean over the classes (right of Figures 1 and 2)."""
+    rates = accuracy(count)
+    return rates - rates.mean("label", skipna=False)
+
+
+def equal_classes(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> xr.DataArray:
+    """Return the gap (MCD) that classes of equal accuracy have by chance: its mean and 95 % range along `bound`, in points.
+
+    count: pooled. Each class has as many images as it has there, and the mean accuracy of the classes.
+    """
+    rng, number = np.random.default_rng(seed), images(count).round().astype(int)
+    number, chance = xr.broadcast(number, (accuracy(count).mean("label", skipna=False) / 100).clip(0, 1).fillna(0))
+    rates = 100 * rng.binomial(number.values, chance.values, size=(draws, *number.shape)) / np.maximum(number.values, 1)
+    gaps = np.ptp(rates, axis=1 + number.get_axis_num("label"))
+    low, high = np.quantile(gaps, [0.025, 0.975], axis=0)
+    like = number.isel(label=0, drop=True)
+    ends = [like.copy(data=end) for end in (low, gaps.mean(0), high)]
+    return xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"]).where((number > 0).all("label"))
+
+
+def by_case(outcomes: Mapping[str, xr.Dataset]) -> dict[str, xr.DataArray]:
+    """Return the gap, that of equal classes, and the share that the class explains, along case and bound.
+
+    outcomes: by dataset, along defence and attack, from which the cases have their names: "MNIST, pgd-at, clean".
+    """
+    measures: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
+        "gap": lambda some: bootstrap(some, mcd),
+        "equal classes": lambda some: equal_classes(pooled(some)),
+        "explained": lambda some: bootstrap(some, explained),
+    }
+    return {
+        name: xr.concat([_cases(measure(some), datasets.title(dataset)) for dataset, some in outcomes.items()], "case")
+        for name, measure in measures.items()
+    }
+
+
+def _cases(bounds: xr.DataArray, dataset: str) -> xr.DataArray:
+    names = [f"{dataset}, {defence}, {attack}" for defence in bounds.defence.values for attack in bounds.attack.values]
+    flat = bounds.stack(case=("defence", "attack"), create_index=False)
+    return flat.drop_vars(["defence", "attack"]).assign_coords(case=names)

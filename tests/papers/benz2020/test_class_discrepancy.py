@@ -1,0 +1,162 @@
+"""Section 1: answers made by hand on which each claim holds, and others on which it fails; gaps by chance; equal accuracy."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from claim_answers import CLASS, UP, at, judged, outcomes_with
+
+from classwise.charts import style
+from classwise.papers import registry
+from classwise.papers.benz2020 import class_discrepancy
+from classwise.papers.claims import MeasurementError
+from classwise.stats import aggregate, agreement, bootstrap, metrics
+
+SPREAD = UP  # from 30 to 93
+# So many images that chance moves equal classes by less than a point.
+MANY = 40
+STEEP = np.array([5, 10, 20, 30, 50, 60, 70, 80, 90, 95])
+
+
+def panels(standard, trained, standard_attacked=5, trained_attacked=60, times=1):
+    """Return both networks, clean and attacked."""
+    keys = {("standard", "clean"): standard, ("pgd-at", "clean"): trained}
+    keys |= {("standard", "pgd-20"): standard_attacked, ("pgd-at", "pgd-20"): trained_attacked}
+    return outcomes_with(keys, times=times)
+
+
+def over_radii(half, trained=SPREAD, clean=90, times=1):
+    """Return standard training clean, at two radii of which `half` is the accuracy at the first, and PGD-AT at the last one."""
+    values = {"0": (clean, 95), "0.05": (half, 80), "0.1": (0, trained)}
+    keys = {
+        (name, "pgd-20", radius): rates[place]
+        for place, name in enumerate(class_discrepancy.NETWORKS)
+        for radius, rates in values.items()
+    }
+    return outcomes_with(keys, along=("defence", "attack", "eval_eps"), times=times)
+
+
+def halves(standard, trained):
+    return aggregate.halved(panels(standard, trained))
+
+
+HALVED = np.array([25, 30, 35, 40, 45, 45, 50, 55, 60, 65])
+CAT = at(10, 3, rest=50)
+
+EXTREMES = {
+    "standard-clean-discrepancy": ([panels(SPREAD, 90)], [panels(60, SPREAD, times=MANY)]),
+    "standard-robust-discrepancy": ([over_radii(HALVED)], [over_radii(45, times=MANY)]),
+    "cat-is-vulnerable": ([over_radii(CAT, at(10, 5, rest=50))], [over_radii(at(10, 5, rest=50), CAT)]),
+    "wider-clean": ([panels(90, SPREAD, SPREAD, 60)], [panels(SPREAD, 90, 60, SPREAD)]),
+    "wider-attacked": ([panels(SPREAD, 90, 60, SPREAD)], [panels(90, SPREAD, SPREAD, 60)]),
+    "not-from-unequal-classes": ([panels(90, 90, 60, SPREAD)], [panels(SPREAD, SPREAD, SPREAD, 60, times=MANY)]),
+    "wider-at-equal-accuracy": ([over_radii(45, SPREAD)], [over_radii(STEEP, 55)]),
+    "similar-trend": ([halves(SPREAD, SPREAD)], [halves(SPREAD, SPREAD[::-1])]),
+    "most-for-attacked": (
+        [panels(90, 85, 5, SPREAD)],
+        [panels(SPREAD, 85, 5, 60), panels(90, SPREAD, 5, 60), panels(90, 85, SPREAD, 60)],
+    ),
+    "accuracy-for-robustness": (
+        [panels(95, 80, 5, 60)],
+        [panels(80, 95, 5, 60), panels(95, 80, 60, 5)],
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _setup():
+    style.setup()
+
+
+def test_datasets_of_unequal_classes_do_not_test_that_equal_ones_differ():
+    claim = next(one for one in class_discrepancy.CLAIMS if one.name == "not-from-unequal-classes")
+    assert {name: bool(claim.exclusion(name)) for name in ("digits", "cifar10", "mnist", "svhn")} == {
+        "digits": False,
+        "cifar10": False,
+        "mnist": True,
+        "svhn": True,
+    }
+
+
+@pytest.mark.parametrize("right", [0, 5, 10])
+def test_a_network_that_is_right_by_chance_at_most_has_no_gap_that_could_be_wider(right):
+    data = panels(90, 85, right, SPREAD)
+    with pytest.raises(MeasurementError, match="than one class for all"):
+        judged("wider-attacked", data)
+    names = {"scale": "quick", "dataset": "digits", "strict": False}
+    (verdict,) = registry.judge(class_discrepancy.NAME, data, only=["wider-attacked"], **names)
+    assert verdict.verdict == "not tested"
+    assert "than one class for all" in verdict.reason
+
+
+def test_the_verdict_on_the_trend_has_the_interval_of_the_sentence():
+    both = panels(SPREAD, SPREAD[::-1][[1, 0, 3, 2, 5, 4, 7, 6, 9, 8]])
+    verdict = judged("similar-trend", aggregate.halved(both))
+    clean = both.expand_dims(seed=[0]).sel(attack=["clean"])
+    bounds = agreement.interval(clean, class_discrepancy.between_networks, "defence")
+    assert verdict.effect == pytest.approx(float(bounds.sel(bound="value")))
+    # Both leave out the same draws, the verdict those of a one-sided test.
+    assert float(bounds.sel(bound="low")) <= verdict.low <= verdict.effect <= verdict.high <= float(bounds.sel(bound="high"))
+
+
+def test_a_network_that_is_nowhere_as_inaccurate_is_said_to_be_so():
+    # Standard training stays at 90 %: half of its accuracy and that of PGD-AT, 61 %, are never reached.
+    kept = over_radii(90)
+    stays = kept.sel(eval_eps=["0", "0.05"])
+    for measure in (class_discrepancy.standard_variance, class_discrepancy.widened_at_equal_accuracy):
+        trained = (
+            stays
+            if measure is class_discrepancy.standard_variance
+            else stays.assign(answer=stays.answer.where(stays.defence == "standard", kept.answer.sel(eval_eps="0.1", drop=True)))
+        )
+        with pytest.raises(MeasurementError, match="at no radius"):
+            measure(bootstrap.sums(trained.expand_dims(seed=[0]), {}))
+
+
+def test_counts_at_an_accuracy_are_interpolated_between_two_radii():
+    count = bootstrap.sums(over_radii(50, clean=90).expand_dims(seed=[0]), {})["count"].sel(defence="standard", attack="pgd-20")
+    target = xr.DataArray(70.0)
+    there = class_discrepancy.at_accuracy(count, target)
+    assert float(metrics.overall(there)) == pytest.approx(70)
+    np.testing.assert_allclose(there, (count.sel(eval_eps="0") + count.sel(eval_eps="0.05")) / 2)
+    there = class_discrepancy.at_accuracy(count, xr.DataArray(25.0))
+    np.testing.assert_allclose(there, (count.sel(eval_eps="0.05") + count.sel(eval_eps="0.1")) / 2)
+    for outside in (95.0, -1.0):
+        assert np.isnan(class_discrepancy.at_accuracy(count, xr.DataArray(outside))).all()
+
+
+def test_the_gap_by_chance_is_that_of_equal_classes():
+    rng, gaps = np.random.default_rng(0), []
+    for _ in range(2000):
+        right = rng.binomial(72, 0.7, 10)
+        gaps.append(100 * (right.max() - right.min()) / 72)
+    names = [str(name) for name in CLASS]
+    matrix = np.full((10, 10), 0.3 * 72 / 9) + np.eye(10) * (0.7 - 0.3 / 9) * 72
+    count = xr.DataArray(matrix, dims=("label", "predicted"), coords={"label": names, "predicted": names})
+    low, value, high = class_discrepancy.equal_classes(count).sel(bound=["low", "value", "high"]).values
+    assert value == pytest.approx(np.mean(gaps), abs=0.4)
+    assert (low, high) == pytest.approx(tuple(np.quantile(gaps, [0.025, 0.975])), abs=1.5)
+    # Fewer images: farther apart by chance.
+    assert float(class_discrepancy.equal_classes(count / 4).sel(bound="value")) > 1.7 * value
+
+
+def test_cases_are_measured_as_their_networks():
+    data = panels(90, 85, 0, SPREAD).expand_dims(seed=[0])
+    cases = class_discrepancy.by_case({"digits": data, "cifar10": data})
+    names = list(map(str, cases["gap"].case.values))
+    assert names[2:5] == ["digits, pgd-at, clean", "digits, pgd-at, pgd-20", "CIFAR-10, standard, clean"]
+    gap, share, chance = (cases[name].isel(case=3) for name in ("gap", "explained", "equal classes"))
+    assert float(gap.sel(bound="value")) == SPREAD[-1] - SPREAD[0] > float(chance.sel(bound="high"))
+    exact = metrics.explained(bootstrap.sums(data, {})["count"])[1, 1]
+    assert float(share.sel(bound="value")) == pytest.approx(float(exact), rel=1e-6)
+    off = class_discrepancy.off_mean(bootstrap.sums(data, {})["count"])
+    np.testing.assert_allclose(off.mean("label"), 0, atol=1e-5)
+
+
+def test_a_section_on_another_dataset_keeps_its_controls():
+    request = registry.request(class_discrepancy.NAME, "laptop")
+    assert [name for name in request.parts if name not in class_discrepancy.SECTION.parts] == ["mnist", "tiny-imagenet:tiny20"]
+    part = request.parts["mnist"]
+    assert {spec.dataset for spec in part.parts["radii"].specs} == {"mnist"}
+    assert [one.eps for one in part.parts["radii"].evaluations] == ["0.0375", "0.075", "0.15", "0.3"]
+    assert {spec.dataset for spec in registry.request(class_discrepancy.NAME).parts["cluttered"].specs} == {"digits-cluttered"}
+    assert "svhn" in registry.request(class_discrepancy.NAME, "short").parts
