@@ -48,7 +48,7 @@ HOME = TOC["root"]
 TEMPERATURE = "tian2021/5-temperature-pgd"
 BIAS, RELATIONS = "tian2021/4-1-class-bias", "tian2021/4-2-class-relations"
 # The others are words.
-DRAWN = [HOME, *(name for name in NOTEBOOKS if name in notebooks.names() and not name.endswith("/A-settings"))]
+DRAWN = [HOME, *(one for one in NOTEBOOKS if one in notebooks.names() and one != "claims" and not one.endswith("/A-settings"))]
 # The epochs of a training, and how often they are measured.
 _TRAINED = registry.training("quick", "trades", 0)
 LAST, EVERY = str(_TRAINED.epochs), _TRAINED.measure
@@ -248,7 +248,7 @@ def test_a_page_is_printed_light_and_no_wider_than_the_paper(shown):
     page, usual = shown.page, shown.page.viewport_size
     page.set_viewport_size({"width": PAPER, "height": 900})
     page.emulate_media(media="print", color_scheme="dark")
-    page.wait_for_function(STANDS_OUT, arg=["light", 10 if shown.name == "claims" else 20])
+    page.wait_for_function(STANDS_OUT, arg=["light", 20])
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     for shell in (
         ".bd-sidebar-primary",
@@ -288,8 +288,7 @@ def test_formulas_are_set(visit):
 
 @looked_at(DRAWN, DESKTOP, DARK)
 def test_the_text_of_charts_stands_out_from_the_page(shown):
-    # The only chart of the claims is that of the claims that fail.
-    shown.page.wait_for_function(STANDS_OUT, arg=[shown.scheme, 10 if shown.name == "claims" else 20])
+    shown.page.wait_for_function(STANDS_OUT, arg=[shown.scheme, 20])
 
 
 @both
@@ -451,9 +450,7 @@ def inside(page: Page) -> Locator:
 def test_a_page_begins_with_a_chart_and_has_nine_screens_at_either_scale(shown):
     page = shown.page
     assert page.locator("html").get_attribute("data-code") in (None, "folded")
-    # The claims begin with their list.
-    first = page.locator(".ledger:visible") if shown.name == "claims" else inside(page)
-    assert first.first.bounding_box()["y"] + page.evaluate("scrollY") < 900
+    assert inside(page).first.bounding_box()["y"] + page.evaluate("scrollY") < 900
     for _ in each_scale(page):
         assert page.evaluate("document.documentElement.scrollHeight") < 9.5 * 800
 
@@ -523,7 +520,7 @@ def test_figures_have_numbers_in_their_order_and_anchors(visit):
             expect(page.locator(f"figure{link.get_attribute('href')}")).to_have_count(1)
 
 
-@looked_at([name for name in DRAWN if name not in (HOME, "claims")], DESKTOP)
+@looked_at(DRAWN[1:], DESKTOP)
 def test_below_every_figure_is_a_link_to_its_data(shown, book):
     for figure in shown.page.locator("article figure:has(figcaption a.figure-number)").all():
         drawn = figure.locator(".vega-embed").count()

@@ -85,6 +85,10 @@ def test_a_failure_that_no_missing_result_explains_is_raised(complete):
         ("print(1 / 0)", [("NotRecorded", True), ("ZeroDivisionError", False)]),
         ("print(results)", [("NotRecorded", True), ("NameError", False)]),
         ("print({}['b'])", [("NotRecorded", True), ("KeyError", False)]),
+        (
+            "import xarray as xr\nxr.Dataset(coords={'defence': ['a']}).sel(defence=['b'])",
+            [("NotRecorded", True), ("KeyError", True)],
+        ),
         ("more = result\nprint(more)", [("NotRecorded", True), ("NameError", True)]),
     ],
 )

@@ -1,11 +1,14 @@
 """The form of the notebooks, and parameters that are checked before anything runs."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 import nbformat
 import papermill
@@ -92,6 +95,24 @@ def shown(cell):
     call = last.value.body if isinstance(last.value, ast.IfExp) else last.value
     function = call.func if isinstance(call, ast.Call) else call
     return tuple(ast.unparse(function).partition(".")[::2])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_notebook_takes_from_the_package_is_there(name):
+    cells = nbformat.read(notebooks.find(name), as_version=4).cells
+    tree = ast.parse("\n".join(cell.source for cell in cells if cell.cell_type == "code"))
+    modules = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("classwise"):
+            for one in node.names:
+                with suppress(ModuleNotFoundError):
+                    importlib.import_module(f"{node.module}.{one.name}")
+                found = getattr(importlib.import_module(node.module), one.name)
+                modules |= {one.asname or one.name: found} if isinstance(found, ModuleType) else {}
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
+    assert [
+        ast.unparse(node) for node in used if node.value.id in modules and not hasattr(modules[node.value.id], node.attr)
+    ] == []
 
 
 @pytest.mark.parametrize("name", FORMED)

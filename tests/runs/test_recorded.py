@@ -47,7 +47,7 @@ def test_what_is_stored_is_kept_with_the_evaluations_that_all_runs_have(data):
         "pgd-at": ["fgsm"],
         "trades": [],
     }
-    assert part.incomplete == {0, 1}
+    assert part.incomplete == {(spec.defence, spec.seed) for spec in request.specs}
     assert not part.absent
     outcomes = runs.outcomes(part)
     assert outcomes.sizes["defence"] == 2
@@ -218,6 +218,31 @@ def test_two_methods_are_compared_before_all_of_a_table_are_recorded(data):
     assert judged["frl-costs-overall"].verdict in ("holds", "fails", "open")
     assert judged["cfa-worst"].reason.startswith("no results on CIFAR-10 for AT")
     assert judged["frl-costs-overall-best"].reason.startswith("no complete results on CIFAR-10 for pgd-at, at-ccm")
+
+
+def test_what_is_compared_has_the_same_seeds_whatever_is_recorded(data):
+    request = registry.request("benz2020/1-class-discrepancy", SCALE)
+    radii, seeds = request.parts["radii"], sorted({spec.seed for spec in request.specs})
+    for spec in (one for one in request.specs if one.seed in seeds[:2]):
+        record(spec, *request.evaluations_of(spec))
+        if (spec.defence, spec.seed) != ("standard", seeds[1]):
+            record(spec, *radii.evaluations_of(spec))
+    assert {spec.seed for spec in recorded_part(request).parts["radii"].specs} == {seeds[0]}
+
+
+def test_a_network_that_an_arrangement_selects_is_recorded_or_its_claims_are_not_tested(data, monkeypatch):
+    section = "benz2020/3-1-networks-and-optimisers"
+    request = registry.request(section, SCALE)
+    for spec in request.specs:
+        if spec.defence == "standard":
+            record(spec, *request.evaluations_of(spec))
+    assert {one.verdict for one in runs.verdicts(SCALE, [], [section])} == {"not tested"}
+    for spec, evaluations in request.pairs:
+        record(spec, *evaluations)
+    arranged = {"all": Arranged(lambda plain: plain.sel(defence=["another"]), ("",))}
+    monkeypatch.setitem(registry.SECTIONS, section, replace(registry.SECTIONS[section], arrange=arranged))
+    with pytest.raises(KeyError, match="not all values found in index 'defence'"):
+        runs.claim_inputs(section, request)
 
 
 def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_left_out(data, monkeypatch):

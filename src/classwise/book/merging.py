@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from classwise.book.notebooks import NotebookFailed
 from classwise.core import datasets
-from classwise.core.errors import NotRecorded
+from classwise.core.errors import UNSELECTED, NotRecorded
 from classwise.papers.scales import CLOSED_FORM, dataset_of, place
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def failures_in(cells: Sequence["NotebookNode"]) -> list[Failure]:
     for number, cell in enumerate(cells):
         for output in (one for one in cell.get("outputs", []) if one.output_type == "error"):
             name = re.match(r"name '(\w+)' is not defined", output.evalue) if output.ename == "NameError" else None
-            unselected = output.ename == "KeyError" and "not all values found in index" in output.evalue
+            unselected = output.ename == "KeyError" and UNSELECTED.search(output.evalue) is not None
             missing = output.ename == NotRecorded.__name__ or unselected or (name is not None and name[1] in undefined)
             undefined |= _defined(cell.source) if missing else set()
             failures.append(Failure(number, output.ename, output.evalue, missing))

@@ -20,7 +20,7 @@ from classwise.stats.significance import p_value
 
 _THEIRS, _RANGE = "#8268dc", "#2a9d8f"
 # The picture of a verdict in pixels: its width and margin.
-_WIDTH, _EDGE = 320, 24
+_WIDTH, _EDGE = 300, 24
 
 
 def anchor(claim: Claim) -> str:
@@ -85,7 +85,7 @@ def claims_list(verdicts: Sequence[Verdict], pages: Collection[str] = (), *, fil
     groups, folder = _by_claim(verdicts), resources.files("classwise.papers")
     style, script = (folder.joinpath(f"ledger.{kind}").read_text() for kind in ("css", "js"))
     if not filters:
-        head = f"<p>{escape(opening(verdicts))}</p>{_LEGEND}"
+        head = f"<p>{escape(opening(verdicts))}</p>{_LEGEND if any(one.verdict != 'not tested' for one in verdicts) else ''}"
         return f'<style>{style}</style><div class="ledger">{head}{_rows_of_page(groups)}</div>'
     sections = dict.fromkeys(group[0].claim.section for group in groups)
     body = "".join(
@@ -190,8 +190,8 @@ def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "", *, 
         f'Measure: <span title="{escape(claim.measure_name)}">{escape(claim.measured)}</span>. {links}</p>'
     )
     line = f'<span class="verdicts">{badges}</span><span class="claim">{escape(claim.statement)} {place}</span>'
-    if pictured:
-        line, pictures = line + "".join(pictures), [""] * len(verdicts)
+    if pictured and any(pictures):
+        line, pictures = f'{line}<span class="pictures">{"".join(pictures)}</span>', [""] * len(verdicts)
     inside = facts + "".join(map(_judged, verdicts, pictures)) + (_LEGEND if any(pictures) else "")
     return f'<details{attributes}><summary>{line}</summary><div class="facts">{inside}</div></details>'
 

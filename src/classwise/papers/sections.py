@@ -102,8 +102,8 @@ class Request:
 
     features: the attacks of whose images the features are needed.
 
-    Of a request that was restricted to what is stored: incomplete, the seeds of which a run or an evaluation is left out; absent,
-    the evaluations that single runs lack.
+    Of a request that was restricted to what is stored: incomplete, the defences and seeds of which a run or an evaluation is left
+    out; absent, the evaluations that single runs lack.
     """
 
     specs: tuple[Spec, ...]
@@ -111,7 +111,7 @@ class Request:
     scale: str = "quick"
     extra_evaluations: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
     parts: "Mapping[str, Request]" = field(default_factory=dict)
-    incomplete: frozenset[int] = frozenset()
+    incomplete: frozenset[tuple[str, int]] = frozenset()
     absent: frozenset[tuple[Spec, Evaluation]] = frozenset()
     features: tuple[str, ...] = ()
 

@@ -14,7 +14,7 @@ from filelock import FileLock
 
 import classwise
 from classwise.core import datasets
-from classwise.core.errors import NotRecorded, unknown
+from classwise.core.errors import UNSELECTED, NotRecorded, unknown
 from classwise.core.files import write
 from classwise.core.paths import data_folder
 from classwise.papers import registry, scales
@@ -23,7 +23,7 @@ from classwise.papers.sections import Request, Section
 from classwise.runs import store
 from classwise.runs.artifacts import scenes
 from classwise.runs.load import history, outcomes, with_features
-from classwise.runs.recorded import recorded_part
+from classwise.runs.recorded import of_shared_seeds, recorded_part
 from classwise.stats.calibrations import late_settings
 from classwise.stats.features import with_pixels
 
@@ -162,11 +162,13 @@ _NO_RUNS = "this scale has no runs for it"
 def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
     """Return the verdict on a claim whose runs are not all stored: what is missing, and on which dataset."""
     definition, full = registry.SECTIONS[claim.section], registry.request(claim.section, scale)
-    needs = definition.arrange[claim.data].needs if claim.data in definition.arrange else ("",)
-    there = _stored_parts(definition, stored)
-    complete = {name for name, (_, part) in there.items() if {spec.seed for spec in part.specs} - part.incomplete}
+    how = definition.arrange.get(claim.data)
+    known = _stored_parts(definition, stored)
+    complete = {
+        name for name, (_, part) in known.items() if {spec.seed for spec in part.specs} - {seed for _, seed in part.incomplete}
+    }
     lacking: dict[str, list[str]] = {}
-    for name in needs:
+    for name in (*how.needs, *(how.optional if complete.issuperset(how.needs) else ())) if how else ("",):
         section, part = (definition.parts[name], full.parts[name]) if name else (definition, full)
         if name not in complete and part.specs:
             runs = ", ".join(section.defences) + (f" ({section.title})" if name else "")
@@ -202,19 +204,20 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
         named = (*how.needs, *how.optional)
         try:
             arranged[name] = how.function(*map(data.get, named))
-        except KeyError:  # a network that it selects is not recorded
-            if not any(parts[part][1].incomplete for part in named if part in parts):
+        except KeyError as error:  # a network that it selects is not recorded
+            if not UNSELECTED.search(str(error)) or not any(parts[part][1].incomplete for part in named if part in parts):
                 raise
     return Inputs(arranged)
 
 
 def _stored_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
-    """Return a section and its parts, those that have any runs."""
+    """Return a section and its parts, those that have any runs (`of_shared_seeds`)."""
     parts = {"": (section, request)}
     parts |= {
         name: (section.parts[name], part) for name, part in request.parts.items() if name in section.parts and part.evaluations
     }
-    return {name: (some, part) for name, (some, part) in parts.items() if part.specs}
+    shared = {name: (some, of_shared_seeds(part)) for name, (some, part) in parts.items()}
+    return {name: (some, part) for name, (some, part) in shared.items() if part.specs}
 
 
 def _measured(section: Section, request: Request) -> xr.Dataset:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from classwise.core.datasets import class_names
+from classwise.core.datasets import base_dataset, class_names
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import selection
 from classwise.papers.benz2020 import critical
@@ -40,7 +40,7 @@ class Training:
 
     def __call__(self, scale: str, plain: Spec) -> Sequence[Variant]:
         """Return the one variant, none where digits lack it."""
-        if scale == "quick" and not self.on_digits:
+        if base_dataset(plain.dataset) == "digits" and not self.on_digits:
             return ()
         if self.fields is None:
             return ({},)
