@@ -11,11 +11,12 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.spec import Evaluation, Spec
-from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
+from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similarity as likeness
-from classwise.papers.extremes import extreme
+from classwise.papers.joined import plain
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.terms import claims, correlation, least, of
 from classwise.papers.variants import Variant, by_scale, none
 from classwise.stats import combine, features, metrics
 
@@ -66,33 +67,14 @@ SECTION = Section(
             variants=by_scale(none, quick=_fewer_epochs),
         ),
     },
-    arrange={"": Arranged(lambda plain: plain, ("",)), "shorter": Arranged(with_shorter, ("", "shorter"))},
+    arrange={"": plain(), "shorter": Arranged(with_shorter, ("", "shorter"))},
 )
 
 
-def _clean(sums: xr.Dataset, defence: str) -> xr.DataArray:
-    return sums["count"].isel(attack=0, drop=True).sel(defence=defence, drop=True)
-
-
-def _robust(sums: xr.Dataset, defence: str) -> xr.DataArray:
-    return metrics.accuracy(sums["count"].isel(attack=1, drop=True).sel(defence=defence, drop=True))
-
-
-def gap_change(sums: xr.Dataset) -> xr.DataArray:
-    """Return how much further apart the best and the worst class are on clean images in PGD-AT than in standard training."""
-    return metrics.mcd(_clean(sums, "pgd-at")) - metrics.mcd(_clean(sums, "standard"))
-
-
-def pair_change(sums: xr.Dataset, first: str, second: str, *, attacked: bool = False) -> xr.DataArray:
-    """Return how much further one class is above another in PGD-AT than, on clean images, in standard training."""
-    trained = _robust(sums, "pgd-at") if attacked else metrics.accuracy(_clean(sums, "pgd-at"))
-    change = trained - metrics.accuracy(_clean(sums, "standard"))
-    return change.sel(label=first, drop=True) - change.sel(label=second, drop=True)
-
-
-def drop(sums: xr.Dataset, defence: str = "pgd-at") -> xr.DataArray:
-    """Return by how many points the clean accuracy of each class is lower than in standard training."""
-    return metrics.accuracy(_clean(sums, "standard")) - metrics.accuracy(_clean(sums, defence))
+def lead_of_car_over_cat(count: xr.DataArray) -> xr.DataArray:
+    """Return the accuracy of the class car less that of the class cat."""
+    rates = metrics.accuracy(count)
+    return rates.sel(label="automobile", drop=True) - rates.sel(label="cat", drop=True)
 
 
 def drops(count: xr.DataArray) -> xr.DataArray:
@@ -107,18 +89,15 @@ def drops(count: xr.DataArray) -> xr.DataArray:
 
 def share_of_two(sums: xr.Dataset, defence: str = "pgd-at", named: tuple[str, ...] = ()) -> xr.DataArray:
     """Return the share of two classes, the least robust or the named ones, in the drop of clean accuracy, in percent."""
-    lost, robust = drop(sums, defence), _robust(sums, defence)
+    clean, attacked = (metrics.accuracy(sums["count"].isel(attack=place, drop=True)) for place in (0, 1))
+    lost = clean.sel(defence="standard", drop=True) - clean.sel(defence=defence, drop=True)
+    robust = attacked.sel(defence=defence, drop=True)
     total, axis = lost.sum("label", skipna=False), robust.get_axis_num("label")
     if not total.ndim and float(total) <= 0:
         raise MeasurementError(f"the clean accuracy of {defence} is not below that of standard training: there is no drop")
     least = np.argsort(np.argsort(robust.values, axis=axis, kind="stable"), axis=axis) < 2
     chosen = robust.label.isin(named) if named else robust.copy(data=least)
     return 100 * lost.where(chosen, 0).sum("label") / total.where(total > 0)
-
-
-def drop_and_robustness(sums: xr.Dataset) -> xr.DataArray:
-    """Return the correlation over classes of the drop of clean accuracy with the robust accuracy of PGD-AT."""
-    return xr.corr(drop(sums), _robust(sums, "pgd-at"), dim="label")
 
 
 def _means(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
@@ -133,20 +112,10 @@ def variance_ratios(statistics: xr.Dataset, *, relative: bool = False) -> xr.Dat
     return trained / standard
 
 
-def largest_variance_ratio(statistics: xr.Dataset, *, relative: bool = False) -> xr.DataArray:
-    """Return the mean variance of PGD-AT or TRADES over that of standard training, whichever is larger."""
-    return variance_ratios(statistics, relative=relative).max("defence", skipna=False)
-
-
 def similarity_gains(statistics: xr.Dataset, *, corrected: bool = False) -> xr.DataArray:
     """Return by how much the mean similarity of PGD-AT and of TRADES exceeds that of standard training, along defence."""
     trained, standard = _means(likeness.similarity(statistics, centred=corrected, debiased=corrected))
     return trained - standard
-
-
-def least_similarity_gain(statistics: xr.Dataset, *, corrected: bool = False) -> xr.DataArray:
-    """Return by how much the mean similarity of PGD-AT or TRADES exceeds that of standard training, whichever less."""
-    return similarity_gains(statistics, corrected=corrected).min("defence", skipna=False)
 
 
 def nearest_in_accuracy(accuracy: xr.DataArray, trained: str) -> xr.DataArray:
@@ -177,11 +146,6 @@ def accuracy_and_similarity(statistics: xr.Dataset) -> xr.DataArray:
     return joined.assign_coords(quantity=["accuracy", "similarity"])
 
 
-def least_gain_at_equal_accuracy(statistics: xr.Dataset) -> xr.DataArray:
-    """Return by how much the similarity of PGD-AT or TRADES exceeds that of the nearest standard training, whichever less."""
-    return gains_at_equal_accuracy(statistics).min("trained", skipna=False)
-
-
 def hardest(count: xr.DataArray) -> str:
     """Return the name of the class that is the least robust in PGD-AT under the last attack."""
     name = "pgd-at" if "pgd-at" in count.defence.values else count.defence.values[-1]
@@ -200,11 +164,6 @@ def variance_leads(statistics: xr.Dataset) -> xr.DataArray:
     return 100 * (values.where(hardest).mean("label") / values.where(~hardest).max("label") - 1)
 
 
-def largest_variance_lead(statistics: xr.Dataset) -> xr.DataArray:
-    """Return by which share the variance of the hardest class exceeds the largest other one where it does so most, in percent."""
-    return variance_leads(statistics).max("defence", skipna=False)
-
-
 def similarity_leads(statistics: xr.Dataset) -> xr.DataArray:
     """Return by how much the similarity of the hardest class exceeds that of all pairs without it, along defence."""
     cosines = features.similarity(likeness.of_clean(statistics)).mean("seed")
@@ -214,11 +173,6 @@ def similarity_leads(statistics: xr.Dataset) -> xr.DataArray:
     return of_hardest - pairs.where(~hardest & ~hardest.rename(label="other")).max(["label", "other"])
 
 
-def least_similarity_lead(statistics: xr.Dataset) -> xr.DataArray:
-    """Return by how much the similarity of the hardest class exceeds that of all pairs without it, where it does so least."""
-    return similarity_leads(statistics).min("defence", skipna=False)
-
-
 def similarity_and_robustness(statistics: xr.Dataset, similar: str) -> xr.DataArray:
     """Return the correlation over classes of the similarity in a training with the robust accuracy in PGD-AT."""
     first = likeness.similarity(statistics).sel(defence=similar, drop=True)
@@ -226,128 +180,43 @@ def similarity_and_robustness(statistics: xr.Dataset, similar: str) -> xr.DataAr
 
 
 _UNDER_ATTACK = "pgd-20|pgd-10"
-_claim = claims_of(NAME, defences=("standard", "pgd-at"), attacks=("clean", _UNDER_ATTACK))
-_OF_FEATURES: dict[str, Any] = {"of": "features", "defences": NETWORKS}
-_COSINE: dict[str, Any] = {"unit": "of the cosine", **_OF_FEATURES}
-_BELOW: dict[str, Any] = {"low": -np.inf, "high": 0}
-_CORRELATION: dict[str, Any] = {"unit": "correlation", "low": -np.inf, "high": 0}
-_LESS: dict[str, Any] = {"unit": "times", "low": -np.inf, "high": 1, **_OF_FEATURES}
-_both = partial(extreme, of="features")
+_BOTH: dict[str, Any] = {"attacks": ("clean", _UNDER_ATTACK)}
+_TWO: dict[str, Any] = {"defences": ("standard", "pgd-at")}
+_FEATURES: dict[str, Any] = {"of": "features", "defences": NETWORKS}
+_LEAD = of(lead_of_car_over_cat, "standard")
 
-CLAIMS = (
-    _claim(
-        "clean-gap-grows",
-        "1.1, Figure 1a, b",
-        "Classes whose accuracies are similar in standard training are far apart after PGD-AT: without an attack, the gap grows.",
-        gap_change,
-    ),
-    _claim(
-        "cat-and-car",
-        "1.1, Figure 1a, b",
-        "Without an attack, the class cat falls further behind the class car in PGD-AT than in standard training.",
-        partial(pair_change, first="automobile", second="cat"),
-        **ON_CIFAR10,
-    ),
-    _claim(
-        "cat-and-car-attacked",
-        "1.1, Figure 1a, b",
-        "Under an attack, the class cat is further behind the class car in PGD-AT than without one in standard training.",
-        partial(pair_change, first="automobile", second="cat", attacked=True),
-        **ON_CIFAR10,
-    ),
-    _claim(
-        "half-of-the-drop",
-        "1.1, Figure 1c",
-        "Two classes, the least robust ones, contribute almost half of the drop in clean accuracy: more than 40 %.",
-        share_of_two,
-        low=40,
-        unit="%",
-    ),
-    _claim(
-        "cat-and-bird",
-        "1.1, Figure 1c",
-        "The classes cat and bird contribute almost half of the drop in clean accuracy: more than 40 %.",
-        partial(share_of_two, named=("cat", "bird")),
-        low=40,
-        unit="%",
-        **ON_CIFAR10,
-    ),
-    _claim(
-        "hard-classes-pay",
-        "1.1, Figure 1c",
-        "The classes that lose most clean accuracy in PGD-AT are those of the lowest robust accuracy.",
-        drop_and_robustness,
-        **_CORRELATION,
-    ),
-    _claim(
-        "lower-variance",
-        "1.1, Figure 2b",
-        "The variance of the features of a class is lower in PGD-AT and in TRADES than in standard training.",
-        largest_variance_ratio,
-        truth=_both(variance_ratios, largest=True),
-        **_LESS,
-    ),
-    _claim(
-        "lower-relative-variance",
-        "1.1, a control of ours",
-        "The same of the variance over the squared length of the mean, which does not depend on the scale of the features.",
-        partial(largest_variance_ratio, relative=True),
-        truth=_both(partial(variance_ratios, relative=True), largest=True),
-        **_LESS,
-    ),
-    _claim(
-        "higher-similarity",
-        "1.1, Figure 2a",
-        "The largest cosine of a class with another one is higher in PGD-AT and in TRADES than in standard training.",
-        least_similarity_gain,
-        truth=_both(similarity_gains),
-        **_COSINE,
-    ),
-    _claim(
-        "higher-corrected-similarity",
-        "1.1, a control of ours",
-        "The same of the means less the mean of all classes, corrected for the number of images.",
-        partial(least_similarity_gain, corrected=True),
-        truth=_both(partial(similarity_gains, corrected=True)),
-        **_COSINE,
-    ),
-    _claim(
-        "higher-similarity-at-equal-accuracy",
-        "1.1, a control of ours",
-        "The similarity of PGD-AT and of TRADES is higher than that of standard training of as many epochs as give their clean "
-        "accuracy.",
-        least_gain_at_equal_accuracy,
-        truth=_both(gains_at_equal_accuracy),
-        **_COSINE | {"defences": (), "attacks": ("clean",), "dims": ("network",), "data": "shorter"},
-    ),
-    _claim(
-        "hardest-has-not-the-largest-variance",
-        "1.1, Figure 2b",
-        "The least robust class does not have the largest variance in any of the three networks.",
-        largest_variance_lead,
-        truth=_both(variance_leads, largest=True),
-        **{**_OF_FEATURES, "unit": "%", **_BELOW},
-    ),
-    _claim(
-        "hardest-has-the-largest-similarity",
-        "1.1, Figure 2a",
-        "The least robust class has the largest similarity in each of the three networks.",
-        least_similarity_lead,
-        truth=_both(similarity_leads),
-        **_COSINE,
-    ),
-    _claim(
-        "hard-classes-are-similar-classes",
-        "2.3",
-        "The more similar a class is to another one in standard training, the less robust it is after PGD-AT.",
-        partial(similarity_and_robustness, similar="standard"),
-        **_CORRELATION | {"of": "features", "defences": ("standard", "pgd-at")},
-    ),
-    _claim(
-        "hard-classes-are-similar-in-pgd-at",
-        "2.3, a control of ours",
-        "The more similar a class is to another one in PGD-AT, the less robust it is.",
-        partial(similarity_and_robustness, similar="pgd-at"),
-        **_CORRELATION | {"of": "features", "defences": ("pgd-at",)},
-    ),
+CLAIMS = claims(
+    NAME,
+    {
+        "clean-gap-grows": {"measure": of(metrics.mcd, "pgd-at") - of(metrics.mcd, "standard"), **_BOTH},
+        "cat-and-car": {"measure": of(lead_of_car_over_cat, "pgd-at") - _LEAD, **_BOTH},
+        "cat-and-car-attacked": of(lead_of_car_over_cat, "pgd-at", _UNDER_ATTACK) - _LEAD,
+        "half-of-the-drop": {"measure": share_of_two, **_TWO},
+        "cat-and-bird": {"measure": partial(share_of_two, named=("cat", "bird")), **_TWO},
+        "hard-classes-pay": correlation(
+            of(metrics.accuracy, "standard") - of(metrics.accuracy, "pgd-at"), of(metrics.accuracy, "pgd-at", _UNDER_ATTACK)
+        ),
+        "lower-variance": {"measure": least(variance_ratios, largest=True), **_FEATURES},
+        "lower-relative-variance": {"measure": least(partial(variance_ratios, relative=True), largest=True), **_FEATURES},
+        "higher-similarity": {"measure": least(similarity_gains), **_FEATURES},
+        "higher-corrected-similarity": {"measure": least(partial(similarity_gains, corrected=True)), **_FEATURES},
+        "higher-similarity-at-equal-accuracy": {
+            "measure": least(gains_at_equal_accuracy),
+            "of": "features",
+            "attacks": ("clean",),
+        },
+        "hardest-has-not-the-largest-variance": {"measure": least(variance_leads, largest=True), **_FEATURES},
+        "hardest-has-the-largest-similarity": {"measure": least(similarity_leads), **_FEATURES},
+        "hard-classes-are-similar-classes": {
+            "measure": partial(similarity_and_robustness, similar="standard"),
+            **_FEATURES,
+            **_TWO,
+        },
+        "hard-classes-are-similar-in-pgd-at": {
+            **_FEATURES,
+            "measure": partial(similarity_and_robustness, similar="pgd-at"),
+            "defences": ("pgd-at",),
+        },
+    },
+    **_BOTH,
 )
