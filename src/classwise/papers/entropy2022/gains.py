@@ -34,11 +34,6 @@ def gains(sums: xr.Dataset, pairs: Sequence[Pair], measures: Sequence[Metric] = 
     return together.drop_vars(["part", "attack"], errors="ignore")
 
 
-def least_gain(sums: xr.Dataset, pairs: Sequence[Pair], measures: Sequence[Metric] = (metrics.overall,)) -> xr.DataArray:
-    """Return the least gain of the first network over the second: over pairs, measures and attacks."""
-    return gains(sums, pairs, measures).min("gain", skipna=False)
-
-
 def printed(name: str, attack: str, measure: str = "overall") -> float:
     """Return what Tables 2 to 4, or Table 1, print of a network, in percent; KeyError where they do not have it."""
     tables = (4,) if measure == "worst" else (2, 3)

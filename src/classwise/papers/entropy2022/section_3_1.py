@@ -4,15 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
-from classwise.papers.claims import RATIO, claims_of
 from classwise.papers.entropy2022 import gains, likeness
 from classwise.papers.entropy2022.networks import AUTOATTACK, EVALUATIONS
 from classwise.papers.entropy2022.tables import TABLES
-from classwise.papers.extremes import extreme
 from classwise.papers.sections import Section
+from classwise.papers.terms import claims, least, of
+from classwise.stats import metrics
 
 NAME = "entropy2022/3-1-label-smoothing"
 # By the training without label smoothing: the same with it, and without.
@@ -43,102 +42,44 @@ def gains_over_standard(sums: xr.Dataset) -> xr.DataArray:
     return gains.gains(sums, (PAIRS["pgd-at"], PAIRS["trades"])) - gains.gains(sums, (PAIRS["standard"],)).isel(gain=0, drop=True)
 
 
-def least_gain_over_standard(sums: xr.Dataset) -> xr.DataArray:
-    """Return how much more label smoothing adds to PGD-AT or to TRADES, whichever is less, than to standard training."""
-    return gains_over_standard(sums).min("gain", skipna=False)
-
-
 def printed(training: str, attack: str) -> float:
     """Return the printed difference by label smoothing, in points."""
     return float(TABLES.load(1)["change"].sel(defence=training, attack=attack))
 
 
 def _more_than_standard() -> float:
-    """Return the printed value of `least_gain_over_standard`, of clean accuracies."""
+    """Return the least of the printed values of `gains_over_standard`, of clean accuracies."""
     return min(printed(name, "clean") for name in ("pgd-at", "trades")) - printed("standard", "clean")
 
 
-def _of(training: str, attack: str) -> dict[str, Any]:
-    """Return the fields of a claim on what label smoothing adds to a training."""
-    return {
-        "measure": partial(gains.least_gain, pairs=(PAIRS[training],)),
-        "defences": PAIRS[training],
-        "attacks": (AUTOATTACK if attack == "autoattack" else attack,),
-        "reported": partial(printed, training, attack),
-    }
+def _gain(training: str, attack: str = "clean") -> dict[str, Any]:
+    """Return the fields of a claim on what label smoothing adds to the accuracy of a training."""
+    smoothed, plain = (of(metrics.overall, name, attack) for name in PAIRS[training])
+    return {"measure": smoothed - plain, "reported": partial(printed, training, attack.partition("|")[0])}
 
 
-def _of_features(training: str, panel: str) -> dict[str, Any]:
+def _features(change: Callable[..., xr.DataArray], training: str) -> dict[str, Any]:
     """Return the fields of a claim on the features of a training with and without label smoothing."""
     network, base = PAIRS[training]
-    return {
-        "measure": partial(_CHANGES[panel], network=network, base=base),
-        "where": f"3.1, Figure 6{panel}",
-        "defences": PAIRS[training],
-        "attacks": ("clean",),
-        "of": "features",
-        "low": -np.inf,
-        **_BOUNDS[panel],
-    }
+    return {"measure": partial(change, network=network, base=base), "defences": PAIRS[training], "of": "features"}
 
 
-_CHANGES: dict[str, Callable[..., xr.DataArray]] = {"a": likeness.similarity_change, "b": likeness.variance_ratio}
-_CHANGES |= {"c": _CHANGES["a"], "d": _CHANGES["b"]}
-_LOWER, _SMALLER = {"high": 0.0, "unit": ""}, {**RATIO, "high": 1.0}
-_BOUNDS: dict[str, dict[str, Any]] = {"a": _LOWER, "b": _SMALLER, "c": _LOWER, "d": _SMALLER}
-
-_claim = partial(claims_of(NAME), where="3.1, Table 1")
-
-CLAIMS = (
-    _claim(
-        "smoothing-similarity-at",
-        statement="Label smoothing lowers the similarity of classes in PGD-AT.",
-        **_of_features("pgd-at", "a"),
-    ),
-    _claim(
-        "smoothing-variance-at",
-        statement="Label smoothing lowers the variance of classes in PGD-AT.",
-        **_of_features("pgd-at", "b"),
-    ),
-    _claim(
-        "smoothing-similarity-trades",
-        statement="Label smoothing lowers the similarity of classes in TRADES.",
-        **_of_features("trades", "c"),
-    ),
-    _claim(
-        "smoothing-variance-trades",
-        statement="Label smoothing lowers the variance of classes in TRADES.",
-        **_of_features("trades", "d"),
-    ),
-    _claim(
-        "smoothing-clean-at",
-        statement="Label smoothing raises the clean accuracy of PGD-AT.",
-        **_of("pgd-at", "clean"),
-    ),
-    _claim(
-        "smoothing-clean-trades",
-        statement="Label smoothing raises the clean accuracy of TRADES.",
-        **_of("trades", "clean"),
-    ),
-    _claim(
-        "smoothing-more-than-standard",
-        statement="Label smoothing raises the clean accuracy of PGD-AT and of TRADES by more than that of standard training.",
-        measure=least_gain_over_standard,
-        truth=extreme(gains_over_standard),
-        defences=tuple(name for pair in PAIRS.values() for name in pair),
-        attacks=("clean",),
-        reported=_more_than_standard,
-    ),
-    _claim(
-        "smoothing-robust-at",
-        statement="Label smoothing raises the accuracy of PGD-AT under AutoAttack.",
-        **_of("pgd-at", "autoattack"),
-    ),
-    _claim(
-        "smoothing-robust-trades",
-        statement="Label smoothing lowers the accuracy of TRADES under AutoAttack.",
-        low=-np.inf,
-        high=0.0,
-        **_of("trades", "autoattack"),
-    ),
+CLAIMS = claims(
+    NAME,
+    {
+        "smoothing-similarity-at": _features(likeness.similarity_change, "pgd-at"),
+        "smoothing-variance-at": _features(likeness.variance_ratio, "pgd-at"),
+        "smoothing-similarity-trades": _features(likeness.similarity_change, "trades"),
+        "smoothing-variance-trades": _features(likeness.variance_ratio, "trades"),
+        "smoothing-clean-at": _gain("pgd-at"),
+        "smoothing-clean-trades": _gain("trades"),
+        "smoothing-more-than-standard": {
+            "measure": least(gains_over_standard),
+            "defences": SECTION.defences,
+            "reported": _more_than_standard,
+        },
+        "smoothing-robust-at": _gain("pgd-at", AUTOATTACK),
+        "smoothing-robust-trades": _gain("trades", AUTOATTACK),
+    },
+    attacks=("clean",),
 )

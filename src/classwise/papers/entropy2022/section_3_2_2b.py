@@ -11,13 +11,14 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.datasets import base_dataset
-from classwise.papers.claims import claims_of
 from classwise.papers.entropy2022 import networks
-from classwise.papers.entropy2022.gains import Pair, gains, least_gain, printed, printed_gain
+from classwise.papers.entropy2022.gains import Pair, gains, printed, printed_gain
 from classwise.papers.entropy2022.networks import AUTOATTACK, NETWORKS, PLAIN
-from classwise.papers.extremes import extreme, extreme_draws
+from classwise.papers.extremes import extreme_draws
 from classwise.papers.sections import Arranged, Section
+from classwise.papers.terms import claims, least, of
 from classwise.stats import metrics
+from classwise.stats.metrics import Metric
 
 NAME = "entropy2022/3-2-2b-trade-off-and-fairness"
 _OTHERS = tuple(name for name in NETWORKS if name not in PLAIN)
@@ -74,23 +75,17 @@ _BOTH = ("clean", AUTOATTACK)
 _MEASURES = (metrics.overall, metrics.worst)
 
 
-def _gain(pairs: Sequence[Pair], attacks: Sequence[str], measures: Sequence[Any] = (metrics.overall,)) -> dict[str, Any]:
-    """Return the fields of a claim on the least gain: over pairs of networks, attacks and measures."""
-    fixed: dict[str, Any] = {"pairs": tuple(pairs), "measures": tuple(measures)}
-    several = len(pairs) * len(attacks) * len(measures) > 1
-    names = [attack.partition("|")[0] for attack in attacks]
-    return {
-        "measure": partial(least_gain, **fixed),
-        "truth": extreme(partial(gains, **fixed)) if several else None,
-        "defences": tuple(dict.fromkeys(name for pair in pairs for name in pair)),
-        "attacks": tuple(attacks),
-        "reported": partial(printed_gain, pairs, names, [measure.__name__ for measure in measures]),
-    }
+def _gain(pairs: Sequence[Pair], attacks: Sequence[str], *measures: Metric) -> dict[str, Any]:
+    """Return the fields of a claim on the least gain: over pairs of networks, attacks and measures, by default the accuracy."""
+    chosen = measures or (metrics.overall,)
+    parts = [of(one, better, at) - of(one, worse, at) for one in chosen for better, worse in pairs for at in attacks]
+    names = [attack.partition("|")[0] for attack in attacks], [measure.__name__ for measure in chosen]
+    return {"measure": least(*parts) if len(parts) > 1 else parts[0], "reported": partial(printed_gain, pairs, *names)}
 
 
 def least_gain_of_either(sums: xr.Dataset, alternatives: Sequence[str], base: str) -> xr.DataArray:
     """Return the least gain over another network, overall and in the worst class, under each attack; the larger of several."""
-    each = [least_gain(sums, [(name, base)], _MEASURES) for name in alternatives]
+    each = [gains(sums, [(name, base)], _MEASURES).min("gain", skipna=False) for name in alternatives]
     return xr.concat(each, "network").max("network", skipna=False)
 
 
@@ -130,104 +125,36 @@ def _either_in_print() -> float:
     return max(printed_gain([(one, _TRADES)], ("clean", "autoattack"), names) for one in _EITHER["alternatives"])
 
 
-_BELOW: dict[str, Any] = {"low": -np.inf, "high": 0.0}
-_claim = claims_of(NAME, data="networks")
-
-CLAIMS = (
-    _claim(
-        "trades-loses-past-six",
-        "3.2.2, Table 2",
-        "TRADES is less robust under AutoAttack with lambda 15 than with lambda 6.",
-        **_gain([(_TRADES_15, _TRADES)], (AUTOATTACK,)),
-        **_BELOW,
-    ),
-    _claim(
-        "me-trades-gains-up-to-27",
-        "3.2.2, Table 2",
-        "ME-TRADES is more robust under AutoAttack with lambda 27 than with lambda 15.",
-        **_gain([(_ME_27, _ME_15)], (AUTOATTACK,)),
-    ),
-    _claim(
-        "larger-best-robustness",
-        "3.2.2, Table 2",
-        "With the best lambda of each, ME-TRADES is more robust under AutoAttack than TRADES.",
-        **{
-            **_gain([BEST[::-1]], (AUTOATTACK,)),
+CLAIMS = claims(
+    NAME,
+    {
+        "trades-loses-past-six": _gain([(_TRADES_15, _TRADES)], [AUTOATTACK]),
+        "me-trades-gains-up-to-27": _gain([(_ME_27, _ME_15)], [AUTOATTACK]),
+        "larger-best-robustness": {
+            **_gain([BEST[::-1]], [AUTOATTACK]),
             "reported": partial(printed_gain, [selected_for("cifar10")[::-1]], ["autoattack"]),
-            "data": "best",
         },
-    ),
-    _claim(
-        "equal-lambda",
-        "3.2.2, a control of ours",
-        "At lambda 15, ME-TRADES is more accurate than TRADES, on clean images and under AutoAttack.",
-        **_gain([(_ME_15, _TRADES_15)], _BOTH),
-    ),
-    _claim(
-        "me-at-both",
-        "3.2.2, Table 3",
-        "ME-AT with beta .5 is more accurate than PGD-AT, on clean images and under AutoAttack.",
-        **_gain([(_ME_AT, _AT)], _BOTH),
-    ),
-    _claim(
-        "worst-class-clean",
-        "3.2.2, Table 4",
-        "Label smoothing and maximum entropy both raise the clean accuracy of the worst class of PGD-AT.",
-        **_gain([(_SMOOTHED, _AT), (_ME_AT, _AT)], ("clean",), (metrics.worst,)),
-    ),
-    _claim(
-        "worst-class-robust",
-        "3.2.2, Table 4",
-        "Label smoothing and maximum entropy both raise the accuracy of the worst class of PGD-AT under AutoAttack.",
-        **_gain([(_SMOOTHED, _AT), (_ME_AT, _AT)], (AUTOATTACK,), (metrics.worst,)),
-    ),
-    _claim(
-        "trades-more-robust",
-        "1.2; 3.2.2, Tables 2 and 3",
-        "TRADES is more robust under AutoAttack than PGD-AT.",
-        **_gain([(_TRADES, _AT)], (AUTOATTACK,)),
-    ),
-    _claim(
-        "trades-fairer",
-        "3.2.2, Table 4",
-        "TRADES has a better worst class than PGD-AT, on clean images and under AutoAttack.",
-        **_gain([(_TRADES, _AT)], _BOTH, (metrics.worst,)),
-    ),
-    _claim(
-        "me-trades-worst-clean",
-        "3.2.2, Table 4",
-        "ME-TRADES with lambda 15 has a higher clean accuracy of the worst class than TRADES with lambda 6.",
-        **_gain([(_ME_15, _TRADES)], ("clean",), (metrics.worst,)),
-    ),
-    _claim(
-        "me-trades-worst-robust",
-        "3.2.2, Table 4",
-        "ME-TRADES with lambda 27 has a more robust worst class under AutoAttack than TRADES with lambda 6.",
-        **_gain([(_ME_27, _TRADES)], (AUTOATTACK,), (metrics.worst,)),
-    ),
-    _claim(
-        "me-at-all-four",
-        "3.2.2, Tables 3 and 4",
-        "ME-AT with beta .5 improves on PGD-AT in the average and in the worst class, clean and under AutoAttack.",
-        **_gain([(_ME_AT, _AT)], _BOTH, _MEASURES),
-    ),
-    _claim(
-        "me-trades-all-four",
-        "3.2.2, a control of ours",
-        "One network, ME-TRADES with lambda 15 or 27, improves on TRADES in average and worst class, clean and under AutoAttack.",
-        measure=partial(least_gain_of_either, **_EITHER),
-        truth=partial(either_draws, **_EITHER),
-        defences=(_ME_15, _ME_27, _TRADES),
-        attacks=_BOTH,
-        reported=_either_in_print,
-    ),
-    _claim(
-        "wider-gap-of-attacks",
-        "3.2.2, a control of ours",
-        "With maximum entropy (beta .5), PGD-AT loses more accuracy from PGD-20 to AutoAttack than without.",
-        measure=partial(widened, network=_ME_AT, base=_AT),
-        defences=(_ME_AT, _AT),
-        attacks=("pgd-20", AUTOATTACK),
-        reported=partial(_widened_in_print, _ME_AT, _AT),
-    ),
+        "equal-lambda": _gain([(_ME_15, _TRADES_15)], _BOTH),
+        "me-at-both": _gain([(_ME_AT, _AT)], _BOTH),
+        "worst-class-clean": _gain([(_SMOOTHED, _AT), (_ME_AT, _AT)], ["clean"], metrics.worst),
+        "worst-class-robust": _gain([(_SMOOTHED, _AT), (_ME_AT, _AT)], [AUTOATTACK], metrics.worst),
+        "trades-more-robust": _gain([(_TRADES, _AT)], [AUTOATTACK]),
+        "trades-fairer": _gain([(_TRADES, _AT)], _BOTH, metrics.worst),
+        "me-trades-worst-clean": _gain([(_ME_15, _TRADES)], ["clean"], metrics.worst),
+        "me-trades-worst-robust": _gain([(_ME_27, _TRADES)], [AUTOATTACK], metrics.worst),
+        "me-at-all-four": _gain([(_ME_AT, _AT)], _BOTH, *_MEASURES),
+        "me-trades-all-four": {
+            "measure": partial(least_gain_of_either, **_EITHER),
+            "truth": partial(either_draws, **_EITHER),
+            "defences": (_ME_15, _ME_27, _TRADES),
+            "attacks": _BOTH,
+            "reported": _either_in_print,
+        },
+        "wider-gap-of-attacks": {
+            "measure": partial(widened, network=_ME_AT, base=_AT),
+            "defences": (_ME_AT, _AT),
+            "attacks": ("pgd-20", AUTOATTACK),
+            "reported": partial(_widened_in_print, _ME_AT, _AT),
+        },
+    },
 )
