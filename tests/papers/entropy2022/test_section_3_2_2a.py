@@ -8,7 +8,7 @@ from claim_answers import judged, outcomes_with
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
-from classwise.papers.entropy2022 import charts, charts_lambda, lambdas, networks, section_3_2_2a, sentences_lambda
+from classwise.papers.entropy2022 import charts, charts_lambda, lambdas, likeness, networks, section_3_2_2a, sentences_lambda
 from classwise.papers.entropy2022.section_3_2_2a import AT, EQUAL, LAMBDAS, SMOOTHED, TRADES
 from classwise.stats import features
 
@@ -153,7 +153,7 @@ def test_the_finding_states_what_is_certain(data, start):
 def test_the_finding_at_an_equal_lambda_is_that_of_the_claim():
     said = sentences_lambda.equal_lambda(AS_PUBLISHED)
     statistics = features.statistics(section_3_2_2a.blocks(AS_PUBLISHED, *EQUAL))
-    effect = float(section_3_2_2a.similarity_less(statistics, *EQUAL))
+    effect = float(likeness.similarity_change(statistics, *EQUAL))
     assert f"changes by {effect:.3f} (95 % interval" in said
 
 

@@ -11,6 +11,7 @@ import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.papers.entropy2022.gains import Pair
+from classwise.papers.entropy2022.similarity import of_clean, similarity, variance
 from classwise.stats import features
 
 
@@ -27,25 +28,21 @@ def mean_variance(statistics: xr.Dataset, *, relative: bool = False) -> xr.DataA
 
 
 def similarity_change(statistics: xr.Dataset, network: str, base: str, *, corrected: bool = False) -> xr.DataArray:
-    """Return how much larger the similarity of the classes of a network is than that of another; the mean over classes.
+    """Return how much more similar the classes of a network are than those of another: the mean of their largest cosines.
 
     corrected: of centred means, without the bias of sampling.
     """
-    values = mean_similarity(_clean(statistics), centred=corrected, debiased=corrected)
+    values = mean_similarity(of_clean(statistics), centred=corrected, debiased=corrected)
     return values.sel(defence=network, drop=True) - values.sel(defence=base, drop=True)
 
 
 def variance_ratio(statistics: xr.Dataset, network: str, base: str, *, relative: bool = False) -> xr.DataArray:
-    """Return how many times as large the variance of the classes of a network is as that of another; the mean over classes.
+    """Return the mean variance of the classes of a network over that of another.
 
     relative: over the squared length of the mean.
     """
-    values = mean_variance(_clean(statistics), relative=relative)
+    values = mean_variance(of_clean(statistics), relative=relative)
     return values.sel(defence=network, drop=True) / values.sel(defence=base, drop=True)
-
-
-def _clean(statistics: xr.Dataset) -> xr.Dataset:
-    return statistics.sel(attack="clean", drop=True) if "attack" in statistics.dims else statistics
 
 
 # By the title of a column of `changes`, and the number of its decimals.
@@ -90,18 +87,9 @@ def by_class(data: xr.Dataset, pairs: Mapping[str, Pair], along: str, names: Pai
     panels: dict[str, xr.DataArray] = {}
     for name, (network, base) in _recorded(data, pairs).items():
         part = data.sel(attack=["clean"], defence=[base, network])
-        for title, measure in (("similarity", _similarity), ("variance", _variance)):
+        for title, measure in (("similarity", similarity), ("variance", variance)):
             ends = features.interval(part, measure, draws=draws)
             panels[f"{title} ({name})"] = ends.rename(defence=along).assign_coords({along: list(names)})
     if not panels:
         raise NotRecorded("the features of these networks are not recorded")
     return panels
-
-
-def _similarity(statistics: xr.Dataset) -> xr.DataArray:
-    return features.nearest(features.similarity(_clean(statistics))).mean("seed")
-
-
-def _variance(statistics: xr.Dataset) -> xr.DataArray:
-    variance: xr.DataArray = _clean(statistics).variance.mean("seed")
-    return variance

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
-from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
+from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import single_class
 from classwise.papers.entropy2022.single_class import CLEAN, TRAINING, TRANSFERRED, attacked_names, of_attacked_class
 from classwise.papers.entropy2022.tables import single_accuracy
-from classwise.papers.extremes import extreme
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.terms import claims, least
 from classwise.papers.variants import Variant
 from classwise.stats import features, metrics
 
@@ -93,16 +92,14 @@ def similarity_gain(statistics: xr.Dataset, group: str) -> xr.DataArray:
 
 
 def all_similarity_gains(statistics: xr.Dataset) -> xr.DataArray:
-    """Return `similarity_gains` of all classes; MeasurementError where some class has no network."""
+    """Return by how much the largest cosine of each class exceeds that in standard training, if it is attacked alone.
+
+    `similarity_gains` of all classes; MeasurementError where some class has no network.
+    """
     gains = similarity_gains(statistics)
     if gains.sizes["attacked"] < statistics.sizes["label"]:
         raise MeasurementError("not each class has a network that was attacked in it alone", "for each class attacked alone")
     return gains
-
-
-def least_similarity_gain(statistics: xr.Dataset) -> xr.DataArray:
-    """Return by how much the largest cosine exceeds that in standard training, in the class in which it does so least."""
-    return all_similarity_gains(statistics).min("attacked", skipna=False)
 
 
 def overlap_of(sums: xr.Dataset, overlapping: tuple[str, ...], others: tuple[str, ...]) -> xr.DataArray:
@@ -135,90 +132,29 @@ def taken_beyond_clean(sums: xr.Dataset, group: str) -> xr.DataArray:
     return share.sel(shown=TRANSFERRED, drop=True) - share.sel(shown=CLEAN, drop=True)
 
 
-_claim = claims_of(NAME, defences=("single-class-at",), attacks=("clean", "pgd-20"), dims=("attacked",), data="alone")
-_SIMILAR: dict[str, Any] = {"of": "features", "unit": "", "attacks": ("clean",)}
+_BOTH: dict[str, Any] = {"attacks": ("clean", "pgd-20")}
+_SIMILAR: dict[str, Any] = {"of": "features", "attacks": ("clean",)}
 _OVERLAPPING, _OTHERS = ("bird", "deer", "dog"), ("airplane", "frog", "horse", "ship", "truck")
-CLAIMS = (
-    _claim(
-        "hardest-alone-lost",
-        "2.1, Figure 3b",
-        "If the hardest class is attacked alone, less than a fifth of its clean images are classified correctly.",
-        partial(attacked_accuracy, group="hardest", attack="clean"),
-        low=-np.inf,
-        high=20,
-        reported=lambda: single_accuracy("cat", "clean"),
-    ),
-    _claim(
-        "hardest-alone-not-robust",
-        "2.1, Figure 3b",
-        "If the hardest class is attacked alone, it is not robust: its robust accuracy is below 5 %.",
-        partial(attacked_accuracy, group="hardest", attack="pgd-20"),
-        low=-np.inf,
-        high=5,
-        reported=lambda: single_accuracy("cat", "pgd-10"),
-    ),
-    _claim(
-        "easiest-alone-accurate",
-        "2.1, Figure 3a",
-        "If the easiest class is attacked alone, more than 90 % of its clean images are classified correctly.",
-        partial(attacked_accuracy, group="easiest", attack="clean"),
-        low=90,
-        reported=lambda: single_accuracy("automobile", "clean"),
-    ),
-    _claim(
-        "easiest-alone-robust",
-        "2.1, Figure 3a",
-        "If the easiest class is attacked alone, its robust accuracy is above 50 %.",
-        partial(attacked_accuracy, group="easiest", attack="pgd-20"),
-        low=50,
-        reported=lambda: single_accuracy("automobile", "pgd-10"),
-    ),
-    _claim(
-        "easiest-more-similar",
-        "2.1, Figure 4",
-        "Attacked alone, even the easiest class is more similar to another class than in standard training.",
-        partial(similarity_gain, group="easiest"),
-        **_SIMILAR,
-    ),
-    _claim(
-        "each-more-similar",
-        "2.1, Figure 4",
-        "Attacked alone, each class is more similar to another class than in standard training.",
-        least_similarity_gain,
-        truth=extreme(all_similarity_gains, of="features"),
-        **_SIMILAR,
-    ),
-    _claim(
-        "others-overlap",
-        "A.1, Figure 8",
-        "Attacked alone, bird, deer and dog overlap with others: their clean accuracy is below that of the rest of the figure.",
-        partial(overlap_of, overlapping=_OVERLAPPING, others=_OTHERS),
-        low=-np.inf,
-        high=0,
-        **ON_CIFAR10,
-    ),
-    _claim(
-        "perturbation-not-learned",
-        "2.1, a control of ours",
-        "The hardest class, attacked alone, is not recognised by its perturbation: its attacked training images are predicted "
-        "correctly not much more often (20 points) than its clean test images.",
-        partial(beyond_training, group="hardest"),
-        low=-np.inf,
-        high=20,
-        attacks=(),
-        dims=("attacked", "shown"),
-        data="training",
-    ),
-    _claim(
-        "perturbation-no-evidence",
-        "2.1, a control of ours",
-        "A perturbation is no evidence for the class that is attacked alone: images of other classes, attacked on another "
-        "network, are not predicted as the hardest class much more often (20 points) than clean ones.",
-        partial(taken_beyond_clean, group="hardest"),
-        low=-np.inf,
-        high=20,
-        attacks=(),
-        dims=("attacked", "shown"),
-        data="transferred",
-    ),
+
+
+def _accuracy(group: str, name: str, attack: str) -> dict[str, Any]:
+    """Return the fields of a claim on the accuracy of a class in the network that is attacked in it alone; name: on CIFAR-10."""
+    theirs = partial(single_accuracy, name, "clean" if attack == "clean" else "pgd-10")
+    return {"measure": partial(attacked_accuracy, group=group, attack=attack), "reported": theirs, **_BOTH}
+
+
+CLAIMS = claims(
+    NAME,
+    {
+        "hardest-alone-lost": _accuracy("hardest", "cat", "clean"),
+        "hardest-alone-not-robust": _accuracy("hardest", "cat", "pgd-20"),
+        "easiest-alone-accurate": _accuracy("easiest", "automobile", "clean"),
+        "easiest-alone-robust": _accuracy("easiest", "automobile", "pgd-20"),
+        "easiest-more-similar": {"measure": partial(similarity_gain, group="easiest"), **_SIMILAR},
+        "each-more-similar": {"measure": least(all_similarity_gains), **_SIMILAR},
+        "others-overlap": {"measure": partial(overlap_of, overlapping=_OVERLAPPING, others=_OTHERS), **_BOTH},
+        "perturbation-not-learned": partial(beyond_training, group="hardest"),
+        "perturbation-no-evidence": partial(taken_beyond_clean, group="hardest"),
+    },
+    defences=("single-class-at",),
 )

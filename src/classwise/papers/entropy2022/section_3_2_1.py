@@ -1,17 +1,14 @@
 """Entropy 2022, section 3.2.1: the entropy of predictions, which TRADES maximises with one of its terms."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
-from classwise.papers import extremes
-from classwise.papers.claims import claims_of
 from classwise.papers.entropy2022 import entropy
 from classwise.papers.entropy2022.entropy import DETACHED, SLOWER, mean_entropy
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.terms import claims, least
 from classwise.papers.variants import Variants
 from classwise.stats import confidence
 
@@ -56,51 +53,25 @@ def more_entropy(sums: xr.Dataset) -> xr.DataArray:
     return mean.isel(defence=1) - mean.isel(defence=0)
 
 
-def _shares(sums: xr.Dataset) -> xr.DataArray:
+def share_of_limit(sums: xr.Dataset) -> xr.DataArray:
+    """Return the mean entropy over its limit, ln of the number of classes, of clean and of attacked images."""
     return mean_entropy(sums).isel(defence=0) / entropy.limit(sums.sizes["predicted"])
 
 
-def share_of_limit(sums: xr.Dataset) -> xr.DataArray:
-    """Return the mean entropy over its limit, ln of the number of classes: the larger one of clean and attacked images."""
-    return _shares(sums).max("attack", skipna=False)
+_NETWORKS: dict[str, Any] = {"measure": more_entropy, "defences": SECTION.defences}
 
-
-_VALUES: dict[str, Any] = {"values": {"entropy": confidence.entropy}}
-_claim = partial(claims_of(NAME, data="networks", unit="nats", **_VALUES), where="3.2.1, Figure 7")
-
-CLAIMS = (
-    _claim(
-        "trades-more-entropy-clean",
-        statement="TRADES has a larger entropy than PGD-AT on clean images.",
-        measure=more_entropy,
-        defences=("pgd-at", "trades"),
-        attacks=("clean",),
-    ),
-    _claim(
-        "trades-more-entropy-attacked",
-        statement="TRADES has a larger entropy than PGD-AT on attacked images.",
-        measure=more_entropy,
-        defences=("pgd-at", "trades"),
-        attacks=("pgd-20",),
-    ),
-    _claim(
-        "entropy-far-from-limit",
-        statement="The entropy of TRADES is less than three quarters of its limit, ln of the number of classes.",
-        measure=share_of_limit,
-        low=-np.inf,
-        high=0.75,
-        unit="of the limit",
-        defences=("trades",),
-        attacks=("clean", "pgd-20"),
-        truth=extremes.extreme(_shares, largest=True, **_VALUES),
-    ),
-    _claim(
-        "entropy-by-its-gradient",
-        statement="The gradient through the clean side of the divergence raises the entropy of TRADES on clean images.",
-        measure=more_entropy,
-        where="3.2.1, a control of ours",
-        data="twins",
-        defences=(DETACHED, SLOWER),
-        attacks=("clean",),
-    ),
+CLAIMS = claims(
+    NAME,
+    {
+        "trades-more-entropy-clean": _NETWORKS,
+        "trades-more-entropy-attacked": {**_NETWORKS, "attacks": ("pgd-20",)},
+        "entropy-far-from-limit": {
+            "measure": least(share_of_limit, largest=True),
+            "defences": ("trades",),
+            "attacks": ("clean", "pgd-20"),
+        },
+        "entropy-by-its-gradient": {"measure": more_entropy, "defences": (DETACHED, SLOWER)},
+    },
+    attacks=("clean",),
+    values={"entropy": confidence.entropy},
 )

@@ -3,7 +3,7 @@
 Claims take the Dataset "networks", along defence with the names of `networks.NETWORKS`, and the features of clean images.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
-from classwise.papers.claims import RATIO, claims_of
 from classwise.papers.entropy2022 import networks
 from classwise.papers.entropy2022 import similarity as likeness
+from classwise.papers.entropy2022.likeness import similarity_change, variance_ratio
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.terms import claims
 from classwise.stats import features
 from classwise.stats.combine import combine_rows
 
@@ -79,18 +80,6 @@ def _mean(values: xr.DataArray) -> xr.DataArray:
     return values.mean("label", skipna=False)
 
 
-def similarity_less(statistics: xr.Dataset, network: str, base: str) -> xr.DataArray:
-    """Return how much more similar the classes of a network are than those of another: the mean of their largest cosines."""
-    value = _mean(likeness.similarity(statistics))
-    return value.sel(defence=network, drop=True) - value.sel(defence=base, drop=True)
-
-
-def variance_ratio(statistics: xr.Dataset, network: str, base: str) -> xr.DataArray:
-    """Return the mean variance of the classes of a network over that of another."""
-    value = _mean(likeness.variance(statistics))
-    return value.sel(defence=network, drop=True) / value.sel(defence=base, drop=True)
-
-
 def _over_lambda(value: xr.DataArray) -> xr.DataArray:
     """Return by how much a value rises from lambda to e times lambda, on the line through those of Figure 9."""
     along = np.log(_FIGURE_9) - np.log(_FIGURE_9).mean()
@@ -109,92 +98,28 @@ def variance_over_lambda(statistics: xr.Dataset) -> xr.DataArray:
     return _over_lambda(xr.ufuncs.log(_mean(likeness.variance(statistics))))
 
 
-_BELOW: dict[str, Any] = {"low": -np.inf, "high": 0.0}
-_LESS: dict[str, Any] = {"low": -np.inf, "high": 1.0, **RATIO}
-_claim = claims_of(NAME, data="networks", of="features", attacks=("clean",), unit="")
 _SWEPT: dict[str, Any] = {"defences": tuple(LAMBDAS[one] for one in _FIGURE_9)}
 
 
-def _compared(measure: Any, network: str, base: str) -> dict[str, Any]:
+def _compared(measure: Callable[..., xr.DataArray], network: str, base: str) -> dict[str, Any]:
     return {"measure": partial(measure, network=network, base=base), "defences": (network, base)}
 
 
-CLAIMS = (
-    _claim(
-        "entropy-similarity-at",
-        "3.2.2, Figure 6a",
-        "In PGD-AT, maximum entropy reduces the similarity of the classes more than label smoothing.",
-        **_compared(similarity_less, _ME_AT, _LS_AT),
-        **_BELOW,
-    ),
-    _claim(
-        "entropy-variance-at",
-        "3.2.2, Figure 6b",
-        "In PGD-AT, maximum entropy reduces the variance within the classes more than label smoothing.",
-        **_compared(variance_ratio, _ME_AT, _LS_AT),
-        **_LESS,
-    ),
-    _claim(
-        "entropy-similarity-trades",
-        "3.2.2, Figure 6c",
-        "In TRADES, maximum entropy reduces the similarity of the classes more than label smoothing.",
-        **_compared(similarity_less, _ME, _LS),
-        **_BELOW,
-    ),
-    _claim(
-        "entropy-variance-trades",
-        "3.2.2, Figure 6d",
-        "In TRADES, maximum entropy reduces the variance within the classes more than label smoothing.",
-        **_compared(variance_ratio, _ME, _LS),
-        **_LESS,
-    ),
-    _claim(
-        "trades-lower-variance",
-        "3.2.2, Figure 2b",
-        "TRADES has a lower variance within the classes than PGD-AT.",
-        **_compared(variance_ratio, TRADES, AT),
-        **_LESS,
-    ),
-    _claim(
-        "trades-higher-similarity",
-        "3.2.2, Figure 2a",
-        "With lambda 6, TRADES has a higher similarity of the classes than PGD-AT.",
-        **_compared(similarity_less, TRADES, AT),
-    ),
-    _claim(
-        "similarity-rises-with-lambda",
-        "A.2, Figure 9a",
-        "The similarity of the classes of TRADES rises with lambda.",
-        similarity_over_lambda,
-        **_SWEPT,
-    ),
-    _claim(
-        "variance-falls-with-lambda",
-        "A.2, Figure 9b",
-        "The variance within the classes of TRADES falls with lambda.",
-        variance_over_lambda,
-        **_SWEPT,
-        **_BELOW,
-    ),
-    _claim(
-        "lambda-one-similarity",
-        "3.2.2; A.2, Figure 9a",
-        "With lambda 1, TRADES has a lower similarity of the classes than PGD-AT.",
-        **_compared(similarity_less, LAMBDAS[1], AT),
-        **_BELOW,
-    ),
-    _claim(
-        "lambda-one-variance",
-        "3.2.2; A.2, Figure 9b",
-        "With lambda 1, TRADES has a lower variance within the classes than PGD-AT.",
-        **_compared(variance_ratio, LAMBDAS[1], AT),
-        **_LESS,
-    ),
-    _claim(
-        "equal-lambda-similarity",
-        "3.2.2, a control of ours",
-        "With lambda 15 in both, ME-TRADES has a lower similarity of the classes than TRADES.",
-        **_compared(similarity_less, *EQUAL),
-        **_BELOW,
-    ),
+CLAIMS = claims(
+    NAME,
+    {
+        "entropy-similarity-at": _compared(similarity_change, _ME_AT, _LS_AT),
+        "entropy-variance-at": _compared(variance_ratio, _ME_AT, _LS_AT),
+        "entropy-similarity-trades": _compared(similarity_change, _ME, _LS),
+        "entropy-variance-trades": _compared(variance_ratio, _ME, _LS),
+        "trades-lower-variance": _compared(variance_ratio, TRADES, AT),
+        "trades-higher-similarity": _compared(similarity_change, TRADES, AT),
+        "similarity-rises-with-lambda": {"measure": similarity_over_lambda, **_SWEPT},
+        "variance-falls-with-lambda": {"measure": variance_over_lambda, **_SWEPT},
+        "lambda-one-similarity": _compared(similarity_change, LAMBDAS[1], AT),
+        "lambda-one-variance": _compared(variance_ratio, LAMBDAS[1], AT),
+        "equal-lambda-similarity": _compared(similarity_change, *EQUAL),
+    },
+    of="features",
+    attacks=("clean",),
 )
