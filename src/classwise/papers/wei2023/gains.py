@@ -5,6 +5,8 @@ name, the better one first.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,8 @@ from scipy import special
 from classwise.core.errors import NotRecorded
 from classwise.papers import judging
 from classwise.papers.claims import MeasurementError
-from classwise.papers.wei2023.calibrations import METHODS, with_component
+from classwise.papers.terms import least
+from classwise.papers.wei2023.calibrations import METHODS, gains_of_methods, with_component
 from classwise.papers.wei2023.tables import TABLES
 from classwise.stats import bootstrap, metrics, significance
 from classwise.stats.metrics import Metric
@@ -37,12 +40,6 @@ def with_cfa(over: str) -> list[tuple[str, str]]:
 COMPARISONS = (*with_cfa(""), *with_cfa("EMA"), ("TRADES + CFA", "FRL + EMA"))
 
 
-def gain(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
-    """Return how much higher a measure is for the first method than for the second."""
-    values = measure(sums["count"].isel(attack=0))
-    return values.isel(defence=0) - values.isel(defence=1)
-
-
 def spread(count: xr.DataArray) -> xr.DataArray:
     """Return the standard deviation of the accuracies of the classes, in points."""
     deviation: xr.DataArray = np.sqrt(metrics.cv(count))  # type: ignore[assignment]
@@ -50,17 +47,13 @@ def spread(count: xr.DataArray) -> xr.DataArray:
 
 
 def gains_of_classes(sums: xr.Dataset, classes: Sequence[str] = ()) -> xr.DataArray:
-    """Return how much the classes, all by default, gain from the second method to the first, along label."""
-    change = gain(sums, metrics.accuracy)
+    """Return how much each class gains from the second method to the first, along label; classes: of these, () for all."""
+    rates = metrics.accuracy(sums["count"].isel(attack=0))
+    change = rates.isel(defence=0) - rates.isel(defence=1)
     missing = [name for name in classes if name not in change.label.values]
     if missing:
         raise MeasurementError(f"these images have no class {', '.join(missing)}")
     return change.sel(label=list(classes)) if classes else change
-
-
-def least_class_gain(sums: xr.Dataset, classes: Sequence[str]) -> xr.DataArray:
-    """Return the least gain of any of the classes."""
-    return gains_of_classes(sums, classes).min("label", skipna=False)
 
 
 def farthest_class_gain(sums: xr.Dataset, classes: Sequence[str], middle: float) -> xr.DataArray:
@@ -71,14 +64,31 @@ def farthest_class_gain(sums: xr.Dataset, classes: Sequence[str], middle: float)
     return change.isel(label=off.argmax("label")).drop_vars("label").where(~lost)
 
 
-def largest_class_loss(sums: xr.Dataset) -> xr.DataArray:
-    """Return the largest loss of any class."""
-    return losses_of_classes(sums).max("label", skipna=False)
-
-
 def losses_of_classes(sums: xr.Dataset) -> xr.DataArray:
     """Return how much each class loses from the second method to the first, along label."""
     return -gains_of_classes(sums)
+
+
+def by_component(
+    measure: Metric,
+    component: str,
+    over: str = "",
+    *,
+    methods: Sequence[str] = METHODS,
+    table: int = 1,
+    checkpoint: str = "best",
+) -> dict[str, Any]:
+    """Return the fields of a claim on what a component gains over another, or over none: the least of methods, ours and printed.
+
+    The measure leaves out methods that lack either, so that it can also be computed for some.
+    """
+    pairs = [(with_component(method, component), with_component(method, over)) for method in methods]
+    fixed: dict[str, Any] = {"component": component, "over": over, "methods": tuple(methods), "measure": measure}
+    return {
+        "measure": least(partial(gains_of_methods, **{name: value for name, value in fixed.items() if value})),
+        "defences": tuple(name for pair in pairs for name in pair),
+        "reported": partial(printed, measure.__name__, pairs, checkpoint, table),
+    }
 
 
 def printed(measure: str, pairs: Sequence[tuple[str, str]], checkpoint: str, table: int = 1) -> float:
