@@ -42,14 +42,9 @@ def _lost(sums: xr.Dataset, name: str = "") -> xr.DataArray:
     return metrics.overall(plain) - metrics.overall(hot)
 
 
-def least_lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
-    """Return how many more images Temperature-PGD breaks in the defence in which it gains least."""
-    return _lost(sums).min("defence", skipna=False)
-
-
-def lost_to_temperature(sums: xr.Dataset, name: str = "") -> xr.DataArray:
-    """Return how many more images, of a class or of all, Temperature-PGD breaks than PGD in the first defence."""
-    return _lost(sums, name).isel(defence=0, drop=True)
+def least_lost_to_temperature(sums: xr.Dataset, name: str = "") -> xr.DataArray:
+    """Return how many more images, of a class or of all, Temperature-PGD breaks than PGD, the least of the defences."""
+    return _lost(sums, name).min("defence", skipna=False)
 
 
 def lost_to_temperature_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
