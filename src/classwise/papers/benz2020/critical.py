@@ -15,15 +15,14 @@ from classwise.core.datasets import base_dataset
 from classwise.core.errors import NotRecorded
 from classwise.core.markup import decimal, escaped
 from classwise.core.spec import Spec
+from classwise.papers.claims import first_sentence
 from classwise.papers.selection import VULNERABLE_PAIRS, by_robustness, vulnerable_pair
+from classwise.papers.terms import Term
 from classwise.stats import aggregate, bootstrap, combine, metrics, pooling
 from classwise.stats.metrics import OF_RATES, Metric
 
 # Fields of Spec of runs whose course over the epochs no page shows, at scale quick.
 ONCE: Mapping[str, int] = {"measure": 60}
-# Claims about the critical class can be tested where it is known.
-KNOWN = tuple(VULNERABLE_PAIRS)
-UNKNOWN = "its most vulnerable class has not been selected"
 _DRAWS = 1000
 
 
@@ -76,7 +75,7 @@ def unequal_epochs(known: Mapping[str, int], base: str) -> str:
 
 
 def recall(count: xr.DataArray) -> xr.DataArray:
-    """Return the accuracy of the critical class, in percent."""
+    """Return the recall of the critical class, its accuracy, in percent."""
     return of_critical(count, metrics.accuracy)
 
 
@@ -105,33 +104,11 @@ def difference(count: xr.DataArray, measure: Metric) -> xr.DataArray:
     return values.isel(defence=0, drop=True) - values.isel(defence=1, drop=True)
 
 
-def _change(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
-    return difference(sums["count"].isel(attack=0, drop=True), measure)
-
-
-def recall_change(sums: xr.Dataset) -> xr.DataArray:
-    """Return the recall of the critical class: first training less second, in points."""
-    return _change(sums, recall)
-
-
-def precision_change(sums: xr.Dataset) -> xr.DataArray:
-    """Return the precision of the critical class: first training less second, in points."""
-    return _change(sums, precision)
-
-
-def others_change(sums: xr.Dataset) -> xr.DataArray:
-    """Return the mean recall of the classes that are not critical: first training less second, in points."""
-    return _change(sums, of_others)
-
-
-def overall_change(sums: xr.Dataset) -> xr.DataArray:
-    """Return the accuracy over all images: first training less second, in points."""
-    return _change(sums, metrics.overall)
-
-
-def variance_change(sums: xr.Dataset) -> xr.DataArray:
-    """Return the variance of the accuracies of the classes, not corrected for sampling: first training less second."""
-    return _change(sums, metrics.cv)
+def change(measure: Metric, first: str, second: str, attack: str = "pgd-20") -> Term:
+    """Return the measure of a claim: a measure in one training less that in another ("a|b": the first that is recorded)."""
+    words = f"{first_sentence(measure)}: {first.replace('|', ' or ')} less {second}"
+    needs = (first, attack), (second, attack)
+    return Term(words, lambda sums: difference(sums["count"].isel(attack=0, drop=True), measure), needs)
 
 
 def chance(count: xr.DataArray) -> float:

@@ -8,19 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from classwise.core.datasets import base_dataset, class_names
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import selection
 from classwise.papers.benz2020 import critical
-from classwise.papers.benz2020.critical import by_training, critical_class
-from classwise.papers.benz2020.kinds import where
-from classwise.papers.claims import MeasurementError, claims_of
+from classwise.papers.benz2020.critical import by_training, change, critical_class
+from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Request, Section
+from classwise.papers.terms import claims
 from classwise.papers.variants import Variant
-from classwise.stats import confidence
+from classwise.stats import confidence, metrics
 
 NAME = "benz2020/3-3-similarity-and-targets"
 BASE = "pgd-at"
@@ -174,73 +173,22 @@ def others_attacked(sums: xr.Dataset) -> xr.DataArray:
     rates = critical.recall(count)
     if set(rates.dims) == {"defence"} and float(rates.max()) < critical.chance(count):
         raise MeasurementError("the class is classified correctly less often than by chance after both trainings")
-    return critical.recall_change(sums)
+    return critical.difference(count, critical.recall)
 
 
-def _logit(outcomes: xr.Dataset) -> xr.DataArray:
-    return outcomes["logit"]
-
-
-_claim = claims_of(NAME, attacks=("pgd-20",), data="trainings")
-_TERM = (STRONG, BASE)
-_BELOW: dict[str, Any] = {"low": -np.inf, "high": 0.0}
-_CRITICAL: dict[str, Any] = {
-    "datasets": critical.KNOWN,
-    "excluded_because": critical.UNKNOWN,
-    "dims": ("critical",),
-}
-# The training of OTHERS leaves digits: the class is classified below chance there, and the claim was not tested.
-_UNTESTED_ON_DIGITS: dict[str, Any] = {
-    "datasets": tuple(name for name in critical.KNOWN if name != "digits"),
-    "excluded_because": "both trainings leave the class below chance there",
-}
-CLAIMS = (
-    _claim(
-        "term-lowers-similarity",
-        where("3.3", "asked"),
-        "A term for the cosine similarity of the classes makes them less similar.",
-        similarity_change,
-        unit="cosine",
-        attacks=("clean",),
-        values={"logit": _logit},
-        dims=("component",),
-        data=VALIDATION,
-        defences=_TERM,
-        **_BELOW,
-    ),
-    _claim(
-        "term-narrows",
-        where("3.3", "asked"),
-        "The term reduces the discrepancy: the robust accuracies of the classes have a smaller variance.",
-        critical.variance_change,
-        unit="points squared",
-        defences=_TERM,
-        **_BELOW,
-    ),
-    _claim(
-        "target-gains",
-        where("3.3", "expected"),
-        "A class becomes more robust if it is the target of the attacks in adversarial training (which has more epochs on "
-        "digits).",
-        critical.recall_change,
-        defences=(CRITICAL, BASE),
-        **_CRITICAL,
-    ),
-    _claim(
-        "target-gains-as-target",
-        where("3.3", "control"),
-        "It is more robust than after the same training towards another class.",
-        critical.recall_change,
-        defences=(CRITICAL, SAFEST),
-        **_CRITICAL,
-    ),
-    _claim(
-        "target-gains-by-others",
-        where("3.3", "control"),
-        "It is also more robust where only images of the other classes are attacked towards it, and its own as in the training "
-        "towards the other class.",
-        others_attacked,
-        defences=(OTHERS, SAFEST),
-        **_CRITICAL | _UNTESTED_ON_DIGITS,
-    ),
+CLAIMS = claims(
+    NAME,
+    {
+        "term-lowers-similarity": {
+            "measure": similarity_change,
+            "defences": (STRONG, BASE),
+            "attacks": ("clean",),
+            "values": {"logit": lambda outcomes: outcomes["logit"]},
+        },
+        "term-narrows": change(metrics.cv, STRONG, BASE),
+        "target-gains": change(critical.recall, CRITICAL, BASE),
+        "target-gains-as-target": change(critical.recall, CRITICAL, SAFEST),
+        # The training of OTHERS leaves digits, where the class is classified below chance.
+        "target-gains-by-others": {"measure": others_attacked, "defences": (OTHERS, SAFEST), "attacks": ("pgd-20",)},
+    },
 )
