@@ -99,7 +99,7 @@ def of_profiles(measure: Callable[[xr.DataArray], xr.DataArray], along: str) -> 
     def truth(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
         return measure(agreement.drawn_profiles(outcomes, along, draws, seed)).values
 
-    return {"measure": Term(first_sentence(measure), lambda sums: measure(agreement.of_sums(sums))), "truth": truth}
+    return {"measure": Term(first_sentence(measure), lambda sums: measure(agreement.of_sums(sums, along))), "truth": truth}
 
 
 def claims(section: str, measures: Mapping[str, Any], **shared: Any) -> tuple[Claim, ...]:

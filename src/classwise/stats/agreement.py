@@ -35,9 +35,12 @@ def profiles(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
     return _Halves(outcomes, along).profiles()
 
 
-def of_sums(sums: xr.Dataset) -> xr.DataArray:
-    """Return profiles of sums over the images of each half (`bootstrap.sums`), of the first attack."""
-    return accuracy(sums["count"].isel(attack=0, drop=True))
+def of_sums(sums: xr.Dataset, along: str = "defence") -> xr.DataArray:
+    """Return profiles of sums over the images of each half (`bootstrap.sums`), of the first attack and defence.
+
+    along: of these two the one that they are along.
+    """
+    return accuracy(sums["count"].isel({dim: 0 for dim in ("defence", "attack") if dim != along}, drop=True))
 
 
 def common_images(outcomes: xr.Dataset, along: str = "setting") -> xr.Dataset:

@@ -3,17 +3,13 @@
 The claims need along `setting` networks, or trainings of one network, that have learned: the first one is that of the scale.
 """
 
-from functools import partial
-from typing import Any
-
 import xarray as xr
 
 from classwise.papers.benz2020 import networks
-from classwise.papers.benz2020.kinds import where
 from classwise.papers.benz2020.networks import NETWORK_LABELS, TRAINING_LABELS
-from classwise.papers.claims import MeasurementError, claims_of
-from classwise.papers.extremes import extreme
+from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.terms import Term, claims, least, of
 from classwise.stats import bootstrap, metrics
 
 NAME = "benz2020/3-1-networks-and-optimisers"
@@ -71,32 +67,6 @@ SECTION = Section(
 )
 
 
-def _several(values: xr.DataArray) -> xr.DataArray:
-    """Return values along `setting`; MeasurementError for fewer than two, which do not show that each is so."""
-    if values.sizes["setting"] < 2:
-        raise MeasurementError("the claim is about several networks or trainings, and there is one", "for others")
-    return values
-
-
-def variances(sums: xr.Dataset) -> xr.DataArray:
-    """Return the class-wise variance of the adversarial training under attack, along setting."""
-    return _several(metrics.cv(sums["count"].isel(defence=-1, attack=-1)))
-
-
-def least_variance(sums: xr.Dataset) -> xr.DataArray:
-    """Return the class-wise variance under attack of the setting in which the classes differ least."""
-    return variances(sums).min("setting", skipna=False)
-
-
-def widening(sums: xr.Dataset, *, attacked: bool = False) -> xr.DataArray:
-    """Return the gap between the best and the worst class in PGD-AT less that in standard training, along setting.
-
-    On clean images; attacked: that of PGD-AT under attack, and that of standard training on clean images.
-    """
-    gap = metrics.mcd(sums["count"])
-    return _several(gap.isel(defence=1, attack=int(attacked)) - gap.isel(defence=0, attack=0))
-
-
 def changes(outcomes: xr.Dataset) -> xr.DataArray:
     """Return low, value and high of the gap of PGD-AT less that of standard training on clean images, in points.
 
@@ -111,50 +81,29 @@ def changes(outcomes: xr.Dataset) -> xr.DataArray:
     return bounds.transpose("attack", "setting", "bound")
 
 
-def least_widening(sums: xr.Dataset, *, attacked: bool = False) -> xr.DataArray:
-    """Return `widening` of the network in which it is least."""
-    return widening(sums, attacked=attacked).min("setting", skipna=False)
+def in_each(term: Term) -> Term:
+    """Return the least of a term over the settings; MeasurementError for fewer than two, which do not show that each is so."""
+
+    def several(sums: xr.Dataset) -> xr.DataArray:
+        values = term(sums)
+        if values.sizes["setting"] < 2:
+            raise MeasurementError("the claim is about several networks or trainings, and there is one", "for others")
+        return values
+
+    return least(Term(f"{term.words}, of each network or training", several, term.needs))
 
 
-_claim = claims_of(NAME, defences=("pgd-at",), attacks=("pgd-20",), dims=("setting",))
 # Classes that are a point apart (standard deviation) count as equal.
-_VARIANCE: dict[str, Any] = {"unit": "points squared", "low": 1, "truth": extreme(variances)}
-_WIDENING: dict[str, Any] = {"data": "pairs", "defences": ("standard", "pgd-at"), "attacks": ("clean", "pgd-20")}
-
-
-def _widened(attacked: bool) -> dict[str, Any]:
-    return _WIDENING | {"truth": extreme(partial(widening, attacked=attacked))}
-
-
-CLAIMS = (
-    _claim(
-        "discrepancy-in-each-network",
-        where("3.2", "expected"),
-        "The classes of an adversarially trained network differ in robust accuracy, whatever its architecture.",
-        least_variance,
-        data="networks",
-        **_VARIANCE,
-    ),
-    _claim(
-        "wider-in-each-network-clean",
-        where("3.1", "asked"),
-        "Adversarial training widens the gap between the classes on clean images in each network.",
-        least_widening,
-        **_widened(False),
-    ),
-    _claim(
-        "wider-in-each-network",
-        where("3.1", "asked"),
-        "In each network the gap of adversarial training under attack is wider than that of standard training on clean images.",
-        partial(least_widening, attacked=True),
-        **_widened(True),
-    ),
-    _claim(
-        "discrepancy-in-each-training",
-        where("3.2", "expected"),
-        "The classes differ in robust accuracy under each optimiser, schedule and weight decay.",
-        least_variance,
-        data="trainings",
-        **_VARIANCE,
-    ),
+_VARIANCE, _STANDARD = in_each(of(metrics.cv, "pgd-at", "pgd-20")), of(metrics.mcd, "standard")
+CLAIMS = claims(
+    NAME,
+    {
+        "discrepancy-in-each-network": _VARIANCE,
+        "wider-in-each-network-clean": {
+            "measure": in_each(of(metrics.mcd, "pgd-at") - _STANDARD),
+            "attacks": ("clean", "pgd-20"),
+        },
+        "wider-in-each-network": in_each(of(metrics.mcd, "pgd-at", "pgd-20") - _STANDARD),
+        "discrepancy-in-each-training": _VARIANCE,
+    },
 )

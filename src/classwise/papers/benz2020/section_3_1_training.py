@@ -3,20 +3,18 @@
 The claims need along `epoch` the weights after some epochs of one training, without those that have not learned yet.
 """
 
-from functools import partial
-
 import numpy as np
 import xarray as xr
 
 from classwise.core.datasets import base_dataset
 from classwise.core.spec import Evaluation
 from classwise.papers.benz2020 import networks
-from classwise.papers.benz2020.kinds import where
 from classwise.papers.benz2020.networks import KEPT_EPOCHS, STEP
-from classwise.papers.claims import MeasurementError, claims_of
+from classwise.papers.claims import MeasurementError
 from classwise.papers.extremes import extreme
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.selection import VULNERABLE_PAIRS
+from classwise.papers.terms import claims, of_profiles
 from classwise.stats import aggregate, agreement, metrics
 from classwise.stats.agreement import cross_half, interval
 
@@ -25,8 +23,6 @@ NAME = "benz2020/3-1-over-training"
 # the second half is the last one before the drop.
 EPOCHS = (2, 4, 8, 12, 15, 18, 22, 26, KEPT_EPOCHS)
 HALF_WAY = KEPT_EPOCHS // 2
-# The classes have settled from this corrected correlation with the end on.
-_SETTLED = 0.9
 
 
 def _checkpoint(epoch: int) -> str:
@@ -71,11 +67,11 @@ SECTION = Section(
 )
 
 
-def second_half(count: xr.DataArray) -> xr.DataArray:
+def second_half(values: xr.DataArray) -> xr.DataArray:
     """Return the epochs from half of the training on; MeasurementError where it has not learned by then."""
-    if HALF_WAY not in count.epoch.values or count.epoch.values[-1] == HALF_WAY:
+    if HALF_WAY not in values.epoch.values or values.epoch.values[-1] == HALF_WAY:
         raise MeasurementError("the training has not learned by half of its epochs")
-    return count.sel(epoch=count.epoch >= HALF_WAY)
+    return values.sel(epoch=values.epoch >= HALF_WAY)
 
 
 def margins(sums: xr.Dataset, name: str = "") -> xr.DataArray:
@@ -105,23 +101,14 @@ def same_worst(sums: xr.Dataset, name: str = "") -> xr.DataArray:
     return margins(sums, name).min("margin", skipna=False)
 
 
-def at_end(profiles: xr.DataArray) -> xr.DataArray:
+def settled(profiles: xr.DataArray) -> xr.DataArray:
     """Return the corrected correlation of the classes half way with those at the end, of opposite halves of the images."""
-    both = profiles.sel(epoch=[HALF_WAY, int(profiles.epoch[-1])])
-    return agreement.corrected(both, "epoch").isel(epoch=0, other=-1, drop=True)
-
-
-def early_agreement(sums: xr.Dataset) -> xr.DataArray:
-    """Return the corrected correlation of the classes half way with those at the end, of opposite halves of the images."""
-    late = second_half(sums["count"].isel(defence=0, attack=0, drop=True))
-    value = at_end(metrics.accuracy(late))
+    late = second_half(profiles)
+    both = late.sel(epoch=[HALF_WAY, int(late.epoch[-1])])
+    value = agreement.corrected(both, "epoch").isel(epoch=0, other=-1, drop=True)
     if not value.ndim and not np.isfinite(value):
         raise MeasurementError("the classes half way, or at the end, hardly differ, so that their order is unknown")
     return value
-
-
-def _drawn_agreement(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
-    return at_end(agreement.drawn_profiles(outcomes, "epoch", draws, seed)).values
 
 
 def agreements(outcomes: xr.Dataset) -> xr.DataArray:
@@ -138,30 +125,14 @@ def agreements(outcomes: xr.Dataset) -> xr.DataArray:
     return bounds
 
 
-_claim = claims_of(NAME, defences=("pgd-at",), attacks=("pgd-20",), dims=("epoch",))
-_worst = partial(_claim, measure=same_worst, data="epochs", truth=extreme(margins))
-CLAIMS = (
-    _worst(
-        "one-vulnerable-class",
-        where("3.1", "asked"),
-        "From half of the training on, the same class is the least robust one: the weakest on validation images of PGD-AT.",
-    ),
-    _worst(
-        "one-inaccurate-class",
-        where("3.1", "asked"),
-        "From half of the training on, the weakest class on attacked validation images is the least accurate on clean images.",
-        attacks=("clean",),
-    ),
-    _claim(
-        "classes-settle-early",
-        where("3.1", "control"),
-        "Half way, the robust accuracies of the classes are nearly those at the end: corrected for few images, they correlate by "
-        f"more than {_SETTLED}.",
-        early_agreement,
-        data="halves",
-        low=_SETTLED,
-        high=np.inf,
-        unit="correlation",
-        truth=_drawn_agreement,
-    ),
+_WORST = {"measure": same_worst, "truth": extreme(margins)}
+CLAIMS = claims(
+    NAME,
+    {
+        "one-vulnerable-class": _WORST,
+        "one-inaccurate-class": {**_WORST, "attacks": ("clean",)},
+        "classes-settle-early": of_profiles(settled, "epoch"),
+    },
+    defences=("pgd-at",),
+    attacks=("pgd-20",),
 )

@@ -5,21 +5,18 @@ adversarially trained network (robust features) or with a standard one (non-robu
 `defence`, by the names of SETS, with the attacks by their radius along `attack` ("sets").
 """
 
-from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import xarray as xr
 
 from classwise.core.identity import radius_value
 from classwise.core.spec import Spec
-from classwise.papers import extremes
 from classwise.papers.benz2020 import networks
-from classwise.papers.benz2020.kinds import where
 from classwise.papers.benz2020.recipe import RECIPE
-from classwise.papers.claims import claims_of
+from classwise.papers.claims import first_sentence
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.terms import Term, claims, least, of
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import combine, metrics
 
@@ -113,80 +110,28 @@ SECTION = Section(
 )
 
 
-def above_chance(sums: xr.Dataset) -> xr.DataArray:
-    """Return how far the accuracy is above that of one class for all images, along defence."""
-    count = sums["count"].isel(attack=0, drop=True)
+def accuracy_above_chance(count: xr.DataArray) -> xr.DataArray:
+    """Return how far the accuracy is above that of one class for all images, in points."""
     images = metrics.images(count)
     above: xr.DataArray = metrics.overall(count) - 100 * images.max("label") / images.sum("label")
     return above
 
 
-def useful(sums: xr.Dataset) -> xr.DataArray:
-    """Return how far the accuracy is above that of one class for all images: the least over the training sets."""
-    return above_chance(sums).min("defence", skipna=False)
+def of_each(metric: metrics.Metric, words: str = "") -> Term:
+    """Return a metric of the training sets of a claim, under its first attack, along defence; words: in place of its own."""
+    named = f"{words or first_sentence(metric)}, of each training set"
+    return Term(named, lambda sums: metric(sums["count"].isel(attack=0, drop=True)))
 
 
-def more_robust(sums: xr.Dataset) -> xr.DataArray:
-    """Return the share of attacked images that the first network classifies correctly less that of the second, in points."""
-    rates = metrics.overall(sums["count"].isel(attack=0, drop=True))
-    return rates.isel(defence=0) - rates.isel(defence=1)
-
-
-def variances(sums: xr.Dataset) -> xr.DataArray:
-    """Return the class-wise variance of the accuracy, along defence."""
-    return metrics.cv(sums["count"].isel(attack=0, drop=True))
-
-
-def least_variance(sums: xr.Dataset) -> xr.DataArray:
-    """Return the class-wise variance of the accuracy: the least over the training sets."""
-    return variances(sums).min("defence", skipna=False)
-
-
-# The square of two points: no variance is below zero, so that one above it would be no claim.
-_UNEQUAL = 4.0
-_claim = partial(claims_of(NAME), data="sets")
-_CLEAN: Mapping[str, Any] = {"attacks": ("clean",)}
-_CITED = where("3.2", "cited", "[20]")
-
-CLAIMS = (
-    _claim(
-        "robust-features-useful",
-        where=_CITED,
-        statement="Robust features are useful: a network trained on them alone classifies images of the dataset above chance.",
-        measure=useful,
-        defences=(ROBUST,),
-        **_CLEAN,
-    ),
-    _claim(
-        "non-robust-features-useful",
-        where=_CITED,
-        statement="So are non-robust ones, also where the class that an image shows is mostly not its label.",
-        measure=useful,
-        defences=(NON_ROBUST, RANDOM),
-        truth=extremes.extreme(above_chance),
-        over=("defence",),
-        **_CLEAN,
-    ),
-    _claim(
-        "only-robust-set-robust",
-        where=where("3.2", "control"),
-        statement="Networks trained as usual on the robust set are more robust at a quarter of the radius than those trained on "
-        "the non-robust set.",
-        measure=more_robust,
-        defences=(ROBUST, NON_ROBUST),
-        attacks=(ATTACKS[AT.index("1/4")],),
-    ),
-    _claim(
-        "both-unequal",
-        where=where("3.2", "asked"),
-        statement="Robust and non-robust features both lead to unequal classes on clean images: accuracies with a standard "
-        "deviation above two points.",
-        measure=least_variance,
-        low=_UNEQUAL,
-        unit="points squared",
-        defences=(ROBUST, NON_ROBUST),
-        truth=extremes.extreme(variances),
-        over=("defence",),
-        **_CLEAN,
-    ),
+_QUARTER = ATTACKS[AT.index("1/4")]
+# That both are unequal is tested by the square of two points: no variance is below zero, so that one above it would be no claim.
+CLAIMS = claims(
+    NAME,
+    {
+        "robust-features-useful": of(accuracy_above_chance, ROBUST),
+        "non-robust-features-useful": {"measure": least(of_each(accuracy_above_chance)), "defences": (NON_ROBUST, RANDOM)},
+        "only-robust-set-robust": of(metrics.overall, ROBUST, _QUARTER) - of(metrics.overall, NON_ROBUST, _QUARTER),
+        "both-unequal": {"measure": least(of_each(metrics.cv, "class-wise variance (CV)")), "defences": (ROBUST, NON_ROBUST)},
+    },
+    attacks=("clean",),
 )

@@ -5,9 +5,8 @@ along `half`. A setting may differ from BASE in its rate and its epochs, too (`n
 standard training on clean images: under attack it has no class left.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial, wraps
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -15,11 +14,11 @@ import xarray as xr
 from classwise.core.datasets import base_dataset
 from classwise.papers import variants
 from classwise.papers.benz2020 import networks
-from classwise.papers.benz2020.kinds import where
-from classwise.papers.claims import Claim, MeasurementError, claims_of
+from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.selection import VULNERABLE_PAIRS
-from classwise.stats import aggregate, agreement, combine, metrics
+from classwise.papers.terms import claims, of_profiles
+from classwise.stats import aggregate, agreement, combine
 
 NAME = "benz2020/3-2-same-classes"
 BASE = "pgd-at"
@@ -158,76 +157,13 @@ def weakest_is_weak(profiles: xr.DataArray) -> xr.DataArray:
     return below_mean(profiles, names)
 
 
-def _of_sums(measure: Callable[..., xr.DataArray]) -> Callable[..., xr.DataArray]:
-    """Return a measure of profiles as one of sums over the images of each half."""
-
-    @wraps(measure)
-    def measured(sums: xr.Dataset, **fixed: str) -> xr.DataArray:
-        return measure(metrics.accuracy(sums["count"].isel(defence=0, attack=0, drop=True)), **fixed)
-
-    return measured
-
-
-def _true_values(outcomes: xr.Dataset, draws: int, seed: int, measure: agreement.Measure) -> np.ndarray:
-    return measure(agreement.drawn_profiles(outcomes, draws=draws, seed=seed)).values
-
-
-_of_halves = claims_of(NAME, data="halves", dims=("setting", "half"))
-
-
-def _claim(name: str, place: str, statement: str, measure: Callable[..., xr.DataArray], low: float, **fields: Any) -> Claim:
-    """Return a claim on profiles; `setting` among the fields is an argument of the measure."""
-    fixed = {"setting": fields.pop("setting")} if "setting" in fields else {}
-    drawn = partial(_true_values, measure=partial(measure, **fixed))
-    of_sums = partial(_of_sums(measure), **fixed) if fixed else _of_sums(measure)
-    return _of_halves(name, place, statement, of_sums, low=low, truth=drawn, **fields)
-
-
-CLAIMS = (
-    _claim(
-        "other-networks",
-        where("3.2", "asked"),
-        "Classes that are robust or vulnerable in one network are so in other networks: on average over the networks, the "
-        f"correlation is above {SAME_TREND}.",
-        of_networks,
-        SAME_TREND,
-        unit="correlation",
-    ),
-    _claim(
-        "little-to-do-with-architecture",
-        where("3.2", "asked"),
-        "Which classes are robust has little to do with the network: on average over the networks, the correlation is at most "
-        f"{LITTLE} less than that of the same one trained again.",
-        less_than_ceiling,
-        -LITTLE,
-        unit="difference of correlations",
-    ),
-    _claim(
-        "sgd-or-adam",
-        where("3.2", "asked"),
-        f"Networks trained by SGD and by Adam have the same trend over the classes: the correlation is above {SAME_TREND}.",
-        of_one,
-        SAME_TREND,
-        unit="correlation",
-        setting=networks.ADAM,
-    ),
-    _claim(
-        "standard-or-adversarial",
-        where("3.2", "asked"),
-        "Standard and adversarial training have the same trend, accuracy without an attack and under attack: the correlation is "
-        f"above {SAME_TREND}.",
-        of_one,
-        SAME_TREND,
-        unit="correlation",
-        setting=STANDARD,
-    ),
-    _claim(
-        "weakest-is-weak",
-        where("3.2", "control"),
-        "The class that is the weakest in one network, selected on validation images, is below the mean in other networks, on "
-        "average over these.",
-        weakest_is_weak,
-        0,
-        unit="points",
-    ),
+CLAIMS = claims(
+    NAME,
+    {
+        "other-networks": of_profiles(of_networks, "setting"),
+        "little-to-do-with-architecture": of_profiles(less_than_ceiling, "setting"),
+        "sgd-or-adam": of_profiles(partial(of_one, setting=networks.ADAM), "setting"),
+        "standard-or-adversarial": of_profiles(partial(of_one, setting=STANDARD), "setting"),
+        "weakest-is-weak": of_profiles(weakest_is_weak, "setting"),
+    },
 )

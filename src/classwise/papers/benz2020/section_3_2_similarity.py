@@ -13,9 +13,9 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import extremes, measures
-from classwise.papers.benz2020.kinds import where
-from classwise.papers.claims import NO_GROUPS, PAIRED, MeasurementError, claims_of
+from classwise.papers.claims import ClaimMeasure, MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.terms import claims, of
 from classwise.stats import aggregate, features, metrics, pooling
 
 NAME = "benz2020/3-2-class-similarity"
@@ -23,8 +23,6 @@ DEFENCES = ("standard", "pgd-at")
 ROBUST = "pgd-at"
 # Of what the similarity of classes is measured, along `source`.
 LOGITS, CORRECT, FEATURES = "mean logits", "mean logits of correct images", "penultimate features"
-# A network whose weakest class is classified correctly less often than this, in percent, predicts it as others for the most part.
-_HALF = 50
 
 
 class Predictor(NamedTuple):
@@ -259,82 +257,27 @@ def _share_as_large(values: np.ndarray) -> float:
     return float((values >= values[0] - 1e-12).mean()) if np.isfinite(values[0]) else np.nan
 
 
-def weakest(sums: xr.Dataset) -> xr.DataArray:
-    """Return the accuracy of the weakest class on clean images, in percent."""
-    return measures.of_first(sums, metrics.worst)
-
-
-def _of_each_class(sums: xr.Dataset) -> xr.DataArray:
-    return measures.of_first(sums, metrics.accuracy)
-
-
 def true_weakest(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
     """Return draws of the true accuracy of the weakest class, which is no percentage below 0 or above 100."""
-    result: np.ndarray = np.clip(extremes.extreme_draws(outcomes, draws, seed, parts=_of_each_class), 0, 100)
+    result: np.ndarray = np.clip(extremes.extreme_draws(outcomes, draws, seed, parts=of(metrics.accuracy, ROBUST)), 0, 100)
     return result
 
 
-_ATTACKED: dict[str, Any] = {"defences": (ROBUST,), "attacks": ("pgd-20",)}
-_claim = claims_of(NAME)
-# All of the same draws, of which the page shows intervals, too.
-_of_features = claims_of(
-    NAME, of="features", dims=("source",), unit="correlation", defences=DEFENCES, attacks=_ATTACKED["attacks"]
-)
+def _of_features(measure: ClaimMeasure) -> dict[str, Any]:
+    return {"measure": measure, "of": "features", "defences": DEFENCES}
 
-CLAIMS = (
-    _claim(
-        "most-are-correct",
-        where("3.2", "expected"),
-        "Most images of each class are predicted as that class.",
-        weakest,
-        low=_HALF,
-        unit="%",
-        truth=true_weakest,
-        defences=(ROBUST,),
-        attacks=("clean",),
-    ),
-    _claim(
-        "within-superclasses",
-        where("3.2", "expected"),
-        "Classes of one superclass are mistaken for one another more often than those of different ones.",
-        measures.within_superclasses,
-        datasets=(*PAIRED, "cifar100"),
-        excluded_because=NO_GROUPS,
-        **_ATTACKED,
-    ),
-    _claim(
-        "vice-versa",
-        where("3.2", "expected"),
-        "If a class is often mistaken for another one, this is so vice versa.",
-        partial(measures.of_first, measure=metrics.symmetry),
-        unit="correlation",
-        truth=measures.true_symmetry,
-        **_ATTACKED,
-    ),
-    _of_features(
-        "similar-logits-are-mistaken",
-        where("3.2", "asked"),
-        "The more similar the mean logits of two classes are, the more often they are mistaken for one another.",
-        alike_and_mistaken,
-    ),
-    _of_features(
-        "centred-logits-are-mistaken",
-        where("3.2", "control"),
-        "The same of mean logits less the mean of all classes, an offset that they share.",
-        partial(alike_and_mistaken, predictor=CENTRED),
-    ),
-    _of_features(
-        "standard-logits-are-mistaken",
-        where("3.2", "control"),
-        "Classes with similar mean logits in standard training are those that adversarial training mistakes for one another.",
-        partial(alike_and_mistaken, predictor=OF_STANDARD),
-    ),
-    _of_features(
-        "similar-to-many-is-vulnerable",
-        where("3.2", "asked"),
-        "Of these ten classes, the more similar one is to all others, the less robust it is.",
-        lonely_is_robust,
-        low=-np.inf,
-        high=0,
-    ),
+
+CLAIMS = claims(
+    NAME,
+    {
+        "most-are-correct": {"measure": of(metrics.worst, ROBUST), "truth": true_weakest},
+        "within-superclasses": measures.within_superclasses,
+        "vice-versa": {"measure": of(metrics.symmetry, ROBUST, "pgd-20"), "truth": measures.true_symmetry},
+        "similar-logits-are-mistaken": _of_features(alike_and_mistaken),
+        "centred-logits-are-mistaken": _of_features(partial(alike_and_mistaken, predictor=CENTRED)),
+        "standard-logits-are-mistaken": _of_features(partial(alike_and_mistaken, predictor=OF_STANDARD)),
+        "similar-to-many-is-vulnerable": _of_features(lonely_is_robust),
+    },
+    defences=(ROBUST,),
+    attacks=("pgd-20",),
 )

@@ -4,16 +4,12 @@ The claims need corruptions along `attack` ("fog-3"), next to clean images and a
 the last claim along `half`, each with every other image ("halves").
 """
 
-from functools import partial
-
-import numpy as np
 import xarray as xr
 
 from classwise.core.spec import Evaluation
-from classwise.papers.benz2020.kinds import where
-from classwise.papers.claims import claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
-from classwise.stats import aggregate, agreement, combine, metrics
+from classwise.papers.terms import claims, of_profiles
+from classwise.stats import aggregate, combine, metrics
 
 NAME = "benz2020/3-4-corruptions"
 
@@ -56,10 +52,6 @@ def by_corruption(plain: xr.Dataset, corrupted: xr.Dataset) -> xr.Dataset:
     return both.assign(truth=both.truth.where((both.truth >= 0).all("attack"), -1))
 
 
-def _halves(plain: xr.Dataset, corrupted: xr.Dataset) -> xr.Dataset:
-    return aggregate.halved(by_corruption(plain, corrupted))
-
-
 DEFENCES = ("standard", "pgd-at")
 _BOTH = ("", "corrupted")
 SECTION = Section(
@@ -76,7 +68,10 @@ SECTION = Section(
             ),
         )
     },
-    arrange={"corrupted": Arranged(by_corruption, _BOTH), "halves": Arranged(_halves, _BOTH)},
+    arrange={
+        "corrupted": Arranged(by_corruption, _BOTH),
+        "halves": Arranged(lambda *both: aggregate.halved(by_corruption(*both)), _BOTH),
+    },
 )
 
 
@@ -104,52 +99,27 @@ def correlation(lost: xr.DataArray, rates: xr.DataArray) -> xr.DataArray:
     return xr.corr(lost, other, dim="label").mean("half", skipna=False)
 
 
-def breaks_the_same_classes(sums: xr.Dataset) -> xr.DataArray:
-    """Return the correlation over classes of the mean drop on corrupted images with the robust accuracy of other images."""
-    rates = metrics.accuracy(sums["count"].isel(defence=0, drop=True))
-    return correlation(drops(rates).mean("corruption"), rates)
+def breaks_the_same_classes(profiles: xr.DataArray) -> xr.DataArray:
+    """Return the correlation over classes of the mean drop on corrupted images with the robust accuracy of other images.
+
+    Its draws are not reflected, which would move an attenuated correlation further.
+    """
+    return correlation(drops(profiles).mean("corruption"), profiles)
 
 
-def _redrawn(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
-    """Return draws of `breaks_the_same_classes`; they are not reflected, which would move an attenuated correlation further."""
-    full = outcomes.assign(truth=outcomes.truth.max("half")).drop_vars("half").isel(defence=0, drop=True)
-    rates = agreement.drawn_profiles(full, "attack", draws, seed)
-    return correlation(drops(rates).mean("corruption"), rates).values
-
-
-_claim = partial(claims_of(NAME), data="corrupted", attacks=("clean",))
 _NOISE = tuple(at_severity(name) for name in KINDS["noise"])
 _FOG = (at_severity("fog"), at_severity("contrast"))
-
-CLAIMS = (
-    _claim(
-        "noise-standard-more",
-        where=where("3.4", "cited", "(direction of [13])"),
-        statement="Noise lowers the accuracy of standard training more than that of adversarial training.",
-        measure=lost_more,
-        defences=DEFENCES,
-        attacks=("clean", *_NOISE),
-    ),
-    _claim(
-        "fog-contrast-at-more",
-        where=where("3.4", "cited", "(direction of [13])"),
-        statement="Fog and lower contrast lower the accuracy of adversarial training more than that of standard training.",
-        measure=lost_more,
-        defences=DEFENCES[::-1],
-        attacks=("clean", *_FOG),
-    ),
-    _claim(
-        "corruptions-break-the-same",
-        where=where("3.4", "asked"),
-        statement="After adversarial training, of these classes those that are least robust lose most to corruptions.",
-        measure=breaks_the_same_classes,
-        truth=_redrawn,
-        low=-np.inf,
-        high=0.0,
-        unit="correlation",
-        defences=("pgd-at",),
-        attacks=("clean", ATTACK, *(at_severity(name) for name in CORRUPTIONS)),
-        dims=("half",),
-        data="halves",
-    ),
+_ALL = tuple(at_severity(name) for name in CORRUPTIONS)
+CLAIMS = claims(
+    NAME,
+    {
+        "noise-standard-more": {"measure": lost_more, "attacks": ("clean", *_NOISE)},
+        "fog-contrast-at-more": {"measure": lost_more, "defences": DEFENCES[::-1], "attacks": ("clean", *_FOG)},
+        "corruptions-break-the-same": {
+            **of_profiles(breaks_the_same_classes, "attack"),
+            "defences": ("pgd-at",),
+            "attacks": ("clean", ATTACK, *_ALL),
+        },
+    },
+    defences=DEFENCES,
 )
