@@ -94,6 +94,11 @@ def of_others(count: xr.DataArray) -> xr.DataArray:
     return metrics.accuracy(count).isel(label=np.flatnonzero(~count.critical.values)).mean("label", skipna=False)
 
 
+def variance(count: xr.DataArray) -> xr.DataArray:
+    """Return the variance of the accuracies of the classes, not corrected for sampling, in points squared."""
+    return metrics.cv(count)
+
+
 # What a training changes for the critical class and for the others, by the title of a column.
 MEASURES: Mapping[str, Metric] = {"recall": recall, "precision": precision, "others": of_others}
 

@@ -19,7 +19,7 @@ from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Request, Section
 from classwise.papers.terms import claims
 from classwise.papers.variants import Variant
-from classwise.stats import confidence, metrics
+from classwise.stats import confidence
 
 NAME = "benz2020/3-3-similarity-and-targets"
 BASE = "pgd-at"
@@ -119,15 +119,7 @@ _VALID = Evaluation(attack="clean", split="valid")
 _PUSH = Evaluation(attack="targeted-pgd-20")
 
 
-def _kinds(kind: str, names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(part_name(name, kind) for name in names)
-
-
-def _arranged(function: Callable[..., xr.Dataset], kind: str, names: Sequence[str]) -> Arranged:
-    first, *others = _kinds(kind, names)
-    return Arranged(function, (first,), tuple(others))
-
-
+_FIRST_VALID, *_OTHERS_VALID = (part_name(name, VALIDATION) for name in SIMILARITY)
 SECTION = Section(
     title="Similarity of the classes, and targeted adversarial training",
     defences=(BASE,),
@@ -139,7 +131,7 @@ SECTION = Section(
     | {"choosing": Section(title="the runs that select the two classes", defences=(BASE,))},
     arrange={
         "trainings": Arranged(arranged, ("",), tuple(TRAININGS)),
-        VALIDATION: _arranged(validation, VALIDATION, SIMILARITY),
+        VALIDATION: Arranged(validation, (_FIRST_VALID,), tuple(_OTHERS_VALID)),
     },
 )
 
@@ -185,7 +177,7 @@ CLAIMS = claims(
             "attacks": ("clean",),
             "values": {"logit": lambda outcomes: outcomes["logit"]},
         },
-        "term-narrows": change(metrics.cv, STRONG, BASE),
+        "term-narrows": change(critical.variance, STRONG, BASE),
         "target-gains": change(critical.recall, CRITICAL, BASE),
         "target-gains-as-target": change(critical.recall, CRITICAL, SAFEST),
         # The training of OTHERS leaves digits, where the class is classified below chance.
