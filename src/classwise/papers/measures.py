@@ -45,18 +45,6 @@ def smallest_gap(sums: xr.Dataset) -> xr.DataArray:
     return metrics.mcd(sums["count"]).min(["defence", "attack"], skipna=False)
 
 
-def over_standard(sums: xr.Dataset, measure: CountMeasure = metrics.mcd) -> xr.DataArray:
-    """Return a measure of the second defence under the second attack less that of the first under the first."""
-    count = sums["count"]
-    return measure(count.isel(defence=1, attack=1)) - measure(count.isel(defence=0, attack=0))
-
-
-def times_standard(sums: xr.Dataset, measure: CountMeasure) -> xr.DataArray:
-    """Return a measure of the second defence under the second attack over that of the first under the first."""
-    count = sums["count"]
-    return measure(count.isel(defence=1, attack=1)) / measure(count.isel(defence=0, attack=0))
-
-
 def pair(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:
     """Return how often two classes are misclassified as one another, in percent of each, less the mean of all other pairs."""
     mixed = of_first(sums, metrics.off_diagonal_confusion)

@@ -11,9 +11,10 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation
 from classwise.papers import measures
-from classwise.papers.claims import ON_CIFAR10, RATIO, Claim, ClaimMeasure, claims_of
+from classwise.papers.claims import ClaimMeasure
 from classwise.papers.sections import CLEAN_AND_PGD, Section
-from classwise.papers.tian2021.section_4_1 import AGAINST_STANDARD
+from classwise.papers.terms import claims, of
+from classwise.papers.tian2021.section_4_1 import UNDER_ATTACK
 from classwise.papers.tian2021.tables import HE, from_table_1, in_text
 from classwise.stats import aggregate, confidence, metrics
 
@@ -38,129 +39,43 @@ SECTION = Section(
 _FOUR = ("pgd-at", "trades", "mart", HE)
 _FIVE = ("fgsm", "cw|margin-20", "pgd-20", "transfer", "n-attack")
 _WHITE = ("fgsm", "pgd-20")
-_LIES_ABOVE = partial(measures.lies_below, above=True)
-_claim = claims_of(NAME, defences=_FOUR)
 
 
-def _printed(
-    name: str, where: str, statement: str, measure: ClaimMeasure, attacks: tuple[str, ...] = _FIVE, **fields: Any
-) -> Claim:
-    """Return a claim whose measure Table 1 gives, too: of all five attacks, or of one compared with another."""
-    theirs = partial(from_table_1, measure, [attack.partition("|")[0] for attack in attacks])
-    over = ("defence", "attack") if attacks == _FIVE else ("defence",)
-    return _claim(name, where, statement, measure, attacks=attacks, over=over, reported=theirs, **fields)
+def _printed(measure: ClaimMeasure, *attacks: str) -> dict[str, Any]:
+    """Return fields of a claim whose measure Table 1 gives, too: of all five attacks, or of one compared with another."""
+    attacks = attacks or _FIVE
+    return {"measure": measure, "attacks": attacks, "reported": partial(from_table_1, measure, attacks)}
 
 
-CLAIMS = (
-    _printed(
-        "gaps-everywhere",
-        "4.3, (i)",
-        "Under every attack and after every defence the classes lie further apart than 6 points.",
-        measures.smallest_gap,
-        low=6,
-    ),
-    _printed(
-        "same-worst-class",
-        "4.3, (i)",
-        "One and the same class is the most vulnerable under every attack and after every defence.",
-        measures.lies_below,
-    ),
-    _printed(
-        "same-best-class",
-        "4.3, (i)",
-        "One and the same class is the most robust under every attack and after every defence.",
-        _LIES_ABOVE,
-    ),
-    _printed(
-        "cats-worst",
-        "4.3, (i)",
-        "Cats are the most vulnerable class under every attack and after every defence.",
-        partial(measures.lies_below, name="cat"),
-        **ON_CIFAR10,
-    ),
-    _printed(
-        "cars-best",
-        "4.3, (i)",
-        "Automobiles are the most robust class under every attack and after every defence.",
-        partial(_LIES_ABOVE, name="automobile"),
-        **ON_CIFAR10,
-    ),
-    _printed(
-        "dataset-decides",
-        "4.3, (i)",
-        "The relative robustness of the classes depends on the dataset, and little on attack and defence.",
-        measures.agreement,
-        low=0.5,
-        unit="correlation",
-    ),
-    _printed(
-        "stronger-on-vulnerable",
-        "4.3, (ii)",
-        "The share of images that PGD breaks beyond FGSM is larger in vulnerable classes than in robust ones.",
-        measures.lost_by_vulnerable,
-        _WHITE,
-    ),
-    _printed(
-        "margin-on-vulnerable",
-        "4.3, (ii)",
-        "The share of images that CW breaks beyond FGSM is larger in vulnerable classes than in robust ones.",
-        measures.lost_by_vulnerable,
-        ("fgsm", "cw|margin-20"),
-    ),
-    _printed(
-        "stronger-larger-cv",
-        "4.3, (ii)",
-        "The class-wise variance (CV) is larger under PGD than under FGSM.",
-        partial(measures.grown, measure=metrics.cv),
-        _WHITE,
-        unit="points squared",
-    ),
-    _printed(
-        "stronger-larger-mcd",
-        "4.3, (ii)",
-        "The maximum class discrepancy (MCD) is larger under PGD than under FGSM.",
-        partial(measures.grown, measure=metrics.mcd),
-        _WHITE,
-    ),
-    _printed(
-        "queries-on-vulnerable",
-        "4.3, (iii)",
-        "The share of images that N-attack breaks beyond a transfer attack is larger in vulnerable classes than in robust ones.",
-        measures.lost_by_vulnerable,
-        ("transfer", "n-attack"),
-    ),
-    _claim(
-        "closer-to-the-boundary",
-        "4.3, (iii); 5",
-        "Images of vulnerable classes lie closer to the decision boundary: over the classes, margins rise with robust accuracy.",
-        measures.close_where_weak,
-        attacks=("clean", "pgd-20"),
-        over=("defence",),
-        values={"margin": confidence.logit_margin},
-        unit="correlation",
-    ),
-    _claim(
-        "cv-of-standard",
-        "4.3",
-        "The class-wise variance (CV) of adversarial training, attacked, is larger than that of standard training, not attacked.",
-        partial(measures.times_standard, measure=metrics.cv),
-        low=1,
-        reported=partial(in_text, "times CV", "cifar10"),
-        over=(),
-        **RATIO,
-        **AGAINST_STANDARD,
-    ),
-    _claim(
-        "mcd-of-standard",
-        "4.3",
-        "The class discrepancy (MCD) of adversarial training, attacked, is larger than that of standard training, not attacked.",
-        partial(measures.times_standard, measure=metrics.mcd),
-        low=1,
-        reported=partial(in_text, "times MCD", "cifar10"),
-        over=(),
-        **RATIO,
-        **AGAINST_STANDARD,
-    ),
+CLAIMS = claims(
+    NAME,
+    {
+        "gaps-everywhere": _printed(measures.smallest_gap),
+        "same-worst-class": _printed(measures.lies_below),
+        "same-best-class": _printed(partial(measures.lies_below, above=True)),
+        "cats-worst": _printed(partial(measures.lies_below, name="cat")),
+        "cars-best": _printed(partial(measures.lies_below, above=True, name="automobile")),
+        "dataset-decides": _printed(measures.agreement),
+        "stronger-on-vulnerable": _printed(measures.lost_by_vulnerable, *_WHITE),
+        "margin-on-vulnerable": _printed(measures.lost_by_vulnerable, "fgsm", "cw|margin-20"),
+        "stronger-larger-cv": _printed(partial(measures.grown, measure=metrics.cv), *_WHITE),
+        "stronger-larger-mcd": _printed(partial(measures.grown, measure=metrics.mcd), *_WHITE),
+        "queries-on-vulnerable": _printed(measures.lost_by_vulnerable, "transfer", "n-attack"),
+        "closer-to-the-boundary": {
+            "measure": measures.close_where_weak,
+            "attacks": ("clean", "pgd-20"),
+            "values": {"margin": confidence.logit_margin},
+        },
+        "cv-of-standard": {
+            "measure": of(metrics.cv, "pgd-at", UNDER_ATTACK) / of(metrics.cv, "standard"),
+            "reported": partial(in_text, "times CV", "cifar10"),
+        },
+        "mcd-of-standard": {
+            "measure": of(metrics.mcd, "pgd-at", UNDER_ATTACK) / of(metrics.mcd, "standard"),
+            "reported": partial(in_text, "times MCD", "cifar10"),
+        },
+    },
+    defences=_FOUR,
 )
 
 

@@ -2,7 +2,7 @@
 
 The claims need along `without` the networks trained without a class ("": the full one; "again 1", ...: the same trained again);
 along `betas` those with another trade-off for a class ("": the usual one); on the classes, which is the `vulnerable` one and
-which its `partner`. Each claim names the Dataset that it is computed from: "without" or "betas".
+which its `partner`.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,10 +14,11 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.claims import ON_CIFAR10, MeasurementError, claims_of
+from classwise.papers.claims import MeasurementError
 from classwise.papers.measures import either
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.selection import vulnerable_pair
+from classwise.papers.terms import claims
 from classwise.papers.tian2021 import homing
 from classwise.papers.tian2021.recipe import trade_offs
 from classwise.papers.tian2021.tables import in_text
@@ -238,99 +239,34 @@ def without_another(outcomes: xr.Dataset) -> xr.DataArray:
     return share
 
 
-_homes = claims_of(
-    NAME,
-    data="without",
-    attacks=("pgd-20|temperature-pgd-20",),
-    dims=("without",),
-    values={"home": homing.homing_mask, "again": trained_again, "another": without_another},
-)
-_changed = claims_of(
-    NAME,
-    data="betas",
-    defences=("trades-per-class|trades",),
-    attacks=("temperature-pgd-20|pgd-20",),
-    dims=("betas", "vulnerable"),
-)
-_OF_PARTNER = ("betas", "vulnerable", "partner")
-_FALLS: dict[str, Any] = {"low": -np.inf, "high": 0}
+_HOMES: dict[str, Any] = {
+    "attacks": ("pgd-20|temperature-pgd-20",),
+    "values": {"home": homing.homing_mask, "again": trained_again, "another": without_another},
+}
+_BETAS: dict[str, Any] = {"defences": ("trades-per-class|trades",), "attacks": ("temperature-pgd-20|pgd-20",)}
+_GROUPS = (("cat", "dog"), ("automobile", "truck"), ("airplane", "ship"))
 
-CLAIMS = (
-    _homes(
-        "homing",
-        "6.1, Figure 4a, b; against controls of ours",
-        "Images home: more of those misclassified under attack are correct without the predicted class than after a "
-        "repeated training or without another class.",
-        comes_home,
-    ),
-    _homes(
-        "cat-to-dog-homes",
-        "6.1, Figure 4b",
-        "Of the cats misclassified as dogs under attack, more than half are classified correctly after training "
-        "without dogs (they home).",
-        partial(homing_of, label="cat", predicted="dog"),
-        low=50,
-        unit="percent",
-        reported=lambda: 100 * in_text("home", "cats as dogs") / in_text("misclassified", "cats as dogs"),
-        **ON_CIFAR10,
-    ),
-    _homes(
-        "one-to-one",
-        "6.1, Figure 4b",
-        "Of the most vulnerable class and of its partner, more images home (are correct without the predicted class) "
-        "from one another than from any third class.",
-        one_to_one,
-        dims=("without", "vulnerable", "partner"),
-    ),
-    _homes(
-        "one-to-one-beyond-mistakes",
-        "6.1, a control of ours",
-        "Of the most vulnerable class and of its partner, images misclassified as the other are a larger share of "
-        "those that home than of all mistakes.",
-        partner_home,
-        dims=("without", "vulnerable", "partner"),
-    ),
-    _homes(
-        "groups-home",
-        "6.1",
-        "Mistakes between cat and dog, automobile and truck, airplane and ship home (are correct without the predicted "
-        "class) more often than others.",
-        partial(pairs_home, pairs=(("cat", "dog"), ("automobile", "truck"), ("airplane", "ship"))),
-        **ON_CIFAR10,
-    ),
-    _changed(
-        "victim-gains",
-        "6.1, Figure 4c",
-        "A lower beta (weight of the robust term in TRADES) for the partner of the most vulnerable class makes the "
-        "vulnerable class more robust.",
-        victim_gains,
-        reported=lambda: in_text("cat", "beta of dogs 0.5") - in_text("cat", "beta of dogs 6"),
-        dims=_OF_PARTNER,
-    ),
-    _changed(
-        "victim-loses",
-        "6.1, Figure 4c",
-        "A higher beta (weight of the robust term in TRADES) for the partner of the most vulnerable class makes the "
-        "vulnerable class less robust.",
-        partial(victim_gains, up=True),
-        **_FALLS,
-        dims=_OF_PARTNER,
-    ),
-    _changed(
-        "changed-class-loses",
-        "6.1, Figure 4c",
-        "A lower beta (weight of the robust term in TRADES) for one class makes this class less robust.",
-        changed_gains,
-        **_FALLS,
-        reported=lambda: in_text("dog", "beta of dogs 0.5") - in_text("dog", "beta of dogs 6"),
-    ),
-    _changed(
-        "evener",
-        "6.1, Figure 4c",
-        "A lower beta (weight of the robust term in TRADES) for one class makes the classes more even: the class-wise "
-        "variance (CV) falls.",
-        evener,
-        **_FALLS,
-        unit="points squared",
-    ),
+
+def _lowered(name: str) -> float:
+    """Return how much a class gains in the text when the trade-off of dogs is lowered."""
+    return in_text(name, "beta of dogs 0.5") - in_text(name, "beta of dogs 6")
+
+
+CLAIMS = claims(
+    NAME,
+    {
+        "homing": {"measure": comes_home, **_HOMES},
+        "cat-to-dog-homes": {
+            "measure": partial(homing_of, label="cat", predicted="dog"),
+            "reported": lambda: 100 * in_text("home", "cats as dogs") / in_text("misclassified", "cats as dogs"),
+            **_HOMES,
+        },
+        "one-to-one": {"measure": one_to_one, **_HOMES},
+        "one-to-one-beyond-mistakes": {"measure": partner_home, **_HOMES},
+        "groups-home": {"measure": partial(pairs_home, pairs=_GROUPS), **_HOMES},
+        "victim-gains": {"measure": victim_gains, "reported": partial(_lowered, "cat"), **_BETAS},
+        "victim-loses": {"measure": partial(victim_gains, up=True), **_BETAS},
+        "changed-class-loses": {"measure": changed_gains, "reported": partial(_lowered, "dog"), **_BETAS},
+        "evener": {"measure": evener, **_BETAS},
+    },
 )

@@ -2,11 +2,10 @@
 
 The claims need along `colouring` drawings on the colour of their class next to the control; along `treatment` the images as they
 are, with a white background, and with that and the training adjusted; for each image how `white` it is around its object; on the
-classes their `background`, and which is the `vulnerable` one. Each claim names the Dataset that it is computed from: "plain",
-"standard", "published" or "treated".
+classes their `background`, and which is the `vulnerable` one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,9 +16,10 @@ import xarray as xr
 from classwise.core.datasets import base_dataset
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
-from classwise.papers.claims import claims_of
+from classwise.papers.joined import plain
 from classwise.papers.scales import MNIST
 from classwise.papers.sections import Arranged, Section
+from classwise.papers.terms import claims, of
 from classwise.papers.tian2021.recipe import trade_offs
 from classwise.papers.tian2021.section_6_1 import ONCE, TEMPERED, UNAVERAGED, mark_pair, vulnerable_class
 from classwise.papers.tian2021.tables import change_in_table_4, from_table_3, from_table_4, in_text
@@ -135,7 +135,7 @@ SECTION = Section(
         ),
     },
     arrange={
-        "plain": Arranged(lambda plain: plain, ("plain",)),
+        "plain": plain("plain"),
         "standard": Arranged(_trained_on_colours, ("plain", "standard")),
         "published": Arranged(_at_published_radius, ("",)),
         "treated": Arranged(_treated, ("scenes", "adjusted")),
@@ -189,9 +189,8 @@ def coloured_backgrounds(sums: xr.Dataset) -> xr.DataArray:
 
 
 def without_background(sums: xr.Dataset) -> xr.DataArray:
-    """Return the accuracy of the first defence under the last attack, images as they are."""
-    count = sums["count"].isel(defence=0, attack=-1)
-    return metrics.overall(count.isel(treatment=0, drop=True) if "treatment" in count.dims else count)
+    """Return the accuracy of the first defence under the first attack, images as they are."""
+    return metrics.overall(sums["count"].isel(defence=0, attack=0, treatment=0, drop=True))
 
 
 def treated(sums: xr.Dataset, attack: int = -1, treatment: int = 1, before: int = 0) -> xr.DataArray:
@@ -247,127 +246,49 @@ def _part(outcomes: xr.Dataset, name: str) -> xr.DataArray:
 
 
 _RANKED = ("known", "sure", "white", "sure_sure", "white_white", "white_sure")
-_TEMPERATURE_PGD = "temperature-pgd-20|pgd-20"
-_BOTH = ("clean", _TEMPERATURE_PGD)
-_on_mnist = claims_of(NAME, reported_on="mnist")
-_published = claims_of(NAME, data="published", defences=("pgd-at",), dims=("colouring", "background"), reported_on="mnist")
-_on_scenes = claims_of(NAME, data="treated", attacks=_BOTH, dims=("treatment", "vulnerable"))
+_TEMPERED = "temperature-pgd-20|pgd-20"
+_PGD = "pgd-40|pgd-20"
+_IN_TABLE_3 = partial(from_table_3, of(metrics.overall, "trades", "temperature-pgd-20"), ("trades",))
 
-CLAIMS = (
-    _on_mnist(
-        "mnist-above-95",
-        "6.2",
-        "Robust networks on MNIST, whose images have one background, classify more than 95 of 100 attacked images correctly.",
-        without_background,
-        low=95,
-        unit="percent",
-        reported=partial(in_text, "overall", "mnist"),
-        data="plain",
-        defences=("pgd-at",),
-        attacks=("pgd-40|pgd-20",),
-        datasets=("mnist",),
-        excluded_because="the paper says this of MNIST",
-    ),
-    _on_scenes(
-        "cifar10-50-to-60",
-        "6.2",
-        "Robust networks on CIFAR-10 classify 50 to 60 of 100 attacked images correctly.",
-        without_background,
-        low=50,
-        high=60,
-        unit="percent",
-        reported=partial(from_table_3, lambda sums: metrics.overall(sums["count"].isel(attack=1, defence=0)), ("trades",)),
-        attacks=(_TEMPERATURE_PGD,),
-        dims=("treatment",),
-        datasets=("cifar10",),
-        excluded_because="the paper says this of CIFAR-10",
-    ),
-    _on_mnist(
-        "standard-does-not-care",
-        "6.2",
-        "Standard training is as accurate, within a point, on drawings with a background colour for each pair of "
-        "classes as on black ones.",
-        coloured_backgrounds,
-        low=-1,
-        high=1,
-        data="standard",
-        defences=("standard",),
-        attacks=("clean",),
-        dims=("colouring",),
-    ),
-    _published(
-        "follows-background",
-        "6.2, Figure 5c",
-        "Trained and attacked at radius .5, two classes account for a larger share of the mistakes if they have the "
-        "same background colour than if not.",
-        follows_background,
-        attacks=("pgd-40|pgd-20",),
-    ),
-    _published(
-        "all-follow",
-        "6.2, Figure 5c",
-        "Trained and attacked at radius .5, every class is misclassified as the class with the same background colour "
-        "more often than as any other.",
-        all_follow,
-        attacks=("pgd-40|pgd-20",),
-    ),
-    _published(
-        "more-than-natural",
-        "6.2, Figure 5b, c",
-        "Trained and attacked at radius .5, a common background colour adds more confusion between two classes under "
-        "attack than without attack.",
-        follows_more_attacked,
-        attacks=("clean", "pgd-40|pgd-20"),
-    ),
-    _on_scenes(
-        "white-helps",
-        "6.2, Table 4, lines 4, 5",
-        "A white background makes the images of the most vulnerable class more robust.",
-        treated,
-        reported=partial(from_table_4, "temperature-pgd-20", "as they are", "white"),
-    ),
-    _on_scenes(
-        "natural-insensitive",
-        "6.2, Table 4, lines 1, 2",
-        "Without attack, a white background changes the accuracy of the most vulnerable class by less than 5 points.",
-        treated,
-        low=-5,
-        high=5,
-        reported=partial(from_table_4, "clean", "as they are", "white"),
-        attacks=("clean",),
-    ),
-    _on_scenes(
-        "mostly-attacked",
-        "6.2, Table 4, lines 1, 2, 4, 5",
-        "A white background changes the accuracy of the most vulnerable class more under attack than without attack.",
-        changed_more_attacked,
-        reported=lambda: change_in_table_4("temperature-pgd-20") - change_in_table_4("clean"),
-    ),
-    _on_scenes(
-        "both-help",
-        "6.2, Table 4, lines 4, 6",
-        "With a lower beta of TRADES for its partner and a white background, the most vulnerable class is more robust "
-        "than with neither.",
-        partial(treated, treatment=2),
-        reported=partial(from_table_4, "temperature-pgd-20", "as they are", "white and adjusted"),
-    ),
-    _on_scenes(
-        "both-help-more",
-        "6.2, Table 4, lines 5, 6",
-        "With a lower beta of TRADES for its partner and a white background, the most vulnerable class is more robust "
-        "than with the background alone.",
-        partial(treated, treatment=2, before=1),
-        reported=partial(from_table_4, "temperature-pgd-20", "white", "white and adjusted"),
-    ),
-    _on_scenes(
-        "white-is-sure",
-        "6.2, Figure 6",
-        "In the most vulnerable class, the confidence in the true class under attack is higher, the whiter the "
-        "surroundings of the object are.",
-        whiter_surer,
-        unit="correlation",
-        attacks=(_TEMPERATURE_PGD,),
-        dims=("white", "vulnerable"),
-        values={name: partial(_part, name=name) for name in _RANKED},
-    ),
+
+def _gain(first: str, second: str, attack: str = "temperature-pgd-20") -> Callable[[], float]:
+    """Return what gives the gain in Table 4 from one treatment to another."""
+    return partial(from_table_4, attack, first, second)
+
+
+CLAIMS = claims(
+    NAME,
+    {
+        "mnist-above-95": {
+            "measure": of(metrics.overall, "pgd-at", _PGD),
+            "reported": partial(in_text, "overall", "mnist"),
+            "reported_on": "mnist",
+        },
+        "cifar10-50-to-60": {"measure": without_background, "attacks": (_TEMPERED,), "reported": _IN_TABLE_3},
+        "standard-does-not-care": {"measure": coloured_backgrounds, "defences": ("standard",), "attacks": ("clean",)},
+        "follows-background": {"measure": follows_background, "defences": ("pgd-at",), "attacks": (_PGD,)},
+        "all-follow": {"measure": all_follow, "defences": ("pgd-at",), "attacks": (_PGD,)},
+        "more-than-natural": {"measure": follows_more_attacked, "defences": ("pgd-at",), "attacks": ("clean", _PGD)},
+        "white-helps": {"measure": treated, "reported": _gain("as they are", "white")},
+        "natural-insensitive": {
+            "measure": treated,
+            "attacks": ("clean",),
+            "reported": _gain("as they are", "white", "clean"),
+        },
+        "mostly-attacked": {
+            "measure": changed_more_attacked,
+            "reported": lambda: change_in_table_4("temperature-pgd-20") - change_in_table_4("clean"),
+        },
+        "both-help": {"measure": partial(treated, treatment=2), "reported": _gain("as they are", "white and adjusted")},
+        "both-help-more": {
+            "measure": partial(treated, treatment=2, before=1),
+            "reported": _gain("white", "white and adjusted"),
+        },
+        "white-is-sure": {
+            "measure": whiter_surer,
+            "attacks": (_TEMPERED,),
+            "values": {name: partial(_part, name=name) for name in _RANKED},
+        },
+    },
+    attacks=("clean", _TEMPERED),
 )
