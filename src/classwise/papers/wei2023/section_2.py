@@ -13,8 +13,9 @@ import pandas as pd
 import xarray as xr
 from scipy.special import logit
 
-from classwise.papers.claims import Claim, ClaimMeasure, Verdict, number
+from classwise.papers.claims import Claim, Verdict, number
 from classwise.papers.scales import CLOSED_FORM, MODEL
+from classwise.papers.terms import claims
 from classwise.papers.wei2023.theory import Model, accuracy, best_weight
 
 NAME = "wei2023/2-theory"
@@ -117,46 +118,21 @@ def hard_gains_less(drawn: xr.Dataset) -> xr.DataArray:
     return result
 
 
-def _theorem(name: str, where: str, statement: str, measure: ClaimMeasure, unit: str = "points") -> Claim:
-    return Claim(name, NAME, where, statement, measure, unit=unit)
-
-
-CLAIMS = (
-    _theorem(
-        "easy-ahead", "2.3, Theorem 1", "At any weight the easy class has the higher clean and robust accuracy.", easy_ahead
-    ),
-    _theorem(
-        "larger-radius-larger-weight",
-        "2.3, Theorem 2",
-        "Training against a larger radius below eta puts more weight on the robust feature.",
-        weight_gained,
-        "%",
-    ),
-    _theorem(
-        "hard-peaks-first",
-        "2.3, Theorem 3",
-        "The clean accuracy of the hard class is best at a smaller weight than that of the easy class.",
-        between_peaks,
-        "%",
-    ),
-    _theorem(
-        "hard-loses-more",
-        "2.3, Theorem 4",
-        "Beyond both peaks a larger weight costs both classes clean accuracy, and the hard class more of it.",
-        hard_loses_more,
-    ),
-    _theorem(
-        "hard-gains-less",
-        "2.3, Theorem 4",
-        "A larger weight gains both classes robust accuracy at radius 2 eta, and the hard class less of it.",
-        hard_gains_less,
-    ),
+CLAIMS = claims(
+    NAME,
+    {
+        "easy-ahead": easy_ahead,
+        "larger-radius-larger-weight": weight_gained,
+        "hard-peaks-first": between_peaks,
+        "hard-loses-more": hard_loses_more,
+        "hard-gains-less": hard_gains_less,
+    },
 )
 
-
 # What is not in the paper, and what its settings say of it.
-_ANY_WEIGHT = _theorem(
+_ANY_WEIGHT = Claim(
     "hard-loses-more-anywhere",
+    NAME,
     "2.3, Not claimed",
     "At any weight a larger one costs the hard class more clean accuracy, or gains it less, than the easy class.",
     hard_loses_more_anywhere,
@@ -178,10 +154,10 @@ def verdicts() -> list[Verdict]:
 
 def violations(drawn: xr.Dataset) -> pd.DataFrame:
     """Return a row for each claim, and one for Theorem 4 at any weight: settings, violations, least and median margin."""
-    claims = (*CLAIMS, _ANY_WEIGHT)
-    margins = [claim.measure(drawn) for claim in claims]
-    names = [f"{claim.where.partition(', ')[2]}: {claim.name.replace('-', ' ')}" for claim in claims]
-    units = [claim.unit for claim in claims]
+    shown = (*CLAIMS, _ANY_WEIGHT)
+    margins = [claim.measure(drawn) for claim in shown]
+    names = [f"{claim.where.partition(', ')[2]}: {claim.name.replace('-', ' ')}" for claim in shown]
+    units = [claim.unit for claim in shown]
     table = {
         "settings": [f"{margin.size:,}" for margin in margins],
         "violations": [int((margin <= 0).sum()) for margin in margins],

@@ -7,20 +7,17 @@ both, along `checkpoint`.
 """
 
 from fractions import Fraction
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
 from classwise.core.identity import exact_radius
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.claims import claims_of
-from classwise.papers.extremes import extreme
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.terms import Term, claims, least, of
 from classwise.papers.wei2023.classes import hard_less_easy, mark_groups, mean_of, of_groups
 from classwise.stats import aggregate, combine, intervals, metrics, pooling
 
@@ -110,26 +107,10 @@ def _change(sums: xr.Dataset, first: str = _USUAL, second: str = _LARGE) -> xr.D
     return metrics.accuracy(_counts(sums, second)) - metrics.accuracy(_counts(sums, first))
 
 
-def overall_change(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:
-    """Return by how many points the overall accuracy changes from one margin to another."""
-    return metrics.overall(_counts(sums, second)) - metrics.overall(_counts(sums, first))
-
-
-def change_of_checkpoint(sums: xr.Dataset, checkpoint: str) -> xr.DataArray:
-    """Return by how many points the overall accuracy at a checkpoint changes from the usual radius to one half larger."""
-    first, second = (_counts(sums, margin, checkpoint=checkpoint) for margin in (_USUAL, _LARGE))
-    return metrics.overall(second) - metrics.overall(first)
-
-
 def class_changes(sums: xr.Dataset) -> xr.DataArray:
     """Return by how many points each class changes at the last epoch, from the usual radius to half more."""
     first, second = (metrics.accuracy(_counts(sums, margin, checkpoint="last")) for margin in (_USUAL, _LARGE))
     return second - first
-
-
-def least_class_change(sums: xr.Dataset) -> xr.DataArray:
-    """Return by how many points the class that gains least changes at the last epoch, from the usual radius to half more."""
-    return class_changes(sums).min("label", skipna=False)
 
 
 def steps_of_easy(sums: xr.Dataset) -> xr.DataArray:
@@ -138,11 +119,6 @@ def steps_of_easy(sums: xr.Dataset) -> xr.DataArray:
     rates = [mean_of(metrics.accuracy(_counts(sums, name)), "easy") for name in sorted(names, key=Fraction)]
     steps = [second - first for first, second in pairwise(rates)]
     return xr.concat(steps, "step")
-
-
-def least_step_of_easy(sums: xr.Dataset) -> xr.DataArray:
-    """Return the least gain of the easy classes, in points, from one radius to the next, up to half more than the usual one."""
-    return steps_of_easy(sums).min("step", skipna=False)
 
 
 def change_of_hard(sums: xr.Dataset) -> xr.DataArray:
@@ -160,91 +136,27 @@ def lost_by_hard(sums: xr.Dataset) -> xr.DataArray:
     return -hard_less_easy(_change(sums, _HALF))
 
 
-_claim = claims_of(
+def _at(margin: str, **at: str) -> Term:
+    return of(metrics.overall, "pgd-at", "pgd-20", margin=margin, **at)
+
+
+_OF_ALL = {"grid": {"margin": (_HALF, _USUAL, _LARGE)}}
+
+CLAIMS = claims(
     NAME,
+    {
+        "smaller-radius-too-weak": {"measure": _at(_USUAL) - _at(_HALF), "grid": {"margin": (_HALF, _USUAL)}},
+        "larger-radius-best": _at(_LARGE, checkpoint="best") - _at(_USUAL, checkpoint="best"),
+        "larger-radius-last": _at(_LARGE, checkpoint="last") - _at(_USUAL, checkpoint="last"),
+        "easy-classes-rise": {"measure": least(steps_of_easy), **_OF_ALL},
+        "hard-classes-drop": change_of_hard,
+        "hard-less-than-easy": contrast,
+        "strong-attacks-harm-hard": {"measure": lost_by_hard, "attacks": ("clean",), **_OF_ALL},
+        "every-class-rises-last": least(class_changes),
+    },
     defences=("pgd-at",),
     attacks=("pgd-20",),
-    dims=("margin",),
-    data="margins",
     grid={"margin": (_USUAL, _LARGE)},
-)
-_AT_BEST: dict[str, Any] = {"low": -np.inf, "high": 0, "data": "best phase"}
-_OF_ALL: dict[str, Any] = {"grid": {"margin": (_HALF, _USUAL, _LARGE)}}
-# The best epoch and the last one differ only in trainings that are long enough for robust overfitting.
-_LONG: dict[str, Any] = {
-    "data": "best and last",
-    "dims": ("margin", "checkpoint"),
-    "datasets": ("cifar10",),
-    "excluded_because": "its trainings end before robust overfitting, which the claim is about",
-}
-
-CLAIMS = (
-    _claim(
-        "smaller-radius-too-weak",
-        "3.1, Figure 2a",
-        "Training at half the radius of the evaluation gives less robust accuracy over all images than training at that radius.",
-        partial(overall_change, first=_HALF, second=_USUAL),
-        grid={"margin": (_HALF, _USUAL)},
-    ),
-    _claim(
-        "larger-radius-best",
-        "3.1, Figure 2a",
-        "At the best epoch, training at half more than the radius of the evaluation gains less than a point of robust accuracy "
-        "over all images.",
-        partial(change_of_checkpoint, checkpoint="best"),
-        low=-np.inf,
-        high=1,
-        **_LONG,
-    ),
-    _claim(
-        "larger-radius-last",
-        "3.1, Figure 2a",
-        "At the last epoch of a long training, training at half more than the radius of the evaluation has more robust accuracy "
-        "over all images.",
-        partial(change_of_checkpoint, checkpoint="last"),
-        **_LONG,
-    ),
-    _claim(
-        "easy-classes-rise",
-        "3.1, Figure 2b",
-        "Easy classes become more robust from each radius in training to the next larger one.",
-        least_step_of_easy,
-        truth=extreme(steps_of_easy),
-        data="best phase",
-        **_OF_ALL,
-    ),
-    _claim(
-        "hard-classes-drop",
-        "3.1, Figure 2b",
-        "Hard classes become less robust where the radius in training grows beyond that of the evaluation.",
-        change_of_hard,
-        **_AT_BEST,
-    ),
-    _claim(
-        "hard-less-than-easy",
-        "3.1, Figure 2b",
-        "Where the radius in training grows beyond that of the evaluation, hard classes gain less robust accuracy than easy "
-        "ones.",
-        contrast,
-        **_AT_BEST,
-    ),
-    _claim(
-        "strong-attacks-harm-hard",
-        "1; 2.3, Theorem 4",
-        "From half the radius of the evaluation to half more than it, hard classes lose more clean accuracy than easy ones.",
-        lost_by_hard,
-        attacks=("clean",),
-        **_OF_ALL,
-    ),
-    _claim(
-        "every-class-rises-last",
-        "3.1, Figure 2c",
-        "At the last epoch of a long training, every class is more robust after training at half more than the radius of the "
-        "evaluation.",
-        least_class_change,
-        truth=extreme(class_changes),
-        **_LONG,
-    ),
 )
 
 

@@ -5,15 +5,13 @@ the steps of TRADES as published, so each beta is trained as TRADES at the rate 
 other pages. The claims need beta along `beta` ("1" to "6"), and on the classes which ones are `hard` and `easy`.
 """
 
-from functools import partial
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from classwise.papers import variants
-from classwise.papers.claims import claims_of
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.terms import claims
 from classwise.papers.wei2023.classes import hard_less_easy, mark_groups, mean_of
 from classwise.stats import combine, metrics
 
@@ -103,44 +101,16 @@ def relative_price(sums: xr.Dataset) -> xr.DataArray:
     return price(points, "hard") / price(points, "easy")
 
 
-_claim = partial(
-    claims_of(
-        NAME, defences=("trades",), attacks=("clean", "pgd-20"), dims=("beta",), data="betas", grid={"beta": (_LOW, _USUAL)}
-    ),
-    where="3.2, Figure 3",
-)
-
-CLAIMS = (
-    _claim(
-        "easy-classes-gain",
-        statement="Easy classes gain robust accuracy where beta, the weight of the robust term in TRADES, rises from 1 to 6.",
-        measure=robust_gain_of_easy,
-    ),
-    _claim(
-        "easy-classes-lose-little",
-        statement="Easy classes lose less than two points of clean accuracy where beta rises from 1 to 6.",
-        measure=clean_loss_of_easy,
-        low=-np.inf,
-        high=2,
-    ),
-    _claim(
-        "hard-classes-gain-less",
-        statement="Hard classes gain less robust accuracy than easy ones where beta rises from 1 to 6.",
-        measure=robust_gain_of_hard,
-        low=-np.inf,
-        high=0,
-    ),
-    _claim(
-        "hard-classes-lose-more",
-        statement="Hard classes lose more clean accuracy than easy ones where beta rises from 1 to 6.",
-        measure=clean_loss_of_hard,
-    ),
-    _claim(
-        "hard-classes-pay-more",
-        statement="Hard classes lose more clean accuracy for each point of robust accuracy that they gain than easy ones.",
-        measure=relative_price,
-        low=1,
-        unit="times",
-        log=True,
-    ),
+CLAIMS = claims(
+    NAME,
+    {
+        "easy-classes-gain": robust_gain_of_easy,
+        "easy-classes-lose-little": clean_loss_of_easy,
+        "hard-classes-gain-less": robust_gain_of_hard,
+        "hard-classes-lose-more": clean_loss_of_hard,
+        "hard-classes-pay-more": relative_price,
+    },
+    defences=("trades",),
+    attacks=("clean", "pgd-20"),
+    grid={"beta": (_LOW, _USUAL)},
 )
