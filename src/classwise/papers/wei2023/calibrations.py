@@ -6,7 +6,6 @@ They take sums over images (`bootstrap.sums`). Points are points of a percentage
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -44,13 +43,6 @@ def gains_of_methods(
     return xr.concat(gains, "method")
 
 
-def least_gain(
-    sums: xr.Dataset, component: str, over: str = "", methods: Sequence[str] = METHODS, measure: Metric = metrics.overall
-) -> xr.DataArray:
-    """Return how much higher a measure is with one component than without it, or than with another: the least of the methods."""
-    return gains_of_methods(sums, component, over, methods, measure).min("method", skipna=False)
-
-
 def _swept(sums: xr.Dataset, along: str, measure: Metric) -> tuple[xr.DataArray, xr.DataArray]:
     """Return a measure of all offsets along a dimension, and of the network without the calibration."""
     values = measure(sums["count"].isel(defence=0, attack=0))
@@ -60,7 +52,7 @@ def _swept(sums: xr.Dataset, along: str, measure: Metric) -> tuple[xr.DataArray,
 def gains_of_offsets(
     sums: xr.Dataset, along: str, measures: Sequence[Metric] = (metrics.worst,), offsets: Sequence[str] = ()
 ) -> xr.DataArray:
-    """Return how much a calibration gains over none, along gain: with each offset, or those of `offsets`, by each measure."""
+    """Return how much a calibration gains over none with each offset, by each measure, along gain; offsets: () for all."""
     gains = [values - without for values, without in (_swept(sums, along, measure) for measure in measures)]
     if offsets:
         if missing := [name for name in offsets if name not in gains[0][along].values]:
@@ -69,13 +61,8 @@ def gains_of_offsets(
     return xr.concat([part.rename({along: "gain"}).drop_vars("gain") for part in gains], "gain")
 
 
-def least_over_offsets(sums: xr.Dataset, along: str, **some: Sequence[Any]) -> xr.DataArray:
-    """Return how much a calibration gains over none, with the offset and by the measure with which it gains the least."""
-    return gains_of_offsets(sums, along, **some).min("gain", skipna=False)
-
-
 def gains_of_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
-    """Return how much one offset gains over each other one, along gain: overall, then in the worst class."""
+    """Return how much one offset gains over each other one, overall and in the worst class, along gain."""
     gains = []
     for measure in (metrics.overall, metrics.worst):
         values, _ = _swept(sums, along, measure)
@@ -84,11 +71,6 @@ def gains_of_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
         others = values.drop_sel({along: offset}).rename({along: "gain"}).drop_vars("gain")
         gains.append(values.sel({along: offset}, drop=True) - others)
     return xr.concat(gains, "gain")
-
-
-def best_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
-    """Return how much one offset gains over the best other one, overall or in the worst class, where it gains less."""
-    return gains_of_offset(sums, along, offset).min("gain", skipna=False)
 
 
 def over_uniform(sums: xr.Dataset, measure: Metric = metrics.worst) -> xr.DataArray:

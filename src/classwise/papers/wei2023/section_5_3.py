@@ -10,20 +10,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.claims import ON_CIFAR10, Claim, claims_of
-from classwise.papers.extremes import extreme
 from classwise.papers.sections import Arranged, Section
-from classwise.papers.wei2023 import calibrations, methods, section_3_1, section_3_2
-from classwise.papers.wei2023.calibrations import METHODS, WITHOUT, with_component
+from classwise.papers.terms import claims, least
+from classwise.papers.wei2023 import calibrations, gains, methods, section_3_1, section_3_2
+from classwise.papers.wei2023.calibrations import METHODS, WITHOUT
 from classwise.papers.wei2023.classes import mark_groups
-from classwise.papers.wei2023.tables import TABLES
-from classwise.stats import combine, metrics
-from classwise.stats.metrics import Metric
+from classwise.stats import combine
+from classwise.stats.metrics import Metric, overall, worst
 
 NAME = "wei2023/5-3-ablation"
 # Figure 7 attacks with PGD; Figure 5 is under AutoAttack in the paper.
@@ -153,164 +150,44 @@ SECTION = Section(
     }
 )
 
-_claim = claims_of(NAME, over=("defence",), data="methods", attacks=("autoattack|strong|cr",))
-_of_settings = claims_of(NAME, attacks=("pgd-20",), dims=("hard", "easy"), unit="of the usual one")
-_under_pgd = claims_of(NAME, attacks=("pgd-20",))
 
-
-def _of_offsets(name: str, where: str, statement: str, along: str, **fixed: Any) -> Claim:
-    """Return a claim about the least gain by a calibration over the offsets `along`."""
-    least, each = (partial(of, along=along, **fixed) for of in (calibrations.least_over_offsets, calibrations.gains_of_offsets))
-    return _under_pgd(name, where, statement, least, truth=extreme(each), data=along, dims=(along,))
-
-
-def _printed(table: int, pairs: Sequence[Sequence[str]], measure: str) -> float:
-    """Return what `calibrations.least_gain` is of a printed table."""
-    values = TABLES.load(table)[measure].squeeze(drop=True)
-    return min(float(values.sel(defence=one) - values.sel(defence=other)) for one, other in pairs)
-
-
-def _gain(table: int, measure: Metric, component: str, over: str = "", methods: Sequence[str] = METHODS) -> dict[str, Any]:
-    """Return the fields of a claim about the gain by a component in a table: the measure, what it needs, the paper's value."""
-    pairs = [[with_component(method, part) for part in (component, over)] for method in methods]
-    fixed: dict[str, Any] = {
-        "component": component,
-        **({"over": over} if over else {}),
-        "methods": tuple(methods),
-        "measure": measure,
-    }
-    return {
-        "measure": partial(calibrations.least_gain, **fixed),
-        "truth": extreme(partial(calibrations.gains_of_methods, **fixed)),
-        "defences": tuple(dict.fromkeys(name for pair in pairs for name in pair[::-1])),
-        "reported": partial(_printed, table, pairs, measure.__name__),
-    }
-
-
-def _of_group(setting: str, group: str) -> dict[str, Any]:
+def _of_group(setting: str, group: str, defence: str) -> dict[str, Any]:
+    """Return the fields of a claim on what a defence trains the hard or the easy classes with."""
     measure, truth = calibrations.of_group(setting, group)
-    ends = {"low": -np.inf, "high": 1.0} if group == "hard" else {"low": 1.0}
     value = calibrations.radius_of_images if setting == "radius" else calibrations.beta_of_images
-    return {"measure": measure, "truth": truth, "values": {setting: value}, "data": setting, **ends}
+    return {"measure": measure, "truth": truth, "values": {setting: value}, "defences": (defence,)}
 
 
+def _gain(measure: Metric, component: str, over: str = "", table: int = 2, methods: Sequence[str] = METHODS) -> dict[str, Any]:
+    """Return the fields of a claim about the gain by a component in a table, there by AutoAttack."""
+    fields = gains.by_component(measure, component, over, methods=methods, table=table)
+    pairs = zip(fields["defences"][1::2], fields["defences"][::2], strict=True)
+    # The row without the component first: reasons list in this order what is missing.
+    return {**fields, "defences": tuple(name for pair in pairs for name in pair), "attacks": ("autoattack|strong|cr",)}
+
+
+_of_offsets, _of_offset = calibrations.gains_of_offsets, calibrations.gains_of_offset
 _TRADES = ("TRADES",)
-MEASURES = (metrics.overall, metrics.worst)
-_BY_AUTOATTACK = "5.3.1, Figure 5a, there by AutoAttack"
-_TOO_FEW = "a class has too few images for a difference of tenths of a point"
 
-CLAIMS = (
-    _claim(
-        "ccm-overall",
-        "5.3.1, Table 2",
-        "A radius for each class (CCM) raises the robust accuracy over all images of AT, TRADES and FAT.",
-        **_gain(2, metrics.overall, "CCM"),
-    ),
-    _claim(
-        "ccm-worst",
-        "5.3.1, Table 2",
-        "A radius for each class (CCM) raises the robust accuracy of the worst class of AT, TRADES and FAT.",
-        **_gain(2, metrics.worst, "CCM"),
-    ),
-    _claim(
-        "ccr-overall",
-        "5.3.1, Table 2",
-        "A beta for each class (CCR) raises the robust accuracy of TRADES over all images.",
-        **_gain(2, metrics.overall, "CCR", methods=_TRADES),
-    ),
-    _claim(
-        "ccr-worst",
-        "5.3.1, Table 2",
-        "A beta for each class (CCR) raises the robust accuracy of the worst class of TRADES.",
-        **_gain(2, metrics.worst, "CCR", methods=_TRADES),
-    ),
-    _claim(
-        "ccm-with-ccr",
-        "5.3.1, Table 2",
-        "CCM and CCR together make the worst class of TRADES more robust than CCR alone.",
-        **_gain(2, metrics.worst, "CCM + CCR", "CCR", _TRADES),
-        **{**ON_CIFAR10, "excluded_because": _TOO_FEW},
-    ),
-    _claim(
-        "fawa-worst",
-        "5.3.2, Table 3",
-        "FAWA makes the worst class more robust than EMA does, after AT, TRADES and FAT.",
-        **_gain(3, metrics.worst, "FAWA", "EMA"),
-    ),
-    _claim(
-        "fawa-overall",
-        "5.3.2, Table 3",
-        "FAWA costs at most .3 points (rounded) of the robust accuracy over all images, compared with EMA, after AT, TRADES and "
-        "FAT.",
-        low=-0.35,
-        **_gain(3, metrics.overall, "FAWA", "EMA"),
-    ),
-    _of_offsets(
-        "lambda1-all",
-        _BY_AUTOATTACK,
-        "Under PGD, CCM makes AT more robust with every lambda1 (offset of its radii), over all images and in the worst class.",
-        "lambda1",
-        measures=MEASURES,
-    ),
-    _under_pgd(
-        "lambda1-best",
-        _BY_AUTOATTACK,
-        "Under PGD, 0.5 is the best of all lambda1 (offsets of the radii) for AT, over all images and in the worst class.",
-        partial(calibrations.best_offset, along="lambda1", offset=USUAL),
-        truth=extreme(partial(calibrations.gains_of_offset, along="lambda1", offset=USUAL)),
-        data="lambda1",
-        dims=("lambda1",),
-        **{**ON_CIFAR10, "excluded_because": _TOO_FEW},
-    ),
-    _of_settings(
-        "hard-smaller-radius",
-        "5.3.1, Figure 5b",
-        "With CCM all hard classes are trained with a smaller radius than the usual one.",
-        defences=("at-ccm",),
-        **_of_group("radius", "hard"),
-    ),
-    _of_settings(
-        "easy-larger-radius",
-        "5.3.1, Figure 5b",
-        "With CCM all easy classes are trained with a larger radius than the usual one.",
-        defences=("at-ccm",),
-        **_of_group("radius", "easy"),
-    ),
-    _of_offsets(
-        "lambda2-all",
-        "C.3, Figure 7a",
-        "With every lambda2 (the offset of the betas), TRADES with CCM and CCR has a more robust worst class than TRADES.",
-        "lambda2",
-    ),
-    _of_offsets(
-        "lambda2-overall",
-        "C.3, Figure 7a",
-        "With a lambda2 of .5 and .6, TRADES with CCM and CCR is more robust over all images than TRADES.",
-        "lambda2",
-        measures=(metrics.overall,),
-        offsets=("0.5", "0.6"),
-    ),
-    _of_settings(
-        "hard-smaller-beta",
-        "C.3, Figure 7b",
-        "With CCR all hard classes are trained with a smaller beta than the usual one.",
-        defences=("trades-ccm-ccr",),
-        **_of_group("beta", "hard"),
-    ),
-    _of_settings(
-        "easy-larger-beta",
-        "C.3, Figure 7b",
-        "With CCR all easy classes are trained with a larger beta than the usual one.",
-        defences=("trades-ccm-ccr",),
-        **_of_group("beta", "easy"),
-    ),
-    _under_pgd(
-        "ccm-beyond-uniform",
-        "5.3, a control of ours",
-        "CCM makes the worst class of AT more robust than one radius for all classes, equal to the mean of those of CCM, would.",
-        calibrations.over_uniform,
-        data="uniform radius",
-        dims=("setting",),
-        defences=("pgd-at", "at-ccm"),
-    ),
+CLAIMS = claims(
+    NAME,
+    {
+        "ccm-overall": _gain(overall, "CCM"),
+        "ccm-worst": _gain(worst, "CCM"),
+        "ccr-overall": _gain(overall, "CCR", methods=_TRADES),
+        "ccr-worst": _gain(worst, "CCR", methods=_TRADES),
+        "ccm-with-ccr": _gain(worst, "CCM + CCR", "CCR", methods=_TRADES),
+        "fawa-worst": _gain(worst, "FAWA", "EMA", 3),
+        "fawa-overall": _gain(overall, "FAWA", "EMA", 3),
+        "lambda1-all": least(partial(_of_offsets, along="lambda1", measures=(overall, worst))),
+        "lambda1-best": least(partial(_of_offset, along="lambda1", offset=USUAL)),
+        "hard-smaller-radius": _of_group("radius", "hard", "at-ccm"),
+        "easy-larger-radius": _of_group("radius", "easy", "at-ccm"),
+        "lambda2-all": least(partial(_of_offsets, along="lambda2")),
+        "lambda2-overall": least(partial(_of_offsets, along="lambda2", measures=(overall,), offsets=("0.5", "0.6"))),
+        "hard-smaller-beta": _of_group("beta", "hard", "trades-ccm-ccr"),
+        "easy-larger-beta": _of_group("beta", "easy", "trades-ccm-ccr"),
+        "ccm-beyond-uniform": {"measure": calibrations.over_uniform, "defences": ("pgd-at", "at-ccm")},
+    },
+    attacks=("pgd-20",),
 )
