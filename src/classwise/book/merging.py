@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from classwise.book.notebooks import NotebookFailed
 from classwise.core import datasets
 from classwise.core.errors import UNSELECTED, NotRecorded
+from classwise.papers.claims import MeasurementError
 from classwise.papers.scales import CLOSED_FORM, dataset_of, place
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ _ADDED = {"injected-parameters", "papermill-error-cell-tag"}
 class Failure:
     """A cell of the recorded scale that could not be executed: its number, the kind of the error and its text.
 
-    missing: whether a result that is not recorded is the cause: NotRecorded, networks or attacks that are selected and
-    not there, or a name that a cell with such an error defines.
+    missing: whether a result that is not recorded is the cause: NotRecorded, a MeasurementError, a selection of
+    networks or attacks that are not there, or a name that a cell with such an error defines.
     """
 
     cell: int
@@ -106,11 +107,18 @@ def failures_in(cells: Sequence["NotebookNode"]) -> list[Failure]:
     for number, cell in enumerate(cells):
         for output in (one for one in cell.get("outputs", []) if one.output_type == "error"):
             name = re.match(r"name '(\w+)' is not defined", output.evalue) if output.ename == "NameError" else None
-            unselected = output.ename == "KeyError" and UNSELECTED.search(output.evalue) is not None
-            missing = output.ename == NotRecorded.__name__ or unselected or (name is not None and name[1] in undefined)
+            missing = _lacks(output.ename, output.evalue) or (name is not None and name[1] in undefined)
             undefined |= _defined(cell.source) if missing else set()
             failures.append(Failure(number, output.ename, output.evalue, missing))
     return failures
+
+
+_LACKING = {NotRecorded.__name__, MeasurementError.__name__}
+
+
+def _lacks(kind: str, text: str) -> bool:
+    """Return whether an error says that results are missing; the KeyError is that of `sel` of xarray."""
+    return kind in _LACKING or (kind == "KeyError" and UNSELECTED.search(text) is not None)
 
 
 def _defined(source: str) -> set[str]:
@@ -129,7 +137,7 @@ def note_missing(notebook: Path) -> list[Failure]:
     for cell in node.cells:
         for number, output in enumerate(cell.get("outputs", [])):
             if output.output_type == "error":
-                reason = output.evalue if output.ename == "NotRecorded" else "not all runs that this cell shows are recorded"
+                reason = output.evalue if output.ename in _LACKING else "not all runs that this cell shows are recorded"
                 cell.outputs[number] = html_output(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>')
     nbformat.write(node, notebook)
     return failures

@@ -9,10 +9,9 @@ from torch import nn
 from classwise import attacks
 from classwise.attacks.balls import Linf
 from classwise.core.datasets import class_names
-from classwise.core.errors import NotRecorded
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
-from classwise.papers.entropy2022 import charts_pairs, pairs, section_2_2, sentences_pairs
+from classwise.papers.entropy2022 import similar_classes
 from classwise.papers.judging import Bootstrap
 from classwise.runs.record import queue
 from classwise.stats import features
@@ -104,26 +103,24 @@ CASES = {
 
 def judged(name, data):
     defence = str(data.defence.values[0])
-    (found,) = registry.judge(section_2_2.NAME, {defence: data}, dataset="cifar10", only=[name], bootstrap=Bootstrap(200))
+    (found,) = registry.judge(similar_classes.NAME, {defence: data}, dataset="cifar10", only=[name], bootstrap=Bootstrap(200))
     return found
 
 
 def test_similarity_and_errors_are_those_of_the_pairs():
     some = features.statistics(features.by_block(trained(FIFTY, UP, noise=0)))
-    assert section_2_2.victim(some) == "cat"
-    assert section_2_2.partners(some) == OTHERS
-    np.testing.assert_allclose(section_2_2.alike(some), RISING, atol=1e-6)
-    np.testing.assert_allclose(section_2_2.errors(some, "clean"), FIFTY)
-    np.testing.assert_allclose(section_2_2.errors(some, "pgd-20"), UP, atol=100 / IMAGES)
-    assert float(section_2_2.confused(some, "standard").max()) == 0
+    assert similar_classes.victim(some) == "cat"
+    assert similar_classes.partners(some) == OTHERS
+    np.testing.assert_allclose(similar_classes.alike(some), RISING, atol=1e-6)
+    np.testing.assert_allclose(similar_classes.errors(some, "clean"), FIFTY)
+    np.testing.assert_allclose(similar_classes.errors(some, "pgd-20"), UP, atol=100 / IMAGES)
+    assert float(similar_classes.confused(some, "standard").max()) == 0
 
 
 def test_a_single_pair_has_no_correlation():
     data = trained(FLAT, UP).sel(partner=["standard", "pgd-at", "dog"])
     with pytest.raises(MeasurementError, match="1 pairs of classes"):
         judged("robust-errors-pgd-at", data)
-    with pytest.raises(NotRecorded, match="two pairs by pgd-at"):
-        pairs.blocks({"pgd-at": data})
     assert judged("cat-and-dog-fail", data).verdict == "fails"
 
 
@@ -133,54 +130,38 @@ def test_without_features_claims_say_what_they_need():
         judged("robust-errors-pgd-at", data)
 
 
-def test_a_network_with_a_constant_answer_is_named_and_left_out():
-    data = constant(trained(FLAT, UP), "dog")
-    parts = pairs.blocks({"pgd-at": data})
-    errors, bounds = pairs.error_table(parts), {name: pairs.correlated(some) for name, some in parts.items()}
-    assert "1 give the same answer to more than 90 % of the images: those with dog (pgd-at)" in sentences_pairs.converged(errors)
-    table = pairs.correlations(parts, bounds, errors)
-    assert table.loc["pgd-at, under PGD", "without constant answers"] == "1.00"
-    assert table.loc["pgd-at, without an attack", "without constant answers"] == "unknown"
-    assert table.loc["pgd-at, under PGD", "correlation"] != table.loc["pgd-at, without an attack", "correlation"]
+def test_errors_are_of_both_classes_and_a_constant_answer_is_seen():
+    some = features.statistics(features.by_block(constant(trained(FLAT, UP), "dog")))
+    both = similar_classes.errors_of_both(some).sel(attack="pgd-20", partner="dog")
+    assert both.sel(bound="value").to_series().round().to_dict() == {"both": 50, "victim": 0, "partner": 100}
+    assert ((both.sel(bound="low") <= both.sel(bound="value")) & (both.sel(bound="value") <= both.sel(bound="high"))).all()
+    lost = similar_classes.constant_answers(some)
+    assert lost.squeeze("seed").to_series().to_dict() == {name: float(name == "dog") for name in OTHERS}
 
 
-def test_the_finding_compares_with_pixels_and_charts_show_all_pairs():
-    data = trained(FLAT, UP, pixels=JAGGED / 100)
-    parts = pairs.blocks({"pgd-at": data})
-    bounds = pairs.correlated(parts["pgd-at"])
-    said = sentences_pairs.headline(parts["pgd-at"], bounds, data)
-    assert said.startswith("**Pairs of similar classes have larger robust errors")
-    assert "5 % with class airplane, the least similar, and 45 % with class truck" in said
-    more = bounds.sel(predictor=pairs.MORE, attack="pgd-20")
-    assert float(more.sel(bound="low")) > 0
-    order, errors = pairs.order(parts["pgd-at"]), pairs.error_table(parts)
-    assert order == OTHERS
-    similarity = pairs.similarities(parts["pgd-at"])
-    chart = charts_pairs.errors_along(errors, order).to_dict()
-    assert "5 % (" in chart["description"]
-    explorer = charts_pairs.pair_explorer(errors, order, "cat", live=False).to_dict()
-    assert [one["value"] for one in explorer["params"] if one["name"] == "chosen_partner"] == ["truck"]
-    assert set(pairs.controls({"pgd-at": bounds}).index) == set(pairs.PREDICTORS)
-    for drawn in (charts_pairs.similarity_dots(similarity, order), charts_pairs.victim_and_partner(errors, order, "cat")):
-        assert drawn.to_dict()["description"]
+def test_similarity_predicts_errors_that_follow_it():
+    some = features.statistics(features.by_block(trained(FLAT, UP, pixels=JAGGED / 100)))
+    correlated = similar_classes.correlated(some)
+    assert list(correlated.predictor.values) == list(similar_classes.PREDICTORS)
+    assert float(correlated[0]) > 0.99 > float(correlated[1])
 
 
 def test_pairs_are_of_the_victim_with_each_other_class_and_few_are_recorded():
     def trained_on(scale, part):
-        return [spec.classes for spec in registry.request(section_2_2.NAME, scale).parts[part].specs]
+        return [spec.classes for spec in registry.request(similar_classes.NAME, scale).parts[part].specs]
 
     assert len(set(trained_on("quick", "pgd-at"))) == 9
     assert all("8" in classes for classes in trained_on("quick", "pgd-at"))
     laptop = set(trained_on("laptop", "pgd-at"))
     assert laptop == {("automobile", "cat"), ("cat", "deer"), ("cat", "dog")}
     assert set(trained_on("laptop", "trades")) == {("cat", "dog")}
-    quick = registry.request(section_2_2.NAME)
+    quick = registry.request(similar_classes.NAME)
     assert {spec.id for spec in quick.specs} <= {spec.id for spec in registry.request("tian2021/4-1-class-bias").specs}
 
 
 def test_the_pairs_of_the_first_seed_are_in_the_queue_of_scale_laptop():
     queued = {item.spec for item in queue.read(queue.default("laptop"))}
-    parts = registry.request(section_2_2.NAME, "laptop", seeds=[0]).parts
+    parts = registry.request(similar_classes.NAME, "laptop", seeds=[0]).parts
     wanted = {spec for part in ("pgd-at", "trades") for spec in parts[part].specs}
     assert len(wanted) == 4
     assert wanted <= queued

@@ -1,0 +1,270 @@
+"""Entropy 2022, section 2.2: binary adversarial training of one class with each other one, and how similar the two are.
+
+Along `partner` are the networks of the victim with another class, by the name of that class, and two networks of all classes,
+"standard" and "pgd-at"; along `source` the features of the standard network, "features", and the pixels of the same images,
+"pixels". Each claim names the training of its pairs as its Dataset, "pgd-at" or "trades".
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from classwise.core.datasets import class_names
+from classwise.core.spec import Spec
+from classwise.papers.claims import MeasurementError
+from classwise.papers.entropy2022.tables import pair_error
+from classwise.papers.joined import Row, joined
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.selection import vulnerable_pair
+from classwise.papers.terms import claims
+from classwise.papers.variants import Variant, Variants, by_scale
+from classwise.stats import features
+from classwise.stats.intervals import proportion
+from classwise.stats.metrics import accuracy, images
+
+NAME = "entropy2022/2-2-similar-classes"
+STANDARD, ROBUST = "standard", "pgd-at"  # the networks of all classes along `partner`
+FEATURES, PIXELS = "features", "pixels"  # of what the similarity is, along `source`
+# A pair has fewer images than all classes together: smaller batches, so that it takes as many updates as it needs to converge. At
+# the rate of scale quick, which is for batches of twice the size, pairs that could be distinguished end at one constant answer.
+_QUICK: dict[str, Any] = {"batch": 32, "lr": 0.1, "epochs": 30}
+_ONCE: dict[str, Any] = {"measure": 100, "averages": ()}
+CONSTANT = 90  # a network that gives one answer more often than this, in percent, was not trained successfully
+
+
+def pairs(*partners: str) -> Variants:
+    """Return variants that train the victim with one other class, each of `partners`; () for every one.
+
+    The victim is the class cat in the paper, else the most vulnerable class.
+    """
+
+    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
+        names, victim = class_names(plain.dataset), vulnerable_pair(plain.dataset)[0]
+        smaller = _QUICK if scale == "quick" else {} if scale == "paper" else {"batch": 32}
+        chosen = [name for name in names if name != victim and (not partners or name in partners)]
+        both = [tuple(name for name in names if name in (victim, other)) for other in chosen]
+        return tuple({"classes": some, **smaller, **_ONCE} for some in both)
+
+    return varied
+
+
+def _pairs(title: str, defence: str, *recorded: str) -> Section:
+    variants = by_scale(pairs(), laptop=pairs(*recorded))
+    return Section(title=title, defences=(defence,), evaluations=CLEAN_AND_PGD, max_seeds=1, variants=variants)
+
+
+def _other(pair: xr.Dataset) -> str:
+    """Return the class of a network of two classes that is not the victim."""
+    names = pair.predicted.values[np.unique(pair.truth.values[pair.truth.values >= 0])]
+    return next(str(name) for name in names if name != vulnerable_pair(pair.attrs["dataset"])[0])
+
+
+def _with_sums(outcomes: xr.Dataset, members: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """Return outcomes with the sums of features and pixels of the standard network along `source`, where it has any."""
+    kept = outcomes.drop_vars([name for name in outcomes if name not in ("truth", "answer", "flipped")])
+    if "total" not in members[STANDARD]:
+        return kept
+    clean = members[STANDARD].sel(attack="clean", drop=True).assign_coords(defence=outcomes.defence.values)
+    clean = clean.reindex(image=outcomes.image, fill_value={"block_of": -1})
+    of_features = {name: name for name in features.SUMS}
+    of_pixels = {"total": "pixel_total", "square": "pixel_square", "images": "images"}
+    sources = {FEATURES: of_features} | ({PIXELS: of_pixels} if "pixel_total" in clean else {})
+    index = pd.Index(list(sources), name="source")
+    sums = {
+        name: xr.concat([clean[source[name]].broadcast_like(clean[name]) for source in sources.values()], index)
+        for name in features.SUMS
+    }
+    return kept.assign(sums | {"block_of": clean.block_of})
+
+
+def _arranged(defence: str) -> Arranged:
+    rows = Row("", STANDARD), Row("all classes", ROBUST), Row(defence, _other, by="classes")
+    return joined("partner", *rows, like=defence, then=_with_sums)
+
+
+SECTION = Section(
+    title="Similar classes",
+    defences=("standard",),
+    evaluations=CLEAN_AND_PGD,
+    max_seeds=2,
+    features=("clean",),
+    pixels=True,
+    parts={
+        "all classes": Section(title="all classes", defences=("pgd-at",), evaluations=CLEAN_AND_PGD, max_seeds=2),
+        "pgd-at": _pairs("pairs of classes", "pgd-at", "automobile", "deer", "dog"),
+        "trades": _pairs("pairs of classes, by TRADES", "trades", "dog"),
+    },
+    arrange={name: _arranged(name) for name in ("pgd-at", "trades")},
+)
+
+
+def partners(data: xr.Dataset) -> list[str]:
+    """Return the partners of the victim, in the order of the classes."""
+    return [str(name) for name in data.partner.values if name not in (STANDARD, ROBUST)]
+
+
+def victim(statistics: xr.Dataset) -> str:
+    """Return the class that all pairs have; MeasurementError where there are less than two pairs."""
+    names = partners(statistics)
+    if len(names) < 2:
+        raise MeasurementError(f"these outcomes have {len(names)} pairs of classes, of which two are needed at least")
+    count = statistics["count"].sel(partner=names).drop_sel(label=names)
+    seen = (count.sum([dim for dim in count.dims if dim not in ("label", "partner")]) > 0).all("partner")
+    return str(seen.idxmax("label").item())
+
+
+def _check_all(statistics: xr.Dataset) -> None:
+    """Raise MeasurementError unless the victim is paired with each other class."""
+    number, all_others = len(partners(statistics)), statistics.sizes["label"] - 1
+    if number < all_others:
+        raise MeasurementError(f"these outcomes have {number} pairs of classes, and the claim is about all {all_others}")
+
+
+def _count(sums: xr.Dataset) -> xr.DataArray:
+    count = sums["count"].isel(defence=0, drop=True) if "defence" in sums["count"].dims else sums["count"]
+    return count.sum("seed") if "seed" in count.dims else count
+
+
+def alike(statistics: xr.Dataset, source: str = FEATURES) -> xr.DataArray:
+    """Return the cosine between the mean of the victim and that of each partner, along partner; the mean over seeds."""
+    some = statistics.isel(defence=0, drop=True) if "defence" in statistics.dims else statistics
+    row = features.similarity(some.sel(source=source, drop=True)).sel(label=victim(statistics), drop=True)
+    return row.rename(other="partner").sel(partner=partners(statistics)).mean("seed")
+
+
+def errors(sums: xr.Dataset, attack: str) -> xr.DataArray:
+    """Return the error of the network of each pair under an attack, in percent, along partner.
+
+    The mean over the two classes, seeds pooled.
+    """
+    return 100 - accuracy(_count(sums).sel(partner=partners(sums), attack=attack, drop=True)).mean("label")
+
+
+def confused(statistics: xr.Dataset, network: str, attack: str = "pgd-20") -> xr.DataArray:
+    """Return how often a network of all classes takes the victim and each partner for one another, in percent of both."""
+    count, name, names = (
+        _count(statistics).sel(partner=network, attack=attack, drop=True),
+        victim(statistics),
+        partners(statistics),
+    )
+    forth = count.sel(label=name, drop=True).rename(predicted="partner").sel(partner=names)
+    back = count.sel(predicted=name, drop=True).rename(label="partner").sel(partner=names)
+    both = images(count).sel(label=name, drop=True) + images(count).rename(label="partner").sel(partner=names)
+    return 100 * (forth + back) / both
+
+
+def correlation(statistics: xr.Dataset, attack: str, source: str = FEATURES) -> xr.DataArray:
+    """Return the correlation over partners of the similarity to the victim and the error of the pair under an attack."""
+    _check_all(statistics)
+    return xr.corr(alike(statistics, source), errors(statistics, attack), "partner")
+
+
+def from_least_to_most(statistics: xr.Dataset, attack: str) -> xr.DataArray:
+    """Return how much larger the error of the pair is with the most similar partner than with the least similar one."""
+    _check_all(statistics)
+    similar, error = alike(statistics).fillna(0), errors(statistics, attack)
+    most, least = (error.isel(partner=place("partner")).drop_vars("partner") for place in (similar.argmax, similar.argmin))
+    return most - least
+
+
+def more_than_pixels(statistics: xr.Dataset, attack: str) -> xr.DataArray:
+    """Return how much higher the correlation of errors is with the cosine of mean features than with that of mean images."""
+    return correlation(statistics, attack) - correlation(statistics, attack, PIXELS)
+
+
+def error_with(sums: xr.Dataset, partner: str, attack: str) -> xr.DataArray:
+    """Return the error of the pair of the victim and one partner under an attack, in percent."""
+    if partner not in partners(sums):
+        raise MeasurementError(f"these outcomes have no pair with {partner}")
+    return errors(sums, attack).sel(partner=partner, drop=True)
+
+
+def lead(sums: xr.Dataset, partner: str, attack: str) -> xr.DataArray:
+    """Return by how much the error of the pair with one partner exceeds the largest of all other pairs, in points."""
+    _check_all(sums)
+    return error_with(sums, partner, attack) - errors(sums, attack).drop_sel(partner=partner).max("partner")
+
+
+def _printed(attack: str) -> float:
+    return pair_error("pgd-at", "dog", attack) - pair_error("pgd-at", "automobile", attack)
+
+
+_KINDS = {"natural": ("clean", "clean"), "robust": ("pgd-20", "pgd-10")}  # our attack and that of the paper
+_CORRELATIONS = {
+    f"{kind}-errors-{defence}": {"measure": partial(correlation, attack=attack), "defences": (defence,)}
+    for defence in ("pgd-at", "trades")
+    for kind, (attack, _) in _KINDS.items()
+}
+_DIFFERENCES = {
+    f"most-similar-{kind}": {"measure": partial(from_least_to_most, attack=attack), "reported": partial(_printed, theirs)}
+    for kind, (attack, theirs) in _KINDS.items()
+}
+
+CLAIMS = claims(
+    NAME,
+    {
+        **_CORRELATIONS,
+        **_DIFFERENCES,
+        "cat-and-dog-fail": {
+            "measure": partial(error_with, partner="dog", attack="clean"),
+            "reported": partial(pair_error, "pgd-at", "dog", "clean"),
+            "of": "outcomes",
+        },
+        "cat-and-dog-worst": {
+            "measure": partial(lead, partner="dog", attack="pgd-20"),
+            "defences": ("trades",),
+            "of": "outcomes",
+        },
+        "more-than-pixels": partial(more_than_pixels, attack="pgd-20"),
+    },
+    of="features",
+    attacks=("clean", "pgd-20"),
+    defences=("pgd-at",),
+)
+
+
+def errors_of_both(statistics: xr.Dataset) -> xr.DataArray:
+    """Return the error of each pair, its victim and its partner with Wilson's interval: partner, attack, images_of and bound."""
+    count, name = _count(statistics).sel(partner=partners(statistics)), victim(statistics)
+    count = count.where((count.label == name) | (count.label == count.partner), 0)
+    kinds = {"both": count.label != "", "victim": count.label == name, "partner": count.label != name}
+    index = pd.Index(list(kinds), name="images_of")
+    wrong, number = (
+        xr.concat([some.where(of, 0).sum("label") for of in kinds.values()], index)
+        for some in (count.where(count.label != count.predicted, 0).sum("predicted"), images(count))
+    )
+    low, high = proportion(wrong.values, number.values)
+    parts = [wrong.copy(data=low), 100 * wrong / number, wrong.copy(data=high)]
+    return xr.concat(parts, "bound").assign_coords(bound=["low", "value", "high"])
+
+
+def constant_answers(statistics: xr.Dataset) -> xr.DataArray:
+    """Return which networks, along seed and partner, give one answer to more than CONSTANT percent of the clean images.
+
+    NaN for a seed without the network.
+    """
+    answers = (
+        statistics["count"].isel(defence=0, drop=True).sel(partner=partners(statistics), attack="clean", drop=True).sum("label")
+    )
+    number = answers.sum("predicted")
+    return (100 * answers.max("predicted") > CONSTANT * number).where(number > 0)
+
+
+PREDICTORS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
+    "cosine of mean features, standard training": alike,
+    "cosine of mean images": partial(alike, source=PIXELS),
+    "confusion by standard training, attacked": partial(confused, network=STANDARD),
+    "confusion by pgd-at, attacked": partial(confused, network=ROBUST),
+}
+
+
+def correlated(statistics: xr.Dataset, attack: str = "pgd-20") -> xr.DataArray:
+    """Return the correlation of each of PREDICTORS with the errors of pairs under an attack, along predictor."""
+    error = errors(statistics, attack)
+    each = [xr.corr(how(statistics), error, "partner") for how in PREDICTORS.values()]
+    joint: xr.DataArray = xr.concat(each, pd.Index(list(PREDICTORS), name="predictor"))
+    return joint
