@@ -555,7 +555,7 @@ MOCKED = [
 
 def test_every_claim_that_needs_other_outcomes_has_mocks_in_the_tests_of_its_paper():
     others = [claim for claim in registry.CLAIMS if claim not in MOCKED]
-    tests = {paper: list((Path(__file__).parent / paper).glob("test_section_*.py")) for paper in registry.PAPERS}
+    tests = {paper: list((Path(__file__).parent / paper).glob("test_*.py")) for paper in registry.PAPERS}
     words = {paper: "".join(path.read_text() for path in paths) for paper, paths in tests.items()}
     assert others
     assert [claim.name for claim in others if f'"{claim.name}"' not in words[claim.paper]] == []
