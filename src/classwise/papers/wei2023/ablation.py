@@ -151,7 +151,9 @@ def settings_and_accuracy(
     accuracies: list[xr.DataArray] = []
     bounds: list[xr.DataArray] = []
     for setting, outcomes in calibrated.items():
-        calibration = next(str(name) for name in outcomes.defence.values if name != plain[setting])
+        calibration = next((str(name) for name in outcomes.defence.values if name != plain[setting]), "")
+        if not calibration:
+            raise NotRecorded(f"no network with the settings of classes of {setting} is recorded")
         settings = outcomes[setting].sel(defence=calibration, drop=True).mean("seed").rename(predicted="label")
         count = pooling.pooled(outcomes.sel(defence=plain[setting], drop=True)).isel(attack=0, drop=True)
         network = {"network": [f"{calibration}, {setting}"]}
