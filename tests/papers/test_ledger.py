@@ -135,7 +135,7 @@ def test_the_picture_holds_all_numbers_and_marks_an_end_that_is_unbounded():
     for picture, heads in zip(pictures, (0, 1), strict=True):
         root = ElementTree.fromstring(picture)
         places = [float(one.get("cx")) for one in root.iter("circle")]
-        assert all(0 <= place <= 300 for place in places)
+        assert all(0 <= place <= 240 for place in places)
         assert sum("z" in one.get("d", "") and "v12" in one.get("d", "") for one in root.iter("path")) == heads
         assert "points" in [text.text for text in root.iter("text")]
 
@@ -152,7 +152,7 @@ def test_a_range_without_an_end_is_shaded_up_to_the_edge_and_a_correlation_up_to
     for verdict, last in ((SOME[0], None), (found("holds", close, 0.9, 0.8, 1.0), "1")):
         root = ElementTree.fromstring(ledger.interval_picture(verdict))
         shaded = next(iter(root.iter("rect")))
-        assert float(shaded.get("x")) + float(shaded.get("width")) == pytest.approx(300 - 24, abs=0.11)
+        assert float(shaded.get("x")) + float(shaded.get("width")) == pytest.approx(240 - 18, abs=0.11)
         assert last is None or [text.text for text in root.iter("text")][-2] == last
 
 

@@ -20,7 +20,7 @@ from classwise.stats.significance import p_value
 
 _THEIRS, _RANGE = "#8268dc", "#2a9d8f"
 # The picture of a verdict in pixels: its width and margin.
-_WIDTH, _EDGE = 300, 24
+_WIDTH, _EDGE = 240, 18
 
 
 def anchor(claim: Claim) -> str:
@@ -191,7 +191,7 @@ def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "", *, 
     )
     line = f'<span class="verdicts">{badges}</span><span class="claim">{escape(claim.statement)} {place}</span>'
     if pictured and any(pictures):
-        line, pictures = f'{line}<span class="pictures">{"".join(pictures)}</span>', [""] * len(verdicts)
+        line, pictures = f'<span>{line}</span><span class="pictures">{"".join(pictures)}</span>', [""] * len(verdicts)
     inside = facts + "".join(map(_judged, verdicts, pictures)) + (_LEGEND if any(pictures) else "")
     return f'<details{attributes}><summary>{line}</summary><div class="facts">{inside}</div></details>'
 
@@ -241,19 +241,19 @@ def interval_picture(verdict: Verdict) -> str:
     marks.append(f'<circle cx="{at(values["effect"])}" cy="15" r="5" fill="{colour}"/>')
     if np.isfinite(values["published"]):
         marks.append(f'<path d="M{at(values["published"])} 8l7 7-7 7-7-7z" fill="none" stroke="{_THEIRS}" stroke-width="2.5"/>')
-    unit = f'<text x="{_WIDTH - _EDGE}" y="60" text-anchor="end">{escape(verdict.claim.unit)}</text>'
+    unit = f'<text x="{_WIDTH - _EDGE}" y="57" text-anchor="end">{escape(verdict.claim.unit)}</text>'
     theirs = claims.published_value(verdict.claim)
     label = f"Ours {claims.measured_value(verdict)}; holds if {verdict.claim.supported}" + (
         f"; the paper {theirs}" if theirs else ""
     )
-    size = f'width="{_WIDTH}" height="64" viewBox="0 0 {_WIDTH} 64"'
+    size = f'width="{_WIDTH}" height="60" viewBox="0 0 {_WIDTH} 60"'
     return f'<svg {size} role="img" aria-label="{escape(label)}">{"".join(marks)}{unit}</svg>'
 
 
 _SHADED = f'fill="{_RANGE}" fill-opacity=".25"'
 
 
-def ticks(first: float, last: float, most: int = 5) -> list[float]:
+def ticks(first: float, last: float, most: int = 4) -> list[float]:
     """Return at most so many round numbers within an axis, in even steps."""
     reach = max(last - first, 1e-9)
     unit = 10.0 ** np.floor(np.log10(reach))
