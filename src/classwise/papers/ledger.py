@@ -159,8 +159,9 @@ def _row(verdicts: Sequence[Verdict], pages: Collection[str]) -> str:
 
 
 def _rows_of_page(groups: Sequence[Sequence[Verdict]]) -> str:
-    """Return the rows of the page of a section; those of which nothing is tested are folded below the others."""
+    """Return the rows of the page of a section, claims tested in part last; those of which nothing is are folded below."""
     tested = [group for group in groups if any(one.verdict != "not tested" or one.partly for one in group)]
+    tested.sort(key=lambda group: all(one.verdict == "not tested" for one in group))
     untested = [_row_elsewhere(group) for group in groups if group not in tested]
     title = f'<span class="claim">{counted(len(untested), "claim")} not tested</span>'
     folded = f'<details class="group"><summary>{title}</summary>{"".join(untested)}</details>' if untested else ""
