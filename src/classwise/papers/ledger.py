@@ -159,13 +159,19 @@ def _row(verdicts: Sequence[Verdict], pages: Collection[str]) -> str:
 
 
 def _rows_of_page(groups: Sequence[Sequence[Verdict]]) -> str:
-    """Return the rows of the page of a section, claims tested in part last; those of which nothing is are folded below."""
-    tested = [group for group in groups if any(one.verdict != "not tested" or one.partly for one in group)]
-    tested.sort(key=lambda group: all(one.verdict == "not tested" for one in group))
-    untested = [_row_elsewhere(group) for group in groups if group not in tested]
-    title = f'<span class="claim">{counted(len(untested), "claim")} not tested</span>'
-    folded = f'<details class="group"><summary>{title}</summary>{"".join(untested)}</details>' if untested else ""
-    return "".join(map(_row_elsewhere, tested)) + folded
+    """Return the rows of the page of a section; claims tested in part, and those of which nothing is, are folded below."""
+    kinds: dict[str, list[str]] = {"": [], "tested in part": [], "not tested": []}
+    for group in groups:
+        partly = "tested in part" if any(one.partly for one in group) else "not tested"
+        kinds["" if any(one.verdict != "not tested" for one in group) else partly].append(_row_elsewhere(group))
+    return "".join(kinds.pop("")) + "".join(
+        _folded(f"{counted(len(rows), 'claim')} {kind}", rows) for kind, rows in kinds.items()
+    )
+
+
+def _folded(title: str, rows: Sequence[str]) -> str:
+    line = f'<summary><span class="claim">{title}</span></summary>'
+    return f'<details class="group">{line}{"".join(rows)}</details>' if rows else ""
 
 
 def _row_elsewhere(verdicts: Sequence[Verdict]) -> str:
