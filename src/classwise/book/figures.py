@@ -20,6 +20,8 @@ _NAMES = {
     "second": "second class",
     "removed": "class left out",
     "images_are": "images are",
+    "images_of": "images of",
+    "overall": "accuracy",
     "inverse": "1/T",
     "betas": "beta",
     "row": "case",

@@ -4,6 +4,7 @@ Bounds are arrays along bound ("low", "value", "high"). Titles of axes name the 
 has a title and describes itself (`descriptions.extent`).
 """
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,8 +97,10 @@ def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataAr
         y, x = alt.Y(members.encoded, sort=list(members.values), title=None), alt.X("from:Q", title=axis, scale=scale)
         bar = alt.Chart(both).mark_bar(color=GREY, opacity=0.35, height=14).encode(y=y, x=x, x2="to:Q")
         chart = alt.layer(bar, chart, data=both)
-    long = _ROW * max(2, len(members.values)) + 8 * len(hues.values if hues else ())
-    named = min(260, 7 * max(map(len, members.values), default=0))
+    letters = max(map(len, members.values), default=0)
+    # On a phone, names break after some fifteen letters.
+    row, named = max(_ROW, 4 + 13 * math.ceil(letters / 15)), min(260, 7 * letters)
+    long = row * max(2, len(members.values)) + 8 * len(hues.values if hues else ())
     wide = 270 if shown.panel else min(COLUMN - 100, max(270, long)) if shown.vertical else min(480, COLUMN - 60 - named)
     return shown.finished(shown.sized(chart, wide, 200 if shown.vertical else long), bounds, title, axis, picked)
 
@@ -142,11 +145,14 @@ def points(y: xr.DataArray, x: xr.DataArray, axes: tuple[str, str], title: str, 
         color=hues.colour if hues else alt.value(HIGHEST),
         tooltip=tooltip(*names, across=f"{axes[0]}|.{1 + _digits(table['across'])}f", value=axes[1], **extra),
     )
-    base = base.encode(opacity=primitives.faded(picked)) if picked is not None else base
+    faint = {"opacity": primitives.faded(picked)} if picked is not None else {}
+    base = base.encode(**faint)
     up = alt.Y("value:Q", title=axes[1], scale=shown.scale(y))
     marks = [base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=axes[1]), y2="high:Q")] if extra else []
     marks.append(base.mark_circle(size=55).encode(y=up))
-    marks += [base.mark_text(align="left", dx=7, dy=-5).encode(y=up, text=f"{shown.label}:N")] if shown.label else []
+    if shown.label:  # in the colour of text, which stands out in either scheme
+        words = alt.Chart(table).mark_text(align="left", dx=7, dy=-5)
+        marks.append(words.encode(x="across:Q", y=up, text=f"{shown.label}:N", **faint))
     chart = shown.sized(alt.layer(*marks), 270 if shown.panel else 480, 240)
     return shown.finished(chart, y, title, axes[1], picked)
 

@@ -24,6 +24,8 @@ _PLACES: tuple[tuple[Any, int, int], ...] = (
     ("center", 0, -10),
     ("center", 0, 18),
 )
+# The share of its width that a name keeps off others on either side: on a phone, names that touch are hidden.
+_SPARE = 0.25
 # A defence with less than this share of the highest value is named in the subtitle instead of drawn.
 _LEAST = 0.35
 _PARAMETER = "highlighted_defence"
@@ -116,7 +118,7 @@ def _with_names(table: pd.DataFrame, by: str, domains: Sequence[tuple[float, flo
             box = (start, y[row] + dy - _LINE + 2, start + wide, y[row] + dy + 2)
             inside = box[0] >= 0 and box[2] <= _WIDTH and box[1] >= 0 and box[3] <= _HEIGHT
             if inside and not any(_overlap(box, other) for other in taken):
-                taken.append(box)
+                taken.append((box[0] - _SPARE * wide, box[1], box[2] + _SPARE * wide, box[3]))
                 places[row] = (align, dy)
                 break
         else:

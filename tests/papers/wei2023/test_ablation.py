@@ -67,15 +67,6 @@ def test_networks_are_placed_by_their_mean_setting():
     assert (placed.truth >= 0).all()
 
 
-def test_a_calibration_is_compared_with_the_uniform_setting_of_its_mean():
-    text = sentences_ablation.against_uniform(compared(70), "radius")
-    assert "The mean radius of at-ccm late in the training is 1.25 times the uniform one" in text
-    assert "over all images 10.0 points" in text
-    assert "in the worst class 10.0 points" in text
-    beyond = sentences_ablation.against_uniform(compared(70, "1.6"), "beta")
-    assert "outside the uniform ones that were trained" in beyond
-
-
 def test_offsets_are_swept_next_to_the_method_without_them():
     data = outcomes_with(
         {(name, "at-ccm", "pgd-20"): right for name, right in ((WITHOUT, 50), ("0.3", 60), ("0.5", 70))},

@@ -5,13 +5,10 @@ import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.core.markup import decimal
-from classwise.papers.claims import MeasurementError
 from classwise.papers.findings import interval, sample
-from classwise.papers.wei2023 import calibrations
 from classwise.papers.wei2023.ablation import row_of
 from classwise.stats import bootstrap, metrics
 from classwise.stats.calibrations import first_and_last, mean_steps, multiples
-from classwise.stats.metrics import Metric
 
 # The components of a grid, by their place in it.
 _COMPONENTS = {"calibrated": "none", "uniform": "FAWA"}
@@ -72,38 +69,6 @@ def _weight(ema: np.ndarray, fawa: np.ndarray) -> float:
     # The first epoch is copied.
     weights[:1] /= 1 - _DECAY
     return float(weights[~accepted].sum())
-
-
-def against_uniform(compared: xr.Dataset, what: str) -> str:
-    """Return how a calibrated network differs from a uniform one with the mean of its settings.
-
-    compared: as the claim takes it, along defence and setting. what: the setting, "radius".
-    """
-    defence, mean = str(compared.defence.values[-1]), _mean_of(compared)
-    first = f"**The mean {what} of {defence} late in the training is {mean} times the uniform one.**"
-    try:
-        parts = {name: _paired(compared, measure) for name, measure in _MEASURES.items()}
-    except MeasurementError:
-        return f"{first} That is outside the uniform ones that were trained, so that nothing is interpolated."
-    texts = [f"{name} {interval(bounds, 'points', 1)}" for name, bounds in parts.items()]
-    return f"{first} The difference from a uniform {what} of that size (interpolated): {', '.join(texts)}."
-
-
-_MEASURES: dict[str, Metric] = {"over all images": metrics.overall, "in the worst class": metrics.worst}
-
-
-def _mean_of(compared: xr.Dataset) -> str:
-    present = (compared.isel(defence=-1).truth >= 0).any(
-        [dim for dim in compared.truth.dims if dim not in ("defence", "setting")]
-    )
-    return decimal(calibrations.number_of(str(compared.setting.values[present.values][0])), 2)
-
-
-def _paired(compared: xr.Dataset, measure: Metric) -> xr.DataArray:
-    def difference(count: xr.DataArray) -> xr.DataArray:
-        return calibrations.over_uniform(count.to_dataset(name="count"), measure)
-
-    return bootstrap.paired(compared, difference, span=(-100, 100))
 
 
 def late_settings(outcomes: xr.Dataset, defence: str, setting: str) -> str:
