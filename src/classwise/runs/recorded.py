@@ -89,7 +89,6 @@ def of_shared_seeds(request: Request) -> Request:
         ready = [spec for spec in request.specs if (spec.defence, spec.seed) not in request.incomplete]
         most = Counter(spec.seed for spec in ready).most_common(1)
         kept = [spec for spec in ready if spec.seed == most[0][0]]
-        kept = kept if len({spec.defence for spec in kept}) > 1 else []  # one alone compares nothing
     return replace(request, specs=tuple(kept))
 
 
