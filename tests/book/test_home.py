@@ -17,8 +17,8 @@ def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are
     verdicts = [Verdict(claims[name], "not tested", scale, dataset) for name, scale, dataset in untested]
     verdicts.append(Verdict(claims["gap"], "open", "quick", "digits", effect=1.0, low=0.0, high=2.0))
     assert home.not_tested(verdicts) == (
-        "<em>not tested</em>: on CIFAR-10, 2 need runs that are not recorded yet and 1 is about other datasets; "
-        "on digits, 1 is about other datasets."
+        "<em>not tested</em>: on CIFAR-10, 2 need runs that are not recorded yet and 1 cannot be tested on its images; "
+        "on digits, 1 cannot be tested on its images."
     )
     assert "on CIFAR-10, 1 needs runs" in home.not_tested(verdicts[:1])
     assert "on digits, 2 are about" in home.not_tested([verdicts[2], verdicts[2]])

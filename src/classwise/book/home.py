@@ -154,7 +154,7 @@ def not_tested(verdicts: Sequence[Verdict]) -> str:
         other = sum(verdict.excluded for verdict in untested)
         reasons = (
             (len(untested) - other, ("need", "needs"), "runs that are not recorded yet"),
-            (other, ("are", "is"), "about other datasets"),
+            (other, ("cannot", "cannot"), "be tested on its images"),
         )
         words = [f"{number} {verbs[number == 1]} {what}" for number, verbs, what in reasons if number]
         if words:

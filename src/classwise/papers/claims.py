@@ -160,7 +160,7 @@ class Verdict:
 
     @property
     def excluded(self) -> bool:
-        """Whether the claim is about other datasets, so that it cannot be tested on this one."""
+        """Whether the claim cannot be tested on this dataset, as `excluded_because` says."""
         return bool(self.claim.exclusion(self.dataset))
 
     @property
