@@ -10,9 +10,9 @@ from classwise import images
 from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
 from classwise.papers import registry, scales
-from classwise.papers.wei2023 import classes, section_3_1, section_3_2
+from classwise.papers.wei2023 import classes, regularisations, section_3_1
 
-SECTIONS = (section_3_1, section_3_2)
+SECTIONS = (section_3_1, regularisations)
 
 
 @pytest.mark.parametrize("dataset", ["digits", "cifar10", "digits-cluttered"])
@@ -67,5 +67,5 @@ def test_means_of_groups_and_their_difference():
     rates = rates.assign_coords(hard=("label", [True, True, False, False]), easy=("label", [False, False, True, False]))
     found = classes.of_groups(rates)
     assert found.values.tolist() == [15, 40, -25]
-    assert found.group.values.tolist() == ["hard", "easy", "difference"]
+    assert found.group.values.tolist() == ["hard", "easy", "hard less easy"]
     assert np.isnan(classes.mean_of(rates.where(rates.label != "a"), "hard"))

@@ -14,6 +14,7 @@ from classwise.core.errors import unknown
 from classwise.papers.selection import by_robustness
 
 GROUPS = ("hard", "easy")
+DIFFERENCE = "hard less easy"
 # CIFAR-10 as in the paper. Those of digits were selected by `selected`, on other images than those that they are judged on: the
 # three least robust classes and the five most robust ones.
 _CLASSES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -71,6 +72,6 @@ def hard_less_easy(rates: xr.DataArray) -> xr.DataArray:
 
 
 def of_groups(points: xr.DataArray) -> xr.DataArray:
-    """Return points of classes as those of "hard" and "easy" classes and the "difference" along a new dimension `group`."""
+    """Return points of classes as those of both groups and their difference along a new dimension `group`."""
     parts = [mean_of(points, "hard"), mean_of(points, "easy"), hard_less_easy(points)]
-    return xr.concat(parts, "group", coords="minimal", compat="override").assign_coords(group=[*GROUPS, "difference"])
+    return xr.concat(parts, "group", coords="minimal", compat="override").assign_coords(group=[*GROUPS, DIFFERENCE])

@@ -16,7 +16,7 @@ from classwise.core.spec import Evaluation
 from classwise.papers import variants
 from classwise.papers.sections import Arranged, Section
 from classwise.papers.terms import claims, least
-from classwise.papers.wei2023 import calibrations, gains, methods, section_3_1, section_3_2
+from classwise.papers.wei2023 import calibrations, gains, methods, section_3_1, sweeps
 from classwise.papers.wei2023.calibrations import METHODS, WITHOUT
 from classwise.papers.wei2023.classes import mark_groups
 from classwise.stats import combine
@@ -82,7 +82,7 @@ def with_mean_beta(
 
     swept: of TRADES with other betas (section 3.2). larger: the same with one beyond those of the paper.
     """
-    uniform = section_3_2.by_beta(under_pgd(outcomes).sel(defence=["trades"]), swept)
+    uniform = sweeps.by_beta(under_pgd(outcomes).sel(defence=["trades"]), swept)
     usual = float(components.uniform_beta.mean())
     parts = {f"{float(beta) / usual:.4g}": uniform.sel(beta=beta, drop=True) for beta in uniform.beta.values}
     if larger is not None:
@@ -122,7 +122,7 @@ def _offsets(name: str, defence: str) -> Section:
     return Section(title=f"other {name}", defences=(defence,), variants=swept, **shared)
 
 
-_RADII, _BETAS = section_3_1.SECTION.parts["swept"], section_3_2.SECTION.parts["swept"]
+_RADII, _BETAS = section_3_1.SECTION.parts["swept"], sweeps.BETAS
 SECTION = Section(
     **{
         **_tables("Ablation study", "pgd-at", "at-ccm"),
