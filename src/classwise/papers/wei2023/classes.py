@@ -4,8 +4,6 @@ Its introduction calls classes of lower clean accuracy hard, section 3.1 those o
 Arrays of classes (dimension label) have the coordinates `hard` and `easy`, true for the classes of the group (`mark_groups`).
 """
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 import xarray as xr
 
@@ -49,29 +47,13 @@ def selected(history: xr.Dataset, dataset: str) -> dict[str, tuple[str, ...]]:
     return {"hard": ranked[:hard], "easy": ranked[::-1][:easy]}
 
 
-def selection(history: xr.Dataset, dataset: str) -> str:
-    """Return in a sentence which classes `selected` names, and whether they are those of `classes_of`."""
-    rule, used = selected(history, dataset), classes_of(dataset)
-    same = all(set(rule[group]) == set(used[group]) for group in GROUPS)
-    others = "these" if same else f"others: {_in_words(used)}"
-    return f"**By this rule** the classes are {_in_words(rule)}. Those of this page are {others}."
-
-
-def _in_words(groups: Mapping[str, Sequence[str]]) -> str:
-    return "; ".join(f"{group} {', '.join(groups[group])}" for group in GROUPS)
-
-
 def mean_of(rates: xr.DataArray, group: str) -> xr.DataArray:
     """Return the mean over the classes of a group, NaN where any has none."""
     return rates.isel(label=np.flatnonzero(rates[group].values)).mean("label", skipna=False)
 
 
-def hard_less_easy(rates: xr.DataArray) -> xr.DataArray:
-    """Return the mean of the hard classes less that of the easy ones."""
-    return mean_of(rates, "hard") - mean_of(rates, "easy")
-
-
 def of_groups(points: xr.DataArray) -> xr.DataArray:
     """Return points of classes as those of both groups and their difference along a new dimension `group`."""
-    parts = [mean_of(points, "hard"), mean_of(points, "easy"), hard_less_easy(points)]
+    hard, easy = (mean_of(points, group) for group in GROUPS)
+    parts = [hard, easy, hard - easy]
     return xr.concat(parts, "group", coords="minimal", compat="override").assign_coords(group=[*GROUPS, DIFFERENCE])

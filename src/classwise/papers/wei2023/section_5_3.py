@@ -16,7 +16,7 @@ from classwise.core.spec import Evaluation
 from classwise.papers import variants
 from classwise.papers.sections import Arranged, Section
 from classwise.papers.terms import claims, least
-from classwise.papers.wei2023 import calibrations, gains, methods, section_3_1, sweeps
+from classwise.papers.wei2023 import calibrations, gains, methods, sweeps
 from classwise.papers.wei2023.calibrations import METHODS, WITHOUT
 from classwise.papers.wei2023.classes import mark_groups
 from classwise.stats import combine
@@ -70,7 +70,7 @@ def with_mean_radius(outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
 
     outcomes: of both, with `stats.calibrations.late_settings`. swept: of AT with other radii (section 3.1).
     """
-    uniform = section_3_1.by_margin(section_3_1.by_radius(under_pgd(outcomes).sel(defence=["pgd-at"]), swept))
+    uniform = sweeps.by_margin(sweeps.by_radius(under_pgd(outcomes).sel(defence=["pgd-at"]), swept))
     parts = {margin: uniform.sel(margin=margin, drop=True) for margin in map(str, uniform.margin.values)}
     return _at_setting(parts, outcomes.sel(defence=["at-ccm"]), "radius")
 
@@ -122,7 +122,7 @@ def _offsets(name: str, defence: str) -> Section:
     return Section(title=f"other {name}", defences=(defence,), variants=swept, **shared)
 
 
-_RADII, _BETAS = section_3_1.SECTION.parts["swept"], sweeps.BETAS
+_RADII, _BETAS = sweeps.RADII, sweeps.BETAS
 SECTION = Section(
     **{
         **_tables("Ablation study", "pgd-at", "at-ccm"),

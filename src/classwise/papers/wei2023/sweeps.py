@@ -4,10 +4,27 @@ from typing import Any
 
 import xarray as xr
 
+from classwise.core.identity import exact_radius
 from classwise.papers import variants
 from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.wei2023.classes import mark_groups
 from classwise.stats import combine
 
+# The radius of the scale, of half of which and of half more than which the claims speak.
+USUAL, HALF, LARGE = "1", "1/2", "3/2"
+# The networks are judged at the radius of the scale, and at half of it.
+PGD_AT: dict[str, Any] = {"defences": ("pgd-at",), "evaluations": CLEAN_AND_PGD, "max_seeds": 2, "at": (USUAL, HALF)}
+# Figure 2 has eight radii at scale "paper".
+RADII = Section(
+    title="other radii",
+    run={"averages": ()},
+    variants=variants.by_scale(
+        variants.margins("1/4", HALF, LARGE),
+        laptop=variants.margins(HALF, LARGE),
+        paper=variants.margins("1/4", HALF, "3/4", "5/4", LARGE, "7/4", "2"),
+    ),
+    **PGD_AT,
+)
 # The lowest beta of the paper, and the one of its other experiments.
 LOWEST_BETA, USUAL_BETA = "1", "6"
 TRADES: dict[str, Any] = {"defences": ("trades",), "evaluations": CLEAN_AND_PGD, "max_seeds": 2}
@@ -17,6 +34,26 @@ BETAS = Section(
     variants=variants.by_scale(variants.betas(1, 3), laptop=variants.betas(1), paper=variants.betas(1, 2, 3, 4, 5, 7, 8)),
     **TRADES,
 )
+
+
+def by_radius(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
+    """Return outcomes along `eps`, the radius of the training, in rising order, and `eval_eps`, that of the evaluation.
+
+    plain: of the networks trained at the radius of the scale, which the attribute `eps` says. swept: at other radii. Seeds that
+    not all of them have are left out.
+    """
+    several = swept if "eps" in swept.dims else swept.expand_dims(eps=[swept.attrs["eps"]])
+    parts = {str(eps): several.sel(eps=eps, drop=True) for eps in several.eps.values} | {plain.attrs["eps"]: plain}
+    kept = combine.shared_seeds({name: parts[name] for name in sorted(parts, key=exact_radius)})
+    joined = combine.combine("eps", kept).assign_attrs(plain.attrs)
+    return joined if "eval_eps" in joined.dims else joined.expand_dims(eval_eps=[plain.attrs["eps"]])
+
+
+def by_margin(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return what the claims need of `by_radius`: judged at the first radius, along `margin`, with the two groups of classes."""
+    usual = exact_radius(outcomes.attrs["eps"])
+    multiples = [str(exact_radius(str(eps)) / usual) for eps in outcomes.eps.values]
+    return mark_groups(outcomes.isel(eval_eps=0, drop=True).assign_coords(eps=multiples).rename(eps="margin"))
 
 
 def by_beta(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:

@@ -9,7 +9,7 @@ from claim_answers import CLASS, outcomes_with
 
 from classwise.core.datasets import class_names
 from classwise.papers import registry
-from classwise.papers.wei2023 import section_3_1, sentences_sweeps
+from classwise.papers.wei2023 import margins, sweeps
 
 HARD = np.isin(CLASS, (2, 3, 4, 5))
 MARGINS = ("1/2", "1", "3/2")
@@ -72,14 +72,14 @@ EXTREMES = {
 
 def test_a_claim_on_all_radii_is_not_tested_without_one_and_those_on_long_trainings_not_on_digits():
     few = trained(groups((80, 40), (60, 60), (20, 80))).sel(margin=["1", "3/2"])
-    found = {one.claim.name: one for one in registry.judge(section_3_1.NAME, few, dataset="digits", strict=False)}
+    found = {one.claim.name: one for one in registry.judge(margins.NAME, few, dataset="digits", strict=False)}
     assert found["easy-classes-rise"].reason == "no results on digits under pgd-20 at margin = 1/2"
     assert found["hard-classes-drop"].verdict == "holds"
     assert "robust overfitting" in found["larger-radius-last"].reason
 
 
 def test_the_runs_differ_in_the_radius_alone_and_are_judged_at_that_of_the_scale():
-    quick, laptop = (registry.request(section_3_1.NAME, scale) for scale in ("quick", "laptop"))
+    quick, laptop = (registry.request(margins.NAME, scale) for scale in ("quick", "laptop"))
     assert {(spec.eps, spec.probe_eps) for spec in quick.parts["swept"].specs} == {(e, "0.2") for e in ("0.05", "0.1", "0.3")}
     assert {(spec.eps, spec.probe_eps) for spec in laptop.parts["swept"].specs} == {(e, "8/255") for e in ("4/255", "12/255")}
     assert {spec.defence for spec, _ in laptop.pairs} == {"pgd-at"}
@@ -92,11 +92,11 @@ def test_the_runs_differ_in_the_radius_alone_and_are_judged_at_that_of_the_scale
 
 def test_claims_on_long_trainings_compare_with_the_best_epoch_at_scale_paper():
     for scale, numbers in (("laptop", [0, 0]), ("short", [0, 0]), ("paper", [2, 14])):
-        parts = registry.request(section_3_1.NAME, scale).parts
+        parts = registry.request(margins.NAME, scale).parts
         some = [parts["best"], parts["best swept"]]
         assert [len(one.specs) for one in some] == numbers
         assert {(e.attack, e.checkpoint, e.eps) for one in some for e in one.evaluations} == {("pgd-20", "best", "8/255")}
-    paper = registry.request(section_3_1.NAME, "paper")
+    paper = registry.request(margins.NAME, "paper")
     assert paper.parts["best"].specs == paper.specs
     assert paper.parts["best swept"].specs == paper.parts["swept"].specs
     assert all(spec.select for spec in paper.specs)
@@ -107,18 +107,18 @@ def test_the_best_epoch_stands_next_to_the_last(trainings):
     best = [one.sel(attack=["pgd-20"], eval_eps="0.2", drop=True) for one in trainings]
     best = [best[0], best[1].sel(eps="0.3", drop=True).assign_attrs(eps="0.3")]
     with pytest.raises(KeyError):
-        section_3_1.best_and_last(plain, swept.sel(eps=["0.1"]), *best)
-    assert section_3_1.in_best_phase(plain, swept, None, best[1]).identical(section_3_1.in_best_phase(plain, swept))
-    assert section_3_1.in_best_phase(plain, swept, *best).margin.values.tolist() == ["1", "3/2"]
-    joined = section_3_1.best_and_last(plain, swept, *best)
+        margins.best_and_last(plain, swept.sel(eps=["0.1"]), *best)
+    assert margins.in_best_phase(plain, swept, None, best[1]).identical(margins.in_best_phase(plain, swept))
+    assert margins.in_best_phase(plain, swept, *best).margin.values.tolist() == ["1", "3/2"]
+    joined = margins.best_and_last(plain, swept, *best)
     assert (list(joined.checkpoint.values), list(joined.margin.values)) == (["last", "best"], ["1", "3/2"])
     assert (list(joined.attack.values), joined.attrs["dataset"], joined.hard.values.tolist()) == (
         ["pgd-20"],
         "cifar10",
         HARD.tolist(),
     )
-    claim = next(one for one in section_3_1.CLAIMS if one.name == "every-class-rises-last")
-    found = registry.judge(section_3_1.NAME, {"best and last": joined}, dataset="cifar10", only=[claim.name])[0]
+    claim = next(one for one in margins.CLAIMS if one.name == "every-class-rises-last")
+    found = registry.judge(margins.NAME, {"best and last": joined}, dataset="cifar10", only=[claim.name])[0]
     assert (found.verdict, found.effect) == ("fails", -20)
 
 
@@ -147,27 +147,17 @@ def trainings():
 
 
 def test_radii_are_joined_in_rising_order_for_the_seeds_that_all_have(trainings):
-    joined = section_3_1.by_radius(*trainings)
+    joined = sweeps.by_radius(*trainings)
     assert list(joined.eps.values) == ["0.1", "0.2", "0.3"]
     assert (joined.seed.values.tolist(), joined.attrs["eps"]) == ([1], "0.2")
-    margins = section_3_1.by_margin(joined)
-    assert list(margins.margin.values) == ["1/2", "1", "3/2"]
-    assert (margins.hard.values.tolist(), "eval_eps" in margins.dims) == (HARD.tolist(), False)
+    judged = sweeps.by_margin(joined)
+    assert list(judged.margin.values) == ["1/2", "1", "3/2"]
+    assert (judged.hard.values.tolist(), "eval_eps" in judged.dims) == (HARD.tolist(), False)
     # Where a single radius was judged, or a single other one trained.
     plain, swept = (one.sel(eval_eps="0.2", drop=True) for one in trainings)
     single = swept.sel(eps="0.3", drop=True).assign_attrs(eps="0.3")
-    assert list(section_3_1.by_radius(plain, single).eps.values) == ["0.2", "0.3"]
-    assert list(section_3_1.by_radius(plain, swept).eval_eps.values) == ["0.2"]
-
-
-@pytest.mark.parametrize(("last", "start"), [((40, 90), "worse"), ((90, 30), "better"), ((61, 60), "open")])
-def test_the_finding_states_the_change_of_both_groups(trainings, last, start):
-    plain, _ = trainings
-    said = sentences_sweeps.larger_radius(section_3_1.by_radius(plain, _outcomes({"0.3": last}, seeds=(0, 1))))
-    assert start in said.split(":")[0]
-    assert "from radius 0.2 to 0.3, judged at 0.2 under pgd-20" in said
-    assert f"hard classes changes by {last[0] - 60}.0 points" in said
-    assert f"easy ones by {last[1] - 60}.0 points" in said
+    assert list(sweeps.by_radius(plain, single).eps.values) == ["0.2", "0.3"]
+    assert list(sweeps.by_radius(plain, swept).eval_eps.values) == ["0.2"]
 
 
 def _histories():
@@ -180,21 +170,10 @@ def _histories():
 
 def test_the_course_of_all_radii_is_that_of_the_epochs_and_seeds_that_they_share():
     plain, swept = _histories()
-    count = section_3_1.course_counts(plain, swept, "0.2")
+    count = margins.course_counts(plain, swept, "0.2")
     assert list(count.eps.values) == ["0.1", "0.2", "0.3"]
     attacked = count.sel(images_are="attacked", split="test")
     of_plain, of_swept = (data["count"].isel(defence=0).sel(seed=1, split="test", attack="pgd-10") for data in (plain, swept))
     assert np.array_equal(attacked.sel(eps="0.2"), of_plain)
     assert np.array_equal(attacked.sel(eps="0.1"), of_swept.sel(eps="0.1"))
     assert not attacked.sel(eps="0.1", epoch=2).any()
-    assert "at most" in sentences_sweeps.last_phase(count)
-
-
-def test_the_last_phase_is_the_largest_fall_from_the_best_epoch():
-    right = np.array([[50, 70, 60], [40, 50, 50]])
-    counts = np.stack([right, 100 - right], -1)[..., None, :]
-    coords = {"eps": ["0.1", "0.2"], "epoch": [1, 2, 3], "label": ["a"], "predicted": ["a", "b"]}
-    count = xr.DataArray(counts, coords, ("eps", "epoch", "label", "predicted")).expand_dims(
-        split=["valid"], images_are=["attacked"]
-    )
-    assert "at most 10.0 points below" in sentences_sweeps.last_phase(count)
