@@ -1,7 +1,7 @@
 """Wei et al. 2023: "CFA: Class-wise Calibrated Fair Adversarial Training"."""
 
 from classwise.papers.sections import Paper
-from classwise.papers.wei2023 import margins, regularisations, section_2, section_3_3, section_5_2, section_5_3
+from classwise.papers.wei2023 import margins, regularisations, section_3_3, section_5_2, section_5_3, theorems
 from classwise.papers.wei2023.recipe import RECIPE
 from classwise.papers.wei2023.tables import TABLES
 
@@ -12,9 +12,9 @@ PAPER = Paper(
     name="wei2023",
     title="Wei et al. 2023",
     sections={module.NAME: module.SECTION for module in _SECTIONS},
-    claims=(*section_2.CLAIMS, *(claim for module in _SECTIONS for claim in module.CLAIMS)),
+    claims=(*theorems.CLAIMS, *(claim for module in _SECTIONS for claim in module.CLAIMS)),
     recipe=RECIPE,
     tables=TABLES,
-    theorems={section_2.NAME: section_2.verdicts},
-    notebooks=(section_2.NAME, *(module.NAME for module in _SECTIONS), "wei2023/A-settings"),
+    theorems={theorems.NAME: theorems.verdicts},
+    notebooks=(theorems.NAME, *(module.NAME for module in _SECTIONS), "wei2023/A-settings"),
 )

@@ -1,6 +1,6 @@
-"""The Gaussian model of Wei et al. 2023 with sliders for its parameters, which need no kernel.
+"""The Gaussian model of Wei et al. 2023 with sliders for its parameters, which need no kernel, and curves of it.
 
-Curves and points are Vega expressions of the controls, built as text here; tests compare them with `theory`.
+Curves and points of the explorer are Vega expressions of the controls, built as text here; tests compare them with `theory`.
 """
 
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from typing import Any
 import altair as alt
 import numpy as np
 import pandas as pd
+import xarray as xr
 
-from classwise.charts.descriptions import described
+from classwise.charts.descriptions import described, extent
 from classwise.charts.explorer import Choice, explorer
-from classwise.charts.style import GREY, PERCENT, panel_title, tooltip
+from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, SERIES_COLOURS, frame, panel_title, titled, tooltip
 from classwise.papers.wei2023 import theory
-from classwise.papers.wei2023.charts_theory import class_colour, dashed
 from classwise.papers.wei2023.theory import LABELS, Model
 
 _FITTED = "with"
@@ -37,6 +37,24 @@ _EXPONENTS, _COUNTED = (-1.5, 1.51, 0.05), (-1.25, -0.75, -0.25, 0.25, 0.75, 1.2
 _SIZE = {"width": 270, "height": 175}
 _SHOWN = 100
 _RADIUS = alt.X("radius:Q", title="training radius", axis=alt.Axis(tickCount=5))
+_COLOURS = {
+    "label": (LABELS, (HIGHEST, LOWEST)),
+    "classifier": (("without intercept", "with intercept"), (GREY, SERIES_COLOURS[3])),
+}
+# Solid and dashed lines.
+_DASHES = alt.StrokeDash(
+    "images_are:N",
+    scale=alt.Scale(domain=list(_RADII), range=[[1, 0], [5, 4]]),
+    title="images",
+    legend=alt.Legend(symbolStrokeWidth=2),
+)
+
+
+def coloured(by: str = "label") -> alt.Color:
+    """Return the colour of the easy class (blue) and of the hard one (orange), or of the members of "classifier"."""
+    names, hues = _COLOURS[by]
+    legend = alt.Legend(symbolOpacity=1, symbolStrokeWidth=3)
+    return alt.Color(f"{by}:N", scale=alt.Scale(domain=list(names), range=list(hues)), title=titled(by), legend=legend)
 
 
 def accuracy(label: str, kind: str, weight: str) -> str:
@@ -88,11 +106,11 @@ def _curves(drawn: pd.DataFrame) -> Any:
     )
     y = alt.Y("value:Q", title="accuracy, %", scale=PERCENT)
     tips = tooltip("label", "images_are", weight="weight|.2f", value="accuracy, %")
-    channels: dict[str, Any] = {"x": x, "y": y, "color": class_colour(), "tooltip": tips}
+    channels: dict[str, Any] = {"x": x, "y": y, "color": coloured(), "tooltip": tips}
     line = alt.Chart(alt.sequence(*_EXPONENTS, as_="exponent")).transform_calculate(weight="pow(10, datum.exponent)")
     line = line.transform_calculate(**{name: accuracy(*case, "datum.weight") for name, case in zip(names, CASES, strict=True)})
     line = line.transform_fold(names, as_=["case", "value"]).transform_calculate(label=_named("0"), images_are=_named("1"))
-    lines = line.mark_line(strokeWidth=2.2).encode(**channels, strokeDash=dashed("images_are", ("clean", "attacked"), "images"))
+    lines = line.mark_line(strokeWidth=2.2).encode(**channels, strokeDash=_DASHES)
     point = _points(drawn).transform_calculate(exponent=str(list(_COUNTED))).transform_flatten(["exponent"])
     point = point.transform_calculate(weight="pow(10, datum.exponent)").transform_calculate(
         **{kind: f"100 * (datum.sign * (datum.x1 + {_moved(kind)} / datum.weight + shift) > 0)" for kind in _RADII}
@@ -130,7 +148,7 @@ def _scatter(drawn: pd.DataFrame) -> Any:
     axis = alt.Axis(values=[-1, 1], format="d")
     x = alt.X("across:Q", title="robust feature (scattered sideways)", scale=alt.Scale(domain=[-1.5, 1.5]), axis=axis)
     y = alt.Y("total:Q", title="sum of the non-robust features")
-    dots = few.mark_circle(size=28, opacity=0.75).encode(x, y, class_colour())
+    dots = few.mark_circle(size=28, opacity=0.75).encode(x, y, coloured())
     levels = alt.Chart(alt.InlineData(values=[{"x1": -1}, {"x1": 1}])).transform_calculate(
         across="datum.x1 - 0.35", end="datum.x1 + 0.35", total="-trained_weight * (datum.x1 + shift)"
     )
@@ -159,7 +177,7 @@ def _weights() -> Any:
     peaks = peaks.transform_calculate(best=f"variance * ({odds}) / (2 * eta)")
     # With an intercept the best weight of a class has no closed form.
     seen = alt.condition(f"intercept == '{_FITTED}'", alt.value(0), alt.value(1))
-    levels = peaks.mark_rule(strokeWidth=2, strokeDash=[6, 4]).encode(y=y, color=class_colour(), opacity=seen)
+    levels = peaks.mark_rule(strokeWidth=2, strokeDash=[6, 4]).encode(y=y, color=coloured(), opacity=seen)
     return _radii(y, "weight after training; dashed: best of each class", line, levels)
 
 
@@ -168,9 +186,8 @@ def _gaps() -> Any:
     y = alt.Y("value:Q", title="easy less hard class, points", axis=alt.Axis(tickCount=5))
     base = _over_radius(**{kind: gap(kind, "datum.best") for kind in _RADII})
     base = base.transform_fold(list(_RADII), as_=["images_are", "value"])
-    dash = dashed("images_are", ("clean", "attacked"), "images")
     tips = tooltip("images_are", radius="training radius|.3f", value="gap, points")
-    lines = base.mark_line(color=GREY, strokeWidth=2.4).encode(_RADIUS, y, dash, tooltip=tips)
+    lines = base.mark_line(color=GREY, strokeWidth=2.4).encode(_RADIUS, y, _DASHES, tooltip=tips)
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=GREY).encode(y="zero:Q")
     return _radii(y, "gap between the classes", zero, lines)
 
@@ -204,3 +221,20 @@ def model_explorer(model: Model, number: int = 1000, seed: int = 0, live: bool |
 def _both(model: Model) -> list[Any]:
     weight = float(model.trained(model.eta / 2))
     return [model.accuracy(weight, radius) for radius in (0.0, 2 * model.eta)]
+
+
+def curves(values: xr.DataArray, level: xr.DataArray, axes: tuple[str, str], title: str, below: str) -> Any:
+    """Return values over a radius as lines, and a level to compare them with as a dashed grey one.
+
+    values: along radius and label or classifier, their colours, and perhaps images_are, solid or dashed. level: along radius.
+    axes: what the radius is, and what the values are, "gap, points". below: a subtitle.
+    """
+    table, (name, _, unit) = frame(values), axes[1].partition(", ")
+    by, *others = [dim for dim in ("label", "classifier", "images_are") if dim in values.dims]
+    x = alt.X("radius:Q", title=axes[0], scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=5))
+    y = alt.Y("value:Q", title=axes[1])
+    tips = tooltip(by, *others, radius=f"{axes[0]}|.3f", value=f"{axes[1]}|.2f")
+    lines = alt.Chart(table).mark_line(strokeWidth=2.5).encode(x, y, coloured(by), *[_DASHES for _ in others], tooltip=tips)
+    grey = alt.Chart(frame(level)).mark_line(color=GREY, strokeDash=[4, 4]).encode(x, y)
+    text = extent(table, [by, *others, "radius"], name, unit, digits=2)
+    return described(alt.layer(grey, lines).properties(width=480, height=200), title, text, below)
