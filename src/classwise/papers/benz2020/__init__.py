@@ -2,8 +2,8 @@
 
 from classwise.papers.benz2020 import (
     class_discrepancy,
+    over_training,
     section_3_1_networks,
-    section_3_1_training,
     section_3_2_features,
     section_3_2_same,
     section_3_2_similarity,
@@ -18,7 +18,7 @@ from classwise.papers.sections import Paper
 _SECTIONS = (
     class_discrepancy,
     section_3_1_networks,
-    section_3_1_training,
+    over_training,
     section_3_2_same,
     section_3_2_similarity,
     section_3_2_features,

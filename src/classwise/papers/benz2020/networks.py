@@ -12,9 +12,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.core.datasets import base_dataset
 from classwise.core.spec import Spec
 from classwise.papers import judging
+from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
+from classwise.papers.selection import VULNERABLE_PAIRS
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import combine, intervals, metrics, pooling
 
@@ -159,6 +162,25 @@ def as_given(outcomes: xr.Dataset) -> xr.Dataset:
     merged = {name: outcomes[name].where(present, value).max("seed").expand_dims(seed=[0]) for name, value in missing.items()}
     data = xr.Dataset(merged).transpose(*outcomes.truth.dims, ...)
     return data.assign_coords(predicted=outcomes.predicted).assign_attrs(outcomes.attrs, runs=outcomes.sizes["seed"])
+
+
+def marked(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes with the coordinate `vulnerable`: the class that is the weakest on validation images of PGD-AT.
+
+    Without it where that class is not known.
+    """
+    dataset = base_dataset(str(outcomes.attrs.get("dataset", "")))
+    if dataset not in VULNERABLE_PAIRS:
+        return outcomes
+    return outcomes.assign_coords(vulnerable=("predicted", outcomes.predicted.values == VULNERABLE_PAIRS[dataset][0]))
+
+
+def weakest(values: xr.DataArray) -> np.ndarray:
+    """Return which class is the one that `marked` names; MeasurementError where none is."""
+    if "vulnerable" not in values.coords:
+        raise MeasurementError("which class of this dataset is the weakest on validation images is not known")
+    marks: np.ndarray = values.vulnerable.values
+    return marks
 
 
 def unequal(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:

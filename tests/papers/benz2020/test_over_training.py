@@ -7,8 +7,8 @@ from claim_answers import UP, at, judged, outcomes_with
 
 from classwise.core.datasets import class_names
 from classwise.papers import registry
-from classwise.papers.benz2020 import networks, section_3_1_training, sentences_training
-from classwise.papers.benz2020.section_3_1_training import EPOCHS, HALF_WAY
+from classwise.papers.benz2020 import networks, over_training
+from classwise.papers.benz2020.over_training import EPOCHS, HALF_WAY
 from classwise.papers.claims import MeasurementError
 from classwise.stats import aggregate
 
@@ -87,25 +87,24 @@ RISING, NOTHING = np.linspace(0.3, 0.9, 10), np.full(10, 0.05)
 
 
 def test_checkpoints_are_epochs_and_those_that_have_not_learned_are_left_out():
-    data = section_3_1_training.by_epoch(kept({"last": RISING, "last-15": RISING, "last-28": NOTHING, "last-7": RISING}))
+    data = over_training.by_epoch(kept({"last": RISING, "last-15": RISING, "last-28": NOTHING, "last-7": RISING}))
     assert data.epoch.values.tolist() == [15, 30]
     assert data.sizes["seed"] == 1
     assert data.attrs["runs"] == 2
     assert data.predicted.values[data.vulnerable.values].tolist() == ["8"]
-    assert "judged nowhere: 2, 4, 8, 12" in sentences_training.kept_epochs(data)
     given = {"epochs": data, "halves": aggregate.halved(data)}
-    verdict, *_ = registry.judge(section_3_1_training.NAME, given, scale="quick", strict=False)
+    verdict, *_ = registry.judge(over_training.NAME, given, scale="quick", strict=False)
     assert verdict.seeds == 2
 
 
 @pytest.mark.parametrize("scale", ["quick", "short"])
 def test_the_training_keeps_every_epoch_that_is_evaluated(scale):
-    part = registry.request(section_3_1_training.NAME, scale).parts["kept"]
+    part = registry.request(over_training.NAME, scale).parts["kept"]
     for spec in part.specs:
         assert spec.epochs == networks.KEPT_EPOCHS
         names = ["last", *(f"last-{back}" for back in range(1, spec.keep_last))]
         assert {one.checkpoint for one in part.evaluations} <= set(names)
-    assert {one.checkpoint for one in part.evaluations} == {section_3_1_training._checkpoint(epoch) for epoch in EPOCHS}
+    assert {one.checkpoint for one in part.evaluations} == set(over_training._CHECKPOINTS)
     of_networks = registry.request("benz2020/3-1-networks-and-optimisers", scale).parts[networks.STEP]
     assert part.specs[:1] == of_networks.specs
 
@@ -126,51 +125,18 @@ def history(worst):
 SETTLED = history([(1, 2), (8, 3), (8, 3), (8, 9)])
 
 
-def test_the_course_is_that_of_test_images():
-    found = sentences_training.course(SETTLED)
-    assert found.dims == ("images_are", "seed", "epoch", "label", "predicted") or set(found.dims) >= {
-        "images_are",
-        "epoch",
-        "seed",
-    }
-    assert int(found.isel(epoch=0, seed=0).sel(images_are="attacked", label="1", predicted="1")) == 0
-
-
-def test_the_finding_says_whether_one_class_stays_the_least_robust():
-    rates = dict.fromkeys(("last-15", "last-8", "last"), np.append(0.1, RISING[1:]))
-    steady = section_3_1_training.by_epoch(kept(rates, images=200))
-    said = sentences_training.finding(SETTLED, steady)
-    assert said.startswith(
-        "**Under pgd-20, class 0 is the least robust after all three kept epochs from 15 to 30, significantly: in the epoch"
-    )
-    assert "one class is the least robust at all three measurements of its second half in 1 of 2 runs" in said
-    once = sentences_training.finding(SETTLED.isel(seed=[0]), steady)
-    assert "(1 run) class 8 is the least robust at all three measurements of its second half." in once
-    changing = sentences_training.finding(SETTLED.isel(seed=[1]), steady)
-    assert "(1 run) the least robust class changes in its second half: class 3 or 9." in changing
-    moving = section_3_1_training.by_epoch(kept(rates | {"last": RISING[::-1]}, images=200))
-    said = sentences_training.finding(SETTLED, moving)
-    assert "two classes are the least robust after some of the three kept epochs from 15 to 30: 0, 9.**" in said
-    alone = sentences_training.finding(SETTLED, None)
-    assert alone.endswith("The weights after single epochs are not recorded at this scale.")
-
-
-def test_the_gap_grows_shrinks_or_neither():
-    def said(first, last):
-        return sentences_training.gap(section_3_1_training.by_epoch(kept({"last-15": first, "last": last}, images=100)))
-
-    flat = np.full(10, 0.6)
-    assert "the best and the worst class grows: the change is" in said(flat, RISING)
-    assert "the best and the worst class shrinks: the change is -" in said(RISING, flat)
-    assert "it is open whether the gap grows or shrinks" in said(RISING, RISING)
+def test_the_course_is_that_of_test_images_and_names_the_least_robust_class():
+    count = over_training.course(SETTLED)
+    assert set(count.dims) == {"images_are", "seed", "epoch", "label", "predicted"}
+    assert int(count.isel(epoch=0, seed=0).sel(images_are="attacked", label="1", predicted="1")) == 0
+    assert over_training.least_robust(count.isel(seed=[0])) == ["8", "8", "8"]
+    assert over_training.least_robust(count.isel(seed=[1])) == ["3", "3", "9"]
 
 
 def test_agreement_over_the_epochs_is_between_halves():
-    data = section_3_1_training.by_epoch(kept({"last-22": RISING[::-1], "last-15": RISING, "last": RISING}, images=200))
-    found = section_3_1_training.agreements(data)
+    data = over_training.by_epoch(kept({"last-22": RISING[::-1], "last-15": RISING, "last": RISING}, images=200))
+    found = over_training.agreements(data)
     values = found.sel(bound="value", attack="pgd-20")
     assert float(values.sel(epoch=8)) < -0.9
     assert float(values.sel(epoch=15)) == pytest.approx(float(values.sel(epoch=30)), abs=0.1)
     assert float(values.sel(epoch=30)) < 1
-    assert "Half way, after epoch 15," in sentences_training.settling(found)
-    assert sentences_training.settling(found.sel(epoch=[8, 30])) == "**The training has not learned by half of its epochs.**"
