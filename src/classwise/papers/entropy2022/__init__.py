@@ -6,15 +6,15 @@ from classwise.papers.entropy2022 import (
     section_3_1,
     section_3_2_1,
     section_3_2_2a,
-    section_3_2_2b,
     section_a_3,
     similar_classes,
+    trade_off,
 )
 from classwise.papers.entropy2022.recipe import RECIPE
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.sections import Paper
 
-_SECTIONS = (section_1, section_2_1, similar_classes, section_3_1, section_3_2_1, section_3_2_2a, section_3_2_2b, section_a_3)
+_SECTIONS = (section_1, section_2_1, similar_classes, section_3_1, section_3_2_1, section_3_2_2a, trade_off, section_a_3)
 
 PAPER = Paper(
     name="entropy2022",

@@ -8,7 +8,8 @@ import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.core.markup import counted, decimal
-from classwise.papers.entropy2022 import gains, section_3_1, section_3_2_2b
+from classwise.papers.entropy2022 import gains, section_3_1
+from classwise.papers.entropy2022 import trade_off as section_3_2_2b
 from classwise.papers.entropy2022.gains import OURS, THEIRS
 from classwise.papers.entropy2022.networks import NETWORKS
 from classwise.papers.findings import interval, sample

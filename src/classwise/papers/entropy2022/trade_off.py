@@ -3,7 +3,7 @@
 Claims take the Dataset "networks", along defence with the names of `networks.NETWORKS`, or "best", with the two of BEST.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,12 +12,12 @@ import xarray as xr
 
 from classwise.core.datasets import base_dataset
 from classwise.papers.entropy2022 import networks
-from classwise.papers.entropy2022.gains import Pair, gains, printed, printed_gain
+from classwise.papers.entropy2022.gains import Pair, printed, printed_gain
 from classwise.papers.entropy2022.networks import AUTOATTACK, NETWORKS, PLAIN
 from classwise.papers.extremes import extreme_draws
 from classwise.papers.sections import Arranged, Section
-from classwise.papers.terms import claims, least, of
-from classwise.stats import metrics
+from classwise.papers.terms import Term, claims, least, of
+from classwise.stats import bootstrap, metrics
 from classwise.stats.metrics import Metric
 
 NAME = "entropy2022/3-2-2b-trade-off-and-fairness"
@@ -43,9 +43,9 @@ def selected(history: xr.Dataset) -> tuple[str, ...]:
     """
     # The inner attacks of the training have no counts of these images.
     count = history["count"].isel(epoch=-1).sel(split="valid").drop_sel(attack="clean").sum(["attack", "seed"])
-    rates = metrics.overall(count).to_series()
-    families = (rates[[name for name in rates.index if NETWORKS[name].defence == one]] for one in ("trades", "me-trades"))
-    return tuple(str(some.idxmax()) for some in families if len(some))
+    rates, defence = metrics.overall(count).to_series(), {name: network.defence for name, network in NETWORKS.items()}
+    best = rates.groupby(defence, sort=False).idxmax()
+    return tuple(str(best[name]) for name in best.index if name in ("trades", "me-trades"))
 
 
 def _best(*parts: xr.Dataset | None) -> xr.Dataset:
@@ -74,55 +74,66 @@ _ME_15, _ME_27 = "me-trades (β=1, λ=15)", "me-trades (β=1, λ=27)"
 _BOTH = ("clean", AUTOATTACK)
 _MEASURES = (metrics.overall, metrics.worst)
 
+# What the page compares: first the network that should be better.
+EQUAL = "ME-TRADES 15 over TRADES 15"
+COMPARISONS: Mapping[str, Pair] = {
+    EQUAL: (_ME_15, _TRADES_15),
+    "ME-TRADES 15 over TRADES 6": (_ME_15, _TRADES),
+    "ME-TRADES 27 over TRADES 6": (_ME_27, _TRADES),
+    "TRADES with LS over TRADES 6": ("trades-smoothed (λ=6)", _TRADES),
+    "ME-AT 0.5 over PGD-AT": (_ME_AT, _AT),
+    "ME-AT 1 over PGD-AT": ("me-at (β=1)", _AT),
+    "PGD-AT with LS over PGD-AT": (_SMOOTHED, _AT),
+}
+
+
+def _least_gain(pairs: Sequence[Pair], attacks: Sequence[str], *measures: Metric) -> Term:
+    """Return the least gain: over pairs of networks, attacks and measures."""
+    parts = [of(one, better, at) - of(one, worse, at) for one in measures for better, worse in pairs for at in attacks]
+    return least(*parts) if len(parts) > 1 else parts[0]
+
 
 def _gain(pairs: Sequence[Pair], attacks: Sequence[str], *measures: Metric) -> dict[str, Any]:
-    """Return the fields of a claim on the least gain: over pairs of networks, attacks and measures, by default the accuracy."""
+    """Return the fields of a claim on the least gain, by default in the accuracy."""
     chosen = measures or (metrics.overall,)
-    parts = [of(one, better, at) - of(one, worse, at) for one in chosen for better, worse in pairs for at in attacks]
     names = [attack.partition("|")[0] for attack in attacks], [measure.__name__ for measure in chosen]
-    return {"measure": least(*parts) if len(parts) > 1 else parts[0], "reported": partial(printed_gain, pairs, *names)}
+    return {"measure": _least_gain(pairs, attacks, *chosen), "reported": partial(printed_gain, pairs, *names)}
 
 
-def least_gain_of_either(sums: xr.Dataset, alternatives: Sequence[str], base: str) -> xr.DataArray:
-    """Return the least gain over another network, overall and in the worst class, under each attack; the larger of several."""
-    each = [gains(sums, [(name, base)], _MEASURES).min("gain", skipna=False) for name in alternatives]
-    return xr.concat(each, "network").max("network", skipna=False)
+# Of either network of ME-TRADES: the least gain over TRADES, overall and in the worst class, clean and under AutoAttack.
+EITHER = tuple(_least_gain([(name, _TRADES)], _BOTH, *_MEASURES) for name in (_ME_15, _ME_27))
 
 
-def either_draws(outcomes: xr.Dataset, draws: int, seed: int, *, alternatives: Sequence[str], base: str) -> np.ndarray:
+def least_gain_of_either(sums: xr.Dataset) -> xr.DataArray:
+    """Return the least gain over TRADES, overall and in the worst class, under each attack; the larger of ME-TRADES 15 and 27."""
+    larger: xr.DataArray = xr.ufuncs.maximum(*(term(sums) for term in EITHER))
+    return larger
+
+
+def either_draws(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
     """Return draws of the true value of `least_gain_of_either` (`Claim.truth`).
 
     Rank by rank they are the larger of the draws of the networks. One of them suffices, so that the p-value of the claim is
     multiplied by their number (Bonferroni): each of the lower ranks is taken as often.
     """
-    each = [
-        np.sort(extreme_draws(outcomes, draws, seed, parts=partial(gains, pairs=[(name, base)], measures=_MEASURES)))
-        for name in alternatives
-    ]
+    each = [np.sort(extreme_draws(outcomes, draws, seed, parts=term.each or term)) for term in EITHER]
     rank = np.arange(len(each[0]))
-    rank = np.where(rank < len(rank) // 2, rank // len(alternatives), rank)
+    rank = np.where(rank < len(rank) // 2, rank // len(EITHER), rank)
     larger: np.ndarray = np.maximum.reduce(each)[rank]
     return larger
 
 
-def widened(sums: xr.Dataset, network: str, base: str) -> xr.DataArray:
-    """Return by how much more the accuracy of a network falls from the first attack to the second than that of another one."""
-    values = metrics.overall(sums["count"])
-    fall = values.isel(attack=0) - values.isel(attack=1)
-    return fall.sel(defence=network, drop=True) - fall.sel(defence=base, drop=True)
-
-
-def _widened_in_print(network: str, base: str) -> float:
-    fall = {name: printed(name, "pgd-20") - printed(name, "autoattack") for name in (network, base)}
-    return fall[network] - fall[base]
-
-
-_EITHER: dict[str, Any] = {"alternatives": (_ME_15, _ME_27), "base": _TRADES}
-
-
 def _either_in_print() -> float:
     names = [measure.__name__ for measure in _MEASURES]
-    return max(printed_gain([(one, _TRADES)], ("clean", "autoattack"), names) for one in _EITHER["alternatives"])
+    return max(printed_gain([(one, _TRADES)], ("clean", "autoattack"), names) for one in (_ME_15, _ME_27))
+
+
+def _fall(network: str) -> Term:
+    return of(metrics.overall, network, "pgd-20") - of(metrics.overall, network, AUTOATTACK)
+
+
+def _fall_in_print(network: str) -> float:
+    return printed(network, "pgd-20") - printed(network, "autoattack")
 
 
 CLAIMS = claims(
@@ -144,17 +155,24 @@ CLAIMS = claims(
         "me-trades-worst-robust": _gain([(_ME_27, _TRADES)], [AUTOATTACK], metrics.worst),
         "me-at-all-four": _gain([(_ME_AT, _AT)], _BOTH, *_MEASURES),
         "me-trades-all-four": {
-            "measure": partial(least_gain_of_either, **_EITHER),
-            "truth": partial(either_draws, **_EITHER),
+            "measure": least_gain_of_either,
+            "truth": either_draws,
             "defences": (_ME_15, _ME_27, _TRADES),
             "attacks": _BOTH,
             "reported": _either_in_print,
         },
         "wider-gap-of-attacks": {
-            "measure": partial(widened, network=_ME_AT, base=_AT),
-            "defences": (_ME_AT, _AT),
-            "attacks": ("pgd-20", AUTOATTACK),
-            "reported": partial(_widened_in_print, _ME_AT, _AT),
+            "measure": _fall(_ME_AT) - _fall(_AT),
+            "reported": lambda: _fall_in_print(_ME_AT) - _fall_in_print(_AT),
         },
     },
 )
+
+
+def bias_of_the_worst(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
+    """Return by how many points the least of the accuracies of the classes is too low by chance, along defence and attack.
+
+    By the bootstrap: the worst class of the images themselves less that of redrawn ones.
+    """
+    drawn = [metrics.worst(some["count"]) for some in bootstrap.bootstrap_sums(outcomes, {}, draws)]
+    return metrics.worst(bootstrap.sums(outcomes, {})["count"]) - xr.concat(drawn, "draw").mean("draw")
