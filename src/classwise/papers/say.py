@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from classwise.core.errors import unknown
+from classwise.core.errors import NotRecorded, unknown
 from classwise.core.markup import counted, decimal, escaped
 from classwise.papers.claims import Verdict, measured_value
 from classwise.stats import bootstrap
@@ -69,6 +69,19 @@ def verdicts(judged: Sequence[Verdict], *names: str) -> str:
         if name not in known:
             raise unknown("claim among the verdicts", name, known)
     return "\n".join(f"- {_line(one)}" for one in judged if one.claim.name in names)
+
+
+def judged(verdicts: Sequence[Verdict], name: str, template: str, than: float = 0.0) -> str:
+    """Return a sentence on one verdict in bold Markdown; {value}: its value with the interval of the test.
+
+    It begins with "No clear effect" where this interval contains `than`. A claim that is not tested is NotRecorded.
+    """
+    one = next(one for one in verdicts if one.claim.name == name)
+    if one.verdict == "not tested":
+        raise NotRecorded(f"the claim {name!r} is not tested: {one.why}")
+    sentence = template.format(value=measured_value(one))
+    clear = than < one.low or one.high < than
+    return f"**{sentence if clear else f'{UNCLEAR}: {sentence[:1].lower()}{sentence[1:]}'}**"
 
 
 def _line(one: Verdict) -> str:

@@ -7,6 +7,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -363,21 +364,25 @@ def _wider(*ends: xr.DataArray | None) -> tuple[xr.DataArray, xr.DataArray]:
 
 def paired(
     outcomes: xr.Dataset,
-    measure: Callable[[xr.DataArray], xr.DataArray],
+    measure: Callable[[Any], xr.DataArray],
     level: float = 0.95,
     draws: int = 2000,
     *,
     span: tuple[float, float] = (-np.inf, np.inf),
-    seed: int = 0,
+    values: Mapping[str, xr.DataArray] | None = None,
 ) -> xr.DataArray:
     """Return low, value and high of a measure that compares settings, along a new dimension `bound`.
 
-    measure: of the counts of all settings (defences, attacks), seeds pooled; it may reduce their dimensions. span: the values
-    that it can have. The interval is the basic one of a bootstrap in which all settings are evaluated on the same redrawn images,
-    within the span and wide enough to contain the value.
+    measure: of the counts of all settings (defences, attacks), seeds pooled, or with `values` of the `sums` of these; it may
+    reduce their dimensions. span: the values that it can have. The interval is the basic one of a bootstrap in which all settings
+    are evaluated on the same redrawn images, within the span and wide enough to contain the value.
     """
-    drawn = xr.concat([measure(part["count"]) for part in bootstrap_sums(outcomes, {}, draws, seed)], "draw")
-    value = measure(sums(outcomes, {})["count"])
+
+    def measured(total: xr.Dataset) -> xr.DataArray:
+        return measure(total["count"] if values is None else total)
+
+    drawn = xr.concat([measured(part) for part in bootstrap_sums(outcomes, values or {}, draws)], "draw")
+    value = measured(sums(outcomes, values or {}))
     high, low = (2 * value - drawn.quantile(share, "draw").drop_vars("quantile") for share in ((1 - level) / 2, (1 + level) / 2))
     ends = [xr.ufuncs.minimum(low.clip(*span), value), value, xr.ufuncs.maximum(high.clip(*span), value)]
     interval: xr.DataArray = xr.concat(ends, dim="bound").assign_coords(bound=["low", "value", "high"])
@@ -385,7 +390,7 @@ def paired(
 
 
 def gains(
-    outcomes: xr.Dataset, bases: Mapping[str, str], measure: Metric, level: float = 0.95, draws: int = 2000, seed: int = 0
+    outcomes: xr.Dataset, bases: Mapping[str, str], measure: Metric, level: float = 0.95, draws: int = 2000
 ) -> xr.DataArray:
     """Return low, value and high of the gain of defences over their bases, along defence and a new dimension `bound`.
 
@@ -397,4 +402,4 @@ def gains(
         values, others = (measure(count.sel(defence=list(names))) for names in (bases.keys(), bases.values()))
         return values - others.assign_coords(defence=values.defence)
 
-    return paired(outcomes, gain, level, draws, seed=seed).rename("gain")
+    return paired(outcomes, gain, level, draws).rename("gain")

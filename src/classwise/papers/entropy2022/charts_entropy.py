@@ -1,20 +1,19 @@
 """Charts of the entropy of predictions, in nats (Entropy 2022, Figure 7)."""
 
+import math
 from typing import Any
 
 import altair as alt
 import pandas as pd
 import xarray as xr
 
+from classwise.charts.curves import EPOCH
 from classwise.charts.descriptions import described, extent
 from classwise.charts.explorer import Choice, explorer
-from classwise.charts.primitives import dots_with_intervals, from_legend, lines_with_bands, panels
+from classwise.charts.primitives import from_legend, lines_with_bands, panels
 from classwise.charts.style import (
     CHOSEN,
-    DEFENCE_COLOURS,
     GREY,
-    HIGHEST,
-    LOWEST,
     SERIES_COLOURS,
     Category,
     frame,
@@ -22,23 +21,15 @@ from classwise.charts.style import (
     tooltip,
     wide_bounds,
 )
-from classwise.papers.entropy2022.entropy import DETACHED, SLOWER, limit
 
 _ENTROPY = "entropy, nats"
-_COLOURS = {**DEFENCE_COLOURS, SLOWER: DEFENCE_COLOURS["trades"], DETACHED: "#127757"}
 # As those of a chart with the two as its series.
 _SIDES = dict(zip(("right", "wrong"), SERIES_COLOURS[:2], strict=True))
-_EPOCH = alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1))
-
-
-def networks(array: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
-    """Return the names of the networks."""
-    return tuple(names_of(array, "defence"))
 
 
 def _limit(table: pd.DataFrame, classes: int) -> tuple[Any, Any]:
     """Return the line of the largest entropy, and its name, in each panel."""
-    base = alt.Chart(table).transform_aggregate(rows="count()", groupby=["images_are"]).encode(y=alt.datum(limit(classes)))
+    base = alt.Chart(table).transform_aggregate(rows="count()", groupby=["images_are"]).encode(y=alt.datum(math.log(classes)))
     words = base.mark_text(align="right", baseline="bottom", dy=-3, text=f"ln {classes}")
     return base.mark_rule(strokeDash=[5, 4], color="#888", strokeWidth=2, aria=False), words.encode(x=alt.value("width"))
 
@@ -46,17 +37,15 @@ def _limit(table: pd.DataFrame, classes: int) -> tuple[Any, Any]:
 def course(entropy: xr.DataArray, classes: int) -> Any:
     """Return the mean entropy over the epochs, of clean and of attacked images, with the range of the seeds.
 
-    entropy: of `entropy.course`. Of a single epoch each network is a dot.
+    entropy: of `maximum_entropy.course`. Of a single epoch each network is a dot.
     """
     parts = {"low": entropy.min("seed"), "value": entropy.mean("seed"), "high": entropy.max("seed")}
     ends = xr.concat(parts.values(), "bound").assign_coords(bound=list(parts))
     table = wide_bounds(ends)
     picked, hues = from_legend(Category.of(entropy, "defence"))
     tips = tooltip("defence", "epoch", value=f"{_ENTROPY}|.2f", low="lowest seed|.2f", high="highest seed|.2f")
-    scale = alt.Scale(domain=[0, 1.05 * limit(classes)])
-    scale_of_colours = alt.Scale(domain=list(hues.values), range=[_COLOURS.get(name, GREY) for name in hues.values])
-    colour = hues.colour.scale(scale_of_colours).legend(symbolOpacity=1, symbolStrokeWidth=3, labelLimit=260)
-    lines = lines_with_bands(table, _EPOCH, _ENTROPY, colour, tips, scale=scale, picked=picked)
+    scale = alt.Scale(domain=[0, 1.05 * math.log(classes)])
+    lines = lines_with_bands(table, EPOCH, _ENTROPY, hues.colour, tips, scale=scale, picked=picked)
     chart = alt.layer(*_limit(table, classes), lines).properties(width=270, height=230)
     chart = panels(chart, Category("images_are", names_of(entropy, "images_are")), 2).add_params(picked)
     last = table[table["epoch"] == table["epoch"].max()]
@@ -64,65 +53,17 @@ def course(entropy: xr.DataArray, classes: int) -> Any:
     return described(chart, "Mean entropy of clean and of attacked test images", text, "Band: lowest to highest seed.")
 
 
-_TERMS = {"cross_entropy": "−Σ p log p′", "negative_entropy": "−H(p)"}
-
-
-def terms(mean: xr.Dataset) -> Any:
-    """Return the terms of the divergence as bars that add up to it: `entropy.divergence_terms`, means along defence."""
-    rows = [frame(mean[name]).assign(term=title) for name, title in _TERMS.items()]
-    total = frame(mean.divergence).rename(columns={"defence": "method"})
-    table = pd.concat(rows, ignore_index=True).rename(columns={"defence": "method"})
-    colour = alt.Color(
-        "term:N",
-        sort=list(_TERMS.values()),
-        scale=alt.Scale(domain=list(_TERMS.values()), range=[LOWEST, HIGHEST]),
-        title=None,
-        legend=alt.Legend(symbolOpacity=1),
-    )
-    order = list(networks(mean))
-    y = alt.Y("method:N", sort=order, title=None, axis=alt.Axis(labelLimit=260))
-    bars = (
-        alt.Chart(table)
-        .mark_bar()
-        .encode(
-            y=y,
-            x=alt.X("value:Q", title="nats, mean over the images; black: their sum, the divergence"),
-            color=colour,
-            tooltip=tooltip("method", "term", value="nats|.3f"),
-        )
-    )
-    base = alt.Chart(total)
-    halo = base.mark_tick(thickness=7, size=24, color="white").encode(y=y, x="value:Q")
-    ticks = base.mark_tick(thickness=3, size=24, color="black").encode(
-        y=y, x="value:Q", tooltip=tooltip("method", value="divergence, nats|.3f")
-    )
-    text = extent(total, ["method"], "Divergence", "nats", digits=2)
-    chart = alt.layer(bars, halo, ticks).properties(width=480, height=34 * len(order))
-    return described(chart, "The two parts of the divergence of clean and attacked predictions", text)
-
-
-def classes(bounds: xr.DataArray) -> Any:
-    """Return the mean entropy of each class, of right and of wrong images apart: bounds along defence, images_are and label."""
-    picked, hues = from_legend(Category.of(bounds, "images_are"))
-    table, labels = wide_bounds(bounds), Category.of(bounds, "label", "class")
-    chart = dots_with_intervals(table, labels, _ENTROPY, hues, vertical=True, scale=alt.Scale(zero=True), picked=picked)
-    chart = panels(chart.properties(width=270, height=190), Category.of(bounds, "defence"), 2).add_params(picked)
-    text = extent(table, ["label", "images_are", "defence"], "Mean entropy", "nats", digits=2)
-    return described(chart, "Entropy of attacked images, with 95 % intervals", text)
-
-
 def distribution(count: xr.DataArray, start: str, live: bool | None = None) -> Any:
     """Return the explorer of a class and a network: how many of its images have which entropy.
 
-    count: of `entropy.bins`. start: the network at first, with its class of the most mistakes under attack. `live` as for
+    count: of `maximum_entropy.bins`. start: the network at first, with its class of the most mistakes under attack. `live` as for
     `explorer.explorer`.
     """
-    names, labels = networks(count), names_of(count)
-    first = start if start in names else names[-1]
-    wrong = count.sel(defence=first, attack="attacked", images_are="wrong").sum("bin")
+    names, labels = names_of(count, "defence"), names_of(count)
+    wrong = count.sel(defence=start, attack="attacked", images_are="wrong").sum("bin")
     choices = [
         Choice("chosen_class", ["all", *labels], str(wrong.idxmax("label").values), "class"),
-        Choice("chosen_network", list(names), first, "network"),
+        Choice("chosen_network", names, start, "network"),
         Choice("chosen_images", ["clean", "attacked"], "attacked", "images"),
     ]
     table = frame(count.where(count > 0)).rename(columns={"attack": "form"})
@@ -136,7 +77,7 @@ def distribution(count: xr.DataArray, start: str, live: bool | None = None) -> A
         legend=alt.Legend(title=None, symbolOpacity=1),
     )
     bars = base.mark_bar(binSpacing=1).encode(
-        x=alt.X("bin:Q", title=_ENTROPY, scale=alt.Scale(domain=[0, limit(len(labels))], nice=False), bin="binned"),
+        x=alt.X("bin:Q", title=_ENTROPY, scale=alt.Scale(domain=[0, math.log(len(labels))], nice=False), bin="binned"),
         x2="end",
         y=alt.Y("sum(value):Q", title="images", axis=alt.Axis(format="d", tickMinStep=1)),
         color=hues,
@@ -145,12 +86,12 @@ def distribution(count: xr.DataArray, start: str, live: bool | None = None) -> A
             alt.Tooltip("sum(value):Q", title="images"),
         ],
     )
-    text = f"Of {first} under attack, {int(wrong.sum())} images are wrong, most of them of class {choices[0].value}."
+    text = f"Of {start} under attack, {int(wrong.sum())} images are wrong, most of them of class {choices[0].value}."
     described_bars = bars.properties(width=585, height=190) & _means(table, names, bins)
     return explorer(described(described_bars, "Entropy of the images of a class", text), choices, live=live)
 
 
-def _means(table: pd.DataFrame, names: tuple[str, ...], bins: Any) -> Any:
+def _means(table: pd.DataFrame, names: list[str], bins: Any) -> Any:
     """Return the mean entropy of the chosen class in all networks, the chosen one marked."""
     middle = float(bins[1] - bins[0]) / 2
     base = alt.Chart(table).transform_filter(
@@ -160,7 +101,7 @@ def _means(table: pd.DataFrame, names: tuple[str, ...], bins: Any) -> Any:
     base = base.transform_aggregate(total="sum(weighted)", images="sum(value)", groupby=["defence", "images_are"])
     base = base.transform_calculate(mean="datum.total / datum.images")
     dots = base.mark_point(filled=True, size=70, opacity=1).encode(
-        y=alt.Y("defence:N", sort=list(names), title=None, axis=alt.Axis(labelLimit=260, grid=True)),
+        y=alt.Y("defence:N", sort=names, title=None, axis=alt.Axis(labelLimit=260, grid=True)),
         x=alt.X("mean:Q", title="mean entropy of the chosen images, nats", scale=alt.Scale(zero=True)),
         color=alt.Color("images_are:N"),
         stroke=alt.condition("datum.defence == chosen_network", alt.value(CHOSEN), alt.value(GREY)),

@@ -12,8 +12,9 @@ from scipy import special, stats
 from classwise.defences.objectives import kl_divergence
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
-from classwise.papers.entropy2022 import charts_entropy, entropy, section_3_2_1, sentences_entropy
-from classwise.papers.entropy2022.entropy import DETACHED, SLOWER
+from classwise.papers.entropy2022 import charts_entropy, maximum_entropy
+from classwise.papers.entropy2022.maximum_entropy import DETACHED, SLOWER
+from classwise.stats import bootstrap, confidence
 
 LN10 = float(np.log(10))
 ATTACKS = ("clean", "pgd-20")
@@ -59,21 +60,30 @@ def drawn(classes=10, seed=0):
 
 def test_the_terms_of_the_divergence_add_up_and_are_those_of_the_objective():
     data = drawn()
-    terms = entropy.divergence_terms(data)
-    assert entropy.residual(terms) < 1e-5
+    terms = maximum_entropy.divergence_terms(data)
+    assert float(abs(terms.divergence + terms.entropy - terms["cross-entropy"]).max()) < 1e-5
     logits = torch.tensor(data.logits.values, dtype=torch.float64)
     expected = kl_divergence(logits[:, :, 0].flatten(0, 2), logits[:, :, 1].flatten(0, 2)).reshape(2, 2, 50).numpy()
     present = (data.truth >= 0).all("attack").values
     assert np.allclose(terms.divergence.values[present], expected[present], atol=1e-5)
     power = special.softmax(data.logits.values[:, :, 0].astype("f8"), axis=-1)
-    assert np.allclose(-terms.negative_entropy.values[present], stats.entropy(power, axis=-1)[present], atol=1e-5)
+    assert np.allclose(terms.entropy.values[present], stats.entropy(power, axis=-1)[present], atol=1e-5)
     assert terms.divergence.isnull().sum() == (~present).sum()
-    assert (terms.cross_entropy >= -terms.negative_entropy - 1e-9).where(terms.divergence.notnull(), True).all()
+    assert (terms["cross-entropy"] >= terms.entropy - 1e-9).where(terms.divergence.notnull(), True).all()
+    means = maximum_entropy.mean_terms(data)
+    of_images = maximum_entropy.divergence_terms(maximum_entropy.of_all(data)).mean(["seed", "image"]).to_dataarray("term")
+    assert np.allclose(means.sel(bound="value").transpose(*of_images.dims), of_images)
+    assert (means.sel(bound="low") <= means.sel(bound="high")).all()
+
+
+def bounds(data):
+    """Return the mean entropies of networks with their intervals."""
+    return bootstrap.paired(data, maximum_entropy.mean_entropy, draws=50, values={"entropy": confidence.entropy(data)})
 
 
 def test_the_mean_of_a_network_is_that_of_its_images():
     data = drawn()
-    ours = entropy.bounds(data, entropy.mean_entropy, draws=50)
+    ours = bounds(data)
     nats = stats.entropy(special.softmax(data.logits.values.astype("f8"), axis=-1), axis=-1)
     expected = np.nanmean(np.where(data.truth.values >= 0, nats, np.nan), axis=(1, 3))
     assert np.allclose(ours.sel(bound="value").transpose("defence", "attack"), expected, atol=1e-5)
@@ -83,7 +93,7 @@ def test_the_mean_of_a_network_is_that_of_its_images():
 
 def test_right_and_wrong_images_of_a_class_are_apart():
     data = drawn(classes=2)
-    found = entropy.bounds(data, entropy.by_class, draws=20).sel(bound="value")
+    found = maximum_entropy.by_class(data).sel(bound="value")
     nats = stats.entropy(special.softmax(data.logits.values.astype("f8"), axis=-1), axis=-1)
     for kind, flipped in (("right", False), ("wrong", True)):
         chosen = (data.truth.values == 1) & (data.flipped.values == flipped)
@@ -92,18 +102,18 @@ def test_right_and_wrong_images_of_a_class_are_apart():
 
 
 def test_of_pairs_only_images_that_both_classify_correctly_are_left():
-    kept = entropy.right_in_all(drawn())
+    kept = maximum_entropy.right_in_all(drawn())
     assert not bool(kept.flipped.where(kept.truth >= 0, False).any())
     assert int((kept.truth >= 0).sum()) > 0
 
 
 def test_bins_hold_each_image_once():
     data = drawn()
-    count = entropy.bins(data, 8)
+    count = maximum_entropy.bins(data, 8)
     assert int(count.sum()) == int((data.truth >= 0).sum())
     assert int(count.sel(images_are="wrong").sum()) == int((data.flipped & (data.truth >= 0)).sum())
     uniform = data.assign(logits=data.logits * 0)
-    assert int(entropy.bins(uniform, 8).isel(bin=-1).sum()) == int((data.truth >= 0).sum())
+    assert int(maximum_entropy.bins(uniform, 8).isel(bin=-1).sum()) == int((data.truth >= 0).sum())
 
 
 def history(recorded=True):
@@ -121,75 +131,51 @@ def history(recorded=True):
 
 
 def test_the_course_is_that_of_the_measured_epochs_and_of_older_trainings_the_last_one():
-    course = entropy.course(history(), drawn())
+    course = maximum_entropy.course(history(), drawn())
     assert list(course.epoch.values) == [1, 3]
     assert (course.sel(images_are="clean") == 1).all()
     assert (course.sel(images_are="attacked") == 2).all()
-    assert "changes: pgd-at from" in sentences_entropy.recorded_course(course)
-    older = entropy.course(history(recorded=False), drawn())
+    older = maximum_entropy.course(history(recorded=False), drawn())
     assert list(older.epoch.values) == [3]
-    means = entropy.bounds(drawn(), entropy.mean_entropy, draws=5).sel(bound="value", defence="trades")
+    means = bounds(drawn()).sel(bound="value", defence="trades")
     assert np.allclose(older.sel(defence="trades", epoch=3).mean("seed"), means, atol=1e-5)
-    assert "was not recorded" in sentences_entropy.recorded_course(older)
     # A training that recorded it beside one that did not.
     mixed = history()
     mixed["uncertainty"] = mixed.uncertainty.where(mixed.defence == "trades")
-    assert list(entropy.course(mixed, drawn()).epoch.values) == [3]
+    assert list(maximum_entropy.course(mixed, drawn()).epoch.values) == [3]
 
 
 def test_the_twins_have_names_of_their_networks_and_the_claim_has_a_single_seed():
-    one = drawn().sel(seed=[0], defence=["trades"])
-    both = entropy.twins(one, one)
-    assert list(both.defence.values) == [SLOWER, DETACHED]
-    full = entropy.networks(drawn(), slower=one, detached=one)
+    one = drawn().sel(seed=[0], defence=["trades"]).assign_attrs(scale="quick")
+    how = maximum_entropy.SECTION.arrange
+    both = how["twins"].function(one, one)
+    assert (list(both.defence.values), both.attrs) == ([SLOWER, DETACHED], one.attrs)
+    full = how["networks"].function(drawn(), None, one, one)
     assert list(full.defence.values) == ["pgd-at", "trades", SLOWER, DETACHED]
-    assert list(entropy.of_all(full).seed.values) == [0]
+    assert list(maximum_entropy.of_all(full).seed.values) == [0]
 
 
-@pytest.mark.parametrize(
-    ("data", "start"),
-    [
-        (AS_PUBLISHED, "**TRADES has a larger entropy than PGD-AT: the mean differs by"),
-        (OPPOSITE, "**TRADES has a smaller entropy than PGD-AT: the mean differs by -"),
-        (
-            CLEAN_ONLY,
-            "**TRADES has a larger entropy than PGD-AT on clean images or on attacked ones",
-        ),
-    ],
-)
-def test_the_finding_states_what_is_certain(data, start):
-    said = sentences_entropy.more_entropy(data.expand_dims(seed=[0]))
-    assert said.startswith(start)
-    assert "2.30 nats" in said
-
-
-def test_the_finding_on_the_gradient_and_the_table_of_differences():
-    twins = networks((6, 3), (5, 2.5), TWINS).expand_dims(seed=[0])
-    assert sentences_entropy.gradient(twins).startswith("**The gradient through the clean prediction raises the entropy")
-    pairs = {"one": TWINS[::-1], "absent": ("me-at", SLOWER)}
-    table = sentences_entropy.differences(twins, pairs)
-    assert list(table.index) == [("one", "all images"), ("one", "both right")]
-    difference = entropy.bounds(twins, entropy.mean_entropy).sel(bound="value")
-    assert table.loc[("one", "all images"), "clean"].startswith(f"{float(difference[1, 0] - difference[0, 0]):.2f} [")
+def test_two_networks_are_compared_on_images_that_both_classify_correctly():
+    data = networks((6, 3), (5, 2.5), TWINS).expand_dims(seed=[0])
+    difference = maximum_entropy.if_both_right(data, {"one": TWINS[::-1]}).sel(comparison="one")
+    part = maximum_entropy.right_in_all(data)
+    means = confidence.entropy(part).mean(["seed", "image"])
+    np.testing.assert_allclose(difference.sel(bound="value"), means.sel(defence=SLOWER) - means.sel(defence=DETACHED), rtol=1e-5)
+    assert (difference.sel(bound="low") > 0).all()
 
 
 def test_the_twins_differ_in_the_gradient_alone():
-    parts = registry.request(section_3_2_1.NAME).parts
+    parts = registry.request(maximum_entropy.NAME).parts
     (slower,), (detached,) = parts["slower"].specs, parts["detached"].specs
     assert dict(detached.options) == {"detached": True}
     assert not slower.options
     same = {name: value for name, value in vars(slower).items() if name != "options"}
     assert same == {name: value for name, value in vars(detached).items() if name != "options"}
-    assert slower.lr < registry.request(section_3_2_1.NAME).specs[0].lr
+    assert slower.lr < registry.request(maximum_entropy.NAME).specs[0].lr
 
 
 def test_charts_draw_what_they_are_given():
-    course = charts_entropy.course(entropy.course(history(), drawn()), 10)
+    course = charts_entropy.course(maximum_entropy.course(history(), drawn()), 10)
     assert "ln 10" in json.dumps(course.to_dict())
-    terms = entropy.divergence_terms(drawn()).mean(["seed", "image"])
-    drawn_terms = charts_entropy.terms(terms).to_dict()
-    assert "Divergence" in drawn_terms["description"]
-    bounds = entropy.bounds(drawn(), entropy.by_class, draws=20).isel(attack=1)
-    assert "Mean entropy, 10 classes" in charts_entropy.classes(bounds).to_dict()["description"]
-    explorer = charts_entropy.distribution(entropy.bins(drawn()), "trades", live=False).to_dict()
+    explorer = charts_entropy.distribution(maximum_entropy.bins(drawn()), "trades", live=False).to_dict()
     assert {"chosen_class", "chosen_network", "chosen_images"} <= {param["name"] for param in explorer["params"]}
