@@ -5,16 +5,25 @@ from classwise.papers.entropy2022 import (
     section_1,
     section_2_1,
     section_3_1,
-    section_3_2_2a,
     section_a_3,
     similar_classes,
+    similarity_and_variance,
     trade_off,
 )
 from classwise.papers.entropy2022.recipe import RECIPE
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.sections import Paper
 
-_SECTIONS = (section_1, section_2_1, similar_classes, section_3_1, maximum_entropy, section_3_2_2a, trade_off, section_a_3)
+_SECTIONS = (
+    section_1,
+    section_2_1,
+    similar_classes,
+    section_3_1,
+    maximum_entropy,
+    similarity_and_variance,
+    trade_off,
+    section_a_3,
+)
 
 PAPER = Paper(
     name="entropy2022",

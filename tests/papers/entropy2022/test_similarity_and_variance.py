@@ -8,8 +8,8 @@ from claim_answers import judged, outcomes_with
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
-from classwise.papers.entropy2022 import charts, charts_lambda, lambdas, likeness, networks, section_3_2_2a, sentences_lambda
-from classwise.papers.entropy2022.section_3_2_2a import AT, EQUAL, LAMBDAS, SMOOTHED, TRADES
+from classwise.papers.entropy2022 import charts, charts_lambda, networks, similarity, similarity_and_variance
+from classwise.papers.entropy2022.similarity_and_variance import AT, LAMBDAS, SMOOTHED, TRADES
 from classwise.stats import features
 
 CLASSES, SIZE, PER_CLASS, BLOCKS = [str(number) for number in range(10)], 16, 24, 6
@@ -93,10 +93,10 @@ def test_a_claim_without_features_or_without_a_network_says_so():
 
 
 def test_the_rise_over_lambda_is_that_of_a_line_through_the_logarithms():
-    statistics = features.statistics(section_3_2_2a.blocks(AS_PUBLISHED, *_figure_9()))
-    means = section_3_2_2a.likeness.similarity(statistics).mean("label")
+    statistics = features.statistics(similarity_and_variance.blocks(AS_PUBLISHED, *_figure_9()))
+    means = similarity.similarity(statistics).mean("label")
     line = np.polyfit(np.log([1, 6, 12]), means.values, 1)
-    assert float(section_3_2_2a.similarity_over_lambda(statistics)) == pytest.approx(line[0], rel=1e-6)
+    assert float(similarity_and_variance.similarity_over_lambda(statistics)) == pytest.approx(line[0], rel=1e-6)
 
 
 def _figure_9():
@@ -104,7 +104,7 @@ def _figure_9():
 
 
 def test_networks_share_specs_with_the_page_on_the_trade_off():
-    ours = registry.request(section_3_2_2a.NAME).parts
+    ours = registry.request(similarity_and_variance.NAME).parts
     theirs = registry.request("entropy2022/3-2-2b-trade-off-and-fairness").parts
     shared = [name for name in ours if name in theirs]
     assert {LS_AT, ME_AT, ME, LAMBDAS[12], LAMBDAS[15]} <= set(shared)
@@ -119,68 +119,51 @@ def test_networks_share_specs_with_the_page_on_the_trade_off():
 def test_networks_are_joined_with_their_features_and_what_is_missing_is_left_out():
     both = AS_PUBLISHED.sel(defence=[AT, TRADES]).assign_coords(defence=["pgd-at", "trades"])
     one = AS_PUBLISHED.sel(defence=[ME_AT])
-    parts = [one if name == ME_AT else None for name in section_3_2_2a.SECTION.parts]
-    joined = section_3_2_2a.SECTION.arrange["networks"].function(both, *parts)
+    parts = [one if name == ME_AT else None for name in similarity_and_variance.SECTION.parts]
+    joined = similarity_and_variance.SECTION.arrange["networks"].function(both, *parts)
     assert list(joined.defence.values) == [AT, TRADES, ME_AT]
     assert set(joined.block_of.dims) == {"seed", "image"}
-    data = section_3_2_2a.blocks(joined, ME_AT, AT)
+    data = similarity_and_variance.blocks(joined, ME_AT, AT)
     xr.testing.assert_allclose(
         features.statistics(data)["mean"].sel(defence=ME_AT),
         features.statistics(features.by_block(AS_PUBLISHED))["mean"].sel(defence=ME_AT),
     )
-    with pytest.raises(NotRecorded, match=r"trades \(λ=12\)"):
-        section_3_2_2a.blocks(joined, LAMBDAS[12], AT)
-    with pytest.raises(NotRecorded, match="several values of lambda"):
-        lambdas.swept(joined)
-
-
-@pytest.mark.parametrize(
-    ("data", "start"),
-    [
-        (AS_PUBLISHED, "similarity in PGD-AT, the similarity in TRADES, the variance in PGD-AT and the variance in TRADES more"),
-        (
-            OPPOSITE,
-            "the variance in PGD-AT and the variance in TRADES less than label smoothing",
-        ),
-    ],
-)
-def test_the_finding_states_what_is_certain(data, start):
-    said = sentences_lambda.maximum_entropy(data)
-    assert start in said
-    assert "Divided by the squared length of the means" in said
-
-
-def test_the_finding_at_an_equal_lambda_is_that_of_the_claim():
-    said = sentences_lambda.equal_lambda(AS_PUBLISHED)
-    statistics = features.statistics(section_3_2_2a.blocks(AS_PUBLISHED, *EQUAL))
-    effect = float(likeness.similarity_change(statistics, *EQUAL))
-    assert f"changes by {effect:.3f} (95 % interval" in said
+    none = joined.assign(images=joined.images.where(joined.defence != ME_AT, 0))
+    with pytest.raises(NotRecorded, match=r"me-at \(β=0.5\), pgd-at are not recorded"):
+        similarity_and_variance.blocks(none, ME_AT, AT)
 
 
 def test_forms_that_do_not_depend_on_the_scale_of_the_features_stay_as_they_are():
     scaled = AS_PUBLISHED.sel(defence=[AT, TRADES])
     half = xr.where(scaled.defence == AT, 0.5, 1.0)
     scaled = scaled.assign(total=scaled.total * half, square=scaled.square * half**2)
-    before, after = (lambdas.forms(data, {"one": (AT, TRADES)}).loc["one"] for data in (AS_PUBLISHED, scaled))
-    assert before["relative variance, ratio"] == after["relative variance, ratio"]
-    assert before["centred cosine"] == after["centred cosine"]
-    first, second = (float(row["variance, ratio"].split()[0]) for row in (before, after))
-    assert second == pytest.approx(first / 4, abs=2e-3)
+    pair = {"one": (AT, TRADES)}
+    before, after = (similarity_and_variance.changes(data, pair).sel(comparison="one") for data in (AS_PUBLISHED, scaled))
+    free = ["relative variance", "centred cosine", "centred and debiased cosine"]
+    np.testing.assert_allclose(before.sel(form=free), after.sel(form=free), rtol=1e-5, atol=1e-6)
+    first, second = (float(some.sel(form="variance", bound="value")) for some in (before, after))
+    assert 100 + second == pytest.approx((100 + first) / 4, rel=1e-5)
+    # One interval for one quantity: the verdicts have those of the raw measures.
+    assert bool(before.sel(form=["cosine", "variance"], bound=["low", "high"]).isnull().all())
 
 
-def test_charts_draw_what_they_are_given():
-    rows = lambdas.profiles(AS_PUBLISHED)
-    assert list(rows) == ["PGD-AT", "TRADES"]
-    chart = charts.profile_rows(rows, "title", "training").to_dict()
+def test_what_a_page_shows_of_each_network():
+    profiles = similarity_and_variance.profiles(AS_PUBLISHED.drop_sel(defence=LS_AT), SMOOTHED["PGD-AT"])
+    assert list(profiles.training.values) == ["without", "maximum entropy"]
+    chart = charts.profile_rows({"PGD-AT": profiles}, "title", "training").to_dict()
     assert "PGD-AT, largest cosine" in chart["description"]
-    of_lambda, others = lambdas.swept(AS_PUBLISHED)
-    assert list(of_lambda["lambda"].values) == [1, 6, 12, 15]
-    means = charts_lambda.over_lambda(of_lambda, others).to_dict()
-    assert "Mean largest cosine of TRADES: " in means["description"]
+    means = similarity_and_variance.over_lambda(AS_PUBLISHED).sel(bound="value", measure="similarity")
+    assert list(means["lambda"].values) == [1, 6, 12, 15]
+    assert (means.sel(training="PGD-AT") == means.sel(training="PGD-AT")[0]).all()
+    data = features.statistics(similarity_and_variance.blocks(AS_PUBLISHED, TRADES))
+    assert float(means.sel({"training": "TRADES", "lambda": 6})) == pytest.approx(float(similarity.similarity(data).mean()))
+
+
+def test_a_class_is_measured_over_lambda():
     logits = xr.zeros_like(AS_PUBLISHED.truth, dtype=float).expand_dims(predicted=AS_PUBLISHED.predicted, axis=-1)
-    values = lambdas.by_class(AS_PUBLISHED.assign(logits=logits))
+    values = similarity_and_variance.by_class(AS_PUBLISHED.assign(logits=logits))
     assert list(values["quantity"].values) == list(charts_lambda.QUANTITIES)
     assert float(values.sel(quantity="entropy").isel(label=0)[0]) == pytest.approx(np.log(10))
     assert float(values.sel(quantity="clean").isel(label=0)[0]) == 100
-    explorer = charts_lambda.one_class(values, lambdas.most_similar(values)).to_dict()
+    explorer = charts_lambda.one_class(values).to_dict()
     assert "chosen_class" in {param["name"] for param in explorer["params"]}

@@ -8,15 +8,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.papers.entropy2022 import networks
 from classwise.papers.entropy2022 import similarity as likeness
+from classwise.papers.entropy2022.gains import Pair
 from classwise.papers.entropy2022.likeness import similarity_change, variance_ratio
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.terms import claims
-from classwise.stats import features
+from classwise.stats import aggregate, confidence, features, metrics
 from classwise.stats.combine import combine_rows
 
 NAME = "entropy2022/3-2-2a-similarity-and-variance"
@@ -59,21 +61,13 @@ SECTION = Section(
 )
 
 
-def of_all(outcomes: xr.Dataset, *names: str) -> xr.Dataset:
-    """Return the outcomes of some networks, of the seeds that all of them have features of; NotRecorded without any."""
-    missing = [name for name in names if name not in outcomes.defence.values]
-    if missing or "total" not in outcomes:
-        raise NotRecorded(f"features of {', '.join(missing or names)} are not recorded")
-    part = outcomes.sel(defence=list(names))
-    known = (part.images > 0).any([dim for dim in part.images.dims if dim not in ("defence", "seed")]).all("defence")
+def blocks(outcomes: xr.Dataset, *names: str) -> xr.Dataset:
+    """Return the sums of features of some networks by block, of the seeds that all of them have; NotRecorded without any."""
+    data = features.by_block(outcomes.sel(defence=list(names)))
+    known = (data.images > 0).any([dim for dim in data.images.dims if dim not in ("defence", "seed")]).all("defence")
     if not bool(known.any()):
         raise NotRecorded(f"features of {', '.join(names)} are not recorded")
-    return part.isel(seed=np.flatnonzero(known))
-
-
-def blocks(outcomes: xr.Dataset, *names: str) -> xr.Dataset:
-    """Return the sums of features of some networks by block, as `features.interval` takes them; NotRecorded without any."""
-    return features.by_block(of_all(outcomes, *names))
+    return data.isel(seed=np.flatnonzero(known))
 
 
 def _mean(values: xr.DataArray) -> xr.DataArray:
@@ -123,3 +117,79 @@ CLAIMS = claims(
     of="features",
     attacks=("clean",),
 )
+
+DRAWS = 500
+# What the page compares: first a network, then the one that it is compared with.
+PAIRS: Mapping[str, Pair] = {
+    "PGD-AT: label smoothing": (_LS_AT, AT),
+    "PGD-AT: ME": (_ME_AT, AT),
+    "PGD-AT: ME against label smoothing": (_ME_AT, _LS_AT),
+    "TRADES against PGD-AT": (TRADES, AT),
+    "TRADES: label smoothing": (_LS, TRADES),
+    "TRADES: ME with λ = 15": (_ME, TRADES),
+    "TRADES: ME against label smoothing": (_ME, _LS),
+    "TRADES: ME, λ = 15 in both": EQUAL,
+}
+COSINES, VARIANCES = likeness.FORMS[:4], likeness.FORMS[4:]
+
+
+def profiles(outcomes: xr.Dataset, lines: Mapping[str, str]) -> xr.DataArray:
+    """Return similarity and variance of each class with their intervals, along measure, training, label and bound.
+
+    lines: by name, the networks of a training (of SMOOTHED).
+    """
+    titles = {network: line for line, network in lines.items()}
+    names = outcomes.defence.values[outcomes.defence.isin(list(titles))]
+    bounds = features.interval(blocks(outcomes, *names), likeness.profile, draws=DRAWS)
+    return bounds.assign_coords(defence=[titles[name] for name in names]).rename(defence="training")
+
+
+def _changed(statistics: xr.Dataset) -> xr.DataArray:
+    """Return by how much the forms (`similarity.FORMS`) of the first network differ from those of the second.
+
+    Of cosines the difference, of variances their change in percent.
+    """
+    first, second = (likeness.forms(statistics).isel(defence=place, drop=True) for place in (0, 1))
+    ratio: xr.DataArray = 100 * (first / second - 1)
+    return ratio.where(first.form.isin(VARIANCES), first - second)
+
+
+def changes(outcomes: xr.Dataset, pairs: Mapping[str, Pair]) -> xr.DataArray:
+    """Return by how much two networks differ in the forms of similarity and variance, along comparison, form and bound.
+
+    The forms that the claims judge, as the paper measures them, have no interval here.
+    """
+    each = [features.interval(blocks(outcomes, *pair), _changed, draws=DRAWS) for pair in pairs.values()]
+    bounds = xr.concat(each, pd.Index(list(pairs), name="comparison"))
+    return bounds.where(~bounds.form.isin([COSINES[0], VARIANCES[0]]) | (bounds.bound == "value"))
+
+
+def over_lambda(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return the mean similarity and variance of TRADES, of PGD-AT and of ME-TRADES, along measure, training, `lambda` and bound.
+
+    The latter two are the same for each lambda of TRADES; all are of the seeds that every network has.
+    """
+    flat = {"PGD-AT": AT, "ME-TRADES, λ = 15": _ME}
+    data = blocks(outcomes, *LAMBDAS.values(), *flat.values())
+    means = features.interval(data, lambda statistics: _mean(likeness.profile(statistics)), draws=DRAWS)
+    swept = means.sel(defence=list(LAMBDAS.values())).assign_coords(defence=[float(one) for one in LAMBDAS])
+    swept = swept.rename(defence="lambda")
+    rows = [swept, *(means.sel(defence=name, drop=True).broadcast_like(swept) for name in flat.values())]
+    return xr.concat(rows, pd.Index(["TRADES", *flat], name="training"))
+
+
+def by_class(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return similarity, variance, accuracy and entropy of each class of TRADES, along quantity, label and `lambda`.
+
+    Accuracies in percent; the entropy of clean images in nats.
+    """
+    data = blocks(outcomes, *LAMBDAS.values())
+    part, statistics = outcomes.sel(defence=data.defence, seed=data.seed), features.statistics(data)
+    rates = metrics.accuracy(aggregate.counts(part).sum("seed"))
+    clean, label = part.sel(attack="clean"), xr.DataArray(range(rates.sizes["label"]), coords={"label": rates.label})
+    nats = confidence.entropy(clean).where(clean.truth == label).mean(["seed", "image"])
+    values = {"similarity": likeness.similarity(statistics), "variance": likeness.variance(statistics)}
+    values |= {"clean": rates.sel(attack="clean"), "robust": rates.isel(attack=-1), "entropy": nats}
+    plain = [value.drop_vars("attack", errors="ignore") for value in values.values()]
+    joined = xr.concat(plain, pd.Index(list(values), name="quantity"), coords="minimal", compat="override")
+    return joined.assign_coords(defence=[float(one) for one in LAMBDAS]).rename(defence="lambda")
