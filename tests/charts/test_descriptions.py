@@ -28,7 +28,7 @@ from classwise.charts import (
     sweeps,
 )
 from classwise.charts.descriptions import extent, largest
-from classwise.papers.benz2020 import charts_agreement, charts_corruptions, charts_similarity, charts_targets
+from classwise.papers.benz2020 import charts_corruptions, charts_similarity, charts_targets
 from classwise.papers.entropy2022 import charts as similarity_charts
 from classwise.papers.tian2021 import charts, trace_explorer
 from classwise.stats import intervals, metrics
@@ -84,17 +84,6 @@ TRACES = xr.Dataset(
     {"network": ["a"], "inverse": ["1", "5"], "image": [7], "step": [0, 1], "predicted": ["x", "y"]},
 )
 
-AGREED = (
-    bounded(
-        100
-        * xr.DataArray(
-            [[0.4, 0.8], [0.5, 0.9]],
-            {"measure": ["as measured", "corrected for few images"], "setting": ["LeNet", "again"]},
-            ("measure", "setting"),
-        )
-    )
-    / 100
-)
 BETA = sweeps.Setting("beta", "beta", "beta {}")
 GROUPS = {"hard": ["8", "9"], "easy": ["0"]}
 GRID = xr.DataArray(
@@ -323,19 +312,6 @@ CHARTS = {
             "pgd-at",
         ),
         ["Cosines of class 8"],
-    ),
-    "charts_agreement.agreement_dots": (
-        lambda: charts_agreement.agreement_dots(
-            AGREED, {"LeNet": "another network", "again": "same training"}, bounded(xr.DataArray(90.0)) / 100
-        ),
-        ["Correlation as measured: 0.40 (LeNet) to 0.80 (again)", "Correlation corrected for few images: 0.50 (LeNet)"],
-    ),
-    "charts_agreement.agreement_matrix": (
-        lambda: charts_agreement.agreement_matrix(
-            xr.DataArray([[1, 0.25], [0.75, 1]], {"setting": ["a", "b"], "other": ["a", "b"]}, ("setting", "other")),
-            xr.DataArray([0.5, 0.6], {"setting": ["a", "b"]}, ("setting",)),
-        ),
-        ["0.25 (a, b) to 0.75 (b, a)"],
     ),
     "charts_similarity.pair_dots": (
         lambda: charts_similarity.pair_dots(SIMILAR.expand_dims(predictor=["logits", "features"]), 100 * SIMILAR),

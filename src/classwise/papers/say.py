@@ -94,10 +94,14 @@ def _line(one: Verdict) -> str:
 
 
 def sample(outcomes: xr.Dataset) -> str:
-    """Return how many runs of each defence, or of the only one, the intervals are of, and how many test images."""
+    """Return how many runs of each defence or setting, or of the only one, the intervals are of, and how many test images.
+
+    Outcomes with the attribute `runs` are of trainings that are taken as given.
+    """
     present = bootstrap.evaluated(outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0]))
-    images, runs = int(present.any("seed").sum()), int(present.any("image").sum())
+    images, runs = int(present.any("seed").sum()), int(outcomes.attrs.get("runs", present.any("image").sum()))
     names = [str(name) for name in np.atleast_1d(outcomes.defence.values)] if "defence" in outcomes.coords else []
     of = f"of {escaped(names[0])}" if len(names) == 1 else "of each defence"
-    one = f"One run {of}: the intervals do not cover other trainings"
-    return f"{one if runs == 1 else f'{runs} runs {of}'}. {counted(images, 'test image')}."
+    number = f"{'One run' if runs == 1 else f'{runs} runs'} {'of each setting' if 'setting' in outcomes.dims else of}"
+    fixed = ": the intervals do not cover other trainings" if runs == 1 or "runs" in outcomes.attrs else ""
+    return f"{number}{fixed}. {counted(images, 'test image')}."

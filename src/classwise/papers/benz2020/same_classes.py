@@ -5,18 +5,15 @@ along `half`. A setting may differ from BASE in its rate and its epochs, too (`n
 standard training on clean images: under attack it has no class left.
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 import xarray as xr
 
-from classwise.core.datasets import base_dataset
 from classwise.papers import variants
 from classwise.papers.benz2020 import networks
 from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
-from classwise.papers.selection import VULNERABLE_PAIRS
 from classwise.papers.terms import claims, of_profiles
 from classwise.stats import aggregate, agreement, combine
 
@@ -34,9 +31,7 @@ GROUPS: dict[str, str] = {
     **dict.fromkeys(networks.NETWORK_LABELS, NETWORK),
     **dict.fromkeys(DEFENCES.values(), TRAINED),
 }
-# Profiles are the same, or have the same trend, from this corrected correlation on; and others agree almost as much as the same
-# training repeated if they do so by less than this difference.
-SAME_TREND, LITTLE = 0.5, 0.1
+SAME_TREND = 0.5  # profiles have the same trend from this corrected correlation on
 _PARTS = ("again", *networks.TRAINING_LABELS, *networks.NETWORK_LABELS, *DEFENCES)
 
 
@@ -46,8 +41,7 @@ def _settings(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     BASE and most others have the seeds that all of these have, OTHER_SEEDS the rest of those of BASE.
     """
     given = {name: part for name, part in zip(_PARTS, parts, strict=True) if part is not None}
-    attack = plain.attack.values[-1]
-    rows = {BASE: plain}
+    rows, attack = {BASE: plain}, plain.attack.values[-1]
     for name, part in given.items():
         if name == "again":
             rows |= {label: part.sel(redraw=number, drop=True) for label, number in zip(AGAIN, part.redraw.values, strict=False)}
@@ -55,19 +49,14 @@ def _settings(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
             rows[DEFENCES.get(name, name)] = part
     shared = combine.shared_seeds(rows)
     rest = plain.sel(seed=~plain.seed.isin(shared[BASE].seed))
-    ordered = {name: shared[name] for name in (BASE, *GROUPS) if name in shared}
-    if rest.sizes["seed"]:
-        ordered |= {OTHER_SEEDS: rest}
+    shared |= {OTHER_SEEDS: rest} if rest.sizes["seed"] else {}
     judged = {
-        name: part.sel(attack=["clean" if name == STANDARD else attack]).assign_coords(attack=[attack])
-        for name, part in ordered.items()
+        name: shared[name].sel(attack=["clean" if name == STANDARD else attack]).assign_coords(attack=[attack])
+        for name in (BASE, *GROUPS)
+        if name in shared
     }
-    joined = combine.combine("setting", judged).sel(setting=[name for name in (BASE, *GROUPS) if name in judged])
-    dataset = base_dataset(str(plain.attrs["dataset"]))
-    if dataset in VULNERABLE_PAIRS:
-        weakest = joined.predicted.values == VULNERABLE_PAIRS[dataset][0]
-        joined = joined.assign_coords(vulnerable=("predicted", weakest))
-    return _counted(agreement.common_images(joined))
+    joined = combine.combine("setting", judged).sel(setting=list(judged))
+    return _counted(agreement.common_images(networks.marked(joined)))
 
 
 def _counted(outcomes: xr.Dataset) -> xr.Dataset:
@@ -103,9 +92,9 @@ SECTION = Section(
 )
 
 
-def members(data: xr.Dataset | xr.DataArray, group: str) -> list[str]:
-    """Return the settings of a group that are present."""
-    return [name for name in map(str, data.setting.values) if GROUPS.get(name) == group]
+def members(data: xr.Dataset | xr.DataArray, *groups: str) -> list[str]:
+    """Return the settings of some groups that are present."""
+    return [name for name in map(str, data.setting.values) if GROUPS.get(name) in groups]
 
 
 def repeated(data: xr.Dataset | xr.DataArray) -> list[str]:
@@ -141,20 +130,13 @@ def of_one(profiles: xr.DataArray, setting: str) -> xr.DataArray:
     return _mean(profiles, [setting] if setting in profiles.setting.values else [], setting)
 
 
-def below_mean(profiles: xr.DataArray, names: Sequence[str]) -> xr.DataArray:
-    """Return by how many points the class that is the weakest on other images is below the mean, the mean over some settings."""
-    if "vulnerable" not in profiles.coords:
-        raise MeasurementError("which class of this dataset is the weakest on validation images is not known")
-    rates = profiles.sel(setting=list(names)).mean(["half", "setting"], skipna=False)
-    return rates.mean("label", skipna=False) - rates.isel(label=int(profiles.vulnerable.argmax("label")), drop=True)
-
-
 def weakest_is_weak(profiles: xr.DataArray) -> xr.DataArray:
     """Return by how many points the weakest class of PGD-AT on validation images is below the mean in the other networks."""
     names = members(profiles, NETWORK)
     if not names:
         raise MeasurementError("these outcomes have no other network", "for other networks")
-    return below_mean(profiles, names)
+    rates = profiles.sel(setting=names).mean(["half", "setting"], skipna=False)
+    return rates.mean("label", skipna=False) - rates.isel(label=int(networks.weakest(profiles).argmax()), drop=True)
 
 
 CLAIMS = claims(
@@ -167,3 +149,10 @@ CLAIMS = claims(
         "weakest-is-weak": of_profiles(weakest_is_weak, "setting"),
     },
 )
+
+
+def pairs(profiles: xr.DataArray) -> xr.DataArray:
+    """Return the corrected agreement of each two settings, along setting and "other setting"; on the diagonal, reliabilities."""
+    values = agreement.corrected(profiles)
+    shown = xr.where(values.setting == values.other, agreement.reliability(profiles), values)
+    return shown.transpose("setting", "other").rename(other="other setting")

@@ -1,13 +1,12 @@
-"""Section 3.2: claims on the same classes in other networks, on simulated class profiles, and what the page says of them."""
+"""Section 3.2: claims on the same classes in other networks, on simulated class profiles."""
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from classwise.papers import registry
-from classwise.papers.benz2020 import charts_agreement, networks
-from classwise.papers.benz2020 import section_3_2_same as same
-from classwise.papers.benz2020 import sentences_same as sentences
+from classwise.papers import registry, say
+from classwise.papers.benz2020 import networks
+from classwise.papers.benz2020 import same_classes as same
 from classwise.papers.claims import MeasurementError
 from classwise.papers.judging import Bootstrap
 from classwise.stats import aggregate, agreement
@@ -111,7 +110,7 @@ def test_a_verdict_states_the_least_number_of_runs():
     counted = same._counted(more.assign(truth=fewer))
     assert counted.attrs["runs"] == 2
     assert judged("other-networks", counted).seeds == 2
-    assert "At least 2 runs of each setting, taken as given" in sentence(counted)
+    assert say.sample(counted).startswith("2 runs of each setting: the intervals do not cover other trainings.")
 
 
 def test_without_a_class_selected_on_other_images_the_weakest_is_not_judged():
@@ -122,78 +121,11 @@ def test_without_a_class_selected_on_other_images_the_weakest_is_not_judged():
 def test_the_ceiling_is_of_the_same_images_and_else_of_other_seeds():
     assert same.repeated(AGREED) == list(same.AGAIN)
     assert same.repeated(AGREED.drop_sel(setting=list(same.AGAIN))) == [same.OTHER_SEEDS]
-    without = AGREED.drop_sel(setting=[*same.AGAIN, same.OTHER_SEEDS])
-    sampled = agreement.sampled(without, draws=100)
-    bounds = sentences.ceiling(without, sampled)
-    assert np.isnan(float(bounds.sel(bound="value")))
-    chart = charts_agreement.agreement_dots(agreement.with_base(sampled, same.BASE), same.GROUPS, bounds).to_dict()
-    assert "Shaded" not in str(chart["title"])
-    # Without a row, as values or as CSV.
-    assert any(rows in ([], "from,value,to\n") for rows in chart["datasets"].values())
+    assert same.repeated(AGREED.drop_sel(setting=[*same.AGAIN, same.OTHER_SEEDS])) == []
 
 
-def sentence(data, draws=300):
-    return sentences.headline(data, agreement.sampled(data, draws=draws))
-
-
-def test_the_headline_says_what_the_interval_shows():
-    assert sentence(AGREED).startswith("**The same classes are hard for other networks: class profiles of LeNet, VGG16")
-    assert "The same training repeated (initialisation 1, initialisation 2) correlates by" in sentence(AGREED)
-    assert sentence(changed(OTHER, "LeNet", "VGG16")).startswith("**Not the same classes are hard for other networks")
-    open_one = sentence(settings(ALL | dict.fromkeys(("LeNet", "VGG16"), 0.5 * ONE + 0.5 * OTHER), images=30))
-    assert open_one.startswith("**Whether the same classes are hard for other networks is open")
-
-
-def test_the_headline_names_what_is_missing():
-    alone = AGREED.sel(setting=[same.BASE, "trades"])
-    text = sentence(alone)
-    assert text.startswith(
-        "**The same classes are hard for other trainings of the same network: the class profile of trades correlates"
-    )
-    assert "the class profile of trades correlates with that of pgd-at by" in text
-    assert "not repeated at this scale" in text
-    assert "No other network is recorded" in text
-    assert sentence(AGREED.sel(setting=[same.BASE])).startswith("No other adversarial training is recorded")
-
-
-def test_the_weakest_class_is_counted_and_compared_with_the_mean():
-    text = sentences.weakest(AGREED, agreement.sampled(AGREED, draws=200))
-    assert "the weakest class of pgd-at is class 8. On the other half it is also the weakest of 8 of 8 other settings" in text
-    assert "Class 8 is the weakest on validation images" in text
-    assert "in other networks, " in text
-    assert text.endswith("in other trainings; a class drawn at random would lie at 0.")
-    other = changed(OTHER, "LeNet", "VGG16")
-    text = sentences.weakest(other, agreement.sampled(other, draws=200))
-    assert "the weakest of 6 of 8 other settings" in text
-
-
-def test_the_architecture_is_compared_with_the_ceiling():
-    def said(data):
-        return sentences.architecture(data, agreement.sampled(data, draws=300))
-
-    assert said(settings(ALL, images=600)).startswith("**Hardly: other networks less the ceiling")
-    assert said(changed(OTHER, "LeNet", "VGG16")).startswith("**Yes, in part: ")
-    assert "(90 % interval" in said(AGREED)
-    assert said(settings(ALL | {"LeNet": 0.5 * ONE + 0.5 * OTHER}, images=30)).startswith("**It is open")
-    alone = AGREED.sel(setting=[same.BASE, "trades"])
-    assert (
-        said(alone)
-        == "**Not known on digits: other networks and repetitions of the same training are not recorded at this scale.**"
-    )
-
-
-def test_classes_that_stand_out_are_counted():
-    below, above = sentences.outstanding(changed(FLAT, "LeNet")).split("significantly above")
-    assert "class 8 in 8" in below
-    assert "class 8" not in above
-
-
-def test_a_network_that_did_not_learn_is_left_out_and_named():
-    data = changed(np.eye(10)[3], "LeNet")
-    kept = networks.only_learned(data)
-    assert "LeNet" not in kept.setting.values
-    assert sentences.left_out(kept, data).endswith("constant prediction: LeNet.")
-    assert sentences.left_out(data, data).startswith("All networks")
+def test_a_network_that_did_not_learn_is_left_out():
+    assert "LeNet" not in networks.only_learned(changed(np.eye(10)[3], "LeNet")).setting.values
 
 
 def test_settings_are_those_of_the_shared_seeds_each_in_its_attack():
@@ -213,16 +145,17 @@ def test_settings_are_those_of_the_shared_seeds_each_in_its_attack():
     assert list(data.predicted.values[data.vulnerable.values]) == ["8"]
 
 
-def test_charts_have_all_settings_in_their_groups():
-    sampled = agreement.sampled(AGREED, draws=100)
-    bounds = agreement.with_base(sampled, same.BASE)
-    chart = charts_agreement.agreement_dots(bounds, same.GROUPS, sentences.ceiling(AGREED, sampled)).to_dict()
-    assert [panel["title"]["text"] for panel in chart["vconcat"]] == list(dict.fromkeys(same.GROUPS.values()))
-    rates = sampled.value.mean("half").rename("accuracy")
-    assert "mean of the row" in str(charts_agreement.profile_matrix(rates).to_dict())
-    values = agreement.corrected(sampled.value)
-    matrix = charts_agreement.agreement_matrix(values, agreement.reliability(sampled.value))
-    assert "Corrected correlation of two networks" in matrix.to_dict()["description"]
-    table = agreement.table(sampled, same.BASE)
+def test_pairs_are_corrected_and_the_diagonal_is_reliabilities():
+    profiles = agreement.profiles(AGREED)
+    values = same.pairs(profiles)
+    assert list(values.setting.values) == list(values["other setting"].values) == list(ALL)
+    off = ~np.eye(len(ALL), dtype=bool)
+    np.testing.assert_array_equal(values.values[off], agreement.corrected(profiles).values[off])
+    np.testing.assert_array_equal(np.diag(values), agreement.reliability(profiles))
+
+
+def test_settings_are_members_of_their_groups():
+    assert same.members(AGREED, same.NETWORK, same.TRAINED) == ["LeNet", "VGG16", "trades", same.STANDARD]
+    table = agreement.table(agreement.sampled(AGREED, draws=100), same.BASE)
     assert list(table.index) == list(ALL)
     assert table.loc["LeNet", agreement.CORRECTED].startswith(("0.9", "1.0"))
