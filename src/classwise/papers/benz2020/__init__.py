@@ -2,9 +2,9 @@
 
 from classwise.papers.benz2020 import (
     class_discrepancy,
+    networks_and_optimisers,
     over_training,
     same_classes,
-    section_3_1_networks,
     section_3_2_features,
     section_3_2_similarity,
     section_3_3_long_tail,
@@ -17,7 +17,7 @@ from classwise.papers.sections import Paper
 
 _SECTIONS = (
     class_discrepancy,
-    section_3_1_networks,
+    networks_and_optimisers,
     over_training,
     same_classes,
     section_3_2_similarity,

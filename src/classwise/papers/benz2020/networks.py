@@ -14,7 +14,6 @@ import xarray as xr
 
 from classwise.core.datasets import base_dataset
 from classwise.core.spec import Spec
-from classwise.papers import judging
 from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.selection import VULNERABLE_PAIRS
@@ -181,20 +180,6 @@ def weakest(values: xr.DataArray) -> np.ndarray:
         raise MeasurementError("which class of this dataset is the weakest on validation images is not known")
     marks: np.ndarray = values.vulnerable.values
     return marks
-
-
-def unequal(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
-    """Return along setting whether the accuracies of the classes differ significantly (chi-squared test with Holm's correction).
-
-    count: along setting, label and predicted.
-    """
-    from scipy.stats import chi2_contingency  # slow to import
-
-    right, images = metrics.correct(count), metrics.images(count)
-    tables = [np.stack([right.sel(setting=name), (images - right).sel(setting=name)]) for name in count.setting.values]
-    # Of a network that is always right, or never, the classes are equal.
-    chances = np.array([chi2_contingency(table).pvalue if table.sum(1).all() else 1.0 for table in tables])
-    return xr.DataArray(judging.holm(chances) < 1 - level, {"setting": count.setting.values}, name="unequal")
 
 
 def trained(request: Request) -> pd.DataFrame:

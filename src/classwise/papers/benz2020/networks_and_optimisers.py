@@ -40,10 +40,8 @@ def _networks(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
 def _pairs(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     """Return the networks with a standard training, too."""
     both = _networks(plain, *parts)
-    standard = (both.truth.sel(defence="standard") >= 0).any(
-        [dim for dim in both.truth.dims if dim not in ("setting", "defence")]
-    )
-    return both.isel(setting=standard.values)
+    present = both.truth.sel(defence="standard") >= 0
+    return both.isel(setting=present.any([dim for dim in present.dims if dim != "setting"]).values)
 
 
 def _trainings(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
@@ -65,20 +63,6 @@ SECTION = Section(
         "trainings": Arranged(_trainings, ("",), TRAINING_LABELS),
     },
 )
-
-
-def changes(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return low, value and high of the gap of PGD-AT less that of standard training on clean images, in points.
-
-    outcomes: along setting, defence and attack. Dimensions attack (of PGD-AT), setting and bound.
-    """
-
-    def change(count: xr.DataArray) -> xr.DataArray:
-        gap = metrics.mcd(count)
-        return gap.sel(defence="pgd-at", drop=True) - gap.sel(defence="standard", attack="clean", drop=True)
-
-    bounds = bootstrap.paired(outcomes, change, span=(-100, 100))
-    return bounds.transpose("attack", "setting", "bound")
 
 
 def in_each(term: Term) -> Term:
@@ -107,3 +91,17 @@ CLAIMS = claims(
         "discrepancy-in-each-training": _VARIANCE,
     },
 )
+
+
+def changes(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return low, value and high of the gap of PGD-AT less that of standard training on clean images, in points.
+
+    outcomes: along setting, defence and attack. Dimensions attack (of PGD-AT), setting and bound.
+    """
+
+    def change(count: xr.DataArray) -> xr.DataArray:
+        gap = metrics.mcd(count)
+        return gap.sel(defence="pgd-at", drop=True) - gap.sel(defence="standard", attack="clean", drop=True)
+
+    bounds = bootstrap.paired(outcomes, change, span=(-100, 100))
+    return bounds.transpose("attack", "setting", "bound")

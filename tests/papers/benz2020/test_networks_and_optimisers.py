@@ -8,13 +8,12 @@ import xarray as xr
 from claim_answers import UP, judged, outcomes_with
 
 from classwise import models
-from classwise.charts import dots
 from classwise.core.datasets import class_names
-from classwise.papers import registry
-from classwise.papers.benz2020 import networks, section_3_1_networks, sentences_networks
+from classwise.papers import registry, say
+from classwise.papers.benz2020 import networks, networks_and_optimisers
 from classwise.papers.claims import MeasurementError
 from classwise.runs import convergence
-from classwise.stats import bootstrap, pooling
+from classwise.stats import bootstrap
 
 ALONG = ("defence", "attack", "setting")
 EVEN = 60
@@ -54,7 +53,7 @@ EXTREMES = {
 }
 
 
-@pytest.mark.parametrize("name", [claim.name for claim in section_3_1_networks.CLAIMS])
+@pytest.mark.parametrize("name", [claim.name for claim in networks_and_optimisers.CLAIMS])
 def test_one_network_tests_no_claim_about_each(name):
     data = EXTREMES[name][0][0].isel(setting=[0])
     with pytest.raises(MeasurementError, match="the claim is about several"):
@@ -62,15 +61,15 @@ def test_one_network_tests_no_claim_about_each(name):
 
 
 def test_every_claim_says_of_which_kind_it_is():
-    kinds = {claim.name: claim.where.partition(", ")[2] for claim in section_3_1_networks.CLAIMS}
+    kinds = {claim.name: claim.where.partition(", ")[2] for claim in networks_and_optimisers.CLAIMS}
     others = {name: kind for name, kind in kinds.items() if kind != "expected"}
     assert others == dict.fromkeys(("wider-in-each-network", "wider-in-each-network-clean"), "asked")
-    assert all(claim.theirs is None for claim in section_3_1_networks.CLAIMS)
+    assert all(claim.theirs is None for claim in networks_and_optimisers.CLAIMS)
 
 
 @pytest.mark.parametrize("scale", ["quick", "laptop", "short", "paper"])
 def test_each_network_fits_the_images_of_its_scale(scale):
-    request = registry.request(section_3_1_networks.NAME, scale)
+    request = registry.request(networks_and_optimisers.NAME, scale)
     side = {"digits": 8, "cifar10": 32}[request.specs[0].dataset]
     specs = [spec for spec, _ in request.pairs]
     for spec in specs:
@@ -88,7 +87,7 @@ def test_a_published_network_has_its_published_width_where_a_gpu_trains_it():
 
 def test_each_network_has_a_name_of_its_own_among_the_trainings_that_are_compared():
     named = convergence.trainings("short")
-    asked = [spec for spec, _ in registry.request(section_3_1_networks.NAME, "short").pairs if spec.seed == 0]
+    asked = [spec for spec, _ in registry.request(networks_and_optimisers.NAME, "short").pairs if spec.seed == 0]
     names = {name for name, spec in named.items() if spec in asked}
     models_of = {spec.model for spec in asked}
     assert {name for name in names for model in models_of if f"model={model}" in name} == {
@@ -124,16 +123,10 @@ GOOD = np.array([np.full(10, 0.9), np.linspace(0.3, 0.9, 10)])
 COLLAPSED = np.array([np.eye(10)[3], np.eye(10)[3]])
 
 
-def test_a_network_with_one_answer_has_not_learned_and_is_named():
+def test_a_network_with_one_answer_has_not_learned():
     data = folds([GOOD, COLLAPSED])
     assert networks.learned(data).values.tolist() == [True, False]
     assert networks.only_learned(data).setting.values.tolist() == ["network 0"]
-    said = sentences_networks.excluded(data)
-    assert "Excluded: network 1." in said
-    assert sentences_networks.judged_without(data).startswith("No claim is judged on network 1:")
-    assert sentences_networks.judged_without(folds([GOOD])) == ""
-    assert "network 1: class 0, class 1, class 2, class 4" in said
-    assert "It is significantly above it. Classes" in sentences_networks.excluded(folds([GOOD]))
 
 
 def test_folds_are_taken_as_one_set_of_images():
@@ -143,11 +136,10 @@ def test_folds_are_taken_as_one_set_of_images():
     assert int((given.truth >= 0).isel(setting=0, defence=0, attack=0).sum()) == 3 * 200
     sums = [bootstrap.sums(some, {})["count"] for some in (data, given)]
     assert np.array_equal(sums[0].transpose(*sums[1].dims), sums[1])
-    assert sentences_networks.sample(given).startswith("3 runs of each setting, taken as given")
-    assert sentences_networks.sample(given.assign_attrs(runs=1)).startswith("One run of each setting, taken as given")
+    assert say.sample(given) == "3 runs of each setting: the intervals do not cover other trainings. 600 test images."
+    assert say.sample(given.assign_attrs(runs=1)).startswith("One run of each setting: the intervals do not")
     shared = data.isel(image=slice(0, 200), seed=[0, 0]).assign_coords(seed=[0, 1])
     assert networks.as_given(shared).identical(shared)
-    assert sentences_networks.sample(shared.isel(seed=[0])).startswith("One run of ")
 
 
 def test_settings_have_the_seeds_that_all_adversarial_trainings_have():
@@ -161,59 +153,16 @@ def test_settings_have_the_seeds_that_all_adversarial_trainings_have():
     assert present.sel(defence="pgd-at").all()
 
 
-def test_equal_classes_are_not_called_unequal():
-    count = pooling.pooled(networks.as_given(folds([GOOD, np.full((2, 10), 0.6), np.ones((2, 10))], images=60)))
-    assert networks.unequal(count.sel(defence="pgd-at", attack="pgd-20")).values.tolist() == [True, False, False]
-
-
-def test_the_finding_names_the_network_whose_classes_differ_least():
-    flat = np.array([np.full(10, 0.9), np.linspace(0.5, 0.7, 10)])
-    data = networks.as_given(folds([GOOD, flat], images=60))
-    said = sentences_networks.finding(data, data.isel(setting=[0]))
-    assert said.startswith("**Under pgd-20, the classes of pgd-at differ significantly in ")
-    assert "explains least in network 1:" in said
-    assert "(network 0)" in said
-    assert "No other training of this network has results at this scale." in said
-    alone = sentences_networks.discrepancy(data.isel(setting=[0]), "networks")
-    assert alone.startswith(
-        "**Under pgd-20, the classes of pgd-at differ significantly in network 0, the only one of the networks"
-    )
-
-
-def test_the_worst_classes_are_counted():
-    data = networks.as_given(folds([GOOD, GOOD, GOOD[:, ::-1]], images=200))
-    assert (
-        sentences_networks.worst_classes(data) == "**The worst class under pgd-20, of 3 settings: class 0 in 2, class 9 in 1.**"
-    )
-    assert sentences_networks.worst_classes(data.isel(setting=[2])) == "**The worst class under pgd-20 is class 9.**"
-
-
 def test_the_gap_is_compared_with_that_of_standard_training():
     data = trained(WIDER, NARROWER).expand_dims(seed=[0])
-    changes = section_3_1_networks.changes(data)
+    changes = networks_and_optimisers.changes(data)
     expected = [63, -63]
     assert np.allclose(changes.sel(bound="value", attack="clean"), expected)
     assert all(low <= high for low, high in pairwise(changes.sel(attack="clean", setting="network 0").values))
-    said = sentences_networks.widening(changes)
-    assert (
-        "on clean images the 95 % interval lies above 0 in 1 and below 0 in 1 of 2 networks (values from -63 to 63 points)"
-        in said
-    )
-    assert "on clean images 63 points (95 % interval" in sentences_networks.widening(changes.isel(setting=[0]))
 
 
 def test_what_was_trained_is_a_row_for_each_setting():
-    table = networks.trained(registry.request(section_3_1_networks.NAME))
+    table = networks.trained(registry.request(networks_and_optimisers.NAME))
     assert table.index[0] == "small CNN"
     assert table.loc[networks.ADAM, "optimiser"] == "adam"
     assert set(table["network"]) == {"small-cnn", "lenet", "vgg16", "resnet18"}
-
-
-def test_rows_of_settings_have_room_for_names_in_two_lines():
-    bounds = xr.DataArray(
-        np.ones((3, 2, 2)), {"bound": ["low", "value", "high"], "setting": ["a", "b"], "attack": ["clean", "x"]}
-    )
-    heights = [
-        dots.metric_dots({"overall": bounds}, "setting", "attack", step=step).to_dict()["spec"]["height"] for step in (0, 31)
-    ]
-    assert heights == [2 * 22, 2 * 31]
