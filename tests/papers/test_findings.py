@@ -183,21 +183,6 @@ def test_symmetry_has_a_direction():
     assert intervals_of(text)[0][2] < 0
 
 
-def test_gaps_under_every_attack_after_every_defence():
-    given = {(defence, attack): [36, 24, 8] for defence in ("pgd-at", "mart") for attack in ("fgsm", "pgd-20")}
-    given |= {("mart", "pgd-20"): [36, 8, 20], ("mart", "cw"): [20, 20, 20]}
-    data = outcomes(given)
-    text = sentences.gaps_everywhere(data)
-    assert text.startswith("**In each of the 4 combinations of defence and attack")  # pgd-at was not evaluated under cw
-    assert the_interval(text) == 70
-    assert "the best class and the worst differ: the smallest gap observed, that of" in text
-    assert "Class c has the lowest accuracy in 3 of them" in text
-    even = outcomes({**given, ("pgd-at", "fgsm"): [20, 21, 20], ("mart", "fgsm"): [36, 24, 8]})
-    text = sentences.gaps_everywhere(even)
-    assert text.startswith("**It is open whether classes differ in each of the 4 combinations")
-    assert "that of pgd-at under fgsm, is 2 points" in text
-
-
 def tempered(left: Mapping[str, Sequence[int]]) -> xr.Dataset:
     given = {(name, inverse): [number] * 3 for name, some in left.items() for inverse, number in zip("125", some, strict=True)}
     return outcomes(given, ("defence", "inverse"))
@@ -286,15 +271,3 @@ def test_mistakes_within_pairs_that_share_a_background():
     same = both.isel(dataset=[0, 0])
     assert sentences.shared_background(same, group, "0.5").startswith("**The effect of a shared background is open")
     assert float(metrics.within(pooling.pooled(within), group)) == 100
-
-
-def test_a_stronger_attack_is_compared_between_vulnerable_and_robust_classes():
-    given = {("pgd-at", "fgsm"): [36, 36, 16], ("pgd-at", "pgd-20"): [36, 32, 2]}
-    text = sentences.stronger_attacks(outcomes(given), [("fgsm", "pgd-20"), ("transfer", "n-attack")])
-    first, second = text.splitlines()
-    # Class c is vulnerable and loses 14 of 40 images, the others lose none and 4.
-    assert first.startswith("- **From fgsm to pgd-20 vulnerable classes lose more than robust ones:** 35.00 and 5.00 points")
-    assert the_interval(first) == 30
-    assert second == "- From transfer to n-attack: not evaluated in these runs."
-    alike = {("pgd-at", "fgsm"): [36, 36, 16], ("pgd-at", "pgd-20"): [34, 34, 14]}
-    assert "is open:** 5.00 and 5.00 points" in sentences.stronger_attacks(outcomes(alike), [("fgsm", "pgd-20")])

@@ -239,11 +239,6 @@ def temperature_changes(changes: Mapping[str, xr.DataArray], along: str = "inver
     return described(chart, "Change of robust accuracy from PGD, with 95 % intervals", " ".join(parts))
 
 
-def accuracy_change(change: xr.DataArray, row: str = "inverse", column: str = "defence", title: str | None = None) -> Any:
-    """Return by how many points the accuracy of each class changes, as cells: red where it falls; a panel for each `column`."""
-    return change_heatmap(change, row, column, title)
-
-
 def variance_bars(bounds: xr.DataArray, row: str = "defence") -> Any:
     """Return the class-wise variance of confidence with its interval, a panel for each `row`: Tian 2021, Figure 3a.
 

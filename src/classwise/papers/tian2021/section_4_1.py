@@ -9,16 +9,12 @@ from functools import partial
 from classwise.papers import measures
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.terms import claims, of
+from classwise.papers.tian2021.networks import BIASED, OTHERS, UNDER_ATTACK
 from classwise.papers.tian2021.tables import in_text
 from classwise.stats.metrics import mcd
 
 NAME = "tian2021/4-1-class-bias"
-BIASED = ("standard", "pgd-at", "trades")
-# Figure 1. ImageNet, too, where a reader names it: 150 GB that nobody may hand on, and more images than a GPU holds.
-OTHERS = {"paper": ("mnist", "svhn", "stl10", "cifar100")}
 SECTION = Section(title="Class-biased learning", defences=BIASED, evaluations=CLEAN_AND_PGD, gallery=True, datasets=OTHERS)
-
-UNDER_ATTACK = "pgd-20|pgd-40|pgd-50"
 
 
 def _gap(dataset: str) -> dict[str, object]:

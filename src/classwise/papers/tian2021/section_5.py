@@ -9,8 +9,8 @@ from classwise.papers.claims import ClaimMeasure
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.terms import claims
 from classwise.papers.tian2021 import temperature
-from classwise.papers.tian2021.section_4_3 import COMPARED
-from classwise.papers.tian2021.tables import BOTH_ATTACKS, HE, from_table_3
+from classwise.papers.tian2021.networks import COMPARED, FOUR, HE
+from classwise.papers.tian2021.tables import BOTH_ATTACKS, from_table_3
 from classwise.stats import confidence, metrics
 
 NAME = "tian2021/5-temperature-pgd"
@@ -27,14 +27,13 @@ SECTION = Section(
     traces=True,
 )
 
-_FOUR = ("pgd-at", "trades", "mart", HE)
 # The best temperature is that of the whole grid.
 _HEATS = {"inverse": tuple(map(str, temperature.INVERSE))}
 
 
 def _heated(measure: ClaimMeasure, *defences: str) -> dict[str, Any]:
     """Return fields of a claim on Temperature-PGD, whose measure Table 3 gives, too; of all defences by default."""
-    defences = defences or _FOUR
+    defences = defences or FOUR
     theirs = partial(from_table_3, measure, defences)
     return {"measure": measure, "defences": defences, "attacks": BOTH_ATTACKS, "grid": _HEATS, "values": {}, "reported": theirs}
 
@@ -65,7 +64,7 @@ CLAIMS = claims(
         "he-loses-deer": _heated(partial(temperature.least_lost_to_temperature, name="deer"), HE),
         "he-loses-the-vulnerable": _heated(temperature.lost_to_temperature_by_vulnerable, HE),
     },
-    defences=_FOUR,
+    defences=FOUR,
     attacks=("pgd-20",),
     values={"variance": confidence.confidence_variance},
 )

@@ -1,6 +1,6 @@
 """The findings of the pages on Tian et al. 2021, each in a sentence with its number and its 95 % interval."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import pandas as pd
@@ -8,10 +8,9 @@ import xarray as xr
 
 from classwise.core import datasets
 from classwise.core.markup import counted, decimal
-from classwise.papers import measures
-from classwise.papers.findings import interval, p_value, sample
+from classwise.papers.findings import interval, p_value
 from classwise.papers.tian2021.temperature import COSINES
-from classwise.stats import aggregate, bootstrap, intervals, metrics, pooling, significance
+from classwise.stats import bootstrap, intervals, metrics, pooling, significance
 from classwise.stats.combine import network_name
 
 _SIGNIFICANT = 0.05
@@ -41,57 +40,6 @@ def symmetry(outcomes: xr.Dataset, count: xr.DataArray, attack: str) -> str:
         f"**{start}: the confusion matrix of {defence} under {attack} correlates with its transpose by "
         f"{interval(bounds, digits=2)}; {p_value(p)} against chance.** The pair confused most is {first} and {second}."
     )
-
-
-def gaps_everywhere(outcomes: xr.Dataset) -> str:
-    """Return the smallest gap between classes under any attack after any defence, and which class is mostly the worst.
-
-    outcomes: of several defences and attacks, which are compared on the images that all of them were evaluated on, as by the
-    claim; attacks that not all defences were evaluated under are left out.
-    """
-    complete = (metrics.images(bootstrap.sums(outcomes, {})["count"]) > 0).all(["defence", "label"])
-    part = aggregate.common(outcomes.sel(attack=complete.attack.values[complete.values]))
-    count = bootstrap.sums(part, {})["count"]
-    often = metrics.accuracy(count).idxmin("label").to_series().value_counts()
-    least = bootstrap.paired(part, lambda count: measures.smallest_gap(count.to_dataset(name="count")), span=(0, 100))
-    each = f"each of the {often.sum()} combinations of defence and attack"
-    apart = f"In {each} the best class and the worst differ"
-    start = apart if float(least.sel(bound="low")) > 0 else f"It is open whether classes differ in {each}"
-    gaps = metrics.mcd(count).to_series()
-    place = pd.DataFrame([gaps.idxmin()], columns=gaps.index.names).iloc[0]
-    defence, attack = place["defence"], place["attack"]
-    return (
-        f"**{start}: the smallest gap observed, that of {defence} under {attack}, is {interval(least, 'points')}. Class "
-        f"{often.index[0]} has the lowest accuracy in {'all' if len(often) == 1 else often.iloc[0]} of them, on the images that "
-        f"all attacks share.** {sample(part)}"
-    )
-
-
-def stronger_attacks(outcomes: xr.Dataset, steps: Sequence[tuple[str, str]]) -> str:
-    """Return in Markdown, for each step from a weaker to a stronger attack, whether vulnerable classes lose more than others.
-
-    outcomes: of defences, over which the mean is taken. steps: a step is compared on the images that both attacks were evaluated
-    on; one of which an attack is missing is named.
-    """
-    lines = []
-    for weak, strong in steps:
-        if not {weak, strong} <= set(outcomes.attack.values):
-            lines.append(f"- From {weak} to {strong}: not evaluated in these runs.")
-            continue
-        part = aggregate.common(outcomes.sel(attack=[weak, strong]))
-        lost = measures.losses(*(bootstrap.sums(part, {})["count"].sel(attack=name, drop=True) for name in (weak, strong)))
-        vulnerable, robust = (f"{float(points.mean()):.2f}" for points in lost)
-        more = bootstrap.paired(part, lambda count: measures.lost_by_vulnerable(count.to_dataset(name="count")), span=(-100, 100))
-        start = "whether vulnerable or robust classes lose more is open"
-        if float(more.sel(bound="low")) > 0:
-            start = "vulnerable classes lose more than robust ones"
-        elif float(more.sel(bound="high")) < 0:
-            start = "vulnerable classes lose less than robust ones"
-        lines.append(
-            f"- **From {weak} to {strong} {start}:** {vulnerable} and {robust} points, a difference of "
-            f"{interval(more, 'points', 2)}."
-        )
-    return "\n".join(lines)
 
 
 def temperature_gains(tempered: xr.Dataset, level: float = 0.95) -> xr.DataArray:

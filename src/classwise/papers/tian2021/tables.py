@@ -84,9 +84,6 @@ def animals(names: xr.DataArray) -> xr.DataArray:
     return names.copy(data=np.isin(names.values, list(kind)))
 
 
-HE = "pgd-he|trades-he"
-
-
 def from_table_1(measure: ClaimMeasure, attacks: Sequence[str]) -> float:
     """Return a measure of the paper's Table 1, of attacks in order; of "a|b" that is a."""
     return of_rates(measure, TABLES.load(1).accuracy.sel(attack=[one.partition("|")[0] for one in attacks]))

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -23,11 +24,16 @@ from claim_answers import (
     outcomes_with,
     under,
 )
+from scipy import stats
 
-from classwise.core.errors import NotRecorded
-from classwise.papers.tian2021 import section_4_3
-from classwise.stats import intervals, metrics
+from classwise import runs
+from classwise.papers import published, registry
+from classwise.papers.tian2021 import attacks_and_defences
+from classwise.papers.tian2021.tables import TABLES
+from classwise.runs import describe
+from classwise.stats import aggregate, intervals, metrics
 
+PRINTED = TABLES.load(1).accuracy.sel(attack="pgd-20")
 FIVE = ("fgsm", "cw", "pgd-20", "transfer", "n-attack")
 
 
@@ -112,59 +118,44 @@ def test_relative_robustness_is_certain_only_where_the_whole_interval_lies_on_on
     assert intervals.relative_robustness(few).values.tolist() == [[[0, 0, 0]]]
 
 
-def test_settings_are_counted_for_each_class(rates):
-    table = section_4_3.certain_classes(intervals.relative_robustness(rates))
-    assert table.loc["vulnerable", "1"] == 3
-    assert table.loc["robust", "0"] == 2
-    assert (table.sum() == 4).all()
-
-
-def test_agreement_names_the_best_and_worst_classes_and_the_correlation(rates):
-    said = section_4_3.agreement(metrics.accuracy(rates.sel(defence="a")))
-    assert "class 0 in 2; the worst is class 1 in 2" in said
-    assert f"{np.corrcoef([90, 50, 70], [80, 20, 60])[0, 1]:.2f} on average" in said
-    assert "one setting only" in section_4_3.agreement(metrics.accuracy(rates.isel(defence=[0], attack=[0])))
-
-
-def test_only_what_was_evaluated_is_described():
-    truth = np.zeros((1, 1, 3, 1200), "i2")
-    truth[0, 0, 2, 20:] = -1
-    dims = ("defence", "seed", "attack", "image")
-    coords = {
-        "defence": ["mart"],
-        "seed": [0],
-        "attack": ["clean", "fgsm", "cw"],
-        "image": np.arange(1200),
-        "predicted": ["x", "y"],
-    }
-    text = section_4_3.settings(xr.Dataset({"truth": (dims, truth)}, coords))
-    assert "*mart*" in text
-    assert "**fgsm**" in text
-    assert "pgd-he" not in text
-    assert "n-attack" not in text
-    assert text.endswith("Images of each attack: 1,200; fewer for the slow ones: cw 20.")
-
-
-def test_a_name_without_words_is_listed():
-    truth = np.zeros((2, 1, 2, 4), "i2")
-    coords = {"defence": ["mart", "faal"], "seed": [0], "attack": ["fgsm", "square"], "image": np.arange(4)}
-    text = section_4_3.settings(xr.Dataset({"truth": (("defence", "seed", "attack", "image"), truth)}, coords))
-    assert "; *faal*." in text
-    assert "; *square*." in text
-
-
-def test_no_pair_of_attacks_counts_as_not_recorded():
-    with pytest.raises(NotRecorded, match="no weaker attack"):
-        section_4_3.attack_steps(xr.Dataset(), [])
-
-
 def test_steps_are_counted_on_the_images_that_both_attacks_were_evaluated_on():
-    truth = np.array([[[[0, 0, 1], [0, -1, 1]]]], dtype="i2")
-    answer = np.array([[[[0, 1, 1], [1, -1, 1]]]], dtype="i2")
+    names = ["fgsm", "pgd-20", "transfer", "n-attack"]
+    truth = np.array([[[[0, 0, 1], [0, 0, 1], [0, 0, 1], [0, -1, 1]]]], dtype="i2")
+    answer = np.array([[[[0, 0, 1], [0, 1, 1], [0, 1, 1], [1, -1, 1]]]], dtype="i2")
     dims = ("defence", "seed", "attack", "image")
-    coords = {"defence": ["a"], "seed": [0], "attack": ["transfer", "n-attack"], "image": [3, 4, 5], "predicted": ["x", "y"]}
+    coords = {"defence": ["a"], "seed": [0], "attack": names, "image": [3, 4, 5], "predicted": ["x", "y"]}
     whole = xr.Dataset({"truth": (dims, truth), "answer": (dims, answer), "flipped": (dims, truth != answer)}, coords)
-    found = section_4_3.attack_steps(whole, [("transfer", "n-attack")])
-    assert list(found) == ["transfer to n-attack"]
-    assert metrics.images(found["transfer to n-attack"]).values.tolist() == [[[1, 1], [1, 1]]]
-    assert section_4_3.accuracy_lost(found).squeeze().values.tolist() == [-100, 0]
+    found = attacks_and_defences.lost(whole).squeeze("defence")
+    assert found.sel(step="fgsm to pgd-20").values.tolist() == [-50, 0]
+    assert found.sel(step="transfer to n-attack").values.tolist() == [-100, 0]
+
+
+def test_the_correlation_is_that_of_ranks():
+    first, second = (PRINTED.sel(defence=name, drop=True) for name in ("pgd-at", "trades"))
+    expected = stats.spearmanr(first, second).statistic
+    assert float(attacks_and_defences.correlation(published.counts(first), second)) == pytest.approx(expected)
+    several = xr.concat([published.counts(first), published.counts(second)], "draw")
+    assert attacks_and_defences.correlation(several, second).values.tolist() == pytest.approx([expected, 1])
+
+
+def test_the_earlier_recipe_is_recorded_and_compared_with_the_paper():
+    earlier = runs.outcomes(runs.available(attacks_and_defences.EARLIER))
+    assert list(earlier.defence.values) == ["standard", "pgd-at", "trades"]
+    found = attacks_and_defences.order(earlier, earlier)
+    count = aggregate.counts(earlier).sum("seed").sel(defence="pgd-at", attack="pgd-20")
+    rank = stats.spearmanr(metrics.accuracy(count), PRINTED.sel(defence="pgd-at", label=count.label.values)).statistic
+    assert float(found["with Table 1"].sel(defence="pgd-at", bound="value")) == pytest.approx(rank)
+    assert found["with a ResNet-18"].sel(bound="value").values == pytest.approx([1, 1])
+    requested = registry.request("tian2021/4-3-attacks-and-defences", "laptop").specs
+    assert attacks_and_defences.EARLIER.specs[1] not in requested
+
+
+def test_a_page_of_a_recorded_scale_says_how_far_its_level_lies_below_the_paper(data):
+    request = registry.request("tian2021/4-1-class-bias", "laptop", seeds=[0], defences=["pgd-at"])
+    assert "below Table 1" not in describe._level("laptop")
+    mocks.record(request.specs[0], *request.evaluations)
+    outcomes = runs.outcomes(request)
+    level = 100 * float((outcomes.answer == outcomes.truth).sel(attack="pgd-20").mean())
+    theirs = float(TABLES.load(1).overall.sel(defence="pgd-at", attack="pgd-20"))
+    said = f"pgd-at under pgd-20: {level:.1f} % of all images, {theirs - level:.1f} points below Table 1 of Tian et al. 2021"
+    assert said in describe.summary(request, outcomes)
