@@ -38,8 +38,7 @@ from classwise.book import build, data, dictionary, notebooks, package
 from classwise.charts.style import CHOSEN
 from classwise.core import paths
 from classwise.core.paths import build_folder
-from classwise.papers import registry, scales, selection
-from classwise.papers.tian2021 import homing
+from classwise.papers import registry, selection
 from classwise.stats import aggregate, metrics, pooling
 
 TOC = yaml.safe_load((paths.checkout() / "book" / "_toc.yml").read_text())
@@ -422,7 +421,7 @@ def test_a_mark_under_the_pointer_tells_its_class(bias, explorer):
 def test_the_pair_of_digits_is_the_one_that_the_rule_names_on_the_runs_of_the_book(book):
     asked = registry.request("tian2021/6-1-training-adjustment").parts["choosing"].specs
     seen = runs.history(asked).isel(defence=0)
-    assert homing.pair_of(seen, scales.selection_seeds("digits")) == selection.VULNERABLE_PAIRS["digits"]
+    assert selection.pair_of(seen, "digits") == selection.VULNERABLE_PAIRS["digits"]
 
 
 def test_a_switch_shows_the_photographs_first_and_remembers_the_digits(visit):

@@ -18,7 +18,7 @@ from classwise.core.errors import UserError
 from classwise.papers import claims, judging, measures, published, registry
 from classwise.papers.claims import Claim
 from classwise.papers.judging import Bootstrap
-from classwise.papers.tian2021 import section_6_1, temperature
+from classwise.papers.tian2021 import temperature, training_adjustment
 from classwise.stats import aggregate, bootstrap, combine, intervals, metrics
 
 DIGITS = list("0123456789")
@@ -470,7 +470,7 @@ def test_homing_counts_what_comes_home_beyond_the_control():
         decide(data.sel(without=["", "again 1", "y", "x"]), asked, bootstrap=Bootstrap(50))
     values = {name: value(data.expand_dims(seed=[0])) for name, value in asked.values.items()}
     total = bootstrap.sums(data.expand_dims(seed=[0]), values)
-    assert float(section_6_1.homing_of(total, "x", "y")) == pytest.approx(100 * 2 / 3)
+    assert float(training_adjustment.homing_of(total, "x", "y")) == pytest.approx(100 * 2 / 3)
 
 
 def test_the_best_temperature_is_that_of_each_defence():

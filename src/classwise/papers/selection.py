@@ -8,7 +8,7 @@ from classwise.papers.scales import selection_seeds
 from classwise.stats import metrics
 
 # The most vulnerable class and the one it is confused with most. Section 6.1 of Tian 2021 selects 3 and 5 for CIFAR-10; for
-# digits `homing.pair_of` selected them on validation images of `selection_seeds` (the page selects again); MNIST's are a guess.
+# digits `pair_of` selected them on validation images of `selection_seeds` (the page selects again); MNIST's are a guess.
 VULNERABLE_PAIRS: dict[str, tuple[str, str]] = {"digits": ("8", "1"), "mnist": ("9", "4"), "cifar10": ("cat", "dog")}
 
 # The class that is the most robust one by the same rule (entropy2022: of CIFAR-10 automobiles), with which a training for the
@@ -23,6 +23,18 @@ def vulnerable_pair(dataset: str) -> tuple[str, str]:
     return VULNERABLE_PAIRS[base_dataset(dataset)]
 
 
+def mark_pair(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes with the class coordinates `vulnerable` and `partner`, each true for one class of the dataset's pair."""
+    names, pair = outcomes.predicted.values, vulnerable_pair(outcomes.attrs["dataset"])
+    marks = {mark: ("predicted", names == name) for mark, name in zip(("vulnerable", "partner"), pair, strict=True)}
+    return outcomes.assign_coords(marks)
+
+
+def marked(sums: xr.Dataset | xr.DataArray, mark: str) -> int:
+    """Return the number of the class that a coordinate of `mark_pair` marks."""
+    return int(sums.coords[mark].values.argmax())
+
+
 def safest(dataset: str) -> str:
     """Return the most robust class (`SAFEST`)."""
     if base_dataset(dataset) not in SAFEST:
@@ -30,15 +42,29 @@ def safest(dataset: str) -> str:
     return SAFEST[base_dataset(dataset)]
 
 
-def by_robustness(history: xr.Dataset, dataset: str) -> tuple[str, ...]:
-    """Return the classes from the least to the most robust one on the validation images.
+def _counts(history: xr.Dataset, dataset: str) -> xr.DataArray:
+    """Return counts on the validation images after the last epoch, under the attack that measures them.
 
-    After the last epoch, under the attack that measures them; the images of `scales.selection_seeds` are pooled, of all seeds
-    where none of these is present. history: of `runs.history`, of one defence.
+    The images of `scales.selection_seeds` are pooled, of all seeds where none of these is present. history: of `runs.history`, of
+    one defence.
     """
     count = history["count"].isel(epoch=-1).sel(split="valid")
     seeds = [seed for seed in count.seed.values if seed in selection_seeds(dataset)] or list(count.seed.values)
     probe = next(name for name in count.attack.values if name != "clean")
     over = [dim for dim in count.dims if dim not in ("label", "predicted", "attack")]
-    rates = metrics.accuracy(count.sel(attack=probe, seed=seeds).sum(over)).to_series().sort_values(kind="stable")
+    return count.sel(attack=probe, seed=seeds).sum(over)
+
+
+def by_robustness(history: xr.Dataset, dataset: str) -> tuple[str, ...]:
+    """Return the classes from the least to the most robust one on the validation images (`runs.history`, of one defence)."""
+    rates = metrics.accuracy(_counts(history, dataset)).to_series().sort_values(kind="stable")
     return tuple(map(str, rates.index))
+
+
+def pair_of(history: xr.Dataset, dataset: str) -> tuple[str, str]:
+    """Return the least robust class on the validation images and the class it is confused with most, in both directions."""
+    count = _counts(history, dataset)
+    victim = metrics.accuracy(count).idxmin("label").item()
+    mixed = count.where(count.label != count.predicted, 0)
+    both = mixed + mixed.rename(label="predicted", predicted="label")
+    return str(victim), str(both.sel(label=victim).idxmax("predicted").item())

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from classwise.core.datasets import class_names
-from classwise.core.spec import Spec
-from classwise.papers.scales import COMMON
+from classwise.core.datasets import base_dataset, class_names
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers.scales import COMMON, MNIST
 from classwise.papers.selection import vulnerable_pair
 from classwise.papers.variants import Variant, Variants
 
@@ -24,6 +25,12 @@ RECIPE = replace(
     sections={"4-3-attacks-and-defences": _SHORT_STEPS, "5-temperature-pgd": _SHORT_STEPS},
 )
 
+# Sections 6.1 and 6.2 attack with Temperature-PGD.
+TEMPERED = (Evaluation(), Evaluation(attack="temperature-pgd-20"))
+# Runs whose history no page shows are measured at their first and last epoch only.
+UNAVERAGED: dict[str, Any] = {"averages": ()}
+ONCE = {"measure": 100, **UNAVERAGED}
+
 
 def trade_offs(*values: str) -> Variants:
     """Return variants of "trades-per-class" with another beta (eq. 5) for the partner of the most vulnerable class."""
@@ -33,3 +40,30 @@ def trade_offs(*values: str) -> Variants:
         return tuple({"options": {"betas": f"{number}:{value}"}} for value in values)
 
     return varied
+
+
+def _drawings(scale: str, dataset: str) -> Variant:
+    """Return the fields of runs on drawings: of MNIST where the dataset is none."""
+    base = base_dataset(dataset)
+    return {"dataset": base} if base in ("digits", "mnist") else {"dataset": "mnist", **MNIST[scale]}
+
+
+def drawings(scale: str, plain: Spec) -> Sequence[Variant]:
+    """Return drawings as they are."""
+    return (_drawings(scale, plain.dataset),)
+
+
+def coloured(*colourings: str, **fields: Any) -> Variants:
+    """Return variants on drawings on the colour of their class, for each colouring (`core.datasets`)."""
+
+    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
+        base = _drawings(scale, plain.dataset)
+        return tuple({**base, "dataset": f"{base['dataset']}-{colouring}", **fields} for colouring in colourings)
+
+    return varied
+
+
+def scenes(scale: str, plain: Spec) -> Sequence[Variant]:
+    """Return a dataset of objects on uneven backgrounds: photographs as they are, drawings on clutter."""
+    base = base_dataset(plain.dataset)
+    return ({"dataset": f"{base}-cluttered"} if base in ("digits", "mnist") else {},)

@@ -5,26 +5,23 @@ are, with a white background, and with that and the training adjusted; for each 
 classes their `background`, and which is the `vulnerable` one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from classwise.core.datasets import base_dataset
-from classwise.core.spec import Evaluation, Spec
+from classwise.charts import style
+from classwise.core.spec import Evaluation
 from classwise.papers import variants
 from classwise.papers.joined import plain
-from classwise.papers.scales import MNIST
 from classwise.papers.sections import Arranged, Section
+from classwise.papers.selection import mark_pair, marked
 from classwise.papers.terms import claims, of
-from classwise.papers.tian2021.recipe import trade_offs
-from classwise.papers.tian2021.section_6_1 import ONCE, TEMPERED, UNAVERAGED, mark_pair, vulnerable_class
+from classwise.papers.tian2021.recipe import ONCE, TEMPERED, UNAVERAGED, coloured, drawings, scenes, trade_offs
 from classwise.papers.tian2021.tables import change_in_table_4, from_table_3, from_table_4, in_text
-from classwise.papers.variants import Variant, Variants
-from classwise.stats import combine, confidence, metrics
+from classwise.stats import combine, confidence, metrics, ranks
 
 NAME = "tian2021/6-2-background"
 # The images as they are, and with the background painted by a treatment or by one of two controls.
@@ -38,33 +35,6 @@ _PGD_40 = (Evaluation(), Evaluation(attack="pgd-40"))
 _SWAPPED = (*_PGD_40, Evaluation(transform="swapped-colours"))
 # 40 steps as published, which reach .4 from the start, and longer ones.
 _LONGER = Evaluation(attack="pgd-40@tian2021-mnist").grid(step=(0.01, 0.0125, 0.025))
-
-
-def _drawings(scale: str, dataset: str) -> Variant:
-    """Return the fields of runs on drawings: of MNIST where the dataset is none."""
-    base = base_dataset(dataset)
-    return {"dataset": base} if base in ("digits", "mnist") else {"dataset": "mnist", **MNIST[scale]}
-
-
-def drawings(scale: str, plain: Spec) -> Sequence[Variant]:
-    """Return drawings as they are."""
-    return (_drawings(scale, plain.dataset),)
-
-
-def coloured(*colourings: str, **fields: Any) -> Variants:
-    """Return variants on drawings on the colour of their class, for each colouring (`core.datasets`)."""
-
-    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
-        base = _drawings(scale, plain.dataset)
-        return tuple({**base, "dataset": f"{base['dataset']}-{colouring}", **fields} for colouring in colourings)
-
-    return varied
-
-
-def scenes(scale: str, plain: Spec) -> Sequence[Variant]:
-    """Return a dataset of objects on uneven backgrounds: photographs as they are, drawings on clutter."""
-    base = base_dataset(plain.dataset)
-    return ({"dataset": f"{base}-cluttered"} if base in ("digits", "mnist") else {},)
 
 
 def _treated(plain: xr.Dataset, adjusted: xr.Dataset) -> xr.Dataset:
@@ -146,8 +116,7 @@ SECTION = Section(
 def _mates(count: xr.DataArray) -> xr.DataArray:
     """Return which cells misclassify an image as another class of the same background."""
     other = xr.DataArray(count.background.values, dims="predicted", coords={"predicted": count.predicted.values})
-    same: xr.DataArray = (count.background == other) & (count.label != count.predicted)
-    return same
+    return (count.background == other) & (count.label != count.predicted)
 
 
 def _pulled(count: xr.DataArray) -> xr.DataArray:
@@ -156,11 +125,15 @@ def _pulled(count: xr.DataArray) -> xr.DataArray:
     return mixed.where(_mates(count), 0).sum("predicted", skipna=False).mean("label", skipna=False)
 
 
+def within_pairs(count: xr.DataArray) -> xr.DataArray:
+    """Return the share of the mistakes within pairs of classes that have the same background, each class of equal weight."""
+    mixed, both = metrics.off_diagonal_confusion(count), ["label", "predicted"]
+    return 100 * mixed.where(_mates(count), 0).sum(both) / mixed.sum(both)
+
+
 def follows_background(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more of the mistakes go to classes of the same background than to those where other classes share one."""
-    count = sums["count"].isel(defence=0, attack=0)
-    mixed, both = metrics.off_diagonal_confusion(count), ["label", "predicted"]
-    share = 100 * mixed.where(_mates(count), 0).sum(both) / mixed.sum(both)
+    share = within_pairs(sums["count"].isel(defence=0, attack=0))
     return share.isel(colouring=0, drop=True) - share.isel(colouring=1, drop=True)
 
 
@@ -195,7 +168,7 @@ def without_background(sums: xr.Dataset) -> xr.DataArray:
 
 def treated(sums: xr.Dataset, attack: int = -1, treatment: int = 1, before: int = 0) -> xr.DataArray:
     """Return how many points the most vulnerable class gains by a treatment of its images."""
-    rates = metrics.accuracy(sums["count"].isel(defence=0, attack=attack)).isel(label=vulnerable_class(sums), drop=True)
+    rates = metrics.accuracy(sums["count"].isel(defence=0, attack=attack)).isel(label=marked(sums, "vulnerable"), drop=True)
     return rates.isel(treatment=treatment, drop=True) - rates.isel(treatment=before, drop=True)
 
 
@@ -206,46 +179,15 @@ def changed_more_attacked(sums: xr.Dataset) -> xr.DataArray:
 
 
 def whiter_surer(sums: xr.Dataset) -> xr.DataArray:
-    """Return the rank correlation, in the most vulnerable class, of the confidence under attack with the whiteness around.
-
-    Spearman's, of ranks within each network (`sure_and_white`): redrawn images keep theirs.
-    """
+    """Return the rank correlation, in the most vulnerable class, of the confidence under attack with the whiteness around."""
     first = {name: 0 for name in ("defence", "attack", "treatment") if name in sums.dims}
-    part = sums.isel(first, drop=True).isel(label=vulnerable_class(sums), drop=True)
-    total = {name: part[name].sum("predicted") for name in part.data_vars}
-    n, x, y = total["known"], total["white"], total["sure"]
-    both = total["white_sure"] - x * y / n
-    return both / np.sqrt((total["white_white"] - x**2 / n) * (total["sure_sure"] - y**2 / n))
+    return ranks.correlation(sums.isel(first, drop=True).isel(label=marked(sums, "vulnerable"), drop=True).sum("predicted"))
 
 
-def _ranks(value: xr.DataArray, truth: xr.DataArray) -> xr.DataArray:
-    """Return the rank of each image among those of its class in the same network, from 0 to 1; NaN where it has no value."""
-    from scipy import stats  # slow to import
-
-    wide = value.broadcast_like(truth).transpose(*truth.dims)
-    ranks = xr.full_like(wide, np.nan, dtype=float)
-    for label in np.unique(truth.values[truth.values >= 0]):
-        in_class = wide.where(truth == label)
-        place = in_class.copy(data=stats.rankdata(in_class.values, axis=in_class.get_axis_num("image"), nan_policy="omit"))
-        ranks = ranks.where(in_class.isnull(), (place - 0.5) / in_class.notnull().sum("image"))
-    return ranks
+def _ranked(outcomes: xr.Dataset, name: str) -> xr.DataArray:
+    return ranks.products(confidence.true_confidence(outcomes), outcomes["white"], outcomes.truth)[name]
 
 
-def sure_and_white(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return the ranks `sure`, of the confidence in the true class, and `white`, 0 where an image lacks either; and products."""
-    sure, white = confidence.true_confidence(outcomes), outcomes["white"]
-    known = sure.notnull() & white.notnull()
-    truth = outcomes.truth.where(known, -1)
-    sure, white = (_ranks(value, truth).fillna(0) for value in (sure, white))
-    products = {"sure_sure": sure**2, "white_white": white**2, "white_sure": white * sure}
-    return xr.Dataset({"known": known.broadcast_like(truth), "sure": sure, "white": white, **products})
-
-
-def _part(outcomes: xr.Dataset, name: str) -> xr.DataArray:
-    return sure_and_white(outcomes)[name]
-
-
-_RANKED = ("known", "sure", "white", "sure_sure", "white_white", "white_sure")
 _TEMPERED = "temperature-pgd-20|pgd-20"
 _PGD = "pgd-40|pgd-20"
 _IN_TABLE_3 = partial(from_table_3, of(metrics.overall, "trades", "temperature-pgd-20"), ("trades",))
@@ -287,8 +229,22 @@ CLAIMS = claims(
         "white-is-sure": {
             "measure": whiter_surer,
             "attacks": (_TEMPERED,),
-            "values": {name: partial(_part, name=name) for name in _RANKED},
+            "values": {name: partial(_ranked, name=name) for name in ranks.NAMES},
         },
     },
     attacks=("clean", _TEMPERED),
 )
+
+
+def of_groups(count: xr.DataArray) -> xr.DataArray:
+    """Return the accuracy of the most vulnerable class and that of all other images, in percent, along `images_of`."""
+    victim = str(count.label.values[marked(count, "vulnerable")])
+    parts = {f"class {victim}": count.sel(label=[victim]), "other classes": count.drop_sel(label=victim)}
+    return style.along("images_of", parts, metrics.overall)
+
+
+def surroundings(treated: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return the confidence under attack of images of the most vulnerable class, and how white each is around, in percent."""
+    part = treated.sel(treatment="as they are", drop=True).isel(defence=0, attack=-1, drop=True)
+    part = part.isel(image=(part.truth == marked(part, "vulnerable")).any("seed").values)
+    return confidence.true_confidence(part).mean("seed"), 100 * part.white

@@ -6,8 +6,8 @@ import xarray as xr
 from claim_answers import ALONG, CLASSES, at, counted, outcomes_with, rows, table_of, under
 from scipy import stats
 
-from classwise.papers.tian2021 import section_6_2
-from classwise.stats import bootstrap
+from classwise.papers.tian2021 import background
+from classwise.stats import bootstrap, confidence, ranks
 
 MATES, APART = [(one, one ^ 1) for one in range(10)], [(one, (one + 5) % 10) for one in range(10)]
 
@@ -89,27 +89,27 @@ EXTREMES = {
 @pytest.mark.parametrize(("own", "control", "effect"), [((4, 1), (1, 4), 60), ((1, 4), (1, 4), 0), ((0, 5), (5, 0), -100)])
 def test_mistakes_follow_the_background_or_do_not(own, control, effect):
     found = counted([rows(*own), rows(*control)], "colouring", colouring=["neighbours", "apart"])
-    assert float(section_6_2.follows_background(found)) == pytest.approx(effect)
+    assert float(background.follows_background(found)) == pytest.approx(effect)
 
 
 def test_one_class_that_does_not_follow_is_enough_to_fail():
     table = rows(4, 1)
     found = counted([table, table], "colouring", colouring=["neighbours", "apart"])
-    assert float(section_6_2.all_follow(found)) == pytest.approx(30)
+    assert float(background.all_follow(found)) == pytest.approx(30)
     table[2] = [6, 0, 2, 2]
     found = counted([table, table], "colouring", colouring=["neighbours", "apart"])
-    assert float(section_6_2.all_follow(found)) == pytest.approx(20 - 60)
+    assert float(background.all_follow(found)) == pytest.approx(20 - 60)
 
 
 def test_what_the_background_draws_without_an_attack_is_subtracted():
     both = [[rows(2, 0), rows(5, 1)], [rows(1, 0), rows(1, 4)]]
     found = counted(both, "colouring", "attack", colouring=["neighbours", "apart"], attack=["clean", "pgd-40"])
-    assert float(section_6_2.follows_more_attacked(found)) == pytest.approx((50 - 10) - (20 - 10))
+    assert float(background.follows_more_attacked(found)) == pytest.approx((50 - 10) - (20 - 10))
     # A network that mixes up the pairs without any attack, and is led elsewhere by one, fails.
     found = counted(
         [[rows(5, 0), rows(1, 6)], both[1]], "colouring", "attack", colouring=["neighbours", "apart"], attack=["clean", "x"]
     )
-    assert float(section_6_2.follows_more_attacked(found)) == pytest.approx(-40)
+    assert float(background.follows_more_attacked(found)) == pytest.approx(-40)
 
 
 @pytest.fixture
@@ -136,24 +136,31 @@ def test_changes_of_answers_in_both_directions_cancel_in_the_accuracy(treated):
         order = order if treatment == 0 else there.sum() - 1 - order
         treated.answer.values[0, :, attack, treatment] = np.where(there & (order < right[attack, treatment]), 2, 1)
     found = bootstrap.sums(treated, {})
-    assert float(section_6_2.changed_more_attacked(found)) == pytest.approx(100 * (25 - 2) / 60)
+    assert float(background.changed_more_attacked(found)) == pytest.approx(100 * (25 - 2) / 60)
     treated.answer.values[0, :, 1] = treated.answer.values[0, :, 1, ::-1].copy()
-    assert float(section_6_2.changed_more_attacked(bootstrap.sums(treated, {}))) == pytest.approx(100 * (25 - 2) / 60)
+    assert float(background.changed_more_attacked(bootstrap.sums(treated, {}))) == pytest.approx(100 * (25 - 2) / 60)
 
 
 def test_lightness_and_confidence_are_correlated_by_rank_within_each_network(treated):
     hot = treated.isel(attack=[1])
-    ranks = section_6_2.sure_and_white(hot)
-    values = {"known": ranks.known, "sure": ranks.sure, "white": ranks.white}
-    values |= {"sure_sure": ranks.sure**2, "white_white": ranks.white**2, "white_sure": ranks.sure * ranks.white}
+    confident = confidence.true_confidence(hot)
+    values = ranks.products(confident, hot.white, hot.truth)
     sure, white = [], []
     for seed in (0, 1):
-        there = [image for image in range(60) if hot.truth.values[0, seed, 0, 0, image] == 2 and image != 7]
-        power = np.exp(hot.logits.values[0, seed, 0, 0, there])
-        for into, value in ((sure, power[:, 2] / power.sum(1)), (white, hot.white.values[there])):
-            into.append((stats.rankdata(value) - 0.5) / len(there))
+        members = [image for image in range(60) if hot.truth.values[0, seed, 0, 0, image] == 2 and image != 7]
+        power = np.exp(hot.logits.values[0, seed, 0, 0, members])
+        for into, value in ((sure, power[:, 2] / power.sum(1)), (white, hot.white.values[members])):
+            into.append((stats.rankdata(value) - 0.5) / len(members))
     expected = np.corrcoef(np.concatenate(sure), np.concatenate(white))[0, 1]
-    assert float(section_6_2.whiter_surer(bootstrap.sums(hot, values))) == pytest.approx(expected)
-    # Ranks do not feel by how much.
-    bent = hot.assign(white=hot.white**5)
-    assert np.allclose(section_6_2.sure_and_white(bent).white, ranks.white)
+    total = bootstrap.sums(hot, dict(values.data_vars))
+    assert float(background.whiter_surer(total)) == pytest.approx(expected)
+    assert np.allclose(ranks.products(confident, hot.white**5, hot.truth).y, values.y)  # of ranks, not of sizes
+
+
+def test_confidence_and_surroundings_are_those_of_the_vulnerable_class(treated):
+    named = treated.assign_coords(treatment=["as they are", "white"])
+    sure, white = background.surroundings(named)
+    assert sure.sizes["image"] == 60  # each image is of class 2 in one of the seeds
+    xr.testing.assert_equal(white, 100 * treated.white)
+    expected = confidence.true_confidence(named).sel(treatment="as they are").isel(defence=0, attack=1).mean("seed")
+    np.testing.assert_allclose(sure, expected)
