@@ -28,7 +28,7 @@ from classwise.charts import (
     sweeps,
 )
 from classwise.charts.descriptions import extent, largest
-from classwise.papers.benz2020 import charts_corruptions, charts_similarity, charts_targets
+from classwise.papers.benz2020 import charts_corruptions, charts_targets
 from classwise.papers.entropy2022 import charts as similarity_charts
 from classwise.papers.tian2021 import charts, trace_explorer
 from classwise.stats import intervals, metrics
@@ -312,24 +312,6 @@ CHARTS = {
             "pgd-at",
         ),
         ["Cosines of class 8"],
-    ),
-    "charts_similarity.pair_dots": (
-        lambda: charts_similarity.pair_dots(SIMILAR.expand_dims(predictor=["logits", "features"]), 100 * SIMILAR),
-        ["Mistakes of a pair, both directions: -24.0 (0 and 1) to"],
-    ),
-    "charts_similarity.cosine_matrices": (
-        lambda: charts_similarity.cosine_matrices(SIMILAR.expand_dims(predictor=["logits", "features"])),
-        ["Cosine, 10 classes: -0.24 (class 0, 1, logits) to 0.74"],
-    ),
-    "charts_similarity.lonely_classes": (
-        lambda: charts_similarity.lonely_classes(SIMILAR.isel(other=0, drop=True), bounded(rates())),
-        ["Accuracy under attack, 10 classes: 2 % (class 9)", "Mean cosine, 10 classes: -0.25 (class 0)"],
-    ),
-    "charts_similarity.correlation_dots": (
-        lambda: charts_similarity.correlation_dots(
-            bounded(xr.DataArray([40.0, 80.0], {"predictor": ["logits", "features"]}, ("predictor",))) / 100
-        ),
-        ["Rank correlation: 0.40 (logits) to 0.80 (features)"],
     ),
     "charts_corruptions.differences": (
         lambda: charts_corruptions.differences(bounded(rates(corruption=["fog", "snow"]).isel(label=-1))),

@@ -50,14 +50,42 @@ def with_blocks(outcomes: xr.Dataset, features: xr.Dataset) -> xr.Dataset:
     members = {dim: outcomes[dim] for dim in sums["images"].dims if dim in outcomes.dims}
     sums = {name: value.reindex(members, fill_value=MISSING.get(name, np.nan)) for name, value in sums.items()}
     number = (sums["images"] > 0).sum("block").max([dim for dim in sums["images"].dims if dim not in ("seed", "block")])
+    return outcomes.assign({**sums, "block_of": dealt(outcomes, number.clip(min=1))})
+
+
+def dealt(outcomes: xr.Dataset, count: xr.DataArray | int) -> xr.DataArray:
+    """Return the block of each image of outcomes, along seed and image; -1 where no run was evaluated on it.
+
+    count: the number of blocks, of each seed or of all.
+    """
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim not in ("seed", "image")]).transpose("seed", "image")
-    block_of = np.full(truth.shape, -1, dtype=np.int16)
-    for place, labels in enumerate(truth.values):
+    block_of, index = np.full(truth.shape, -1, dtype=np.int16), outcomes.image.values
+    for row, labels, blocks in zip(block_of, truth.values, np.broadcast_to(count, len(truth)), strict=True):
         here = labels >= 0
-        if here.any():
-            count = max(int(number.isel(seed=place)), 1)
-            block_of[place, here] = blocks_of(labels[here], outcomes.image.values[here], count)
-    return outcomes.assign({**sums, "block_of": (("seed", "image"), block_of)})
+        row[here] = blocks_of(labels[here], index[here], int(blocks))
+    result: xr.DataArray = truth.copy(data=block_of).rename("block_of")
+    return result
+
+
+def summed(values: xr.DataArray, truth: xr.DataArray, block_of: xr.DataArray, labels: np.ndarray, count: int) -> xr.Dataset:
+    """Return the sums (SUMS) of values of each class by block, as if these were features.
+
+    values: along image and feature. truth: the class of each image, along image and other dimensions, below 0 of those that do
+    not count. block_of: as of `dealt`, of so many blocks. labels: the names of the classes.
+    """
+    rest = [str(dim) for dim in truth.dims if dim != "image"]
+    truth, block_of, values = (
+        some.transpose(*rest, "image", ...) for some in xr.broadcast(truth, block_of, values, exclude=["feature"])
+    )
+    here = truth.values >= 0
+    kept, cell = values.values[here], (*np.nonzero(here)[:-1], block_of.values[here], truth.values[here])
+    shape = (*here.shape[:-1], count, len(labels))
+    sums = {"total": np.zeros((*shape, values.sizes["feature"])), "square": np.zeros(shape), "images": np.zeros(shape)}
+    for name, added in {"total": kept, "square": (kept**2).sum(1), "images": 1}.items():
+        np.add.at(sums[name], cell, added)
+    dims, known = (*rest, "block", "label", "feature"), {dim: truth[dim] for dim in rest}
+    coords = {**known, "block": range(count), "label": labels, "feature": range(values.sizes["feature"])}
+    return xr.Dataset({name: (dims[: array.ndim], array) for name, array in sums.items()}, coords)
 
 
 # Larger images count as means over squares, so many along each side.
@@ -72,17 +100,11 @@ def with_pixels(outcomes: xr.Dataset, images: xr.Dataset) -> xr.Dataset:
     """
     pixels = images.pixels.reindex(image=outcomes.image)
     side = {dim: max(1, pixels.sizes[dim] // _SQUARES) for dim in ("row", "column")}
-    values = pixels.coarsen(side, boundary="trim").mean().values.reshape(outcomes.sizes["image"], -1)
-    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim not in ("seed", "image")]).transpose("seed", "image")
-    shape = (outcomes.sizes["seed"], outcomes.sizes["block"], outcomes.sizes["predicted"])
-    total, square = np.zeros((*shape, values.shape[1])), np.zeros(shape)
-    for place, blocks in enumerate(outcomes.block_of.transpose("seed", "image").values):
-        here = blocks >= 0
-        cell = (place, blocks[here], truth.values[place, here])
-        np.add.at(total, cell, values[here])
-        np.add.at(square, cell, (values[here] ** 2).sum(1))
-    sums = {"pixel_total": (("seed", "block", "label", "feature"), total), "pixel_square": (("seed", "block", "label"), square)}
-    added = xr.Dataset(sums, {"label": outcomes.predicted.values, "feature": range(values.shape[1])})
+    values = pixels.coarsen(side, boundary="trim").mean().stack(feature=("channel", "row", "column"), create_index=False)
+    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim not in ("seed", "image")])
+    here = truth.where(outcomes.block_of >= 0, -1)
+    sums = summed(values, here, outcomes.block_of, outcomes.predicted.values, outcomes.sizes["block"])
+    added = sums[["total", "square"]].rename(total="pixel_total", square="pixel_square")
     # Networks and images differ in the number of features.
     return xr.merge([outcomes, added], join="outer", compat="override", combine_attrs="override", fill_value=MISSING)
 

@@ -2,11 +2,11 @@
 
 from classwise.papers.benz2020 import (
     class_discrepancy,
+    class_similarity,
     networks_and_optimisers,
     over_training,
     same_classes,
     section_3_2_features,
-    section_3_2_similarity,
     section_3_3_long_tail,
     section_3_3_targets,
     section_3_4,
@@ -20,7 +20,7 @@ _SECTIONS = (
     networks_and_optimisers,
     over_training,
     same_classes,
-    section_3_2_similarity,
+    class_similarity,
     section_3_2_features,
     section_3_3_long_tail,
     section_3_3_targets,

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from classwise.core.spec import Evaluation
@@ -40,37 +41,7 @@ PREDICTORS: dict[str, Predictor] = {
     "penultimate features, centred": Predictor(FEATURES, ROBUST, centred=True),
     "mean logits in standard training, centred": Predictor(LOGITS, "standard", centred=True),
 }
-AS_PRINTED, CENTRED, OF_CORRECT, _, OF_STANDARD = PREDICTORS
-
-
-def _logit_sums(validation: xr.Dataset, block_of: np.ndarray, *, correct: bool) -> dict[str, np.ndarray]:
-    """Return sums of logits by block, as those of features: of all images, or of the correctly classified ones."""
-    names, size = validation.sizes["predicted"], max(int(block_of.max()) + 1, 1)
-    truth, answer = (validation[name].transpose("defence", "seed", "image").values for name in ("truth", "answer"))
-    logits = validation.logits.transpose("defence", "seed", "image", "predicted").values
-    shape = (*truth.shape[:2], size, names)
-    total, square, images = np.zeros((*shape, names)), np.zeros(shape), np.zeros(shape)
-    for defence, seed in np.ndindex(truth.shape[:2]):
-        here = truth[defence, seed] >= 0
-        if correct:
-            here &= truth[defence, seed] == answer[defence, seed]
-        cell = (defence, seed, block_of[seed, here], truth[defence, seed, here])
-        values = logits[defence, seed, here]
-        np.add.at(total, cell, values)
-        np.add.at(square, cell, (values**2).sum(1))
-        np.add.at(images, cell, 1)
-    return {"total": total, "square": square, "images": images}
-
-
-def _blocks(outcomes: xr.Dataset, size: int) -> np.ndarray:
-    """Return the block of each image of each seed, -1 where it was not evaluated: (seed, image)."""
-    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim not in ("seed", "image")])
-    labels = truth.transpose("seed", "image").values
-    block_of = np.full(labels.shape, -1, dtype=np.int16)
-    for place, row in enumerate(labels):
-        here = row >= 0
-        block_of[place, here] = features.blocks_of(row[here], outcomes.image.values[here], size)
-    return block_of
+AS_PRINTED, CENTRED, _, _, OF_STANDARD = PREDICTORS
 
 
 def arranged(plain: xr.Dataset, validation: xr.Dataset | None) -> xr.Dataset:
@@ -81,24 +52,17 @@ def arranged(plain: xr.Dataset, validation: xr.Dataset | None) -> xr.Dataset:
     """
     if validation is None:
         return plain
-    seeds = [seed for seed in plain.seed.values if seed in validation.seed.values]
-    names = [name for name in plain.defence.values if name in validation.defence.values]
+    seeds, names = ([one for one in plain[dim].values if one in validation[dim].values] for dim in ("seed", "defence"))
     plain, clean = (some.sel(seed=seeds, defence=names) for some in (plain, validation.isel(attack=0, drop=True)))
     truth = clean.truth.max(["defence", "seed"]).values
     size = clean.sizes.get("block") or features.block_count(truth[truth >= 0])
-    block_of = _blocks(clean, size)
-    dims = {"total": ("block", "label", "feature"), "square": ("block", "label"), "images": ("block", "label")}
-    coords = {"defence": names, "seed": seeds, "block": range(size), "label": plain.predicted.values}
-    parts = {}
-    for source, correct in ((LOGITS, False), (CORRECT, True)):
-        sums = _logit_sums(clean, block_of, correct=correct)
-        data = {name: (("defence", "seed", *dims[name]), values) for name, values in sums.items()}
-        parts[source] = xr.Dataset(data, coords | {"feature": range(plain.sizes["predicted"])})
+    of_correct = clean.truth.where(clean.truth == clean.answer, -1)
+    logits, kept = clean.logits.rename(predicted="feature"), (features.dealt(clean, size), plain.predicted.values, size)
+    parts = {LOGITS: features.summed(logits, clean.truth, *kept), CORRECT: features.summed(logits, of_correct, *kept)}
     if "total" in clean:
         parts[FEATURES] = clean[list(features.SUMS)].reindex(label=plain.predicted.values)
     joined = xr.concat([part.fillna(0) for part in parts.values()], "source", join="outer", fill_value=0)
-    of_test = (("seed", "image"), _blocks(plain, size))
-    return plain.assign(dict(joined.assign_coords(source=list(parts)).data_vars) | {"block_of": of_test})
+    return plain.assign(dict(joined.assign_coords(source=list(parts)).data_vars) | {"block_of": features.dealt(plain, size)})
 
 
 SECTION = Section(
@@ -142,13 +106,7 @@ def _images(outcomes: xr.Dataset, seed: Any) -> set[int]:
     return {int(number) for number in outcomes.image.values[present.values]}
 
 
-def available(data: xr.Dataset) -> list[str]:
-    """Return the predictors whose network and source the outcomes of `arranged` have."""
-    have = set(map(str, data.source.values)), set(map(str, data.defence.values))
-    return [name for name, one in PREDICTORS.items() if one.source in have[0] and one.network in have[1]]
-
-
-def cosines(statistics: xr.Dataset, predictor: str) -> xr.DataArray:
+def cosines(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
     """Return the cosine of each two classes by a predictor: seed, label and other."""
     one = PREDICTORS[predictor]
     for dim, name in (("source", one.source), ("defence", one.network)):
@@ -156,11 +114,6 @@ def cosines(statistics: xr.Dataset, predictor: str) -> xr.DataArray:
             raise MeasurementError(f"these outcomes have no {name}", f"with {name}")
     part = statistics.sel(source=one.source, defence=one.network, drop=True)
     return features.similarity(part, centred=one.centred)
-
-
-def of_networks(statistics: xr.Dataset) -> xr.DataArray:
-    """Return the centred cosines of the mean logits of each network, the mean over seeds: defence, label and other."""
-    return features.similarity(statistics.sel(source=LOGITS, drop=True), centred=True).mean("seed")
 
 
 def attacked(statistics: xr.Dataset) -> xr.DataArray:
@@ -176,10 +129,12 @@ def mistakes(count: xr.DataArray) -> xr.DataArray:
     return both.assign_coords(other=both.label.values)
 
 
-def _over_pairs(values: xr.DataArray) -> np.ndarray:
-    size = values.sizes["label"]
-    matrix: np.ndarray = values.transpose(..., "seed", "label", "other").values
-    return matrix[..., *np.triu_indices(size, 1)]
+def pairs(matrix: xr.DataArray) -> xr.DataArray:
+    """Return what a symmetric matrix, along label and other, says of each two classes, along `pair` ("cat and dog")."""
+    places = np.triu_indices(matrix.sizes["label"], 1)
+    first, second = (xr.DataArray(place, dims="pair") for place in places)
+    names = [" and ".join(str(matrix.label.values[place]) for place in both) for both in zip(*places, strict=True)]
+    return matrix.isel(label=first, other=second).drop_vars(["label", "other"]).assign_coords(pair=names)
 
 
 def alike_and_mistaken(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
@@ -187,21 +142,20 @@ def alike_and_mistaken(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> x
 
     The mean over the seeds: in each, cosines are of validation images that are not its test images.
     """
-    return rank_correlation(cosines(statistics, predictor), mistakes(attacked(statistics)))
-
-
-def rank_correlation(near: xr.DataArray, mixed: xr.DataArray) -> xr.DataArray:
-    """Return the rank correlation over pairs of classes of two arrays along seed, label and other, the mean over the seeds."""
     from scipy import stats  # slow to import
 
-    like = near.isel(seed=0, label=0, other=0, drop=True)
-    pairs = np.broadcast_arrays(_over_pairs(near), _over_pairs(mixed))
-    known = np.isfinite(pairs).all((0, -1))
-    ranks = [stats.rankdata(np.nan_to_num(some), axis=-1) for some in pairs]
-    off = [some - some.mean(-1, keepdims=True) for some in ranks]
-    length = np.sqrt((off[0] ** 2).sum(-1) * (off[1] ** 2).sum(-1))
-    value = (off[0] * off[1]).sum(-1) / np.where(length > 0, length, np.nan)
-    return like.copy(data=np.where(known, value, np.nan).mean(-1)).rename("correlation")
+    kept: dict[str, Any] = {"input_core_dims": [["pair"]], "output_core_dims": [["pair"]], "kwargs": {"axis": -1}}
+    both = cosines(statistics, predictor), mistakes(attacked(statistics))
+    near, mixed = (xr.apply_ufunc(stats.rankdata, pairs(some), **kept) for some in both)
+    value: xr.DataArray = xr.corr(near, mixed, "pair").mean("seed", skipna=False)
+    return value.rename("correlation")
+
+
+def correlated(statistics: xr.Dataset) -> xr.DataArray:
+    """Return `alike_and_mistaken` of each of PREDICTORS, along predictor."""
+    each = [alike_and_mistaken(statistics, name) for name in PREDICTORS]
+    joint: xr.DataArray = xr.concat(each, pd.Index(list(PREDICTORS), name="predictor"))
+    return joint
 
 
 def mean_cosine(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
@@ -219,42 +173,19 @@ def lonely_is_robust(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.
     return each.mean("seed", skipna=False)
 
 
-def similar_p(statistics: xr.Dataset, predictor: str = AS_PRINTED, draws: int = 2000, seed: int = 0) -> float:
-    """Return the p-value of `alike_and_mistaken` against permuted classes, the same in all seeds (Mantel 1967); one-sided."""
-    near, mixed = cosines(statistics, predictor), mistakes(attacked(statistics))
-    size = near.sizes["label"]
-    if size < _FEWEST:
-        return np.nan
-    orders = _orders(size, draws, seed)
-    matrix = near.transpose("seed", "label", "other")
-    permuted = np.moveaxis(matrix.values[:, orders[:, :, None], orders[:, None, :]], 1, 0)
-    chances = rank_correlation(matrix.expand_dims(draw=len(orders)).copy(data=permuted), mixed).values
-    return _share_as_large(chances)
+def permuted_p(statistics: xr.Dataset, measure: ClaimMeasure, draws: int = 2000, *, two_sided: bool = False) -> xr.DataArray:
+    """Return the p-value of a correlation of cosines against permuted classes, the same in all seeds (Mantel 1967).
 
-
-def lonely_p(statistics: xr.Dataset, predictor: str = AS_PRINTED, draws: int = 2000, seed: int = 0) -> float:
-    """Return the p-value of `lonely_is_robust` against permuted classes, the same in all seeds; two-sided."""
-    near = mean_cosine(statistics, predictor).transpose("seed", "label")
-    orders = _orders(near.sizes["label"], draws, seed)
-    permuted = np.moveaxis(near.values[:, orders], 1, 0)
-    shuffled = near.expand_dims(draw=len(orders)).copy(data=permuted)
-    each = xr.corr(shuffled, metrics.accuracy(attacked(statistics)), "label")
-    return _share_as_large(np.abs(each.mean("seed", skipna=False).values))
-
-
-# Of fewer classes there are too few permutations of their pairs.
-_FEWEST = 4
-
-
-def _orders(size: int, draws: int, seed: int) -> np.ndarray:
-    """Return the classes as they are, then in random orders: (1 + draws, size)."""
-    rng = np.random.default_rng(seed)
-    return np.stack([np.arange(size), *(rng.permutation(size) for _ in range(draws))])
-
-
-def _share_as_large(values: np.ndarray) -> float:
-    """Return the share of values that are as large as the first one, itself included; NaN where that one is unknown."""
-    return float((values >= values[0] - 1e-12).mean()) if np.isfinite(values[0]) else np.nan
+    two_sided: against one as far from zero. NaN where the correlation is unknown.
+    """
+    gram, rng = statistics.gram.transpose("label", "other", ...), np.random.default_rng(0)
+    size = gram.sizes["label"]
+    orders = np.stack([np.arange(size), *(rng.permutation(size) for _ in range(draws))])
+    permuted = gram.values[orders[:, :, None], orders[:, None, :]]
+    values = measure(statistics.assign(gram=(("draw", *gram.dims), permuted)))
+    values = abs(values) if two_sided else values
+    first = values.isel(draw=0)
+    return (values >= first - 1e-12).mean("draw").where(first.notnull())
 
 
 def true_weakest(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
@@ -263,20 +194,17 @@ def true_weakest(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
     return result
 
 
-def _of_features(measure: ClaimMeasure) -> dict[str, Any]:
-    return {"measure": measure, "of": "features", "defences": DEFENCES}
-
-
+_FEATURES: dict[str, Any] = {"of": "features", "defences": DEFENCES}
 CLAIMS = claims(
     NAME,
     {
         "most-are-correct": {"measure": of(metrics.worst, ROBUST), "truth": true_weakest},
         "within-superclasses": measures.within_superclasses,
         "vice-versa": {"measure": of(metrics.symmetry, ROBUST, "pgd-20"), "truth": measures.true_symmetry},
-        "similar-logits-are-mistaken": _of_features(alike_and_mistaken),
-        "centred-logits-are-mistaken": _of_features(partial(alike_and_mistaken, predictor=CENTRED)),
-        "standard-logits-are-mistaken": _of_features(partial(alike_and_mistaken, predictor=OF_STANDARD)),
-        "similar-to-many-is-vulnerable": _of_features(lonely_is_robust),
+        "similar-logits-are-mistaken": {"measure": alike_and_mistaken, **_FEATURES},
+        "centred-logits-are-mistaken": {"measure": partial(alike_and_mistaken, predictor=CENTRED), **_FEATURES},
+        "standard-logits-are-mistaken": {"measure": partial(alike_and_mistaken, predictor=OF_STANDARD), **_FEATURES},
+        "similar-to-many-is-vulnerable": {"measure": lonely_is_robust, **_FEATURES},
     },
     defences=(ROBUST,),
     attacks=("pgd-20",),

@@ -1,5 +1,7 @@
 """Section 3.2: claims on similar classes and the mistakes between them, on networks with known logits."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -7,12 +9,10 @@ import xarray as xr
 from classwise import images
 from classwise.core.datasets import class_names
 from classwise.papers import registry
-from classwise.papers.benz2020 import charts_similarity as charts
-from classwise.papers.benz2020 import section_3_2_similarity as similar
-from classwise.papers.benz2020 import sentences_similarity as sentences
+from classwise.papers.benz2020 import class_similarity as similar
 from classwise.papers.claims import MeasurementError
 from classwise.papers.judging import Bootstrap
-from classwise.stats import aggregate, features, pooling, significance
+from classwise.stats import aggregate, features, significance
 
 NAMES = list(class_names("cifar10"))
 IMAGES, SIZE = 60, 10
@@ -141,8 +141,6 @@ def test_mean_logits_of_correct_images_leave_the_others_out():
 
 
 def test_features_are_optional_and_named_where_they_are_missing():
-    data = arranged()
-    assert similar.available(data) == [name for name, one in similar.PREDICTORS.items() if one.source != similar.FEATURES]
     with pytest.raises(MeasurementError, match="no penultimate features"):
         similar.cosines(statistics(), "penultimate features, centred")
 
@@ -166,65 +164,24 @@ def test_features_stand_next_to_the_logits():
     }
     clean = clean.assign(sums).assign_coords(label=NAMES, block=range(size), feature=range(16))
     data = similar.arranged(plain, clean)
-    assert similar.available(data) == list(similar.PREDICTORS)
     assert data.sizes["block"] == size
     some = features.statistics(features.by_block(data))
     assert bool(similar.cosines(some, "penultimate features, centred").notnull().all())
-
-
-def shown(**how):
-    data = arranged(**how)
-    blocks = features.by_block(data.isel(attack=[-1]))
-    return data, blocks, sentences.correlations(blocks), sentences.mantel(blocks)
-
-
-def test_the_headline_says_what_the_correlation_shows():
-    data, _, bounds, chances = shown()
-    text = sentences.headline(bounds, chances, data)
-    assert text.startswith("**Classes with similar mean logits are mistaken for one another: ")
-    assert "One run of each defence" in text
-    data, _, bounds, chances = shown(near=UPSIDE_DOWN)
-    assert "less often mistaken for one another than others" in sentences.headline(bounds, chances, data)
-    data, _, bounds, chances = shown(near=np.random.default_rng(8).random((SIZE, SIZE)) / 3)
-    assert sentences.headline(bounds, chances, data).startswith("**Whether classes with similar mean logits are mistaken")
-    assert list(sentences.correlation_table(bounds, chances).columns) == ["rank correlation", "p"]
-
-
-def test_a_network_that_is_missing_is_named():
-    plain, clean = outcomes()
-    alone = similar.arranged(*(some.sel(defence=["standard"]) for some in (plain, clean)))
-    names = similar.available(alone)
-    assert names == [similar.OF_STANDARD]
-    none = xr.DataArray(np.zeros((0, 3)), {"predictor": [], "bound": ["low", "value", "high"]}, ("predictor", "bound"))
-    assert sentences.headline(none, {}, alone).startswith("No mean logits of pgd-at")
-
-
-def test_sentences_name_the_weakest_class_and_the_direction_of_loneliness():
-    data, blocks, _, _ = shown(robust=WEAK_HUB)
-    text = sentences.mostly_correct(data)
-    assert "clean, class airplane: 90 % correct" in text
-    assert "under pgd-20, class airplane: 10 % correct, most often mistaken for class" in text
-    said = sentences.lonely(blocks)
-    assert said.startswith("**Of these 10 classes, those similar to all others are less robust**")
-    assert said.endswith("against permuted classes.")
-    assert "are more robust**" in sentences.lonely(shown(robust=STRONG_HUB)[1])
-
-
-def test_an_interval_of_images_alone_does_not_decide_about_ten_classes(monkeypatch):
-    _, blocks, _, _ = shown(robust=WEAK_HUB)
-    monkeypatch.setattr(similar, "lonely_p", lambda statistics: 0.06)
-    assert "less robust is open**" in sentences.lonely(blocks)
+    each = similar.correlated(some)
+    assert list(each.predictor.values) == list(similar.PREDICTORS)
+    assert float(each.sel(predictor=similar.CENTRED)) == float(similar.alike_and_mistaken(some, similar.CENTRED))
 
 
 def test_permuted_classes_give_the_p_values():
     some = statistics(robust=WEAK_HUB)
-    assert similar.lonely_p(some) < 0.05
+    assert similar.permuted_p(some, similar.lonely_is_robust, two_sided=True) < 0.05
     count = similar.attacked(some).isel(seed=0, drop=True)
     observed, p = significance.mantel_test(similar.cosines(some, similar.CENTRED).isel(seed=0, drop=True), count)
     assert float(similar.alike_and_mistaken(some, similar.CENTRED)) == pytest.approx(observed)
-    assert similar.similar_p(some, similar.CENTRED) == pytest.approx(p, abs=0.01)
+    centred = partial(similar.alike_and_mistaken, predictor=similar.CENTRED)
+    assert float(similar.permuted_p(some, centred)) == pytest.approx(p, abs=0.01)
     unrelated = statistics(near=np.random.default_rng(8).random((SIZE, SIZE)) / 3)
-    assert similar.similar_p(unrelated, similar.CENTRED) > 0.05
+    assert similar.permuted_p(unrelated, centred) > 0.05
 
 
 def two_seeds(near):
@@ -290,27 +247,3 @@ def test_the_interval_of_the_weakest_class_is_one_of_percentages():
     verdict = judged("most-are-correct", arranged(clean=0.98))
     assert verdict.verdict == "holds"
     assert verdict.high <= 100
-
-
-def test_groups_come_from_other_images_and_superclasses_from_names():
-    plain, _ = outcomes()
-    judged_on = pooling.pooled(plain).sel(defence=similar.ROBUST, attack="pgd-20", drop=True)
-    chosen = aggregate.counts(plain).sel(defence="standard", attack="clean", drop=True).sum("seed")
-    text = sentences.groups(chosen, judged_on, "standard")
-    wrong = int(((plain.answer != plain.truth).sel(defence="standard", attack="clean")).sum())
-    assert text.startswith(f"**Groups of classes** that {wrong} mistakes of standard on validation images form: ")
-    perfect = chosen.where(chosen.label == chosen.predicted, 0)
-    assert "form no groups" in sentences.groups(perfect, judged_on, "standard")
-    assert "**Superclasses of CIFAR-10.** Of the mistakes of pgd-at" in sentences.superclasses(judged_on, "cifar10")
-    assert "The classes of digits form none" in sentences.superclasses(judged_on, "digits")
-
-
-def test_charts_have_a_panel_for_each_predictor():
-    data, blocks, bounds, _ = shown()
-    some = features.statistics(blocks)
-    names = similar.available(data)
-    near = charts.predictors(some, names)
-    assert list(near.predictor.values) == names
-    mistakes = similar.mistakes(similar.attacked(some)).mean("seed")
-    assert "Mistakes of a pair" in charts.pair_dots(near, mistakes).to_dict()["description"]
-    assert "Rank correlation" in charts.correlation_dots(bounds).to_dict()["description"]
