@@ -5,20 +5,24 @@ adversarially trained network (robust features) or with a standard one (non-robu
 `defence`, by the names of SETS, with the attacks by their radius along `attack` ("sets").
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.core.identity import radius_value
 from classwise.core.spec import Spec
 from classwise.papers.benz2020 import networks
 from classwise.papers.benz2020.recipe import RECIPE
 from classwise.papers.claims import first_sentence
+from classwise.papers.joined import Row, joined
 from classwise.papers.scales import SCALES
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.terms import Term, claims, least, of
 from classwise.papers.variants import Variant, Variants
-from classwise.stats import combine, metrics
+from classwise.stats import agreement, combine, metrics
 
 NAME = "benz2020/3-2-features"
 # Networks trained on the images as they are, and the sets of rebuilt images.
@@ -28,6 +32,7 @@ SETS = (ROBUST, NON_ROBUST, RANDOM, NEXT)
 # The radii of the attack in those of the scale: far below it, as networks that train as usual withstand none of that size.
 AT = ("1/8", "1/4", "1/2")
 ATTACKS = tuple(f"pgd-20 at {multiple} ε" for multiple in AT)
+QUARTER = ATTACKS[AT.index("1/4")]
 NETWORK = "ResNet18"
 # An image is rebuilt in as many passes as ten epochs take or more: 15,000 of CIFAR-10.
 _PER_CLASS = {"laptop": 1500}
@@ -77,21 +82,10 @@ def by_attack(outcomes: xr.Dataset) -> xr.Dataset:
     evaluated = (of_clean.truth >= 0).any([dim for dim in of_clean.truth.dims if dim != "eval_eps"])
     rows = [({"attack": "clean"}, of_clean.isel(eval_eps=int(evaluated.argmax("eval_eps")), drop=True))]
     rows += [({"attack": name}, part.sel(eval_eps=radius, drop=True)) for name, radius in zip(names, radii, strict=True)]
-    return combine.combine_rows(rows).assign_attrs(outcomes.attrs)
+    return combine.combine_rows(rows).transpose("defence", ...).assign_attrs(outcomes.attrs)
 
 
-def sets(standard: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    """Return the outcomes of all networks along defence, of the seeds that all of them have.
-
-    parts: of ADVERSARIAL and SETS, None for one that is not recorded.
-    """
-    named = dict(zip((STANDARD, ADVERSARIAL, *SETS), (standard, *parts), strict=True))
-    present = {name: by_attack(part).isel(defence=0, drop=True) for name, part in named.items() if part is not None}
-    kept = ["truth", "answer", "flipped"]
-    shared = combine.shared_seeds({name: part[kept].assign_coords(predicted=part.predicted) for name, part in present.items()})
-    return combine.combine("defence", shared).assign_attrs(standard.attrs)
-
-
+_ROWS = Row("", STANDARD, by="defence"), *(Row(name, name, by="defence") for name in (ADVERSARIAL, *SETS))
 SECTION = Section(
     title="Robust and non-robust features",
     defences=(STANDARD,),
@@ -106,7 +100,7 @@ SECTION = Section(
         RANDOM: _part("perturbed towards random classes", rebuilt("random", STANDARD)),
         NEXT: _part("perturbed towards the next class", rebuilt("next", STANDARD, "short", "paper")),
     },
-    arrange={"sets": Arranged(sets, ("",), (ADVERSARIAL, *SETS))},
+    arrange={"sets": joined("defence", *_ROWS, optional=True, then=lambda outcomes, _: by_attack(outcomes))},
 )
 
 
@@ -123,15 +117,76 @@ def of_each(metric: metrics.Metric, words: str = "") -> Term:
     return Term(named, lambda sums: metric(sums["count"].isel(attack=0, drop=True)))
 
 
-_QUARTER = ATTACKS[AT.index("1/4")]
 # That both are unequal is tested by the square of two points: no variance is below zero, so that one above it would be no claim.
 CLAIMS = claims(
     NAME,
     {
         "robust-features-useful": of(accuracy_above_chance, ROBUST),
         "non-robust-features-useful": {"measure": least(of_each(accuracy_above_chance)), "defences": (NON_ROBUST, RANDOM)},
-        "only-robust-set-robust": of(metrics.overall, ROBUST, _QUARTER) - of(metrics.overall, NON_ROBUST, _QUARTER),
+        "only-robust-set-robust": of(metrics.overall, ROBUST, QUARTER) - of(metrics.overall, NON_ROBUST, QUARTER),
         "both-unequal": {"measure": least(of_each(metrics.cv, "class-wise variance (CV)")), "defences": (ROBUST, NON_ROBUST)},
     },
     attacks=("clean",),
 )
+
+
+# By the name of a set, what is known of its images in each run (`runs.rebuilt_sets`).
+Images = Mapping[str, Sequence[xr.Dataset]]
+# How much more alike a profile is to that of ADVERSARIAL than to that of STANDARD.
+LEANING = f"{ADVERSARIAL} less {STANDARD}"
+
+
+def closeness(images: Images) -> pd.DataFrame:
+    """Return for each set how many of its images are closer to their target than to their start, and how close they are.
+
+    Distances are those of penultimate features in the network that made the image, NaN of images without a target. The last
+    column is the share of images that this network predicts as their label.
+    """
+    rows = {}
+    for name, some in images.items():
+        made = xr.concat([one.drop_dims("shown").drop_vars("image") for one in some], "image")
+        apart = made.apart.where(made.apart > 0)
+        closer = (made.to_target < made.to_start).where(apart.notnull())
+        rows[name] = {
+            "images": made.sizes["image"],
+            "closer to the target, %": 100 * closer.mean().item(),
+            "distance left, mean": (made.to_target / apart).mean().item(),
+            "label predicted, %": 100 * (made.answer == made.truth).mean().item(),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("training set")
+
+
+def pictures(images: Images) -> tuple[dict[str, xr.DataArray], dict[str, list[str]]]:
+    """Return one image of each class by row, as `gallery.image_rows` takes them: original, start, and its form in each set.
+
+    The captions are its class and, of a rebuilt one, the label that it is trained with.
+    """
+    if ROBUST not in images:
+        raise NotRecorded(f"the rebuilt images of the {ROBUST} are not recorded")
+    first = images[ROBUST][0]
+    labels, names = first.truth.sel(image=first.shown.values).values, list(map(str, first.predicted.values))
+    chosen = first.shown.values[[int((labels == number).argmax()) for number in range(len(names))]]
+    forms = {"original": (first, "target", "truth"), "start": (first, "start", "original")}
+    # A phone has room for two lines.
+    forms |= {name.removesuffix(" set"): (some[0], "rebuilt", "truth") for name, some in images.items()}
+    rows = {title: data.pixels.sel(form=form, shown=chosen).rename(shown="image") for title, (data, form, _) in forms.items()}
+    captions = {title: [names[int(one)] for one in data[of].sel(image=chosen)] for title, (data, _, of) in forms.items()}
+    return rows, captions
+
+
+def likeness(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return how alike the class profile of each network is to those of training on the original images, with intervals.
+
+    Correlations over the classes of robust accuracy at a quarter of the radius, one half of the images against the other, so that
+    a network that is compared with itself gives the most that chance leaves of a perfect agreement: dimensions bound, defence and
+    network (STANDARD, ADVERSARIAL and LEANING). NaN where too few redrawn images give a correlation.
+    """
+
+    def compared(profiles: xr.DataArray) -> xr.DataArray:
+        both = agreement.cross_half(profiles, "defence").sel(other=[STANDARD, ADVERSARIAL]).rename(other="network")
+        leaning = both.sel(network=ADVERSARIAL, drop=True) - both.sel(network=STANDARD, drop=True)
+        joint: xr.DataArray = xr.concat([both, leaning.expand_dims(network=[LEANING])], "network")
+        return joint
+
+    bounds = agreement.interval(outcomes.sel(attack=QUARTER, drop=True), compared, "defence")
+    return bounds.where(xr.ufuncs.isfinite(bounds).all("bound"))
