@@ -3,11 +3,11 @@
 from classwise.papers.benz2020 import (
     class_discrepancy,
     class_similarity,
+    long_tail,
     networks_and_optimisers,
     over_training,
     robust_features,
     same_classes,
-    section_3_3_long_tail,
     section_3_3_targets,
     section_3_4,
 )
@@ -22,7 +22,7 @@ _SECTIONS = (
     same_classes,
     class_similarity,
     robust_features,
-    section_3_3_long_tail,
+    long_tail,
     section_3_3_targets,
     section_3_4,
 )

@@ -31,19 +31,19 @@ def critical_class(dataset: str) -> str:
     return vulnerable_pair(dataset)[0]
 
 
-def by_training(plain: xr.Dataset, parts: Mapping[str, xr.Dataset | None]) -> xr.Dataset:
+def by_training(names: Sequence[str], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     """Return outcomes along defence, with the coordinate `critical` where the dataset has such a class.
 
-    plain: its defences keep their names. parts: by the name of a training its outcomes, of one defence, None where they are not
-    recorded.
+    names: of the parts after `plain`, each of one defence; "" where its defences keep their names, as those of `plain` do. None:
+    not recorded.
     """
-    rows = {str(name): plain.sel(defence=name, drop=True) for name in plain.defence.values}
-    rows |= {name: part.isel(defence=0, drop=True) for name, part in parts.items() if part is not None}
+    given = [(name, part) for name, part in zip(("", *names), (plain, *parts), strict=True) if part is not None]
+    rows = {name or str(one): part.sel(defence=one, drop=True) for name, part in given for one in part.defence.values}
     joined = combine.combine_rows([({"defence": name}, row) for name, row in rows.items()]).assign_attrs(plain.attrs)
     if base_dataset(plain.attrs["dataset"]) not in VULNERABLE_PAIRS:
         return joined
-    names = joined.predicted.values
-    return joined.assign_coords(critical=("predicted", names == critical_class(plain.attrs["dataset"])))
+    classes = joined.predicted.values
+    return joined.assign_coords(critical=("predicted", classes == critical_class(plain.attrs["dataset"])))
 
 
 def compared(outcomes: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
@@ -196,15 +196,10 @@ def _bracketed(bounds: xr.DataArray) -> str:
 
 
 def class_changes(outcomes: xr.Dataset, names: Sequence[str], base: str, attack: str) -> xr.DataArray:
-    """Return by how many points each class changes from a base to each of the trainings that are recorded, along defence.
-
-    Each is compared on the seeds that it shares with the base.
-    """
-    known, rows = _with_base(outcomes, names, base), []
-    for name in known:
-        both = compared(outcomes.sel(attack=attack, drop=True), (name, base))
-        rows.append(difference(bootstrap.sums(both, {})["count"], metrics.accuracy).drop_vars("critical", errors="ignore"))
-    return xr.concat(rows, pd.Index(known, name="defence"))
+    """Return by how many points each class changes from a base to each of the trainings, along defence."""
+    both = compared(outcomes.sel(attack=attack, drop=True), (base, *names))
+    rates = metrics.accuracy(bootstrap.sums(both, {})["count"]).drop_vars("critical", errors="ignore")
+    return rates.drop_sel(defence=base) - rates.sel(defence=base, drop=True)
 
 
 def predictions(outcomes: xr.Dataset) -> xr.DataArray:

@@ -6,6 +6,7 @@ with a similarity term, from whose logits the similarity of the classes is compu
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import xarray as xr
@@ -100,14 +101,9 @@ def epochs(request: Request) -> dict[str, int]:
     return critical.epochs({BASE: request.specs} | specs)
 
 
-def arranged(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    """Return outcomes of all trainings along defence; parts: in the order of TRAININGS, None where not recorded."""
-    return by_training(plain, dict(zip(TRAININGS, parts, strict=True)))
-
-
 def by_name(names: Sequence[str], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     """Return outcomes of some trainings under one evaluation, along defence; plain: of the first of the names."""
-    return by_training(plain, dict(zip(names[1:], parts, strict=True)))
+    return by_training(names[1:], plain, *parts)
 
 
 def validation(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
@@ -130,7 +126,7 @@ SECTION = Section(
     | {part_name(name, PUSHED): _part(name, _PUSH, target=critical_class) for name in TARGETED}
     | {"choosing": Section(title="the runs that select the two classes", defences=(BASE,))},
     arrange={
-        "trainings": Arranged(arranged, ("",), tuple(TRAININGS)),
+        "trainings": Arranged(partial(by_training, tuple(TRAININGS)), ("",), tuple(TRAININGS)),
         VALIDATION: Arranged(validation, (_FIRST_VALID,), tuple(_OTHERS_VALID)),
     },
 )

@@ -5,16 +5,15 @@ defence: defences by their name, and a weight of the critical class by that of W
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
-
-import xarray as xr
 
 from classwise.core.datasets import class_names
 from classwise.core.spec import Spec
 from classwise.papers import variants
 from classwise.papers.benz2020 import critical
 from classwise.papers.benz2020.critical import by_training, change, critical_class
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Request, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.terms import claims
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import metrics
@@ -25,21 +24,9 @@ BASE, COST_SENSITIVE = "pgd-at", "cost-sensitive"
 WEIGHTS: Mapping[str, int] = {"weight 3": 3, "weight 10": 10}
 # The part with further methods for long-tailed data, as other pages train them.
 SCHEMES = "schemes"
-# What the page compares: the trainings of the two scenarios, PGD-AT first, and all others.
+# The trainings of the two scenarios, PGD-AT first, and all others.
 BY_SCHEME, BY_WEIGHT = (BASE, COST_SENSITIVE, "class-balanced", "ldam", "ldam-drw"), (BASE, *WEIGHTS)
-CHANGED = (*BY_SCHEME[1:], *WEIGHTS)
-
-
-def recorded(outcomes: xr.Dataset) -> list[str]:
-    """Return the names of the trainings that have results, PGD-AT first."""
-    return [name for name in (BASE, *CHANGED) if name in outcomes.defence.values]
-
-
-def epochs(request: Request) -> dict[str, int]:
-    """Return the epochs of each training of a request of this section, PGD-AT first."""
-    specs = {name: request.parts[name].specs for name in (SCHEMES, *WEIGHTS) if name in request.parts}
-    schemes = {spec.defence: (spec,) for spec in specs.pop(SCHEMES, ())}
-    return critical.epochs({BASE: request.specs} | schemes | specs)
+CHANGED = (*WEIGHTS, *BY_SCHEME[1:])
 
 
 def weighted(weight: int) -> Variants:
@@ -67,12 +54,6 @@ def _weight(name: str, **by_scale: Variants) -> Section:
     )
 
 
-def arranged(plain: xr.Dataset, schemes: xr.Dataset | None, *weighted: xr.Dataset | None) -> xr.Dataset:
-    """Return outcomes of all trainings along defence; weighted: in the order of WEIGHTS. None: not recorded."""
-    further = {} if schemes is None else {str(name): schemes.sel(defence=[name]) for name in schemes.defence.values}
-    return by_training(plain, further | dict(zip(WEIGHTS, weighted, strict=True)))
-
-
 SECTION = Section(
     title="Methods for long-tailed data",
     defences=(BASE,),
@@ -89,7 +70,7 @@ SECTION = Section(
         "weight 10": _weight("weight 10", laptop=variants.none),
         "choosing": Section(title="the runs that select the critical class", defences=(BASE,)),
     },
-    arrange={"trainings": Arranged(arranged, ("",), (SCHEMES, *WEIGHTS))},
+    arrange={"trainings": Arranged(partial(by_training, ("", *WEIGHTS)), ("",), (SCHEMES, *WEIGHTS))},
 )
 
 # Of the two weights the larger one; scale laptop has the smaller one only.

@@ -1,6 +1,5 @@
 """Section 3.3: methods for long-tailed data, judged on answers made by hand."""
 
-import mocks
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,14 +9,11 @@ from claim_answers import CLASS, HALVES, SINGLES, at, judged, outcomes_with, tab
 from classwise import images
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry, scales
-from classwise.papers.benz2020 import critical, section_3_3_long_tail, sentences_long_tail
+from classwise.papers.benz2020 import critical, long_tail
 from classwise.papers.benz2020.kinds import where
-from classwise.papers.benz2020.section_3_3_long_tail import BASE, CHANGED, NAME
-from classwise.papers.findings import interval
-from classwise.stats import bootstrap, metrics
+from classwise.papers.benz2020.long_tail import BASE, NAME
 
 UNDER = "pgd-20"
-EPOCHS = {BASE: 60, "weight 3": 60, "ldam": 90}
 
 
 def marked(tables, under=UNDER, times=1):
@@ -68,7 +64,7 @@ EXTREMES = {
 
 
 def test_the_paper_reports_no_number_and_each_claim_says_what_it_is():
-    for claim in section_3_3_long_tail.CLAIMS:
+    for claim in long_tail.CLAIMS:
         assert claim.theirs is None
         assert claim.where in (where("3.3", "asked"), where("3.3", "control"))
 
@@ -101,12 +97,11 @@ def test_no_image_that_selects_the_critical_class_is_tested():
 
 def test_trainings_are_joined_by_name_and_what_is_missing_is_left_out():
     plain, other = (marked({name: table}).drop_vars("critical") for name, table in ((BASE, 60), ("at-per-class", 80)))
-    data = section_3_3_long_tail.arranged(plain, None, None, other)
+    data = critical.by_training(("", *long_tail.WEIGHTS), plain, None, None, other)
     assert data.defence.values.tolist() == [BASE, "weight 10"]
     assert critical.name_of(data) == "8"
-    assert section_3_3_long_tail.recorded(data) == [BASE, "weight 10"]
-    with pytest.raises(NotRecorded, match="no training that is compared with pgd-at"):
-        critical.class_changes(data, CHANGED[:1], BASE, UNDER)
+    with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
+        critical.class_changes(data, long_tail.CHANGED[:1], BASE, UNDER)
 
 
 def test_trainings_are_compared_on_the_seeds_that_all_have():
@@ -116,42 +111,7 @@ def test_trainings_are_compared_on_the_seeds_that_all_have():
     assert critical.compared(both, (BASE, "weight 3")).seed.values.tolist() == [0]
     with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
         critical.compared(both, (BASE, "weight 10"))
-    gained = critical.gain(both, ("weight 3", BASE), critical.recall, UNDER)
-    assert float(gained.sel(bound="value")) == 0
-
-
-def test_the_finding_gives_the_runs_of_each_scenario():
-    first = marked({BASE: 60, "weight 3": 70, "cost-sensitive": 62}, times=2)
-    second = marked({BASE: 60, "weight 3": 70}, times=2).reindex(defence=first.defence, fill_value=-1)
-    both = xr.concat([first, second], pd.Index([0, 1], name="seed"), data_vars="all")
-    text = sentences_long_tail.headline(both, UNDER, EPOCHS)
-    assert "2 runs of pgd-at and of each weight; 1 run of the methods of scenario 1. " in text
-    assert "One run of each defence" in sentences_long_tail.headline(both.isel(seed=[0]), UNDER, EPOCHS)
-
-
-def test_the_difference_of_variances_is_without_what_sampling_adds():
-    data = marked({BASE: HALVES, "cost-sensitive": 50}, times=2).expand_dims(seed=[0])
-    count = bootstrap.sums(data.isel(attack=0, drop=True), {})["count"]
-    low, value, high = critical.gain(data, ("cost-sensitive", BASE), metrics.cv_unbiased, UNDER).values
-    plain = critical.gain(data, ("cost-sensitive", BASE), metrics.cv, UNDER).values
-    unbiased = metrics.cv_unbiased(count)
-    assert value == pytest.approx(float(unbiased.sel(defence="cost-sensitive") - unbiased.sel(defence=BASE)))
-    assert value != pytest.approx(plain[1])
-    assert low < value < high
-    # The interval is that of the plain variance, which its reflected draws correct already.
-    assert [low, high] == pytest.approx(plain[[0, 2]], abs=4)
-
-
-def test_epochs_are_those_of_the_runs():
-    known = section_3_3_long_tail.epochs(registry.request(NAME))
-    assert set(known) == {BASE, *CHANGED}
-    assert known["ldam"] > known[BASE] == known["cost-sensitive"]
-
-
-def test_one_point_is_singular():
-    bounds = xr.DataArray([-3.0, -1.0, 1.0], {"bound": ["low", "value", "high"]}, ["bound"])
-    assert interval(bounds, "points") == "-1 point (95 % interval -3 to 1)"
-    assert interval(bounds - 10, "points") == "-11 points (95 % interval -13 to -9)"
+    assert critical.class_changes(both, ("weight 3",), BASE, UNDER).values == pytest.approx(np.zeros((1, 10)))
 
 
 def test_recall_precision_and_the_others_are_those_of_the_critical_class():
@@ -162,28 +122,3 @@ def test_recall_precision_and_the_others_are_those_of_the_critical_class():
     assert values["recall of class 3, %"] == pytest.approx([60, 60])
     assert values["precision of class 3, %"][1] == pytest.approx(100 * 60 / named)
     assert values["recall of the others, %"] == pytest.approx([60, 60 - 80 / 9])
-
-
-def test_the_finding_names_the_larger_weight_and_what_is_not_recorded():
-    rows = {(name, under): 60 for name in (BASE, "weight 3") for under in ("clean", UNDER)}
-    data = outcomes_with(rows | {("weight 3", UNDER): at(90, 3, rest=40)}, times=2)
-    data = data.assign_coords(critical=("predicted", CLASS == 3)).expand_dims(seed=[0])
-    text = sentences_long_tail.headline(data, UNDER, EPOCHS)
-    assert text.startswith("**Under pgd-20 and with a weight of 3 for class 3, its robust accuracy differs by 30 points (95 %")
-    assert ") from that of pgd-at.** Its precision" in text
-    assert "the mean of the other classes by -20 points" in text
-    assert "Cost-sensitive" not in text
-    assert "**The epochs differ**: ldam has 90; pgd-at has 60." in text
-    with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
-        sentences_long_tail.headline(data.sel(defence=[BASE]), UNDER, EPOCHS)
-    assert "the others lose more than it gains" in sentences_long_tail.paid(data, UNDER)
-    assert "No larger weight is recorded" in sentences_long_tail.paid(data.sel(defence=[BASE]), UNDER)
-
-
-def test_the_selection_says_whether_the_page_takes_what_the_rule_gives():
-    history = mocks.dataset(seed=1).expand_dims(defence=["pgd-at"], seed=[1]).copy(deep=True)
-    right = np.where(CLASS == 8, 5, 30)
-    table = np.diag(right) + np.roll(np.diag(40 - right), 1, 1)
-    history["count"].loc[{"epoch": 4, "split": "valid", "attack": "pgd-10"}] = table
-    text = sentences_long_tail.selection(history, "digits")
-    assert text == "**By this rule** the critical class is 8. This page takes the same."
