@@ -5,13 +5,15 @@ The colours of classes and defences are safe for the colour-blind: with deuteran
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 import pandas as pd
 import xarray as xr
+
+from classwise.stats.combine import along as along
 
 MAX_ROWS = 50_000
 _PARSE = {"i": "number", "u": "number", "f": "number", "b": "boolean"}
@@ -155,12 +157,6 @@ def setup() -> None:
 def frame(array: xr.DataArray, name: str = "value") -> pd.DataFrame:
     """Return a labelled array as a table with a column for each dimension, without the NaN."""
     return array.rename(name).to_dataframe()[name].dropna().reset_index()
-
-
-def along(dim: str, parts: Mapping[str, Any], measure: Callable[[Any], xr.DataArray] | None = None) -> xr.DataArray:
-    """Return arrays by name, or a measure of what has these names, as one array along a new dimension."""
-    arrays = [measure(part) if measure else part for part in parts.values()]
-    return xr.concat(arrays, pd.Index(list(parts), name=dim), join="outer")
 
 
 def wide_bounds(bounds: xr.DataArray) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Datasets of several runs as one, along the dimensions in which the runs differ."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -73,6 +73,12 @@ def shared_seeds(parts: Mapping[_Name, xr.Dataset]) -> dict[_Name, xr.Dataset]:
     """Return the parts restricted to the seeds that all of them have."""
     seeds = set.intersection(*(set(part.seed.values.tolist()) for part in parts.values()))
     return {name: part.sel(seed=[seed for seed in part.seed.values if seed in seeds]) for name, part in parts.items()}
+
+
+def along(dim: str, parts: Mapping[str, Any], measure: Callable[[Any], xr.DataArray] | None = None) -> xr.DataArray:
+    """Return arrays by name, or a measure of what has these names, as one array along a new dimension."""
+    arrays = [measure(part) if measure else part for part in parts.values()]
+    return xr.concat(arrays, pd.Index(list(parts), name=dim), join="outer")
 
 
 def network_name(defence: str, readout: str) -> str:

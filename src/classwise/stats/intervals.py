@@ -30,6 +30,12 @@ def wilson_bounds(right: xr.DataArray, total: xr.DataArray, level: float) -> xr.
     return xr.concat(ends, dim="bound").assign_coords(bound=["low", "high"]).where(total > 0).rename("interval")
 
 
+def rate_bounds(right: xr.DataArray, total: xr.DataArray, level: float = 0.95) -> xr.DataArray:
+    """Return `right` among `total` in percent with Wilson's interval, along a new dimension `bound`; NaN without images."""
+    ends, value = wilson_bounds(right, total, level), (100 * right / total.where(total > 0)).expand_dims(bound=["value"])
+    return xr.concat([ends, value], "bound").sel(bound=["low", "value", "high"])
+
+
 def wilson_of(measure: Metric, count: xr.DataArray, level: float = 0.95) -> xr.DataArray | None:
     """Return Wilson's interval of a measure that is a proportion: of all images, or of those of the worst class; else None."""
     if measure is overall:

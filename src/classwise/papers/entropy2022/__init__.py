@@ -3,11 +3,11 @@
 from classwise.papers.entropy2022 import (
     maximum_entropy,
     section_1,
-    section_2_1,
     section_3_1,
     section_a_3,
     similar_classes,
     similarity_and_variance,
+    single_class,
     trade_off,
 )
 from classwise.papers.entropy2022.recipe import RECIPE
@@ -16,7 +16,7 @@ from classwise.papers.sections import Paper
 
 _SECTIONS = (
     section_1,
-    section_2_1,
+    single_class,
     similar_classes,
     section_3_1,
     maximum_entropy,

@@ -1,27 +1,18 @@
 """Charts of networks with two features, each attacked in one class alone (Entropy 2022, section 2.1)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 import xarray as xr
 
 from classwise.charts.descriptions import described, extent
 from classwise.charts.explorer import Choice, explorer
-from classwise.charts.primitives import dots_with_intervals
-from classwise.charts.style import (
-    CHOSEN,
-    GREY,
-    HIGHEST,
-    PERCENT,
-    Category,
-    class_colour,
-    label_angle,
-    names_of,
-    tooltip,
-    wide_bounds,
-)
+from classwise.charts.style import CHOSEN, HIGHEST, PERCENT, class_colour, label_angle, names_of, tooltip
+from classwise.core.spec import Spec
+from classwise.stats import aggregate
 
 # The two panels, of which the reader chooses the class, and the end of their axes: directions have length 1.
 _SIDES, _END = ("left", "right"), 1.2
@@ -31,14 +22,17 @@ _CROSS = "M-.6,-.6L.6,.6M.6,-.6L-.6,.6"
 
 
 def planes(
-    places: pd.DataFrame, directions: pd.DataFrame, count: xr.DataArray, shown: Mapping[str, str], live: bool | None = None
+    by_run: Mapping[Spec, Sequence[xr.Dataset]], outcomes: xr.Dataset, shown: Mapping[str, str], live: bool | None = None
 ) -> Any:
     """Return the features of images in the plane of two networks, each of a chosen class that is attacked alone.
 
-    Below each, what the images of this class are predicted as. places, directions: of `single_class.places` and
-    `single_class.directions`. count: (attacked, images_are, label, predicted), with "clean" and "attacked" images. shown: the
-    classes at first, the one on the left first. For `live` see `explorer.explorer`.
+    Below each, what the images of this class are predicted as. by_run: by a run, its features (`runs.features`) of clean images,
+    and of attacked ones. outcomes: along attacked. shown: the classes at first, the one on the left first. For `live` see
+    `explorer.explorer`.
     """
+    count = aggregate.counts(outcomes).sum("seed").isel(defence=0, drop=True)
+    count = aggregate.clean_and_attacked(count.sel(attacked=[name for name in names_of(count, "attacked") if name]))
+    places, directions = _places(by_run), _directions(by_run)
     labels, names = names_of(count), names_of(count, "attacked")
     shares = _shares(count)
     panels = [
@@ -101,22 +95,32 @@ def _predictions(shares: pd.DataFrame, labels: list[str], side: str) -> Any:
     return bars.properties(width=_WIDE, height=90)
 
 
-def similarity(bounds: xr.DataArray, even: float) -> Any:
-    """Return the largest cosine of each class with another one, with intervals, and the line of evenly spread classes.
+def _places(by_run: Mapping[Spec, Sequence[xr.Dataset]], most: int = 100) -> pd.DataFrame:
+    """Return the features of images in the plane, a row for each: attacked (class), kind, label, answer, x, y.
 
-    bounds: of `single_class.similarities`, with the further dimension bound. even: of `single_class.even_cosine`.
+    Attacked ones of the class that a run was attacked in alone, and at most so many images of each class. Lengths are shares of
+    the largest but 2 % of a network.
     """
-    table = wide_bounds(bounds)
-    low = min(float(table["low"].min()), even)
-    scale = alt.Scale(domain=[low - 0.05 * (1 - low), 1 + 0.02 * (1 - low)], nice=False, zero=False, clamp=True)
-    title = "largest cosine with another class"
-    dots = dots_with_intervals(
-        table, Category.of(bounds, "label", "class"), title, Category.of(bounds, "of"), vertical=True, scale=scale
-    )
-    line = alt.Chart(pd.DataFrame({"even": [even]})).mark_rule(strokeDash=[5, 4], color=GREY, strokeWidth=1.5).encode(y="even:Q")
-    chart = alt.layer(line, dots).properties(width=600, height=220)
-    text = extent(table, ["label", "of"], "Largest cosine", "", digits=2)
-    subtitle = (
-        f"95 % intervals. Dashed: {even:.2f}, that of neighbours among {bounds.sizes['label']} classes spread evenly in a plane."
-    )
-    return described(chart, "Similarity of each class, attacked alone and not", text, subtitle)
+    parts = []
+    for spec, (clean, moved) in by_run.items():
+        names = [str(name) for name in clean.label.values]
+        label = names[int(str(spec.options["label"]))]
+        length = float(np.quantile(np.hypot(*clean.place.values.T), 0.98))
+        for kind, data in (("clean", clean), ("attacked", moved)):
+            table = pd.DataFrame(data.place.values / length, columns=["x", "y"])
+            table = table.assign(label=np.array(names)[data.truth.values], answer=np.array(names)[data.answer.values])
+            table = table[table["label"] == label] if kind == "attacked" else table
+            parts.append(table.groupby("label").head(most).assign(attacked=label, kind=kind))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _directions(by_run: Mapping[Spec, Sequence[xr.Dataset]]) -> pd.DataFrame:
+    """Return the direction of the mean of each class on clean images, of length 1: attacked, label, x, y."""
+    parts = []
+    for spec, (clean, _) in by_run.items():
+        mean = clean.total.sum("block") / clean.images.sum("block")
+        unit = mean / np.hypot(*mean.transpose("feature", "label").values).clip(1e-12)[:, None]
+        names = [str(name) for name in clean.label.values]
+        table = pd.DataFrame(unit.transpose("label", "feature").values, columns=["x", "y"])
+        parts.append(table.assign(label=names, attacked=names[int(str(spec.options["label"]))]))
+    return pd.concat(parts, ignore_index=True)

@@ -10,8 +10,8 @@ from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
 from classwise.papers import registry, scales
 from classwise.papers.claims import MeasurementError
-from classwise.papers.entropy2022 import charts_single_class, section_2_1, sentences_single_class, single_class
-from classwise.stats import features
+from classwise.papers.entropy2022 import charts_single_class, single_class
+from classwise.stats import bootstrap, features
 
 HARDEST, EASIEST = "8", "0"
 NAMES = [*DIGITS, ""]
@@ -127,7 +127,7 @@ EXTREMES = {
 
 
 def test_the_printed_values_are_those_of_figure_3():
-    theirs = {claim.name: claim.theirs for claim in section_2_1.CLAIMS if claim.theirs is not None}
+    theirs = {claim.name: claim.theirs for claim in single_class.CLAIMS if claim.theirs is not None}
     assert theirs == {
         "hardest-alone-lost": 7.03,
         "hardest-alone-not-robust": 0,
@@ -187,41 +187,37 @@ def test_networks_are_named_by_the_class_that_is_attacked():
     assert joined.defence.values.tolist() == ["single-class-at"]
     of_plain = joined.sel(attacked="", attack="clean").answer.values.ravel()
     assert (of_plain == plain.sel(attack="clean").answer.values.ravel()).all()
-    rates, ends = single_class.accuracies(joined)
-    assert rates.sel(of="attacked alone, clean", label="8").item() == 40
-    assert rates.sel(of="attacked alone, pgd-20", label="8").item() == 10
-    assert (ends.sel(bound="low") <= rates).all()
+    rates = single_class.accuracies(joined).sel(attacked="8")
+    assert rates.sel(of="attacked alone, clean", bound="value").item() == 40
+    assert rates.sel(of="attacked alone, pgd-20", bound="value").item() == 10
+    assert (rates.sel(bound="low") <= rates.sel(bound="value")).all()
 
 
-def test_images_of_other_classes_that_are_attacked_class_shares_the_attacked_one_are_counted():
+def test_images_that_are_predicted_as_the_attacked_class_are_counted():
     plain, alone = networks()
     answer = np.stack([listed(others_as(name, 30, right=80)) for name in DIGITS])
     moved = alone.sel(attack=["pgd-20"])
     swapped = xr.DataArray(answer, dims=("option_label", "image")).broadcast_like(moved.answer).where(moved.truth >= 0, -1)
     moved = moved.assign(answer=swapped.transpose(*moved.answer.dims).astype("i2"))
-    found = single_class.attacked_class_shares(single_class.by_attacked(plain, alone), moved, alone.sel(attack=["pgd-20"]))
-    value = {title: of.sel(bound="value", of="transferred pgd-20") for title, of in found.items()}
-    assert value[single_class.OF_OTHERS].values == pytest.approx(np.full(10, 30))
-    assert value[single_class.OF_CLASS].values == pytest.approx(np.full(10, 80))
-    text = sentences_single_class.perturbation(found, {"hardest": "8"})
-    assert text.startswith("**A perturbation is evidence for the attacked class")
-    assert "and 30 % (95 % interval" in text
-    same = single_class.attacked_class_shares(single_class.by_attacked(plain, alone), *[alone.sel(attack=["clean"])] * 2)
-    assert "evidence for the attacked class is open" in sentences_single_class.perturbation(same, {"hardest": "8"})
+    arranged = {name: how.function for name, how in single_class.SECTION.arrange.items()}
+    shares = single_class.predicted_as_attacked(
+        arranged["alone"](plain, alone),
+        arranged["transferred"](alone, moved),
+        arranged["training"](alone, alone.sel(attack=["pgd-20"])),
+    )
+    value = shares.sel(bound="value", of="transferred pgd-20")
+    assert value.sel(images_of="all other classes").values == pytest.approx(np.full(10, 30))
+    assert value.sel(images_of="the attacked class").values == pytest.approx(np.full(10, 80))
+    training = shares.sel(bound="value", of="training images, pgd-20", images_of="the attacked class")
+    assert training.sel(attacked=["0", "8"]).values == pytest.approx([60, 10])
 
 
-@pytest.mark.parametrize(("clean", "change"), [(5, -85), (99, 9)])
-def test_the_finding_states_what_the_hardest_class_loses(clean, change):
-    data = trained((HARDEST,), clean, 5).assign_attrs(dataset="digits")
-    data = data.where(data.attacked != "", trained((), 10, 5))
-    data = data.assign(truth=data.truth.astype("i2"), answer=data.answer.astype("i2"), flipped=data.flipped.astype(bool))
-    text = sentences_single_class.alone(data.expand_dims(seed=[0]))
-    assert f"the hardest class (8) changes its clean accuracy by {change} points (95 % interval" in text
-    assert f"its network classifies {clean} % (95 % interval" in text
-
-
-def test_more_and_less_similar_classes_are_counted():
-    assert "**Attacked alone, 8 of 10 classes are more similar" in sentences_single_class.similarity(ONE_APART)
+def test_changes_are_those_of_a_class_that_is_attacked_alone():
+    data = trained((HARDEST,), 5, 5)
+    data = data.where(data.attacked != "", trained((), 10, 10))
+    data = data.assign(truth=data.truth.astype("i2"), answer=data.answer.astype("i2")).expand_dims(seed=[0])
+    changes = single_class.clean_changes(bootstrap.sums(data, {})["count"])
+    assert changes.sel(attacked=["0", HARDEST]).values == pytest.approx([-30, -85])
 
 
 def test_two_planes_stand_side_by_side_with_the_class_of_each_chosen():
@@ -229,25 +225,25 @@ def test_two_planes_stand_side_by_side_with_the_class_of_each_chosen():
     joined = single_class.by_attacked(plain, alone)
     rng = np.random.default_rng(0)
     found = {}
-    for spec in registry.request(section_2_1.NAME).parts["alone"].specs:
+    for spec in registry.request(single_class.NAME).parts["alone"].specs:
         place = xr.DataArray(rng.normal(size=(40, 2)), dims=("image", "feature"))
         truth = xr.DataArray(np.arange(40) % 10, dims="image")
         sums = xr.DataArray(np.ones((2, 10, 2)), {"label": DIGITS}, ("block", "label", "feature"))
         data = xr.Dataset({"place": place, "truth": truth, "answer": truth, "total": sums, "images": sums.isel(feature=0)})
         found[spec] = (data, data)
-    places, rays = single_class.places(found), single_class.directions(found)
+    places, rays = charts_single_class._places(found), charts_single_class._directions(found)
     assert set(places.attacked) == set(rays.attacked) == set(DIGITS)
     assert (places[places.kind == "attacked"].label == places[places.kind == "attacked"].attacked).all()
     assert np.hypot(rays.x, rays.y).values == pytest.approx(np.ones(100))
     shown_first = {"hardest": "8", "easiest": "0"}
-    chart = charts_single_class.planes(places, rays, single_class.predictions(joined), shown_first, live=False).to_dict()
+    chart = charts_single_class.planes(found, joined, shown_first, live=False).to_dict()
     starts = {param["name"]: param["value"] for param in chart["params"] if "bind" in param}
     assert starts == {"left_class": "8", "right_class": "0"}
     assert "40 % (class 8" in chart["description"] or "10 % (class 8" in chart["description"]
 
 
 def test_runs_are_those_of_one_seed_with_two_features():
-    quick, laptop = (registry.request(section_2_1.NAME, scale) for scale in ("quick", "laptop"))
+    quick, laptop = (registry.request(single_class.NAME, scale) for scale in ("quick", "laptop"))
     assert [spec.options["label"] for spec in quick.parts["alone"].specs] == list(range(10))
     assert [class_names("cifar10")[spec.options["label"]] for spec in laptop.parts["alone"].specs] == ["automobile", "cat"]
     for request in (quick, laptop):
@@ -258,7 +254,7 @@ def test_runs_are_those_of_one_seed_with_two_features():
 
 
 def test_no_image_that_selects_the_classes_is_tested():
-    request = registry.request(section_2_1.NAME)
+    request = registry.request(single_class.NAME)
     held = {int(one) for one in images.load("digits", "test", 0).index}
     assert set(scales.selection_seeds("digits")) <= {spec.seed for spec in request.parts["choosing"].specs}
     for seed in scales.selection_seeds("digits"):
