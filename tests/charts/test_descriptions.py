@@ -279,10 +279,6 @@ CHARTS = {
         lambda: charts.class_curves({"digits": rates(**EPOCHS)}),
         ["digits, 10 classes: 2 % (class 9) to 97 % (class 0)"],
     ),
-    "charts.profiles": (
-        lambda: similarity_charts.profiles(bounded(rates(measure=["similarity", "variance"], defence=NETWORKS) / 100)),
-        ["Variance of the features, 10 classes: 0.024 (class 9, trades)"],
-    ),
     "charts.profile_rows": (
         lambda: similarity_charts.profile_rows(
             {"PGD-AT": bounded(rates(measure=["similarity", "variance"], defence=NETWORKS) / 100)}, "x"
@@ -292,17 +288,6 @@ CHARTS = {
     "charts_targets.cosines": (
         lambda: charts_targets.cosines(rates(defence=NETWORKS, other=LABELS) / 100),
         ["Cosine of the mean logits of two classes"],
-    ),
-    "charts.drops": (lambda: similarity_charts.drops(bounded(rates(defence=NETWORKS))), ["2.4 points (class 9, trades)"]),
-    "charts.by_accuracy": (
-        lambda: similarity_charts.by_accuracy(
-            xr.concat(
-                [by_defence(90.0, 80.0, 70.0), by_defence(0.5, 0.6, 0.7)], pd.Index(["accuracy", "similarity"], name="quantity")
-            )
-            .rename(defence="network")
-            .assign_coords(epochs=("network", [60, 0, 0]))
-        ),
-        ["0.500 (standard) to 0.700 (trades)"],
     ),
     "similar_classes.one_class": (
         lambda: similar_classes.one_class(

@@ -2,7 +2,7 @@
 
 from classwise.papers.entropy2022 import (
     maximum_entropy,
-    section_1,
+    robust_fairness,
     section_3_1,
     section_a_3,
     similar_classes,
@@ -15,7 +15,7 @@ from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.sections import Paper
 
 _SECTIONS = (
-    section_1,
+    robust_fairness,
     single_class,
     similar_classes,
     section_3_1,

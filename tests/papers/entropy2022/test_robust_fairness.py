@@ -8,11 +8,11 @@ from claim_answers import CLASS, at, outcomes_with
 from classwise.charts import similar_classes
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry
-from classwise.papers.entropy2022 import charts, section_1, sentences_similarity
+from classwise.papers.entropy2022 import robust_fairness
 from classwise.papers.entropy2022 import similarity as likeness
-from classwise.stats import features, metrics
+from classwise.stats import bootstrap, features, metrics
 
-NETWORKS = section_1.NETWORKS
+NETWORKS = robust_fairness.NETWORKS
 HARDEST = np.where(CLASS == 3, 20, 80)
 
 
@@ -143,14 +143,13 @@ def test_without_a_drop_there_is_no_share_of_it():
     found = judged_loosely("half-of-the-drop", accuracies(80, 90))
     assert found.verdict == "not tested"
     assert "there is no drop" in found.reason
-    text = sentences_similarity.drop(seeded(accuracies(80, 90)))
-    assert text.count("no certain drop to share") == 2
-    text = sentences_similarity.drop(seeded(accuracies(95, np.where(CLASS < 2, 40, 90), np.where(CLASS < 2, 20, 70))))
-    assert text.count("classes 0 and 1 account for 73 %") == 2
+    lost = seeded(accuracies(95, np.where(CLASS < 2, 40, 90), np.where(CLASS < 2, 20, 70)))
+    share = robust_fairness.share_of_two(bootstrap.sums(lost, {}))
+    assert float(share) == pytest.approx(100 * 110 / 150)
 
 
 def judged_loosely(name, data):
-    return registry.judge(section_1.NAME, data, dataset="digits", scale="quick", only=[name], strict=False)[0]
+    return registry.judge(robust_fairness.NAME, data, dataset="digits", scale="quick", only=[name], strict=False)[0]
 
 
 def seeded(data):
@@ -165,45 +164,44 @@ def test_claims_on_features_are_not_tested_without_any():
         features.by_block(seeded(accuracies(90, 80)))
 
 
-def test_sentences_and_charts_show_what_was_measured():
-    data = networks(APART, CLOSE, CLOSE)
-    blocks = features.by_block(data)
-    text = sentences_similarity.headline(blocks, data)
-    bounds = features.interval(blocks, likeness.profile, draws=100)
-    gain = section_1.similarity_gains(features.statistics(blocks)).sel(defence="pgd-at")
-    assert f"pgd-at rises by {float(gain):.3f} (95 % interval" in text
-    alike = networks(APART, APART, APART)
-    assert "pgd-at differs by " in sentences_similarity.headline(features.by_block(alike), alike)
-    spec = charts.profiles(bounds).to_dict()
-    assert len(spec["concat"]) == 2
-    assert "Largest cosine with another class, 10 classes: 0.3" in spec["description"]
-    assert float(bounds.sel(measure="similarity", bound="low", defence="standard", label="0")) < 2 * 0.2 / 1.04
-    lost = xr.concat([section_1.drops(features.statistics(blocks)["count"].sum("seed"))] * 3, "bound")
-    assert "10.0 points" in charts.drops(lost.assign_coords(bound=["low", "value", "high"])).to_dict()["description"]
-    assert "most similar classes are" in sentences_similarity.mistaken(blocks)
+def test_drops_are_those_of_each_class_to_both_adversarial_trainings():
+    lost = robust_fairness.drops(bootstrap.sums(seeded(accuracies(90, PAYS)), {})["count"])
+    assert lost.defence.values.tolist() == ["pgd-at", "trades"]
+    np.testing.assert_allclose(lost.sel(defence="trades"), 90 - PAYS, rtol=1e-6)
 
 
-def test_networks_are_compared_with_the_standard_training_nearest_in_accuracy():
-    data = shorter(0.7, 0.5, 0.5, 0.1)
-    text = sentences_similarity.equal_accuracy(data)
-    assert text.count("against standard, 2 epochs (80.0 and 80.0 % of clean images)") == 2
-    assert (
-        sentences_similarity.equal_accuracy(shorter(0.7, 0.5, 0.5, 0.1, standard=(81, 60))).count(
-            "against standard, the full training ("
-        )
-        == 2
+def test_networks_are_joined_with_standard_trainings_of_fewer_epochs():
+    plain = networks(APART, CLOSE, CLOSE).assign_attrs(dataset="digits")
+    few = plain.sel(defence=["standard"], attack=["clean"])
+    few = xr.concat([few, few], "epochs", data_vars="all").assign_coords(epochs=[2, 8])
+    arranged = robust_fairness.SECTION.arrange["shorter"]
+    assert arranged.needs == ("", "shorter")
+    both = arranged.function(plain, few)
+    assert both.network.values.tolist() == [*NETWORKS, "standard, 2 epochs", "standard, 8 epochs"]
+    assert both.epochs.values.tolist()[1:] == [0, 0, 2, 8]
+    assert both.epochs.values[0] > 8
+    assert both.attack.values.tolist() == ["clean"]
+
+
+def test_networks_are_shown_over_their_accuracy_by_epochs():
+    data = features.statistics(features.by_block(shorter(0.7, 0.5, 0.5, 0.1)))
+    values = robust_fairness.accuracy_and_similarity(data)
+    shown = robust_fairness.by_epochs(values)
+    assert shown.sel(quantity="accuracy", defence="standard", epochs=["60", "2"]).values == pytest.approx([90, 80])
+    assert float(shown.sel(quantity="similarity", defence="pgd-at", epochs="pgd-at")) == float(
+        values.sel(quantity="similarity", network="pgd-at")
     )
-    ends = features.interval(features.by_block(data), section_1.accuracy_and_similarity, draws=50)
-    spec = charts.by_accuracy(ends).to_dict()
-    assert [one["type"] for one in (layer["mark"] for layer in spec["layer"])] == ["line", "rule", "rule", "point", "text"]
+    # The nearest in accuracy is that of two epochs, whose classes are less similar.
+    gains = robust_fairness.gains_at_equal_accuracy(data)
+    near = values.sel(quantity="similarity", network="standard, 2 epochs")
+    np.testing.assert_allclose(gains, values.sel(quantity="similarity", network=["pgd-at", "trades"]) - near)
 
 
 def test_the_explorer_shows_the_cosines_of_one_class_beside_its_mistakes():
     data = networks(APART, CLOSE, CLOSE)
     statistics = features.statistics(features.by_block(data))
     count = statistics["count"].sum("seed")
-    hardest = section_1.hardest(count)
-    assert hardest == "3"
+    hardest = "3"
     cosine = features.similarity(likeness.of_clean(statistics)).mean("seed")
     spec = similar_classes.one_class(cosine, metrics.confusion(count), hardest, "pgd-at").to_dict()
     assert {one["name"]: one["value"] for one in spec["params"]} == {

@@ -4,18 +4,20 @@ Claims on standard training at the clean accuracy of PGD-AT need networks along 
 trainings of fewer epochs, "standard, 2 epochs".
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similarity as likeness
-from classwise.papers.joined import plain
+from classwise.papers.joined import Row, joined, plain
 from classwise.papers.scales import SCALES
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.terms import claims, correlation, least, of
 from classwise.papers.variants import Variant, by_scale, none
 from classwise.stats import combine, features, metrics
@@ -31,28 +33,14 @@ def _fewer_epochs(scale: str, plain: Spec) -> tuple[Variant, ...]:
     return tuple({"epochs": epochs, "measure": 100} for epochs in _SHORTER)
 
 
-def with_shorter(plain: xr.Dataset, shorter: xr.Dataset) -> xr.Dataset:
-    """Return the networks and the standard trainings of fewer epochs along `network`, of the seeds that all have.
-
-    plain: of standard and other networks along defence. shorter: along epochs. The coordinate `epochs` is 0 for networks that
-    are not of standard training.
-    """
-    full = {name: plain.sel(defence=[name]) for name in map(str, plain.defence.values)}
-    parts = {f"standard, {epochs} epochs": shorter.sel(epochs=epochs, drop=True) for epochs in shorter.epochs.values}
-    kept = [name for name in plain.attack.values if name in shorter.attack.values]
-    full = {name: part.sel(attack=kept) for name, part in full.items()}
-    joined = combine.combine("network", combine.shared_seeds(full | parts))
-    epochs = [_epochs(name) for name in map(str, joined.network.values)]
-    return joined.assign_coords(epochs=("network", epochs))
+def _with_epochs(networks: xr.Dataset, members: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """Return networks with the coordinate `epochs`, 0 of all but standard trainings, which only scale quick has."""
+    epochs = {"standard": int(SCALES["quick"].run["epochs"])} | {name: int(name) for name in members if name.isdigit()}
+    names = [f"standard, {name} epochs" if name.isdigit() else name for name in members]
+    return networks.assign_coords(network=names, epochs=("network", [epochs.get(name, 0) for name in members]))
 
 
-def _epochs(network: str) -> int:
-    """Return the epochs of a standard training, which only scale quick repeats with fewer; 0 for other networks."""
-    if network == "standard":
-        return int(SCALES["quick"].run["epochs"])
-    return int(network.split(", ")[1].split()[0]) if network.startswith("standard, ") else 0
-
-
+_CLEAN = {"attack": "clean"}
 SECTION = Section(
     title="Robust fairness",
     defences=NETWORKS,
@@ -67,7 +55,15 @@ SECTION = Section(
             variants=by_scale(none, quick=_fewer_epochs),
         ),
     },
-    arrange={"": plain(), "shorter": Arranged(with_shorter, ("", "shorter"))},
+    arrange={
+        "": plain(),
+        "shorter": joined(
+            "network",
+            *(Row("", name, at={"defence": name, **_CLEAN}) for name in NETWORKS),
+            Row("shorter", by="epochs"),
+            then=_with_epochs,
+        ),
+    },
 )
 
 
@@ -78,13 +74,9 @@ def lead_of_car_over_cat(count: xr.DataArray) -> xr.DataArray:
 
 
 def drops(count: xr.DataArray) -> xr.DataArray:
-    """Return by how many points each class of each other network is below standard training on clean images.
-
-    count: along defence and attack.
-    """
+    """Return by how many points each class of PGD-AT and of TRADES is below standard training on clean images."""
     rates = metrics.accuracy(count.sel(attack="clean", drop=True))
-    others = [name for name in rates.defence.values if name != "standard"]
-    return (rates.sel(defence="standard", drop=True) - rates.sel(defence=others)).rename("drop")
+    return rates.sel(defence="standard", drop=True) - rates.sel(defence=list(_TRAINED))
 
 
 def share_of_two(sums: xr.Dataset, defence: str = "pgd-at", named: tuple[str, ...] = ()) -> xr.DataArray:
@@ -118,38 +110,28 @@ def similarity_gains(statistics: xr.Dataset, *, corrected: bool = False) -> xr.D
     return trained - standard
 
 
-def nearest_in_accuracy(accuracy: xr.DataArray, trained: str) -> xr.DataArray:
-    """Return which standard training, along `network`, has the clean accuracy nearest to that of a network: true or false."""
-    distance = abs(accuracy - accuracy.sel(network=trained, drop=True)).where(accuracy.epochs > 0)
-    return distance == distance.min("network")
-
-
 def gains_at_equal_accuracy(statistics: xr.Dataset) -> xr.DataArray:
     """Return by how much the mean similarity of PGD-AT and of TRADES exceeds that of the nearest standard training in accuracy.
 
     Along `trained`.
     """
-    statistics = statistics.isel(defence=0, drop=True)
-    accuracy, values = likeness.clean_accuracy(statistics), likeness.similarity(statistics).mean("label", skipna=False)
-    names = [name for name in _TRAINED if name in values.network.values]
-    gains = [
-        values.sel(network=name, drop=True) - values.where(nearest_in_accuracy(accuracy, name)).mean("network") for name in names
-    ]
-    return xr.concat(gains, "trained").assign_coords(trained=names)
+    both = accuracy_and_similarity(statistics)
+    accuracy, values = (both.sel(quantity=name, drop=True) for name in ("accuracy", "similarity"))
+    standard = accuracy.where(accuracy.epochs > 0)
+
+    def gain(name: str) -> xr.DataArray:
+        distance = abs(standard - accuracy.sel(network=name, drop=True))
+        return values.sel(network=name, drop=True) - values.where(distance == distance.min("network")).mean("network")
+
+    return combine.along("trained", {name: name for name in _TRAINED}, gain)
 
 
 def accuracy_and_similarity(statistics: xr.Dataset) -> xr.DataArray:
     """Return clean accuracy, in percent, and mean similarity of each network along a new dimension `quantity`."""
     statistics = statistics.isel(defence=0, drop=True)
-    parts = [likeness.clean_accuracy(statistics), likeness.similarity(statistics).mean("label")]
-    joined: xr.DataArray = xr.concat(parts, "quantity", coords="minimal", compat="override")
-    return joined.assign_coords(quantity=["accuracy", "similarity"])
-
-
-def hardest(count: xr.DataArray) -> str:
-    """Return the name of the class that is the least robust in PGD-AT under the last attack."""
-    name = "pgd-at" if "pgd-at" in count.defence.values else count.defence.values[-1]
-    return str(metrics.accuracy(count.isel(attack=-1).sel(defence=name)).idxmin("label").item())
+    parts = [likeness.clean_accuracy(statistics), likeness.similarity(statistics).mean("label", skipna=False)]
+    both: xr.DataArray = xr.concat(parts, "quantity", coords="minimal", compat="override")
+    return both.assign_coords(quantity=["accuracy", "similarity"])
 
 
 def _of_hardest(statistics: xr.Dataset) -> xr.DataArray:
@@ -220,3 +202,11 @@ CLAIMS = claims(
     },
     **_BOTH,
 )
+
+
+def by_epochs(values: xr.DataArray) -> xr.DataArray:
+    """Return values along network by defence and epochs, those of networks that are not of standard training by their name."""
+    networks = zip(values.network.values, values.epochs.values, strict=True)
+    pairs = [("standard", str(epochs)) if epochs else (str(name), str(name)) for name, epochs in networks]
+    index = xr.Coordinates.from_pandas_multiindex(pd.MultiIndex.from_tuples(pairs, names=["defence", "epochs"]), "network")
+    return values.drop_vars(["network", "epochs"]).assign_coords(index).unstack("network")
