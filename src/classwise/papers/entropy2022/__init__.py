@@ -1,9 +1,9 @@
 """Entropy 2022: "Understanding the Robustness-Accuracy Tradeoff by Rethinking Robust Fairness"."""
 
 from classwise.papers.entropy2022 import (
+    label_smoothing,
     maximum_entropy,
     robust_fairness,
-    section_3_1,
     section_a_3,
     similar_classes,
     similarity_and_variance,
@@ -18,7 +18,7 @@ _SECTIONS = (
     robust_fairness,
     single_class,
     similar_classes,
-    section_3_1,
+    label_smoothing,
     maximum_entropy,
     similarity_and_variance,
     trade_off,

@@ -181,23 +181,6 @@ def both_tables(outcomes: xr.Dataset, attack: str, names: Sequence[str], measure
     return pd.DataFrame(columns, index=pd.Index(names, name="network"))
 
 
-def table_1(outcomes: xr.Dataset, attack: str) -> pd.DataFrame:
-    """Return Table 1, ours and theirs: accuracies in percent without and with label smoothing, and the difference."""
-    values = metrics.overall(aggregate.counts(outcomes).sum("seed"))
-    table, rows = TABLES.load(1), {}
-    for our_attack, their_attack in (("clean", "clean"), (attack, "autoattack")):
-        for plain, smoothed in _SMOOTHED.items():
-            each = [_rate(values, name, our_attack) for name in (plain, smoothed)]
-            theirs = [
-                f"{float(table[name].sel(defence=plain, attack=their_attack)):.2f}" for name in ("overall", "smoothed", "change")
-            ]
-            change = "" if np.isnan(each).any() else f"{each[1] - each[0]:+.1f}"
-            ours = [_written(value) for value in each]
-            rows[f"{plain}, {our_attack}"] = [*ours, change, *theirs]
-    columns = [f"{name}, {whose}" for whose in ("ours", "theirs") for name in ("without", "with", "difference")]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis(index="training")
-
-
 def _rate(values: xr.DataArray, name: str, attack: str) -> float:
     return float(values.sel(defence=name, attack=attack)) if name in values.defence else np.nan
 

@@ -8,11 +8,11 @@ import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.core.markup import counted, decimal
-from classwise.papers.entropy2022 import gains, section_3_1
+from classwise.papers.entropy2022 import gains
 from classwise.papers.entropy2022 import trade_off as section_3_2_2b
 from classwise.papers.entropy2022.gains import OURS, THEIRS
 from classwise.papers.entropy2022.networks import NETWORKS
-from classwise.papers.findings import interval, sample
+from classwise.papers.findings import sample
 from classwise.stats import bootstrap, metrics
 
 _DRAWS = 1000
@@ -28,19 +28,6 @@ def _row(rows: pd.DataFrame, comparison: str, attack: str, measure: str = "overa
     known = {"comparison": comparison, "attack": attack, "measure": measure, "source": source}
     some = rows[np.logical_and.reduce([rows[name] == value for name, value in known.items()])]
     return some.iloc[0] if len(some) else None
-
-
-def smoothing(rows: pd.DataFrame, outcomes: xr.Dataset) -> str:
-    """Return what label smoothing adds to PGD-AT and to TRADES under the attack, and on clean images; NotRecorded for neither."""
-    parts = []
-    for attack, words in (("robust", "robust accuracy"), ("clean", "clean accuracy")):
-        known = {name: _row(rows, name, attack) for name in ("pgd-at", "trades")}
-        of = [f"{name} by {_one(row)}" for name, row in known.items() if row is not None]
-        parts += [f"the {words} of {' and of '.join(of)}"] if of else []
-    if not parts:
-        raise NotRecorded("no adversarial training with label smoothing is recorded")
-    rest = f" It changes {'; '.join(parts[1:])}." if parts[1:] else ""
-    return f"**Label smoothing changes {parts[0]}.**{rest} {sample(outcomes)}"
 
 
 def resolution(rows: pd.DataFrame) -> str:
@@ -61,27 +48,6 @@ def resolution(rows: pd.DataFrame) -> str:
     return f"**{'.** '.join(lines[:1])}**. {' '.join(line[:1].upper() + line[1:] + '.' for line in lines[1:])}" if lines else ""
 
 
-def over_standard(outcomes: xr.Dataset) -> str:
-    """Return how much more label smoothing adds to the clean accuracy of each adversarial training than of standard training."""
-    clean, known = outcomes.sel(attack=["clean"]), set(map(str, outcomes.defence.values))
-    parts = []
-    for name in ("pgd-at", "trades"):
-        pairs = [section_3_1.PAIRS[name], section_3_1.PAIRS["standard"]]
-        if known.issuperset([*pairs[0], *pairs[1]]):
-
-            def more(count: xr.DataArray, pairs: Sequence[gains.Pair] = pairs) -> xr.DataArray:
-                each = gains.gains(xr.Dataset({"count": count}), pairs)
-                return each.isel(gain=0) - each.isel(gain=1)
-
-            bounds = bootstrap.paired(clean, more, draws=_DRAWS, span=(-100, 100))
-            parts.append(f"{interval(bounds, 'points', 1)} for {name}")
-    theirs = [section_3_1.printed(name, "clean") - section_3_1.printed("standard", "clean") for name in ("pgd-at", "trades")]
-    printed = " and ".join(f"{value:.2f}" for value in theirs)
-    start = "Less its change in standard training, label smoothing changes the clean accuracy by"
-    ours = f"{start} {' and by '.join(parts)}. " if parts else ""
-    return f"{ours}The paper prints {printed} points."
-
-
 def reliance(rows: pd.DataFrame, pairs: Sequence[gains.Pair]) -> str:
     """Return how the gap between PGD-20 and the strong attack changes from one network to another, ours and theirs.
 
@@ -97,19 +63,6 @@ def reliance(rows: pd.DataFrame, pairs: Sequence[gains.Pair]) -> str:
         if parts:
             lines.append(f"{base} to {network}: {' and '.join(parts)}")
     return f"**PGD-20 less the strong attack**: {'; '.join(lines)}." if lines else ""
-
-
-def scale_free(changes: pd.DataFrame) -> str:
-    """Return how the variance changes, and how it does relative to the length of the mean; changes: of `likeness.changes`."""
-    if changes.empty:
-        return "The features of these networks are not recorded yet."
-    raw, relative = changes["variance, ratio"], changes["variance over squared length, ratio"]
-    names = list(map(str, changes.index))
-    each = "; ".join(f"{name} {raw[name]}, over the squared length {relative[name]}" for name in names)
-    cosine, corrected = changes["similarity, difference"], changes["similarity, centred and debiased, difference"]
-    also = "; ".join(f"{name} {cosine[name]}, of centred and debiased means {corrected[name]}" for name in names)
-    first = f"**With smoothed targets the variance of features is so many times as large**: {each}."
-    return f"{first} **The similarity changes by**: {also}."
 
 
 def trade_off(rows: pd.DataFrame, outcomes: xr.Dataset) -> str:

@@ -6,11 +6,10 @@ import xarray as xr
 from claim_answers import CLASS, DIGITS, outcomes_with
 
 from classwise.core.errors import NotRecorded
-from classwise.papers.entropy2022 import gains, likeness, section_3_1
-from classwise.papers.entropy2022 import sentences_networks as sentences
+from classwise.papers.entropy2022 import gains, label_smoothing, likeness
 from classwise.stats import features
 
-NAMES = tuple(name for pair in section_3_1.PAIRS.values() for name in pair)
+NAMES = tuple(name for pair in label_smoothing.PAIRS.values() for name in pair)
 BLOCKS, SIZE = 10, 16
 
 
@@ -61,7 +60,7 @@ EXTREMES = {
 
 
 def test_the_values_of_the_paper_are_those_of_table_1():
-    reported = {claim.name: round(claim.theirs, 2) for claim in section_3_1.CLAIMS if claim.theirs is not None}
+    reported = {claim.name: round(claim.theirs, 2) for claim in label_smoothing.CLAIMS if claim.theirs is not None}
     assert reported == {
         "smoothing-clean-at": 0.65,
         "smoothing-clean-trades": 0.31,
@@ -74,48 +73,37 @@ def test_the_values_of_the_paper_are_those_of_table_1():
 def test_the_changes_of_features_are_those_that_were_made():
     """A tenfold length of all features changes the variance, but neither cosines nor what is relative to the length."""
     data = features.by_block(LESS)
-    found = likeness.changes(data, section_3_1.ADVERSARIAL, draws=50)
+    found = likeness.changes(data, label_smoothing.ADVERSARIAL, draws=50)
     assert found.index.tolist() == ["PGD-AT", "TRADES"]
     first = found.loc["PGD-AT"].map(lambda cell: float(cell.split(" ")[0]))
     assert first["variance, ratio"] == pytest.approx(0.25, abs=0.02)
     assert first["similarity, difference"] < -0.2
     offset = features.by_block(with_features({"label-smoothing": 0.3}, {}))
-    alone = likeness.changes(offset, section_3_1.ADVERSARIAL, draws=50).loc["PGD-AT"].map(lambda cell: float(cell.split(" ")[0]))
+    alone = likeness.changes(offset, label_smoothing.ADVERSARIAL, draws=50).loc["PGD-AT"]
+    alone = alone.map(lambda cell: float(cell.split(" ")[0]))
     assert alone["similarity, difference"] < -0.2
     assert alone["similarity, centred and debiased, difference"] == 0
     scaled = data.assign(total=10 * data.total, square=100 * data.square)
     mixed = xr.where(data.defence == "label-smoothing", scaled[["total", "square"]], data[["total", "square"]])
     mixed = data.assign({name: mixed[name].transpose(*data[name].dims) for name in mixed})
-    both = likeness.changes(mixed, section_3_1.ADVERSARIAL, draws=50).loc["PGD-AT"]
+    both = likeness.changes(mixed, label_smoothing.ADVERSARIAL, draws=50).loc["PGD-AT"]
     same = ["similarity, difference", "variance over squared length, ratio"]
     assert both[same].tolist() == found.loc["PGD-AT", same].tolist()
     assert float(both["variance, ratio"].split(" ")[0]) == pytest.approx(25, abs=2)
-    panels = likeness.by_class(data, section_3_1.ADVERSARIAL, "targets", ("hard", "smoothed"), draws=20)
+    panels = likeness.by_class(data, label_smoothing.ADVERSARIAL, "targets", ("hard", "smoothed"), draws=20)
     assert list(panels) == ["similarity (PGD-AT)", "variance (PGD-AT)", "similarity (TRADES)", "variance (TRADES)"]
     assert panels["variance (TRADES)"].sel(bound="value", targets="hard").values == pytest.approx(1, abs=0.2)
     none = data.assign(images=0 * data.images)
-    assert likeness.changes(none, section_3_1.ADVERSARIAL).empty
+    assert likeness.changes(none, label_smoothing.ADVERSARIAL).empty
     with pytest.raises(NotRecorded):
-        likeness.by_class(none, section_3_1.ADVERSARIAL, "targets", ("hard", "smoothed"))
+        likeness.by_class(none, label_smoothing.ADVERSARIAL, "targets", ("hard", "smoothed"))
 
 
-def test_the_sentences_say_what_the_outcomes_are():
-    data = HIGHER.expand_dims(seed=[0])
-    rows = gains.compared(data, section_3_1.PAIRS, "cr", gains.printed_smoothing, ("overall",))
-    text = sentences.smoothing(rows, data)
-    assert text.startswith("**Label smoothing changes the robust accuracy of pgd-at by 20.0 points")
-    assert "trades by -20.0 points" in text
-    assert "the clean accuracy of pgd-at by 20.0 points" in text
-    # Standard training has none under the attack, and ours none on clean images either.
-    resolution = sentences.resolution(rows)
-    assert "0 of 5 differences printed have an interval without zero, each by itself: all of them are 0.05 to" in resolution
-    assert "4 of 4 differences of ours have an interval without zero" in resolution
-    assert "The paper prints 0.60 and 0.26 points." in sentences.over_standard(data)
-    assert "changes the clean accuracy by 20.0 points" in sentences.over_standard(data)
-    table = gains.table_1(data, "cr")
-    assert table.loc["pgd-at, clean"].tolist() == ["70.0", "90.0", "+20.0", "83.35", "84.00", "0.65"]
-    alone = data.sel(defence=["standard"])
-    with pytest.raises(NotRecorded, match="label smoothing"):
-        sentences.smoothing(rows[rows["source"] != gains.OURS], alone)
-    assert section_3_1.shown(data.defence.values) == section_3_1.PAIRS["pgd-at"]
-    assert section_3_1.shown(alone.defence.values) == ("standard", "standard")
+def test_gains_stand_next_to_those_of_table_1():
+    rows = gains.compared(HIGHER.expand_dims(seed=[0]), label_smoothing.PAIRS, "cr", gains.printed_smoothing, ("overall",))
+    value = rows.set_index(["source", "attack", "comparison"])["value"]
+    assert value[gains.OURS, "robust", "pgd-at"] == pytest.approx(20)
+    assert value[gains.OURS, "robust", "trades"] == pytest.approx(-20)
+    assert value[gains.OURS, "clean", "pgd-at"] == pytest.approx(20)
+    assert value[gains.THEIRS, "clean", "pgd-at"] == pytest.approx(84.00 - 83.35)
+    assert value[gains.THEIRS, "robust", "trades"] == pytest.approx(-0.2)
