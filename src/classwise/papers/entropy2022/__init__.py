@@ -3,8 +3,8 @@
 from classwise.papers.entropy2022 import (
     label_smoothing,
     maximum_entropy,
+    more_data,
     robust_fairness,
-    section_a_3,
     similar_classes,
     similarity_and_variance,
     single_class,
@@ -22,7 +22,7 @@ _SECTIONS = (
     maximum_entropy,
     similarity_and_variance,
     trade_off,
-    section_a_3,
+    more_data,
 )
 
 PAPER = Paper(

@@ -7,15 +7,16 @@ import xarray as xr
 from claim_answers import outcomes_with
 
 from classwise import runs
-from classwise.core.errors import NotRecorded, UserError
+from classwise.core.errors import UserError
 from classwise.papers import registry
-from classwise.papers.entropy2022 import charts_gates, section_a_3, sentences_layers
+from classwise.papers.entropy2022 import charts_gates, more_data
+from classwise.stats import bootstrap
 
 
 def trained(batch, both, defence="me-trades", attack="cr"):
     """Return outcomes of the two normalisations from their clean and robust accuracies."""
     keys = {}
-    for layer, rates in zip(section_a_3.LAYERS, (batch, both), strict=True):
+    for layer, rates in zip(more_data.LAYERS, (batch, both), strict=True):
         keys |= {(defence, name, layer): rate for name, rate in zip(("clean", attack), rates, strict=True)}
     return outcomes_with(keys, along=("defence", "attack", "layer"))
 
@@ -37,7 +38,7 @@ EXTREMES = {
 
 
 def test_claims_about_withdrawn_images_are_tested_on_no_dataset():
-    found = registry.judge(section_a_3.NAME, trained(*BETTER), dataset="cifar10", strict=False)
+    found = registry.judge(more_data.NAME, trained(*BETTER), dataset="cifar10", strict=False)
     reasons = {verdict.claim.name: verdict.reason for verdict in found}
     assert reasons.pop("normalisation") == ""
     assert len(reasons) == 2
@@ -49,51 +50,35 @@ def test_claims_about_withdrawn_images_are_tested_on_no_dataset():
 
 def test_the_two_networks_differ_in_the_normalisation_alone():
     for scale in ("quick", "laptop", "paper"):
-        (one, _), (other, _) = registry.request(section_a_3.NAME, scale).pairs
-        assert (one.layer, other.layer) == section_a_3.LAYERS
+        (one, _), (other, _) = registry.request(more_data.NAME, scale).pairs
+        assert (one.layer, other.layer) == more_data.LAYERS
         assert dict(one.options) == {"beta": 27}
         changed = {name for name in vars(one) if getattr(one, name) != getattr(other, name)}
         assert changed == {"layer"}
 
 
-def test_the_finding_names_what_is_certain():
-    def said(*rates):
-        return sentences_layers.headline(section_a_3.by_layer(trained(*rates).expand_dims(seed=[0])))
-
-    assert "raises clean accuracy and raises robust accuracy of ME-TRADES" in said(*BETTER)
-    assert "lowers robust accuracy of ME-TRADES without more images; its effect on clean accuracy is open" in said(
-        (90, 60), (90, 30)
-    )
-    assert said((90, 60), (90, 60)).startswith("**Whether batch-instance norm changes")
-    alone = section_a_3.by_layer(trained(*BETTER).sel(layer=["batch"]).expand_dims(seed=[0]))
-    with pytest.raises(NotRecorded, match="both normalisations"):
-        sentences_layers.headline(alone)
-
-
-def test_classes_and_tables_show_what_the_new_normalisation_adds():
-    data = section_a_3.by_layer(trained(*BETTER).expand_dims(seed=[0]))
-    gained = sentences_layers.per_class(data, "cr")
-    assert gained.shape == (1, 10)
-    assert gained.iloc[0, 0].startswith("20.0 [")
-    assert float(sentences_layers.table(data)["all images, %"].sel(norm="batch norm", attack="clean", bound="value")) == 80
+def test_points_are_those_that_the_new_normalisation_adds():
+    count = bootstrap.sums(trained((80, 40), (95, 60)).expand_dims(seed=[0]), {})["count"].isel(defence=0, drop=True)
+    for images_of in ("all classes", "the worst class"):
+        points = more_data.added(count).sel(images_of=images_of, attack=["clean", "cr"])
+        assert points.values == pytest.approx([15, 20])
+    each = more_data.added_to_classes(count).sel(attack="cr")
+    assert each.values == pytest.approx(np.full(10, 20))
 
 
 def test_gates_are_described_by_layer():
     gates = xr.DataArray([[1, 0.5, np.nan], [1, 0, 0]], dims=("layer", "channel"), coords={"layer": [1, 2], "channel": range(3)})
-    said = sentences_layers.gates(gates)
-    assert said.startswith("**Of 5 channels, 3 mix in some instance norm; the mean gate is 0.50.**")
-    assert "0.75 in layer 1, 0.33 in layer 2" in said
     chart = charts_gates.gate_strips(gates).to_dict()
     assert "Below 1: 60 % of the channels." in " ".join(chart["title"]["subtitle"])
 
 
 def test_table_5_has_ranks_and_differences_to_rst():
-    table = section_a_3.table_5()
+    table = more_data.table_5()
     assert list(table["rank"]) == [1, 2, 3, 5, 7, 8, 6, 4]
     assert table.loc["me-rst with BIN", "AutoAttack, against RST"] == "+0.84"
     assert table.loc["rst", "clean, against RST"] == "+0.00"
     assert table.index[0] == "Gowal et al. (2020)"
-    assert section_a_3.printed_standard_error() == pytest.approx(0.49, abs=0.005)
+    assert more_data.printed_standard_error() == pytest.approx(0.49, abs=0.005)
 
 
 def test_gates_are_read_from_the_weights(data):

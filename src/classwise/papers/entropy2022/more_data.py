@@ -17,22 +17,19 @@ from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.joined import Row, joined
 from classwise.papers.sections import Section
 from classwise.papers.terms import Term, claims, least, of
-from classwise.stats.metrics import overall
+from classwise.stats.combine import along
+from classwise.stats.metrics import accuracy, overall, worst
 
 NAME = "entropy2022/A-3-more-data"
 # The normalisations of `Spec.layer`, the paper's last.
 LAYERS = ("batch", "batch-instance")
-NAMES = {"batch": "batch norm", "batch-instance": "batch-instance norm"}
 _NETWORK = networks.NETWORKS["me-trades (β=1, λ=27)"]
-
-
 _SHARED: dict[str, Any] = {
     "defences": (_NETWORK.defence,),
     "evaluations": networks.EVALUATIONS,
     "max_seeds": 1,
     "variants": networks.trained(**_NETWORK.options),
 }
-
 
 SECTION = Section(
     title="More images, and batch-instance normalisation",
@@ -78,28 +75,26 @@ CLAIMS = claims(
 )
 
 
-def by_layer(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return outcomes with the two normalisations in words along `norm`, without the dimension defence."""
-    part = outcomes.isel(defence=0, drop=True)
-    names = [NAMES[str(layer)] for layer in part.layer.values]
-    return part.assign_coords(layer=names).rename(layer="norm").assign_attrs(outcomes.attrs)
+def added_to_classes(count: xr.DataArray) -> xr.DataArray:
+    """Return how many points batch-instance norm adds to the accuracy of each class; count: along layer."""
+    first, last = (accuracy(count.sel(layer=name, drop=True)) for name in LAYERS)
+    return last - first
+
+
+def added(count: xr.DataArray) -> xr.DataArray:
+    """Return how many points batch-instance norm adds over all images and in the worst class, along `images_of`."""
+    first, last = (count.sel(layer=name, drop=True) for name in LAYERS)
+    return along("images_of", {"all classes": overall, "the worst class": worst}, lambda measure: measure(last) - measure(first))
 
 
 def table_5() -> pd.DataFrame:
     """Return Table 5 with the rank of each row and its difference to RST, in points; clean accuracy and AutoAttack."""
-    rates = TABLES.load(5).overall
-    rows = {}
-    for name in map(str, rates.defence.values):
-        clean, robust = (float(rates.sel(defence=name, attack=attack)) for attack in _BOTH)
-        less = [
-            value - float(rates.sel(defence="rst", attack=attack)) for value, attack in zip((clean, robust), _BOTH, strict=True)
-        ]
-        rows[name] = {"clean": clean, "AutoAttack": robust, "clean, against RST": less[0], "AutoAttack, against RST": less[1]}
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
-    rank = table["AutoAttack"].rank(ascending=False).astype(int)
-    words = {name: "{:+.2f}".format if "against" in str(name) else "{:.2f}".format for name in table}
-    shown = pd.DataFrame({name: table[name].map(form) for name, form in words.items()})
-    return shown.assign(rank=rank)
+    rates = TABLES.load(5).overall.sel(attack=list(_BOTH)).transpose("defence", "attack").to_pandas()
+    rates = rates.rename(columns={"autoattack": "AutoAttack"}).rename_axis(index="method", columns=None)
+    less = (rates - rates.loc["rst"]).map("{:+.2f}".format).add_suffix(", against RST")
+    rank = rates["AutoAttack"].rank(ascending=False).astype(int)
+    table: pd.DataFrame = rates.map("{:.2f}".format).join(less).assign(rank=rank)
+    return table
 
 
 def printed_standard_error(method: str = "me-rst with BIN", attack: str = "autoattack") -> float:
