@@ -89,3 +89,10 @@ def network_name(defence: str, readout: str) -> str:
 def inverse_name(value: object) -> str:
     """Return how 1 / T is written along `inverse`: "5"; PGD, which has none, is Temperature-PGD at "1"."""
     return "1" if value in (None, "") else f"{float(str(value)):g}"
+
+
+def along(dim: str, parts: Mapping[str, Any], measure: Callable[[Any], xr.DataArray] | None = None) -> xr.DataArray:
+    """Return arrays by name, or a measure of what has these names, as one array along a new dimension."""
+    arrays = [measure(part) if measure else part for part in parts.values()]
+    joined: xr.DataArray = xr.concat(arrays, dim, join="outer")
+    return joined.assign_coords({dim: list(parts)})

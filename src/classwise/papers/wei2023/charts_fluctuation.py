@@ -1,4 +1,4 @@
-"""Charts of robust accuracy from epoch to epoch. Rates are in percent, changes in points."""
+"""The explorer of FAWA's threshold: which epochs it accepts. Rates are in percent."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,94 +7,13 @@ import altair as alt
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import described, extent, stacked
+from classwise.charts.descriptions import described, extent
 from classwise.charts.explorer import Choice, explorer
-from classwise.charts.primitives import Cells, faded, from_legend, heatmap, lines_with_bands, panels
-from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, Category, frame, label_angle, names_of, panel_title, tooltip
+from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, frame, label_angle, names_of, panel_title, tooltip
 from classwise.stats import intervals, metrics
 
-_MEASURES = {"all images": metrics.overall, "worst class": metrics.worst}
 _EPOCH = alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1))
 _ACCURACY = "robust accuracy, %"
-
-
-def _rows(count: xr.DataArray) -> pd.DataFrame:
-    """Return overall and worst accuracy with Wilson's interval as rows, and `change`, that from the epoch before, up or down.
-
-    count: along epoch, run and others.
-    """
-    tables = []
-    for name, measure in _MEASURES.items():
-        value, bounds = measure(count), intervals.wilson_of(measure, count)
-        assert bounds is not None
-        ends = {end: bounds.sel(bound=end, drop=True) for end in ("low", "high")}
-        table = xr.Dataset({"value": value, "change": abs(value.diff("epoch")), **ends}).to_dataframe()
-        tables.append(table[["value", "change", *ends]].reset_index().assign(measure=name))
-    return pd.concat(tables, ignore_index=True).assign(panel=lambda rows: "seed " + rows["run"].astype(str))
-
-
-def _seeds(count: xr.DataArray) -> Category:
-    return Category("panel", [f"seed {name}" for name in names_of(count, "run")])
-
-
-def course(count: xr.DataArray) -> Any:
-    """Return overall and worst accuracy over the epochs, and below by how much each changes from epoch to epoch.
-
-    count: along epoch and run, a panel each.
-    """
-    table, (picked, hues) = _rows(count), from_legend(Category("measure", list(_MEASURES)))
-    tips = tooltip("panel", "measure", "epoch", value=_ACCURACY, low="", high="")
-    lines = lines_with_bands(table, _EPOCH, _ACCURACY, hues.colour, tips, scale=PERCENT, picked=picked)
-    bars = alt.Chart(table[table["change"].notna()]).mark_bar()
-    bars = bars.encode(
-        x=alt.X("epoch:O", title="epoch", axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("change:Q", title="change, points"),
-        xOffset=alt.XOffset(hues.encoded, sort=hues.values),
-        color=hues.colour,
-        opacity=faded(picked),
-        tooltip=tooltip("panel", "measure", "epoch", change="change from the epoch before, points"),
-    )
-    parts = [
-        extent(table[table["measure"] == name], ["epoch", "panel"], f"Change of {name}", "points", "change", 1)
-        for name in _MEASURES
-    ]
-    above, below = (panels(chart.properties(width=270, height=size), _seeds(count)) for chart, size in ((lines, 190), (bars, 90)))
-    chart = alt.vconcat(above.add_params(picked), below)
-    return described(chart, "Robust accuracy over the last epochs, and its changes", " ".join(parts))
-
-
-def averages(count: xr.DataArray) -> Any:
-    """Return overall and worst accuracy over the epochs, a line for each of weights: count along weights, epoch and run."""
-    table, (picked, hues) = _rows(count), from_legend(Category.of(count, "weights"))
-    charts = []
-    for name in _MEASURES:
-        part = table[table["measure"] == name]
-        lines = alt.Chart(part).mark_line(strokeWidth=2.5, point=True)
-        lines = lines.encode(
-            x=_EPOCH,
-            y=alt.Y("value:Q", title=f"{name}, %", scale=alt.Scale(zero=False)),
-            color=hues.colour,
-            opacity=faded(picked),
-            tooltip=tooltip("panel", "weights", "epoch", value=_ACCURACY, low="", high=""),
-        )
-        text = extent(part[part["epoch"] == part["epoch"].max()], ["weights", "panel"], f"{name} after the last epoch")
-        charts.append(panels(lines.properties(width=270, height=150), _seeds(count)).properties(description=text))
-    title = "Robust accuracy of the weights of each epoch, and of their averages"
-    return stacked(charts[0].add_params(picked), *charts[1:], title=title)
-
-
-def changes(count: xr.DataArray) -> Any:
-    """Return by how many points each class changes from the epoch before, as cells: count along epoch and run, a panel each."""
-    change = metrics.accuracy(count).diff("epoch")
-    table = frame(change).assign(panel=lambda rows: "seed " + rows["run"].astype(str))
-    epochs = Category("epoch", [str(number) for number in change.epoch.values], "epoch")
-    cells = Cells("value", "points", "value", "+.0f", step=(24, 24))
-    tips = tooltip("panel", "label", "epoch", value="points")
-    chart = heatmap(table.assign(epoch=table["epoch"].astype(str)), epochs, Category.of(change, "label", "class"), cells, tips)
-    text = extent(table, ["label", "epoch", "panel"], "Change of the accuracy", "points", digits=1)
-    return described(panels(chart, _seeds(count)), "Change of each class from the epoch before, points", text)
-
-
 # FAWA's threshold in the paper, in percent.
 _THRESHOLD = 20
 

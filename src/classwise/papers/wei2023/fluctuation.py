@@ -1,33 +1,46 @@
-"""How robust accuracy changes from epoch to epoch (Wei et al. 2023, sections 3.3 and 4.3).
+"""Wei et al. 2023, sections 3.3 and 4.3, Figure 4: the worst class from epoch to epoch, and averaging the weights of fair epochs.
 
 Outcomes have here the dimension `run`, a member for each seed, in which only images of this seed are present: a bootstrap draws
 seeds, but the counts of two trainings are never added up, which would cancel some of their changes. Measures are means over the
-runs, in points.
+runs, in points. The claims need along `weights` the trained ("plain") and the averaged ones and along `epoch` the last twelve, or
+along `chosen` the epochs that criteria select on validation images. Each names its Dataset: "epochs" or "choices".
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers.sections import Arranged, Section
+from classwise.papers.terms import Term, claims
+from classwise.papers.variants import Variant
+from classwise.papers.wei2023.tables import fairer_epoch
 from classwise.stats import aggregate, bootstrap, metrics
+from classwise.stats.combine import along
 from classwise.stats.metrics import Metric
 
+NAME = "wei2023/3-3-fluctuation"
 # The last twelve epochs in their order, by the names of their checkpoints.
 LAST12 = (*(f"last-{back}" for back in range(11, 0, -1)), "last")
 # What is evaluated of each epoch, by the start of the names of its checkpoints.
 WEIGHTS = {"plain": "last", "ema": "ema", "fawa": "fawa"}
+# Figure 4 shows the epochs after the first drop of the learning rate, 101 to 120 of 200: at each scale it drops twelve epochs
+# before the end, and scale "paper" ends with epoch 112.
+_EPOCHS = {"quick": 60, "laptop": 20, "short": 30, "paper": 112}
 _KEPT = ["truth", "answer", "flipped"]
 _SETTING = {"defence": 0, "attack": 0}
 
 
-def _average_plus_worst(count: xr.DataArray) -> xr.DataArray:
-    return metrics.overall(count) + metrics.worst(count)
-
-
-# The measures that select an epoch.
-CRITERIA: Mapping[str, Metric] = {"average": metrics.overall, "worst": metrics.worst, "sum": _average_plus_worst}
+def dropped(scale: str, plain: Spec) -> Sequence[Variant]:
+    """Return the one variant of a section: the learning rate drops before the last twelve epochs, which are kept."""
+    epochs, kept = _EPOCHS[scale], len(LAST12)
+    schedule = {"schedule": "step", "epochs": epochs, "milestones": (epochs - kept + 1,)}
+    unselected = {"select": None, "test_selected": False}
+    # FAWA measures the validation images after every epoch; test images are evaluated afterwards.
+    return ({**schedule, **unselected, "keep_last": kept, "measure": epochs, "averages": ("ema", "fawa")},)
 
 
 def checkpoints(*weights: str) -> list[str]:
@@ -52,9 +65,10 @@ def by_epoch(outcomes: xr.Dataset) -> xr.Dataset:
 
 
 def _by_run(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return outcomes with the dimension run, on which only the images of the seed of the same number are present."""
+    """Return outcomes with the dimension run, on which only the images of the seed that it names are present."""
     seeds = outcomes.seed.values
-    same = xr.DataArray(np.eye(len(seeds), dtype=bool), {"run": seeds, "seed": seeds}, ("run", "seed"))
+    runs = [f"seed {seed}" for seed in seeds]
+    same = xr.DataArray(np.eye(len(seeds), dtype=bool), {"run": runs, "seed": seeds}, ("run", "seed"))
     parts = {name: outcomes[name].where(same, -1) for name in ("truth", "answer")}
     return outcomes.assign(parts | {"flipped": outcomes.flipped & same})
 
@@ -62,6 +76,13 @@ def _by_run(outcomes: xr.Dataset) -> xr.Dataset:
 def run_counts(outcomes: xr.Dataset) -> xr.DataArray:
     """Return count(run, ..., label, predicted) of outcomes of one defence under one attack, as `by_epoch` arranges them."""
     return aggregate.counts(outcomes).sum("seed").isel(_SETTING, drop=True)
+
+
+# The measures that select an epoch.
+CRITERIA: dict[str, Metric] = {"average": metrics.overall, "worst": metrics.worst}
+CRITERIA["sum"] = lambda count: metrics.overall(count) + metrics.worst(count)
+# Selected on the images that judge the choice, as by the code of the paper.
+ON_TEST = ", on test images"
 
 
 def chosen_epochs(count: xr.DataArray) -> xr.DataArray:
@@ -75,10 +96,6 @@ def chosen_epochs(count: xr.DataArray) -> xr.DataArray:
     return chosen
 
 
-# Selected on the images that judge the choice, as by the code of the paper.
-ON_TEST = ", on test images"
-
-
 def choices(outcomes: xr.Dataset, valid: xr.Dataset) -> xr.Dataset:
     """Return the outcomes of the epochs that CRITERIA select, along chosen in place of checkpoint, on the test images.
 
@@ -86,14 +103,30 @@ def choices(outcomes: xr.Dataset, valid: xr.Dataset) -> xr.Dataset:
     name of a criterion, it is selected on the test images themselves.
     """
     test = by_epoch(outcomes)
-    epochs = chosen_epochs(run_counts(by_epoch(valid)))
-    on_test = chosen_epochs(run_counts(test))
+    epochs, on_test = (chosen_epochs(run_counts(images)) for images in (by_epoch(valid), test))
     on_test = on_test.assign_coords(chosen=[f"{name}{ON_TEST}" for name in on_test.chosen.values])
     places = xr.concat([epochs, on_test], "chosen") - 1
     plain = test.sel(weights="plain", drop=True)
     runs = xr.DataArray(np.arange(plain.sizes["run"]), dims="run")
     selected = plain.isel(epoch=places, run=runs).drop_vars("epoch").assign_coords(run=plain.run)
     return selected.transpose("defence", "seed", "attack", "run", "chosen", "image", ...)
+
+
+def _epochs(*weights: str, **changed: Any) -> tuple[Evaluation, ...]:
+    return tuple(Evaluation(attack="pgd-10", checkpoint=name, **changed) for name in checkpoints(*weights))
+
+
+_RUNS: dict[str, Any] = {"defences": ("pgd-at",), "max_seeds": 2, "variants": dropped}
+SECTION = Section(
+    title="Fluctuation of the worst class",
+    evaluations=_epochs(*WEIGHTS),
+    parts={"valid": Section(title="validation images", evaluations=_epochs("plain", split="valid"), **_RUNS)},
+    arrange={"epochs": Arranged(by_epoch, ("",)), "choices": Arranged(choices, ("", "valid"))},
+    **_RUNS,
+)
+
+RATES: Mapping[str, Metric] = {"all images": metrics.overall, "worst class": metrics.worst}
+CHANGING: Mapping[str, Metric] = {**RATES, "a class": metrics.accuracy}
 
 
 def _mean_over_runs(value: xr.DataArray, count: xr.DataArray) -> xr.DataArray:
@@ -103,27 +136,22 @@ def _mean_over_runs(value: xr.DataArray, count: xr.DataArray) -> xr.DataArray:
     return value.where(weight > 0, 0).dot(weight, dim="run") / weight.sum("run")
 
 
-def _step_sizes(value: xr.DataArray) -> xr.DataArray:
-    """Return by how much a value changes from an epoch to the next, up or down: the mean over the epochs."""
-    mean: xr.DataArray = abs(value.diff("epoch")).mean("epoch", skipna=False)
-    return mean
-
-
 def _of(sums: xr.Dataset, weights: str) -> xr.DataArray:
     count: xr.DataArray = sums["count"].isel(_SETTING, drop=True).sel(weights=weights, drop=True)
     return count
 
 
 def mean_change(sums: xr.Dataset, measure: Metric, weights: str = "plain") -> xr.DataArray:
-    """Return by how much a measure changes from an epoch to the next, up or down: the mean over epochs and runs."""
+    """Return by how much a measure changes from an epoch to the next, up or down: the mean over epochs, runs and any classes."""
     count = _of(sums, weights)
-    return _mean_over_runs(_step_sizes(measure(count)), count)
+    sizes = abs(measure(count).diff("epoch")).mean("epoch", skipna=False)
+    return _mean_over_runs(sizes.mean("label", skipna=False) if "label" in sizes.dims else sizes, count)
 
 
-def change_of_a_class(sums: xr.Dataset, weights: str = "plain") -> xr.DataArray:
-    """Return by how much the accuracy of a class changes from an epoch to the next: the mean over classes, epochs and runs."""
-    count = _of(sums, weights)
-    return _mean_over_runs(_step_sizes(metrics.accuracy(count)).mean("label", skipna=False), count)
+def change(of: str, weights: str = "plain") -> Term:
+    """Return the `mean_change` of one of CHANGING as a term."""
+    words = f"mean change of {of} from an epoch to the next, {weights} weights"
+    return Term(words, partial(mean_change, measure=CHANGING[of], weights=weights))
 
 
 def variance_ratio(sums: xr.Dataset, weights: str = "plain") -> xr.DataArray:
@@ -135,21 +163,6 @@ def variance_ratio(sums: xr.Dataset, weights: str = "plain") -> xr.DataArray:
     steps = metrics.accuracy(count).diff("epoch")
     together, apart = steps.sum("label", skipna=False).var("epoch"), steps.var("epoch").sum("label", skipna=False)
     return _mean_over_runs(together, count) / _mean_over_runs(apart, count)
-
-
-def worst_beyond_overall(sums: xr.Dataset) -> xr.DataArray:
-    """Return how much more the worst class changes from an epoch to the next than the overall accuracy."""
-    return mean_change(sums, metrics.worst) - mean_change(sums, metrics.overall)
-
-
-def worst_beyond_a_class(sums: xr.Dataset) -> xr.DataArray:
-    """Return how much more the worst class changes from an epoch to the next than a class does on average."""
-    return mean_change(sums, metrics.worst) - change_of_a_class(sums)
-
-
-def change_of_the_average(sums: xr.Dataset) -> xr.DataArray:
-    """Return the mean change of the worst class with FAWA over the one without."""
-    return mean_change(sums, metrics.worst, "fawa") / mean_change(sums, metrics.worst)
 
 
 def gain_of_the_average(sums: xr.Dataset) -> xr.DataArray:
@@ -165,43 +178,60 @@ def between_choices(sums: xr.Dataset, measure: Metric, first: str, second: str) 
     return _mean_over_runs(measure(after) - measure(before), before)
 
 
-# What `change_bounds` computes of each kind of weights, by titles of columns.
-_QUANTITIES: Mapping[str, Callable[[xr.Dataset, str], xr.DataArray]] = {
-    "all images": lambda sums, kind: mean_change(sums, metrics.overall, kind),
-    "worst class": lambda sums, kind: mean_change(sums, metrics.worst, kind),
-    "a class, on average": change_of_a_class,
-    "a class / √classes": lambda sums, kind: change_of_a_class(sums, kind) / np.sqrt(sums.sizes["label"]),
-    "variance ratio": variance_ratio,
-}
+_FAWA = {"grid": {"weights": ("plain", "fawa")}}
+_fairer = partial(between_choices, measure=metrics.worst, first="average", second="sum")
+_cheaper = partial(between_choices, measure=metrics.overall, first="sum", second="average")
+
+CLAIMS = claims(
+    NAME,
+    {
+        "worst-fluctuates": change("worst class") - change("all images"),
+        "worst-beyond-a-class": change("worst class") - change("a class"),
+        "overall-stable": change("all images"),
+        "average-selects-unfair": {"measure": _fairer, "reported": lambda: fairer_epoch("worst")},
+        "fair-choice-is-cheap": {"measure": _cheaper, "reported": lambda: -fairer_epoch("overall")},
+        "fawa-stable": {"measure": change("worst class", "fawa"), **_FAWA},
+        "fawa-steadies": {"measure": change("worst class", "fawa") / change("worst class"), **_FAWA},
+        "fawa-gains-overall": {"measure": gain_of_the_average, **_FAWA},
+    },
+    defences=("pgd-at",),
+    attacks=("pgd-10",),
+)
 
 
-def change_bounds(outcomes: xr.Dataset, draws: int = 1000) -> dict[str, xr.DataArray]:
-    """Return by its title each measure of the changes between epochs, along weights and bound ("low", "value", "high")."""
-    kinds = [str(kind) for kind in outcomes.weights.values]
+# Of the changes of a class, the change of all images if its classes changed independently and alike.
+INDEPENDENT, RATIO = "a class / √classes", "variance ratio"
+
+
+def changes(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
+    """Return the mean changes of CHANGING and INDEPENDENT, and RATIO, along quantity, weights and bound.
+
+    outcomes: of `by_epoch`.
+    """
+    kinds = {str(kind): str(kind) for kind in outcomes.weights.values}
 
     def measured(count: xr.DataArray) -> xr.DataArray:
         sums = count.to_dataset(name="count")
-        rows = [[of(sums, kind) for kind in kinds] for of in _QUANTITIES.values()]
-        along = [xr.concat(row, "weights").assign_coords(weights=kinds) for row in rows]
-        joined: xr.DataArray = xr.concat(along, "quantity").assign_coords(quantity=list(_QUANTITIES))
-        return joined
+        each = {name: along("weights", {kind: change(name, kind)(sums) for kind in kinds}) for name in CHANGING}
+        each[INDEPENDENT] = each["a class"] / np.sqrt(count.sizes["label"])
+        return along("quantity", each | {RATIO: along("weights", kinds, partial(variance_ratio, sums))})
 
-    bounds = bootstrap.paired(outcomes, measured, draws=draws, span=(0, np.inf))
-    return {name: bounds.sel(quantity=name, drop=True) for name in _QUANTITIES}
+    return bootstrap.paired(outcomes, measured, draws=draws, span=(0, np.inf))
 
 
-def choice_bounds(outcomes: xr.Dataset, draws: int = 1000) -> dict[str, xr.DataArray]:
-    """Return overall and worst accuracy of the epochs of `choices`, along chosen and bound ("low", "value", "high")."""
+def of_choices(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
+    """Return overall and worst accuracy of the epochs of `choices`, along measure, chosen and bound."""
 
-    def measured(count: xr.DataArray, measure: Metric) -> xr.DataArray:
+    def measured(count: xr.DataArray) -> xr.DataArray:
         part = count.isel(_SETTING, drop=True)
-        return _mean_over_runs(measure(part), part)
+        return along("measure", RATES, lambda measure: _mean_over_runs(measure(part), part))
 
-    kinds: dict[str, Metric] = {"all images, %": metrics.overall, "worst class, %": metrics.worst}
-    return {
-        title: bootstrap.paired(outcomes, partial(measured, measure=of), draws=draws, span=(0, 100))
-        for title, of in kinds.items()
-    }
+    return bootstrap.paired(outcomes, measured, draws=draws, span=(0, 100))
+
+
+def gain_on_test(count: xr.DataArray) -> xr.DataArray:
+    """Return how much higher the worst class is if the sum selects its epoch on the test images; count: of `choices`."""
+    return between_choices(count.to_dataset(name="count"), metrics.worst, "sum", f"sum{ON_TEST}")
 
 
 # The share of the training from which EMA and FAWA average: epoch 50 of 200.

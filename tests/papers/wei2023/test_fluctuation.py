@@ -1,18 +1,16 @@
 """Sections 3.3 and 4.3: the worst class from epoch to epoch, and averages of the weights."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import vl_convert
 import xarray as xr
-from drawing import drawn, legend_fields, text_sizes, width_of
+from drawing import drawn, text_sizes, width_of
 
 from classwise.charts import style
 from classwise.core.datasets import class_names
 from classwise.papers import registry
 from classwise.papers.judging import Bootstrap
-from classwise.papers.wei2023 import charts_fluctuation, fluctuation, section_3_3, sentences_fluctuation
+from classwise.papers.wei2023 import charts_fluctuation, fluctuation
 from classwise.stats import bootstrap, metrics
 
 SIZE, CLASSES = 200, 10
@@ -97,16 +95,16 @@ EXTREMES = {
 
 
 def judged(name, data):
-    claim = next(one for one in section_3_3.CLAIMS if one.name == name)
+    claim = next(one for one in fluctuation.CLAIMS if one.name == name)
     dataset = claim.datasets[0] if claim.datasets else "digits"
     renamed = {key: some.assign_coords(predicted=list(class_names(dataset))) for key, some in data.items()}
     renamed = {key: some.assign_attrs(dataset=dataset) for key, some in renamed.items()}
-    (verdict,) = registry.judge(section_3_3.NAME, renamed, dataset=dataset, only=[name], bootstrap=Bootstrap(200))
+    (verdict,) = registry.judge(fluctuation.NAME, renamed, dataset=dataset, only=[name], bootstrap=Bootstrap(200))
     return verdict
 
 
 def test_the_paper_reports_the_two_epochs_that_it_prints():
-    theirs = {claim.name: claim.theirs for claim in section_3_3.CLAIMS}
+    theirs = {claim.name: claim.theirs for claim in fluctuation.CLAIMS}
     assert theirs["average-selects-unfair"] == pytest.approx(4.6)
     assert theirs["fair-choice-is-cheap"] == pytest.approx(0.6)
 
@@ -116,7 +114,7 @@ def test_the_paper_reports_the_two_epochs_that_it_prints():
 
 @pytest.mark.parametrize("scale", ["quick", "laptop", "short", "paper"])
 def test_the_rate_drops_just_before_the_epochs_that_are_evaluated(scale):
-    request = registry.request(section_3_3.NAME, scale)
+    request = registry.request(fluctuation.NAME, scale)
     for spec in request.specs:
         assert spec.milestones == (spec.epochs - spec.keep_last + 1,)
         assert (spec.schedule, spec.keep_last, spec.averages) == ("step", 12, ("ema", "fawa"))
@@ -128,7 +126,7 @@ def test_the_rate_drops_just_before_the_epochs_that_are_evaluated(scale):
 
 
 def test_at_scale_paper_the_epochs_begin_with_the_published_drop():
-    (spec, *_) = registry.request(section_3_3.NAME, "paper").specs
+    (spec, *_) = registry.request(fluctuation.NAME, "paper").specs
     assert spec.milestones == (101,)
     assert (spec.lr, spec.batch_norm, spec.attack) == (0.1, "train", "pgd-10@wei2023")
 
@@ -145,7 +143,7 @@ def test_changes_of_two_runs_do_not_cancel_each_other():
     both = sums(evaluated({"plain": swinging(20, 40, *CLASS)}), evaluated({"plain": swinging(40, 20, *CLASS)}, 1, first=2000))
     assert dict(both.sizes)["run"] == 2
     assert float(fluctuation.mean_change(both, metrics.overall)) == pytest.approx(20)
-    assert float(fluctuation.change_of_a_class(both)) == pytest.approx(20)
+    assert float(fluctuation.change("a class")(both)) == pytest.approx(20)
     assert float(fluctuation.mean_change(both, metrics.worst)) == pytest.approx(20)
 
 
@@ -189,21 +187,20 @@ def test_independent_classes_have_a_variance_ratio_of_1():
 def test_a_table_of_the_changes_is_that_of_the_measures():
     swings = {"plain": swinging(20, 40, 0), "ema": swinging(20, 30, 0), "fawa": swinging(20, 25, 0)}
     outcomes = fluctuation.by_epoch(evaluated(swings))
-    bounds = fluctuation.change_bounds(outcomes, draws=50)
-    values = {name: array.sel(bound="value").values.tolist() for name, array in bounds.items()}
+    bounds = fluctuation.changes(outcomes, draws=50)
+    values = {str(name): bounds.sel(quantity=name, bound="value").values.tolist() for name in bounds.quantity.values}
     assert values["worst class"] == pytest.approx([20, 10, 5])
     assert values["all images"] == pytest.approx([2, 1, 0.5])
     assert values["a class / √classes"][0] == pytest.approx(2 / np.sqrt(10))
     assert values["variance ratio"] == pytest.approx([1, 1, 1])
-    for array in bounds.values():
-        assert (array.sel(bound="low") <= array.sel(bound="value")).all()
-        assert (array.sel(bound="value") <= array.sel(bound="high")).all()
+    assert (bounds.sel(bound="low") <= bounds.sel(bound="value")).all()
+    assert (bounds.sel(bound="value") <= bounds.sel(bound="high")).all()
 
 
 def test_weights_that_were_not_evaluated_are_left_out_and_averages_that_no_epoch_entered():
     assert fluctuation.by_epoch(evaluated({"plain": FLAT, "fawa": FLAT - 1})).weights.values.tolist() == ["plain", "fawa"]
     assert fluctuation.by_epoch(evaluated({"plain": FLAT, "fawa": FLAT})).weights.values.tolist() == ["plain"]
-    (verdict,) = registry.judge(section_3_3.NAME, inputs(FLAT, fawa=FLAT), only=["fawa-steadies"], strict=False)
+    (verdict,) = registry.judge(fluctuation.NAME, inputs(FLAT, fawa=FLAT), only=["fawa-steadies"], strict=False)
     assert verdict.verdict == "not tested"
 
 
@@ -215,8 +212,8 @@ def test_each_run_selects_its_epoch_on_validation_images_and_the_last_of_equal_o
     valid = together(evaluated({"plain": first}), evaluated({"plain": second}, 1, first=2000))
     count = fluctuation.run_counts(fluctuation.by_epoch(valid))
     epochs = fluctuation.chosen_epochs(count)
-    assert epochs.sel(run=0).to_series().to_dict() == {"average": 3, "worst": 9, "sum": 9}
-    assert epochs.sel(run=1).values.tolist() == [5, 5, 5]
+    assert epochs.sel(run="seed 0").to_series().to_dict() == {"average": 3, "worst": 9, "sum": 9}
+    assert epochs.sel(run="seed 1").values.tolist() == [5, 5, 5]
     assert fluctuation.chosen_epochs(fluctuation.run_counts(fluctuation.by_epoch(evaluated({"plain": FLAT})))).values.max() == 12
 
 
@@ -231,8 +228,8 @@ def test_the_chosen_epoch_is_evaluated_on_test_images():
     expected = {"average": [78, 71], "worst": [72, 77], "sum": [72, 77], "average, on test images": [80, 80]}
     for name, rates in expected.items():
         assert right.sel(chosen=name).values.tolist() == rates, name
-    bounds = fluctuation.choice_bounds(choices, draws=20)["all images, %"]
-    assert float(bounds.sel(chosen="average", bound="value")) == pytest.approx(np.mean(expected["average"]))
+    bounds = fluctuation.of_choices(choices, draws=20)
+    assert float(bounds.sel(measure="all images", chosen="average", bound="value")) == pytest.approx(np.mean(expected["average"]))
 
 
 # The history.
@@ -259,28 +256,13 @@ def test_the_epochs_that_fawa_judged_begin_at_a_quarter():
     assert fluctuation.validated(history()).epoch.values.tolist() == list(range(3, 13))
 
 
-def test_the_rejected_epochs_are_counted():
-    text = sentences_fluctuation.gate(history())
-    assert text == "**Epochs that FAWA rejected**: 0 of 10 epochs (seed 0); 3 of 10 epochs (seed 1, the last one epoch 11)."
-
-
-def test_the_finding_states_what_is_certain():
-    certain = sentences_fluctuation.worst_class(fluctuation.by_epoch(evaluated({"plain": swinging(20, 40, 0)})), 200)
-    assert certain.startswith("**The worst class changes more than all images together: ")
-    assert "changes by 20.0 points on average, the overall one by 2.0" in certain
-    assert "and the worst class more than that" in certain
-    small = evaluated({"plain": swinging(20, 21, 0)}).isel(image=slice(None, None, 20))
-    assert sentences_fluctuation.worst_class(fluctuation.by_epoch(small), 200).startswith("**It is open whether")
-    reverse = sentences_fluctuation.worst_class(fluctuation.by_epoch(evaluated({"plain": OTHERS})), 200)
-    assert reverse.startswith("**The worst class changes less than all images together: ")
-
-
 def test_selection_on_test_images_is_compared_with_that_on_validation_images():
     choices = fluctuation.choices(evaluated({"plain": two_epochs(of(60, 70), of(20, 84))}), evaluated({"plain": VALID}))
-    assert "has a worst class that is 40.0 points" in sentences_fluctuation.selection_on_test(choices, 50)
+    gain = bootstrap.paired(choices, fluctuation.gain_on_test, draws=50)
+    assert float(gain.sel(bound="value")) == pytest.approx(40)
 
 
-# Charts.
+# The explorer.
 
 
 @pytest.fixture(autouse=True)
@@ -288,29 +270,12 @@ def _setup():
     style.setup()
 
 
-@pytest.fixture
-def count():
-    rng = np.random.default_rng(0)
-    rates = {kind: rng.integers(20, 90, (12, CLASSES)) for kind in fluctuation.WEIGHTS}
-    runs = together(evaluated(rates), evaluated(rates, 1, first=2000))
-    return fluctuation.run_counts(fluctuation.by_epoch(runs))
-
-
-def test_charts_are_drawn_within_the_column_with_a_description(count):
-    plain = count.sel(weights="plain", drop=True)
-    charts = [charts_fluctuation.course(plain), charts_fluctuation.averages(count), charts_fluctuation.changes(plain)]
-    charts.append(charts_fluctuation.threshold_explorer(fluctuation.validated(history()), live=False))
-    for chart in charts:
-        svg = drawn(chart)
-        assert width_of(svg) <= style.COLUMN + 40
-        assert min(text_sizes(svg)) >= 11
-        assert chart.to_dict()["description"]
-
-
-@pytest.mark.parametrize(("chart", "field"), [("course", "measure"), ("averages", "weights")])
-def test_a_click_in_the_legend_picks_lines(count, chart, field):
-    shown = count if chart == "averages" else count.sel(weights="plain", drop=True)
-    assert legend_fields(getattr(charts_fluctuation, chart)(shown)) == ({field},) * 4
+def test_the_explorer_is_drawn_within_the_column_with_a_description():
+    chart = charts_fluctuation.threshold_explorer(fluctuation.validated(history()), live=False)
+    svg = drawn(chart)
+    assert width_of(svg) <= style.COLUMN + 40
+    assert min(text_sizes(svg)) >= 11
+    assert chart.to_dict()["description"]
 
 
 @pytest.mark.parametrize(("threshold", "seed"), [(20, "seed 0"), (20, "seed 1"), (50, "seed 0"), (70, "seed 1"), (0, "seed 0")])
@@ -338,6 +303,5 @@ def test_the_live_explorer_has_the_same_controls():
 
 
 def test_measures_are_described_in_words():
-    words = {claim.name: claim.measured for claim in section_3_3.CLAIMS}
+    words = {claim.name: claim.measured for claim in fluctuation.CLAIMS}
     assert all(text and "None" not in text for text in words.values())
-    assert isinstance(section_3_3.CLAIMS[2].measure, partial)
