@@ -1,0 +1,137 @@
+"""Wei et al. 2023, section 5.2, Table 1, and appendices C.1 and C.2: robustness and fairness of CFA.
+
+Claims are judged at the last epoch, at the best one, or at both: the Datasets "last" and "best", along defence with the methods
+of `methods.METHODS`. Figure 6 does not name the method that CFA and EMA are added to; we read AT.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy import special
+
+from classwise.papers.claims import MeasurementError
+from classwise.papers.sections import Arranged
+from classwise.papers.terms import claims, least, of
+from classwise.papers.wei2023 import gains, methods
+from classwise.papers.wei2023.tables import TABLES, spread_change
+from classwise.stats import bootstrap, metrics
+from classwise.stats.combine import along
+from classwise.stats.metrics import Metric, overall, worst, worst_k
+
+NAME = "wei2023/5-2-robustness-and-fairness"
+SECTION = replace(
+    methods.TABLES_1_TO_3,
+    title="Robustness and fairness performance",
+    parts={"best": methods.AT_BEST},
+    arrange={
+        "last": Arranged(methods.by_method, ("",)),
+        "best": Arranged(partial(methods.by_method, best=True), ("best",)),
+    },
+)
+
+ATTACK = "autoattack|strong|cr"
+# The classes that Figure 6 shows to gain.
+FOUR = ("bird", "cat", "deer", "frog")
+
+
+def spread(count: xr.DataArray) -> xr.DataArray:
+    """Return the standard deviation of the accuracies of the classes, in points."""
+    deviation: xr.DataArray = np.sqrt(metrics.cv(count))  # type: ignore[assignment]
+    return deviation.rename("spread")
+
+
+def gains_of_classes(sums: xr.Dataset, classes: Sequence[str] = ()) -> xr.DataArray:
+    """Return how much each class gains from the second method to the first, along label; classes: of these, () for all."""
+    rates = metrics.accuracy(sums["count"].isel(attack=0))
+    change = rates.isel(defence=0) - rates.isel(defence=1)
+    missing = [name for name in classes if name not in change.label.values]
+    if missing:
+        raise MeasurementError(f"these images have no class {', '.join(missing)}")
+    return change.sel(label=list(classes)) if classes else change
+
+
+def farthest_class_gain(sums: xr.Dataset, classes: Sequence[str], middle: float) -> xr.DataArray:
+    """Return the gain of that class, of those named, whose gain is the farthest from a value."""
+    change = gains_of_classes(sums, classes)
+    lost = change.isnull().any("label")
+    off = abs(change - middle).fillna(0)
+    return change.isel(label=off.argmax("label")).drop_vars("label").where(~lost)
+
+
+def losses_of_classes(sums: xr.Dataset) -> xr.DataArray:
+    """Return how much each class loses from the second method to the first, along label."""
+    return -gains_of_classes(sums)
+
+
+def _between(measure: Metric, better: str, worse: str, checkpoint: str = "last") -> dict[str, Any]:
+    """Return the fields of a claim on the gain of one method over another."""
+    reported = partial(gains.printed, measure.__name__, [(better, worse)], checkpoint)
+    return {"measure": of(measure, better, ATTACK) - of(measure, worse, ATTACK), "reported": reported}
+
+
+def _at_both(name: str, fields: Callable[..., dict[str, Any]], **shared: Any) -> dict[str, dict[str, Any]]:
+    """Return the fields of a claim at the last epoch, and at the best one, "-best"; fields: what gives those of a checkpoint."""
+    return {f"{name}{end}": fields(checkpoint=one) | shared for end, one in (("", "last"), ("-best", "best"))}
+
+
+_CFA, _EMA = "AT + CFA", "AT + EMA"
+_TINY = {"reported_on": "tiny-imagenet"}
+_over_ema = partial(gains.by_component, component="CFA", over="EMA")
+
+CLAIMS = claims(
+    NAME,
+    {
+        **_at_both("cfa-overall", partial(gains.by_component, overall, "CFA")),
+        **_at_both("cfa-worst", partial(gains.by_component, worst, "CFA")),
+        **_at_both("cfa-over-ema-overall", partial(_over_ema, overall)),
+        **_at_both("cfa-over-ema-worst", partial(_over_ema, worst)),
+        **_at_both("fat-below-trades", partial(_between, worst, "FAT", "TRADES")),
+        "frl-gains-little-best": _between(worst, "FRL + EMA", "TRADES + EMA", "best"),
+        **_at_both("frl-costs-overall", partial(_between, overall, "TRADES + EMA", "FRL")),
+        **_at_both("cfa-above-frl-overall", partial(_between, overall, "TRADES + CFA", "FRL + EMA")),
+        "cfa-above-frl-worst-best": _between(worst, "TRADES + CFA", "FRL + EMA", "best"),
+        "frl-above-cfa-worst": _between(worst, "FRL + EMA", "TRADES + CFA"),
+        "smaller-spread": {"measure": of(spread, _CFA, ATTACK) - of(spread, _EMA, ATTACK), "reported": spread_change},
+        "four-classes-gain": least(partial(gains_of_classes, classes=FOUR)),
+        "two-classes-drop-slightly": partial(farthest_class_gain, classes=("horse", "ship"), middle=-1.0),
+        "no-class-harmed": least(losses_of_classes, largest=True),
+        **_at_both("worst-fifth", partial(_over_ema, worst_k, table=4), **_TINY),
+        **_at_both("tiny-overall", partial(_over_ema, overall, table=4), **_TINY),
+    },
+    defences=(_CFA, _EMA),
+    attacks=(ATTACK,),
+)
+
+
+def with_cfa(over: str) -> list[tuple[str, str]]:
+    """Return each method with CFA and what it is compared with: with "EMA", or with "" for nothing added."""
+    return [(gains.with_component(method, "CFA"), gains.with_component(method, over)) for method in gains.METHODS]
+
+
+# What is compared with what on the page: first the method that should be better.
+COMPARISONS = (*with_cfa(""), *with_cfa("EMA"), ("TRADES + CFA", "FRL + EMA"))
+# How many standard errors a 95 % interval of the mean of the trainings of a method reaches to either side.
+_REACH = float(special.stdtrit(gains.SEEDS - 1, 0.975))
+
+
+def accuracies(outcomes: xr.Dataset, number: int = 1) -> xr.DataArray:
+    """Return the accuracies of Table 1 or 4, ours and theirs, along source, measure, images_are, defence and bound.
+
+    outcomes: of methods, clean and under the attack in place of AutoAttack. The intervals of theirs are from their trainings,
+    whose spread Table 4 does not print.
+    """
+    theirs = TABLES.load(number).rename(attack="images_are").assign_coords(images_are=["clean", "attacked"])
+    ours = outcomes.rename(attack="images_are").assign_coords(images_are=["clean", "attacked"])
+
+    def of_measure(name: str) -> xr.DataArray:
+        spreads = theirs.get(f"{name}_spread", 0 * theirs[name])
+        printed = gains.within(theirs[name], _REACH / np.sqrt(gains.SEEDS) * spreads)
+        parts = {f"theirs, {one} epoch": printed.sel(checkpoint=one, drop=True) for one in ("best", "last")}
+        mine = bootstrap.bootstrap(ours, metrics.METRICS[name]).reindex(defence=theirs.defence.values)
+        return along("source", parts | {"ours, last epoch": mine})
+
+    return along("measure", {gains.TITLES[name]: name for name in gains.measures_of(number)}, of_measure)

@@ -1,0 +1,285 @@
+"""Section 5.2: robustness and fairness of CFA, judged on answers made by hand."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from claim_answers import at, outcomes_with
+from drawing import drawn
+
+from classwise.charts import method_explorer, style
+from classwise.core.errors import NotRecorded
+from classwise.papers import registry
+from classwise.papers.claims import MeasurementError
+from classwise.papers.wei2023 import gains, methods
+from classwise.papers.wei2023 import robustness_and_fairness as section
+from classwise.stats import aggregate, bootstrap, metrics
+
+BASES = ("AT", "TRADES", "FAT")
+UNDER = "cr"
+
+
+def answers(rows, times=1):
+    """Return outcomes of methods, how many of a hundred are right in each class or in all, so many times."""
+    return outcomes_with({(name, UNDER): right for name, right in rows.items()}, times=times)
+
+
+def cfa(over, right, plain, **but):
+    """Return answers of each method with CFA and of what it is compared with; but: of a method, other answers with CFA."""
+    rows = {f"{base} + CFA": but.get(base, right) for base in BASES}
+    rows |= {f"{base} + {over}" if over else base: plain for base in BASES}
+    return answers(rows)
+
+
+def two(first, right, second, plain, times=1):
+    return answers({first: right, second: plain}, times)
+
+
+# The worst class alone decides in these; all others say the opposite.
+WORST = at(20, 3, rest=70)
+FAIRER, STRONGER = at(45, 3, rest=60), at(8, 3, rest=85)
+OVERALL = ([cfa("", 75, 60), cfa("", STRONGER, WORST)], [cfa("", 60, 75), cfa("", 75, 60, FAT=50), cfa("", FAIRER, WORST)])
+LEAST = ([cfa("", 75, 60), cfa("", FAIRER, WORST)], [cfa("", STRONGER, WORST), cfa("", FAIRER, WORST, TRADES=at(5, 3, rest=90))])
+OVER_EMA = (
+    [cfa("EMA", 75, 60), cfa("EMA", STRONGER, WORST)],
+    [cfa("EMA", 60, 75), cfa("EMA", 75, 60, AT=50), cfa("EMA", FAIRER, WORST)],
+)
+FAIRER_THAN_EMA = (
+    [cfa("EMA", FAIRER, WORST)],
+    [cfa("EMA", STRONGER, WORST), cfa("EMA", FAIRER, WORST, FAT=at(10, 3, rest=90))],
+)
+AT_BOTH = ("cfa-overall", "cfa-worst", "cfa-over-ema-overall", "cfa-over-ema-worst", "fat-below-trades", "frl-costs-overall")
+AT_BOTH += ("cfa-above-frl-overall", "worst-fifth", "tiny-overall")
+UNEQUAL, EQUAL = np.arange(20, 100, 8), np.arange(50, 70, 2)
+FOUR, LOST = (2, 3, 4, 6), (7, 8)
+
+# For each claim: answers on which it must hold, and answers on which it must fail.
+EXTREMES = {
+    "cfa-overall": OVERALL,
+    "cfa-worst": LEAST,
+    "cfa-over-ema-overall": OVER_EMA,
+    "cfa-over-ema-worst": FAIRER_THAN_EMA,
+    "fat-below-trades": (
+        [two("FAT", STRONGER, "TRADES", WORST), two("FAT", at(20, 5, rest=80), "TRADES", at(45, 3, rest=60))],
+        [two("FAT", FAIRER, "TRADES", WORST)],
+    ),
+    "frl-gains-little-best": (
+        [two("FRL + EMA", STRONGER, "TRADES + EMA", WORST), two("FRL + EMA", WORST, "TRADES + EMA", FAIRER)],
+        [two("FRL + EMA", FAIRER, "TRADES + EMA", WORST)],
+    ),
+    "frl-costs-overall": (
+        [two("TRADES + EMA", STRONGER, "FRL", FAIRER)],
+        [two("TRADES + EMA", FAIRER, "FRL", STRONGER), two("TRADES + EMA", 60, "FRL", 60)],
+    ),
+    "cfa-above-frl-overall": (
+        [two("TRADES + CFA", STRONGER, "FRL + EMA", FAIRER)],
+        [two("TRADES + CFA", FAIRER, "FRL + EMA", STRONGER)],
+    ),
+    "cfa-above-frl-worst-best": (
+        [two("TRADES + CFA", FAIRER, "FRL + EMA", STRONGER)],
+        [two("TRADES + CFA", STRONGER, "FRL + EMA", FAIRER)],
+    ),
+    "frl-above-cfa-worst": (
+        [two("FRL + EMA", FAIRER, "TRADES + CFA", STRONGER)],
+        [two("FRL + EMA", STRONGER, "TRADES + CFA", FAIRER)],
+    ),
+    "smaller-spread": (
+        [two("AT + CFA", EQUAL, "AT + EMA", UNEQUAL), two("AT + CFA", EQUAL - 20, "AT + EMA", UNEQUAL)],
+        [two("AT + CFA", UNEQUAL, "AT + EMA", EQUAL)],
+    ),
+    "four-classes-gain": (
+        [two("AT + CFA", at(80, *FOUR, rest=40), "AT + EMA", 60)],
+        [two("AT + CFA", at(80, 2, 3, 4, rest=40), "AT + EMA", 60), two("AT + CFA", at(40, *FOUR, rest=80), "AT + EMA", 60)],
+    ),
+    "two-classes-drop-slightly": (
+        [two("AT + CFA", at(99, *LOST, rest=30), "AT + EMA", 100, times=40)],
+        [
+            two("AT + CFA", at(80, *LOST, rest=99), "AT + EMA", 100),
+            two("AT + CFA", at(99, 7, rest=100), "AT + EMA", at(100, 7, rest=90)),
+        ],
+    ),
+    "no-class-harmed": (
+        [two("AT + CFA", 80, "AT + EMA", 60), two("AT + CFA", at(65, 4, rest=90), "AT + EMA", 60)],
+        [two("AT + CFA", at(40, 4, rest=90), "AT + EMA", 60)],
+    ),
+    "worst-fifth": (
+        [cfa("EMA", at(45, 3, 5, rest=60), at(20, 3, 5, rest=70))],
+        [cfa("EMA", at(8, 3, 5, rest=90), at(20, 3, 5, rest=70))],
+    ),
+    "tiny-overall": OVER_EMA,
+}
+EXTREMES |= {f"{name}-best": both for name, both in EXTREMES.items() if name in AT_BOTH}
+
+
+def test_what_the_paper_reports_is_in_its_tables():
+    reported = {claim.name: claim.theirs for claim in section.CLAIMS}
+    expected = {
+        "cfa-overall-best": 1.8,
+        "cfa-worst-best": 3.7,
+        "cfa-overall": 2.4,
+        "cfa-worst": 1.9,
+        "cfa-over-ema-worst-best": 2.3,
+        "cfa-over-ema-worst": 0.8,
+        "cfa-over-ema-overall": 1.0,
+        "cfa-over-ema-overall-best": 0.4,
+        "fat-below-trades": 14.8 - 18.5,
+        "fat-below-trades-best": 17.2 - 21.7,
+        "frl-gains-little-best": 1.4,
+        "frl-costs-overall": 48.3 - 44.7,
+        "frl-costs-overall-best": 3.8,
+        "cfa-above-frl-overall-best": 4.0,
+        "cfa-above-frl-worst-best": 0.9,
+        "frl-above-cfa-worst": 3.0,
+        "smaller-spread": -2.0,
+        "worst-fifth-best": 0.8,
+        "worst-fifth": 0.8,
+        "tiny-overall-best": 0.6,
+        "tiny-overall": 1.3,
+    }
+    assert {name: reported[name] for name in expected} == pytest.approx(expected)
+
+
+def test_what_the_paper_reports_agrees_with_its_claims_but_where_it_contradicts_itself():
+    for claim in section.CLAIMS:
+        if claim.theirs is not None:
+            assert claim.low < claim.theirs < claim.high, claim.name
+
+
+def test_each_method_is_a_training_and_a_checkpoint_that_the_section_evaluates():
+    for scale in ("quick", "laptop", "short"):
+        request = registry.request(section.NAME, scale)
+        asked = {(spec.defence, one.checkpoint) for spec, some in request.pairs for one in some}
+        rows = {methods.METHODS[name] for name in methods.COMPARED}
+        assert rows <= asked
+        best = {(spec.defence, one.checkpoint) for spec, some in request.parts["best"].pairs for one in some}
+        expected = {(defence, methods.BEST[checkpoint]) for defence, checkpoint in rows}
+        assert expected <= best if scale != "quick" else not best
+
+
+def test_on_tiny_imagenet_the_network_and_the_best_epoch_are_those_of_the_paper():
+    pairs = registry.request(section.NAME, "paper", dataset="tiny-imagenet").pairs
+    assert {(spec.model, spec.select_by) for spec, _ in pairs} == {("resnet18", "sum-fifth")}
+    assert registry.training("paper", "pgd-at", 0, "wei2023").select_by == "sum"
+
+
+def test_comparisons_are_of_methods_of_the_table():
+    assert {name for pair in section.COMPARISONS for name in pair} <= set(methods.COMPARED)
+
+
+@pytest.fixture(autouse=True)
+def _setup():
+    style.setup()
+
+
+def rows(right, times=1):
+    """Return outcomes of one seed under one attack, how many of a hundred of each class each method classifies correctly."""
+    return answers(right, times).sel(attack=UNDER, drop=True).expand_dims(seed=[0])
+
+
+ALL = {"AT": 50, "AT + EMA": 52, "AT + CFA": 60, "TRADES": 50, "TRADES + EMA": 55, "TRADES + CFA": 55}
+
+
+def test_printed_gains_have_the_errors_of_seeds_and_of_images():
+    printed = gains.as_printed(1, section.COMPARISONS)
+    assert printed["value"].size == len(section.COMPARISONS) * 2 * 2
+    one = printed.sel(comparison="AT + CFA over AT + EMA", measure="worst class", checkpoint="best")
+    assert float(one["value"]) == pytest.approx(24.4 - 21.3)
+    assert float(one["seeds"]) == pytest.approx(np.sqrt((0.3**2 + 0.8**2) / 5))
+    assert float(one["images"]) == pytest.approx(100 * np.sqrt((0.244 * 0.756 + 0.213 * 0.787) / 1000))
+    overall = printed.sel(comparison="AT + CFA over AT", measure="all images", checkpoint="last")
+    assert float(overall["images"]) == pytest.approx(100 * np.sqrt((0.477 * 0.523 + 0.43 * 0.57) / 10_000))
+
+
+def test_the_certainty_of_the_paper_is_that_of_its_images():
+    printed = gains.as_printed(1, section.COMPARISONS)
+    sure = {kind: abs(printed["value"]) > reach * printed[kind] for kind, reach in gains.REACH.items()}
+    assert {kind: round(reach, 2) for kind, reach in gains.REACH.items()} == {"images": 1.96, "seeds": 2.31}
+    assert int(sure["seeds"].sum()) == printed["value"].size == 28
+    by_images = sure["images"].sum(["comparison", "checkpoint"])
+    assert by_images.to_series().to_dict() == {"all images": 10, "worst class": 4}
+
+
+def test_table_4_has_no_spread_and_no_frl():
+    printed = gains.as_printed(4, section.COMPARISONS)
+    assert printed["seeds"].isnull().all()
+    assert printed.measure.values.tolist() == ["all images", "worst fifth of the classes"]
+    assert not any("FRL" in name for name in printed.comparison.values)
+    assert (printed["images"] > 0).all()
+
+
+def test_our_gains_are_of_the_methods_that_are_recorded():
+    data = rows(ALL | {"TRADES + CFA": at(90, 3, rest=51), "AT + CFA": at(10, 3, rest=70)})
+    ours = gains.ours(data, section.COMPARISONS, draws=50)
+    assert ours.comparison.values.tolist() == [
+        "AT + CFA over AT",
+        "TRADES + CFA over TRADES",
+        "AT + CFA over AT + EMA",
+        "TRADES + CFA over TRADES + EMA",
+    ]
+    value = ours.sel(bound="value")
+    assert value.sel(measure="all images").values == pytest.approx([14, 4.9, 12, -0.1], abs=1e-3)
+    assert value.sel(measure="worst class").values == pytest.approx([-40, 1, -42, -4], abs=1e-3)
+    assert (ours.sel(bound="low") <= value).all()
+    assert (value <= ours.sel(bound="high")).all()
+    both = gains.by_source(gains.as_printed(1, section.COMPARISONS), ours)
+    assert both.source.values.tolist() == ["theirs, best epoch", "theirs, last epoch", "ours, last epoch"]
+    assert both.sel(source="ours, last epoch", bound="value", measure="all images").notnull().sum() == 4
+    with pytest.raises(NotRecorded, match="no two methods"):
+        gains.ours(rows({"AT": 50, "TRADES + EMA": 60}), section.COMPARISONS)
+
+
+def test_each_class_gains_from_ema_to_cfa():
+    count = aggregate.counts(rows(ALL | {"AT + CFA": at(10, 3, rest=70)})).sum("seed")
+    change = gains.differences(metrics.accuracy(count), section.with_cfa("EMA"))
+    assert change.comparison.values.tolist() == ["AT + CFA over AT + EMA", "TRADES + CFA over TRADES + EMA"]
+    assert change.isel(comparison=0).values.tolist() == [18, 18, 18, -42, *[18] * 6]
+    with pytest.raises(NotRecorded, match="no two methods"):
+        gains.differences(metrics.accuracy(count.sel(defence=["AT", "AT + CFA"])), section.with_cfa("EMA"))
+
+
+def test_a_class_that_images_lack_cannot_be_measured():
+    total = bootstrap.sums(rows({"AT + CFA": 60, "AT + EMA": 50}), {}).expand_dims(attack=["cr"], axis=1)
+    assert section.gains_of_classes(total, ("3", "4")).values.tolist() == [10, 10]
+    assert section.losses_of_classes(total).values.tolist() == [-10] * 10
+    assert float(section.farthest_class_gain(total, ("3",), middle=-1.0)) == 10
+    with pytest.raises(MeasurementError, match="no class cat"):
+        section.gains_of_classes(total, ("cat", "3"))
+
+
+def test_our_table_stands_next_to_theirs():
+    data = outcomes_with({(name, kind): at(10, 3, rest=60) for name in ("AT", "AT + CFA") for kind in ("clean", "cr")})
+    both = section.accuracies(data.expand_dims(seed=[0]))
+    value = both.sel(bound="value").transpose("measure", "source", ...)
+    cfa = value.sel(defence="AT + CFA", images_are="attacked")
+    assert cfa.source.values.tolist() == ["theirs, best epoch", "theirs, last epoch", "ours, last epoch"]
+    assert cfa.values == pytest.approx(np.array([[50.1, 47.7, 55.0], [24.4, 20.5, 10.0]]))
+    assert value.sel(defence="AT", images_are="clean").values == pytest.approx(np.array([[82.3, 84.1, 55.0], [63.9, 65.1, 10.0]]))
+    assert value.sel(defence="FRL", source="ours, last epoch").isnull().all()
+    fifth = section.accuracies(data.expand_dims(seed=[0]), 4).sel(bound="value", defence="AT + CFA", images_are="clean")
+    assert fifth.transpose("measure", "source").values == pytest.approx(np.array([[41.2, 42.3, 55.0], [16.2, 20.0, 35.0]]))
+
+
+def test_the_explorer_counts_the_images_that_only_one_method_gets_right():
+    data = rows({"AT + CFA": at(60, 3, rest=50), "AT + EMA": 50})
+    scenes = xr.Dataset({"pixels": (("image", "channel", "row", "column"), np.zeros((1000, 1, 8, 8)))}, {"image": range(1000)})
+    table = method_explorer.method_rows(data, scenes)
+    assert len(table) == 1000
+    assert (table["AT + CFA"] - table["AT + EMA"]).groupby(table["label"]).sum().to_dict() == {
+        str(n): 10 * (n == 3) for n in range(10)
+    }
+    shown = table[table["url"] != ""]
+    assert set(shown["label"]) == {"3"}
+    assert (shown["AT + CFA"] != shown["AT + EMA"]).all()
+    chart = method_explorer.two_methods(table, "AT + CFA", "AT + EMA")
+    assert "Only AT + CFA classifies 10 images correctly, only AT + EMA 0 images, of 1000." in chart.to_dict()["description"]
+    # A row of eight of the ten images.
+    assert len(shown) == 10
+    assert drawn(chart).count("<image") == 8
+    assert "<image" not in drawn(method_explorer.two_methods(method_explorer.method_rows(data, None), "AT + CFA", "AT + EMA"))
+
+
+def test_the_explorer_leaves_out_methods_without_results_and_needs_two():
+    data = rows({"AT + CFA": 60, "AT + EMA": 50, "FRL": 40})
+    data["truth"] = data.truth.where(data.defence != "FRL", -1)
+    assert {"AT + CFA", "AT + EMA"} == set(method_explorer.method_rows(data, None).columns) - {"label", "number", "url"}
+    with pytest.raises(NotRecorded, match="no two of these methods"):
+        method_explorer.method_rows(data.sel(defence=["FRL", "AT + CFA"]), None)
