@@ -1,15 +1,212 @@
-"""The page on section 5.3: grids, gains, comparisons with uniform settings, and sentences."""
+"""Section 5.3: the components of CFA alone, the offsets of its rule, and what each class was trained with."""
 
 import numpy as np
 import pytest
 import xarray as xr
-from claim_answers import ALONG, outcomes_with
+from claim_answers import ALONG, at, outcomes_with, under
 from mocks import dataset
 
 from classwise.core.errors import NotRecorded
-from classwise.papers.wei2023 import ablation, methods, sentences_ablation
+from classwise.papers.claims import MeasurementError
+from classwise.papers.wei2023 import ablation, calibrations, gains, methods
 from classwise.papers.wei2023.calibrations import WITHOUT
-from classwise.stats import calibrations, metrics
+from classwise.papers.wei2023.gains import METHODS, with_component
+from classwise.stats import aggregate, bootstrap, metrics
+from classwise.stats.calibrations import training_accuracy
+
+# From flat to peaked the accuracy over all images rises and that of the worst class falls.
+FLAT, PEAKED = 60, at(30, 3, rest=85)
+
+
+def rows(component, over, with_it, without, **but):
+    """Return rows of the tables under a strong attack; `but`: other rows of one method. Under PGD all is the other way round."""
+    right = {}
+    for method in METHODS:
+        pair = but.get(method, (with_it, without))
+        right |= dict(zip((with_component(method, part) for part in (component, over)), pair, strict=True))
+    return outcomes_with(
+        {(name, "cr"): value for name, value in right.items()}
+        | {(name, "pgd-20"): without if value is with_it else with_it for name, value in right.items()}
+    )
+
+
+def both_ways(component, over="", alone=False):
+    """Return answers of a claim about all images, and of one about the worst class: it holds, it fails."""
+    one_bad = [] if alone else [rows(component, over, 80, 60, FAT=(60, 80)), rows(component, over, 80, 60, TRADES=(60, 80))]
+    up, down = rows(component, over, PEAKED, FLAT), rows(component, over, FLAT, PEAKED)
+    alike = rows(component, over, 80, 60), rows(component, over, 60, 80)
+    return ([up, alike[0]], [down, alike[1], *one_bad]), ([down, alike[0]], [up, alike[1], *one_bad])
+
+
+def swept(along, values):
+    """Return outcomes along an offset, of one defence under PGD."""
+    return outcomes_with({(name, "at-ccm", "pgd-20"): right for name, right in values.items()}, along=(along, *ALONG))
+
+
+def offsets(along, low, middle, high, without=60):
+    return swept(along, {WITHOUT: without, "0.5": middle, "0.3": low, "0.7": high})
+
+
+def of_offsets(others, middle, without=60):
+    return swept("lambda2", {WITHOUT: without, "0.3": others, "0.5": middle, "0.6": middle, "0.7": others})
+
+
+def settings(multiple, defence="at-ccm", trained=0.8):
+    """Return outcomes of a defence with what each class was trained with; hard are 8, 1 and 9, easy 0, 5 and 6."""
+    data = outcomes_with(under(defence))
+    dims, values = ("defence", "predicted"), np.broadcast_to(multiple, 10)[None].astype(float)
+    data = data.assign(dict.fromkeys(("radius", "beta"), (dims, values)))
+    data = data.assign(trained=(dims, np.full((1, 10), trained)), sample=(dims, np.full((1, 10), 400.0)))
+    classes = data.predicted.values.tolist()
+    return data.assign_coords({mark: ("predicted", np.isin(classes, list(some))) for mark, some in MARKS.items()})
+
+
+MARKS = {"hard": "819", "easy": "056"}
+
+
+def by_group(hard, easy, defence="at-ccm", rest=1.0):
+    return settings(np.where(np.isin(np.arange(10), [8, 1, 9]), hard, at(easy, 0, 5, 6, rest=rest)), defence)
+
+
+def of_groups(defence):
+    """Return answers of a claim about hard classes, and of one about easy ones."""
+    one_hard, one_easy = (settings(at(value, place, rest=rest), defence) for value, place, rest in ((1.3, 9, 0.7), (0.7, 5, 1.3)))
+    smaller, larger = by_group(0.7, 1.3, defence), by_group(1.3, 0.7, defence)
+    return ([smaller, by_group(0.7, 0.7, defence)], [larger, one_hard]), (
+        [smaller, by_group(1.3, 1.3, defence)],
+        [larger, one_easy],
+    )
+
+
+def uniform(right, calibrated, mean="1.25"):
+    """Return networks with uniform radii at half, one and one and a half times the usual one, and one with CCM."""
+    known = {("pgd-at", "pgd-20", name): value for name, value in zip(("0.5", "1", "1.5"), right, strict=True)}
+    return outcomes_with(known | {("at-ccm", "pgd-20", mean): calibrated}, along=(*ALONG, "setting"))
+
+
+CCM, CCR, FAWA = both_ways("CCM"), both_ways("CCR", alone=True), both_ways("FAWA", "EMA")
+RADII, BETAS = of_groups("at-ccm"), of_groups("trades-ccm-ccr")
+# For each claim: answers on which it must hold, and answers on which it must fail.
+EXTREMES = {
+    "ccm-overall": CCM[0],
+    "ccm-worst": CCM[1],
+    "ccr-overall": CCR[0],
+    "ccr-worst": CCR[1],
+    "ccm-with-ccr": both_ways("CCM + CCR", "CCR", alone=True)[1],
+    "fawa-worst": FAWA[1],
+    "fawa-overall": (FAWA[0][0], FAWA[0][1]),
+    "lambda1-all": (
+        [offsets("lambda1", 80, 85, 90), offsets("lambda1", PEAKED, PEAKED, PEAKED, at(10, 3, rest=60))],
+        [offsets("lambda1", 80, 85, 40), offsets("lambda1", PEAKED, 80, 80), offsets("lambda1", 80, FLAT, 80, PEAKED)],
+    ),
+    "lambda1-best": (
+        [offsets("lambda1", 60, 80, 60, 99)],
+        [offsets("lambda1", 60, 70, 90, 10), offsets("lambda1", FLAT, PEAKED, FLAT, 10)],
+    ),
+    "hard-smaller-radius": RADII[0],
+    "easy-larger-radius": RADII[1],
+    "lambda2-all": (
+        [offsets("lambda2", 80, 85, 90), offsets("lambda2", FLAT, FLAT, FLAT, PEAKED)],
+        [offsets("lambda2", 80, 85, 40), offsets("lambda2", PEAKED, 90, 90)],
+    ),
+    "lambda2-overall": (
+        [of_offsets(40, 80), of_offsets(40, PEAKED, FLAT)],
+        [of_offsets(80, 40), of_offsets(80, FLAT, PEAKED)],
+    ),
+    "hard-smaller-beta": BETAS[0],
+    "easy-larger-beta": BETAS[1],
+    "ccm-beyond-uniform": (
+        [uniform((20, 40, 80), 80), uniform((90, 60, 40), 70), uniform((0, PEAKED, PEAKED), FLAT)],
+        [uniform((20, 40, 80), 45), uniform((0, FLAT, FLAT), PEAKED), uniform((20, 90, 80), 60, "0.9")],
+    ),
+}
+
+
+def test_the_values_of_the_paper_are_those_of_its_tables():
+    reported = {claim.name: round(claim.theirs, 1) for claim in ablation.CLAIMS if claim.theirs is not None}
+    assert reported == {
+        "ccm-overall": 0.1,
+        "ccm-worst": 0.8,
+        "ccr-overall": 0.6,
+        "ccr-worst": 1.8,
+        "ccm-with-ccr": 0.3,
+        "fawa-worst": 0.9,
+        "fawa-overall": -0.3,
+    }
+
+
+def test_the_gains_are_those_of_the_methods_with_both_rows():
+    data = rows("CCM", "", 80, 60, FAT=(65, 60)).drop_sel(defence="FAT")
+    sums = bootstrap.sums(data.expand_dims(seed=[0]).sel(attack=["cr"]), {})
+    assert gains.gains_of_methods(sums, "CCM").values.tolist() == [20, 20]
+    with pytest.raises(MeasurementError, match="no method with FAWA and with EMA"):
+        gains.gains_of_methods(sums, "FAWA", "EMA")
+
+
+def test_the_control_is_interpolated_between_the_uniform_networks():
+    sums = bootstrap.sums(uniform((20, 40, 80), 75, "1.25").expand_dims(seed=[0]), {})
+    assert float(calibrations.over_uniform(sums)) == pytest.approx(75 - 60)
+    assert float(calibrations.over_uniform(sums, metrics.overall)) == pytest.approx(75 - 60)
+    beyond = bootstrap.sums(uniform((20, 40, 80), 75, "1.6").expand_dims(seed=[0]), {})
+    with pytest.raises(MeasurementError, match=r"1.6 of the classes lies outside the uniform ones \(0.5 to 1.5\)"):
+        calibrations.over_uniform(beyond)
+
+
+def test_the_settings_are_less_certain_the_fewer_training_images_there_are():
+    data = by_group(0.7, 1.3).expand_dims(seed=[0])
+    few = data.assign(sample=data["sample"] / 100)
+    spread = [np.std(calibrations.setting_draws(some, 400, 0, setting="radius", group="hard")) for some in (data, few)]
+    assert spread[1] == pytest.approx(10 * spread[0], rel=0.2)
+
+
+def test_trainings_that_differ_widen_the_settings():
+    data = by_group(0.7, 1.3)
+    both = xr.concat([data, data.assign(radius=data.radius + 0.5)], "seed", data_vars="all").assign_coords(seed=[0, 1])
+    drawn = calibrations.setting_draws(both, 400, 0, setting="radius", group="hard")
+    assert np.ptp(drawn) > 0.45
+    assert float(np.median(drawn)) == pytest.approx(0.95, abs=0.05)
+
+
+def test_rows_without_components_are_left_out(outcomes_of_tables):
+    main, components = outcomes_of_tables
+    joined = methods.by_row(main, components)
+    assert {"AT", "AT + EMA", "AT + CCM", "AT + CCM + EMA", "TRADES + CCM", "TRADES + CCR"} <= set(joined.defence.values)
+    assert "TRADES + CCM" not in methods.by_row(main).defence.values
+    assert (aggregate.counts(joined).sum(["label", "predicted"]) > 0).all()
+
+
+@pytest.fixture
+def outcomes_of_tables():
+    along = (*ALONG, "checkpoint")
+    main = outcomes_with(
+        {(name, "cr", kept): 60 for name in ("pgd-at", "at-ccm") for kept in ("last", "ema", "fawa")}, along=along
+    )
+    return main, outcomes_with(under("trades-ccm", "trades-ccr", attacks=("cr",)))
+
+
+def test_mean_settings_are_multiples_of_the_usual_one():
+    data = (
+        xr.concat([settings(1.0, "pgd-at"), settings(1.3)], "defence")
+        .expand_dims(seed=[0])
+        .assign_attrs(eps="0.2", dataset="digits")
+    )
+    swept = outcomes_with({("pgd-at", "pgd-20", eps): 60 for eps in ("0.1", "0.3")}, along=(*ALONG, "eps"))
+    joined = calibrations.with_mean_radius(data, swept.expand_dims(seed=[0, 1]))
+    assert joined.setting.values.tolist() == ["1/2", "1", "3/2", "1.3"]
+    assert joined.seed.values.tolist() == [0]
+    count = aggregate.counts(joined).sum(["label", "predicted"]).squeeze()
+    assert (count.sel(defence="pgd-at") > 0).values.tolist() == [True, True, True, False]
+    assert (count.sel(defence="at-ccm") > 0).values.tolist() == [False, False, False, True]
+
+
+def test_offsets_are_compared_on_the_seeds_that_all_have():
+    both = outcomes_with(under("pgd-at", "at-ccm")).expand_dims(seed=[0, 1])
+    other = outcomes_with({("at-ccm", "pgd-20", value): 60 for value in (0.3, 0.7)}, along=(*ALONG, "lambda1")).expand_dims(
+        seed=[0]
+    )
+    joined = ablation.SECTION.arrange["lambda1"].function(both, other)
+    assert joined["lambda1"].values.tolist() == [WITHOUT, "0.5", "0.3", "0.7"]
+    assert joined.seed.values.tolist() == [0]
 
 
 def table(**right):
@@ -21,7 +218,7 @@ def table(**right):
 
 def test_all_cells_of_the_grid_are_rows_of_the_methods():
     names = {
-        ablation.row_of(method, calibration, averaging)
+        methods.row_of(method, calibration, averaging)
         for method in ("AT", "TRADES", "FAT")
         for calibration in ("uniform", "calibrated")
         for averaging in ("none", "EMA", "FAWA")
@@ -33,24 +230,23 @@ def test_all_cells_of_the_grid_are_rows_of_the_methods():
 
 def test_a_grid_has_the_values_and_their_differences_from_the_method_itself():
     rows = table(AT=50, AT_EMA=55, AT_CCM=60, AT_CFA=70, FAT=40, FAT_CFA=30).isel(attack=0, drop=True)
-    values, change = ablation.factorial(rows, metrics.overall)
+    values, change = methods.factorial(rows, metrics.overall)
     assert values.method.values.tolist() == ["AT", "FAT"]
     assert np.array_equal(values.sel({"method": "AT"}), [[50, 55, np.nan], [60, np.nan, 70]], equal_nan=True)
     assert float(change.sel({"method": "FAT"}).sel(calibration="calibrated", averaging="FAWA", bound="value")) == -10
     assert change.sel(bound="value").isel(calibration=0, averaging=0).values.tolist() == [0, 0]
     with pytest.raises(NotRecorded, match="without a component"):
-        ablation.factorial(rows.sel(defence=["AT + CCM"]), metrics.overall)
+        methods.factorial(rows.sel(defence=["AT + CCM"]), metrics.overall)
 
 
 def test_gains_stand_next_to_those_of_the_paper():
     rows = table(AT=50, AT_EMA=55, AT_FAWA=54, AT_CCM=60, TRADES_CCM=60).isel(attack=0, drop=True)
-    gains = ablation.component_gains(rows)
-    assert gains.index.tolist() == ["AT + CCM", "AT + FAWA"]
-    assert gains["compared with"].tolist() == ["AT", "AT + EMA"]
-    assert gains["all images, points"].str.split(" ").str[0].tolist() == ["10.0", "-1.0"]
-    assert gains["all images, theirs"].tolist() == ["0.9", "-0.3"]
-    assert gains["worst class, theirs"].tolist() == ["2.7", "1.8"]
-    with pytest.raises(NotRecorded, match="differ in a component"):
+    value = ablation.component_gains(rows).sel(bound="value")
+    ours = value.sel(source="ours, last epoch", measure="all images").dropna("comparison").to_series()
+    assert ours.to_dict() == pytest.approx({"AT + CCM over AT": 10, "AT + FAWA over AT + EMA": -1})
+    theirs = value.sel(source="theirs, best epoch", comparison=list(ours.index)).transpose("measure", "comparison")
+    assert theirs.values == pytest.approx(np.array([[0.9, -0.3], [2.7, 1.8]]))
+    with pytest.raises(NotRecorded, match="no two methods"):
         ablation.component_gains(rows.sel(defence=["AT", "TRADES + CCM"]))
 
 
@@ -60,7 +256,7 @@ def compared(calibrated, mean="1.25"):
 
 
 def test_networks_are_placed_by_their_mean_setting():
-    placed = ablation.networks(compared(70))
+    placed = calibrations.networks(compared(70))
     assert placed.network.values.tolist() == ["1/2", "1", "3/2", "at-ccm"]
     assert placed.place.values.tolist() == [0.5, 1, 1.5, 1.25]
     assert placed.uniform.values.tolist() == [True, True, True, False]
@@ -72,28 +268,10 @@ def test_offsets_are_swept_next_to_the_method_without_them():
         {(name, "at-ccm", "pgd-20"): right for name, right in ((WITHOUT, 50), ("0.3", 60), ("0.5", 70))},
         along=("lambda1", *ALONG),
     )
-    swept, without = ablation.sweeps({"lambda1": data.expand_dims(seed=[0])})
+    swept, without = ablation.offsets({"lambda1": data.expand_dims(seed=[0])})
     assert list(swept) == ["lambda1, all images", "lambda1, worst class"]
     assert swept["lambda1, all images"].sel(bound="value").to_series().to_dict() == {"0.3": 60, "0.5": 70}
     assert float(without["lambda1, worst class"].sel(bound="value")) == 50
-
-
-@pytest.mark.parametrize(
-    ("both", "words"),
-    [
-        (90, "CFA makes the worst class of AT more robust"),
-        (20, "CFA makes the worst class of AT less robust"),
-        (60, "Whether CFA makes the worst class of AT more robust is open"),
-    ],
-)
-def test_the_finding_says_what_is_certain(both, words):
-    text = sentences_ablation.components(table(AT=60, AT_CCM=62, AT_FAWA=50, AT_CFA=both), "cr")
-    assert text.startswith(f"**{words}")
-    assert f"(AT + CFA) change its robust accuracy under cr by {both - 60} points" in text
-    assert "AT + CCM alone by 2 points" in text
-    assert "AT + FAWA alone by -10 points" in text
-    with pytest.raises(NotRecorded):
-        sentences_ablation.components(table(AT=60, AT_CCM=62), "cr")
 
 
 def history(taken=((True, True, True), (True, False, True))):
@@ -104,33 +282,32 @@ def history(taken=((True, True, True), (True, False, True))):
 
 
 def test_rejected_epochs_are_counted_with_their_weight():
-    text = sentences_ablation.rejected(history())
-    assert "rejected** 1 of 3 epochs of at-ccm" in text
-    assert f"{100 * 0.15 * 0.85:.2g} % of the weight" in text
-    first = sentences_ablation.rejected(history(((True, True, True), (False, True, True))))
-    assert f"{100 * 0.85**2:.2g} % of the weight" in first
+    one = ablation.rejected(history()).squeeze()
+    assert (int(one["averaged"]), int(one["lost"])) == (3, 1)
+    assert float(one["weight"]) == pytest.approx(100 * 0.15 * 0.85)
+    first = ablation.rejected(history(((True, True, True), (False, True, True)))).squeeze()
+    assert float(first["weight"]) == pytest.approx(100 * 0.85**2)
+    late = ablation.rejected(history(((False, True, True), (False, False, True)))).squeeze()
+    assert float(late["weight"]) == pytest.approx(100 * 0.85)
 
 
-def test_late_settings_are_given_by_group():
-    data = outcomes_with({("at-ccm", "pgd-20"): 60}).expand_dims(seed=[0])
-    multiple = np.where(np.arange(10) == 3, 0.7, np.where(np.arange(10) > 6, 1.4, 1.1))
-    data = data.assign(radius=(("defence", "seed", "predicted"), multiple[None, None]))
-    marks = {"hard": np.isin(np.arange(10), [3, 4]), "easy": np.isin(np.arange(10), [7, 8])}
-    data = data.assign_coords({name: ("predicted", mark) for name, mark in marks.items()})
-    text = sentences_ablation.late_settings(data, "at-ccm", "radius")
-    assert "hard classes (3, 4) 0.70 to 1.10 times" in text
-    assert "easy classes (7, 8) 1.40 to 1.40 times" in text
-    assert "1 of 10 classes have less" in text
+def test_settings_stand_next_to_the_accuracy_without_them():
+    both = xr.concat([settings(1.0, "pgd-at"), by_group(0.7, 1.3)], "defence").expand_dims(seed=[0])
+    betas = both.assign_coords(defence=["trades", "trades-ccm-ccr"])
+    given, rates, bounds = ablation.settings_and_accuracy({"radius": both, "beta": betas})
+    assert given.network.values.tolist() == ["at-ccm, radius", "trades-ccm-ccr, beta"]
+    assert given.sel(network="at-ccm, radius").isel(label=[8, 0]).values.tolist() == [0.7, 1.3]
+    assert (rates == 60).all()
+    assert (bounds.sel(bound="low") < 60).all()
+    assert rates.label.values[rates["hard"].values].tolist() == ["1", "8", "9"]
 
 
 def test_the_offset_is_recovered_from_the_recorded_settings():
     data = dataset(epochs=4).expand_dims(defence=["at-ccm"], seed=[0])
-    t = calibrations.training_accuracy(data)
+    t = training_accuracy(data)
     radius = xr.concat([0 * t.isel(epoch=0) + 1, *(t.isel(epoch=place) + 0.35 for place in range(3))], "epoch").transpose(*t.dims)
     data = data.assign(radius=(t.dims, 0.2 * radius.values))
     accuracy, offsets = ablation.recorded_rule({"radius": data}, "digits")
     assert offsets == {"at-ccm, radius": 0.35}
     assert accuracy.dims[0] == "network"
     assert accuracy.hard.values.any()
-    text = sentences_ablation.settling(data, "at-ccm", "radius")
-    assert text.startswith("**at-ccm, radius**: from one epoch to the next")

@@ -1,12 +1,12 @@
 """Wei et al. 2023: "CFA: Class-wise Calibrated Fair Adversarial Training"."""
 
 from classwise.papers.sections import Paper
-from classwise.papers.wei2023 import fluctuation, margins, regularisations, robustness_and_fairness, section_5_3, theorems
+from classwise.papers.wei2023 import ablation, fluctuation, margins, regularisations, robustness_and_fairness, theorems
 from classwise.papers.wei2023.recipe import RECIPE
 from classwise.papers.wei2023.tables import TABLES
 
 # Those with runs.
-_SECTIONS = (margins, regularisations, fluctuation, robustness_and_fairness, section_5_3)
+_SECTIONS = (margins, regularisations, fluctuation, robustness_and_fairness, ablation)
 
 PAPER = Paper(
     name="wei2023",

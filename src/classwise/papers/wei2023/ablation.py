@@ -1,168 +1,202 @@
-"""Wei et al. 2023, section 5.3: gains of the components, and networks over the mean setting of their classes."""
+"""Wei et al. 2023, section 5.3 and appendix C.3: each component of CFA alone, and the offsets of its rule.
 
-from collections.abc import Mapping
-from itertools import product
+Each claim names the Dataset that it is computed from: "methods", with the rows of Tables 2 and 3 along defence; "radius" and
+"beta", with what each class was trained with late in the training; "uniform radius" and "uniform beta", with networks that have
+one for all classes along `setting`; "lambda1" and "lambda2", along which that without the calibration is `calibrations.WITHOUT`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
-from classwise.charts.style import titled, wide_bounds
-from classwise.core.errors import NotRecorded
-from classwise.core.markup import decimal
-from classwise.papers.wei2023.calibrations import METHODS, WITHOUT, number_of, with_component
-from classwise.papers.wei2023.classes import GROUPS, classes_of
-from classwise.papers.wei2023.tables import TABLES
-from classwise.stats import bootstrap, calibrations, intervals, metrics, pooling
-from classwise.stats.metrics import Metric
+from classwise.core.spec import Evaluation
+from classwise.papers import variants
+from classwise.papers.sections import Arranged, Section
+from classwise.papers.terms import claims, least
+from classwise.papers.wei2023 import calibrations, gains, methods, sweeps
+from classwise.papers.wei2023.calibrations import LARGER, WITHOUT, late_setting, setting_draws
+from classwise.papers.wei2023.classes import GROUPS, classes_of, mark_groups
+from classwise.papers.wei2023.gains import METHODS
+from classwise.stats import bootstrap, combine, intervals, metrics, pooling
+from classwise.stats.calibrations import multiples, training_accuracy
+from classwise.stats.combine import along
+from classwise.stats.metrics import Metric, overall, worst
 
-MEASURES = (metrics.overall, metrics.worst)
-NOT_IN_THE_PAPER = "Each grid begins with the method itself. The paper has all cells but those of calibrated settings with EMA."
-# What is calibrated of each method: its name in Table 2.
-_TERMS = {"AT": "CCM", "TRADES": "CCM + CCR", "FAT": "CCM"}
-_CALIBRATION, _AVERAGING = ("uniform", "calibrated"), ("none", "EMA", "FAWA")
-# Each row that has a component, and the row that lacks it: Table 2, then Table 3.
-_COMPARED: Mapping[str, str] = {
-    **{f"{method} + CCM": method for method in METHODS},
-    "TRADES + CCR": "TRADES",
-    "TRADES + CCM + CCR": "TRADES + CCR",
-    **{f"{method} + FAWA": f"{method} + EMA" for method in METHODS},
-}
+NAME = "wei2023/5-3-ablation"
+# Figure 7 attacks with PGD; Figure 5 is under AutoAttack in the paper.
+_PGD = (Evaluation(attack="pgd-20"),)
+# Runs whose course over the epochs no page shows.
+_ONCE: dict[str, Any] = {"measure": 100}
 
-
-def of_defence(history: xr.Dataset, defence: str) -> xr.Dataset:
-    """Return the history of one defence, with the dimension defence; NotRecorded if it has no run."""
-    if defence not in history.defence:
-        raise NotRecorded(f"no run of {defence} is recorded")
-    return history.sel(defence=[defence])
+# Along lambda1 and lambda2: what the paper chose; all of its runs have others of these.
+USUAL, SWEPT = "0.5", (0.3, 0.7)
+ALL_SWEPT = (0.3, 0.4, 0.6, 0.7)
 
 
-def row_of(method: str, calibration: str, averaging: str) -> str:
-    """Return the name of the row of a method, "uniform" or "calibrated", with the averaging "none", "EMA" or "FAWA"."""
-    term = _TERMS[method] if calibration == "calibrated" else ""
-    if term and averaging == "FAWA":
-        return with_component(method, "CFA")
-    return with_component(with_component(method, term), "" if averaging == "none" else averaging)
+def by_offset(along: str, calibrated: str, without: str, outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
+    """Return the network without a calibration, the usual offset and others, on the seeds that all of them have."""
+    plain = calibrations.under_pgd(outcomes)
+    parts = {WITHOUT: plain.sel(defence=[without]), USUAL: plain.sel(defence=[calibrated])}
+    parts |= {f"{value:g}": swept.sel({along: value}, drop=True) for value in swept[along].values.tolist()}
+    return combine.combine(along, combine.shared_seeds(parts))
 
 
-def _grid(values: xr.DataArray) -> xr.DataArray:
-    """Return values along defence, whose names are rows, along method, calibration and averaging; NaN for rows that lack."""
-    axes = {"method": METHODS, "calibration": _CALIBRATION, "averaging": _AVERAGING}
-    cells = values.reindex(defence=[row_of(*place) for place in product(*axes.values())]).transpose(..., "defence")
-    rest = [str(dim) for dim in cells.dims if dim != "defence"]
-    data = cells.values.reshape(*(cells.sizes[dim] for dim in rest), *map(len, axes.values()))
-    coords = {dim: cells[dim].values for dim in rest} | {name: list(axis) for name, axis in axes.items()}
-    grid = xr.DataArray(data, coords, (*rest, *axes), name=values.name)
-    kept: xr.DataArray = grid.isel(method=grid.notnull().any([dim for dim in grid.dims if dim != "method"]).values)
-    return kept
+def marked(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return the outcomes after the last epoch under PGD, with the class coordinates `hard` and `easy`."""
+    return mark_groups(calibrations.under_pgd(outcomes))
 
 
-def factorial(rows: xr.Dataset, measure: Metric) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return a measure along method, calibration and averaging, and its difference from the plain method.
+def _tables(title: str, *defences: str) -> dict[str, Any]:
+    """Return the fields of a part of the section with some trainings of Tables 1 to 3."""
+    full = methods.TABLES_1_TO_3
+    extra = {name: full.extra_evaluations[name] for name in defences}
+    return {**vars(full), "title": title, "defences": defences, "extra_evaluations": extra, "calibrated": True}
 
-    The second has the further dimension bound ("low", "value", "high"). rows: outcomes of the rows of Tables 2 and 3 along
-    defence, under one attack. NotRecorded if no method has its plain row.
-    """
-    present = set(map(str, rows.defence.values))
-    names = {
-        row: method
-        for method in METHODS
-        for row in (row_of(method, calibration, averaging) for calibration in _CALIBRATION for averaging in _AVERAGING)
-        if {row, method} <= present
+
+def _offsets(name: str, defence: str) -> Section:
+    swept = variants.by_scale(variants.lambdas(name, *SWEPT), paper=variants.lambdas(name, *ALL_SWEPT))
+    shared: dict[str, Any] = {"evaluations": _PGD, "run": _ONCE, "max_seeds": 1}
+    return Section(title=f"other {name}", defences=(defence,), variants=swept, **shared)
+
+
+SECTION = Section(
+    **{
+        **_tables("Ablation study", "pgd-at", "at-ccm"),
+        "parts": {
+            "TRADES": Section(**_tables("TRADES", "trades", "trades-ccm-ccr")),
+            "FAT": Section(**_tables("FAT", "fat-constant", "fat-ccm")),
+            "components": replace(methods.COMPONENTS, calibrated=True),
+            "radii": replace(sweeps.RADII, title="one radius for all classes", evaluations=_PGD, at=("1",)),
+            "betas": replace(sweeps.BETAS, title="one beta for all classes", evaluations=_PGD),
+            "larger": replace(
+                sweeps.BETAS,
+                title="a larger beta for all classes",
+                evaluations=_PGD,
+                max_seeds=1,
+                variants=variants.betas(LARGER),
+            ),
+            "lambda1": _offsets("lambda1", "at-ccm"),
+            "lambda2": _offsets("lambda2", "trades-ccm-ccr"),
+        },
+        "arrange": {
+            "methods": Arranged(methods.by_row, ("",), ("TRADES", "FAT", "components")),
+            "radius": Arranged(marked, ("",)),
+            "beta": Arranged(marked, ("TRADES",)),
+            "uniform radius": Arranged(calibrations.with_mean_radius, ("", "radii")),
+            "uniform beta": Arranged(calibrations.with_mean_beta, ("TRADES", "components", "betas"), ("larger",)),
+            "lambda1": Arranged(partial(by_offset, "lambda1", "at-ccm", "pgd-at"), ("", "lambda1")),
+            "lambda2": Arranged(partial(by_offset, "lambda2", "trades-ccm-ccr", "trades"), ("TRADES", "lambda2")),
+        },
     }
-    if not names:
-        raise NotRecorded("no method of Tables 2 and 3 is recorded without a component")
-    some = rows.sel(defence=list(names))
-    values = measure(bootstrap.sums(some, {})["count"])
-    return _grid(values), _grid(bootstrap.gains(some, names, measure))
+)
 
 
-def _printed(table: int, row: str, base: str, measure: str) -> str:
-    values = TABLES.load(table)[measure].squeeze(drop=True)
-    if not {row, base} <= set(values.defence.values):
-        return ""
-    return decimal(float(values.sel(defence=row) - values.sel(defence=base)), 1)
+def _of_group(setting: str, group: str, defence: str) -> dict[str, Any]:
+    """Return the fields of a claim on what a defence trains the hard or the easy classes with."""
+    measure, truth = (partial(some, setting=setting, group=group) for some in (late_setting, setting_draws))
+    values = {setting: partial(calibrations.of_images, name=setting)}
+    return {"measure": measure, "truth": truth, "values": values, "defences": (defence,)}
 
 
-def component_gains(rows: xr.Dataset) -> pd.DataFrame:
-    """Return what each component gains over the row that lacks it, ours with 95 % intervals and the paper's; Tables 2 and 3.
+def _gain(measure: Metric, component: str, over: str = "", table: int = 2, methods: Sequence[str] = METHODS) -> dict[str, Any]:
+    """Return the fields of a claim about the gain by a component in a table, there by AutoAttack."""
+    fields = gains.by_component(measure, component, over, methods=methods, table=table)
+    pairs = zip(fields["defences"][1::2], fields["defences"][::2], strict=True)
+    # The row without the component first: reasons list in this order what is missing.
+    return {**fields, "defences": tuple(name for pair in pairs for name in pair), "attacks": ("autoattack|strong|cr",)}
 
-    rows: as for `factorial`. A line for each row whose counterpart is recorded.
+
+_of_offsets, _of_offset = calibrations.gains_of_offsets, calibrations.gains_of_offset
+_TRADES = ("TRADES",)
+
+CLAIMS = claims(
+    NAME,
+    {
+        "ccm-overall": _gain(overall, "CCM"),
+        "ccm-worst": _gain(worst, "CCM"),
+        "ccr-overall": _gain(overall, "CCR", methods=_TRADES),
+        "ccr-worst": _gain(worst, "CCR", methods=_TRADES),
+        "ccm-with-ccr": _gain(worst, "CCM + CCR", "CCR", methods=_TRADES),
+        "fawa-worst": _gain(worst, "FAWA", "EMA", 3),
+        "fawa-overall": _gain(overall, "FAWA", "EMA", 3),
+        "lambda1-all": least(partial(_of_offsets, along="lambda1", measures=(overall, worst))),
+        "lambda1-best": least(partial(_of_offset, along="lambda1", offset=USUAL)),
+        "hard-smaller-radius": _of_group("radius", "hard", "at-ccm"),
+        "easy-larger-radius": _of_group("radius", "easy", "at-ccm"),
+        "lambda2-all": least(partial(_of_offsets, along="lambda2")),
+        "lambda2-overall": least(partial(_of_offsets, along="lambda2", measures=(overall,), offsets=("0.5", "0.6"))),
+        "hard-smaller-beta": _of_group("beta", "hard", "trades-ccm-ccr"),
+        "easy-larger-beta": _of_group("beta", "easy", "trades-ccm-ccr"),
+        "ccm-beyond-uniform": {"measure": calibrations.over_uniform, "defences": ("pgd-at", "at-ccm")},
+    },
+    attacks=("pgd-20",),
+)
+
+
+# Each row that has a component with the row that lacks it, of Tables 2 and 3.
+_IN_2 = (*((f"{name} + CCM", name) for name in METHODS), ("TRADES + CCR", "TRADES"), ("TRADES + CCM + CCR", "TRADES + CCR"))
+_IN_3 = tuple((f"{name} + FAWA", f"{name} + EMA") for name in METHODS)
+
+
+def component_gains(rows: xr.Dataset) -> xr.DataArray:
+    """Return what each component gains over the row that lacks it, along measure, source, comparison and bound.
+
+    rows: outcomes of the rows of Tables 2 and 3 along defence, under one attack.
     """
-    present = set(map(str, rows.defence.values))
-    names = {row: base for row, base in _COMPARED.items() if {row, base} <= present}
-    if not names:
-        raise NotRecorded("no two rows of Tables 2 and 3 that differ in a component are recorded")
-    table = pd.DataFrame({"compared with": names}).rename_axis("method")
-    for measure in MEASURES:
-        title = titled(measure.__name__).partition(",")[0]
-        bounds = wide_bounds(bootstrap.gains(rows, names, measure)).set_index("defence")
-        ends = [bounds[end].map(lambda value: decimal(value, 1)) for end in ("value", "low", "high")]
-        table[f"{title}, points"] = ends[0] + " [" + ends[1] + ", " + ends[2] + "]"
-        number = {row: 3 if "FAWA" in row else 2 for row in names}
-        table[f"{title}, theirs"] = [_printed(number[row], row, base, measure.__name__) for row, base in names.items()]
-    return table
+    theirs = xr.concat([gains.as_printed(2, _IN_2), gains.as_printed(3, _IN_3)], "comparison")
+    return gains.by_source(theirs, gains.ours(rows, (*_IN_2, *_IN_3)))
 
 
-def networks(compared: xr.Dataset) -> xr.Dataset:
-    """Return a comparison with uniform settings, which is along defence and setting, along network.
-
-    network: the multiple of the usual setting, "3/2", of uniform networks, and the defence of the other. Its coordinates: place,
-    the multiple as a number, and uniform, whether all classes have the same setting.
-    """
-    present = (compared.truth >= 0).any([dim for dim in compared.truth.dims if dim not in ("defence", "setting")])
-    pairs = [
-        (str(defence), str(setting))
-        for defence in compared.defence.values
-        for setting in compared.setting.values
-        if bool(present.sel(defence=defence, setting=setting))
-    ]
-    uniform = pairs[0][0]
-    names = [setting if defence == uniform else defence for defence, setting in pairs]
-    parts = [compared.sel(defence=defence, setting=setting, drop=True) for defence, setting in pairs]
-    joined = xr.concat(parts, pd.Index(names, name="network")).assign_attrs(compared.attrs)
-    places = np.array([number_of(setting) for _, setting in pairs])
-    return joined.assign_coords(place=("network", places), uniform=("network", [defence == uniform for defence, _ in pairs]))
+# The factor of the old average (section 5.1).
+_DECAY = 0.85
 
 
-def sweeps(compared: Mapping[str, xr.Dataset]) -> tuple[dict[str, xr.DataArray], dict[str, xr.DataArray]]:
+def rejected(history: xr.Dataset) -> xr.Dataset:
+    """Return how many epochs EMA averaged, how many of these FAWA rejected, and their weight in EMA in percent, by training."""
+    ema, fawa = (history["taken"].sel(average=name, drop=True) for name in ("ema", "fawa"))
+    place = ema.cumsum("epoch")
+    # The first epoch is copied.
+    weight = _DECAY ** (ema.sum("epoch") - place) * (1 - _DECAY * (place > 1))
+    lost = ema & ~fawa
+    return xr.Dataset({"averaged": ema.sum("epoch"), "lost": lost.sum("epoch"), "weight": 100 * (weight * lost).sum("epoch")})
+
+
+def offsets(compared: Mapping[str, xr.Dataset]) -> tuple[dict[str, xr.DataArray], dict[str, xr.DataArray]]:
     """Return the accuracy over all images and of the worst class for each offset, and without the calibration, with intervals.
 
-    compared: by the name of an offset, "lambda1", outcomes of `section_5_3.by_offset`. By titles such as "lambda1, worst class".
+    compared: by the name of an offset, "lambda1", outcomes of `by_offset`. By titles such as "lambda1, worst class".
     """
     swept, without = {}, {}
-    for along, outcomes in compared.items():
-        for measure in MEASURES:
+    for name, outcomes in compared.items():
+        for title, measure in {"all images": overall, "worst class": worst}.items():
             bounds = bootstrap.bootstrap(outcomes.isel(defence=0, attack=0, drop=True), measure)
-            title = f"{along}, {titled(measure.__name__).partition(',')[0]}"
-            swept[title], without[title] = bounds.drop_sel({along: WITHOUT}), bounds.sel({along: WITHOUT}, drop=True)
+            swept[f"{name}, {title}"] = bounds.drop_sel({name: WITHOUT})
+            without[f"{name}, {title}"] = bounds.sel({name: WITHOUT}, drop=True)
     return swept, without
 
 
-def settings_and_accuracy(
-    calibrated: Mapping[str, xr.Dataset], plain: Mapping[str, str]
-) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
+# The network without and the one with the calibration of a setting.
+_CALIBRATED = {"radius": ("pgd-at", "at-ccm"), "beta": ("trades", "trades-ccm-ccr")}
+
+
+def settings_and_accuracy(data: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
     """Return what each class was trained with, and its accuracy and interval without the calibration, along network and label.
 
-    calibrated: by the name of a setting, outcomes of `section_5_3.marked`, of two defences: without and with the calibration.
-    plain: by the same names, the first of them.
+    data: by the name of a setting, outcomes `marked`.
     """
-    multiples: list[xr.DataArray] = []
-    accuracies: list[xr.DataArray] = []
-    bounds: list[xr.DataArray] = []
-    for setting, outcomes in calibrated.items():
-        calibration = next((str(name) for name in outcomes.defence.values if name != plain[setting]), "")
-        if not calibration:
-            raise NotRecorded(f"no network with the settings of classes of {setting} is recorded")
-        settings = outcomes[setting].sel(defence=calibration, drop=True).mean("seed").rename(predicted="label")
-        count = pooling.pooled(outcomes.sel(defence=plain[setting], drop=True)).isel(attack=0, drop=True)
-        network = {"network": [f"{calibration}, {setting}"]}
-        multiples.append(settings.reset_coords(drop=True).expand_dims(network))
-        accuracies.append(metrics.accuracy(count).expand_dims(network))
-        bounds.append(intervals.wilson(count).expand_dims(network))
-    marks = next(iter(calibrated.values()))
-    accuracy = xr.concat(accuracies, "network").assign_coords({group: ("label", marks[group].values) for group in GROUPS})
-    return xr.concat(multiples, "network"), accuracy, xr.concat(bounds, "network")
+    given, counts = {}, {}
+    for setting, (plain, calibrated) in _CALIBRATED.items():
+        outcomes, name = data[setting], f"{calibrated}, {setting}"
+        late = outcomes[setting].sel(defence=calibrated, drop=True).mean("seed")
+        given[name] = late.rename(predicted="label").reset_coords(drop=True)
+        counts[name] = pooling.pooled(outcomes.sel(defence=plain, drop=True)).isel(attack=0, drop=True)
+    count, marks = along("network", counts), data["radius"]
+    accuracy = metrics.accuracy(count).assign_coords({group: ("label", marks[group].values) for group in GROUPS})
+    return along("network", given), accuracy, intervals.wilson(count)
 
 
 def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr.DataArray, dict[str, float]]:
@@ -171,15 +205,14 @@ def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr
     histories: by the name of a setting, of one defence in which it is calibrated. The offset is what the setting of the next
     epoch exceeds t by.
     """
-    accuracies, offsets = [], {}
+    accuracies, of_rule = {}, {}
     for setting, history in histories.items():
+        both = training_accuracy(history), multiples(history[setting])
+        t, multiple = (some.isel(defence=0, drop=True).mean("seed") for some in both)
         name = f"{history.defence.values[0]}, {setting}"
-        t = calibrations.training_accuracy(history).isel(defence=0, drop=True).mean("seed")
-        multiple = calibrations.multiples(history[setting]).isel(defence=0, drop=True).mean("seed")
-        offsets[name] = round(
-            float((multiple.isel(epoch=slice(1, None)).values - t.isel(epoch=slice(None, -1)).values).mean()), 2
-        )
-        accuracies.append(t.expand_dims(network=[name]))
-    joined = xr.concat(accuracies, "network")
-    groups = classes_of(dataset)
-    return joined.assign_coords({group: ("label", np.isin(joined.label.values, groups[group])) for group in GROUPS}), offsets
+        above = multiple.isel(epoch=slice(1, None)).values - t.isel(epoch=slice(None, -1)).values
+        accuracies[name], of_rule[name] = t, round(float(above.mean()), 2)
+    joined = along("network", accuracies)
+    return joined.assign_coords(
+        {group: ("label", np.isin(joined.label.values, names)) for group, names in classes_of(dataset).items()}
+    ), of_rule

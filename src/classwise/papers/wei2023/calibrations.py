@@ -1,46 +1,23 @@
-"""Measures of Wei et al. 2023, section 5.3: gains of components, offsets compared, and what a calibration gave each class.
+"""Networks and measures of Wei et al. 2023, section 5.3: offsets, uniform settings, and what a calibration gave each class.
 
-They take sums over images (`bootstrap.sums`). Points are points of a percentage.
+Measures take sums over images (`bootstrap.sums`). Points are points of a percentage.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import xarray as xr
 
-from classwise.papers.claims import ClaimMeasure, MeasurementError
+from classwise.papers.claims import MeasurementError
 from classwise.papers.judging import reflect_draws
-from classwise.stats import metrics
+from classwise.papers.wei2023 import sweeps
+from classwise.papers.wei2023.methods import OF_IMAGES
+from classwise.stats import combine, metrics
 from classwise.stats.metrics import Metric
 
 # The name of a member that has no calibration, along lambda1 and lambda2.
 WITHOUT = "without"
-METHODS = ("AT", "TRADES", "FAT")
-
-
-def with_component(method: str, component: str) -> str:
-    """Return the name of a method with a component, "AT + CCM"; without one, the method itself."""
-    return " + ".join(filter(None, (method, component)))
-
-
-def gains_of_methods(
-    sums: xr.Dataset, component: str, over: str = "", methods: Sequence[str] = METHODS, measure: Metric = metrics.overall
-) -> xr.DataArray:
-    """Return how much higher a measure is with one component than without it, or than with another, along method.
-
-    Along defence the names are those of the tables; of methods without both rows nothing counts. Under the first attack.
-    """
-    count = sums["count"].isel(attack=0)
-    names, gains = set(map(str, count.defence.values)), []
-    for pair in ([with_component(method, part) for part in (component, over)] for method in methods):
-        if names.issuperset(pair):
-            with_it, without = (measure(count.sel(defence=name, drop=True)) for name in pair)
-            gains.append(with_it - without)
-    if not gains:
-        raise MeasurementError(f"these outcomes have no method with {component} and with {over or 'nothing'} in its place")
-    return xr.concat(gains, "method")
 
 
 def _swept(sums: xr.Dataset, along: str, measure: Metric) -> tuple[xr.DataArray, xr.DataArray]:
@@ -71,6 +48,71 @@ def gains_of_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
         others = values.drop_sel({along: offset}).rename({along: "gain"}).drop_vars("gain")
         gains.append(values.sel({along: offset}, drop=True) - others)
     return xr.concat(gains, "gain")
+
+
+# A uniform beta above the mean of those that CCR gives where t is high.
+LARGER = 9.0
+
+
+def under_pgd(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return the outcomes of the weights after the last epoch under PGD."""
+    part = outcomes.sel(attack=["pgd-20"])
+    return part.sel(checkpoint="last", drop=True) if "checkpoint" in part.dims else part
+
+
+def with_mean_radius(outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
+    """Return AT with uniform radii, and AT + CCM, along `setting`: the mean radius as a multiple of the usual one.
+
+    outcomes: of both, with `stats.calibrations.late_settings`. swept: of AT with other radii (section 3.1).
+    """
+    uniform = sweeps.by_margin(sweeps.by_radius(under_pgd(outcomes).sel(defence=["pgd-at"]), swept))
+    parts = {margin: uniform.sel(margin=margin, drop=True) for margin in map(str, uniform.margin.values)}
+    return _at_setting(parts, outcomes.sel(defence=["at-ccm"]), "radius")
+
+
+def with_mean_beta(
+    outcomes: xr.Dataset, components: xr.Dataset, swept: xr.Dataset, larger: xr.Dataset | None = None
+) -> xr.Dataset:
+    """Return TRADES with uniform betas, and TRADES + CCR, along `setting`: the mean beta as a multiple of the usual one.
+
+    swept: of TRADES with other betas (section 3.2). larger: the same with one beyond those of the paper.
+    """
+    uniform = sweeps.by_beta(under_pgd(outcomes).sel(defence=["trades"]), swept)
+    usual = float(components.uniform_beta.mean())
+    parts = {f"{float(beta) / usual:.4g}": uniform.sel(beta=beta, drop=True) for beta in uniform.beta.values}
+    if larger is not None:
+        parts[f"{LARGER / usual:.4g}"] = larger
+    return _at_setting(parts, components.sel(defence=["trades-ccr"]), "beta")
+
+
+def _at_setting(uniform: Mapping[str, xr.Dataset], calibrated: xr.Dataset, name: str) -> xr.Dataset:
+    """Return networks along defence and setting, on the seeds that all of them have; uniform: by the multiple."""
+    parts = {(str(part.defence.values[0]), multiple): part for multiple, part in uniform.items()}
+    parts[str(calibrated.defence.values[0]), f"{float(calibrated[name].mean()):.4g}"] = under_pgd(calibrated)
+    rows = [
+        (
+            {"defence": defence, "setting": multiple},
+            part[list(OF_IMAGES)].isel(defence=0, drop=True).assign_coords(predicted=part.predicted),
+        )
+        for (defence, multiple), part in combine.shared_seeds(parts).items()
+    ]
+    return combine.combine_rows(rows).assign_attrs(calibrated.attrs)
+
+
+def networks(compared: xr.Dataset) -> xr.Dataset:
+    """Return a comparison with uniform settings, which is along defence and setting, along network.
+
+    network: the multiple of the usual setting, "3/2", of uniform networks, and the defence of the other. Its coordinates: place,
+    the multiple as a number, and uniform, whether all classes have the same setting.
+    """
+    flat = compared.stack(network=("defence", "setting"), create_index=False)
+    flat = flat.isel(network=(flat.truth >= 0).any([dim for dim in flat.truth.dims if dim != "network"]).values)
+    defences, settings = (list(map(str, flat[name].values)) for name in ("defence", "setting"))
+    uniform = [defence == defences[0] for defence in defences]
+    names = [setting if same else defence for defence, setting, same in zip(defences, settings, uniform, strict=True)]
+    places = list(map(number_of, settings))
+    flat = flat.drop_vars(["defence", "setting"]).assign_coords(network=names)
+    return flat.transpose("network", ...).assign_coords(place=("network", places), uniform=("network", uniform))
 
 
 def over_uniform(sums: xr.Dataset, measure: Metric = metrics.worst) -> xr.DataArray:
@@ -105,42 +147,23 @@ def _evaluated(values: xr.DataArray) -> np.ndarray:
     return present
 
 
-def _of_images(outcomes: xr.Dataset, name: str) -> xr.DataArray:
-    """Return for each image what a variable along predicted is of its class."""
+def of_images(outcomes: xr.Dataset, name: str) -> xr.DataArray:
+    """Return for each image the radius or beta of its class late in the training, as a multiple of the uniform one."""
     label = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"])
     per_image: xr.DataArray = outcomes[name].drop_vars("predicted").isel(predicted=label.clip(0))
     return per_image
 
 
-def radius_of_images(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return for each image the radius of its class late in the training, as a multiple of the uniform one."""
-    return _of_images(outcomes, "radius")
+def _extreme(setting: xr.DataArray, marks: xr.DataArray, group: str) -> xr.DataArray:
+    """Return the highest setting of the hard classes, the lowest of the easy ones; setting, marks: along label."""
+    of_group = setting.where(marks)
+    return of_group.max("label") if group == "hard" else of_group.min("label")
 
 
-def beta_of_images(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return for each image the trade-off of its class late in the training, as a multiple of the uniform one."""
-    return _of_images(outcomes, "beta")
-
-
-def extreme(setting: xr.DataArray, group: xr.DataArray, *, highest: bool) -> xr.DataArray:
-    """Return the highest or the lowest setting of the classes of a group; along label."""
-    of_group = setting.where(group)
-    return of_group.max("label") if highest else of_group.min("label")
-
-
-def hardest_setting(sums: xr.Dataset, setting: str) -> xr.DataArray:
-    """Return the largest setting of a hard class late in the training, as a multiple of the uniform one."""
-    return extreme(_mean_of_classes(sums, setting), sums["hard"], highest=True)
-
-
-def easiest_setting(sums: xr.Dataset, setting: str) -> xr.DataArray:
-    """Return the smallest setting of an easy class late in the training, as a multiple of the uniform one."""
-    return extreme(_mean_of_classes(sums, setting), sums["easy"], highest=False)
-
-
-def _mean_of_classes(sums: xr.Dataset, setting: str) -> xr.DataArray:
-    total = sums[setting].isel(defence=0, attack=0).sum("predicted")
-    return total / metrics.images(sums["count"].isel(defence=0, attack=0))
+def late_setting(sums: xr.Dataset, setting: str, group: str) -> xr.DataArray:
+    """Return the largest setting of a hard class late in the training, or the smallest of an easy one: as a multiple."""
+    part = sums.isel(defence=0, attack=0)
+    return _extreme(part[setting].sum("predicted") / metrics.images(part["count"]), sums[group], group)
 
 
 def setting_draws(outcomes: xr.Dataset, draws: int, seed: int, *, setting: str, group: str) -> np.ndarray:
@@ -155,13 +178,6 @@ def setting_draws(outcomes: xr.Dataset, draws: int, seed: int, *, setting: str, 
     trainings = rng.integers(0, len(values), (draws, len(values)))
     noisy = values[trainings] + spread[trainings] * rng.standard_normal((draws, *values.shape))
     label = {"label": part.predicted.values}
-    redrawn = xr.DataArray(noisy.mean(1), label, ("draw", "label"))
-    marked = xr.DataArray(part[group].values, label, ("label",))
-    effect = float(extreme(xr.DataArray(values.mean(0), label, ("label",)), marked, highest=group == "hard"))
-    return reflect_draws(effect, extreme(redrawn, marked, highest=group == "hard").values)
-
-
-def of_group(setting: str, group: str) -> tuple[ClaimMeasure, partial[np.ndarray]]:
-    """Return the measure of a claim about the settings of hard or easy classes, and the draws of its true value."""
-    measure = hardest_setting if group == "hard" else easiest_setting
-    return partial(measure, setting=setting), partial(setting_draws, setting=setting, group=group)
+    marks = xr.DataArray(part[group].values, label, ("label",))
+    effect = float(_extreme(xr.DataArray(values.mean(0), label, ("label",)), marks, group))
+    return reflect_draws(effect, _extreme(xr.DataArray(noisy.mean(1), label, ("draw", "label")), marks, group).values)
