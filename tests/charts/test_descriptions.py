@@ -263,10 +263,6 @@ CHARTS = {
         ),
         ["12 % to 75 %", "1.00", "3 images"],
     ),
-    "charts.temperature_changes": (
-        lambda: charts.temperature_changes({"all": bounded(rates(defence=NETWORKS, inverse=["1", "5"]).isel(label=-1))}),
-        ["All: 2.4 points (trades, 1/T = 5"],
-    ),
     "charts.accuracy_change": (
         lambda: charts.accuracy_change(rates(defence=NETWORKS, inverse=["2", "5"])),
         ["2.4 points (class 9, 1/T = 5, trades)"],

@@ -10,7 +10,7 @@ import xarray as xr
 
 from classwise.papers import findings
 from classwise.papers.tian2021 import sentences
-from classwise.stats import bootstrap, metrics, pooling
+from classwise.stats import metrics, pooling
 
 PER_CLASS = 40
 SETTINGS = ("defence", "attack")
@@ -183,25 +183,6 @@ def test_symmetry_has_a_direction():
     assert intervals_of(text)[0][2] < 0
 
 
-def tempered(left: Mapping[str, Sequence[int]]) -> xr.Dataset:
-    given = {(name, inverse): [number] * 3 for name, some in left.items() for inverse, number in zip("125", some, strict=True)}
-    return outcomes(given, ("defence", "inverse"))
-
-
-def test_the_best_temperature_with_and_without_the_scale():
-    text = sentences.best_temperature(tempered({"pgd-at": [30, 28, 29], "pgd-he": [24, 24, 24], "pgd-he, cosines": [36, 30, 24]}))
-    assert "the robust accuracy of pgd-he, cosines under Temperature-PGD is 30.0 points" in text
-    assert "the same network evaluated with its scale loses 0.0 points" in text
-    assert [value for value, _, _ in intervals_of(text)] == [30, 0]
-    plain = sentences.best_temperature(tempered({"pgd-at": [30, 28, 26], "trades": [24, 24, 24]}))
-    assert the_interval(plain) == 10
-    assert plain.endswith("The smallest is 0.0 points (trades).")
-    weaker = tempered({"pgd-at": [24, 26, 28], "trades": [30, 28, 29]})
-    gains = sentences.temperature_gains(weaker)
-    assert gains.sel(bound="value").values == pytest.approx([-5, 5])
-    assert float(gains.sel(bound="low", defence="pgd-at")) < -5
-
-
 def test_homing_is_compared_with_the_stronger_control():
     table = {"share": [60.0, 20.0, 30.0], "low": [50.0, 15.0, 20.0], "high": [70.0, 25.0, 40.0], "images": [90, 90, 90]}
     names = ["without the predicted class", "without another class", "same classes, trained again"]
@@ -224,16 +205,6 @@ def test_standard_training_is_compared_on_its_own_colours_and_on_others(other, s
     text = sentences.standard_on_colours(shares, swapped)
     assert text.startswith(f"**{start}")
     assert "It is 90.0 % (95 % interval 85.0 to 93.0) on the colours of its training and 80.0 %" in text
-
-
-def test_changes_by_temperature_are_compared_with_pgd():
-    data = tempered({"pgd-at": [30, 28, 29], "trades": [24, 24, 30]})
-    bounds = sentences.temperature_changes(data, metrics.overall)
-    assert list(bounds.inverse.values) == ["2", "5"]
-    found = bounds.sel(bound="value", defence="pgd-at").values
-    full = metrics.overall(bootstrap.sums(data, {})["count"]).sel(defence="pgd-at")
-    assert found == pytest.approx((full - full.sel(inverse="1")).values[1:])
-    assert (bounds.sel(bound="low") <= bounds.sel(bound="value")).all()
 
 
 def test_calibrations_are_named_where_they_gain_or_lose():

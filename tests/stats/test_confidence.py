@@ -7,7 +7,6 @@ import xarray as xr
 from scipy import stats
 from scipy.special import softmax
 
-from classwise.papers.tian2021 import temperature
 from classwise.stats import bootstrap, confidence
 
 
@@ -23,8 +22,16 @@ def test_confidence_is_the_softmax_and_its_variance_the_definition(some):
     assert confidence.confidence_variance(some).values == pytest.approx(by_hand, rel=1e-4)
     truth = some.truth.values
     of_class = [np.mean(np.array(by_hand)[truth == label]) for label in range(10)]
-    cvc = temperature.cvc_bounds(some).sel(bound="value", label=list("0123456789"))
+    cvc = confidence.class_variance(some).sel(bound="value", label=list("0123456789"))
     assert cvc.values == pytest.approx(of_class, rel=1e-4)
+
+
+def test_the_class_variance_has_the_interval_of_a_mean(some):
+    bounds = confidence.class_variance(some).sel(label="0")
+    variances = confidence.confidence_variance(some).values[some.truth.values == 0]
+    reach = 1.959964 * stats.sem(variances)
+    assert float(bounds.sel(bound="high")) == pytest.approx(variances.mean() + reach, rel=1e-4)
+    assert float(bounds.sel(bound="low")) == pytest.approx(max(variances.mean() - reach, 0), rel=1e-4)
 
 
 def test_an_even_answer_has_no_variance_and_a_sure_one_the_most(some):

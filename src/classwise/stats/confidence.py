@@ -3,6 +3,8 @@
 import numpy as np
 import xarray as xr
 
+from classwise.stats import pooling
+
 
 def confidence(outcomes: xr.Dataset) -> xr.DataArray:
     """Return the softmax of the logits, in 0 to 1: dimensions image and predicted. Classes without a logit are NaN."""
@@ -29,6 +31,26 @@ def entropy(outcomes: xr.Dataset) -> xr.DataArray:
 def confidence_variance(outcomes: xr.Dataset) -> xr.DataArray:
     """Return the variance of each image's confidence over the classes: small if the softmax is smooth."""
     return confidence(outcomes).var("predicted").rename("confidence_variance")
+
+
+def class_variance(outcomes: xr.Dataset, level: float = 0.95) -> xr.DataArray:
+    """Return low, value and high of the class-wise variance of confidence, all seeds together, along a new dimension `bound`.
+
+    The mean of `confidence_variance` over the images of each class with its normal interval, which seeds that differ or share
+    images widen (`pooling.design_effect`). Tian 2021, Definition 5.1, with the mean confidence of an image taken over the
+    classes (the paper's text divides by N).
+    """
+    from scipy import stats  # slow to import
+
+    spread, numbers = confidence_variance(outcomes), np.arange(outcomes.sizes["predicted"])
+    of_class = xr.DataArray(numbers, dims="label", coords={"label": outcomes.predicted.values})
+    in_class = spread.where(outcomes.truth == of_class)
+    over = [dim for dim in ("seed", "image") if dim in in_class.dims]
+    error = in_class.std(over, ddof=1) * np.sqrt(pooling.design_effect_of(spread, outcomes) / in_class.count(over))
+    mean, reach = in_class.mean(over), stats.norm.ppf(0.5 + level / 2) * error
+    parts = [(mean - reach).clip(0), mean, mean + reach]
+    bounds: xr.DataArray = xr.concat(parts, "bound").assign_coords(bound=["low", "value", "high"])
+    return bounds.rename("cvc")
 
 
 def logit_margin(outcomes: xr.Dataset) -> xr.DataArray:

@@ -9,8 +9,8 @@ from drawing import drawn, legend_fields, reacting_legends
 from classwise.charts import gallery
 from classwise.core import datasets
 from classwise.core.errors import UserError
-from classwise.papers.tian2021 import charts, temperature
-from classwise.stats import bootstrap, metrics
+from classwise.papers.tian2021 import charts
+from classwise.stats import metrics
 
 CLASSES = ["a", "b", "c"]
 
@@ -125,19 +125,6 @@ def test_the_least_confident_images_are_shown_as_they_are_and_painted():
     assert table["url"].nunique() == 2
 
 
-def test_changes_by_temperature_have_a_line_for_each_network_and_metric(rates):
-    found = {name: bootstrap.bootstrap(rates, metrics.METRICS[name], draws=50) for name in ("overall", "mcd")}
-    heats = {name: one.rename(attack="inverse").assign_coords(inverse=["1", "50"]) for name, one in found.items()}
-    chart = charts.temperature_changes(heats)
-    assert drawn(chart).count('aria-roledescription="line mark"') == 2 * 2
-    assert chart.to_dict()["concat"][0]["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
-
-
-def test_variances_are_drawn_for_each_class(hot):
-    bounds = temperature.cvc_bounds(temperature.tempered(hot()).sel(form="stable", inverse="1", drop=True))
-    assert drawn(charts.variance_bars(bounds)).count('aria-roledescription="bar"') == 9
-
-
 def test_class_curves_name_the_best_and_the_worst_class_of_each_dataset():
     rates = xr.DataArray(
         [[10.0, 20, 30], [90, 50, 20]],
@@ -179,11 +166,9 @@ def test_each_legend_of_categories_has_the_cue_and_highlights_what_is_clicked(ra
     )
     accuracy = metrics.accuracy(rates.sel(defence="a")).rename(attack="betas").assign_coords(betas=["1", "6"])
     interval = xr.concat([accuracy - 5, accuracy + 5], "bound").assign_coords(bound=["low", "high"])
-    heats = bootstrap.bootstrap(rates, metrics.mcd, draws=50).rename(attack="inverse").assign_coords(inverse=["1", "50"])
     shown = {
         "images of": charts.share_intervals(table, "share, %", colour="images of"),
         "name": charts.trade_offs(accuracy, interval, ("0", "1")),
-        "defence": charts.temperature_changes({"mcd": heats}),
     }
     for field, chart in shown.items():
         assert legend_fields(chart) == ({field},) * 4

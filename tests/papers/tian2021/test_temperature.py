@@ -1,18 +1,155 @@
-"""Temperature-PGD beside PGD: networks with and without their scale, and the variance of confidence."""
+"""Section 5: how smooth the confidences are, and what Temperature-PGD breaks."""
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
-from scipy import stats
+from claim_answers import (
+    ALONG,
+    BUT_ONE_ROBUST,
+    BUT_ONE_WEAK,
+    FALLING,
+    FOUR,
+    FROM_ROBUST,
+    FROM_WEAK,
+    HALVES,
+    RISING,
+    SINGLES,
+    STEEPS,
+    UP,
+    WEAK,
+    at,
+    outcomes_with,
+    under,
+)
 
+from classwise import attacks
+from classwise.attacks.balls import Linf
 from classwise.core.errors import NotRecorded
+from classwise.papers import judging
 from classwise.papers.tian2021 import temperature
-from classwise.stats import aggregate, confidence, metrics
+from classwise.stats import aggregate, metrics
+
+OF_KIND = np.array([5, 5, 1, 1, 0.5, 1, 1, 1, 5, 5])
+DEERS, CATS = at(0.5, 4, rest=at(1, 3, rest=OF_KIND + 2)), at(0.5, 3, rest=at(1, 4, rest=OF_KIND + 2))
+
+
+def of_defences(*sharp):
+    return np.array(sharp, dtype=float)[:, None, None]
+
+
+def sharp_in(*sharp, odd=None):
+    """Return networks that are so sure of each class, the third of them otherwise."""
+    return outcomes_with(STEEPS, np.array([*sharp] * 4 if odd is None else [sharp[0], sharp[0], odd, sharp[0]])[:, None])
+
+
+def in_both(*sharp, cosines):
+    """Return networks with their logits, and HE once more with its cosines."""
+    whole = outcomes_with(STEEPS, of_defences(*sharp)).expand_dims(readout=["logits", "cosines"]).copy(deep=True)
+    whole.logits[{"readout": 1}] *= cosines / sharp[-1]
+    whole["truth"] = whole.truth.where((whole.readout == "logits") | (whole.defence == FOUR[-1]), -1).astype("i2")
+    return whole
+
+
+def heated(*lost, he="pgd-he", usual=UP):
+    """Return what each defence loses to Temperature-PGD beyond PGD at inverse temperatures of 2 and 50; at 5 and 10 as at 2."""
+    found = {}
+    for name, some in zip((*FOUR[:3], he), lost, strict=True):
+        found[name, "pgd-20", ""] = usual
+        grid = {heat: some[heat == "50"] for heat in ("2", "5", "10", "50")}
+        found |= {(name, "temperature-pgd-20", heat): usual - less for heat, less in grid.items()}
+    return outcomes_with(found, along=(*ALONG, "inverse"), times=3)
+
+
+WEAK_AT_2, WEAK_AT_50 = (FROM_WEAK, 3), (3, FROM_WEAK)
+ROBUST_AT_2, ROBUST_AT_50 = (FROM_ROBUST, 3), (3, FROM_ROBUST)
+# At 50 the weak lose, but less than the robust do at 2.
+NOT_AT_BEST = (FROM_ROBUST, np.where(WEAK, 12, 0))
+WIDER, NARROWER = heated(*[WEAK_AT_2, WEAK_AT_50] * 2), [heated(*[ROBUST_AT_50] * 4), heated(*[WEAK_AT_2] * 3, NOT_AT_BEST)]
+HEATED_TO_SINGLES, HEATED_TO_HALVES = (
+    heated(*[(0, HALVES - SINGLES)] * 4, usual=HALVES),
+    heated(*[(SINGLES - HALVES + 10, 0)] * 4, usual=SINGLES),
+)
+
+
+# For each claim: answers on which it must hold, and answers on which it must fail.
+EXTREMES = {
+    "smooth-where-weak": ([sharp_in(RISING)], [sharp_in(FALLING)]),
+    "smooth-where-weak-clean": [
+        [outcomes_with(under(*FOUR, attacks=("clean",)) | STEEPS, np.array([some, 6 - some]))] for some in (RISING, FALLING)
+    ],
+    "animals-smoother": (
+        [sharp_in(OF_KIND), sharp_in(at(6, 6, rest=OF_KIND))],
+        [sharp_in(6 - OF_KIND), sharp_in(at(6, 8, rest=6 - OF_KIND)), sharp_in(OF_KIND, odd=6 - OF_KIND)],
+    ),
+    "deer-and-cat-smoothest": (
+        [sharp_in(DEERS), sharp_in(CATS), sharp_in(DEERS, odd=CATS)],
+        [sharp_in(6 - DEERS), sharp_in(DEERS, odd=at(0.5, 4, 2, rest=DEERS + 1))],
+    ),
+    "deer-smoothest": ([sharp_in(DEERS)], [sharp_in(6 - DEERS), sharp_in(CATS), sharp_in(DEERS, odd=CATS)]),
+    "he-smoothest": (
+        [in_both(5, 5, 5, 1, cosines=1), in_both(5, 5, 5, 5, cosines=1)],
+        [in_both(5, 5, 5, 5, cosines=5), in_both(5, 5, 1.2, 1, cosines=1), in_both(5, 5, 5, 1, cosines=5)],
+    ),
+    "he-smoothest-scaled": (
+        [in_both(5, 5, 5, 1, cosines=1), in_both(5, 5, 5, 1, cosines=5)],
+        [in_both(1, 5, 5, 5, cosines=5), in_both(5, 5, 1.2, 1, cosines=1), in_both(5, 5, 5, 5, cosines=1)],
+    ),
+    "breaks-more": (
+        [heated((9, -5), (-5, 9), (9, 5), (5, 9)), heated((0, 9), (9, 0), (9, 0), (0, 9), he="trades-he")],
+        [heated((30, 30), (30, 30), (-3, -6), (30, 30)), heated(*[(-4, -5)] * 4)],
+    ),
+    "larger-cv": ([WIDER, HEATED_TO_HALVES], [*NARROWER, HEATED_TO_SINGLES]),
+    "larger-mcd": ([WIDER, HEATED_TO_SINGLES], [*NARROWER, HEATED_TO_HALVES]),
+    "hits-vulnerable": (
+        [WIDER, heated(*[(0, BUT_ONE_ROBUST)] * 4)],
+        [heated(*[ROBUST_AT_2] * 4), heated(*[NOT_AT_BEST] * 4), heated(*[(BUT_ONE_WEAK, 0)] * 4)],
+    ),
+    "he-loses-most": (
+        [heated((2, 1), (20, 9), (20, 9), (3, 12)), heated((-2, -1), (20, 9), (20, 9), (3, 12), he="trades-he")],
+        [heated((9, 12), (0, 0), (0, 0), (1, 2))],
+    ),
+    "plain-hardly-loses": ([heated((0, -3), *[(20, 9)] * 3), heated((-3, -5), *[(20, 9)] * 3)], [heated((0, 5), *[(0, 0)] * 3)]),
+    "plain-steepest": (
+        [in_both(5, 3, 3, 1, cosines=1), in_both(5, 3, 3, 6, cosines=1)],
+        [in_both(3, 5, 3, 3, cosines=1), in_both(3, 2, 5, 2, cosines=1), in_both(3, 2, 2, 2, cosines=5)],
+    ),
+    "he-loses": (
+        [heated(*[(0, 0)] * 3, (1, 9)), heated(*[(0, 0)] * 3, (9, 1), he="trades-he")],
+        [heated(*[(20, 20)] * 3, (0, -3))],
+    ),
+    "he-loses-cat": ([heated(*[(0, 0)] * 3, (0, at(9, 3)))], [heated(*[(20, 20)] * 3, (0, at(0, 3, rest=9)))]),
+    "he-loses-deer": ([heated(*[(0, 0)] * 3, (0, at(9, 4)))], [heated(*[(20, 20)] * 3, (0, at(0, 4, rest=9)))]),
+    "he-loses-the-vulnerable": ([heated(*[ROBUST_AT_2] * 3, WEAK_AT_50)], [heated(*[WEAK_AT_2] * 3, ROBUST_AT_50)]),
+}
+
+
+def test_claims_use_the_stable_form_and_the_cosines_of_he(hot):
+    raw = hot()
+    named = judging.canonical_names(raw)
+    assert not {"form", "readout"} & set(named.dims)
+    found = temperature.tempered(raw, (2, 5)).sel(form="stable")
+    for name, ours in (("pgd-at", "pgd-at"), ("pgd-he", "pgd-he, cosines")):
+        spoken = named.answer.sel(defence=name, attack="temperature-pgd-20", inverse=5)
+        np.testing.assert_array_equal(spoken.squeeze(), found.answer.sel(defence=ours, inverse="5").squeeze())
+    clean = named.answer.sel(attack="clean", inverse="")
+    np.testing.assert_array_equal(clean, raw.answer.sel(attack="clean", inverse="", readout="logits", form=""))
+
+
+def test_temperature_pgd_at_a_temperature_of_1_is_pgd(generator):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 10)).eval()
+    x, y = torch.rand(20, 1, 8, 8, generator=generator), torch.arange(20) % 10
+    one, other = (
+        attacks.build(name, options)(model, x, y, Linf(0.1), torch.Generator().manual_seed(1))
+        for name, options in (("pgd-20", {}), ("temperature-pgd-20", {"inverse": 1.0, "form": "stable"}))
+    )
+    assert (one - other).abs().max() < 1e-6
 
 
 def test_pgd_is_the_temperature_of_1_and_cosines_are_a_further_network(hot):
     raw = hot()
-    found = temperature.tempered(raw)
+    found = temperature.tempered(raw, (2, 5))
     assert list(found.defence.values) == ["pgd-at", "pgd-he", "pgd-he, cosines"]
     assert list(found.inverse.values) == ["1", "2", "5"]
     assert (found.truth >= 0).all()
@@ -22,7 +159,7 @@ def test_pgd_is_the_temperature_of_1_and_cosines_are_a_further_network(hot):
         np.testing.assert_array_equal(same.squeeze(), first.squeeze())
         other = raw.answer.sel(defence="pgd-at", attack="temperature-pgd-20", readout="logits", inverse=5, form=form)
         np.testing.assert_array_equal(found.answer.sel(defence="pgd-at", form=form, inverse="5").squeeze(), other.squeeze())
-    assert list(temperature.tempered(hot(("logits",))).defence.values) == ["pgd-at", "pgd-he"]
+    assert list(temperature.tempered(hot(("logits",)), (2, 5)).defence.values) == ["pgd-at", "pgd-he"]
 
 
 def test_a_network_without_the_whole_grid_is_left_out(hot):
@@ -33,11 +170,13 @@ def test_a_network_without_the_whole_grid_is_left_out(hot):
     with pytest.raises(NotRecorded, match="no network under temperature-pgd-20 at 1/T = 2, 50"):
         temperature.tempered(raw, (2, 50))
     with pytest.raises(NotRecorded, match="under temperature-pgd-20 at several temperatures"):
+        temperature.tempered(raw.isel(inverse=1, drop=True), (2, 5))
+    with pytest.raises(KeyError, match="'attack'"):
         temperature.tempered(raw.sel(attack=["clean", "pgd-20"]), (2, 5))
 
 
 def test_each_network_changes_at_the_temperature_that_breaks_the_most(hot):
-    count = aggregate.counts(temperature.tempered(hot()).sel(form="stable", drop=True)).sum("seed")
+    count = aggregate.counts(temperature.tempered(hot(), (2, 5)).sel(form="stable", drop=True)).sum("seed")
     change, left = temperature.changes_at_best(count), metrics.overall(count)
     for name in map(str, change.network.values):
         defence, _, inverse = name.rpartition(", 1/T = ")
@@ -47,32 +186,29 @@ def test_each_network_changes_at_the_temperature_that_breaks_the_most(hot):
         assert float(change.sel(network=name).mean("label")) == pytest.approx(lost)
 
 
-def test_readings_compare_cosines_with_the_scaled_network(hot):
-    found = temperature.tempered(hot()).sel(form="stable", drop=True)
-    scaled, bare = (found.answer.sel(defence=name, drop=True) for name in ("pgd-he", "pgd-he, cosines"))
-    found.answer.loc[{"defence": "pgd-he, cosines", "inverse": "5"}] = scaled.sel(inverse="1", drop=True)
-    table = temperature.readings(found)
-    assert table.index.tolist() == [("pgd-he", heat) for heat in ("1", "2", "5")]
-    last = table.columns[-1]
-    assert table.loc[("pgd-he", "5"), last] == "0"
-    assert table.loc[("pgd-he", "1"), last] == str(int((scaled.sel(inverse="1") != bare.sel(inverse="1")).sum()))
-    assert temperature.readings(temperature.tempered(hot(("logits",))).sel(form="stable", drop=True)).empty
-
-
-def test_the_variance_of_confidence_has_the_interval_of_a_mean(hot):
-    found = temperature.tempered(hot()).sel(form="stable", inverse="1", drop=True)
-    bounds = temperature.cvc_bounds(found)
-    own = confidence.confidence_variance(found).sel(defence="pgd-at").squeeze("seed").values[0::3]
-    assert float(bounds.sel(bound="value", defence="pgd-at", label="x")) == pytest.approx(own.mean(), rel=1e-5)
-    reach = 1.959964 * stats.sem(own)
-    assert float(bounds.sel(bound="high", defence="pgd-at", label="x")) == pytest.approx(own.mean() + reach, rel=1e-4)
-    table = temperature.smoothness(bounds, aggregate.counts(found).sum("seed"))
-    assert list(table.index) == ["pgd-at", "pgd-he", "pgd-he, cosines"]
-
-
 def test_the_cosines_of_he_have_the_name_of_he_in_the_paper(rates, hot):
-    count = aggregate.counts(temperature.tempered(hot()).sel(form="stable", drop=True))
+    count = aggregate.counts(temperature.tempered(hot(), (2, 5)).sel(form="stable", drop=True))
     found = temperature.as_published(count)
     assert list(found.defence.values) == ["pgd-at", "pgd-he"]
     np.testing.assert_array_equal(found.sel(defence="pgd-he"), count.sel(defence="pgd-he, cosines"))
     xr.testing.assert_equal(temperature.as_published(rates), rates)
+
+
+def test_changes_by_temperature_are_compared_with_pgd(hot):
+    found = temperature.tempered(hot(), (2, 5)).sel(form="stable", drop=True)
+    bounds = temperature.changes(found)
+    assert list(bounds.inverse.values) == ["2", "5"]
+    full = metrics.worst(aggregate.counts(found).sum("seed"))
+    worst = bounds.sel(images_of="worst class", drop=True)
+    expected = full.sel(inverse=["2", "5"]) - full.sel(inverse="1", drop=True)
+    xr.testing.assert_allclose(worst.sel(bound="value", drop=True).transpose(*expected.dims), expected, check_dim_order=False)
+    assert (worst.sel(bound="low") <= worst.sel(bound="value")).all()
+
+
+def test_the_attack_on_cosines_is_compared_with_pgd_on_the_scaled_network(hot):
+    found = temperature.tempered(hot(), (2, 5)).sel(form="stable", drop=True)
+    scaled, bare = (found.answer.sel(defence=name, drop=True) for name in ("pgd-he", "pgd-he, cosines"))
+    found.answer.loc[{"defence": "pgd-he, cosines", "inverse": "5"}] = scaled.sel(inverse="1", drop=True)
+    differing = temperature.differing(found)
+    assert int(differing.sel(inverse="5")) == 0
+    assert int(differing.sel(inverse="1")) == int((scaled.sel(inverse="1") != bare.sel(inverse="1")).sum())

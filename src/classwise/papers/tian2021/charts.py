@@ -17,7 +17,6 @@ from classwise.charts.primitives import (
     Cells,
     class_lines,
     dots_with_intervals,
-    faded,
     from_legend,
     heatmap,
     highlighted,
@@ -26,14 +25,10 @@ from classwise.charts.primitives import (
     spread,
 )
 from classwise.charts.style import (
-    HIGHEST,
     PERCENT,
     Category,
     frame,
-    label_angle,
     names_of,
-    panel_title,
-    titled,
     tooltip,
     wide_bounds,
 )
@@ -198,62 +193,6 @@ def repainted_images(
     rows = {title: pixels.sel(image=least) for title, (pixels, _) in ways.items()}
     captions = {title: top_two(outcomes, least) for title, (_, outcomes) in ways.items()}
     return image_rows(rows, captions, side=132, title="The least confident images, as they are and painted white")
-
-
-# How far apart networks at one temperature are drawn, as a factor.
-_APART = 1.1
-
-
-def temperature_changes(changes: Mapping[str, xr.DataArray], along: str = "inverse", colour: str = "defence") -> Any:
-    """Return changes from PGD at each temperature as lines, their intervals as bars side by side; a panel for each metric.
-
-    changes: by title of a panel, in points, with the dimensions bound, `along` (numbers as text) and `colour`. A click in the
-    legend picks members of `colour`.
-    """
-    first = next(iter(changes.values()))
-    names = names_of(first, colour)
-    picked, hues = from_legend(Category.of(first, colour))
-    values = [float(name) for name in first[along].values]
-    place = {name: _APART ** (number - (len(names) - 1) / 2) for number, name in enumerate(names)}
-    ends = [values[0] * min(place.values()) / _APART, values[-1] * max(place.values()) * _APART]
-    axis = alt.Axis(values=values, grid=False, format="~g")
-    x = alt.X("at:Q", title=titled(along), scale=alt.Scale(type="log", domain=ends, nice=False), axis=axis)
-    charts, parts = [], []
-    for title, bounds in changes.items():
-        table = wide_bounds(bounds)
-        table = table.assign(at=table[along].astype(float) * table[colour].map(place))
-        parts.append(extent(table, [colour, along], title, "points", digits=1))
-        base = alt.Chart(table).encode(x=x, color=hues.colour, opacity=faded(picked))
-        y = alt.Y("value:Q", title="change from PGD, points")
-        tips = tooltip(colour, along, value="change from PGD, points|+.1f", low="|+.1f", high="|+.1f")
-        # The selection is put into the first layer, which must have the colours.
-        layers = [
-            base.mark_line(strokeWidth=2).encode(y=y),
-            alt.Chart(pd.DataFrame({"value": [0]})).mark_rule(color="#888", strokeDash=[4, 3]).encode(y=y),
-            base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title="change from PGD, points"), y2="high:Q"),
-            base.mark_point(filled=True, size=45).encode(y=y, tooltip=tips),
-        ]
-        charts.append(alt.layer(*layers).properties(width=255, height=230, title=panel_title(title)))
-    # One selection serves all panels.
-    chart = alt.concat(charts[0].add_params(picked), *charts[1:], columns=2)
-    return described(chart, "Change of robust accuracy from PGD, with 95 % intervals", " ".join(parts))
-
-
-def variance_bars(bounds: xr.DataArray, row: str = "defence") -> Any:
-    """Return the class-wise variance of confidence with its interval, a panel for each `row`: Tian 2021, Figure 3a.
-
-    `bounds` has the dimensions bound, label and `row`; each panel has a scale to itself, since the networks differ by much.
-    """
-    labels, table = names_of(bounds), wide_bounds(bounds)
-    base = alt.Chart(table).encode(
-        x=alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=label_angle(labels))),
-        tooltip=tooltip(row, "label", value="variance of confidence|.3g", low="|.3g", high="|.3g"),
-    )
-    bars = base.mark_bar().encode(y=alt.Y("value:Q", title="CVC, confidence from 0 to 1"), color=alt.value(HIGHEST))
-    ends = base.mark_rule(strokeWidth=1.5, color="#777").encode(y="low:Q", y2="high:Q")
-    chart = panels(alt.layer(bars, ends).properties(width=25 * len(labels), height=130), Category.of(bounds, row), gap=28)
-    text = extent(table, ["label", row], "Class-wise variance of confidence", "", digits=2)
-    return described(chart.resolve_scale(y="independent"), "Class-wise variance of confidence (CVC)", text)
 
 
 def class_curves(rates: Mapping[str, xr.DataArray]) -> Any:

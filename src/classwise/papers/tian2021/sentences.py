@@ -9,9 +9,7 @@ import xarray as xr
 from classwise.core import datasets
 from classwise.core.markup import counted, decimal
 from classwise.papers.findings import interval, p_value
-from classwise.papers.tian2021.temperature import COSINES
 from classwise.stats import bootstrap, intervals, metrics, pooling, significance
-from classwise.stats.combine import network_name
 
 _SIGNIFICANT = 0.05
 # So few points of accuracy, in either direction, that colours hardly matter.
@@ -40,50 +38,6 @@ def symmetry(outcomes: xr.Dataset, count: xr.DataArray, attack: str) -> str:
         f"**{start}: the confusion matrix of {defence} under {attack} correlates with its transpose by "
         f"{interval(bounds, digits=2)}; {p_value(p)} against chance.** The pair confused most is {first} and {second}."
     )
-
-
-def temperature_gains(tempered: xr.Dataset, level: float = 0.95) -> xr.DataArray:
-    """Return low, value and high of the points that the best temperature gains over PGD, along defence; of one form.
-
-    Below 0 where PGD breaks more images than any temperature.
-    """
-    return bootstrap.paired(tempered, _gain, level, span=(-100, 100))
-
-
-def _gain(count: xr.DataArray) -> xr.DataArray:
-    left = metrics.overall(count)
-    return left.sel(inverse="1", drop=True) - left.isel(inverse=slice(1, None)).min("inverse")
-
-
-def temperature_changes(tempered: xr.Dataset, metric: metrics.Metric) -> xr.DataArray:
-    """Return low, value and high of the change of a metric from PGD to each temperature, along inverse; of one form."""
-
-    def change(count: xr.DataArray) -> xr.DataArray:
-        values = metric(count)
-        return values.isel(inverse=slice(1, None)) - values.sel(inverse="1", drop=True)
-
-    return bootstrap.paired(tempered, change, span=(-100, 100))
-
-
-def best_temperature(tempered: xr.Dataset) -> str:
-    """Return on which network Temperature-PGD gains most over PGD, and for one without its scale what it gains with it."""
-    number = tempered.sizes["defence"]
-    gains = temperature_gains(tempered, 1 - _SIGNIFICANT / number)
-    values = gains.sel(bound="value").to_series().sort_values(ascending=False)
-    name = str(values.index[0])
-
-    def gained(network: str) -> str:
-        text = interval(gains.sel(defence=network), "points", 1)
-        return text.replace("95 % interval", f"95 % interval, corrected for {number} networks,") if number > 1 else text
-
-    first = (
-        f"**At the best temperature, the robust accuracy of {name} under Temperature-PGD is {gained(name)} lower than under PGD, "
-        "the largest difference of all networks"
-    )
-    scaled = name.removesuffix(f", {COSINES}")
-    if name == network_name(scaled, COSINES) and scaled in values:
-        return f"{first}; the same network evaluated with its scale loses {gained(scaled)}.**"
-    return f"{first}.** The smallest is {values.iloc[-1]:.1f} points ({values.index[-1]})."
 
 
 def homing(compared: pd.DataFrame) -> str:

@@ -1,24 +1,44 @@
-"""Measures of the claims of Tian et al. 2021, section 5: the attacks are pgd-20 and temperature-pgd-20.
+"""Tian et al. 2021, section 5: improving the attack with Temperature-PGD.
 
-The latter is along `inverse`, where there is such a dimension; `variance` is the variance of confidence of each image.
+Claims take pgd-20 and temperature-pgd-20, the latter along `inverse`, where there is such a dimension; `variance` is the variance
+of confidence of each image. The page has PGD at inverse "1", and HE with its cosines as one more network.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
+from classwise.core.spec import Evaluation
+from classwise.papers.claims import ClaimMeasure
 from classwise.papers.measures import lost_more, mean_over
-from classwise.papers.tian2021.tables import animals
-from classwise.stats import aggregate, metrics, pooling
+from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.terms import claims
+from classwise.papers.tian2021.networks import COMPARED, FOUR, HE
+from classwise.papers.tian2021.tables import BOTH_ATTACKS, animals, from_table_3
+from classwise.stats import bootstrap, confidence, metrics
 from classwise.stats.combine import inverse_name, network_name
-from classwise.stats.confidence import confidence_variance
-from classwise.stats.metrics import Metric as CountMeasure
 
-# The values of 1 / T in Table 3.
-INVERSE = (2, 5, 10, 50)
+NAME = "tian2021/5-temperature-pgd"
+# The values of 1 / T in Table 3, and the readout of HE whose outputs are its cosines, without their scale.
+INVERSE, COSINES = (2, 5, 10, 50), "cosines"
+# Table 3: the full grid, in exact and in single precision; and the same with the cosines of HE as outputs.
+_GRID = Evaluation(attack="temperature-pgd-20").grid(inverse=INVERSE, form=("stable", "published"))
+_OF_COSINES = tuple(replace(evaluation, readout=COSINES) for evaluation in (Evaluation(attack="pgd-20"), *_GRID))
+SECTION = Section(
+    title="Improving the attack: Temperature-PGD",
+    defences=COMPARED,
+    evaluations=CLEAN_AND_PGD,
+    max_seeds=3,
+    extra_evaluations={**dict.fromkeys(COMPARED, _GRID), "pgd-he": (*_GRID, *_OF_COSINES)},
+    gallery=True,
+    traces=True,
+)
 
 
 def _both_attacks(sums: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
@@ -30,7 +50,7 @@ def _both_attacks(sums: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     return plain.sum("inverse"), hot.isel(inverse=left.fillna(np.inf).argmin("inverse"))
 
 
-def least_grown_by_temperature(sums: xr.Dataset, measure: CountMeasure) -> xr.DataArray:
+def least_grown_by_temperature(sums: xr.Dataset, measure: metrics.Metric) -> xr.DataArray:
     """Return by how much a measure grows under Temperature-PGD in the defence in which it grows least."""
     plain, hot = _both_attacks(sums)
     return (measure(hot) - measure(plain)).min("defence", skipna=False)
@@ -103,63 +123,72 @@ def steeper_than_others(sums: xr.Dataset) -> xr.DataArray:
     return spread.isel(defence=0, drop=True) / spread.isel(defence=slice(1, None)).max("defence", skipna=False)
 
 
-def cvc_bounds(outcomes: xr.Dataset, level: float = 0.95) -> xr.DataArray:
-    """Return low, value and high of the class-wise variance of confidence, all seeds together, along a new dimension `bound`.
-
-    The mean of `confidence_variance` over the images of each class with its normal interval, which seeds that differ or share
-    images widen (`pooling.design_effect`). Tian 2021, Definition 5.1, with the mean confidence of an image taken over the
-    classes (the paper's text divides by N).
-    """
-    from scipy import stats  # slow to import
-
-    spread, numbers = confidence_variance(outcomes), np.arange(outcomes.sizes["predicted"])
-    of_class = xr.DataArray(numbers, dims="label", coords={"label": outcomes.predicted.values})
-    in_class = spread.where(outcomes.truth == of_class)
-    over = [dim for dim in ("seed", "image") if dim in in_class.dims]
-    error = in_class.std(over, ddof=1) * np.sqrt(pooling.design_effect_of(spread, outcomes) / in_class.count(over))
-    mean, reach = in_class.mean(over), stats.norm.ppf(0.5 + level / 2) * error
-    parts = [(mean - reach).clip(0), mean, mean + reach]
-    bounds: xr.DataArray = xr.concat(parts, "bound").assign_coords(bound=["low", "value", "high"])
-    return bounds.rename("cvc")
+# The best temperature is that of the whole grid.
+_HEATS = {"inverse": tuple(map(str, INVERSE))}
 
 
-# The readout of HE whose outputs are its cosines, without their scale.
-COSINES = "cosines"
+def _heated(measure: ClaimMeasure, *defences: str) -> dict[str, Any]:
+    """Return fields of a claim on Temperature-PGD, whose measure Table 3 gives, too; of all defences by default."""
+    defences = defences or FOUR
+    theirs = partial(from_table_3, measure, defences)
+    return {"measure": measure, "defences": defences, "attacks": BOTH_ATTACKS, "grid": _HEATS, "values": {}, "reported": theirs}
 
 
-def tempered(outcomes: xr.Dataset, grid: Sequence[int] = ()) -> xr.Dataset:
+CLAIMS = claims(
+    NAME,
+    {
+        "smooth-where-weak": smooth_where_weak,
+        "smooth-where-weak-clean": {"measure": smooth_where_weak, "attacks": ("clean", "pgd-20"), "readout": "logits"},
+        "animals-smoother": smoother_animals,
+        "deer-and-cat-smoothest": partial(smoothest, names=("deer", "cat")),
+        "deer-smoothest": partial(smoothest, names=("deer",)),
+        "he-smoothest": smoother_than_others,
+        "he-smoothest-scaled": {"measure": smoother_than_others, "readout": "logits"},
+        "breaks-more": _heated(least_lost_to_temperature),
+        "larger-cv": _heated(partial(least_grown_by_temperature, measure=metrics.cv)),
+        "larger-mcd": _heated(partial(least_grown_by_temperature, measure=metrics.mcd)),
+        "hits-vulnerable": _heated(lost_to_temperature_by_vulnerable),
+        "he-loses-most": _heated(more_lost_to_temperature, "pgd-at", HE),
+        "plain-hardly-loses": _heated(least_lost_to_temperature, "pgd-at"),
+        "plain-steepest": steeper_than_others,
+        "he-loses": _heated(least_lost_to_temperature, HE),
+        "he-loses-cat": _heated(partial(least_lost_to_temperature, name="cat"), HE),
+        "he-loses-deer": _heated(partial(least_lost_to_temperature, name="deer"), HE),
+        "he-loses-the-vulnerable": _heated(lost_to_temperature_by_vulnerable, HE),
+    },
+    defences=FOUR,
+    attacks=("pgd-20",),
+    values={"variance": confidence.confidence_variance},
+)
+
+
+def tempered(outcomes: xr.Dataset, grid: Sequence[int] = INVERSE) -> xr.Dataset:
     """Return outcomes under pgd-20 and temperature-pgd-20 with the dimensions defence, seed, form, inverse, image and predicted.
 
     PGD is at inverse "1", in each form: its direction is that of Temperature-PGD at T = 1. A defence that was also evaluated with
-    its cosines is one more along `defence`, named by `combine.network_name`. form: "stable" and "published", where both were
-    evaluated. grid: values of 1 / T that are compared; a network without all of them is left out, and NotRecorded is raised where
-    none is left or the attack is missing.
+    its cosines is one more along `defence`, named by `combine.network_name`. form: "stable" and "published". grid: the values of
+    1 / T that are compared; a network without all of them is left out, and NotRecorded is raised where none is left.
     """
-    kinds = [str(name).partition("@")[0] for name in outcomes.attack.values]
-    if "temperature-pgd-20" not in kinds or "inverse" not in outcomes.dims:
+    named = outcomes.assign_coords(attack=[str(name).partition("@")[0] for name in outcomes.attack.values])
+    plain, hot = (named.sel(attack=name, drop=True) for name in BOTH_ATTACKS)
+    if "inverse" not in outcomes.dims:
         raise NotRecorded("results under temperature-pgd-20 at several temperatures are not recorded")
-    plain, hot = (outcomes.isel(attack=kinds.index(name), drop=True) for name in ("pgd-20", "temperature-pgd-20"))
+    wanted, forms = list(map(inverse_name, grid)), [str(value) for value in outcomes.form.values if value != ""]
     heats = [value for value in outcomes.inverse.values if value != ""]
-    forms = [str(value) for value in outcomes.form.values if value != ""]
     first = plain.sel(inverse="", form="", drop=True)
     parts = [first.expand_dims(form=forms), *(hot.sel(inverse=value, form=forms, drop=True) for value in heats)]
-    combined = xr.concat(parts, xr.DataArray([inverse_name(""), *map(inverse_name, heats)], dims="inverse", name="inverse"))
-    return _of_grid(_cosines_apart(combined), grid)
-
-
-def _of_grid(tempered: xr.Dataset, grid: Sequence[int]) -> xr.Dataset:
-    """Return the networks that were evaluated in the first form at all inverse temperatures of a grid."""
-    wanted, present = list(map(inverse_name, grid)), tempered.truth.isel(form=0) >= 0
-    complete = present.any(["seed", "image"]).reindex(inverse=wanted, fill_value=False).all("inverse")
+    names = [inverse_name(value) for value in ("", *heats)]
+    combined = xr.concat(parts, xr.DataArray(names, dims="inverse", name="inverse"))
+    combined = _cosines_apart(combined) if "readout" in combined.dims else combined
+    complete = (combined.truth.isel(form=0) >= 0).any(["seed", "image"])
+    complete = complete.reindex(inverse=wanted, fill_value=False).all("inverse")
     if not bool(complete.any()):
         raise NotRecorded(f"results of no network under temperature-pgd-20 at 1/T = {', '.join(wanted)} are recorded")
-    return tempered.isel(defence=complete.transpose("defence").values)
+    return combined.isel(defence=complete.values)
 
 
 def _cosines_apart(combined: xr.Dataset) -> xr.Dataset:
     """Return outcomes along readout with the networks evaluated with their cosines as further ones along defence."""
-    if "readout" not in combined.dims:
-        return combined
     read = {str(name): combined.sel(readout=name, drop=True) for name in combined.readout.values}
     present = (read[COSINES].truth >= 0).any([dim for dim in read[COSINES].truth.dims if dim != "defence"])
     other = read[COSINES].isel(defence=present.values)
@@ -167,33 +196,28 @@ def _cosines_apart(combined: xr.Dataset) -> xr.Dataset:
     return xr.concat([read["logits"], other], "defence")
 
 
-def smoothness(bounds: xr.DataArray, count: xr.DataArray) -> pd.DataFrame:
-    """Return of each network the mean class-wise variance of confidence and its correlation with the accuracy of the classes."""
-    spread = bounds.sel(bound="value", drop=True)
-    related = xr.corr(spread, metrics.accuracy(count), dim="label")
-    table = pd.DataFrame({"mean CVC": spread.mean("label").to_series(), "correlation with accuracy": related.to_series()})
-    return table.map("{:.2g}".format)
+def changes(tempered: xr.Dataset) -> xr.DataArray:
+    """Return the change of accuracy from PGD to each temperature, of all images and of the worst class, along `images_of`.
 
-
-def readings(tempered: xr.Dataset) -> pd.DataFrame:
-    """Return the accuracy at each temperature of networks with and without their scale; no rows where there are none.
-
-    tempered: of `tempered`, one form. The last column: on how many images the network without its scale predicts another class
-    than the scaled one under plain PGD. Where 1 / T is the scale, the two attacks are the same.
+    Bounds in points along defence and inverse. tempered: in one form.
     """
-    rows, names = {}, [str(name) for name in tempered.defence.values]
-    for name in names:
-        other = network_name(name, COSINES)
-        if other not in names:
-            continue
-        both = {word: tempered.sel(defence=which, drop=True) for word, which in (("scaled", name), ("cosines", other))}
-        left = {word: metrics.overall(aggregate.counts(outputs).sum("seed")) for word, outputs in both.items()}
-        plain = both["scaled"].sel(inverse="1", drop=True)
-        differ = ((both["cosines"].answer != plain.answer) & (plain.truth >= 0)).sum(["seed", "image"])
-        for heat in map(str, tempered.inverse.values):
-            rows[name, heat] = {f"{word}, %": f"{float(rate.sel(inverse=heat)):.1f}" for word, rate in left.items()}
-            rows[name, heat]["cosines otherwise than PGD on scaled, images"] = f"{int(differ.sel(inverse=heat))}"
-    return pd.DataFrame(rows).T.rename_axis(["network", "1 / T"]) if rows else pd.DataFrame()
+
+    def change(count: xr.DataArray) -> xr.DataArray:
+        rates = [metrics.overall(count), metrics.worst(count)]
+        both = xr.concat(rates, pd.Index(["all images", "worst class"], name="images_of"))
+        return both.isel(inverse=slice(1, None)) - both.sel(inverse="1", drop=True)
+
+    return bootstrap.paired(tempered, change, span=(-100, 100))
+
+
+def differing(tempered: xr.Dataset, scaled: str = "pgd-he") -> xr.DataArray:
+    """Return on how many images the attack on the cosines of a network ends otherwise than PGD on its scaled logits, by inverse.
+
+    tempered: in one form. Where 1 / T is the scale, the two attacks are the same.
+    """
+    plain, bare = (tempered.sel(defence=name, drop=True) for name in (scaled, network_name(scaled, COSINES)))
+    first = plain.sel(inverse="1", drop=True)
+    return ((bare.answer != first.answer) & (first.truth >= 0)).sum(["seed", "image"])
 
 
 def changes_at_best(count: xr.DataArray) -> xr.DataArray:
@@ -202,12 +226,10 @@ def changes_at_best(count: xr.DataArray) -> xr.DataArray:
     count: of `tempered`, one form, seeds pooled. The dimension network names the temperature, too: "trades, 1/T = 5".
     """
     rates, left = metrics.accuracy(count), metrics.overall(count)
-    hot = [name for name in count.inverse.values if name != "1"]
-    best = left.sel(inverse=hot).idxmin("inverse").to_series()
-    plain = rates.sel(inverse="1", drop=True)
-    parts = [(rates.sel(inverse=heat, drop=True) - plain).sel(defence=name, drop=True) for name, heat in best.items()]
-    names = [f"{name}, 1/T = {inverse}" for name, inverse in best.items()]
-    return xr.concat(parts, xr.DataArray(names, dims="network", name="network"))
+    best = left.drop_sel(inverse="1").idxmin("inverse").to_series()
+    change = rates - rates.sel(inverse="1", drop=True)
+    parts = [change.sel(inverse=heat, defence=name, drop=True) for name, heat in best.items()]
+    return xr.concat(parts, pd.Index([f"{name}, 1/T = {heat}" for name, heat in best.items()], name="network"))
 
 
 def as_published(count: xr.DataArray) -> xr.DataArray:
