@@ -125,25 +125,6 @@ def test_the_least_confident_images_are_shown_as_they_are_and_painted():
     assert table["url"].nunique() == 2
 
 
-def test_class_curves_name_the_best_and_the_worst_class_of_each_dataset():
-    rates = xr.DataArray(
-        [[10.0, 20, 30], [90, 50, 20]],
-        dims=("epoch", "label"),
-        coords={"epoch": [1, 5], "label": ["cat", "dog", "frog"]},
-    )
-    many = xr.DataArray(np.linspace(0, 100, 80).reshape(2, 40), dims=("epoch", "label"))
-    many = many.assign_coords(epoch=[1, 2], label=[f"class {number}" for number in range(40)])
-    spec = charts.class_curves({"mnist": rates, "cifar100": many}).to_dict()
-    first, second = spec["concat"]
-    assert first["title"]["subtitle"] == "70 points between best and worst class"
-    assert [one["title"]["text"] for one in spec["concat"]] == ["mnist", "cifar100"]
-    svg = drawn(charts.class_curves({"mnist": rates}))
-    # Named at the ends of their lines.
-    assert svg.count(">cat<") == svg.count(">frog<") == 1
-    assert ">dog<" not in svg
-    assert [len(one["layer"]) for one in (first, second)] == [4, 4]
-
-
 def test_mistakes_within_superclasses_are_counted_where_the_dataset_has_them():
     theirs = charts.superclass_table("digits", {})
     assert list(theirs.iloc[:, 0]) == ["86", "87"]

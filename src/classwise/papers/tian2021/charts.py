@@ -9,17 +9,14 @@ import pandas as pd
 import xarray as xr
 from scipy import stats
 
-from classwise.charts.curves import EPOCH
-from classwise.charts.descriptions import LINES, described, extent, largest
+from classwise.charts.descriptions import described, extent, largest
 from classwise.charts.gallery import image_rows
 from classwise.charts.heatmaps import change_heatmap
 from classwise.charts.primitives import (
     Cells,
-    class_lines,
     dots_with_intervals,
     from_legend,
     heatmap,
-    highlighted,
     lines_with_bands,
     panels,
     spread,
@@ -193,27 +190,6 @@ def repainted_images(
     rows = {title: pixels.sel(image=least) for title, (pixels, _) in ways.items()}
     captions = {title: top_two(outcomes, least) for title, (_, outcomes) in ways.items()}
     return image_rows(rows, captions, side=132, title="The least confident images, as they are and painted white")
-
-
-def class_curves(rates: Mapping[str, xr.DataArray]) -> Any:
-    """Return the accuracy of each class over the epochs, a panel for each dataset by its name: Tian 2021, Figure 1.
-
-    The arrays have the dimensions epoch and label. The band reaches from the best class to the worst. These two are named at the
-    end of their lines, and the title shows how far apart they end. A control highlights a further class.
-    """
-    charts, parts, y = [], [], alt.Y("value:Q", title="robust accuracy, %", scale=PERCENT)
-    wide = 230 if len(rates) > 1 else 560
-    for name, rate in rates.items():
-        table, last = frame(rate), rate.isel(epoch=-1)
-        lines = class_lines(table, EPOCH, y, tooltip("label", "epoch", value="robust accuracy, %"), band=True)
-        gap = f"{float(last.max() - last.min()):.0f} points between best and worst class"
-        parts.append(f"{extent(frame(last), ['label'], f'Robust accuracy after the last epoch, {name}')}")
-        panel = alt.Title(name, subtitle=gap, anchor="start", fontSize=12)
-        charts.append(lines.properties(width=wide, height=210, title=panel))
-    chart = alt.concat(*charts, columns=2, spacing=70).resolve_scale(color="independent")
-    labels = list(dict.fromkeys(label for rate in rates.values() for label in names_of(rate)))
-    chart = chart.add_params(highlighted(labels))
-    return described(chart, "Robust accuracy of each class over the epochs", " ".join(parts), LINES)
 
 
 def superclass_table(dataset: str, counts: Mapping[str, xr.DataArray]) -> pd.DataFrame:

@@ -4,14 +4,18 @@ In all sections ranges are the widest that the words allow: "larger" is more tha
 correlation above .5.
 """
 
+from collections.abc import Mapping
 from functools import partial
+
+import pandas as pd
+import xarray as xr
 
 from classwise.papers import measures
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.terms import claims, of
 from classwise.papers.tian2021.networks import BIASED, OTHERS, UNDER_ATTACK
 from classwise.papers.tian2021.tables import in_text
-from classwise.stats.metrics import mcd
+from classwise.stats import aggregate, metrics
 
 NAME = "tian2021/4-1-class-bias"
 SECTION = Section(title="Class-biased learning", defences=BIASED, evaluations=CLEAN_AND_PGD, gallery=True, datasets=OTHERS)
@@ -33,8 +37,21 @@ CLAIMS = claims(
             "reported": partial(in_text, "overall", "mnist"),
             "reported_on": "mnist",
         },
-        "wider-than-standard": of(mcd, "pgd-at", UNDER_ATTACK) - of(mcd, "standard"),
+        "wider-than-standard": of(metrics.mcd, "pgd-at", UNDER_ATTACK) - of(metrics.mcd, "standard"),
     },
     defences=("pgd-at",),
     attacks=(UNDER_ATTACK,),
 )
+
+
+def learning(histories: Mapping[str, xr.Dataset]) -> xr.DataArray:
+    """Return the accuracy of the classes on test images over the epochs, along defence and images_are: "clean", "attacked".
+
+    histories: of `runs.history`, by dataset. Of all but the first one the attacked images alone, as "attacked, mnist".
+    """
+    shown: dict[str, xr.DataArray] = {}
+    for dataset, history in histories.items():
+        both = aggregate.clean_and_attacked(history["count"].sel(split="test").sum("seed"))
+        clean, attacked = metrics.accuracy(aggregate.measured_epochs(both)).drop_vars("images_are").transpose("images_are", ...)
+        shown |= {f"attacked, {dataset}": attacked} if shown else {"clean": clean, "attacked": attacked}
+    return xr.concat(list(shown.values()), pd.Index(list(shown), name="images_are"), join="outer")
