@@ -102,5 +102,5 @@ def test_an_error_of_a_cell_is_raised_at_a_partial_recording(recorded, mistake):
     name = "tian2021/4-2-class-relations"
     recorded(least(registry.request(name, SCALE)))
     _, failures = failures_of(name, lambda source: source.replace("dots.confused_pairs(", f"{mistake}\ndots.confused_pairs("))
-    with pytest.raises(NotebookFailed, match=f"{name} failed at scale laptop in cell 11: (Attribute|Name)Error"):
+    with pytest.raises(NotebookFailed, match=f"{name} failed at scale laptop in cell 12: (Attribute|Name)Error"):
         merging.check(failures, name, SCALE, complete=False)

@@ -165,24 +165,6 @@ def test_the_weakest_class_of_an_audit():
     assert len(intervals_of(text)) == 2
 
 
-def test_symmetry_has_a_direction():
-    paired, cyclic = (outcomes({("pgd-at", "pgd-20"): [30, 30, 24, 24, 10, 10]}, off=off) for off in (0, 1))
-    texts = [sentences.symmetry(data, pooling.pooled(data).squeeze(SETTINGS, drop=True), "pgd-20") for data in (paired, cyclic)]
-    assert texts[0].startswith("**Confusion goes both ways: the confusion matrix of pgd-at under pgd-20")
-    assert texts[0].endswith("The pair confused most is e and f.")
-    assert intervals_of(texts[0])[0][0] == 1
-    # Of six classes that have one other each, few go both ways by chance, too.
-    assert texts[1].startswith("**Whether confusion goes both ways is open")
-    assert intervals_of(texts[1])[0][2] < 0
-    data = outcomes({("pgd-at", "pgd-20"): [16] * 10})
-    place = data.image % PER_CLASS
-    data["answer"] = data.answer.where(place < 16, (data.truth + 1 + place % 4) % 10)
-    text = sentences.symmetry(data, pooling.pooled(data).squeeze(SETTINGS, drop=True), "pgd-20")
-    assert text.startswith("**Confusion goes one way rather than both")
-    assert "p < .001 against chance" in text
-    assert intervals_of(text)[0][2] < 0
-
-
 def test_homing_is_compared_with_the_stronger_control():
     table = {"share": [60.0, 20.0, 30.0], "low": [50.0, 15.0, 20.0], "high": [70.0, 25.0, 40.0], "images": [90, 90, 90]}
     names = ["without the predicted class", "without another class", "same classes, trained again"]

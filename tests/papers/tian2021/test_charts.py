@@ -2,13 +2,10 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 import xarray as xr
 from drawing import drawn, legend_fields, reacting_legends
 
 from classwise.charts import gallery
-from classwise.core import datasets
-from classwise.core.errors import UserError
 from classwise.papers.tian2021 import charts
 from classwise.stats import metrics
 
@@ -123,22 +120,6 @@ def test_the_least_confident_images_are_shown_as_they_are_and_painted():
         ("painted white", 2, "clean: y 70 %\nthen x 20 %"),
     ]
     assert table["url"].nunique() == 2
-
-
-def test_mistakes_within_superclasses_are_counted_where_the_dataset_has_them():
-    theirs = charts.superclass_table("digits", {})
-    assert list(theirs.iloc[:, 0]) == ["86", "87"]
-    names = list(datasets.superclasses("stl10"))
-    same = np.array(datasets.superclass_numbers(names))
-    table = np.where(same[:, None] == same, 5, 0) + 50 * np.eye(10, dtype=int)
-    count = xr.DataArray(table, dims=("label", "predicted"), coords={"label": names, "predicted": names})
-    mine = charts.superclass_table("stl10", {"pgd-at": count})
-    assert mine.iloc[0, 0] == "100"
-    assert mine.loc["stl10, pgd-at", "p"] == "< .001"
-    assert "animals | bird, cat, deer, dog, horse, monkey" in datasets.superclass_table("stl10")
-    assert datasets.superclass_table("cifar100").count("cifar100") == 20
-    with pytest.raises(UserError, match="classes 0, 1 have no superclasses; those of these datasets do: cifar10"):
-        datasets.superclass_numbers(["0", "1"])
 
 
 def test_each_legend_of_categories_has_the_cue_and_highlights_what_is_clicked(rates):

@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy import stats
 
 from classwise.charts.descriptions import described, extent, largest
 from classwise.charts.gallery import image_rows
@@ -29,9 +27,6 @@ from classwise.charts.style import (
     tooltip,
     wide_bounds,
 )
-from classwise.core import datasets
-from classwise.papers.tian2021.tables import TABLES
-from classwise.stats import significance
 from classwise.stats.confidence import top_k
 
 # The two classes of a pair: the most vulnerable one, and the one whose training is changed.
@@ -190,27 +185,3 @@ def repainted_images(
     rows = {title: pixels.sel(image=least) for title, (pixels, _) in ways.items()}
     captions = {title: top_two(outcomes, least) for title, (_, outcomes) in ways.items()}
     return image_rows(rows, captions, side=132, title="The least confident images, as they are and painted white")
-
-
-def superclass_table(dataset: str, counts: Mapping[str, xr.DataArray]) -> pd.DataFrame:
-    """Return the share of mistakes within superclasses, and that by chance, in percent: a row for each of `counts`.
-
-    counts: of networks on a dataset that has superclasses. The last rows follow from the paper's Table 4 (TRADES on 1,000 cats,
-    plain and attacked): there chance is that a mistake falls on any other class alike (an exact binomial test).
-    """
-    rows: dict[str, tuple[float, float, float]] = {}
-    if dataset in datasets.with_superclasses():
-        for name, count in counts.items():
-            group = count.label.copy(data=datasets.superclass_numbers(names_of(count)))
-            rows[f"{dataset}, {name}"] = significance.within_test(count, group)
-    lines = TABLES.load(4)["count"].sel(treatment="as they are", drop=True)
-    kinds = datasets.superclasses("cifar10")
-    for attack in names_of(lines, "attack"):
-        others = lines.sel(attack=attack, predicted=[name for name in kinds if name != "cat"])
-        near = [kinds[name] == kinds["cat"] for name in names_of(others, "predicted")]
-        inside, total = int(others.values[near].sum()), int(others.sum())
-        p = stats.binomtest(inside, total, float(np.mean(near)), alternative="greater").pvalue
-        rows[f"theirs: cats of cifar10, {attack}"] = (100 * inside / total, 100 * float(np.mean(near)), float(p))
-    table = pd.DataFrame(rows, index=["within, % of the mistakes", "by chance, %", "p"]).T
-    shown = table.iloc[:, :2].map("{:.0f}".format)
-    return shown.assign(p=table["p"].map(significance.p_text))

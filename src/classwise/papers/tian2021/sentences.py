@@ -8,36 +8,12 @@ import xarray as xr
 
 from classwise.core import datasets
 from classwise.core.markup import counted, decimal
-from classwise.papers.findings import interval, p_value
-from classwise.stats import bootstrap, intervals, metrics, pooling, significance
+from classwise.papers.findings import interval
+from classwise.stats import bootstrap, intervals, metrics, pooling
 
 _SIGNIFICANT = 0.05
 # So few points of accuracy, in either direction, that colours hardly matter.
 _HARDLY = 1.0
-
-
-def symmetry(outcomes: xr.Dataset, count: xr.DataArray, attack: str) -> str:
-    """Return how symmetric the confusion matrix of a defence is under an attack, and which two classes it confuses most.
-
-    outcomes: of that defence (a dimension of size one). count: the same pooled, with the dimensions label and predicted.
-    """
-    bounds = bootstrap.bootstrap(outcomes.sel(attack=[attack]), metrics.symmetry).isel(attack=0, defence=0, drop=True)
-    low, _, high = bounds.values
-    # Of a matrix as opposed as this one, where the interval lies below 0.
-    p = significance.symmetry_test(count, opposed=high < 0)
-    start = "Whether confusion goes both ways is open"
-    if low > 0 and p < _SIGNIFICANT:
-        start = "Confusion goes both ways"
-    elif high < 0 and p < _SIGNIFICANT:
-        start = "Confusion goes one way rather than both"
-    mixed = metrics.off_diagonal_confusion(count)
-    both = mixed + mixed.rename(label="predicted", predicted="label").transpose("label", "predicted")
-    first, second = both.stack(pair=("label", "predicted")).idxmax("pair").item()
-    defence = str(outcomes.defence.values[0])
-    return (
-        f"**{start}: the confusion matrix of {defence} under {attack} correlates with its transpose by "
-        f"{interval(bounds, digits=2)}; {p_value(p)} against chance.** The pair confused most is {first} and {second}."
-    )
 
 
 def homing(compared: pd.DataFrame) -> str:
