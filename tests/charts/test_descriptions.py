@@ -263,18 +263,6 @@ CHARTS = {
         ),
         ["12 % to 75 %", "1.00", "3 images"],
     ),
-    "charts.accuracy_change": (
-        lambda: charts.accuracy_change(rates(defence=NETWORKS, inverse=["2", "5"])),
-        ["2.4 points (class 9, 1/T = 5, trades)"],
-    ),
-    "charts.variance_bars": (
-        lambda: charts.variance_bars(bounded(rates(defence=[*NETWORKS, "mart", "fat"]))),
-        ["2.40 (class 9, fat) to 97.30"],
-    ),
-    "charts.class_curves": (
-        lambda: charts.class_curves({"digits": rates(**EPOCHS)}),
-        ["digits, 10 classes: 2 % (class 9) to 97 % (class 0)"],
-    ),
     "charts.profile_rows": (
         lambda: similarity_charts.profile_rows(
             {"PGD-AT": bounded(rates(measure=["similarity", "variance"], defence=NETWORKS) / 100)}, "x"
