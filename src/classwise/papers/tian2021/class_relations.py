@@ -44,8 +44,9 @@ def within_superclasses(dataset: str, counts: Mapping[str, xr.DataArray]) -> pd.
     """
     from scipy import stats  # slow to import
 
-    rows = {}
-    for name, count in counts.items() if dataset in datasets.with_superclasses() else ():
+    rows: dict[str, tuple[float, float, float]] = {}
+    known = counts if dataset in datasets.with_superclasses() else {}
+    for name, count in known.items():
         group = count.label.copy(data=datasets.superclass_numbers([str(label) for label in count.label.values]))
         rows[f"{dataset}, {name}"] = significance.within_test(count, group)
     kinds = datasets.superclasses("cifar10")

@@ -217,7 +217,8 @@ def differing(tempered: xr.Dataset, scaled: str = "pgd-he") -> xr.DataArray:
     """
     plain, bare = (tempered.sel(defence=name, drop=True) for name in (scaled, network_name(scaled, COSINES)))
     first = plain.sel(inverse="1", drop=True)
-    return ((bare.answer != first.answer) & (first.truth >= 0)).sum(["seed", "image"])
+    number: xr.DataArray = ((bare.answer != first.answer) & (first.truth >= 0)).sum(["seed", "image"])
+    return number
 
 
 def changes_at_best(count: xr.DataArray) -> xr.DataArray:
