@@ -154,5 +154,5 @@ CLAIMS = claims(
 def pairs(profiles: xr.DataArray) -> xr.DataArray:
     """Return the corrected agreement of each two settings, along setting and "other setting"; on the diagonal, reliabilities."""
     values = agreement.corrected(profiles)
-    shown = xr.where(values.setting == values.other, agreement.reliability(profiles), values)
+    shown: xr.DataArray = values.where(values.setting != values.other, agreement.reliability(profiles))
     return shown.transpose("setting", "other").rename(other="other setting")
