@@ -183,7 +183,8 @@ def mean_terms(outcomes: xr.Dataset) -> xr.DataArray:
         return mean.to_dataarray("term")
 
     images = part.isel(attack=[-1]).assign(truth=part.truth.isel(attack=[-1]).where((part.truth >= 0).all("attack"), -1))
-    return bootstrap.paired(images, means, draws=1000, values=dict(terms)).isel(attack=0, drop=True)
+    values = {str(name): value for name, value in terms.items()}
+    return bootstrap.paired(images, means, draws=1000, values=values).isel(attack=0, drop=True)
 
 
 def course(history: xr.Dataset, outcomes: xr.Dataset) -> xr.DataArray:

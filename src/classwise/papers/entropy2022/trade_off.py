@@ -43,8 +43,7 @@ def selected(history: xr.Dataset) -> tuple[str, ...]:
     """
     # The inner attacks of the training have no counts of these images.
     count = history["count"].isel(epoch=-1).sel(split="valid").drop_sel(attack="clean").sum(["attack", "seed"])
-    rates, defence = metrics.overall(count).to_series(), {name: network.defence for name, network in NETWORKS.items()}
-    best = rates.groupby(defence, sort=False).idxmax()
+    best = metrics.overall(count).to_series().groupby(lambda name: NETWORKS[name].defence, sort=False).idxmax()
     return tuple(str(best[name]) for name in best.index if name in ("trades", "me-trades"))
 
 
