@@ -75,12 +75,6 @@ def shared_seeds(parts: Mapping[_Name, xr.Dataset]) -> dict[_Name, xr.Dataset]:
     return {name: part.sel(seed=[seed for seed in part.seed.values if seed in seeds]) for name, part in parts.items()}
 
 
-def along(dim: str, parts: Mapping[str, Any], measure: Callable[[Any], xr.DataArray] | None = None) -> xr.DataArray:
-    """Return arrays by name, or a measure of what has these names, as one array along a new dimension."""
-    arrays = [measure(part) if measure else part for part in parts.values()]
-    return xr.concat(arrays, pd.Index(list(parts), name=dim), join="outer")
-
-
 def network_name(defence: str, readout: str) -> str:
     """Return the name of a network along `network`, with its readout unless that is the logits: "pgd-he, cosines"."""
     return defence if readout == READOUTS[0] else f"{defence}, {readout}"
