@@ -28,7 +28,7 @@ from classwise.charts import (
     sweeps,
 )
 from classwise.charts.descriptions import extent, largest
-from classwise.papers.benz2020 import charts_corruptions, charts_targets
+from classwise.papers.benz2020 import charts_targets, corruptions
 from classwise.papers.entropy2022 import charts as similarity_charts
 from classwise.papers.tian2021 import charts, trace_explorer
 from classwise.stats import intervals, metrics
@@ -282,22 +282,6 @@ CHARTS = {
         ),
         ["Cosines of class 8"],
     ),
-    "charts_corruptions.differences": (
-        lambda: charts_corruptions.differences(bounded(rates(corruption=["fog", "snow"]).isel(label=-1))),
-        ["2.4 points (snow)"],
-    ),
-    "charts_corruptions.correlations": (
-        lambda: charts_corruptions.correlations(bounded(rates(row=["noise", "blur", "all, accuracy left"]).isel(label=-1)) / 100),
-        ["0.59 (noise)"],
-    ),
-    "charts_corruptions.by_severity": (
-        lambda: charts_corruptions.by_severity(
-            bounded(rates(defence=NETWORKS[:2], corruption=["fog", "contrast"], severity=[0, 3, 5]).isel(label=-1))
-        ),
-        ["2 % (pgd-at, contrast)"],
-    ),
-    "charts_corruptions.examples": (
-        lambda: charts_corruptions.examples({"clean": mocks.dataset("examples 1", per_class=2).isel(form=0)}),
         ["8 images", "Clean: 0, 1, 2"],
     ),
     "trace_explorer.explore": (

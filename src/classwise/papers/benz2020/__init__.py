@@ -3,13 +3,13 @@
 from classwise.papers.benz2020 import (
     class_discrepancy,
     class_similarity,
+    corruptions,
     long_tail,
     networks_and_optimisers,
     over_training,
     robust_features,
     same_classes,
     section_3_3_targets,
-    section_3_4,
 )
 from classwise.papers.benz2020.recipe import RECIPE
 from classwise.papers.benz2020.tables import TABLES
@@ -24,7 +24,7 @@ _SECTIONS = (
     robust_features,
     long_tail,
     section_3_3_targets,
-    section_3_4,
+    corruptions,
 )
 
 PAPER = Paper(

@@ -1,161 +1,217 @@
-"""What the page on corruptions shows, from outcomes with the corruptions along `attack` (`section_3_4.by_corruption`)."""
+"""Benz et al. 2020, section 3.4: the accuracy of each class on corrupted images, of standard and of adversarial training.
+
+The claims need corruptions along `attack` ("fog-3"), next to clean images and an attack: of all networks ("corrupted"), and for
+the last claim along `half`, each with every other image ("halves").
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.papers.benz2020 import section_3_4
-from classwise.papers.benz2020.section_3_4 import (
-    ATTACK,
-    CORRUPTIONS,
-    KINDS,
-    SEVERITIES,
-    SEVERITY,
-    SWEPT,
-    at_severity,
-    correlation,
-    drops,
+from classwise.charts.gallery import image_rows
+from classwise.charts.style import names_of
+from classwise.core.spec import Evaluation
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.terms import claims, of_profiles
+from classwise.stats import aggregate, agreement, bootstrap, combine, metrics
+
+NAME = "benz2020/3-4-corruptions"
+
+# By their kind, in the order of Hendrycks and Dietterich (2019).
+KINDS: dict[str, tuple[str, ...]] = {
+    "noise": ("gaussian-noise", "shot-noise", "impulse-noise"),
+    "blur": ("defocus-blur", "glass-blur", "motion-blur", "zoom-blur"),
+    "weather": ("snow", "frost", "fog", "brightness"),
+    "digital": ("contrast", "elastic-transform", "pixelate", "jpeg-compression"),
+}
+CORRUPTIONS = tuple(name for names in KINDS.values() for name in names)
+# Of all corruptions; and further ones of those that the paper names.
+SEVERITY, SEVERITIES, SWEPT = 3, (1, 5), ("gaussian-noise", "fog", "contrast")
+# As many of each class as are evaluated of photographs; digits have fewer.
+_IMAGES = 200
+ATTACK = "pgd-20"
+
+
+def at_severity(corruption: str, severity: int = SEVERITY) -> str:
+    """Return the name of a corruption at a severity, "fog-3"."""
+    return f"{corruption}-{severity}"
+
+
+def _evaluation(corruption: str, severity: int) -> Evaluation:
+    return Evaluation(transform=at_severity(corruption, severity), per_class=_IMAGES)
+
+
+def by_corruption(plain: xr.Dataset, corrupted: xr.Dataset) -> xr.Dataset:
+    """Return outcomes with the corruptions along `attack`, after clean and attacked images.
+
+    Of the images of each network that it was evaluated on under all of them; a network that lacks any has none. A corruption that
+    no network was evaluated on is left out.
+    """
+    evaluated = (corrupted.truth >= 0).any([dim for dim in corrupted.truth.dims if dim != "transform"])
+    parts = {str(name).split("@")[0]: plain.sel(attack=name, drop=True) for name in plain.attack.values}
+    parts |= {
+        str(name): corrupted.sel(attack="clean", transform=name, drop=True) for name in corrupted.transform.values[evaluated]
+    }
+    both = combine.combine("attack", combine.shared_seeds(parts)).assign_attrs(plain.attrs).drop_vars("logits", errors="ignore")
+    return both.assign(truth=both.truth.where((both.truth >= 0).all("attack"), -1))
+
+
+DEFENCES = ("standard", "pgd-at")
+_BOTH = ("", "corrupted")
+SECTION = Section(
+    title="Corruptions",
+    defences=DEFENCES,
+    evaluations=CLEAN_AND_PGD,
+    parts={
+        "corrupted": Section(
+            title="corrupted images",
+            defences=DEFENCES,
+            evaluations=(
+                *(_evaluation(name, SEVERITY) for name in CORRUPTIONS),
+                *(_evaluation(name, severity) for name in SWEPT for severity in SEVERITIES),
+            ),
+        )
+    },
+    arrange={
+        "corrupted": Arranged(by_corruption, _BOTH),
+        "halves": Arranged(lambda *both: aggregate.halved(by_corruption(*both)), _BOTH),
+    },
 )
-from classwise.stats import agreement, bootstrap, metrics, pooling
+
+
+def drops(value: xr.DataArray) -> xr.DataArray:
+    """Return how much lower an accuracy along `attack` is on corrupted images than on clean ones, along corruption."""
+    names = [name for name in map(str, value.attack.values) if name not in ("clean", ATTACK)]
+    corrupted = value.sel(attack=names).rename(attack="corruption")
+    lost: xr.DataArray = value.sel(attack="clean", drop=True) - corrupted
+    return lost
+
+
+def lost_more(sums: xr.Dataset) -> xr.DataArray:
+    """Return how much more accuracy the first network loses to corruptions than the second, the mean over the corruptions."""
+    lost = drops(metrics.overall(sums["count"])).mean("corruption")
+    return lost.isel(defence=0) - lost.isel(defence=1)
+
+
+def correlation(lost: xr.DataArray, rates: xr.DataArray) -> xr.DataArray:
+    """Return the correlation over classes of what corruptions take with the robust accuracy of other images.
+
+    lost, rates: along half and label, the latter also along attack. The mean of both pairs of halves.
+    """
+    robust = rates.sel(attack=ATTACK, drop=True)
+    other = robust.isel(half=slice(None, None, -1)).assign_coords(half=robust.half)
+    return xr.corr(lost, other, dim="label").mean("half", skipna=False)
+
+
+def breaks_the_same_classes(profiles: xr.DataArray) -> xr.DataArray:
+    """Return the correlation over classes of the mean drop on corrupted images with the robust accuracy of other images.
+
+    Its draws are not reflected, which would move an attenuated correlation further.
+    """
+    return correlation(drops(profiles).mean("corruption"), profiles)
+
+
+_NOISE = tuple(at_severity(name) for name in KINDS["noise"])
+_FOG = (at_severity("fog"), at_severity("contrast"))
+_ALL = tuple(at_severity(name) for name in CORRUPTIONS)
+CLAIMS = claims(
+    NAME,
+    {
+        "noise-standard-more": {"measure": lost_more, "attacks": ("clean", *_NOISE)},
+        "fog-contrast-at-more": {"measure": lost_more, "defences": DEFENCES[::-1], "attacks": ("clean", *_FOG)},
+        "corruptions-break-the-same": {
+            **of_profiles(breaks_the_same_classes, "attack"),
+            "defences": ("pgd-at",),
+            "attacks": ("clean", ATTACK, *_ALL),
+        },
+    },
+    defences=DEFENCES,
+)
 
 # Rows of correlations: all corruptions together, the loss as a share of clean accuracy, and what is left.
 ALL, RELATIVE, LEFT = "all corruptions", "all, loss / clean accuracy", "all, accuracy left"
-# Of intervals of accuracies.
-_DRAWS = 1000
-# Of intervals that hold together, of which the ends lie far out.
-_JOINT_DRAWS = 6000
 
 
-def _renamed(outcomes: xr.Dataset, severity: int = SEVERITY) -> dict[str, str]:
-    """Return the corruptions that there are at a severity, by their name along `attack`."""
-    names = {at_severity(name, severity): name for name in CORRUPTIONS}
-    return {written: name for written, name in names.items() if written in outcomes.attack.values}
+def of_severity(outcomes: xr.Dataset, severity: int = SEVERITY) -> xr.Dataset:
+    """Return outcomes of the networks that have any, along attack: clean, attacked, and by the name of each corruption."""
+    names = {"clean": "clean", ATTACK: ATTACK} | {at_severity(name, severity): name for name in CORRUPTIONS}
+    known = {written: name for written, name in names.items() if written in outcomes.attack.values}
+    present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "defence"])
+    kept = outcomes.isel(defence=np.flatnonzero(present)).sel(attack=list(known))
+    return kept.assign_coords(attack=list(known.values()))
 
 
-def at_one(outcomes: xr.Dataset, severity: int = SEVERITY, *, clean: bool = False) -> xr.Dataset:
-    """Return outcomes along corruption at a severity; clean: with clean images as the first one."""
-    names = ({"clean": "clean"} if clean else {}) | _renamed(outcomes, severity)
-    kept = outcomes.sel(attack=list(names)).assign_coords(attack=list(names.values()))
-    return kept.rename(attack="corruption").transpose("defence", "seed", "corruption", ...)
+def by_name(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes of `of_severity` without the attack: along defence, seed and corruption, "clean" first."""
+    return outcomes.drop_sel(attack=ATTACK).rename(attack="corruption").transpose("defence", "seed", "corruption", ...)
 
 
-def accuracy(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return low, value and high of the accuracy on all images, along bound, defence and corruption ("clean" first)."""
-    return bootstrap.bootstrap(at_one(outcomes, clean=True), metrics.overall, draws=_DRAWS)
+def more_lost(count: xr.DataArray) -> xr.DataArray:
+    """Return how much more accuracy pgd-at loses to each corruption than standard training, in points, along corruption."""
+    lost = drops(metrics.overall(count))
+    return lost.sel(defence="pgd-at", drop=True) - lost.sel(defence="standard", drop=True)
 
 
-def _lost(count: xr.DataArray) -> xr.DataArray:
-    """Return how much lower the accuracy is than on clean images, along defence and corruption."""
-    return drops(metrics.overall(count)).assign_coords(corruption=lambda some: _names(some.corruption))
+def mean_more_lost(count: xr.DataArray) -> xr.DataArray:
+    """Return the mean of `more_lost` over the corruptions."""
+    return more_lost(count).mean("corruption")
 
 
-def _names(corruption: xr.DataArray) -> list[str]:
-    return [str(name).rpartition("-")[0] for name in corruption.values]
+def more_lost_jointly(outcomes: xr.Dataset, draws: int = 6000) -> xr.DataArray:
+    """Return `more_lost` with intervals that hold for all corruptions together (95 %, Bonferroni), in ascending order.
 
-
-def _of_severity(outcomes: xr.Dataset) -> xr.Dataset:
-    return outcomes.sel(attack=["clean", *_renamed(outcomes)])
-
-
-def mean_loss(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return low, value and high of the mean loss over the corruptions, along bound and defence."""
-    return bootstrap.paired(_of_severity(outcomes), lambda count: _lost(count).mean("corruption"), span=(-100, 100))
-
-
-def more_lost(outcomes: xr.Dataset, *, joint: bool = False) -> xr.DataArray | None:
-    """Return how much more pgd-at loses to each corruption than standard, along bound and corruption; None without both.
-
-    joint: the intervals hold for all corruptions together (Bonferroni), instead of for each by itself.
+    outcomes: of `of_severity`. draws: many, since the ends lie far out.
     """
-    first, second = section_3_4.DEFENCES[::-1]
-    if not recorded(outcomes, first, second):
-        return None
-
-    def difference(count: xr.DataArray) -> xr.DataArray:
-        lost = _lost(count)
-        return lost.sel(defence=first, drop=True) - lost.sel(defence=second, drop=True)
-
-    level, draws = (1 - 0.05 / len(_renamed(outcomes)), _JOINT_DRAWS) if joint else (0.95, 2 * _DRAWS)
-    return bootstrap.paired(_of_severity(outcomes).sel(defence=[first, second]), difference, level, draws, span=(-200, 200))
+    number = outcomes.sizes["attack"] - 2
+    bounds = bootstrap.paired(outcomes, more_lost, 1 - 0.05 / number, draws, span=(-200, 200))
+    return bounds.sortby(bounds.sel(bound="value", drop=True))
 
 
-def change(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return by how many points each corruption changes the accuracy of each class, along defence, corruption and label."""
-    rates = metrics.accuracy(pooling.pooled(_of_severity(outcomes)))
-    lost = drops(rates)
-    # Zero without a sign.
-    return 0.0 - lost.assign_coords(corruption=_names(lost.corruption))
+def losses(profiles: xr.DataArray) -> xr.DataArray:
+    """Return what corruptions take of each class along row: of all, of each kind, as a share, and what they leave.
 
-
-def _losses(profiles: xr.DataArray) -> xr.DataArray:
-    """Return what corruptions take of each class, along `row`; profiles: of `agreement.profiles` along attack."""
+    profiles: of `agreement.profiles` of `of_severity`, along attack.
+    """
     lost, clean = drops(profiles), profiles.sel(attack="clean", drop=True)
-    lost = lost.assign_coords(corruption=_names(lost.corruption))
-    mean = lost.mean("corruption")
-    kinds = {kind: [name for name in names if name in lost.corruption.values] for kind, names in KINDS.items()}
-    parts = {kind: lost.sel(corruption=names).mean("corruption") for kind, names in kinds.items() if names}
-    parts = {ALL: mean, **parts, RELATIVE: mean / clean.where(clean > 0), LEFT: clean - mean}
+    kinds = {kind: lost.isel(corruption=np.isin(lost.corruption, names)) for kind, names in KINDS.items()}
+    mean, means = lost.mean("corruption"), {kind: some.mean("corruption") for kind, some in kinds.items() if some.size}
+    parts = {ALL: mean, **means, RELATIVE: mean / clean.where(clean > 0), LEFT: clean - mean}
     return xr.concat(list(parts.values()), pd.Index(list(parts), name="row"))
 
 
-def _shared(profiles: xr.DataArray) -> xr.DataArray:
-    """Return the correlation of what corruptions take with the robust accuracy of other images, along `row`."""
-    losses = _losses(profiles)
-    each = [correlation(losses.sel(row=row, drop=True), profiles) for row in losses.row.values]
-    return xr.concat(each, losses.row)
+def shared(profiles: xr.DataArray) -> xr.DataArray:
+    """Return the correlation of `losses` with the robust accuracy of other images over the classes, along row."""
+    lost = losses(profiles)
+    return xr.concat([correlation(lost.sel(row=row, drop=True), profiles) for row in lost.row.values], lost.row)
 
 
-def shared(outcomes: xr.Dataset, defence: str = "pgd-at") -> xr.DataArray | None:
-    """Return low, value and high of the correlation of losses with robust accuracy over classes, along bound and row.
-
-    The losses are those of one half of the images of each class, the robust accuracies those of the other half. defence: whose
-    losses and robust accuracies; None where it has no results. Attributes: the reliability of the robust accuracies, and p, by
-    row, of the correlation under permuted classes.
-    """
-    if not recorded(outcomes, defence):
-        return None
-    kept = outcomes.sel(defence=defence, attack=["clean", ATTACK, *_renamed(outcomes)], drop=True)
-    bounds = agreement.interval(kept, _shared, along="attack")
-    return bounds.assign_attrs(reliability=_reliability(kept), p=_permuted(agreement.profiles(kept, along="attack")))
-
-
-def _reliability(outcomes: xr.Dataset) -> float:
-    """Return the correlation of the robust accuracies of the classes in the two halves of the images of a network."""
-    profiles = agreement.profiles(outcomes.sel(attack=[ATTACK]), along="attack")
-    return float(agreement.reliability(profiles, along="attack").item())
-
-
-def _permuted(profiles: xr.DataArray) -> dict[str, float]:
-    """Return by row the two-sided chance that losses of permuted classes correlate as much with the robust accuracies."""
+def permuted(profiles: xr.DataArray, row: str = ALL) -> float:
+    """Return the two-sided chance that losses of permuted classes correlate as much with the robust accuracies."""
     # Of the sign of the correlation, so that the one-sided chance is that of as strong a one.
-    losses = _losses(profiles) * np.sign(_shared(profiles))
-    rows = [str(row) for row in losses.row.values]
-    parts = [profiles.sel(attack=ATTACK, drop=True), *(losses.sel(row=row, drop=True) for row in rows)]
-    both = xr.concat(parts, pd.Index([ATTACK, *rows], name="row"))
-    return {row: min(1.0, 2 * agreement.permutation_p(both, ATTACK, [row], along="row")) for row in rows}
+    lost = losses(profiles).sel(row=row, drop=True) * np.sign(shared(profiles).sel(row=row, drop=True))
+    both = xr.concat([profiles.sel(attack=ATTACK, drop=True), lost], pd.Index([ATTACK, row], name="row"))
+    return min(1.0, 2 * agreement.permutation_p(both, ATTACK, [row], along="row"))
 
 
-def recorded(outcomes: xr.Dataset, *defences: str) -> bool:
-    """Return whether all these networks were evaluated on all corruptions."""
-    some = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "defence"])
-    return all(name in outcomes.defence.values and bool(some.sel(defence=name)) for name in defences)
-
-
-def by_severity(outcomes: xr.Dataset) -> xr.DataArray:
+def over_severities(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
     """Return the accuracy on all images along bound, defence, corruption (SWEPT) and severity; 0 are clean images."""
-    clean = bootstrap.bootstrap(outcomes.sel(attack=["clean"]), metrics.overall, draws=_DRAWS).isel(attack=0, drop=True)
-    parts = {0: clean.expand_dims(corruption=[name for name in SWEPT if _swept(outcomes, name)])}
+    parts = {}
     for severity in sorted({SEVERITY, *SEVERITIES}):
-        at_this = at_one(outcomes, severity)
-        some = at_this.sel(corruption=[name for name in SWEPT if name in at_this.corruption.values])
-        parts[severity] = bootstrap.bootstrap(some, metrics.overall, draws=_DRAWS)
-    return xr.concat(list(parts.values()), pd.Index(list(parts), name="severity"), join="outer")
+        some = by_name(of_severity(outcomes, severity).sel(attack=["clean", ATTACK, *SWEPT]))
+        bounds = bootstrap.bootstrap(some, metrics.overall, draws=draws)
+        parts[0] = bounds.sel(corruption="clean", drop=True).expand_dims(corruption=list(SWEPT))
+        parts[severity] = bounds.drop_sel(corruption="clean")
+    return xr.concat(list(parts.values()), pd.Index(list(parts), name="severity")).sortby("severity")
 
 
-def _swept(outcomes: xr.Dataset, name: str) -> bool:
-    return any(at_severity(name, severity) in outcomes.attack.values for severity in (SEVERITY, *SEVERITIES))
-
-
-def count(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return pooled counts along defence, corruption ("clean" first), label and predicted."""
-    return pooling.pooled(at_one(outcomes, clean=True))
+def examples(scenes: Mapping[str, xr.Dataset], most: int = 8) -> Any:
+    """Return the first image of each class as it is and corrupted, a row for each of `scenes`, of the same images by title."""
+    rows, captions = {}, {}
+    for title, data in scenes.items():
+        names = names_of(data, "predicted")[:most]
+        first = [int((data.truth == number).argmax("image")) for number in range(len(names))]
+        rows[title], captions[title] = data.pixels.isel(image=first), names
+    return image_rows(rows, captions, side=38, title="The first test images, and the same corrupted")

@@ -1,0 +1,139 @@
+"""Section 3.4: corrupted images, of standard and of adversarial training."""
+
+import numpy as np
+import pytest
+from claim_answers import CLASS, judged, outcomes_with
+
+from classwise.papers import registry
+from classwise.papers.benz2020 import corruptions, kinds
+from classwise.stats import aggregate, agreement, bootstrap, metrics, pooling
+
+NOISES = [f"{name}-3" for name in corruptions.KINDS["noise"]]
+FOGS = ["fog-3", "contrast-3"]
+ALL = [f"{name}-3" for name in corruptions.CORRUPTIONS]
+MORE = [f"{name}-{severity}" for name in corruptions.SWEPT for severity in (1, 5)]
+
+
+def networks(standard, adversarial, names, clean=(95, 90)):
+    """Return outcomes of two networks: their accuracy on clean images and under each corruption."""
+    tables = {("standard", name): standard for name in names} | {("pgd-at", name): adversarial for name in names}
+    return outcomes_with(tables | {("standard", "clean"): clean[0], ("pgd-at", "clean"): clean[1]})
+
+
+# Both lose as much, or one loses more though it is still the more accurate one.
+STANDARD_MORE = networks(60, 80, NOISES), networks(65, 62, NOISES, clean=(95, 70))
+AT_MORE = networks(85, 60, NOISES), networks(62, 65, NOISES, clean=(70, 95))
+FOG_AT_MORE, FOG_STANDARD_MORE = networks(90, 60, FOGS), networks(60, 85, FOGS)
+
+
+def profiles(lost, robust=10 * CLASS):
+    """Return outcomes of adversarial training: the accuracy of each class under attack, and how much corruptions take."""
+    tables = {("pgd-at", "clean"): 95, ("pgd-at", "pgd-20"): robust} | {("pgd-at", name): 95 - lost for name in ALL}
+    return aggregate.halved(outcomes_with(tables, times=4))
+
+
+# Not all classes are in their place: no correlation is perfect.
+SHUFFLED = np.array([10, 0, 20, 40, 30, 50, 70, 60, 80, 90])
+SAME, OPPOSITE = profiles(50 - 5 * CLASS, SHUFFLED), profiles(5 * CLASS, SHUFFLED)
+EXTREMES = {
+    "noise-standard-more": (STANDARD_MORE, AT_MORE),
+    "fog-contrast-at-more": ([FOG_AT_MORE], [FOG_STANDARD_MORE]),
+    "corruptions-break-the-same": ([SAME], [OPPOSITE]),
+}
+
+
+def test_drops_that_have_nothing_to_do_with_robustness_do_not_decide():
+    lost = np.where(np.isin(CLASS, (0, 3, 4, 7, 8)), 20, 40)
+    assert judged("corruptions-break-the-same", profiles(lost)).verdict == "open"
+
+
+def _parts(lacking=()):
+    """Return outcomes as the section and its part have them: clean and attacked, and corrupted along transform."""
+    plain = outcomes_with({(name, attack): 80 for name in ("standard", "pgd-at") for attack in ("clean", "pgd-20@tian2021")})
+    tables = {
+        (name, "clean", transform): 60
+        for name in ("standard", "pgd-at")
+        for transform in ("fog-3", "contrast-3", "fog-5")
+        if (name, transform) not in lacking
+    }
+    corrupted = outcomes_with(tables, along=("defence", "attack", "transform"))
+    return plain.expand_dims(seed=[0, 1]), corrupted.expand_dims(seed=[0])
+
+
+def test_corruptions_stand_beside_the_attack_on_the_images_that_all_have():
+    plain, corrupted = _parts()
+    few = corrupted.assign(truth=corrupted.truth.where(corrupted.image % 2 == 0, -1))
+    both = corruptions.by_corruption(plain, few)
+    assert both.attack.values.tolist() == ["clean", "pgd-20", "fog-3", "contrast-3", "fog-5"]
+    assert both.seed.values.tolist() == [0]
+    present = both.truth >= 0
+    assert bool((present == (both.image % 2 == 0)).all())
+    assert set(corruptions.of_severity(both).attack.values) == {"clean", "pgd-20", "fog", "contrast"}
+    assert corruptions.by_name(corruptions.of_severity(both, 5)).corruption.values.tolist() == ["clean", "fog"]
+
+
+def test_a_network_without_a_corruption_has_no_images_and_one_that_nobody_has_is_left_out():
+    plain, corrupted = _parts(lacking=[("standard", "fog-3"), ("standard", "fog-5"), ("pgd-at", "fog-5")])
+    both = corruptions.by_corruption(plain, corrupted)
+    assert sorted(both.attack.values) == ["clean", "contrast-3", "fog-3", "pgd-20"]
+    present = (both.truth >= 0).any(["image", "seed"])
+    assert not bool(present.sel(defence="standard").any())
+    assert bool(present.sel(defence="pgd-at").all())
+    assert corruptions.of_severity(both).defence.values.tolist() == ["pgd-at"]
+
+
+@pytest.fixture
+def outcomes():
+    """Two networks: standard training loses 30 points to fog, adversarial training 10, and nothing to all others."""
+    tables = {(name, attack): 90 for name in ("standard", "pgd-at") for attack in ("clean", *ALL, *MORE)}
+    tables |= {("standard", "fog-3"): 60, ("pgd-at", "fog-3"): 80, ("standard", "pgd-20"): 10, ("pgd-at", "pgd-20"): 9 * CLASS}
+    return outcomes_with(tables).expand_dims(seed=[0])
+
+
+def test_losses_are_those_that_were_made(outcomes):
+    some = corruptions.of_severity(outcomes)
+    joint, single = corruptions.more_lost_jointly(some), bootstrap.paired(some, corruptions.more_lost)
+    assert joint.sel(bound="value", corruption="fog") == pytest.approx(-20)
+    assert joint.sel(bound="value", corruption="snow") == pytest.approx(0)
+    assert joint.corruption.values[0] == "fog"
+    ends = {end: [float(bounds.sel(corruption="fog", bound=end)) for bounds in (joint, single)] for end in ("low", "high")}
+    assert ends["low"][0] < ends["low"][1] < ends["high"][1] < ends["high"][0] < 0
+    count = pooling.pooled(some)
+    assert float(corruptions.mean_more_lost(count)) == pytest.approx(-20 / 15, abs=1e-4)
+    assert corruptions.drops(metrics.accuracy(count)).sel(defence="standard", corruption="fog").values == pytest.approx(30)
+    assert corruptions.by_name(some).corruption.values.tolist() == ["clean", *corruptions.CORRUPTIONS]
+
+
+def test_accuracies_over_the_severity_begin_with_clean_images(outcomes):
+    severity = corruptions.over_severities(outcomes).sel(bound="value", corruption="fog", defence="standard")
+    assert severity.severity.values.tolist() == [0, 1, 3, 5]
+    assert severity.values == pytest.approx([90, 90, 60, 90])
+
+
+def test_the_correlation_is_that_of_the_profiles_of_opposite_halves():
+    exact = profiles(50 - 5 * CLASS)
+    whole = exact.assign(truth=exact.truth.max("half")).drop_vars("half").expand_dims(seed=[0])
+    trained = corruptions.of_severity(whole).sel(defence="pgd-at", drop=True)
+    shared = agreement.interval(trained, corruptions.shared, "attack")
+    rows = ["all corruptions", "noise", "blur", "weather", "digital", corruptions.RELATIVE, corruptions.LEFT]
+    assert shared.row.values.tolist() == rows
+    # All classes are alike on clean images: the loss in points is that in shares, and what is left is the opposite.
+    assert shared.sel(bound="value").values == pytest.approx([-1] * 6 + [1], abs=0.02)
+    # Hardly any order of ten classes is as good as this one.
+    assert corruptions.permuted(agreement.profiles(trained, "attack")) < 0.01
+
+
+def test_the_section_evaluates_all_corruptions_of_shared_runs_and_three_of_them_at_further_severities():
+    request = registry.request(corruptions.NAME, "quick")
+    corrupted = request.parts["corrupted"]
+    assert corrupted.specs == request.specs
+    shared = {spec.id for spec in registry.request("tian2021/4-1-class-bias", "quick").specs}
+    assert {spec.id for spec in request.specs} <= shared
+    names = [evaluation.transform for evaluation in corrupted.evaluations]
+    assert names == [*ALL, *MORE]
+
+
+def test_each_claim_says_whether_it_was_found_expected_asked_or_cited():
+    assert [claim.where for claim in corruptions.CLAIMS] == [*["3.4, cited (direction of [13])"] * 2, "3.4, asked"]
+    with pytest.raises(ValueError, match="not 'guessed'"):
+        kinds.where("3.4", "guessed")
