@@ -28,7 +28,7 @@ from classwise.charts import (
     sweeps,
 )
 from classwise.charts.descriptions import extent, largest
-from classwise.papers.benz2020 import charts_targets, corruptions
+from classwise.papers.benz2020 import corruptions
 from classwise.papers.entropy2022 import charts as similarity_charts
 from classwise.papers.tian2021 import charts, trace_explorer
 from classwise.stats import intervals, metrics
@@ -268,10 +268,6 @@ CHARTS = {
             {"PGD-AT": bounded(rates(measure=["similarity", "variance"], defence=NETWORKS) / 100)}, "x"
         ),
         ["PGD-AT, variance of the features, 10 classes: 0.024 (class 9, trades)"],
-    ),
-    "charts_targets.cosines": (
-        lambda: charts_targets.cosines(rates(defence=NETWORKS, other=LABELS) / 100),
-        ["Cosine of the mean logits of two classes"],
     ),
     "similar_classes.one_class": (
         lambda: similar_classes.one_class(

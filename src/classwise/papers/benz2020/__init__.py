@@ -9,7 +9,7 @@ from classwise.papers.benz2020 import (
     over_training,
     robust_features,
     same_classes,
-    section_3_3_targets,
+    targets,
 )
 from classwise.papers.benz2020.recipe import RECIPE
 from classwise.papers.benz2020.tables import TABLES
@@ -23,7 +23,7 @@ _SECTIONS = (
     class_similarity,
     robust_features,
     long_tail,
-    section_3_3_targets,
+    targets,
     corruptions,
 )
 

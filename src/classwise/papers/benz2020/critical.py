@@ -5,25 +5,20 @@ sums over images (`bootstrap.sums`) of two trainings along defence, under one at
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from classwise.core.datasets import base_dataset
 from classwise.core.errors import NotRecorded
-from classwise.core.markup import decimal, escaped
-from classwise.core.spec import Spec
 from classwise.papers.claims import first_sentence
-from classwise.papers.selection import VULNERABLE_PAIRS, by_robustness, vulnerable_pair
+from classwise.papers.selection import VULNERABLE_PAIRS, vulnerable_pair
 from classwise.papers.terms import Term
 from classwise.stats import aggregate, bootstrap, combine, metrics, pooling
-from classwise.stats.metrics import OF_RATES, Metric
+from classwise.stats.metrics import Metric
 
 # Fields of Spec of runs whose course over the epochs no page shows, at scale quick.
 ONCE: Mapping[str, int] = {"measure": 60}
-_DRAWS = 1000
 
 
 def critical_class(dataset: str) -> str:
@@ -59,21 +54,6 @@ def compared(outcomes: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     return kept.isel(seed=np.flatnonzero(has.values))
 
 
-def epochs(specs: Mapping[str, Sequence[Spec]]) -> dict[str, int]:
-    """Return the epochs of each training, from its runs; without those that have none."""
-    return {name: runs[0].epochs for name, runs in specs.items() if runs}
-
-
-def unequal_epochs(known: Mapping[str, int], base: str) -> str:
-    """Return which trainings have other epochs than a base, with a space before; "" where none has."""
-    others: dict[int, list[str]] = {}
-    for name, number in known.items():
-        if number != known[base]:
-            others.setdefault(number, []).append(name)
-    listed = "; ".join(f"{', '.join(names)} {'have' if len(names) > 1 else 'has'} {number}" for number, names in others.items())
-    return f" **The epochs differ**: {listed}; {base} has {known[base]}. Compare trainings of equal epochs." if others else ""
-
-
 def recall(count: xr.DataArray) -> xr.DataArray:
     """Return the recall of the critical class, its accuracy, in percent."""
     return of_critical(count, metrics.accuracy)
@@ -99,10 +79,6 @@ def variance(count: xr.DataArray) -> xr.DataArray:
     return metrics.cv(count)
 
 
-# What a training changes for the critical class and for the others, by the title of a column.
-MEASURES: Mapping[str, Metric] = {"recall": recall, "precision": precision, "others": of_others}
-
-
 def difference(count: xr.DataArray, measure: Metric) -> xr.DataArray:
     """Return how much higher a measure is in the first training than in the second."""
     values = measure(count)
@@ -116,11 +92,6 @@ def change(measure: Metric, first: str, second: str, attack: str = "pgd-20") -> 
     return Term(words, lambda sums: difference(sums["count"].isel(attack=0, drop=True), measure), needs)
 
 
-def chance(count: xr.DataArray) -> float:
-    """Return the accuracy of a class by guessing, in percent: 100 over the number of classes."""
-    return 100 / count.sizes["label"]
-
-
 def name_of(outcomes: xr.Dataset) -> str:
     """Return the critical class of outcomes of `by_training`."""
     return str(outcomes.predicted.values[outcomes.critical.values][0])
@@ -131,68 +102,10 @@ def measured(outcomes: xr.Dataset) -> dict[str, xr.DataArray]:
 
     outcomes: of `compared`; the intervals (95 %) are of the same redrawn images for all trainings and attacks.
     """
-    measures = dict(zip(titles(outcomes), MEASURES.values(), strict=True))
-    return {title: bootstrap.paired(outcomes, measure, draws=_DRAWS, span=(0, 100)) for title, measure in measures.items()}
-
-
-def titles(outcomes: xr.Dataset) -> tuple[str, str, str]:
-    """Return the titles of recall and precision of the critical class, and of the mean recall of the others."""
     name = name_of(outcomes)
-    return f"recall of class {name}, %", f"precision of class {name}, %", "recall of the others, %"
-
-
-def gain(outcomes: xr.Dataset, pair: tuple[str, str], measure: Metric, attack: str) -> xr.DataArray:
-    """Return low, value and high of how much higher a measure is in the first of two trainings, on the same images (95 %).
-
-    NotRecorded where either has no results.
-    """
-    _recorded(outcomes, pair)
-    both = compared(outcomes.sel(attack=attack, drop=True), pair)
-    bounds = bootstrap.paired(both, partial(difference, measure=measure), draws=_DRAWS)
-    if measure not in OF_RATES:
-        return bounds
-    # Draws are of the observed rates, and their mean is the measure of these (as in `bootstrap.bootstrap`).
-    low, value, high = (bounds.sel(bound=name, drop=True) for name in ("low", "value", "high"))
-    shift = difference(bootstrap.sums(both, {})["count"], OF_RATES[measure]) - value
-    ends = [xr.ufuncs.minimum(low + shift, value), value, xr.ufuncs.maximum(high + shift, value)]
-    corrected: xr.DataArray = xr.concat(ends, bounds.bound)
-    return corrected
-
-
-def recalls(outcomes: xr.Dataset, pair: tuple[str, str], attack: str) -> tuple[float, float, float]:
-    """Return the recall of the critical class in two trainings, on the images of `gain`, and that by guessing, in percent."""
-    count = bootstrap.sums(compared(outcomes.sel(attack=attack, drop=True), pair), {})["count"]
-    first, second = (float(recall(count.sel(defence=name))) for name in pair)
-    return first, second, chance(count)
-
-
-def gains(outcomes: xr.Dataset, names: Sequence[str], base: str, measures: Mapping[str, Metric], attack: str) -> pd.DataFrame:
-    """Return `gain` of those of the trainings that are recorded over a base, in words: a line each, a column for each measure."""
-    rows = {
-        name: {title: _bracketed(gain(outcomes, (name, base), some, attack)) for title, some in measures.items()}
-        for name in _with_base(outcomes, names, base)
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("training")
-
-
-def _recorded(outcomes: xr.Dataset, names: Sequence[str]) -> None:
-    missing = [name for name in names if name not in outcomes.defence.values]
-    if missing:
-        raise NotRecorded(f"results of {', '.join(missing)} are not recorded")
-
-
-def _with_base(outcomes: xr.Dataset, names: Sequence[str], base: str) -> list[str]:
-    """Return those of the trainings that are recorded; NotRecorded where none is, or not their base."""
-    _recorded(outcomes, [base])
-    known = [name for name in names if name in outcomes.defence.values]
-    if not known:
-        raise NotRecorded(f"no training that is compared with {base} is recorded")
-    return known
-
-
-def _bracketed(bounds: xr.DataArray) -> str:
-    low, value, high = (decimal(float(bounds.sel(bound=name)), 1) for name in ("low", "value", "high"))
-    return f"{value} [{low}, {high}]"
+    measures = {f"recall of class {name}, %": recall, f"precision of class {name}, %": precision}
+    measures["recall of the others, %"] = of_others
+    return {title: bootstrap.paired(outcomes, measure, draws=1000, span=(0, 100)) for title, measure in measures.items()}
 
 
 def class_changes(outcomes: xr.Dataset, names: Sequence[str], base: str, attack: str) -> xr.DataArray:
@@ -206,16 +119,3 @@ def predictions(outcomes: xr.Dataset) -> xr.DataArray:
     """Return pooled counts of trainings along defence and images_are, for `class_explorer.by_category`."""
     count = pooling.pooled(outcomes).drop_vars("critical", errors="ignore")
     return aggregate.clean_and_attacked(count).transpose("defence", "images_are", ...)
-
-
-def selection(history: xr.Dataset, dataset: str, others: Mapping[str, str]) -> str:
-    """Return which class is the least robust one on validation images, and the most, and whether the page takes these.
-
-    history: of `runs.history` of the runs that select them. others: what the page takes, by "critical" and, if any, "safest".
-    """
-    ranked = by_robustness(history, dataset)
-    rule = {"critical": ranked[0], "safest": ranked[-1]}
-    words = " and ".join(f"the {kind} class is {escaped(rule[kind])}" for kind in others)
-    taken = " and ".join(f"{escaped(name)} as the {kind} one" for kind, name in others.items())
-    same = all(rule[kind] == name for kind, name in others.items())
-    return f"**By this rule** {words}. This page takes {'the same' if same else taken}."

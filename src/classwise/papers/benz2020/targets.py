@@ -1,83 +1,222 @@
-"""Similarity of the classes by their mean logits, and how many images an attacker moves into the critical class (section 3.3)."""
+"""Benz et al. 2020, section 3.3: a term that makes the classes less similar, and adversarial training towards a class.
+
+Claims take the Dataset "trainings" along defence, with the names of TRAININGS, or "validation": the validation images of those
+with a similarity term, from whose logits the similarity of the classes is computed.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-import numpy as np
+import pandas as pd
 import xarray as xr
 
-from classwise.core.errors import NotRecorded
+from classwise.core.datasets import base_dataset, class_names
+from classwise.core.spec import Evaluation, Spec
+from classwise.papers import selection
 from classwise.papers.benz2020 import critical
-from classwise.papers.benz2020.section_3_3_targets import PUSHED, TARGETED, by_name, part_name, similar_pairs
-from classwise.papers.sections import Request
+from classwise.papers.benz2020.critical import by_training, change, critical_class
+from classwise.papers.claims import MeasurementError
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.terms import claims
+from classwise.papers.variants import Variant
 from classwise.stats import bootstrap, combine, confidence, intervals, pooling
 
-_DRAWS = 1000
+NAME = "benz2020/3-3-similarity-and-targets"
+BASE = "pgd-at"
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training of the page: its defence, what it varies, the number of seeds, and whether digits have it.
+
+    fields: None, as other pages train it.
+    """
+
+    defence: str
+    fields: Callable[[Spec], Variant] | None = None
+    seeds: int = 1
+    on_digits: bool = True
+
+    def __call__(self, scale: str, plain: Spec) -> Sequence[Variant]:
+        """Return the one variant, none where digits lack it."""
+        if base_dataset(plain.dataset) == "digits" and not self.on_digits:
+            return ()
+        if self.fields is None:
+            return ({},)
+        return ({**self.fields(plain), **(critical.ONCE if scale == "quick" else {})},)
+
+
+def _similarity(weight: float) -> Callable[[Spec], Variant]:
+    return lambda plain: {"options": {"similarity": weight}}
+
+
+def _towards(choose: Callable[[str], str]) -> Callable[[Spec], Variant]:
+    return lambda plain: {"attack_options": {"target": class_names(plain.dataset).index(choose(plain.dataset))}}
+
+
+def _others_towards_critical(plain: Spec) -> Variant:
+    names, target = class_names(plain.dataset), critical_class(plain.dataset)
+    numbers = [names.index(selection.safest(plain.dataset) if name == target else target) for name in names]
+    return {"attack_options": {"target": " ".join(map(str, numbers))}}
+
+
+WEAK, STRONG = "similarity 0.1", "similarity 1"
+CRITICAL, OTHERS, SAFEST, NEXT = "towards critical", "others only", "towards safest", "towards next"
+# By name. Images of the target are attacked without a target; of OTHERS those of the critical class, towards the safest one, as
+# they are in SAFEST. NEXT attacks each image towards the class after its label.
+TRAININGS: Mapping[str, Training] = {
+    WEAK: Training("similarity"),
+    STRONG: Training("similarity", _similarity(1.0)),
+    CRITICAL: Training("targeted-at", _towards(critical_class)),
+    OTHERS: Training("targeted-at", _others_towards_critical, on_digits=False),
+    SAFEST: Training("targeted-at", _towards(selection.safest)),
+    NEXT: Training("targeted-at", on_digits=False),
+}
+SIMILARITY, TARGETED = (BASE, WEAK, STRONG), (BASE, CRITICAL, OTHERS, SAFEST, NEXT)
+# What names of parts end in: the same trainings on validation images, and attacked towards the critical class.
+VALIDATION, PUSHED = "validation", "pushed"
+
+
+def part_name(name: str, kind: str) -> str:
+    """Return the name of the part with the evaluations of a kind of a training: "similarity 1, validation"."""
+    return f"{name}, {kind}"
+
+
+def _part(name: str, *evaluations: Evaluation, **fields: Any) -> Section:
+    training = TRAININGS.get(name, Training(BASE, seeds=2))
+    return Section(
+        title=name,
+        defences=(training.defence,),
+        evaluations=evaluations,
+        max_seeds=training.seeds,
+        variants=training,
+        **fields,
+    )
+
+
+def validation(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+    """Return the validation images of SIMILARITY along defence and component, with `logit` (`confidence.by_component`)."""
+    return confidence.by_component(by_training(SIMILARITY[1:], plain, *parts))
+
+
+_VALID = Evaluation(attack="clean", split="valid")
+_PUSH = Evaluation(attack="targeted-pgd-20")
+
+
+_FIRST_VALID, *_OTHERS_VALID = (part_name(name, VALIDATION) for name in SIMILARITY)
+_FIRST_PUSHED, *_OTHERS_PUSHED = (part_name(name, PUSHED) for name in TARGETED)
+SECTION = Section(
+    title="Similarity of the classes, and targeted adversarial training",
+    defences=(BASE,),
+    evaluations=CLEAN_AND_PGD,
+    max_seeds=2,
+    parts={name: _part(name, *CLEAN_AND_PGD) for name in TRAININGS}
+    | {part_name(name, VALIDATION): _part(name, _VALID) for name in SIMILARITY}
+    | {part_name(name, PUSHED): _part(name, _PUSH, target=critical_class) for name in TARGETED}
+    | {"choosing": Section(title="the runs that select the two classes", defences=(BASE,))},
+    arrange={
+        "trainings": Arranged(partial(by_training, tuple(TRAININGS)), ("",), tuple(TRAININGS)),
+        VALIDATION: Arranged(validation, (_FIRST_VALID,), tuple(_OTHERS_VALID)),
+        PUSHED: Arranged(partial(by_training, TARGETED[1:]), (_FIRST_PUSHED,), tuple(_OTHERS_PUSHED)),
+    },
+)
+
+
+def similar_pairs(sums: xr.Dataset, *, centred: bool = True) -> xr.DataArray:
+    """Return the mean similarity of two classes: of max(0, cosine) of their mean logits, over all pairs.
+
+    centred: less the mean over the classes. Centred means add up to 0, so that the mean of their cosines is nearly the same
+    whatever the classes; of those above 0 it is not.
+    """
+    cosine = confidence.cosines(confidence.mean_logits(sums, centred=centred))
+    others = cosine.label != cosine.other
+    return cosine.clip(min=0).where(others).mean(["label", "other"], skipna=True).where(cosine.notnull().all(["label", "other"]))
+
+
+def similarity_change(sums: xr.Dataset) -> xr.DataArray:
+    """Return the mean over all pairs of classes of max(0, cosine): first training less second.
+
+    The cosine is that of the mean logits of the two, less the mean over the classes.
+    """
+    pairs = similar_pairs(sums).isel(attack=0, drop=True)
+    return pairs.isel(defence=0, drop=True) - pairs.isel(defence=1, drop=True)
+
+
+def others_attacked(sums: xr.Dataset) -> xr.DataArray:
+    """Return the recall of the critical class: first training less second, in points.
+
+    MeasurementError where it is below chance in both, so that nothing is left to compare.
+    """
+    count = sums["count"].isel(attack=0, drop=True)
+    rates = critical.recall(count)
+    if set(rates.dims) == {"defence"} and float(rates.max()) < 100 / count.sizes["label"]:
+        raise MeasurementError("the class is classified correctly less often than by chance after both trainings")
+    return critical.difference(count, critical.recall)
+
+
+CLAIMS = claims(
+    NAME,
+    {
+        "term-lowers-similarity": {
+            "measure": similarity_change,
+            "defences": (STRONG, BASE),
+            "attacks": ("clean",),
+            "values": {"logit": lambda outcomes: outcomes["logit"]},
+        },
+        "term-narrows": change(critical.variance, STRONG, BASE),
+        "target-gains": change(critical.recall, CRITICAL, BASE),
+        "target-gains-as-target": change(critical.recall, CRITICAL, SAFEST),
+        # The training of OTHERS leaves digits, where the class is classified below chance.
+        "target-gains-by-others": {"measure": others_attacked, "defences": (OTHERS, SAFEST), "attacks": ("pgd-20",)},
+    },
+)
+
 # How images are attacked towards the critical class, as charts name it.
 TOWARDS = "towards the class"
 
 
-def cosines(validation: xr.Dataset, *, centred: bool = True) -> xr.DataArray:
-    """Return the cosine of the mean logits of each two classes along defence, label and other; seeds pooled.
+def cosines(validation: xr.Dataset) -> xr.DataArray:
+    """Return the cosine of the mean logits of each two classes, less the mean over the classes; seeds pooled.
 
-    validation: of `section_3_3_targets.validation`. centred: less the mean over the classes.
+    Dimensions defence, label and other; NaN of a class with itself.
     """
     totals = bootstrap.sums(validation, {"logit": validation["logit"]}).isel(attack=0, drop=True)
-    return confidence.cosines(confidence.mean_logits(totals, centred=centred))
+    cosine = confidence.cosines(confidence.mean_logits(totals, centred=True))
+    return cosine.where(cosine.label != cosine.other)
 
 
-def similarity(validation: xr.Dataset) -> dict[str, xr.DataArray]:
-    """Return the mean similarity of two classes (`similar_pairs`), by a title, along defence and bound (95 %)."""
-    return {
-        "mean logits less their mean": _similarity(validation, centred=True),
-        "mean logits as they are": _similarity(validation, centred=False),
-    }
+def similarity(validation: xr.Dataset, draws: int = 1000) -> xr.DataArray:
+    """Return `similar_pairs` of mean logits less their mean and as they are: along logits, defence and bound (95 %)."""
+    values, kinds = {"logit": validation["logit"]}, pd.Index(["less their mean", "as they are"], name="logits")
 
+    def measured(sums: xr.Dataset) -> xr.DataArray:
+        both = [similar_pairs(sums, centred=centred) for centred in (True, False)]
+        return xr.concat(both, kinds).isel(attack=0, drop=True)
 
-def _similarity(validation: xr.Dataset, *, centred: bool) -> xr.DataArray:
-    values = {"logit": validation["logit"]}
-    value = similar_pairs(bootstrap.sums(validation, values), centred=centred)
-    parts = [similar_pairs(part, centred=centred) for part in bootstrap.bootstrap_sums(validation, values, _DRAWS)]
-    drawn = xr.concat(parts, "draw")
+    value = measured(bootstrap.sums(validation, values))
+    drawn = xr.concat(map(measured, bootstrap.bootstrap_sums(validation, values, draws)), "draw")
     high, low = (2 * value - drawn.quantile(share, "draw").drop_vars("quantile") for share in (0.025, 0.975))
     ends = [xr.ufuncs.minimum(low.clip(0, 1), value), value, xr.ufuncs.maximum(high.clip(0, 1), value)]
     bounds: xr.DataArray = xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"])
     return bounds
 
 
-def pushed(parts: Mapping[str, Request], load: Callable[[Request], xr.Dataset]) -> xr.Dataset:
-    """Return outcomes of TARGETED attacked towards the critical class, along defence; load: `runs.outcomes`.
-
-    NotRecorded where none is.
-    """
-    requests = {name: parts[part_name(name, PUSHED)] for name in TARGETED if part_name(name, PUSHED) in parts}
-    known = {name: load(request) for name, request in requests.items() if request.specs}
-    if not known:
-        raise NotRecorded("no attack towards the critical class is recorded")
-    first, *others = known
-    return by_name(tuple(known), known[first].assign_coords(defence=[first]), *(known[name] for name in others))
-
-
-def named_critical(outcomes: xr.Dataset, towards: xr.Dataset) -> xr.DataArray:
+def named_critical(outcomes: xr.Dataset, pushed: xr.Dataset) -> xr.DataArray:
     """Return how many images of other classes are predicted as the critical one, in percent, along defence, attack and bound.
 
-    Of the trainings and seeds that both Datasets have; with Wilson's intervals (95 %). outcomes: under the attacks of the page.
-    towards: of `pushed`.
+    Of the seeds that both Datasets have; with Wilson's intervals (95 %). pushed: under the attack towards the class.
     """
-    known = [name for name in TARGETED if name in towards.defence.values and name in outcomes.defence.values]
-    both = {"": critical.compared(outcomes, known), TOWARDS: critical.compared(towards, known)}
-    shares = [_share(part) for part in combine.shared_seeds(both).values()]
-    return xr.concat([shares[0], shares[1].assign_coords(attack=[TOWARDS])], "attack")
+    both = {"": outcomes.sel(defence=pushed.defence.values), TOWARDS: pushed.assign_coords(attack=[TOWARDS])}
+    parts = combine.shared_seeds({name: critical.compared(some, TARGETED) for name, some in both.items()})
+    return xr.concat([_share(part) for part in parts.values()], "attack")
 
 
 def _share(outcomes: xr.Dataset) -> xr.DataArray:
     name = critical.name_of(outcomes)
     count = pooling.pooled(outcomes).drop_vars("critical", errors="ignore")
-    others = count.isel(label=np.flatnonzero(count.label.values != name))
+    others = count.drop_sel(label=name)
     hits, total = others.sel(predicted=name, drop=True).sum("label"), others.sum(["label", "predicted"])
     value = (100 * hits / total.where(total > 0)).expand_dims(bound=["value"])
     return xr.concat([intervals.wilson_bounds(hits, total, 0.95), value], "bound").sel(bound=["low", "value", "high"])
-
-
-def recorded(outcomes: xr.Dataset, names: Sequence[str]) -> list[str]:
-    """Return those of the trainings that have results."""
-    return [name for name in names if name in outcomes.defence.values]

@@ -6,11 +6,10 @@ import xarray as xr
 from claim_answers import BOTH_WAYS, CLASS, HALVES, SINGLES, at, judged, outcomes_with, table_of
 
 from classwise import images
-from classwise.core.errors import NotRecorded
 from classwise.papers import registry, scales
-from classwise.papers.benz2020 import charts_targets, section_3_3_targets, sentences_targets, targets
+from classwise.papers.benz2020 import targets
 from classwise.papers.benz2020.kinds import where
-from classwise.papers.benz2020.section_3_3_targets import (
+from classwise.papers.benz2020.targets import (
     BASE,
     CRITICAL,
     NAME,
@@ -30,7 +29,6 @@ from classwise.papers.claims import MeasurementError
 from classwise.stats import bootstrap, confidence
 
 UNDER = "pgd-20"
-EPOCHS = {BASE: 60, CRITICAL: 120, SAFEST: 120}
 
 
 def marked(tables, attacks=(UNDER,), times=2, sharp=None):
@@ -75,7 +73,7 @@ EXTREMES = {
 
 
 def test_the_paper_reports_no_number_and_each_claim_says_what_it_is():
-    for claim in section_3_3_targets.CLAIMS:
+    for claim in targets.CLAIMS:
         assert claim.theirs is None
         assert claim.where in [where("3.3", kind) for kind in ("asked", "expected", "control")]
 
@@ -126,17 +124,15 @@ def test_cosines_and_their_similarity_are_of_each_training():
     cosine = targets.cosines(data)
     assert cosine.sizes["defence"] == 2
     assert float(cosine.sel(label="3", other="5", defence=BASE)) > 0.5 > float(cosine.sel(label="3", other="5", defence=STRONG))
-    for bounds in targets.similarity(data).values():
-        low, value, high = (bounds.sel(bound=name).isel(attack=0).values for name in ("low", "value", "high"))
-        assert (low <= value).all()
-        assert (value <= high).all()
-        assert value[0] > value[1]
+    similarity = targets.similarity(data)
+    low, value, high = (similarity.sel(bound=name).values for name in ("low", "value", "high"))
+    assert (low <= value).all()
+    assert (value <= high).all()
+    assert (value[:, 0] > value[:, 1]).all()
     totals = bootstrap.sums(data, {"logit": data["logit"]})
     assert float(similar_pairs(totals).sel(defence=BASE, attack="clean")) == pytest.approx(
-        float(targets.similarity(data)["mean logits less their mean"].sel(defence=BASE, attack="clean", bound="value"))
+        float(similarity.sel(logits="less their mean", defence=BASE, bound="value"))
     )
-    chart = charts_targets.cosines(cosine).to_dict()
-    assert "Similarity of two classes" in str(chart["title"]["text"])
 
 
 def test_images_moved_into_the_class_are_counted_among_those_of_other_classes():
@@ -148,62 +144,13 @@ def test_images_moved_into_the_class_are_counted_among_those_of_other_classes():
     expected = 100 * (moved[BASE][:, 3].sum() - moved[BASE][3, 3]) / 900
     assert float(shares.sel(attack=targets.TOWARDS, defence=BASE, bound="value")) == pytest.approx(expected)
     assert (shares.sel(bound="low") < shares.sel(bound="high")).all()
-    text = sentences_targets.pushed(shares)
-    assert f"{expected:.0f} % (95 % interval" in text
-    assert "(towards critical)" in text
-
-
-def test_without_any_attack_towards_the_class_the_page_says_so():
-    with pytest.raises(NotRecorded, match="no attack towards the critical class"):
-        targets.pushed({}, lambda request: request)
-
-
-def test_the_finding_names_both_comparisons_or_what_is_not_recorded():
-    data = marked({BASE: at(50, 3, rest=90), CRITICAL: at(80, 3, rest=70), SAFEST: at(30, 3, rest=70)}).expand_dims(seed=[0])
-    text = sentences_targets.headline(data, UNDER, EPOCHS)
-    assert text.startswith("**Under pgd-20 and trained towards class 3, its robust accuracy differs by 30 points")
-    assert "Compared with the same training towards the most robust class, it differs by 50 points" in text
-    assert "The mean of the other classes differs by -20 points" in text
-    assert "its own images" not in text
-    assert "**The epochs differ**: towards critical, towards safest have 120; pgd-at has 60." in text
-    assert "The epochs differ" not in sentences_targets.headline(data, UNDER, dict.fromkeys(EPOCHS, 60))
-    for right, start in ((5, "it does not gain significantly"), (70, "it gains, too")):
-        rows = {BASE: 50, CRITICAL: 60, SAFEST: at(30, 3, rest=70), OTHERS: at(right, 3, rest=70)}
-        more = sentences_targets.headline(marked(rows).expand_dims(seed=[0]), UNDER, EPOCHS)
-        assert f"as in that other training, {start}: the difference is {right - 30} points" in more
-    without = sentences_targets.headline(data.sel(defence=[BASE, CRITICAL]), UNDER, EPOCHS)
-    assert "towards another class, the control, is not recorded" in without
-    with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
-        sentences_targets.headline(data.sel(defence=[BASE]), UNDER, EPOCHS)
 
 
 @pytest.mark.parametrize(("others", "safest", "compared"), [(0, 9, False), (9, 8, False), (10, 0, True), (0, 30, True)])
 def test_below_chance_nothing_is_left_to_compare(others, safest, compared):
     data = marked({OTHERS: at(others, 3, rest=40), SAFEST: at(safest, 3, rest=60), BASE: 50, CRITICAL: 60})
-    text = sentences_targets.headline(data.expand_dims(seed=[0]), UNDER, EPOCHS)
-    floor = f"nothing is left to compare: {others} % of its images are classified correctly, against {safest} %: both below"
-    assert (floor in text) is not compared
     if compared:
         assert judged("target-gains-by-others", data).verdict != "not tested"
     else:
         with pytest.raises(MeasurementError, match="less often than by chance after both"):
             judged("target-gains-by-others", data)
-
-
-def test_the_epochs_of_each_training_are_those_of_its_runs():
-    known = section_3_3_targets.epochs(registry.request(NAME))
-    assert list(known) == [BASE, CRITICAL, SAFEST]
-    assert known[BASE] < min(known[name] for name in (CRITICAL, SAFEST))
-    of_laptop = section_3_3_targets.epochs(registry.request(NAME, "laptop"))
-    assert list(of_laptop) == list(TARGETED)
-    assert len(set(of_laptop.values())) == 1
-
-
-def test_the_sentence_on_similarity_gives_accuracy_first():
-    data = logits({BASE: CONFUSED, STRONG: 60}).expand_dims(seed=[0])
-    outcomes = marked({BASE: 60, STRONG: 50}, ("clean", UNDER)).expand_dims(seed=[0])
-    values = targets.similarity(data)
-    text = sentences_targets.similarity(values, outcomes, UNDER)
-    assert text.index("accuracy over all images differs by -10.0 points") < text.index("Mean over all pairs of max(0, cosine)")
-    with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
-        sentences_targets.similarity(values, outcomes.sel(defence=[BASE]), UNDER)
