@@ -82,7 +82,7 @@ def lost(outcomes: xr.Dataset) -> xr.DataArray:
 
     outcomes: of several defences. The two attacks are compared on the images that both were evaluated on, seeds pooled.
     """
-    changes = {}
+    changes: dict[str, xr.DataArray] = {}
     for weak, strong in (_WHITE, _BLACK):
         part = aggregate.common(outcomes.sel(attack=[weak, strong]))
         before, after = metrics.accuracy(aggregate.counts(part).sum("seed")).transpose("attack", ...)
