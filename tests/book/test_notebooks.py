@@ -124,7 +124,7 @@ def test_a_page_begins_with_its_finding_and_the_chart_that_shows_it(name):
     assert "parameters" in before[1].metadata.tags
     assert all(cell.cell_type == "code" for cell in before)
     (finding,) = [cell for cell in before[2:] if shown(cell) is not None]
-    assert re.search(r"^Markdown\((findings|sentences|say)\.", finding.source, re.MULTILINE)
+    assert re.search(r"^Markdown\((findings|say)\.", finding.source, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", FORMED)

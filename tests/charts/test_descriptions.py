@@ -30,7 +30,7 @@ from classwise.charts import (
 from classwise.charts.descriptions import extent, largest
 from classwise.papers.benz2020 import corruptions
 from classwise.papers.entropy2022 import charts as similarity_charts
-from classwise.papers.tian2021 import charts, trace_explorer
+from classwise.papers.tian2021 import trace_explorer
 from classwise.stats import intervals, metrics
 
 LABELS = list("0123456789")
@@ -65,7 +65,6 @@ def counts(**dims):
     return count.astype(int)
 
 
-SHARES = pd.DataFrame({"share": [12.0, 88.0], "low": 5.0, "high": 95.0, "images": 100}, index=["this", "that"])
 EPOCHS = {"epoch": [1, 2, 3]}
 RADIUS = counts(radius=[0.0, 0.1]).assign_coords(eps=("radius", ["0", "0.1"]))
 BENCH = pd.DataFrame(
@@ -246,22 +245,13 @@ CHARTS = {
         ),
         ["2 images", "Most: a, b"],
     ),
+    "corruptions.examples": (
+        lambda: corruptions.examples({"clean": mocks.dataset("examples 1", per_class=2).isel(form=0)}),
+        ["8 images", "Clean: 0, 1, 2"],
+    ),
     "audit_report.similarity_heatmap": (
         lambda: audit_report.similarity_heatmap(SIMILAR, LABELS),
         ["-0.24 (class 0, 1)", "0.74 (class 9, 8)"],
-    ),
-    "charts.count_matrices": (lambda: charts.count_matrices({"home": counts()}), ["Most images home: 64"]),
-    "charts.class_changes": (lambda: charts.class_changes(rates(removed=["1", "2"])), ["2.4 points (class 9, without class 2)"]),
-    "charts.share_intervals": (lambda: charts.share_intervals(SHARES, "robust accuracy, %"), ["12 % (this) to 88 % (that)"]),
-    "charts.trade_offs": (
-        lambda: charts.trade_offs(rates(betas=["0.5", "6"]), bounded(rates(betas=["0.5", "6"])), ["0", "9"]),
-        ["2 % (class 9, changed, beta 6) to 97 %"],
-    ),
-    "charts.confidence_scatter": (
-        lambda: charts.confidence_scatter(
-            *(xr.DataArray([0.125, 0.5, 0.75], dims="image", coords={"image": [1, 2, 3]}),) * 2, "8"
-        ),
-        ["12 % to 75 %", "1.00", "3 images"],
     ),
     "charts.profile_rows": (
         lambda: similarity_charts.profile_rows(
@@ -277,8 +267,6 @@ CHARTS = {
             "pgd-at",
         ),
         ["Cosines of class 8"],
-    ),
-        ["8 images", "Clean: 0, 1, 2"],
     ),
     "trace_explorer.explore": (
         lambda: trace_explorer.explore(TRACES, {}, live=False),

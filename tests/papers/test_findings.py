@@ -4,13 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 
 from classwise.papers import findings
-from classwise.papers.tian2021 import sentences
-from classwise.stats import metrics, pooling
+from classwise.stats import pooling
 
 PER_CLASS = 40
 SETTINGS = ("defence", "attack")
@@ -165,30 +163,6 @@ def test_the_weakest_class_of_an_audit():
     assert len(intervals_of(text)) == 2
 
 
-def test_homing_is_compared_with_the_stronger_control():
-    table = {"share": [60.0, 20.0, 30.0], "low": [50.0, 15.0, 20.0], "high": [70.0, 25.0, 40.0], "images": [90, 90, 90]}
-    names = ["without the predicted class", "without another class", "same classes, trained again"]
-    text = sentences.homing(pd.DataFrame(table, index=names))
-    assert text.startswith("**Of 90 images that are misclassified under attack, 60 % (95 % interval 50 to 70) are")
-    assert "the stronger one (*same classes, trained again*) classifies 30 % (95 % interval 20 to 40)" in text
-
-
-@pytest.mark.parametrize(
-    ("other", "start"),
-    [
-        (10, "The standard network uses the colours, too"),
-        (30, "The standard network hardly uses the colours, by at most 1 point"),
-        (40, "Whether the standard network uses the colours is open"),  # it gains on other colours
-    ],
-)
-def test_standard_training_is_compared_on_its_own_colours_and_on_others(other, start):
-    swapped = outcomes({("none",): [30] * 3, ("swapped-colours",): [other] * 3}, ["transform"])
-    shares = pd.DataFrame({"share": [98.0, 90, 80], "low": [95.0, 85, 70], "high": [99.0, 93, 85]})
-    text = sentences.standard_on_colours(shares, swapped)
-    assert text.startswith(f"**{start}")
-    assert "It is 90.0 % (95 % interval 85.0 to 93.0) on the colours of its training and 80.0 %" in text
-
-
 def test_calibrations_are_named_where_they_gain_or_lose():
     ends = xr.DataArray([[1.0, -3, -9], [2, 1, -5], [3, 4, -1]], dims=("bound", "defence"))
     gains = ends.assign_coords(bound=["low", "value", "high"], defence=["frl-rw", "wat", "faal"])
@@ -197,30 +171,3 @@ def test_calibrations_are_named_where_they_gain_or_lose():
     assert "defences: frl-rw. **Less robust**" in text
     assert "**Less robust**: faal." in text
     assert findings.calibrations(None) == "No calibrated defence has results at this scale together with its base."
-
-
-def test_mistakes_within_pairs_that_share_a_background():
-    within, across = (outcomes({("pgd-40",): [30, 20, 20, 20]}, ["attack"], off).isel(attack=0, drop=True) for off in (0, 2))
-    group = xr.DataArray([0, 0, 1, 1], dims="label", coords={"label": list("abcd")})
-    clean = within.assign(answer=within.truth)
-    table = sentences.shares_within({"near": within, "far": across, "none": clean}, group)
-    assert list(table.index) == ["near", "far"]  # without mistakes there is no share
-    # 70 of 70 and 0 of 70 by Wilson.
-    assert table.loc["near"].to_dict() == pytest.approx({"share": 100, "low": 94.80, "high": 100, "images": 70}, abs=0.01)
-    assert table.loc["far"].to_dict() == pytest.approx({"share": 0, "low": 0, "high": 5.20, "images": 70}, abs=0.01)
-    attacked = xr.concat([within, across], pd.Index(["near", "far"], name="dataset"))
-    both = xr.concat([attacked.assign(answer=attacked.truth), attacked], pd.Index(["clean", "PGD-40"], name="attack"))
-    text = sentences.shared_background(both, group, "0.5")
-    start = "**Classes that share a background are confused with each other: on near, under attack at radius 0.5, 100 % of"
-    assert text.startswith(start)
-    assert intervals_of(text)[0][0] == 100
-    assert text.endswith("Without attack it makes no mistakes on these images.**")
-    text = sentences.shared_background(both.isel(attack=[1, 1]), group, "0.5")
-    assert "Without attack, 100 % (95 % interval 94.8 to 100.0) of its 70 mistakes are within pairs that share" in text
-    assert "Of all images, 44 % are such mistakes without attack, and 44 % under attack" in text
-    assert sentences.shared_background(both.isel(dataset=[1, 0]), group, "0.5").startswith(
-        "**Classes that share a background are confused less with each other"
-    )
-    same = both.isel(dataset=[0, 0])
-    assert sentences.shared_background(same, group, "0.5").startswith("**The effect of a shared background is open")
-    assert float(metrics.within(pooling.pooled(within), group)) == 100

@@ -183,7 +183,8 @@ def likeness(outcomes: xr.Dataset) -> xr.DataArray:
     """
 
     def compared(profiles: xr.DataArray) -> xr.DataArray:
-        both = agreement.cross_half(profiles, "defence").sel(other=[STANDARD, ADVERSARIAL]).rename(other="network")
+        both = agreement.cross_half(profiles, "defence").sel(defence=[STANDARD, ADVERSARIAL])
+        both = both.rename(defence="network", other="defence")
         leaning = both.sel(network=ADVERSARIAL, drop=True) - both.sel(network=STANDARD, drop=True)
         joint: xr.DataArray = xr.concat([both, leaning.expand_dims(network=[LEANING])], "network")
         return joint
