@@ -53,9 +53,3 @@ def test_a_quarter_has_at_least_one_epoch(epochs, number):
     first, last = calibrations.first_and_last(values)
     assert first.values.tolist() == list(range(number))
     assert last.values.tolist() == list(range(epochs - number, epochs))
-
-
-def test_a_damped_swing_has_smaller_steps_at_the_end():
-    values = xr.DataArray([1.0, 0.5, 1.5, 0.75, 1.25, 1.0, 1.1, 1.05, 1.1], dims="epoch")
-    first, last = calibrations.mean_steps(values)
-    assert (float(first), float(last)) == pytest.approx((0.75, 0.05))

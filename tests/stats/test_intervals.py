@@ -321,7 +321,9 @@ def test_a_share_of_images_has_one_interval_whoever_asks():
     count = right_of([3, 8, 9], 10)
     expected = [100 * end for end in proportion_confint(20, 30, method="wilson")]
     assert bootstrap.bootstrap(count, metrics.overall).values[[0, 2]] == pytest.approx(expected)
-    assert intervals.overall_shares({"one": count}, "network").loc["one", ["low", "high"]].tolist() == pytest.approx(expected)
+    assert intervals.shares({"all": count.expand_dims(of=["one"])}, "of").loc["one", ["low", "high"]].tolist() == pytest.approx(
+        expected
+    )
     one = bootstrap.bootstrap(count.expand_dims(seed=[0]), metrics.overall, over=["seed"])
     assert one.values[[0, 2]] == pytest.approx(expected)
     assert [float(end) for end in intervals.proportion(20, 30)] == pytest.approx(expected)
@@ -393,13 +395,11 @@ def test_shares_are_counted_over_groups_of_classes():
     low, high = proportion_confint(8, 10, method="wilson")
     assert table["low"].iloc[0] == pytest.approx(100 * low)
     assert table["high"].iloc[0] == pytest.approx(100 * high)
-    whole = intervals.overall_shares({"first": count.sel(how="plain")}, "row")
-    assert list(whole["share"]) == [65]
     # Of images that are worth less than they are, the share stays and the interval widens; no fraction is cut off.
-    less = intervals.overall_shares({"first": count.sel(how="plain") / 1.6}, "row")
+    less = intervals.shares({"first": count / 1.6}, "how")
     assert less["share"].iloc[0] == pytest.approx(65)
     low, high = proportion_confint(13 / 1.6, 12.5, method="wilson")
-    assert list(less.loc["first", ["low", "high", "images"]]) == pytest.approx([100 * low, 100 * high, 12])
+    assert list(less.loc["plain", ["low", "high", "images"]]) == pytest.approx([100 * low, 100 * high, 12])
 
 
 def test_mistakes_within_given_groups_are_told_from_chance():

@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
-from classwise.core.markup import decimal
 from classwise.stats import aggregate
 from classwise.stats.intervals import interval_ends
 from classwise.stats.metrics import accuracy
@@ -278,21 +276,3 @@ def with_base(sampled: Sampled, base: str) -> xr.DataArray:
         bounds.append(some.where(_bounded(some)).clip(-1, 1))
     joined = xr.concat(bounds, "measure", coords="minimal", compat="override").assign_coords(measure=list(measures))
     return joined.drop_sel(setting=base).rename("agreement")
-
-
-def table(sampled: Sampled, base: str) -> pd.DataFrame:
-    """Return a line for each setting: its agreement with the base as measured and corrected, and its reliability."""
-    bounds = with_base(sampled, base)
-    columns = {name: _words(bounds.sel(measure=name)) for name in bounds.measure.values}
-    sure = sampled.bounds(reliability)
-    columns["reliability"] = _words(sure.where(_bounded(sure)))
-    result = pd.DataFrame(columns).reindex([base, *map(str, bounds.setting.values)])
-    return result.fillna("").rename_axis("setting")
-
-
-def _words(bounds: xr.DataArray) -> pd.Series:
-    """Return bounds along setting as text: "0.81 [0.61, 1.00]"."""
-    rows = bounds.transpose("setting", "bound").to_pandas()
-    ends = {name: rows[name].map(lambda value: decimal(value, 2)) for name in ("value", "low", "high")}
-    words = ends["value"] + " [" + ends["low"] + ", " + ends["high"] + "]"
-    return words.where(rows["value"].notna(), "unknown")

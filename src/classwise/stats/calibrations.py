@@ -48,10 +48,3 @@ def late_settings(history: xr.Dataset) -> xr.Dataset:
     late = {name: first_and_last(array)[1].mean("epoch") for name, array in values.items()}
     uniform = {f"uniform_{name}": history[name].isel(epoch=0, drop=True).mean("label") for name in SETTINGS}
     return xr.Dataset(late | uniform).rename(label="predicted")
-
-
-def mean_steps(setting: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the mean change of a setting from epoch to epoch, without its sign, over the first quarter and over the last one."""
-    steps: xr.DataArray = abs(setting.diff("epoch"))
-    first, last = first_and_last(steps)
-    return first.mean("epoch"), last.mean("epoch")

@@ -75,12 +75,6 @@ def shares(count: Mapping[str, xr.DataArray], along: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).set_index(along)
 
 
-def overall_shares(count: Mapping[str, xr.DataArray], name: str) -> pd.DataFrame:
-    """Return the accuracy over all classes with its interval, one row for each entry, like `shares`."""
-    parts = [shares({"all": part.expand_dims({name: [title]})}, name) for title, part in count.items()]
-    return pd.concat(parts).drop(columns="images of")
-
-
 def vulnerable(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
     """Return which classes are significantly less robust than the network overall: -1 of `relative_robustness`."""
     return (relative_robustness(count, level) < 0).rename("vulnerable")

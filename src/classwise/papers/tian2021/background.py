@@ -116,7 +116,8 @@ SECTION = Section(
 def _mates(count: xr.DataArray) -> xr.DataArray:
     """Return which cells misclassify an image as another class of the same background."""
     other = xr.DataArray(count.background.values, dims="predicted", coords={"predicted": count.predicted.values})
-    return (count.background == other) & (count.label != count.predicted)
+    same: xr.DataArray = (count.background == other) & (count.label != count.predicted)
+    return same
 
 
 def _pulled(count: xr.DataArray) -> xr.DataArray:

@@ -89,7 +89,8 @@ def mistaken(sums: xr.Dataset, name: str) -> xr.DataArray:
 
 def left_out(sums: xr.Dataset) -> xr.DataArray:
     """Return which classes some network was trained without."""
-    return sums["count"].predicted.isin(list(sums["without"].values))
+    left: xr.DataArray = sums["count"].predicted.isin(list(sums["without"].values))
+    return left
 
 
 def mistakes(outcomes: xr.Dataset) -> xr.DataArray:
