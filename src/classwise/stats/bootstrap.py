@@ -373,14 +373,10 @@ def paired(
 ) -> xr.DataArray:
     """Return low, value and high of a measure that compares settings, along a new dimension `bound`.
 
-    measure: of the counts of all settings (defences, attacks), seeds pooled, or with `values` of the `sums` of these; it may
-    reduce their dimensions. span: the values that it can have. The interval is the basic one of a bootstrap in which all settings
-    are evaluated on the same redrawn images, within the span and wide enough to contain the value.
+    measure: of the counts of all settings, or with `values` of their `sums`; it may reduce their dimensions. span: its range. The
+    interval is the basic one of a bootstrap whose settings share redrawn images, wide enough to contain the value.
     """
-
-    def measured(total: xr.Dataset) -> xr.DataArray:
-        return measure(total["count"] if values is None else total)
-
+    measured = measure if values is not None else lambda total: measure(total["count"])
     drawn = xr.concat([measured(part) for part in bootstrap_sums(outcomes, values or {}, draws)], "draw")
     value = measured(sums(outcomes, values or {}))
     high, low = (2 * value - drawn.quantile(share, "draw").drop_vars("quantile") for share in ((1 - level) / 2, (1 + level) / 2))
@@ -394,8 +390,7 @@ def gains(
 ) -> xr.DataArray:
     """Return low, value and high of the gain of defences over their bases, along defence and a new dimension `bound`.
 
-    bases: by a defence the one that it is compared with. The interval is that of the difference (`paired`), which two separate
-    intervals do not show.
+    bases: by a defence the one that it is compared with. The interval is that of the difference (`paired`).
     """
 
     def gain(count: xr.DataArray) -> xr.DataArray:
