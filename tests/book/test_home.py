@@ -21,7 +21,7 @@ def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are
         "on digits, 1 cannot be tested on its images."
     )
     assert "on CIFAR-10, 1 needs runs" in home.not_tested(verdicts[:1])
-    assert "on digits, 2 are about" in home.not_tested([verdicts[2], verdicts[2]])
+    assert "on digits, 2 cannot be tested" in home.not_tested([verdicts[2], verdicts[2]])
     table = home.certainty(verdicts)
     assert "<em>open</em>: tested, but the interval allows both." in table
     assert home.not_tested(verdicts) in table

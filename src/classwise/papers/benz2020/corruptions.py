@@ -11,8 +11,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.gallery import image_rows
-from classwise.charts.style import names_of
 from classwise.core.spec import Evaluation
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.terms import claims, of_profiles
@@ -209,9 +207,11 @@ def over_severities(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
 
 def examples(scenes: Mapping[str, xr.Dataset], most: int = 8) -> Any:
     """Return the first image of each class as it is and corrupted, a row for each of `scenes`, of the same images by title."""
+    from classwise.charts.gallery import image_rows  # altair, which computing does without
+
     rows, captions = {}, {}
     for title, data in scenes.items():
-        names = names_of(data, "predicted")[:most]
+        names = [str(name) for name in data.predicted.values[:most]]
         first = [int((data.truth == number).argmax("image")) for number in range(len(names))]
         rows[title], captions[title] = data.pixels.isel(image=first), names
     return image_rows(rows, captions, side=38, title="The first test images, and the same corrupted")

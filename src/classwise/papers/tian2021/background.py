@@ -12,7 +12,6 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from classwise.charts import style
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
 from classwise.papers.joined import plain
@@ -241,7 +240,7 @@ def of_groups(count: xr.DataArray) -> xr.DataArray:
     """Return the accuracy of the most vulnerable class and that of all other images, in percent, along `images_of`."""
     victim = str(count.label.values[marked(count, "vulnerable")])
     parts = {f"class {victim}": count.sel(label=[victim]), "other classes": count.drop_sel(label=victim)}
-    return style.along("images_of", parts, metrics.overall)
+    return combine.along("images_of", parts, metrics.overall)
 
 
 def surroundings(treated: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
