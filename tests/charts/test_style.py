@@ -8,7 +8,6 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 
 from classwise.book import build
 from classwise.charts import style
@@ -126,9 +125,3 @@ def test_rows_are_carried_as_csv_with_their_types():
 def test_too_many_rows_are_refused():
     with pytest.raises(alt.MaxRowsError, match="aggregate"):
         style.inline_csv(pd.DataFrame({"x": range(style.MAX_ROWS + 1)}))
-
-
-def test_arrays_or_measures_of_parts_stand_along_a_new_dimension():
-    parts = {"a": xr.DataArray([1, 2], dims="x"), "b": xr.DataArray([3, 4], dims="x")}
-    assert style.along("of", parts).sel(of="b").values.tolist() == [3, 4]
-    assert style.along("of", parts, lambda part: part.sum("x")).to_series().to_dict() == {"a": 3, "b": 7}

@@ -1,10 +1,12 @@
 """Sentences of pages: numbers with their intervals, and verdicts in words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray as xr
 
-from classwise.core.errors import UserError
+from classwise.core.errors import NotRecorded, UserError
 from classwise.papers import say
 from classwise.papers.claims import Claim, Verdict
 from classwise.stats.metrics import mcd
@@ -41,3 +43,16 @@ def test_verdicts_are_sentences():
     assert say.verdicts([lacking], "c") == "- It is so. **Not tested**: it has no such classes."
     with pytest.raises(UserError, match="unknown claim among the verdicts 'd'; there are: c"):
         say.verdicts([holds], "d")
+
+
+def test_a_finding_is_a_verdict_that_shows_an_effect_or_says_that_none_is_clear():
+    claim = Claim("c", "p/s", "1", "It is so.", mcd)
+    holds = Verdict(claim, "holds", "quick", "digits", 2, 1, 3, 0.001, 0.002, seeds=1, images=9)
+    assert say.judged([holds], "c", "It gains {value} points.") == "**It gains 2.00 [1.00, 3.00] points.**"
+    for one, than in ((replace(holds, low=-1), 0), (replace(holds, low=np.nan), 0), (holds, 1)):
+        assert say.judged([one], "c", "It gains {value}.", than).startswith("**No clear effect: it gains 2.00 [")
+    assert say.judged([replace(holds, low=-3, high=-1)], "c", "It gains.") == "**It gains.**"
+    with pytest.raises(NotRecorded, match="the claim 'c' is not tested: it has no such classes"):
+        say.judged([replace(holds, verdict="not tested", reason="it has no such classes")], "c", "{value}")
+    with pytest.raises(UserError, match="unknown claim among the verdicts 'd'; there are: c"):
+        say.judged([holds], "d", "{value}")

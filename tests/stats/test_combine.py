@@ -59,3 +59,9 @@ def test_named_parts_keep_the_defence_and_the_attributes_of_the_first():
 def test_networks_and_temperatures_have_a_name_each():
     assert [combine.network_name("pgd-he", readout) for readout in READOUTS] == ["pgd-he", "pgd-he, cosines"]
     assert [combine.inverse_name(value) for value in (None, "", 5, "10", 0.5)] == ["1", "1", "5", "10", "0.5"]
+
+
+def test_arrays_or_measures_of_parts_stand_along_a_new_dimension():
+    parts = {"a": xr.DataArray([1, 2], dims="x"), "b": xr.DataArray([3, 4], dims="x")}
+    assert combine.along("of", parts).sel(of="b").values.tolist() == [3, 4]
+    assert combine.along("of", parts, lambda part: part.sum("x")).to_series().to_dict() == {"a": 3, "b": 7}

@@ -13,8 +13,6 @@ import altair as alt
 import pandas as pd
 import xarray as xr
 
-from classwise.stats.combine import along as along
-
 MAX_ROWS = 50_000
 _PARSE = {"i": "number", "u": "number", "f": "number", "b": "boolean"}
 

@@ -54,9 +54,9 @@ def by_sign(bounds: xr.DataArray, above: str, below: str, unclear: str = UNCLEAR
     return above if low > than else below if high < than else unclear
 
 
-def effect(bounds: xr.DataArray, sentence: str) -> str:
-    """Return a sentence that states a difference, after "No clear effect" where its interval contains 0."""
-    return by_sign(bounds, sentence, sentence, f"{UNCLEAR}: {sentence[:1].lower()}{sentence[1:]}")
+def effect(bounds: xr.DataArray, sentence: str, than: float = 0.0) -> str:
+    """Return a sentence that states an effect, after "No clear effect" where its interval contains `than`."""
+    return by_sign(bounds, sentence, sentence, f"{UNCLEAR}: {sentence[:1].lower()}{sentence[1:]}", than)
 
 
 def verdicts(judged: Sequence[Verdict], *names: str) -> str:
@@ -64,24 +64,29 @@ def verdicts(judged: Sequence[Verdict], *names: str) -> str:
 
     judged: of `runs.judged`. Names of claims that are not among them are a UserError.
     """
-    known = {one.claim.name: one for one in judged}
     for name in names:
-        if name not in known:
-            raise unknown("claim among the verdicts", name, known)
+        _named(judged, name)
     return "\n".join(f"- {_line(one)}" for one in judged if one.claim.name in names)
 
 
 def judged(verdicts: Sequence[Verdict], name: str, template: str, than: float = 0.0) -> str:
     """Return a sentence on one verdict in bold Markdown; {value}: its value with the interval of the test.
 
-    It begins with "No clear effect" where this interval contains `than`. A claim that is not tested is NotRecorded.
+    It begins with "No clear effect" where this interval contains `than`. A claim that is not tested is NotRecorded; a name that
+    is not among the verdicts is a UserError.
     """
-    one = next(one for one in verdicts if one.claim.name == name)
+    one = _named(verdicts, name)
     if one.verdict == "not tested":
         raise NotRecorded(f"the claim {name!r} is not tested: {one.why}")
-    sentence = template.format(value=measured_value(one))
-    clear = than < one.low or one.high < than
-    return f"**{sentence if clear else f'{UNCLEAR}: {sentence[:1].lower()}{sentence[1:]}'}**"
+    ends = xr.DataArray([one.low, one.high], {"bound": ["low", "high"]}, ("bound",))
+    return f"**{effect(ends, template.format(value=measured_value(one)), than)}**"
+
+
+def _named(judged: Sequence[Verdict], name: str) -> Verdict:
+    known = {one.claim.name: one for one in judged}
+    if name not in known:
+        raise unknown("claim among the verdicts", name, known)
+    return known[name]
 
 
 def _line(one: Verdict) -> str:
