@@ -44,7 +44,6 @@ from classwise.stats import aggregate, metrics, pooling
 TOC = yaml.safe_load((paths.checkout() / "book" / "_toc.yml").read_text())
 NOTEBOOKS = [chapter["file"] for part in TOC["parts"] for chapter in part["chapters"]]
 HOME = TOC["root"]
-TEMPERATURE = "tian2021/5-temperature-pgd"
 BIAS, RELATIONS = "tian2021/4-1-class-bias", "tian2021/4-2-class-relations"
 # The others are words.
 DRAWN = [HOME, *(one for one in NOTEBOOKS if one in notebooks.names() and one != "claims" and not one.endswith("/A-settings"))]
@@ -307,10 +306,11 @@ def test_another_scheme_redraws_the_charts_and_keeps_what_was_chosen(visit, sche
 
 
 def test_what_was_picked_in_a_legend_stays_picked_when_the_chart_is_drawn_again(visit):
-    with visit(TEMPERATURE, "light") as page:
-        all_drawn(page, TEMPERATURE)
-        # The legend of the first chart has two members: both picked are as none.
-        chart = page.locator(".vega-embed:visible").filter(has=page.locator(".role-legend-label text[role=button]")).nth(1)
+    with visit(BIAS, "light") as page:
+        all_drawn(page, BIAS)
+        # Of two members, both picked are as none.
+        third = page.locator(".role-legend-label text[role=button] >> nth=2")
+        chart = page.locator(".vega-embed:visible").filter(has=third).first
         marks = chart.locator(".role-mark path")
         faint = "all => all.map(one => one.getAttribute('opacity') || '1')"
         plain = marks.evaluate_all(faint)

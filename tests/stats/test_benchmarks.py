@@ -109,7 +109,7 @@ def test_the_textbook_loop_and_ours_train(monkeypatch):
     data, made, build = bench._coloured(20, torch.device("cpu")), [], models.build
     monkeypatch.setattr(models, "build", lambda *how: made.append(build(*how)) or made[-1])
     for make in (epochs.textbook, epochs.ours, partial(epochs.ours, defence="at-cfa")):
-        epoch = make(data, 2, 10)
+        epoch = make(data, 8, 10)
         before = made[-1].head.weight.detach().clone()
         epoch()
         assert not torch.equal(before, made[-1].head.weight)
@@ -121,7 +121,7 @@ def test_the_textbook_loop_and_ours_train(monkeypatch):
 
 
 def test_what_calibrating_costs_is_said_in_epochs(monkeypatch):
-    monkeypatch.setattr(epochs, "sizes", lambda device: (2, 20, 10))
+    monkeypatch.setattr(epochs, "sizes", lambda device: (8, 20, 10))
     cpu = torch.device("cpu")
     (name, entry), *rest = epochs.calibrating(bench._coloured(20, cpu), cpu, 1).items()
     assert (name, rest) == ("calibration_cost", [])

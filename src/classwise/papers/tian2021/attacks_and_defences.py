@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 import xarray as xr
-from scipy import stats
 
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import measures
@@ -107,6 +106,8 @@ def correlation(count: xr.DataArray, others: xr.DataArray) -> xr.DataArray:
 
 
 def _ranks(rates: xr.DataArray) -> xr.DataArray:
+    from scipy import stats  # slow to import
+
     how = partial(stats.rankdata, axis=-1)
     ranks: xr.DataArray = xr.apply_ufunc(how, rates, input_core_dims=[["label"]], output_core_dims=[["label"]])
     return ranks
