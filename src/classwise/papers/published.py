@@ -23,7 +23,7 @@ Place = Mapping[str, object]
 Reader = tuple[Callable[[str], Place], Callable[[str], tuple[str, Place]]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Tables:
     """The printed tables of a paper.
 
@@ -64,22 +64,27 @@ class Tables:
         what the table prints next to a value; with "_spread" added, the standard deviation where it is printed. Attributes:
         paper, table, dataset.
         """
-        rows, key = self.rows(), str(table)
-        known = sorted(rows["table"].unique())
-        if key not in known:
-            raise unknown(f"table of {self.paper}", key, known)
-        if key not in self.readers:
-            raise UserError(f"table {key} of {self.paper} {self.unread.get(key, 'has no reader')}")
-        row, column = self.readers[key]
-        cells: dict[str, list[dict[str, object]]] = {}
-        for line in rows[rows["table"] == key].to_dict("records"):
-            variable, place = column(str(line["column"]))
-            place = {**row(str(line["row"])), **place}
-            cells.setdefault(variable, []).append({**place, "value": line["value"]})
-            if not np.isnan(line["spread"]):
-                cells.setdefault(f"{variable}_spread", []).append({**place, "value": line["spread"]})
-        result = xr.merge([_array(name, some) for name, some in cells.items()], join="outer")
-        return result.assign_attrs(paper=self.paper, table=key, dataset=self.datasets.get(key, "cifar10"))
+        return _load(self, str(table)).copy(deep=True)
+
+
+@cache  # each claim of a page reads them
+def _load(tables: Tables, key: str) -> xr.Dataset:
+    rows = tables.rows()
+    known = sorted(rows["table"].unique())
+    if key not in known:
+        raise unknown(f"table of {tables.paper}", key, known)
+    if key not in tables.readers:
+        raise UserError(f"table {key} of {tables.paper} {tables.unread.get(key, 'has no reader')}")
+    row, column = tables.readers[key]
+    cells: dict[str, list[dict[str, object]]] = {}
+    for line in rows[rows["table"] == key].to_dict("records"):
+        variable, place = column(str(line["column"]))
+        place = {**row(str(line["row"])), **place}
+        cells.setdefault(variable, []).append({**place, "value": line["value"]})
+        if not np.isnan(line["spread"]):
+            cells.setdefault(f"{variable}_spread", []).append({**place, "value": line["spread"]})
+    result = xr.merge([_array(name, some) for name, some in cells.items()], join="outer")
+    return result.assign_attrs(paper=tables.paper, table=key, dataset=tables.datasets.get(key, "cifar10"))
 
 
 @cache

@@ -5,7 +5,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -106,9 +106,15 @@ def read(path: Path, schema: str, subject: Subject, evaluation: Evaluation | Non
 
     A UserError is raised if a folder of images has changed since the result was computed.
     """
-    data = results.load(path, schema)
+    state = path.stat() if path.exists() else None
+    data = _loaded(path, schema, (state.st_mtime_ns, state.st_size) if state else None).copy(deep=True)
     _check_attributes(data.attrs, path, schema, subject, evaluation)
     return data
+
+
+@lru_cache(maxsize=512)  # a page reads its results, and its claims read them again
+def _loaded(path: Path, schema: str, state: tuple[int, int] | None) -> xr.Dataset:  # a changed file is read again
+    return results.load(path, schema)
 
 
 def _check_attributes(attrs: Mapping[str, str], path: Path, schema: str, subject: Subject, evaluation: Evaluation | None) -> None:
