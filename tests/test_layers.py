@@ -47,7 +47,6 @@ ENGINE = [
     "say",
     "findings",
     "judging",
-    "extremes",
     "terms",
     "joined",
     "ledger",

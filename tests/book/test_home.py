@@ -1,9 +1,7 @@
 """The home page: what its table of verdicts says of claims without a verdict."""
 
-from dataclasses import replace
-
 from classwise import runs
-from classwise.book import home, reports
+from classwise.book import home
 from classwise.core.paths import checkout
 from classwise.papers import registry
 from classwise.papers.claims import Verdict
@@ -26,16 +24,6 @@ def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are
     assert "<em>open</em>: tested, but the interval allows both." in table
     assert home.not_tested(verdicts) in table
     assert home.not_tested(verdicts[-1:]) == ""
-
-
-def test_what_contradicts_a_claim_that_is_not_tested_in_full_is_named():
-    claim = registry.PAPERS["tian2021"].claims[0]
-    verdict = Verdict(claim, "not tested", "laptop", "cifar10", partly="contradict it (pgd-at): -1 points, 10 images")
-    text = home.certainty([verdict])
-    place = f"claims.html#tian2021-4-1-class-bias-{claim.name}"
-    assert f'contradict 1 claim</strong>: <a href="{place}">4.1, {claim.name}</a> (CIFAR-10).' in text
-    assert home.contradicted([replace(verdict, partly="support it")]) == ""
-    assert f"- {claim.where}: {claim.statement} The results so far **contradict** it" in reports.not_reproduced([verdict])
 
 
 def test_the_figures_of_the_readme_are_those_of_the_recorded_results():

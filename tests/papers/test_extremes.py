@@ -5,9 +5,9 @@ import pytest
 from claim_answers import outcomes_with
 from numpy.testing import assert_allclose
 
+from classwise.papers import terms
 from classwise.papers.claims import Claim
-from classwise.papers.extremes import extreme, extreme_draws
-from classwise.papers.judging import Bootstrap, judge_all, p_values
+from classwise.papers.judging import Bootstrap, extreme_draws, judge_all, p_values
 from classwise.stats import metrics
 
 NAMES = ("a", "b", "c")
@@ -29,17 +29,12 @@ def one(sums):
     return gains(sums).isel(defence=0)
 
 
-def largest_loss(sums):
-    """Return the largest loss."""
-    return -gains(sums).min("defence")
-
-
 def of(plain, *others, size=100):
     return outcomes_with({(name, "pgd-20"): right for name, right in zip(("plain", *NAMES), (plain, *others), strict=True)})
 
 
-def verdict(data, measure, truth=None, low=0.0, high=np.inf):
-    claim = Claim("c", "wei2023/page", "1", "A claim.", measure, low=low, high=high, truth=truth)
+def verdict(data, measure, low=0.0, high=np.inf):
+    claim = Claim("c", "wei2023/page", "1", "A claim.", measure, low=low, high=high)
     return judge_all([claim], data, scale="quick", dataset="digits", bootstrap=Bootstrap(400))[0]
 
 
@@ -70,17 +65,17 @@ def test_all_gain_just_where_each_does():
 
 
 def test_holds_where_all_gain_by_far():
-    assert verdict(shuffled(of(50, 70, 75, 80)), least, extreme(gains)).verdict == "holds"
+    assert verdict(shuffled(of(50, 70, 75, 80)), terms.least(gains)).verdict == "holds"
 
 
 def test_fails_where_one_loses_by_far():
-    assert verdict(shuffled(of(70, 50, 80, 80)), least, extreme(gains)).verdict == "fails"
+    assert verdict(shuffled(of(70, 50, 80, 80)), terms.least(gains)).verdict == "fails"
 
 
 @pytest.mark.parametrize("others", [(60, 60, 60), (60, 70, 80)])
 def test_equal_methods_neither_gain_nor_lose(others):
     """A method with the very answers of what it is compared with is no evidence against a gain."""
-    assert verdict(of(60, *others), least, extreme(gains)).verdict == "open"
+    assert verdict(of(60, *others), terms.least(gains)).verdict == "open"
 
 
 def test_the_largest_is_the_least_with_the_other_sign():
@@ -89,9 +84,9 @@ def test_the_largest_is_the_least_with_the_other_sign():
 
 
 def test_no_loss_is_larger():
-    truth = extreme(lambda sums: -gains(sums), largest=True)
-    assert verdict(shuffled(of(60, 70, 75, 80)), largest_loss, truth, -np.inf, 2.0).verdict == "holds"
-    assert verdict(shuffled(of(80, 60, 80, 80)), largest_loss, truth, -np.inf, 2.0).verdict == "fails"
+    largest_loss = terms.least(lambda sums: -gains(sums), largest=True)
+    assert verdict(shuffled(of(60, 70, 75, 80)), largest_loss, -np.inf, 2.0).verdict == "holds"
+    assert verdict(shuffled(of(80, 60, 80, 80)), largest_loss, -np.inf, 2.0).verdict == "fails"
 
 
 def test_a_draw_at_the_bound_counts_against_a_claim():

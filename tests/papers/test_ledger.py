@@ -77,8 +77,6 @@ def test_on_the_page_of_a_section_what_no_scale_tests_is_folded_below():
     page = ledger.claims_list(SOME, filters=False)
     assert page.count('<span class="claim">1 claim not tested</span>') == Rows(page).groups == 1
     assert Rows(ledger.claims_list([*SOME, replace(SILENT, verdict="holds", scale="laptop")], filters=False)).groups == 0
-    partly = ledger.claims_list([*SOME, replace(SILENT, partly="contradict it (pgd-at): 1 point")], filters=False)
-    assert partly.count('<span class="claim">1 claim tested in part</span>') == Rows(partly).groups == 1
 
 
 def test_on_the_page_of_a_section_rows_have_no_ids_and_link_to_the_ledger():
@@ -119,16 +117,6 @@ def test_the_first_sentence_counts_the_verdicts_of_each_scale():
         "On CIFAR-10 (scale laptop), no claim is tested; not tested: 1. "
         "On digits (scale quick), of 3 claims tested, 1 holds, 1 fails and 1 is open; not tested: 1."
     )
-
-
-def test_claims_that_are_not_tested_in_full_name_what_the_results_say_contradictions_first():
-    parts = [replace(SILENT, reason="no results", partly=f"{verb} it (pgd-at): 1 point") for verb in ("support", "contradict")]
-    lines = ledger.partly_tested([*SOME, *parts]).splitlines()
-    assert [line.partition("The results so far ")[2] for line in lines[2:]] == [
-        f"**{verb}** it (pgd-at): 1 point." for verb in ("contradict", "support")
-    ]
-    assert "no results; the results so far support it (pgd-at): 1 point" in ledger.claims_list(parts)
-    assert ledger.partly_tested(SOME) == ""
 
 
 def test_the_picture_holds_all_numbers_and_marks_an_end_that_is_unbounded():

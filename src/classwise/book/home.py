@@ -12,7 +12,6 @@ from classwise.book import merging, reports
 from classwise.core import datasets
 from classwise.core.errors import NotRecorded
 from classwise.core.files import write
-from classwise.core.markup import counted
 from classwise.core.paths import checkout
 from classwise.papers import findings, ledger, registry
 from classwise.papers.claims import VERDICTS, Verdict
@@ -142,7 +141,7 @@ def certainty(verdicts: Sequence[Verdict], folder: str = "") -> str:
             unwritten.append(f'<a href="{folder}papers.html#{paper.name}">{paper.title}</a>')
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("claims of", *VERDICTS))
     table = f'<table class="table certainty"><thead><tr>{heads}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
-    text = f"<p><em>open</em>: tested, but the interval allows both. {not_tested(verdicts)} {contradicted(verdicts, folder)}</p>"
+    text = f"<p><em>open</em>: tested, but the interval allows both. {not_tested(verdicts)}</p>"
     return table + text + (f"<p>Pages not written yet: {'; '.join(unwritten)}.</p>" if unwritten else "")
 
 
@@ -160,18 +159,6 @@ def not_tested(verdicts: Sequence[Verdict]) -> str:
         if words:
             parts.append(f"on {datasets.title(dataset_of(scale))}, {' and '.join(words)}")
     return f"<em>not tested</em>: {'; '.join(parts)}." if parts else ""
-
-
-def contradicted(verdicts: Sequence[Verdict], folder: str = "") -> str:
-    """Return which claims that are not tested the results so far contradict, with links to them; "" if none."""
-    places = [
-        f'<a href="{folder}{ledger.address(one.claim)}">{one.claim.where}, {one.claim.name.replace("-", " ")}</a> '
-        f"({datasets.title(one.dataset)})"
-        for one in verdicts
-        if one.contradicted
-    ]
-    named = f"Of those not tested in full, the results so far <strong>contradict {counted(len(places), 'claim')}</strong>"
-    return f"{named}: {'; '.join(places)}." if places else ""
 
 
 def files() -> list[Path]:

@@ -117,9 +117,8 @@ def not_reproduced(verdicts: Sequence[Verdict]) -> str:
     lines = [f"- {v.claim.where}: {v.claim.statement} *{v.words[0].upper()}{v.words[1:]}.*" for v in failed]
     lines = lines if lines or not verdicts else ["- None of the claims that were tested."]
     untested = [verdict for verdict in verdicts if verdict.verdict == "not tested"]
-    parts = ledger.partly_tested(untested)
     table = folded(f"Claims that were not tested ({len(untested)}), and why", ledger.not_tested(untested)) if untested else ""
-    return "\n\n".join(part for part in ("\n".join(lines), parts, table) if part)
+    return "\n\n".join(part for part in ("\n".join(lines), table) if part)
 
 
 def misprints(paper: Paper) -> str:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -50,10 +49,9 @@ class Claim:
     data: the Dataset of outcomes that it is computed from, where a section has several. readout: which outputs of a network count
     that was evaluated with more than one readout. datasets: those that can test it, () for any; excluded_because: why others
     cannot. log: the measure is a ratio, and its interval that of its logarithm. truth: gives draws of the true value of the
-    measure from outcomes, their number and seed, where reflected draws (`judging.reflect_draws`) would be wrong. over: of
-    "defence" and "attack", those whose members the measure summarises (by a mean or an extreme), so that it can also be computed
-    for some of them. of: what the measure takes: "outcomes", sums over images (`bootstrap.sums`), or "features", statistics of
-    features along seed (`stats.features.statistics`); these are resampled by blocks of images.
+    measure from outcomes, their number and seed, where reflected draws (`judging.reflect_draws`) would be wrong. of: what the
+    measure takes: "outcomes", sums over images (`bootstrap.sums`), or "features", statistics of features along seed
+    (`stats.features.statistics`); these are resampled by blocks of images.
     """
 
     name: str
@@ -77,7 +75,6 @@ class Claim:
     excluded_because: str = ""
     log: bool = False
     truth: TruthDraws | None = None
-    over: tuple[str, ...] = ()
     of: str = "outcomes"
 
     @property
@@ -97,27 +94,16 @@ class Claim:
         return f"not testable on {datasets.title(dataset)}: {self.excluded_because}"
 
     @property
-    def measure_name(self) -> str:
-        """The function that computes the measure, with fixed arguments: "papers.measures.pair(first='6', second='8')"."""
-        return _function_name(self.measure)
-
-    @property
     def measured(self) -> str:
         """What the measure is, in words: those of a term, or the first sentence of its function with its fixed arguments."""
         return first_sentence(self.measure)
 
     @property
-    def range(self) -> str:
-        """The range in which the claim holds, in words."""
-        if np.isinf(self.high):
-            return f"above {self.low:g}"
-        return f"below {self.high:g}" if np.isinf(self.low) else f"{self.low:g} to {self.high:g}"
-
-    @property
     def supported(self) -> str:
         """The range in which the claim holds, with its unit: "above 6 points", "above 1 point"."""
-        one = self.range.rpartition(" ")[2] == "1"
-        return f"{self.range} {self.unit.replace('points', 'point') if one else self.unit}".rstrip()
+        ends = f"{self.low:g} to {self.high:g}"
+        ends = f"above {self.low:g}" if np.isinf(self.high) else f"below {self.high:g}" if np.isinf(self.low) else ends
+        return f"{ends} {self.unit.replace('points', 'point') if ends.endswith(' 1') else self.unit}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -127,8 +113,7 @@ class Verdict:
     verdict: "holds", "fails", "open" (undecided) or "not tested" (`reason` says why). effect: the measure on all images, between
     low and high, the interval of the verdict: the claim holds where the full interval lies within the range, and fails where
     none of it does. p: the one-sided p-value of the claim, or of its opposite where that is smaller; adjusted: for all claims of
-    the section that were tested (Holm). seeds, images: the numbers behind it. partly: of a claim that is not tested, in a
-    sentence, what the results that are there say of it; it begins with "contradict" or "support", or is "".
+    the section that were tested (Holm). seeds, images: the numbers behind it.
 
     A theorem is computed in closed form (scale CLOSED_FORM) for as many drawn settings as `images` says: effect is the least
     margin, low and high are the least and the largest, and it fails with a single violation. It has no p.
@@ -146,17 +131,6 @@ class Verdict:
     seeds: int = 0
     images: int = 0
     reason: str = ""
-    partly: str = ""
-
-    @property
-    def contradicted(self) -> bool:
-        """Whether the claim is not tested, and the results that are there contradict it."""
-        return self.partly.startswith("contradict")
-
-    @property
-    def why(self) -> str:
-        """Why the claim is not tested, and what the results that are there say of it."""
-        return f"{self.reason}; the results so far {self.partly}" if self.partly else self.reason
 
     @property
     def excluded(self) -> bool:
@@ -194,42 +168,18 @@ def measured_value(verdict: Verdict) -> str:
 
 def first_sentence(function: Callable[..., object]) -> str:
     """Return the words of a term (`papers.terms`), or the first sentence of a function's docstring with its fixed arguments."""
-    words = getattr(function, "words", "")
-    if words:
+    if words := getattr(function, "words", ""):
         return str(words)
     fixed = ""
     if isinstance(function, partial):
-        values = [_in_words(place, value) for place, value in enumerate(function.args)]
-        values += [_in_words(name, value) for name, value in function.keywords.items()]
-        function, fixed = function.func, f" ({', '.join(values)})"
-    first = re.split(r"[.;]\s", (function.__doc__ or _function_name(function)).strip() + "\n")[0]
+        fixed = f" ({'; '.join(f'{name}: {_listed(value)}' for name, value in function.keywords.items())})"
+        function = function.func
+    first = re.split(r"[.;]\s", (function.__doc__ or function.__name__).strip() + "\n")[0]
     return " ".join(first.removeprefix("Return ").replace("`", "").split()) + fixed
 
 
-def _function_name(function: Callable[..., object]) -> str:
-    """Return the module and name of a function within the package, and the arguments that a partial function fixes."""
-    if not isinstance(function, partial):
-        words = getattr(function, "words", "")
-        name = f"Term({words})" if words else getattr(function, "__qualname__", type(function).__qualname__)
-        return f"{function.__module__.removeprefix('classwise.')}.{name}"
-    fixed = [_argument(value) for value in function.args]
-    fixed += [f"{name}={_argument(value)}" for name, value in function.keywords.items()]
-    return f"{_function_name(function.func)}({', '.join(fixed)})"
-
-
-def _in_words(name: int | str, value: object) -> str:
-    """Return a fixed argument of a measure: "cat" of a class, "CV" of another measure, "above" of a flag that is set."""
-    if isinstance(value, str):
-        return value
-    if callable(value):
-        return str(getattr(value, "__name__", value)).replace("_", " ").upper()
-    if isinstance(value, tuple):
-        return ", ".join(_in_words(name, one) for one in value)
-    return str(name) if value is True else f"{name} {value}"
-
-
-def _argument(value: object) -> str:
-    return _function_name(value) if callable(value) else repr(value)
+def _listed(value: object) -> str:
+    return ", ".join(map(_listed, value)) if isinstance(value, tuple) else str(getattr(value, "__name__", value))
 
 
 def number(value: float) -> str:
@@ -237,20 +187,3 @@ def number(value: float) -> str:
     if 1e-12 < abs(value) < 0.005:
         return f"{value:.2g}"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-PAIRED = ("cifar10", "stl10")
-NO_GROUPS = "its classes form no superclasses"
-NO_SUCH = "it has no such classes"
-# Fields of claims: of those about classes of CIFAR-10 alone, and of those whose measure is a ratio.
-ON_CIFAR10: dict[str, Any] = {"datasets": ("cifar10",), "excluded_because": NO_SUCH}
-RATIO: dict[str, Any] = {"unit": "times", "log": True}
-
-
-def claims_of(section: str, **shared: Any) -> Callable[..., Claim]:
-    """Return what makes claims of a section from name, where, statement, measure and fields, which precede the shared ones."""
-
-    def claim(name: str, where: str, statement: str, measure: ClaimMeasure, **fields: Any) -> Claim:
-        return Claim(name, section, where, statement, measure, **(shared | fields))
-
-    return claim

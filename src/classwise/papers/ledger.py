@@ -159,19 +159,13 @@ def _row(verdicts: Sequence[Verdict], pages: Collection[str]) -> str:
 
 
 def _rows_of_page(groups: Sequence[Sequence[Verdict]]) -> str:
-    """Return the rows of the page of a section; claims tested in part, and those of which nothing is, are folded below."""
-    kinds: dict[str, list[str]] = {"": [], "tested in part": [], "not tested": []}
+    """Return the rows of the page of a section; those of claims that no scale tests are folded below."""
+    rows: dict[bool, list[str]] = {True: [], False: []}
     for group in groups:
-        partly = "tested in part" if any(one.partly for one in group) else "not tested"
-        kinds["" if any(one.verdict != "not tested" for one in group) else partly].append(_row_elsewhere(group))
-    return "".join(kinds.pop("")) + "".join(
-        _folded(f"{counted(len(rows), 'claim')} {kind}", rows) for kind, rows in kinds.items()
-    )
-
-
-def _folded(title: str, rows: Sequence[str]) -> str:
-    line = f'<summary><span class="claim">{title}</span></summary>'
-    return f'<details class="group">{line}{"".join(rows)}</details>' if rows else ""
+        rows[any(one.verdict != "not tested" for one in group)].append(_row_elsewhere(group))
+    line = f'<summary><span class="claim">{counted(len(rows[False]), "claim")} not tested</span></summary>'
+    folded = f'<details class="group">{line}{"".join(rows[False])}</details>' if rows[False] else ""
+    return "".join(rows[True]) + folded
 
 
 def _row_elsewhere(verdicts: Sequence[Verdict]) -> str:
@@ -194,7 +188,7 @@ def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "", *, 
     facts = (
         f"<p>Holds if {escape(_measured(claim))} is {escape(claim.supported)}. "
         f"The paper: {escape(claims.published_value(claim) or 'no number')}. "
-        f'Measure: <span title="{escape(claim.measure_name)}">{escape(claim.measured)}</span>. {links}</p>'
+        f"Measure: {escape(claim.measured)}. {links}</p>"
     )
     line = f'<span class="verdicts">{badges}</span><span class="claim">{escape(claim.statement)} {place}</span>'
     if pictured and any(pictures):
@@ -221,7 +215,7 @@ def _judged(verdict: Verdict, picture: str) -> str:
     """Return a verdict with its numbers, and a picture below."""
     head = f'<p><span class="badge {_kind(verdict)}"><strong>{escape(verdict.words)}</strong></span>'
     if verdict.verdict == "not tested":
-        return f'<div data-scale="{verdict.scale}">{head}: {escape(verdict.why)}.</p></div>'
+        return f'<div data-scale="{verdict.scale}">{head}: {escape(verdict.reason)}.</p></div>'
     p = "" if verdict.scale == CLOSED_FORM else f"{p_value(verdict.adjusted, 'p (Holm)')}, "
     numbers = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}{verdict.sample}"
     return f'<div data-scale="{verdict.scale}">{head}: {escape(numbers)}.</p>{picture}</div>'
@@ -296,18 +290,6 @@ def not_tested(verdicts: Sequence[Verdict]) -> str:
     lines = ["| section | results | claims | not tested because |", "|---|---|---|---|"]
     cells = ((section_title(section), _title(scale), number, why) for (section, scale, why), number in numbers.items())
     return "\n".join([*lines, *(_line(*some) for some in cells)])
-
-
-def partly_tested(verdicts: Sequence[Verdict]) -> str:
-    """Return in Markdown what the results so far say of claims that are not tested in full, those that they contradict first."""
-    some = sorted((verdict for verdict in verdicts if verdict.partly), key=lambda verdict: not verdict.contradicted)
-    if not some:
-        return ""
-    lines = ["**Not tested in full**, because results are missing; significant so far (without Holm's correction):", ""]
-    for one in some:
-        verb, _, rest = one.partly.partition(" ")
-        lines.append(f"- {one.claim.where}: {escaped(one.claim.statement)} The results so far **{verb}** {escaped(rest)}.")
-    return "\n".join(lines)
 
 
 def notes(misprints: pd.DataFrame) -> str:

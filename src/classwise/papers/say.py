@@ -77,7 +77,7 @@ def judged(verdicts: Sequence[Verdict], name: str, template: str, than: float = 
     """
     one = _named(verdicts, name)
     if one.verdict == "not tested":
-        raise NotRecorded(f"the claim {name!r} is not tested: {one.why}")
+        raise NotRecorded(f"the claim {name!r} is not tested: {one.reason}")
     ends = xr.DataArray([one.low, one.high], {"bound": ["low", "high"]}, ("bound",))
     return f"**{effect(ends, template.format(value=measured_value(one)), than)}**"
 
@@ -92,7 +92,7 @@ def _named(judged: Sequence[Verdict], name: str) -> Verdict:
 def _line(one: Verdict) -> str:
     statement = escaped(one.claim.statement)
     if one.verdict == "not tested":
-        return f"{statement} **Not tested**: {escaped(one.why)}."
+        return f"{statement} **Not tested**: {escaped(one.reason)}."
     numbers = f"{measured_value(one)} {one.claim.unit}".strip()
     kind = {"holds": "Holds", "fails": "Fails", "open": "Open"}[one.verdict]
     return f"{statement} **{kind}**: {numbers}, {p_value(one.adjusted, 'p (Holm)')}, {one.sample}."

@@ -18,7 +18,6 @@ import xarray as xr
 
 from classwise.core.errors import UserError, unknown
 from classwise.papers.claims import Claim, first_sentence
-from classwise.papers.extremes import extreme
 from classwise.stats import agreement
 from classwise.stats.metrics import Metric
 
@@ -77,7 +76,7 @@ def correlation(one: Term, other: Term, over: str = "label") -> Term:
 
 
 def least(*parts: Computed, largest: bool = False) -> Term:
-    """Return the least (`largest`) of several terms, or of what one function returns along its dimensions (`extremes`)."""
+    """Return the least (`largest`) of several terms, or of what one function returns along its dimensions."""
 
     def each(sums: xr.Dataset) -> xr.DataArray:
         values = [part(sums) for part in parts]
@@ -109,33 +108,25 @@ def claims(section: str, measures: Mapping[str, Any], **shared: Any) -> tuple[Cl
     it reads; shared: fields of all these claims, and the defences and attacks of measures that are functions.
     """
     rows = {row["name"]: row for row in rows_of(section)}
-    place = f"claims.csv of {section}"
+    place, known = f"claims.csv of {section}", [field.name for field in fields(Claim)]
     for name in measures:
         if name not in rows:
             raise UserError(f"{place} has no row for the measure {name!r}: add it. {unknown('claim', name, rows)}")
-    for name in rows:
-        if name not in measures:
-            raise UserError(f"{place}: the row {name!r} has no measure: add one, or remove it; there are: {', '.join(measures)}")
     result = []
     for name, row in rows.items():
+        if name not in measures:
+            raise UserError(f"{place}: the row {name!r} has no measure: add one, or remove it")
         given = measures[name] if isinstance(measures[name], dict) else {"measure": measures[name]}
-        known = {"section": section, **shared, **row, **given}
-        term = known["measure"]
-        for number, field in enumerate(("defences", "attacks")):
-            needs = tuple(dict.fromkeys(need[number] for need in getattr(term, "needs", ())))
-            known[field] = given.get(field) or needs or shared.get(field, ())
-        if getattr(term, "each", None):
-            taken = {field: known[field] for field in ("of", "values") if field in known}
-            known.setdefault("truth", extreme(term.each, largest=term.largest, **taken))
-        if wrong := known.keys() - {field.name for field in fields(Claim)}:
-            raise unknown(f"field of the claim {name!r}", sorted(wrong)[0], [field.name for field in fields(Claim)])
-        result.append(Claim(**known))
+        needs = zip(*getattr(given["measure"], "needs", ()), strict=True)
+        read = dict(zip(("defences", "attacks"), (tuple(dict.fromkeys(some)) for some in needs), strict=False))
+        full = {"section": section, **shared, **row, **read, **given}
+        if wrong := full.keys() - known:
+            raise unknown(f"field of the claim {name!r}", sorted(wrong)[0], known)
+        result.append(Claim(**full))
     return tuple(result)
 
 
-_FIRST = ("section", "name", "where", "statement", "low", "high", "unit", "log", "data")
-COLUMNS = (*_FIRST, "dims", "over", "datasets", "excluded_because")
-_BOUNDS, _LISTS = {"low": -np.inf, "high": np.inf}, ("dims", "over", "datasets")
+COLUMNS = ("section", "name", "where", "statement", "low", "high", "unit", "log", "data", "dims", "datasets", "excluded_because")
 
 
 def rows_of(section: str) -> list[dict[str, Any]]:
@@ -165,20 +156,16 @@ def read(text: str, file: str = "claims.csv") -> list[tuple[str, dict[str, Any]]
         where = f"{file}, row {len(result) + 2} ({name or 'no name'})"
         if len(line) != len(COLUMNS):
             raise UserError(f"{where} has {len(line)} cells, expected {len(COLUMNS)}: quote a text that has a comma")
-        if empty := [column for column in ("section", "name", "where", "statement") if not row[column].strip()]:
+        if empty := [column for column in COLUMNS[:4] if not row[column].strip()]:
             raise UserError(f"{where}: {empty[0]} is empty; write what the paper says, in one sentence")
         if name in result:
             raise UserError(f"{where}: an earlier row has this name; each claim needs one of its own")
         if row["log"] not in ("", "yes"):
             raise UserError(f"{where}: log is {row['log']!r}; write yes for a ratio, else nothing")
-        result[name] = row.pop("section"), {**row, **_converted(row, where), "log": row["log"] == "yes"}
+        try:
+            row |= {end: float(row[end] or none) for end, none in (("low", -np.inf), ("high", np.inf))}
+        except ValueError as error:
+            raise UserError(f"{where}: low and high must be numbers, or empty for no bound; {error}") from None
+        row |= {"log": row["log"] == "yes", "dims": tuple(row["dims"].split()), "datasets": tuple(row["datasets"].split())}
+        result[name] = row.pop("section"), row
     return list(result.values())
-
-
-def _converted(row: Mapping[str, str], where: str) -> dict[str, Any]:
-    """Return the bounds of a row as numbers, and its lists as tuples."""
-    try:
-        bounds = {end: float(row[end]) if row[end] else none for end, none in _BOUNDS.items()}
-    except ValueError as error:
-        raise UserError(f"{where}: low and high must be numbers, or empty for no bound; {error}") from None
-    return bounds | {name: tuple(row[name].split()) for name in _LISTS}

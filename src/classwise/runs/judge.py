@@ -113,7 +113,7 @@ def _kept(path: Path, section: str, request: Request) -> list[Verdict] | None:
 
 def _digest(section: str, request: Request) -> str:
     """Return a digest of what the verdicts of a section depend on: the code, its claims, and the files of its results."""
-    claims = [(claim.name, claim.measure_name, claim.low, claim.high, claim.datasets) for claim in registry.claims_of(section)]
+    claims = [(claim.name, claim.measured, claim.low, claim.high, claim.datasets) for claim in registry.claims_of(section)]
     return hashlib.sha256(f"{_code()} {claims} {list(_states(request).items())}".encode()).hexdigest()
 
 

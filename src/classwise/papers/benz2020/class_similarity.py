@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.core.spec import Evaluation
-from classwise.papers import extremes, measures
+from classwise.papers import judging, measures
 from classwise.papers.claims import ClaimMeasure, MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.terms import claims, of
@@ -191,7 +191,7 @@ def permuted_p(statistics: xr.Dataset, measure: ClaimMeasure, draws: int = 2000,
 
 def true_weakest(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
     """Return draws of the true accuracy of the weakest class, which is no percentage below 0 or above 100."""
-    result: np.ndarray = np.clip(extremes.extreme_draws(outcomes, draws, seed, parts=of(metrics.accuracy, ROBUST)), 0, 100)
+    result: np.ndarray = np.clip(judging.extreme_draws(outcomes, draws, seed, parts=of(metrics.accuracy, ROBUST)), 0, 100)
     return result
 
 

@@ -14,7 +14,7 @@ from classwise.core.datasets import base_dataset
 from classwise.papers.entropy2022 import networks
 from classwise.papers.entropy2022.gains import Pair, printed, printed_gain
 from classwise.papers.entropy2022.networks import AUTOATTACK, NETWORKS, PLAIN
-from classwise.papers.extremes import extreme_draws
+from classwise.papers.judging import extreme_draws
 from classwise.papers.sections import Arranged, Section
 from classwise.papers.terms import Term, claims, least, of
 from classwise.stats import bootstrap, metrics
