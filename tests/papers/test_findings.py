@@ -4,11 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pytest
 import xarray as xr
 
 from classwise.papers import findings
-from classwise.stats import pooling
 
 PER_CLASS = 40
 SETTINGS = ("defence", "attack")
@@ -57,33 +55,19 @@ def the_interval(sentence: str) -> float:
     return value
 
 
-def test_an_interval_in_words():
-    bounds = xr.DataArray([-0.04, 3.25, 12], dims="bound", coords={"bound": ["low", "value", "high"]})
-    assert findings.interval(bounds, "points") == "3 points (95 % interval 0 to 12)"
-    assert findings.interval(bounds, digits=1) == "3.2 (95 % interval 0.0 to 12.0)"
-    assert findings.effect(bounds, "It differs") == "No clear effect: it differs"
-    assert findings.effect(bounds + 1, "It differs") == "It differs"
-
-
-@pytest.mark.parametrize(("p", "text"), [(0.0004, "p < .001"), (0.25, "p = 0.250"), (float("nan"), "p unknown")])
-def test_a_p_value_in_words(p, text):
-    assert findings.p_value(p) == text
-
-
 def test_the_gap_of_a_defence_names_both_classes():
     given = {("standard", "clean"): [40, 38, 36], ("standard", "pgd-20"): [0, 0, 0]}
     given |= {("pgd-at", "clean"): [36, 36, 32], ("pgd-at", "pgd-20"): [32, 24, 8]}
     data = outcomes(given)
     text = findings.class_gap(data, "pgd-at", "pgd-20")
     assert text.startswith("**Under pgd-20, pgd-at classifies 80 % of class a correctly and 20 % of class c: a gap of 60 points")
-    assert [value for value, _, _ in intervals_of(text)] == [60, 10, 10, 50]
+    assert [value for value, _, _ in intervals_of(text)] == [60, 10, 50]
     assert "The attack itself widens the gap: attacked minus clean, it is 50 points" in text
     narrower = outcomes({("pgd-at", "clean"): [40, 40, 4], ("pgd-at", "pgd-20"): [16, 16, 4]})
     assert "does not widen the gap, but narrows it" in findings.class_gap(narrower, "pgd-at", "pgd-20")
     same = outcomes({("pgd-at", name): [40, 30, 20] for name in ("clean", "pgd-20")})
-    assert "Whether the attack itself changes the gap is open" in findings.class_gap(same, "pgd-at", "pgd-20")
+    assert "The attack itself has no clear effect on the gap" in findings.class_gap(same, "pgd-at", "pgd-20")
     assert "Without an attack its gap is 10 points (95 % interval" in text
-    assert "; that of standard training is 10 points (95 % interval" in text
     assert "standard" not in findings.class_gap(data.sel(defence=["pgd-at"]), "pgd-at", "pgd-20")
 
 
@@ -100,21 +84,6 @@ def test_an_attack_is_compared_with_all_together_on_the_same_images():
     assert "100.0 % under pgd-20 alone and 75.0 %" in findings.weakest_attack(data.assign(truth=few))
 
 
-def test_the_strongest_attack_is_compared_on_the_images_of_both():
-    given = {("pgd-at", "clean"): [40] * 3, ("pgd-at", "pgd-20"): [32, 32, 16], ("pgd-at", "strong"): [24, 24, 4]}
-    data = outcomes(given)
-    text = findings.strongest_attack(data, "pgd-at", "pgd-20")
-    assert text.startswith(
-        "A stronger attack, strong, lowers the worst class of pgd-at further: from 40.0 % under pgd-20 to 10.0 %"
-    )
-    assert the_interval(text) == 30
-    assert text.endswith("on the 120 images that both attacks were evaluated on.")
-    assert findings.strongest_attack(data, "pgd-at", "strong") == "No stronger attack than strong has results."
-    assert findings.sample(data) == "One run of pgd-at: the intervals do not cover other trainings. 120 test images."
-    two = outcomes({(name, "clean"): [40] * 3 for name in ("pgd-at", "trades")})
-    assert findings.sample(two) == "One run of each defence: the intervals do not cover other trainings. 120 test images."
-
-
 def test_the_defence_with_the_best_worst_class_is_compared_with_the_base():
     given = {("pgd-at", "strong"): [30, 30, 4], ("dafa", "strong"): [30, 30, 34], ("wat", "strong"): [30, 30, 3]}
     data = outcomes(given)
@@ -124,17 +93,16 @@ def test_the_defence_with_the_best_worst_class_is_compared_with_the_base():
         "a difference of"
     )
     assert the_interval(text) == 65
-    assert "Over all classes it is 78 %, compared with 53 %." in text
-    assert text.endswith("1 of the 2 defences has a significantly more robust worst class.")
+    assert "Significantly more robust worst classes: 1 of 2 defences;" in text
     none = findings.best_for_the_worst_class(data.sel(defence=["pgd-at", "wat"]), "strong")
     assert none.startswith(
-        "**No defence has a significantly more robust worst class than pgd-at under strong; the highest observed is that "
-        "of wat: 8 %"
+        "**No defence has a significantly more robust worst class than pgd-at under strong; the highest is that of wat: 8 %"
     )
-    assert "significantly more robust worst class." not in none
+    assert "Significantly more robust worst classes: 0 of 1 defences;" in none
     higher = outcomes({("pgd-at", "strong"): [30, 30, 10], ("dafa", "strong"): [30, 30, 11]})
     assert findings.best_for_the_worst_class(higher, "strong").startswith("**No defence has a significantly more robust")
-    assert "Under strong, pgd-at classifies 10 %" in findings.best_for_the_worst_class(data.sel(defence=["pgd-at"]), "strong")
+    alone = outcomes({("pgd-at", name): [30, 30, 4] for name in ("clean", "strong")})
+    assert "Under strong, pgd-at classifies 75 %" in findings.best_for_the_worst_class(alone, "strong")
 
 
 def test_intervals_for_all_defences_are_wider():
@@ -151,23 +119,3 @@ def test_names_of_classes_are_escaped():
     data = data.assign_coords(predicted=["a", "b", "<b>|*x_"])
     escaped = "&#60;b&#62;&#124;&#42;x&#95;"
     assert f"20 % of class {escaped}: a gap" in findings.class_gap(data, "pgd-at", "pgd-20")
-    count = pooling.pooled(data).sel(defence="pgd-at", attack="pgd-20", drop=True)
-    assert f"of class {escaped}, its weakest" in findings.weakest_class(count, "a network", "pgd-20")
-
-
-def test_the_weakest_class_of_an_audit():
-    count = pooling.pooled(outcomes({("strong",): [36, 20, 4]}, ["attack"])).isel(attack=0, drop=True)
-    text = findings.weakest_class(count, "a network", "strong")
-    assert text.startswith("**Under strong, a network classifies 10 % (95 % interval")
-    assert "of the images of class c, its weakest, correctly, and 50 % (95 % interval" in text
-    assert len(intervals_of(text)) == 2
-
-
-def test_calibrations_are_named_where_they_gain_or_lose():
-    ends = xr.DataArray([[1.0, -3, -9], [2, 1, -5], [3, 4, -1]], dims=("bound", "defence"))
-    gains = ends.assign_coords(bound=["low", "value", "high"], defence=["frl-rw", "wat", "faal"])
-    text = findings.calibrations(gains)
-    assert text.startswith("**More robust worst class than its own base**, which need not be pgd-at, of 3 calibrated")
-    assert "defences: frl-rw. **Less robust**" in text
-    assert "**Less robust**: faal." in text
-    assert findings.calibrations(None) == "No calibrated defence has results at this scale together with its base."

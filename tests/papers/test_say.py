@@ -26,6 +26,13 @@ def test_a_template_writes_numbers_one_way():
     )
 
 
+def test_an_interval_in_words():
+    assert say.interval(bounds(-0.04, 3.25, 12), "points") == "3 points (95 % interval 0 to 12)"
+    assert say.interval(bounds(-0.04, 3.25, 12), digits=1) == "3.2 (95 % interval 0.0 to 12.0)"
+    assert say.effect(bounds(-0.04, 3.25, 12), "It differs") == "No clear effect: it differs"
+    assert say.effect(bounds(0.96, 4.25, 13), "It differs") == "It differs"
+
+
 def test_a_phrase_follows_the_interval():
     assert [say.by_sign(bounds(low, 0, low + 2), "above", "below") for low in (1, -1, -3)] == [
         "above",

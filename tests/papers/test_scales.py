@@ -5,7 +5,7 @@ import pytest
 from classwise import attacks, defences
 from classwise.papers import registry, scales, variants
 from classwise.papers.scales import Recipe, Scale, merged
-from classwise.papers.sections import CLEAN_AND_PGD, Choices, Section, requested
+from classwise.papers.sections import CLEAN_AND_PGD, Section, requested
 
 SHARED = ("averages", "measure", "select")
 
@@ -59,7 +59,7 @@ def test_options_of_scale_paper_section_variant_take_precedence_in_this_order(mo
         run={"options": {"paper": 3, "section": 3}},
         variants=lambda scale, plain: [{"options": {"section": 4, "beta": 4}}],
     )
-    with_steps, without = requested(section, "made/1", "made", recipe, Choices()).specs
+    with_steps, without = requested(section, "made/1", "made", recipe).specs
     assert dict(with_steps.options) == {"beta": 4, "form": "scale", "paper": 3, "section": 4}
     assert (dict(with_steps.attack_options), dict(without.attack_options)) == ({"steps": 4}, {})
 
@@ -77,7 +77,7 @@ def test_attacks_are_evaluated_at_multiples_of_the_radius_of_the_scale_and_clean
     )
 
     def radii(**chosen):
-        given = requested(section, "made/1", "made", Recipe(), Choices(**chosen))
+        given = requested(section, "made/1", "made", Recipe(), **chosen)
         return [spec.eps for spec in given.specs], [(one.attack, one.eps) for one in given.evaluations]
 
     assert radii() == (["0.1"], [("clean", "8/255"), ("pgd-20", "8/255"), ("pgd-20", "12/255")])
@@ -91,7 +91,7 @@ def test_margins_are_multiples_of_the_radius_of_the_recipe_measured_at_that_radi
     section = Section(
         title="", defences=("pgd-at",), variants=variants.by_scale(variants.margins("1/2", "1", "3/2"), other=variants.unvaried)
     )
-    specs = requested(section, "made/1", "made", Recipe({"eps": "8/255"}), Choices()).specs
+    specs = requested(section, "made/1", "made", Recipe({"eps": "8/255"})).specs
     assert [(spec.eps, spec.probe_eps) for spec in specs] == [("4/255", "8/255"), ("8/255", None), ("12/255", "8/255")]
     assert specs[1] == replace(specs[0], eps="8/255")
     assert section.variants("other", specs[0]) == ({},)

@@ -102,14 +102,14 @@ def _result(scale: str) -> list["NotebookNode"]:
 
 
 def stronger(scale: str, defence: str, attack: str) -> str:
-    """Return how much lower the strongest attack of a scale brings the worst class of a defence; "" without other attacks."""
+    """Return by how much an attack overestimates the robust accuracy of a defence (`weakest_attack`); "" without others."""
     try:
         request = runs.available(registry.request("performance", scale))
     except NotRecorded:
         return ""
     results = runs.outcomes(request.specs, request.evaluations)
     exact = results.sel(precision="float32") if "precision" in results.dims else results
-    return findings.strongest_attack(exact, defence, attack) if {defence} <= set(exact.defence.values) else ""
+    return findings.weakest_attack(exact.sel(defence=[defence]), attack) if defence in exact.defence else ""
 
 
 def _base(outcomes: xr.Dataset) -> str:

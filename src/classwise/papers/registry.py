@@ -1,7 +1,8 @@
 """All papers, with the sections of no paper: the runs and evaluations of each section, and the verdicts on its claims."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -13,19 +14,16 @@ from classwise.papers import benz2020, entropy2022, overview, sections, tian2021
 from classwise.papers.claims import Claim, Verdict
 from classwise.papers.judging import DEFAULT, Bootstrap, judge_all
 from classwise.papers.published import Tables
-from classwise.papers.scales import COMMON, OTHER_DATASETS, SCALES, Recipe
-from classwise.papers.sections import Choices, Paper, Request, Section
+from classwise.papers.scales import COMMON, SCALES, Recipe
+from classwise.papers.sections import Paper, Request, Section
 
 _PAPERS = (benz2020.PAPER, tian2021.PAPER, wei2023.PAPER, entropy2022.PAPER)
 PAPERS: dict[str, Paper] = {paper.name: paper for paper in _PAPERS}
-SECTIONS: dict[str, Section] = {
-    **{name: section for paper in PAPERS.values() for name, section in paper.sections.items()},
-    **overview.SECTIONS,
-}
-THEOREMS: dict[str, Callable[[], Sequence[Verdict]]] = {
-    name: judged for paper in PAPERS.values() for name, judged in paper.theorems.items()
-}
-CLAIMS: tuple[Claim, ...] = tuple(claim for paper in PAPERS.values() for claim in paper.claims)
+_SECTIONS = (*(paper.sections for paper in _PAPERS), overview.SECTIONS)
+SECTIONS: dict[str, Section] = {name: section for some in _SECTIONS for name, section in some.items()}
+THEOREMS: dict[str, Callable[[], Sequence[Verdict]]] = {name: one for paper in _PAPERS for name, one in paper.theorems.items()}
+CLAIMS: tuple[Claim, ...] = tuple(claim for paper in _PAPERS for claim in paper.claims)
+_TABLES: dict[str, Tables] = {paper.name: paper.tables for paper in _PAPERS if paper.tables is not None}
 
 
 def paper_of(section: str) -> str:
@@ -35,15 +33,14 @@ def paper_of(section: str) -> str:
 
 def tables_of(paper: str) -> Tables:
     """Return the printed tables of a paper; UserError for a paper without any."""
-    known = {name: some.tables for name, some in PAPERS.items() if some.tables is not None}
-    if paper not in known:
-        raise unknown("paper with tables", paper, known)
-    return known[paper]
+    if paper not in _TABLES:
+        raise unknown("paper with tables", paper, _TABLES)
+    return _TABLES[paper]
 
 
 def misprints() -> pd.DataFrame:
     """Return what the papers misprint or leave unclear, a row each: paper, where, printed, read as, why."""
-    return pd.concat([some.tables.misprints() for some in PAPERS.values() if some.tables is not None], ignore_index=True)
+    return pd.concat([tables.misprints() for tables in _TABLES.values()], ignore_index=True)
 
 
 def _recipe(paper: str) -> Recipe:
@@ -86,8 +83,8 @@ def request(
     if names:
         first, *further = (sections.on_dataset(definition, name) for name in names)
         definition = replace(first, parts={**first.parts, **dict(zip(names[1:], further, strict=True))})
-    choices = Choices(seeds=seeds, eval_eps=eval_eps, fields=fields)
-    return sections.requested(definition, section, scale, _recipe(paper_of(section)), choices)
+    recipe = _recipe(paper_of(section))
+    return sections.requested(definition, section, scale, recipe, seeds=seeds, eval_eps=eval_eps, fields=fields)
 
 
 def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | None], changed: Mapping[str, Any]) -> None:
@@ -107,39 +104,22 @@ def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | N
             raise unknown("parameter", name, [*Spec.__dataclass_fields__, "seeds", "defences", "datasets", "eval_eps"])
 
 
-# Fields of Spec without a second notation, in one of which most variants differ from a run.
-_AS_GIVEN = ("dataset", "model", "width", "epochs", "measure", "redraw")
-
-
 def scale_of(spec: Spec) -> str | None:
     """Return the scale that a run belongs to, as trained there or varied by a section; None where its fields match none."""
-    for name, size in SCALES.items():
-        plain = {paper: training(name, spec.defence, spec.seed, paper) for paper in ("", *PAPERS)}
-        if any(spec == plain[paper] for paper in (plain if size.paper_recipes else ("",))):
-            return name
-        for section, definition in SECTIONS.items():
-            paper = paper_of(section)
-            for fields in _varied(definition, name, plain[paper]):
-                near = bool(fields) and _agrees(spec, plain[paper], fields)
-                if near and spec == training(name, spec.defence, spec.seed, paper, **fields):
-                    return name
+    for defences in (None, (spec.defence,)):
+        for name in SCALES:
+            if spec in _trained(name, spec.seed, defences):
+                return name
     return None
 
 
-def _agrees(spec: Spec, plain: Spec, fields: Mapping[str, Any]) -> bool:
-    """Return whether a run agrees with a changed one in _AS_GIVEN; comparing these is faster than making a Spec."""
-    return all(getattr(spec, name) == fields.get(name, getattr(plain, name)) for name in _AS_GIVEN)
-
-
-def _varied(section: Section, scale: str, plain: Spec) -> Iterator[Mapping[str, Any]]:
-    """Yield the fields in which the runs of a section and of its parts differ from that of the scale."""
-    for variant in section.variants(scale, plain):
-        yield SCALES[scale].allowed({**section.run, **variant})
-    for part in section.parts.values():
-        yield from _varied(part, scale, plain)
-    for name in section.datasets.get(scale, ()):
-        recipe = OTHER_DATASETS[scale].get(name, Recipe())
-        yield from ({"dataset": name, **recipe.run, **recipe.defences.get(defence, {})} for defence in section.defences)
+@cache
+def _trained(scale: str, seed: int, defences: tuple[str, ...] | None) -> frozenset[Spec]:
+    """Return the runs of a scale with a seed: those of its sections, which a reader may have chosen the defences of."""
+    requests = [request(name, scale, seeds=[seed], defences=defences) for name in SECTIONS]
+    papers = ("", *PAPERS) if SCALES[scale].paper_recipes else ("",)
+    plain = (training(scale, defence, seed, paper) for defence in defences or () for paper in papers)
+    return frozenset(spec for one in requests for spec, _ in one.pairs).union(plain)
 
 
 def claims_of(section: str) -> tuple[Claim, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import xarray as xr
@@ -100,10 +101,8 @@ class Paper:
 class Request:
     """Runs at a scale and their evaluations, and the same for each part of the section.
 
-    features: the attacks of whose images the features are needed.
-
-    Of a request that was restricted to what is stored: incomplete, the defences and seeds of which a run or an evaluation is left
-    out; absent, the evaluations that single runs lack.
+    features: the attacks of whose images the features are needed. Of a request that was restricted to what is stored: incomplete,
+    the defences and seeds of which a run or an evaluation is left out; absent, the evaluations that single runs lack.
     """
 
     specs: tuple[Spec, ...]
@@ -115,10 +114,6 @@ class Request:
     absent: frozenset[tuple[Spec, Evaluation]] = frozenset()
     features: tuple[str, ...] = ()
 
-    def features_of(self, spec: Spec) -> tuple[Evaluation, ...]:
-        """Return the evaluations of one of the runs of whose images the features are needed."""
-        return tuple(one for one in self.evaluations_of(spec) if one.attack.split("@")[0] in self.features)
-
     def evaluations_of(self, spec: Spec) -> tuple[Evaluation, ...]:
         """Return the evaluations of one of the runs, those of its defence alone last."""
         requested = (*self.evaluations, *self.extra_evaluations.get(spec.defence, ()))
@@ -127,8 +122,12 @@ class Request:
     @property
     def feature_pairs(self) -> list[tuple[Spec, tuple[Evaluation, ...]]]:
         """Each run with the evaluations of whose images the features are needed, then those of the parts."""
-        pairs = [(spec, self.features_of(spec)) for spec in self.specs]
-        return pairs + [pair for part in self.parts.values() for pair in part.feature_pairs]
+        pairs = [
+            (spec, [one for one in self.evaluations_of(spec) if one.attack.split("@")[0] in self.features]) for spec in self.specs
+        ]
+        return [(spec, tuple(some)) for spec, some in pairs] + [
+            pair for part in self.parts.values() for pair in part.feature_pairs
+        ]
 
     @property
     def pairs(self) -> list[tuple[Spec, tuple[Evaluation, ...]]]:
@@ -137,82 +136,62 @@ class Request:
         return pairs + [pair for part in self.parts.values() for pair in part.pairs]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choices:
-    """What a reader changes of a section: seeds, the radius of the evaluations, fields of Spec; None and {} change nothing."""
-
-    seeds: Sequence[int] | None = None
-    eval_eps: str | float | None = None
-    fields: Mapping[str, Any] = field(default_factory=dict)
-
-
 def on_dataset(section: Section, dataset: str) -> Section:
     """Return a section on a dataset, and its parts, apart from those that have one of their own."""
     parts = {name: part if "dataset" in part.run else on_dataset(part, dataset) for name, part in section.parts.items()}
     return replace(section, run={**section.run, "dataset": dataset}, parts=parts)
 
 
-def requested(section: Section, name: str, scale: str, recipe: Recipe, choices: Choices) -> Request:
+def requested(
+    section: Section,
+    name: str,
+    scale: str,
+    recipe: Recipe,
+    *,
+    seeds: Sequence[int] | None = None,
+    eval_eps: str | float | None = None,
+    fields: Mapping[str, Any] = MappingProxyType({}),
+) -> Request:
     """Return the runs and evaluations of a section, or of a part of it, at a scale.
 
-    name: of the section's notebook. recipe: of its paper. The choices apply to the parts, too.
+    name: of the section's notebook. recipe: of its paper. seeds, eval_eps (the radius of the evaluations), fields of Spec: what a
+    reader changes, also of the parts; None changes nothing.
     """
-    size, fields = SCALES[scale], choices.fields
+    size = SCALES[scale]
     dataset = str(fields.get("dataset") or section.run.get("dataset") or size.run["dataset"])
     other = Recipe() if dataset == size.run["dataset"] else OTHER_DATASETS[scale].get(dataset, Recipe())
-    seeds = size.seeds[: section.max_seeds] if choices.seeds is None else choices.seeds
+    used = size.seeds[: section.max_seeds] if seeds is None else seeds
     run = size.allowed(section.run)
-    plain = {name: merged(other.run, other.defences.get(name, {}), run, fields) for name in section.defences}
-    bases = {name: training(scale, recipe, name, next(iter(seeds), 0), changed) for name, changed in plain.items()}
+    plain = {one: merged(other.run, other.defences.get(one, {}), run, fields) for one in section.defences}
+    bases = {one: training(scale, recipe, one, next(iter(used), 0), changed) for one, changed in plain.items()}
     specs = tuple(
         training(scale, recipe, defence, seed, merged(changed, size.allowed(variant)))
         for defence, changed in plain.items()
         for variant in section.variants(scale, bases[defence])
-        for seed in seeds
+        for seed in used
     )
-    radius = {} if choices.eval_eps is None else {"eps": choices.eval_eps}
+    radius = {} if eval_eps is None else {"eps": eval_eps}
+
+    def scaled(one: Evaluation, **changes: Any) -> Evaluation:
+        return Evaluation(**{**size.evaluation(vars(one), recipe, name.rpartition("/")[2]), **radius, **changes})
+
+    aim = {"options": {"target": class_names(dataset).index(section.target(dataset))}} if section.target else {}
     # The reader's radius, if any, is in place of several.
     given = section.evaluations if radius else _at(section, next(iter(bases.values())).eps)
-    aim = _aim(section, dataset)
-    changes = [{**other.attacks.get(evaluation.attack, {}), **radius, **aim} for evaluation in given]
-    evaluations = _changed(_evaluations(scale, recipe, name, given), changes)
-    extra = {
-        defence: _changed(scaled := _evaluations(scale, recipe, name, some), [radius] * len(scaled))
-        for defence, some in section.extra_evaluations.items()
-    }
-    parts = {part: requested(inner, name, scale, recipe, choices) for part, inner in section.parts.items()}
+    evaluations = tuple(dict.fromkeys(scaled(one, **other.attacks.get(one.attack, {}), **aim) for one in given))
+    extra = {defence: tuple(map(scaled, some)) for defence, some in section.extra_evaluations.items()}
+    choices = {"seeds": seeds, "eval_eps": eval_eps, "fields": fields}
+    parts = {part: requested(inner, name, scale, recipe, **choices) for part, inner in section.parts.items()}
     return Request(specs, evaluations, scale, extra, parts, features=section.features)
 
 
 def _at(section: Section, eps: str) -> tuple[Evaluation, ...]:
     """Return the evaluations of a section at its multiples of a radius."""
     radii = [scaled_radius(eps, Fraction(multiple)) for multiple in section.at]
-    return (
-        tuple(
-            replace(one, eps=radius) for one in section.evaluations for radius in (radii[:1] if one.attack == "clean" else radii)
-        )
-        or section.evaluations
-    )
-
-
-def _aim(section: Section, dataset: str) -> dict[str, Any]:
-    """Return the fields by which the attacks of a section target its class of a dataset, {} where it names none."""
-    if section.target is None:
-        return {}
-    return {"options": {"target": class_names(dataset).index(section.target(dataset))}}
-
-
-def _changed(evaluations: Sequence[Evaluation], changes: Sequence[Mapping[str, Any]]) -> tuple[Evaluation, ...]:
-    return tuple(Evaluation(**{**vars(one), **change}) for one, change in zip(evaluations, changes, strict=True))
+    several = [(one, radii[:1] if one.attack == "clean" else radii) for one in section.evaluations]
+    return tuple(replace(one, eps=radius) for one, some in several for radius in some) or section.evaluations
 
 
 def training(scale: str, recipe: Recipe, defence: str, seed: int, changed: Mapping[str, Any]) -> Spec:
     """Return how a defence is trained at a scale by a recipe, with changed fields."""
     return Spec(**merged(SCALES[scale].fields(defence, recipe, changed), {"defence": defence, "seed": seed}))
-
-
-def _evaluations(scale: str, recipe: Recipe, name: str, evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return evaluations of a section as a scale carries them out."""
-    section = name.rpartition("/")[2]
-    scaled = (SCALES[scale].evaluation(vars(evaluation), recipe, section) for evaluation in evaluations)
-    return tuple(dict.fromkeys(Evaluation(**fields) for fields in scaled))
