@@ -25,10 +25,7 @@ VERDICTS = ("holds", "fails", "open", "not tested")
 
 
 class MeasurementError(UserError):
-    """A claim cannot be measured on the given outcomes.
-
-    lacking: in words what they lack ("under cw"), "" for another reason.
-    """
+    """A claim cannot be measured on the given outcomes; lacking: in words what they lack ("under cw"), "" for another reason."""
 
     def __init__(self, message: str, lacking: str = "") -> None:
         super().__init__(message)

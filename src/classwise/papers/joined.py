@@ -27,15 +27,10 @@ class Row:
     def members(self, data: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
         """Yield the members with their names."""
         chosen = data.sel({dim: [one] for dim, one in self.at.items()})
-        if self.by not in chosen.dims:
-            yield self._named(chosen, ""), chosen
-            return
-        for place, value in enumerate(chosen[self.by].values):
-            one = chosen.isel({self.by: place}, drop=True)
-            yield self._named(one, str(value)), one
-
-    def _named(self, one: xr.Dataset, known: str) -> str:
-        return self.name(one) if callable(self.name) else self.name or known
+        known = list(map(str, chosen[self.by].values)) if self.by in chosen.dims else [""]
+        for place, name in enumerate(known):
+            one = chosen.isel({self.by: place}, drop=True) if self.by in chosen.dims else chosen
+            yield self.name(one) if callable(self.name) else self.name or name, one
 
 
 def plain(part: str = "") -> Arranged:

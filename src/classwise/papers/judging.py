@@ -22,10 +22,8 @@ _COMPARED = ("defence", "attack", "inverse")
 # Sums over images are of single precision: a draw so close to a bound of a claim in points equals it, else it would be counted on
 # either side at random.
 _ROUNDING = 1e-4
-
 # Where a smaller share of the draws than this lies on one side of the effect, they show a bias and no interval.
 _LOPSIDED = 0.05
-
 # Why a claim is not tested whose outcomes need runs that are not there.
 _NOT_RECORDED = "not all runs that it needs are recorded"
 
@@ -100,15 +98,12 @@ def p_values(claim: Claim, truth: np.ndarray) -> tuple[float, float]:
     For the claim: the larger of the chances that the truth lies below the range and above it, each one-sided (two one-sided
     tests, Schuirmann 1987). For its opposite: the smaller of the chances that it does not lie below, or not above.
     """
-    lost = np.isnan(truth)
-    low, high = truth <= claim.low, truth >= claim.high
-    p_low, p_high = (_share(side | lost) if np.isfinite(end) else 0.0 for side, end in ((low, claim.low), (high, claim.high)))
-    below, above = (_share(~side | lost) if np.isfinite(end) else 1.0 for side, end in ((low, claim.low), (high, claim.high)))
-    return max(p_low, p_high), min(below, above)
-
-
-def _share(hit: np.ndarray) -> float:
-    return float((1 + hit.sum()) / (1 + len(hit)))
+    lost, number = np.isnan(truth), 1 + len(truth)
+    sides = [side for side, end in ((truth <= claim.low, claim.low), (truth >= claim.high, claim.high)) if np.isfinite(end)]
+    against, opposite = (
+        [float(1 + (lost | side).sum()) / number for side in some] for some in (sides, [~side for side in sides])
+    )
+    return max(against, default=0.0), min(opposite, default=1.0)
 
 
 def holm(chances: np.ndarray) -> np.ndarray:
@@ -131,12 +126,11 @@ def _decided(verdict: Verdict, truth: np.ndarray, chance: np.ndarray, adjusted: 
 
 
 def canonical_names(outcomes: xr.Dataset, readout: str = "cosines") -> xr.Dataset:
-    """Return outcomes in the vocabulary of claims: attacks by their general names, a transfer attack as an attack.
+    """Return outcomes in the vocabulary of claims: attacks by their general names ("pgd-20" of "pgd-20@tian2021").
 
-    "pgd-20@tian2021" becomes "pgd-20". Along a dimension substitute, what is made on a substitute becomes "transfer". Along a
-    dimension readout, networks evaluated with this `readout` use it, the others use the other one: HE as published with its
-    cosines, all others with their logits. Along a dimension form (of temperature-pgd-20), the stable one is used: that of the
-    paper's equations, without underflow.
+    Along a dimension substitute, what is made on a substitute becomes the attack "transfer". Along readout, networks evaluated
+    with this `readout` use it, the others the other one: HE as published with its cosines, all others with their logits. Along
+    form (of temperature-pgd-20), the stable one is used: that of the paper's equations, without underflow.
     """
     if "form" in outcomes.dims:
         outcomes = _either(outcomes, "form", "stable", "")
@@ -162,15 +156,22 @@ def _either(outcomes: xr.Dataset, dim: str, preferred: str, other: str) -> xr.Da
 
 def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
     """Return the outcomes that a claim needs, on the images that all its runs and attacks were evaluated on."""
-    _check_names(claim, outcomes)
+    part, messages, lacking = outcomes, [], []
+    for dim, needs, without in (("defence", claim.defences, "for"), ("attack", claim.attacks, "under")):
+        names = [str(name) for name in outcomes[dim].values]
+        chosen = {need: next((name for name in need.split("|") if name in names), "") for need in needs}
+        missing = [need.split("|") for need, name in chosen.items() if not name]
+        part = part.sel({dim: list(filter(None, chosen.values()))}) if needs else part
+        if missing:
+            wanted = ", ".join(" or ".join(map(repr, some)) for some in missing)
+            messages.append(f"the {dim} {wanted}, which is not among the outcomes; there are: {_listed(names)}")
+            lacking += [f"{without} {' or '.join(some)}" for some in missing]
+    if messages:
+        raise MeasurementError(f"claim {claim.name!r} needs {'; and '.join(messages)}", ", nor ".join(lacking))
     for dim in claim.dims:
         if dim not in outcomes.dims and dim not in outcomes.coords and dim not in outcomes:
             message = f"claim {claim.name!r} needs {dim!r} in the outcomes; there are: {_listed(outcomes.dims)}"
             raise MeasurementError(message, _at(claim, dim, claim.grid[dim]) if dim in claim.grid else "")
-    part = outcomes
-    for dim, needs in _named(claim):
-        names = [str(name) for name in part[dim].values]
-        part = part.sel({dim: [_one_of(need, names) for need in needs] or names})
     present = part.truth >= 0
     _check_grid(claim, present)
     # Of the same seeds, too: where a run has only some, the claim is tested on these.
@@ -183,34 +184,6 @@ def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
 
 def _listed(names: object) -> str:
     return ", ".join(sorted(map(str, names)))  # type: ignore[call-overload]
-
-
-def _named(claim: Claim) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return ("defence", claim.defences), ("attack", claim.attacks)
-
-
-def _one_of(need: str, names: Sequence[str]) -> str:
-    """Return the first of "a|b" that is among the names, "" where none is."""
-    return next((name for name in need.split("|") if name in names), "")
-
-
-# The words for which defences, attacks or values of a setting have no results.
-_WITHOUT = {"defence": "for", "attack": "under"}
-_SYMBOLS = {"inverse": "1/T"}
-
-
-def _check_names(claim: Claim, outcomes: xr.Dataset) -> None:
-    """Raise MeasurementError where the defences or attacks of a claim are not among the outcomes."""
-    messages, lacking = [], []
-    for dim, needs in _named(claim):
-        names = [str(name) for name in outcomes[dim].values]
-        missing = [need.split("|") for need in needs if not _one_of(need, names)]
-        if missing:
-            wanted = ", ".join(" or ".join(map(repr, some)) for some in missing)
-            messages.append(f"the {dim} {wanted}, which is not among the outcomes; there are: {_listed(names)}")
-            lacking += [f"{_WITHOUT[dim]} {' or '.join(some)}" for some in missing]
-    if messages:
-        raise MeasurementError(f"claim {claim.name!r} needs {'; and '.join(messages)}", ", nor ".join(lacking))
 
 
 def _check_grid(claim: Claim, present: xr.DataArray) -> None:
@@ -226,7 +199,7 @@ def _check_grid(claim: Claim, present: xr.DataArray) -> None:
 
 def _at(claim: Claim, dim: str, values: Sequence[str]) -> str:
     """Return values of a setting of the last attack of a claim in words: "under temperature-pgd-20 at 1/T = 10, 50"."""
-    return f"under {claim.attacks[-1]} at {_SYMBOLS.get(dim, dim)} = {', '.join(values)}"
+    return f"under {claim.attacks[-1]} at {'1/T' if dim == 'inverse' else dim} = {', '.join(values)}"
 
 
 def _measured(verdict: Verdict, outcomes: xr.Dataset, bootstrap: Bootstrap) -> tuple[Verdict, np.ndarray]:

@@ -73,7 +73,9 @@ def claims_list(verdicts: Sequence[Verdict], pages: Collection[str] = (), *, fil
         return f'<style>{style}</style><div class="ledger">{_controls(verdicts)}{body}</div><script>{script}</script>'
     tested: dict[bool, list[str]] = {True: [], False: []}
     for group in (group for some in groups.values() for group in some.values()):
-        tested[any(one.verdict != "not tested" for one in group)].append(_row_elsewhere(group))
+        top = "../" * group[0].claim.section.count("/")
+        link = f'<a href="{top}{address(group[0].claim)}">This claim in the list of all claims</a>.'
+        tested[any(one.verdict != "not tested" for one in group)].append(_foldable(group, link, pictured=True))
     head = f"<p>{escape(opening(verdicts))}</p>{_LEGEND if tested[True] else ''}"
     line = f'<summary><span class="claim">{counted(len(tested[False]), "claim")} not tested</span></summary>'
     folded = f'<details class="group">{line}{"".join(tested[False])}</details>' if tested[False] else ""
@@ -124,13 +126,6 @@ def section_title(section: str) -> str:
     name = section.partition("/")[2]
     number, _, words = re.sub(r"^([\dA-Z](?:-\d+)*)-", r"\1 ", name).rpartition(" ")
     return f"Section {number.replace('-', '.')}, {words.replace('-', ' ')}" if number else words.replace("-", " ")
-
-
-def _row_elsewhere(verdicts: Sequence[Verdict]) -> str:
-    """Return a claim as a row of the page of its section."""
-    claim = verdicts[0].claim
-    top = "../" * claim.section.count("/")
-    return _foldable(verdicts, f'<a href="{top}{address(claim)}">This claim in the list of all claims</a>.', pictured=True)
 
 
 def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "", *, pictured: bool = False) -> str:

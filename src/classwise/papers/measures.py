@@ -88,26 +88,18 @@ def true_symmetry(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
     return bootstrap.symmetry_draws(part, draws=draws, seed=seed).isel(defence=0, attack=0).values
 
 
-def _alone(rates: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return by how much each class lies below, and above, all the others."""
-    axis = rates.get_axis_num("label")
-    ordered, like = np.sort(rates.values, axis=axis), rates.isel(label=0, drop=True)
-    low, next_low, next_high, high = (like.copy(data=np.take(ordered, place, axis=axis)) for place in (0, 1, -2, -1))
-    below = next_low.where(rates == low, low) - rates
-    above = rates - next_high.where(rates == high, high)
-    return below, above
-
-
 def lies_below(
     sums: xr.Dataset, name: str = "", *, above: bool = False, dims: tuple[str, ...] = ("defence", "attack")
 ) -> xr.DataArray:
     """Return by how much a class lies below (`above`) all others in the setting in which it does so least.
 
-    dims: along which the settings are.
-
-    name: of the class; by default the one that does so most: below 0, none is the worst (best) of every defence and attack.
+    dims: along which the settings are. name: of the class; by default the one that does so most: below 0, none is the worst
+    (best) of every defence and attack.
     """
-    least = _alone(metrics.accuracy(sums["count"]))[above].min(dims, skipna=False)
+    rates = metrics.accuracy(sums["count"])
+    others = rates.rename(label="other")
+    beyond = (rates - others if above else others - rates).where(rates.label != others.other, np.inf)
+    least = beyond.min(["other", *dims], skipna=False)
     return least.sel(label=name, drop=True) if name else least.max("label", skipna=False)
 
 
@@ -139,16 +131,10 @@ def lost_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
     return mean_over(lost_more(weak, strong), "defence")
 
 
-def losses(weak: xr.DataArray, strong: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return how much the vulnerable classes, and the robust ones, lose from one attack to the other."""
-    lost, robust = metrics.accuracy(weak) - metrics.accuracy(strong), metrics.robust_classes(weak)
-    return lost.where(~robust).mean("label"), lost.where(robust).mean("label")
-
-
 def lost_more(weak: xr.DataArray, strong: xr.DataArray) -> xr.DataArray:
     """Return how much more the vulnerable classes lose from one attack to the other than the robust ones."""
-    vulnerable, robust = losses(weak, strong)
-    return vulnerable - robust
+    lost, robust = metrics.accuracy(weak) - metrics.accuracy(strong), metrics.robust_classes(weak)
+    return lost.where(~robust).mean("label") - lost.where(robust).mean("label")
 
 
 def grown(sums: xr.Dataset, measure: CountMeasure) -> xr.DataArray:

@@ -52,11 +52,7 @@ CFA = "CFA"
 
 
 SECTIONS: dict[str, Section] = {
-    "performance": Section(
-        title="How strong and how fast the attacks are",
-        defences=("pgd-at",),
-        evaluations=_ATTACKS,
-    ),
+    "performance": Section(title="How strong and how fast the attacks are", defences=("pgd-at",), evaluations=_ATTACKS),
     "defences": Section(
         title="The defences, class by class",
         defences=_COMPARED,

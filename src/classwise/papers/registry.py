@@ -146,17 +146,16 @@ def judge(
     attributes say. strict: a claim that cannot be measured is a MeasurementError, else it is "not tested", with the reason.
     Holm's correction is for the claims that this call tests.
     """
-    claims = claims_of(section)
+    claims = {claim.name: claim for claim in claims_of(section)}
     for name in only or ():
-        if name not in [claim.name for claim in claims]:
-            raise unknown(f"claim of {section}", name, [claim.name for claim in claims])
+        if name not in claims:
+            raise unknown(f"claim of {section}", name, claims)
     if not outcomes:
         raise NotRecorded(f"the runs that the claims of {section} need are not recorded")
     first = outcomes if isinstance(outcomes, xr.Dataset) else next(iter(outcomes.values()))
-    origin = {"scale": scale or first.attrs.get("scale"), "dataset": dataset or first.attrs.get("dataset")}
+    origin = {"scale": str(scale or first.attrs.get("scale", "")), "dataset": str(dataset or first.attrs.get("dataset", ""))}
     for name, value in origin.items():
         if not value:
             raise UserError(f"the outcomes have no attribute {name}, which a verdict must name; write judge(..., {name}=...)")
-    selected = [claim for claim in claims if only is None or claim.name in only]
-    attributes = {name: str(value) for name, value in origin.items()}
-    return judge_all(selected, outcomes, **attributes, strict=strict, bootstrap=bootstrap)
+    selected = [claim for name, claim in claims.items() if only is None or name in only]
+    return judge_all(selected, outcomes, **origin, strict=strict, bootstrap=bootstrap)

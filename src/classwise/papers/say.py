@@ -90,12 +90,9 @@ def _named(judged: Sequence[Verdict], name: str) -> Verdict:
 
 
 def _line(one: Verdict) -> str:
-    statement = escaped(one.claim.statement)
-    if one.verdict == "not tested":
-        return f"{statement} **Not tested**: {escaped(one.reason)}."
-    numbers = f"{measured_value(one)} {one.claim.unit}".strip()
-    kind = {"holds": "Holds", "fails": "Fails", "open": "Open"}[one.verdict]
-    return f"{statement} **{kind}**: {numbers}, {p_value(one.adjusted, 'p (Holm)')}, {one.sample}."
+    numbers = f"{f'{measured_value(one)} {one.claim.unit}'.strip()}, {p_value(one.adjusted, 'p (Holm)')}, {one.sample}"
+    text = escaped(one.reason) if one.verdict == "not tested" else numbers
+    return f"{escaped(one.claim.statement)} **{one.verdict.capitalize()}**: {text}."
 
 
 def sample(outcomes: xr.Dataset) -> str:

@@ -74,15 +74,12 @@ class Scale:
     def fields(self, defence: str, recipe: Recipe, changed: Fields) -> dict[str, Any]:
         """Return the fields of Spec that a defence is trained with, where some are changed."""
         used = recipe if self.paper_recipes else Recipe()
-        inner = {} if defence in WITHOUT_STEPS else {"attack_options": {**self.inner_attack, **self._elsewhere(changed)}}
+        dataset, eps = self.run["dataset"], str(self.run.get("eps", 0))
+        elsewhere = changed.get("dataset", dataset) != dataset or exact_radius(changed.get("eps", eps)) > exact_radius(eps)
+        steps = {**self.inner_attack, **(self.inner_elsewhere if elsewhere else {})}
+        inner = {} if defence in WITHOUT_STEPS else {"attack_options": steps}
         recipes = (used.run, used.defences.get(defence, {}), used.datasets.get(str(changed.get("dataset")), {}))
         return merged(self.run, inner, self.defences.get(defence, {}), *recipes, changed)
-
-    def _elsewhere(self, changed: Fields) -> Fields:
-        if not self.inner_elsewhere:
-            return {}
-        larger = exact_radius(str(changed.get("eps", self.run["eps"]))) > exact_radius(str(self.run["eps"]))
-        return self.inner_elsewhere if larger or changed.get("dataset", self.run["dataset"]) != self.run["dataset"] else {}
 
     def allowed(self, fields: Fields) -> dict[str, Any]:
         """Return what a section may change of some fields: all but the shared ones, unless it gives them the value of `run`."""
@@ -100,10 +97,7 @@ _FEW = {"per_class": 20, "batch": 50}
 # The same for ensembles.
 _SOME = {"per_class": 100, "batch": 250}
 # Long searches, which sections reduce to seconds on digits.
-_SEARCHES = {
-    "cw": {**_FEW, "options": {"goal": "inside"}},
-    "n-attack": {**_FEW, "options": {"steps": 100, "population": 100}},
-}
+_SEARCHES = {"cw": {**_FEW, "options": {"goal": "inside"}}, "n-attack": {**_FEW, "options": {"steps": 100, "population": 100}}}
 
 _RESNET = {"dataset": "cifar10", "model": "resnet18", "width": 64, "augment": "crop-flip"}
 STEPS = {"schedule": "step@trades", "epochs": 100, "nesterov": False, "weight_decay": 2e-4}
@@ -125,17 +119,17 @@ COMMON = Recipe(
 )
 
 # Runs on MNIST of sections whose other runs are on photographs. Tian 2021, A.1: .01, tenths from epochs 55, 75 and 90 on.
+_SMALL: Fields = {"model": "small-cnn", "augment": "none", "eps": "0.3"}
+_PGD_40: Fields = {"attack": "pgd-40@tian2021-mnist"}
 MNIST: dict[str, Fields] = {
     "quick": {},
-    "laptop": {"model": "small-cnn", "augment": "none", "eps": "0.3", "epochs": 5},
-    "short": {"model": "small-cnn", "width": 32, "augment": "none", "eps": "0.3", "epochs": 10, "select": None},
+    "laptop": {**_SMALL, "epochs": 5},
+    "short": {**_SMALL, "width": 32, "epochs": 10, "select": None},
     "paper": {
-        "model": "small-cnn",
-        "width": 32,
-        "augment": "none",
-        "eps": "0.3",
-        "attack": "pgd-40@tian2021-mnist",
+        **_SMALL,
+        **_PGD_40,
         "probe": "pgd-40@tian2021-mnist",
+        "width": 32,
         "lr": 0.01,
         "schedule": "step",
         "milestones": (55, 75, 90),
@@ -150,11 +144,7 @@ OTHER_DATASETS: dict[str, dict[str, Recipe]] = {
     "laptop": {"mnist": Recipe(MNIST["laptop"])},
     "short": {"mnist": Recipe(MNIST["short"]), "svhn": _SLOWER, "stl10": _SLOWER, "cifar100": Recipe()},
     "paper": {
-        "mnist": Recipe(
-            MNIST["paper"],
-            defences={"trades": {"attack": "pgd-40@tian2021-mnist"}},
-            attacks={"pgd-20": {"attack": "pgd-40@tian2021-mnist"}},
-        ),
+        "mnist": Recipe(MNIST["paper"], defences={"trades": _PGD_40}, attacks={"pgd-20": _PGD_40}),
         "svhn": _SLOWER,
         "stl10": _SLOWER,
         "cifar100": Recipe(),
@@ -261,14 +251,7 @@ SCALES: dict[str, Scale] = {
     ),
     # CIFAR-10 on one fast GPU: every paper's defences trained alike, so that they can be compared and share their runs.
     "short": Scale(
-        run={
-            **_RESNET,
-            "eps": "8/255",
-            "epochs": 30,
-            "measure": 5,
-            "precision": "bfloat16",
-            "select": "pgd-10",
-        },
+        run={**_RESNET, "eps": "8/255", "epochs": 30, "measure": 5, "precision": "bfloat16", "select": "pgd-10"},
         seeds=(0, 1, 2),
         defences=_steps_of_trades(0.1),
         attacks={**_SEARCHES, "strong": _SOME, "autoattack": _SOME},
@@ -285,13 +268,12 @@ SCALES: dict[str, Scale] = {
 }
 
 
-# Seeds of which no validation image is a test image of the first two: sections that are judged by these select classes by them.
-_SELECTION_SEEDS: dict[str, tuple[int, ...]] = {"digits": (1, 2, 3)}
-
-
 def selection_seeds(dataset: str) -> tuple[int, ...]:
-    """Return the seeds whose validation images select classes that are judged on the test images of the first two; () for all."""
-    return _SELECTION_SEEDS.get(base_dataset(dataset), ())
+    """Return the seeds whose validation images select classes that are judged on the test images of the first two; () for all.
+
+    None of their validation images is a test image of the first two seeds.
+    """
+    return (1, 2, 3) if base_dataset(dataset) == "digits" else ()
 
 
 def place(scale: str) -> int:

@@ -39,17 +39,15 @@ class Section:
 
     run: fields of Spec that differ from those of the scale. max_seeds: how many of the scale's seeds are used, the first ones;
     None for all. at: multiples ("1/2") of the radius of the scale at which attacks are evaluated, whatever radius a run was
-    trained with, and clean images at the first one; () is the radius of each run. extra_evaluations: by defence, evaluations of
-    that defence alone, at the radius of each run. target: of a section whose evaluations are targeted attacks, which class of a
-    dataset they target; None leaves their own target. gallery: whether its page shows attacked
-    images, by the last evaluation, of the runs of the first seed. traces: whether it records each step of the attacks. variants:
-    what varies apart from defences and seeds; a variant takes precedence over what a reader chooses. parts: by name, further
-    runs or evaluations. datasets: by scale, the other datasets on which it is repeated with its parts, each a part by its name.
-    whiteness: whether its outcomes hold how white each image is around its object (`white`). calibrated:
-    whether they hold what each class was trained with late in the training (`stats.calibrations.late_settings`). features:
-    the attacks ("clean"), of its evaluations, of whose images it needs the features of each class. pixels: whether its
-    outcomes hold sums of the pixels next to those of the features. arrange: by the name that claims give as `data`, how a
-    Dataset is made of the outcomes of the section and of its parts.
+    trained with, and clean images at the first one; () is the radius of each run. extra_evaluations: by defence, those of it
+    alone, at the radius of each run. target: which class of a dataset targeted attacks aim at; None leaves their own target.
+    gallery: whether its page shows images attacked by the last evaluation, of the first seed. traces: whether it records each
+    step of the attacks. variants: what varies apart from defences and seeds; it takes precedence over what a reader chooses.
+    parts: by name, further runs or evaluations. datasets: by scale, the others on which it is repeated with its parts, each a
+    part by its name. features: the attacks ("clean") of whose images it needs the features of each class. Its outcomes hold, too:
+    whiteness, how white each image is around its object (`white`); calibrated, what each class was trained with late in the
+    training (`stats.calibrations.late_settings`); pixels, sums of the pixels next to those of the features. arrange: by the name
+    that claims give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
     """
 
     title: str
@@ -76,10 +74,9 @@ class Section:
 class Paper:
     """A paper: its sections, its claims, its own recipe and its printed tables.
 
-    name: of its folder, "tian2021". title: as the book calls it. recipe: how it trains and attacks at scale "paper". sections: by
-    the name of their notebook, "tian2021/4-1-...". theorems: by the name of a page without runs, what judges its claims by
-    computation alone (scale CLOSED_FORM). notebooks: its pages in the order of the book; by default those of its
-    sections.
+    name: of its folder. title: as the book calls it. recipe: how it trains and attacks at scale "paper". sections: by the name of
+    their notebook, "tian2021/4-1-...". theorems: by the name of a page without runs, what judges its claims by computation alone
+    (scale CLOSED_FORM). notebooks: its pages in the order of the book; by default those of its sections.
     """
 
     name: str
@@ -132,8 +129,8 @@ class Request:
     @property
     def pairs(self) -> list[tuple[Spec, tuple[Evaluation, ...]]]:
         """Each run with its evaluations, then those of the parts."""
-        pairs = [(spec, self.evaluations_of(spec)) for spec in self.specs]
-        return pairs + [pair for part in self.parts.values() for pair in part.pairs]
+        parts = [pair for part in self.parts.values() for pair in part.pairs]
+        return [(spec, self.evaluations_of(spec)) for spec in self.specs] + parts
 
 
 def on_dataset(section: Section, dataset: str) -> Section:

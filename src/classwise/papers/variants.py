@@ -65,15 +65,11 @@ def margins(*multiples: str) -> Variants:
 
 def betas(*values: float) -> Variants:
     """Return variants with other weights of the robust term."""
-    return _options("beta", values)
+    return lambdas("beta", *values)
 
 
 def lambdas(name: str, *values: float) -> Variants:
     """Return variants with other values of `name`, "lambda1" or "lambda2", by which CFA calibrates radii or betas."""
-    return _options(name, values)
-
-
-def _options(name: str, values: Sequence[float]) -> Variants:
     return lambda scale, plain: tuple({"options": {name: value}} for value in values)
 
 
