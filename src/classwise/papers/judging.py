@@ -1,7 +1,7 @@
 """Statistical tests of claims: from outcomes to verdicts."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -207,7 +207,7 @@ def _measured(verdict: Verdict, outcomes: xr.Dataset, bootstrap: Bootstrap) -> t
     claim = verdict.claim
     part = select(claim, outcomes)
     part = _with_features(claim, part) if claim.of == "features" else part
-    effect = _number(claim, Taken(part, claim.of, claim.values).totals())
+    effect = _number(claim, *_taken(part, claim.of, claim.values))
     truth = _true_values(claim, part, effect, bootstrap)
     for bound in (claim.low, claim.high) if claim.unit == "points" else ():
         truth = np.where(np.abs(truth - bound) < _ROUNDING, bound, truth)
@@ -240,42 +240,30 @@ def _true_values(claim: Claim, part: xr.Dataset, effect: float, bootstrap: Boots
     if each := getattr(claim.measure, "each", None):
         largest = bool(getattr(claim.measure, "largest", False))
         return extreme_draws(part, draws, seed, parts=each, largest=largest, of=claim.of, values=claim.values)
-    taken = Taken(part, claim.of, claim.values)
-    redrawn = taken.redrawn(claim.measure, draws, seed)[:, 0]
+    redrawn = _redrawn(claim.measure, _taken(part, claim.of, claim.values, draws, seed))[:, 0]
     if not _constant(redrawn):
         return reflect_draws(effect, redrawn, log=claim.log)
     for every_mistake in (False, True) if claim.of == "outcomes" else ():
-        padded = replace(taken, outcomes=add_pseudo_counts(part, seed, every_mistake=every_mistake))
-        redrawn = padded.redrawn(claim.measure, draws, seed)[:, 0]
+        padded = add_pseudo_counts(part, seed, every_mistake=every_mistake)
+        redrawn = _redrawn(claim.measure, _taken(padded, claim.of, claim.values, draws, seed))[:, 0]
         if not _constant(redrawn):
             return np.where(np.isfinite(redrawn) & ((redrawn > 0) | (not claim.log)), redrawn, np.nan)
     return np.full(draws, np.nan)
 
 
-@dataclass(frozen=True)
-class Taken:
-    """What measures take of outcomes: as `Claim.of` and `Claim.values` say."""
+def _taken(outcomes: xr.Dataset, of: str, values: Mapping[str, Value], draws: int = 0, seed: int = 0) -> Iterator[xr.Dataset]:
+    """Yield what measures take (`Claim.of`, `Claim.values`): of all images, or of redrawn ones or blocks, some at a time."""
+    if of == "features":
+        blocks = features.by_block(outcomes)
+        yield features.drawn(blocks, draws, seed) if draws else features.statistics(blocks)
+    else:
+        each = {name: value(outcomes) for name, value in values.items()}
+        yield from bootstrap_sums(outcomes, each, draws, seed) if draws else [sums(outcomes, each)]
 
-    outcomes: xr.Dataset
-    of: str = "outcomes"
-    values: Mapping[str, Value] = field(default_factory=dict)
 
-    def totals(self) -> xr.Dataset:
-        """Return it for all images."""
-        if self.of == "features":
-            return features.statistics(features.by_block(self.outcomes))
-        return sums(self.outcomes, self._of_images())
-
-    def redrawn(self, measure: ClaimMeasure, draws: int, seed: int) -> np.ndarray:
-        """Return a measure of redrawn images, or blocks of them: a row for each draw, a column for each number that it gives."""
-        if self.of == "features":
-            chunks = iter([features.drawn(features.by_block(self.outcomes), draws, seed)])
-        else:
-            chunks = bootstrap_sums(self.outcomes, self._of_images(), draws, seed)
-        return np.concatenate([measure(chunk).transpose("draw", ...).values.reshape(chunk.sizes["draw"], -1) for chunk in chunks])
-
-    def _of_images(self) -> dict[str, xr.DataArray]:
-        return {name: value(self.outcomes) for name, value in self.values.items()}
+def _redrawn(measure: ClaimMeasure, chunks: Iterable[xr.Dataset]) -> np.ndarray:
+    """Return a measure of `_taken`: a row for each draw, a column for each number that it gives."""
+    return np.concatenate([measure(chunk).transpose("draw", ...).values.reshape(chunk.sizes["draw"], -1) for chunk in chunks])
 
 
 def _constant(redrawn: np.ndarray) -> bool:
@@ -327,15 +315,15 @@ def extreme_draws(
     which it is false. The least of many uncertain quantities is low by chance, so the upper half does not lie below the reflected
     draws of the least.
     """
-    sign, taken = -1.0 if largest else 1.0, Taken(outcomes, of, values or {})
-    effects = sign * np.atleast_1d(parts(taken.totals()).values)
-    redrawn = sign * taken.redrawn(parts, draws, seed).astype(float)
+    sign, given = -1.0 if largest else 1.0, values or {}
+    effects = sign * np.atleast_1d(parts(*_taken(outcomes, of, given)).values)
+    redrawn = sign * _redrawn(parts, _taken(outcomes, of, given, draws, seed)).astype(float)
     fixed = np.ptp(redrawn, axis=0) <= _ROUNDING
     if of == "features" and fixed.any():
         return np.full(draws, np.nan)
     if fixed.any():
-        padded = replace(taken, outcomes=add_pseudo_counts(outcomes, seed))
-        redrawn = np.where(fixed, sign * padded.redrawn(parts, draws, seed).astype(float), redrawn)
+        padded = _redrawn(parts, _taken(add_pseudo_counts(outcomes, seed), of, given, draws, seed))
+        redrawn = np.where(fixed, sign * padded.astype(float), redrawn)
     kept = redrawn[np.isfinite(redrawn).all(1)]
     if not len(kept):
         return np.full(draws, np.nan)

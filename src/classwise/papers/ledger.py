@@ -118,7 +118,7 @@ def _section(section: str, groups: Sequence[Sequence[Verdict]], linked: bool) ->
         link = f'{page}{". " * linked}<a href="#{anchor(group[0].claim)}">Link to this claim</a>.'
         rows += _foldable(group, link, f' id="{anchor(group[0].claim)}" data-paper="{paper}" data-section="{short}"')
     line = f'<summary><span class="claim">{name}</span><span class="counts">{counts}</span></summary>'
-    return f'<section><details class="group">{line}<p>{page}</p>{rows}</details></section>'
+    return f'<section><details class="group">{line}{f"<p>{page}</p>" * linked}{rows}</details></section>'
 
 
 def section_title(section: str) -> str:
@@ -222,4 +222,4 @@ def not_tested(verdicts: Sequence[Verdict]) -> str:
 def notes(table: pd.DataFrame) -> str:
     """Return a table of notes in HTML: of what the papers misprint or leave unclear (`registry.misprints`)."""
     with pd.option_context("display.max_colwidth", None):
-        return table.to_html(index=False, border=0)
+        return table.to_html(index=False, border=0, justify="left")

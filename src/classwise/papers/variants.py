@@ -5,6 +5,7 @@ A variant is a mapping of fields of Spec. Which variants there are depends on th
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 from classwise.core.datasets import class_names
@@ -38,14 +39,10 @@ def without(scale: str, plain: Spec) -> Sequence[Variant]:
 
 def combined(*variants: Variants) -> Variants:
     """Return all combinations of the variants."""
-
-    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
-        result: list[dict[str, Any]] = [{}]
-        for some in variants:
-            result = [{**fields, **other} for fields in result for other in some(scale, plain)]
-        return tuple(result)
-
-    return varied
+    return lambda scale, plain: tuple(
+        {name: value for fields in some for name, value in fields.items()}
+        for some in product(*(one(scale, plain) for one in variants))
+    )
 
 
 def by_scale(variants: Variants, **others: Variants) -> Variants:
