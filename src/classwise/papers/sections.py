@@ -177,7 +177,7 @@ def requested(
     given = section.evaluations if radius else _at(section, next(iter(bases.values())).eps)
     evaluations = tuple(dict.fromkeys(scaled(one, **other.attacks.get(one.attack, {}), **aim) for one in given))
     extra = {defence: tuple(map(scaled, some)) for defence, some in section.extra_evaluations.items()}
-    choices = {"seeds": seeds, "eval_eps": eval_eps, "fields": fields}
+    choices: dict[str, Any] = {"seeds": seeds, "eval_eps": eval_eps, "fields": fields}
     parts = {part: requested(inner, name, scale, recipe, **choices) for part, inner in section.parts.items()}
     return Request(specs, evaluations, scale, extra, parts, features=section.features)
 
