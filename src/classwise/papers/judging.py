@@ -59,11 +59,7 @@ def judge_all(
     Of several Datasets each claim uses the one named by its `data`, and the dataset in that one's attributes. An attribute `runs`
     is the number of runs where it is not that of the seeds.
     """
-    given: Mapping[str, xr.Dataset] = (
-        dict.fromkeys([claim.data for claim in claims], outcomes.assign_attrs(dataset=dataset))
-        if isinstance(outcomes, xr.Dataset)
-        else outcomes
-    )
+    given = {one.data: outcomes.assign_attrs(dataset=dataset) for one in claims} if isinstance(outcomes, xr.Dataset) else outcomes
 
     @cache
     def named(data: str, readout: str) -> xr.Dataset:
