@@ -29,7 +29,6 @@ from classwise.charts import (
 )
 from classwise.charts.descriptions import extent, largest
 from classwise.papers.benz2020 import corruptions
-from classwise.papers.entropy2022 import charts as similarity_charts
 from classwise.papers.tian2021 import trace_explorer
 from classwise.stats import intervals, metrics
 
@@ -252,12 +251,6 @@ CHARTS = {
     "audit_report.similarity_heatmap": (
         lambda: audit_report.similarity_heatmap(SIMILAR, LABELS),
         ["-0.24 (class 0, 1)", "0.74 (class 9, 8)"],
-    ),
-    "charts.profile_rows": (
-        lambda: similarity_charts.profile_rows(
-            {"PGD-AT": bounded(rates(measure=["similarity", "variance"], defence=NETWORKS) / 100)}, "x"
-        ),
-        ["PGD-AT, variance of the features, 10 classes: 0.024 (class 9, trades)"],
     ),
     "similar_classes.one_class": (
         lambda: similar_classes.one_class(

@@ -19,6 +19,7 @@ CHARTS = {
     "dots": lambda: plots.dots(BOUNDS, "label", "gap, points", "Gaps", colour="attack", panel="defence"),
     "columns": lambda: plots.dots(BOUNDS, "label", "gap, points", "Gaps", colour="attack", panel="defence", vertical=True),
     "band": lambda: plots.dots(ONE.isel(defence=0), "label", "gap, points", "Gaps", ONE.isel(defence=1), below="Grey: chance."),
+    "free": lambda: plots.lines(EPOCHS, "epoch", "gap, points", "Gaps", panel="defence", choose="attack", free=True),
     "chosen": lambda: plots.dots(BOUNDS, "attack", "gap, points", "Gaps", panel="defence", choose="label", first="2"),
     "lines": lambda: plots.lines(EPOCHS, "epoch", "gap, points", "Gaps", colour="attack", panel="defence"),
     "over": lambda: plots.lines(

@@ -65,3 +65,10 @@ def test_arrays_or_measures_of_parts_stand_along_a_new_dimension():
     parts = {"a": xr.DataArray([1, 2], dims="x"), "b": xr.DataArray([3, 4], dims="x")}
     assert combine.along("of", parts).sel(of="b").values.tolist() == [3, 4]
     assert combine.along("of", parts, lambda part: part.sum("x")).to_series().to_dict() == {"a": 3, "b": 7}
+
+
+def test_values_stand_apart_along_two_dimensions_in_the_order_of_their_keys():
+    values = xr.DataArray([1.0, 2, 3], {"network": ["b 2", "b 1", "a 2"]}, "network")
+    apart = combine.apart(values, "network", [("b", "2"), ("b", "1"), ("a", "2")], ("letter", "number"))
+    assert (apart.letter.values.tolist(), apart.number.values.tolist()) == (["b", "a"], ["2", "1"])
+    np.testing.assert_array_equal(apart, [[1, 2], [3, np.nan]])

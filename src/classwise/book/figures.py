@@ -77,10 +77,7 @@ _SPECIAL: dict[str, dict[str, str]] = {
     "group": {"place": "", "eps": "training radius"},
     "eval_eps": {"place": "", "eps": "training radius"},
     "beta": {"place": ""},
-    "attacked": {"x": "feature 1", "y": "feature 2", "kind": "images are", "answer": "predicted"},
     "partner": {"kind": ""},
-    # Networks over lambda, whose place on the axis is its value.
-    "method": {"place": "lambda", "name": ""},
 }
 # In front of the names of methods in columns of whether each classifies an image correctly.
 _CORRECT = "correct: "

@@ -7,7 +7,7 @@ has a title and describes itself (`descriptions.extent`).
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
@@ -30,7 +30,8 @@ class Look:
 
     colour, panel, choose: the dimensions of its colours, of its panels and of its control; first: the member that is chosen at
     first, by default the first one. label: the dimension whose members are written next to points. domain: the ends of the axis
-    of values. vertical: dots in columns. width, height: of a panel in pixels, 0 for what fits. below: a subtitle.
+    of values. free: the axis of values fits what is chosen, in each panel by itself. vertical: dots in columns. width, height: of
+    a panel in pixels, 0 for what fits. below: a subtitle.
     """
 
     colour: str = ""
@@ -39,6 +40,7 @@ class Look:
     first: str = ""
     label: str = ""
     domain: tuple[float, float] | None = None
+    free: bool = False
     vertical: bool = False
     width: int = 0
     height: int = 0
@@ -50,7 +52,7 @@ class Look:
 
     def scale(self, array: xr.DataArray) -> alt.Scale:
         """Return the axis of values, the same whatever is chosen."""
-        ends = self.domain or ((float(array.min()), float(array.max())) if self.choose else None)
+        ends = self.domain or ((float(array.min()), float(array.max())) if self.choose and not self.free else None)
         return alt.Scale(domain=list(ends), nice=self.domain is None) if ends else alt.Scale(nice=True, zero=False)
 
     def sized(self, chart: Any, width: int, height: int) -> Any:
@@ -66,6 +68,7 @@ class Look:
             chart = chart.transform_filter(f"datum.{self.choose} == {choice.name}")
             table = table[table[self.choose] == choice.value]
         chart = primitives.panels(chart, Category.of(array, self.panel)) if self.panel else chart
+        chart = chart.resolve_scale(x="independent", y="independent") if self.free else chart
         chart = chart.add_params(picked) if picked is not None else chart
         chart = described(chart, title, extent(table, dims, name, unit, digits=_digits(table["value"])), self.below)
         return explorer(chart, [choice]) if self.choose else chart
@@ -106,13 +109,15 @@ def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataAr
 
 
 def lines(bounds: xr.DataArray, x: xr.DataArray | str, axis: str, title: str, **look: Any) -> Any:
-    """Return values as lines with bands along a dimension of numbers, or over another quantity, an array with a name."""
+    """Return values as lines along a dimension of numbers, or over another quantity, an array with a name; bounds are bands."""
     shown, place = Look(**look), x if isinstance(x, str) else str(x.name)
     (picked, hues), table = shown.hues(bounds), _table(bounds)
     table = table if isinstance(x, str) else table.merge(_table(x).rename(columns={"value": place}))
     table = table.assign(**{place: table[place].astype(float)}).sort_values(place)
     at = alt.X(f"{place}:Q", title=titled(place), scale=alt.Scale(zero=False))
-    tips = tooltip(*[str(dim) for dim in bounds.dims if dim not in ("bound", place)], value=axis, low="", high="", **{place: ""})
+    ends = {"low": "", "high": ""} if "low" in table else {}
+    tips = tooltip(*[str(dim) for dim in bounds.dims if dim not in ("bound", place)], value=axis, **ends, **{place: ""})
+    table = table if ends else table.assign(low=table["value"], high=table["value"])
     colour = hues.colour if hues else alt.value(HIGHEST)
     chart = primitives.lines_with_bands(table, at, axis, colour, tips, scale=shown.scale(bounds), picked=picked)
     if shown.label:
@@ -141,7 +146,7 @@ def points(y: xr.DataArray, x: xr.DataArray, axes: tuple[str, str], title: str, 
     names = [str(dim) for dim in y.dims if dim != "bound"]
     extra = {"low": "", "high": ""} if "low" in table else {}
     base = alt.Chart(table).encode(
-        x=alt.X("across:Q", title=axes[0], scale=alt.Scale(zero=False, nice=True)),
+        x=alt.X("across:Q", title=axes[0], scale=replace(shown, domain=None).scale(across)),
         color=hues.colour if hues else alt.value(HIGHEST),
         tooltip=tooltip(*names, across=f"{axes[0]}|.{1 + _digits(table['across'])}f", value=axes[1], **extra),
     )

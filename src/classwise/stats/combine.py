@@ -90,3 +90,10 @@ def along(dim: str, parts: Mapping[str, Any], measure: Callable[[Any], xr.DataAr
     arrays = [measure(part) if measure else part for part in parts.values()]
     joined: xr.DataArray = xr.concat(arrays, dim, join="outer")
     return joined.assign_coords({dim: list(parts)})
+
+
+def apart(values: xr.DataArray, dim: str, keys: Sequence[tuple[str, ...]], names: Sequence[str]) -> xr.DataArray:
+    """Return values along dimensions of these names instead of `dim`, each where its key says; NaN elsewhere."""
+    orders = [list(dict.fromkeys(key[place] for key in keys)) for place in range(len(names))]
+    index = xr.Coordinates.from_pandas_multiindex(pd.MultiIndex.from_tuples(keys, names=names), dim)
+    return values.drop_vars(dim).assign_coords(index).unstack(dim).sel(dict(zip(names, orders, strict=True)))

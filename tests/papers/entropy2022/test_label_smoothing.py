@@ -6,7 +6,7 @@ import xarray as xr
 from claim_answers import CLASS, DIGITS, outcomes_with
 
 from classwise.core.errors import NotRecorded
-from classwise.papers.entropy2022 import gains, label_smoothing, likeness
+from classwise.papers.entropy2022 import gains, label_smoothing, similarity
 from classwise.stats import features
 
 NAMES = tuple(name for pair in label_smoothing.PAIRS.values() for name in pair)
@@ -70,40 +70,23 @@ def test_the_values_of_the_paper_are_those_of_table_1():
     }
 
 
-def test_the_changes_of_features_are_those_that_were_made():
-    """A tenfold length of all features changes the variance, but neither cosines nor what is relative to the length."""
-    data = features.by_block(LESS)
-    found = likeness.changes(data, label_smoothing.ADVERSARIAL, draws=50)
-    assert found.index.tolist() == ["PGD-AT", "TRADES"]
-    first = found.loc["PGD-AT"].map(lambda cell: float(cell.split(" ")[0]))
-    assert first["variance, ratio"] == pytest.approx(0.25, abs=0.02)
-    assert first["similarity, difference"] < -0.2
-    offset = features.by_block(with_features({"label-smoothing": 0.3}, {}))
-    alone = likeness.changes(offset, label_smoothing.ADVERSARIAL, draws=50).loc["PGD-AT"]
-    alone = alone.map(lambda cell: float(cell.split(" ")[0]))
-    assert alone["similarity, difference"] < -0.2
-    assert alone["similarity, centred and debiased, difference"] == 0
-    scaled = data.assign(total=10 * data.total, square=100 * data.square)
-    mixed = xr.where(data.defence == "label-smoothing", scaled[["total", "square"]], data[["total", "square"]])
-    mixed = data.assign({name: mixed[name].transpose(*data[name].dims) for name in mixed})
-    both = likeness.changes(mixed, label_smoothing.ADVERSARIAL, draws=50).loc["PGD-AT"]
-    same = ["similarity, difference", "variance over squared length, ratio"]
-    assert both[same].tolist() == found.loc["PGD-AT", same].tolist()
-    assert float(both["variance, ratio"].split(" ")[0]) == pytest.approx(25, abs=2)
-    panels = likeness.by_class(data, label_smoothing.ADVERSARIAL, "targets", ("hard", "smoothed"), draws=20)
+def test_profiles_have_the_networks_that_are_recorded():
+    data = LESS.drop_sel(defence="trades-smoothed")
+    panels = similarity.profiles(data, label_smoothing.TARGETS, "targets")
     assert list(panels) == ["similarity (PGD-AT)", "variance (PGD-AT)", "similarity (TRADES)", "variance (TRADES)"]
-    assert panels["variance (TRADES)"].sel(bound="value", targets="hard").values == pytest.approx(1, abs=0.2)
-    none = data.assign(images=0 * data.images)
-    assert likeness.changes(none, label_smoothing.ADVERSARIAL).empty
-    with pytest.raises(NotRecorded):
-        likeness.by_class(none, label_smoothing.ADVERSARIAL, "targets", ("hard", "smoothed"))
+    variance = panels["variance (PGD-AT)"].sel(bound="value")
+    assert variance.sel(targets="hard").values == pytest.approx(1, abs=0.2)
+    assert variance.sel(targets="smoothed").values == pytest.approx(0.25, abs=0.05)
+    assert panels["variance (TRADES)"].targets.values.tolist() == ["hard"]
+    with pytest.raises(NotRecorded, match="pgd-at, label-smoothing are not recorded"):
+        similarity.profiles(data.assign(images=0 * data.images), label_smoothing.TARGETS, "targets")
 
 
 def test_gains_stand_next_to_those_of_table_1():
-    rows = gains.compared(HIGHER.expand_dims(seed=[0]), label_smoothing.PAIRS, "cr", gains.printed_smoothing, ("overall",))
-    value = rows.set_index(["source", "attack", "comparison"])["value"]
-    assert value[gains.OURS, "robust", "pgd-at"] == pytest.approx(20)
-    assert value[gains.OURS, "robust", "trades"] == pytest.approx(-20)
-    assert value[gains.OURS, "clean", "pgd-at"] == pytest.approx(20)
-    assert value[gains.THEIRS, "clean", "pgd-at"] == pytest.approx(84.00 - 83.35)
-    assert value[gains.THEIRS, "robust", "trades"] == pytest.approx(-0.2)
+    rows = gains.compared(HIGHER.expand_dims(seed=[0]), label_smoothing.PAIRS, "cr", ("overall",)).sel(bound="value")
+    ours, theirs = (rows.sel(source=source) for source in (gains.OURS, gains.THEIRS))
+    assert float(ours.sel(panel="all images, robust", comparison="pgd-at")) == pytest.approx(20)
+    assert float(ours.sel(panel="all images, robust", comparison="trades")) == pytest.approx(-20)
+    assert float(ours.sel(panel="all images, clean", comparison="pgd-at")) == pytest.approx(20)
+    assert float(theirs.sel(panel="all images, clean", comparison="pgd-at")) == pytest.approx(84.00 - 83.35)
+    assert float(theirs.sel(panel="all images, robust", comparison="trades")) == pytest.approx(-0.2)

@@ -1,18 +1,14 @@
-"""Section 3.2.1: the entropy of predictions, the terms of the divergence, and TRADES without the gradient of its clean side."""
-
-import json
+"""Section 3.2.1: the entropy of predictions, and TRADES without the gradient of its clean side."""
 
 import numpy as np
 import pytest
-import torch
 import xarray as xr
 from claim_answers import judged, outcomes_with
 from scipy import special, stats
 
-from classwise.defences.objectives import kl_divergence
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
-from classwise.papers.entropy2022 import charts_entropy, maximum_entropy
+from classwise.papers.entropy2022 import maximum_entropy
 from classwise.papers.entropy2022.maximum_entropy import DETACHED, SLOWER
 from classwise.stats import bootstrap, confidence
 
@@ -58,24 +54,6 @@ def drawn(classes=10, seed=0):
     return xr.Dataset(data, coords | {"image": np.arange(50), "predicted": [str(number) for number in range(classes)]})
 
 
-def test_the_terms_of_the_divergence_add_up_and_are_those_of_the_objective():
-    data = drawn()
-    terms = maximum_entropy.divergence_terms(data)
-    assert float(abs(terms.divergence + terms.entropy - terms["cross-entropy"]).max()) < 1e-5
-    logits = torch.tensor(data.logits.values, dtype=torch.float64)
-    expected = kl_divergence(logits[:, :, 0].flatten(0, 2), logits[:, :, 1].flatten(0, 2)).reshape(2, 2, 50).numpy()
-    present = (data.truth >= 0).all("attack").values
-    assert np.allclose(terms.divergence.values[present], expected[present], atol=1e-5)
-    power = special.softmax(data.logits.values[:, :, 0].astype("f8"), axis=-1)
-    assert np.allclose(terms.entropy.values[present], stats.entropy(power, axis=-1)[present], atol=1e-5)
-    assert terms.divergence.isnull().sum() == (~present).sum()
-    assert (terms["cross-entropy"] >= terms.entropy - 1e-9).where(terms.divergence.notnull(), True).all()
-    means = maximum_entropy.mean_terms(data)
-    of_images = maximum_entropy.divergence_terms(maximum_entropy.of_all(data)).mean(["seed", "image"]).to_dataarray("term")
-    assert np.allclose(means.sel(bound="value").transpose(*of_images.dims), of_images)
-    assert (means.sel(bound="low") <= means.sel(bound="high")).all()
-
-
 def bounds(data):
     """Return the mean entropies of networks with their intervals."""
     return bootstrap.paired(data, maximum_entropy.mean_entropy, draws=50, values={"entropy": confidence.entropy(data)})
@@ -107,16 +85,7 @@ def test_of_pairs_only_images_that_both_classify_correctly_are_left():
     assert int((kept.truth >= 0).sum()) > 0
 
 
-def test_bins_hold_each_image_once():
-    data = drawn()
-    count = maximum_entropy.bins(data, 8)
-    assert int(count.sum()) == int((data.truth >= 0).sum())
-    assert int(count.sel(images_are="wrong").sum()) == int((data.flipped & (data.truth >= 0)).sum())
-    uniform = data.assign(logits=data.logits * 0)
-    assert int(maximum_entropy.bins(uniform, 8).isel(bin=-1).sum()) == int((data.truth >= 0).sum())
-
-
-def history(recorded=True):
+def history():
     """Return a history of two networks, measured after two of three epochs, with an entropy of 1 clean and 2 attacked."""
     count = np.zeros((2, 2, 3, 3, 3, 10, 10), dtype="i4")
     count[:, :, [0, 2], :, :2] = 4 * np.eye(10, dtype="i4")
@@ -126,23 +95,14 @@ def history(recorded=True):
     names = [str(number) for number in range(10)]
     coords = {"defence": ["pgd-at", "trades"], "seed": [0, 1], "epoch": [1, 2, 3], "split": ["train", "valid", "test"]}
     coords |= {"attack": ["clean", "pgd-10", "inner"], "label": names, "predicted": names}
-    data = {"count": ((*dims, "predicted"), count)} | ({"uncertainty": (dims, nats)} if recorded else {})
-    return xr.Dataset(data, coords)
+    return xr.Dataset({"count": ((*dims, "predicted"), count), "uncertainty": (dims, nats)}, coords)
 
 
-def test_the_course_is_that_of_the_measured_epochs_and_of_older_trainings_the_last_one():
-    course = maximum_entropy.course(history(), drawn())
+def test_the_course_is_that_of_the_measured_epochs():
+    course = maximum_entropy.course(history())
     assert list(course.epoch.values) == [1, 3]
     assert (course.sel(images_are="clean") == 1).all()
     assert (course.sel(images_are="attacked") == 2).all()
-    older = maximum_entropy.course(history(recorded=False), drawn())
-    assert list(older.epoch.values) == [3]
-    means = bounds(drawn()).sel(bound="value", defence="trades")
-    assert np.allclose(older.sel(defence="trades", epoch=3).mean("seed"), means, atol=1e-5)
-    # A training that recorded it beside one that did not.
-    mixed = history()
-    mixed["uncertainty"] = mixed.uncertainty.where(mixed.defence == "trades")
-    assert list(maximum_entropy.course(mixed, drawn()).epoch.values) == [3]
 
 
 def test_the_twins_have_names_of_their_networks_and_the_claim_has_a_single_seed():
@@ -152,12 +112,12 @@ def test_the_twins_have_names_of_their_networks_and_the_claim_has_a_single_seed(
     assert (list(both.defence.values), both.attrs) == ([SLOWER, DETACHED], one.attrs)
     full = how["networks"].function(drawn(), None, one, one)
     assert list(full.defence.values) == ["pgd-at", "trades", SLOWER, DETACHED]
-    assert list(maximum_entropy.of_all(full).seed.values) == [0]
+    assert list(maximum_entropy.right_in_all(full).seed.values) == [0]
 
 
 def test_two_networks_are_compared_on_images_that_both_classify_correctly():
     data = networks((6, 3), (5, 2.5), TWINS).expand_dims(seed=[0])
-    difference = maximum_entropy.if_both_right(data, {"one": TWINS[::-1]}).sel(comparison="one")
+    difference = maximum_entropy.if_both_right(data).sel(comparison="TRADES less its twin")
     part = maximum_entropy.right_in_all(data)
     means = confidence.entropy(part).mean(["seed", "image"])
     np.testing.assert_allclose(difference.sel(bound="value"), means.sel(defence=SLOWER) - means.sel(defence=DETACHED), rtol=1e-5)
@@ -172,10 +132,3 @@ def test_the_twins_differ_in_the_gradient_alone():
     same = {name: value for name, value in vars(slower).items() if name != "options"}
     assert same == {name: value for name, value in vars(detached).items() if name != "options"}
     assert slower.lr < registry.request(maximum_entropy.NAME).specs[0].lr
-
-
-def test_charts_draw_what_they_are_given():
-    course = charts_entropy.course(maximum_entropy.course(history(), drawn()), 10)
-    assert "ln 10" in json.dumps(course.to_dict())
-    explorer = charts_entropy.distribution(maximum_entropy.bins(drawn()), "trades", live=False).to_dict()
-    assert {"chosen_class", "chosen_network", "chosen_images"} <= {param["name"] for param in explorer["params"]}

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 import safetensors.numpy
-import xarray as xr
 from claim_answers import outcomes_with
 
 from classwise import runs
 from classwise.core.errors import UserError
 from classwise.papers import registry
-from classwise.papers.entropy2022 import charts_gates, more_data
+from classwise.papers.entropy2022 import more_data
 from classwise.stats import bootstrap
 
 
@@ -64,12 +63,6 @@ def test_points_are_those_that_the_new_normalisation_adds():
         assert points.values == pytest.approx([15, 20])
     each = more_data.added_to_classes(count).sel(attack="cr")
     assert each.values == pytest.approx(np.full(10, 20))
-
-
-def test_gates_are_described_by_layer():
-    gates = xr.DataArray([[1, 0.5, np.nan], [1, 0, 0]], dims=("layer", "channel"), coords={"layer": [1, 2], "channel": range(3)})
-    chart = charts_gates.gate_strips(gates).to_dict()
-    assert "Below 1: 60 % of the channels." in " ".join(chart["title"]["subtitle"])
 
 
 def test_table_5_has_ranks_and_differences_to_rst():

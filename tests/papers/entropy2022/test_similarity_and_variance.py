@@ -8,7 +8,7 @@ from claim_answers import judged, outcomes_with
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
-from classwise.papers.entropy2022 import charts, charts_lambda, networks, similarity, similarity_and_variance
+from classwise.papers.entropy2022 import networks, similarity, similarity_and_variance
 from classwise.papers.entropy2022.similarity_and_variance import AT, LAMBDAS, SMOOTHED, TRADES
 from classwise.stats import features
 
@@ -93,7 +93,7 @@ def test_a_claim_without_features_or_without_a_network_says_so():
 
 
 def test_the_rise_over_lambda_is_that_of_a_line_through_the_logarithms():
-    statistics = features.statistics(similarity_and_variance.blocks(AS_PUBLISHED, *_figure_9()))
+    statistics = features.statistics(similarity.blocks(AS_PUBLISHED, *_figure_9()))
     means = similarity.similarity(statistics).mean("label")
     line = np.polyfit(np.log([1, 6, 12]), means.values, 1)
     assert float(similarity_and_variance.similarity_over_lambda(statistics)) == pytest.approx(line[0], rel=1e-6)
@@ -121,49 +121,40 @@ def test_networks_are_joined_with_their_features_and_what_is_missing_is_left_out
     one = AS_PUBLISHED.sel(defence=[ME_AT])
     parts = [one if name == ME_AT else None for name in similarity_and_variance.SECTION.parts]
     joined = similarity_and_variance.SECTION.arrange["networks"].function(both, *parts)
-    assert list(joined.defence.values) == [AT, TRADES, ME_AT]
+    assert list(joined.defence.values) == [AT, ME_AT, TRADES]
     assert set(joined.block_of.dims) == {"seed", "image"}
-    data = similarity_and_variance.blocks(joined, ME_AT, AT)
+    data = similarity.blocks(joined, ME_AT, AT)
     xr.testing.assert_allclose(
         features.statistics(data)["mean"].sel(defence=ME_AT),
         features.statistics(features.by_block(AS_PUBLISHED))["mean"].sel(defence=ME_AT),
     )
     none = joined.assign(images=joined.images.where(joined.defence != ME_AT, 0))
     with pytest.raises(NotRecorded, match=r"me-at \(β=0.5\), pgd-at are not recorded"):
-        similarity_and_variance.blocks(none, ME_AT, AT)
+        similarity.blocks(none, ME_AT, AT)
 
 
 def test_forms_that_do_not_depend_on_the_scale_of_the_features_stay_as_they_are():
     scaled = AS_PUBLISHED.sel(defence=[AT, TRADES])
     half = xr.where(scaled.defence == AT, 0.5, 1.0)
     scaled = scaled.assign(total=scaled.total * half, square=scaled.square * half**2)
-    pair = {"one": (AT, TRADES)}
-    before, after = (similarity_and_variance.changes(data, pair).sel(comparison="one") for data in (AS_PUBLISHED, scaled))
+    name = "TRADES against PGD-AT"
+    before, after = (similarity_and_variance.changes(data).sel(comparison=name) for data in (AS_PUBLISHED, scaled))
     free = ["relative variance", "centred cosine", "centred and debiased cosine"]
     np.testing.assert_allclose(before.sel(form=free), after.sel(form=free), rtol=1e-5, atol=1e-6)
     first, second = (float(some.sel(form="variance", bound="value")) for some in (before, after))
-    assert 100 + second == pytest.approx((100 + first) / 4, rel=1e-5)
+    assert 100 + second == pytest.approx(4 * (100 + first), rel=1e-5)
     # One interval for one quantity: the verdicts have those of the raw measures.
     assert bool(before.sel(form=["cosine", "variance"], bound=["low", "high"]).isnull().all())
 
 
-def test_what_a_page_shows_of_each_network():
-    profiles = similarity_and_variance.profiles(AS_PUBLISHED.drop_sel(defence=LS_AT), SMOOTHED["PGD-AT"])
-    assert list(profiles.training.values) == ["without", "maximum entropy"]
-    chart = charts.profile_rows({"PGD-AT": profiles}, "title", "training").to_dict()
-    assert "PGD-AT, largest cosine" in chart["description"]
-    means = similarity_and_variance.over_lambda(AS_PUBLISHED).sel(bound="value", measure="similarity")
-    assert list(means["lambda"].values) == [1, 6, 12, 15]
-    assert (means.sel(training="PGD-AT") == means.sel(training="PGD-AT")[0]).all()
-    data = features.statistics(similarity_and_variance.blocks(AS_PUBLISHED, TRADES))
-    assert float(means.sel({"training": "TRADES", "lambda": 6})) == pytest.approx(float(similarity.similarity(data).mean()))
-
-
-def test_a_class_is_measured_over_lambda():
-    logits = xr.zeros_like(AS_PUBLISHED.truth, dtype=float).expand_dims(predicted=AS_PUBLISHED.predicted, axis=-1)
-    values = similarity_and_variance.by_class(AS_PUBLISHED.assign(logits=logits))
-    assert list(values["quantity"].values) == list(charts_lambda.QUANTITIES)
-    assert float(values.sel(quantity="entropy").isel(label=0)[0]) == pytest.approx(np.log(10))
-    assert float(values.sel(quantity="clean").isel(label=0)[0]) == 100
-    explorer = charts_lambda.one_class(values).to_dict()
-    assert "chosen_class" in {param["name"] for param in explorer["params"]}
+def test_what_is_measured_over_lambda():
+    values = similarity_and_variance.over_lambda(AS_PUBLISHED).sel(bound="value")
+    assert list(values["lambda"].values) == [1, 6, 12, 15]
+    flat = values.sel({"method": "PGD-AT"})
+    assert (flat == flat.isel({"lambda": 0})).all()
+    data = features.statistics(similarity.blocks(AS_PUBLISHED, TRADES))
+    trades = values.sel({"method": "TRADES", "lambda": 6})
+    assert float(trades.sel(measure="largest cosine", label="mean")) == pytest.approx(float(similarity.similarity(data).mean()))
+    np.testing.assert_allclose(trades.sel(measure="variance", label=CLASSES), similarity.variance(data).squeeze())
+    robust = trades.sel(measure="robust accuracy, %", label=CLASSES)
+    np.testing.assert_allclose(robust, similarity.robust_accuracy(data).squeeze())

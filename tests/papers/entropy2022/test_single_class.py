@@ -10,7 +10,7 @@ from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
 from classwise.papers import registry, scales
 from classwise.papers.claims import MeasurementError
-from classwise.papers.entropy2022 import charts_single_class, single_class
+from classwise.papers.entropy2022 import single_class
 from classwise.stats import bootstrap, features
 
 HARDEST, EASIEST = "8", "0"
@@ -220,26 +220,23 @@ def test_changes_are_those_of_a_class_that_is_attacked_alone():
     assert changes.sel(attacked=["0", HARDEST]).values == pytest.approx([-30, -85])
 
 
-def test_two_planes_stand_side_by_side_with_the_class_of_each_chosen():
-    plain, alone = networks()
-    joined = single_class.by_attacked(plain, alone)
-    rng = np.random.default_rng(0)
-    found = {}
+def test_places_are_those_of_clean_images_and_of_attacked_ones_of_the_attacked_class():
+    rng, by_run = np.random.default_rng(0), {}
     for spec in registry.request(single_class.NAME).parts["alone"].specs:
         place = xr.DataArray(rng.normal(size=(40, 2)), dims=("image", "feature"))
         truth = xr.DataArray(np.arange(40) % 10, dims="image")
-        sums = xr.DataArray(np.ones((2, 10, 2)), {"label": DIGITS}, ("block", "label", "feature"))
-        data = xr.Dataset({"place": place, "truth": truth, "answer": truth, "total": sums, "images": sums.isel(feature=0)})
-        found[spec] = (data, data)
-    places, rays = charts_single_class._places(found), charts_single_class._directions(found)
-    assert set(places.attacked) == set(rays.attacked) == set(DIGITS)
-    assert (places[places.kind == "attacked"].label == places[places.kind == "attacked"].attacked).all()
-    assert np.hypot(rays.x, rays.y).values == pytest.approx(np.ones(100))
-    shown_first = {"hardest": "8", "easiest": "0"}
-    chart = charts_single_class.planes(found, joined, shown_first, live=False).to_dict()
-    starts = {param["name"]: param["value"] for param in chart["params"] if "bind" in param}
-    assert starts == {"left_class": "8", "right_class": "0"}
-    assert "40 % (class 8" in chart["description"] or "10 % (class 8" in chart["description"]
+        data = xr.Dataset({"place": place, "truth": truth}, {"label": DIGITS})
+        by_run[spec] = (data, data)
+    places = single_class.places(by_run, most=3)
+    assert places.sizes == {"axis": 2, "attacked": 10, "images_are": 2, "label": 10, "number": 3}
+    assert bool(places.sel(images_are="clean").notnull().all())
+    moved = places.sel(images_are="attacked").notnull().all(["axis", "number"])
+    assert (moved == (moved.label == moved.attacked)).all()
+    # Directions are those of the features, whatever their lengths.
+    first = places.sel(attacked="8", images_are="clean", label="2", number=0)
+    (spec,) = [one for one in by_run if one.options["label"] == 8]
+    x, y = by_run[spec][0].place.values[2]
+    assert np.arctan2(first.sel(axis="y"), first.sel(axis="x")).item() == pytest.approx(np.arctan2(y, x))
 
 
 def test_runs_are_those_of_one_seed_with_two_features():

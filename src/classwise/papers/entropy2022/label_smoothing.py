@@ -1,12 +1,10 @@
 """Entropy 2022, section 3.1: label smoothing in standard and in adversarial training."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import xarray as xr
-
-from classwise.papers.entropy2022 import likeness
+from classwise.papers.entropy2022 import similarity
+from classwise.papers.entropy2022.gains import SMOOTHED
 from classwise.papers.entropy2022.networks import AUTOATTACK, EVALUATIONS
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.sections import Section
@@ -15,12 +13,9 @@ from classwise.stats.metrics import overall
 
 NAME = "entropy2022/3-1-label-smoothing"
 # By the training without label smoothing: the same with it, and without.
-PAIRS = {
-    "standard": ("standard-smoothed", "standard"),
-    "pgd-at": ("label-smoothing", "pgd-at"),
-    "trades": ("trades-smoothed", "trades"),
-}
-ADVERSARIAL = {"PGD-AT": PAIRS["pgd-at"], "TRADES": PAIRS["trades"]}
+PAIRS = {plain: (smoothed, plain) for plain, smoothed in SMOOTHED.items()}
+# The networks of each adversarial training by their targets.
+TARGETS = {title: {"hard": plain, "smoothed": SMOOTHED[plain]} for title, plain in (("PGD-AT", "pgd-at"), ("TRADES", "trades"))}
 
 SECTION = Section(
     title="Label smoothing",
@@ -37,7 +32,6 @@ def printed(training: str, attack: str) -> float:
 
 
 def _more_than_standard() -> float:
-    """Return the least printed difference of clean accuracies by which adversarial training gains more than standard training."""
     return min(printed(name, "clean") for name in ("pgd-at", "trades")) - printed("standard", "clean")
 
 
@@ -51,19 +45,13 @@ def _gain(training: str, attack: str = "clean") -> dict[str, Any]:
     return {"measure": _added(training, attack), "reported": partial(printed, training, attack.partition("|")[0])}
 
 
-def _features(change: Callable[..., xr.DataArray], training: str) -> dict[str, Any]:
-    """Return the fields of a claim on the features of a training with and without label smoothing."""
-    network, base = PAIRS[training]
-    return {"measure": partial(change, network=network, base=base), "defences": PAIRS[training], "of": "features"}
-
-
 CLAIMS = claims(
     NAME,
     {
-        "smoothing-similarity-at": _features(likeness.similarity_change, "pgd-at"),
-        "smoothing-variance-at": _features(likeness.variance_ratio, "pgd-at"),
-        "smoothing-similarity-trades": _features(likeness.similarity_change, "trades"),
-        "smoothing-variance-trades": _features(likeness.variance_ratio, "trades"),
+        "smoothing-similarity-at": similarity.compared(similarity.similarity_change, *PAIRS["pgd-at"]),
+        "smoothing-variance-at": similarity.compared(similarity.variance_ratio, *PAIRS["pgd-at"]),
+        "smoothing-similarity-trades": similarity.compared(similarity.similarity_change, *PAIRS["trades"]),
+        "smoothing-variance-trades": similarity.compared(similarity.variance_ratio, *PAIRS["trades"]),
         "smoothing-clean-at": _gain("pgd-at"),
         "smoothing-clean-trades": _gain("trades"),
         "smoothing-more-than-standard": {

@@ -3,26 +3,25 @@
 Outcomes are of networks along `defence`, under "clean" and one attack, with the logits of each image.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
+from classwise.papers.entropy2022.gains import Pair, recorded
 from classwise.papers.joined import Row, joined
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.terms import claims, least
 from classwise.papers.variants import Variants
 from classwise.stats import bootstrap, confidence, metrics
-from classwise.stats.aggregate import measured_epochs
-from classwise.stats.combine import combine_rows
+from classwise.stats.aggregate import clean_and_attacked, measured_epochs
+from classwise.stats.combine import along, combine_rows
 
 NAME = "entropy2022/3-2-1-maximum-entropy"
 # TRADES at a lower learning rate, and the same without the gradient through the clean side of its divergence, and so without
 # that of the entropy.
 SLOWER, DETACHED = "trades, lower rate", "trades, lower rate, detached"
-_IMAGES = ["clean", "attacked"]
 
 
 def slower(*options: Mapping[str, Any]) -> Variants:
@@ -115,7 +114,7 @@ CLAIMS = claims(
 )
 
 # By the title of a comparison: a network, and the one that it is compared with.
-PAIRS: Mapping[str, tuple[str, str]] = {
+PAIRS: Mapping[str, Pair] = {
     "TRADES less PGD-AT": ("trades", "pgd-at"),
     "label smoothing less PGD-AT": ("label-smoothing", "pgd-at"),
     "ME-AT less PGD-AT": ("me-at", "pgd-at"),
@@ -124,27 +123,28 @@ PAIRS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def of_all(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return outcomes of the seeds and images that all networks were evaluated on; other images have truth -1."""
-    present = (outcomes.truth >= 0).all("defence")
-    kept = present.any(["attack", "image"])
-    return outcomes.assign(truth=outcomes.truth.where(present, -1)).sel(seed=kept)
-
-
 def right_in_all(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return outcomes of the images that all networks classify correctly, under each attack alone; others have truth -1."""
-    right = (~outcomes.flipped & (outcomes.truth >= 0)).all("defence")
-    return outcomes.assign(truth=outcomes.truth.where(right, -1))
+    """Return outcomes of the images that all networks classify correctly, under each attack alone; others have truth -1.
 
-
-def if_both_right(outcomes: xr.Dataset, pairs: Mapping[str, tuple[str, str]]) -> xr.DataArray:
-    """Return the difference of the mean entropy of two networks on images that both classify correctly.
-
-    Along comparison (of PAIRS), attack and bound.
+    Of the seeds that have any.
     """
-    parts = [right_in_all(of_all(outcomes.sel(defence=[base, network]))) for network, base in pairs.values()]
-    bounds = [bootstrap.paired(part, difference, draws=1000, values={"entropy": confidence.entropy(part)}) for part in parts]
-    return xr.concat(bounds, pd.Index(list(pairs), name="comparison"))
+    right = (~outcomes.flipped & (outcomes.truth >= 0)).all("defence")
+    return outcomes.assign(truth=outcomes.truth.where(right, -1)).sel(seed=right.any(["attack", "image"]))
+
+
+def _bounds(outcomes: xr.Dataset, measure: Callable[[xr.Dataset], xr.DataArray]) -> xr.DataArray:
+    """Return low, value and high of a measure of the entropies of images."""
+    span = (-limit(outcomes.sizes["predicted"]), limit(outcomes.sizes["predicted"]))
+    return bootstrap.paired(outcomes, measure, draws=1000, span=span, values={"entropy": confidence.entropy(outcomes)})
+
+
+def if_both_right(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return the difference of the mean entropy of the networks of PAIRS on images that both classify correctly.
+
+    Along comparison, attack and bound.
+    """
+    pairs = recorded(outcomes, PAIRS)
+    return along("comparison", pairs, lambda pair: _bounds(right_in_all(outcomes.sel(defence=list(pair[::-1]))), difference))
 
 
 def by_class(outcomes: xr.Dataset) -> xr.DataArray:
@@ -152,75 +152,19 @@ def by_class(outcomes: xr.Dataset) -> xr.DataArray:
 
     def means(sums: xr.Dataset) -> xr.DataArray:
         right = sums["count"].label == sums["count"].predicted
-        kept = [sums[["entropy", "count"]].where(some, 0).sum("predicted") for some in (right, ~right)]
-        index = pd.Index(["right", "wrong"], name="images_are")
-        return xr.concat([some["entropy"] / some["count"] for some in kept], index)
+        kept = {"right": sums.where(right, 0), "wrong": sums.where(~right, 0)}
+        return along("images_are", kept, lambda some: some["entropy"].sum("predicted") / some["count"].sum("predicted"))
 
-    return bootstrap.paired(outcomes, means, draws=1000, values={"entropy": confidence.entropy(outcomes)})
-
-
-def divergence_terms(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return the terms of KL(p || p') for each image, p of the clean image and p' of its attacked form.
-
-    cross-entropy: -sum of p log p'. entropy: that of p. divergence: the first less the second, sum of p (log p - log p'). NaN
-    for images that were not evaluated under both.
-    """
-    logs = confidence.log_confidence(outcomes.assign(logits=outcomes.logits.astype("f8")))
-    clean, attacked = (logs.isel(attack=place, drop=True) for place in (0, -1))
-    share = xr.ufuncs.exp(clean)
-    terms = {"cross-entropy": -share * attacked, "entropy": -share * clean, "divergence": share * (clean - attacked)}
-    present = (outcomes.truth >= 0).all("attack")
-    return xr.Dataset({name: term.sum("predicted").where(present) for name, term in terms.items()})
+    return _bounds(outcomes, means)
 
 
-def mean_terms(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return the means of `divergence_terms` over the images that all networks have, along term, defence and bound."""
-    part = of_all(outcomes)
-    terms = divergence_terms(part)
+def course(history: xr.Dataset) -> xr.DataArray:
+    """Return the mean entropy of test images along defence, images_are and epoch, the mean over the seeds.
 
-    def means(sums: xr.Dataset) -> xr.DataArray:
-        mean = sums[list(terms)].sum(["label", "predicted"]) / sums["count"].sum(["label", "predicted"])
-        return mean.to_dataarray("term")
-
-    images = part.isel(attack=[-1]).assign(truth=part.truth.isel(attack=[-1]).where((part.truth >= 0).all("attack"), -1))
-    values = {str(name): value for name, value in terms.items()}
-    return bootstrap.paired(images, means, draws=1000, values=values).isel(attack=0, drop=True)
-
-
-def course(history: xr.Dataset, outcomes: xr.Dataset) -> xr.DataArray:
-    """Return the mean entropy of test images along defence, seed, images_are and epoch.
-
-    history: of the networks, whose inner attack differs from that which measures. Of trainings that did not record it, the last
-    epoch alone, from their outcomes.
+    history: of the networks, whose inner attack differs from that which measures.
     """
     count = measured_epochs(history["count"].sel(split="test", drop=True))
-    recorded = history.get("uncertainty", history["count"].where(False))
-    if not bool(recorded.notnull().any([dim for dim in recorded.dims if dim != "defence"]).all()):
-        part = outcomes.sel(defence=history.defence)
-        mean = confidence.entropy(part).mean("image").rename(attack="images_are")
-        return mean.assign_coords(images_are=_IMAGES).expand_dims(epoch=[int(history.epoch[-1])])
     nats = history.uncertainty.sel(split="test", epoch=count.epoch, drop=True)
-    total, images = nats * metrics.images(count), metrics.images(count).where(nats.notnull())
-    of_clean = [some.sel(attack=count.attack == "clean").sum(["attack", "label"]) for some in (total, images)]
-    of_attacked = [some.sel(attack=count.attack != "clean").sum(["attack", "label"]) for some in (total, images)]
-    means = [one / number for one, number in (of_clean, of_attacked)]
-    return xr.concat(means, pd.Index(_IMAGES, name="images_are"))
-
-
-def bins(outcomes: xr.Dataset, number: int = 24) -> xr.DataArray:
-    """Return how many images have which entropy: dimensions defence, attack, label, images_are (right, wrong) and bin.
-
-    The coordinate of bin is its lower end in nats; the last ends at ln of the number of classes. Seeds are added up.
-    """
-    classes = outcomes.sizes["predicted"]
-    edges = np.linspace(0, limit(classes), number + 1)
-    ordered = outcomes.transpose("defence", "attack", "seed", "image", "predicted")
-    truth, wrong = ordered.truth.values, ordered.flipped.values
-    nats = confidence.entropy(ordered).transpose("defence", "attack", "seed", "image").values
-    count = np.zeros((*truth.shape[:2], classes, 2, number), dtype=int)
-    place = np.nonzero(truth >= 0)
-    cell = np.clip(np.digitize(nats[place], edges) - 1, 0, number - 1)
-    np.add.at(count, (place[0], place[1], truth[place], wrong[place].astype(int), cell), 1)
-    coords = {"defence": outcomes.defence, "attack": _IMAGES, "label": outcomes.predicted.values}
-    coords |= {"images_are": ["right", "wrong"], "bin": edges[:-1]}
-    return xr.DataArray(count, coords, ("defence", "attack", "label", "images_are", "bin"), name="count")
+    number = metrics.images(count).where(nats.notnull(), 0)
+    total, images = (clean_and_attacked(some).sum("label") for some in (nats.fillna(0) * number, number))
+    return (total / images).mean("seed")

@@ -5,7 +5,7 @@ called beta and entropy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import xarray as xr
@@ -84,17 +84,21 @@ def by_network(names: tuple[str, ...], plain: xr.Dataset, *parts: xr.Dataset | N
     defences = {name: NETWORKS[name].defence for name in PLAIN}
     rows = {name: plain.sel(defence=one, drop=True) for name, one in defences.items() if one in plain.defence.values}
     rows |= {name: part.isel(defence=0, drop=True) for name, part in zip(names, parts, strict=True) if part is not None}
-    ordered = [({"defence": name}, rows[name]) for name in NETWORKS if name in rows]
-    return combine.combine_rows(ordered).assign_attrs(plain.attrs)
-
-
-def recorded(request: Request, load: Callable[[Request], xr.Dataset]) -> xr.Dataset:
-    """Return the outcomes of a section and of its parts along defence, as `by_network` does; load: `runs.outcomes`."""
-    parts = {name: part for name, part in request.parts.items() if part.specs}
-    return by_network(tuple(parts), load(replace(request, parts={})), *(load(part) for part in parts.values()))
+    names = [*(name for name in NETWORKS if name in rows), *(name for name in rows if name not in NETWORKS)]
+    return combine.combine_rows([({"defence": name}, rows[name]) for name in names]).assign_attrs(plain.attrs)
 
 
 def histories(request: Request, load: Callable[[Sequence[Spec]], xr.Dataset]) -> xr.Dataset:
     """Return the training histories of a section and its parts along defence, as `by_network` does; load: `runs.history`."""
     parts = {name: part for name, part in request.parts.items() if part.specs}
     return by_network(tuple(parts), load(request.specs), *(load(part.specs) for part in parts.values()))
+
+
+def by_method(values: xr.DataArray) -> xr.DataArray:
+    """Return values along method and setting instead of defence: "me-trades (β=1, λ=15)" is of me-trades with "λ=15".
+
+    The setting of a network without any is its name.
+    """
+    parts = [str(name).removesuffix(")").partition(" (") for name in values.defence.values]
+    keys = [(method, settings.rpartition(", ")[2] or method) for method, _, settings in parts]
+    return combine.apart(values, "defence", keys, ("method", "setting"))

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from classwise.core.spec import Evaluation, Spec
@@ -94,7 +93,7 @@ def share_of_two(sums: xr.Dataset, defence: str = "pgd-at", named: tuple[str, ..
 
 def _means(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the mean over the classes of both adversarial trainings, and that of standard training."""
-    means = values.mean("label", skipna=False)
+    means = likeness.mean(values)
     return means.sel(defence=list(_TRAINED)), means.sel(defence="standard", drop=True)
 
 
@@ -129,9 +128,8 @@ def gains_at_equal_accuracy(statistics: xr.Dataset) -> xr.DataArray:
 def accuracy_and_similarity(statistics: xr.Dataset) -> xr.DataArray:
     """Return clean accuracy, in percent, and mean similarity of each network along a new dimension `quantity`."""
     statistics = statistics.isel(defence=0, drop=True)
-    parts = [likeness.clean_accuracy(statistics), likeness.similarity(statistics).mean("label", skipna=False)]
-    both: xr.DataArray = xr.concat(parts, "quantity", coords="minimal", compat="override")
-    return both.assign_coords(quantity=["accuracy", "similarity"])
+    parts = [likeness.clean_accuracy(statistics), likeness.mean(likeness.similarity(statistics))]
+    return combine.along("quantity", dict(zip(("accuracy", "similarity"), parts, strict=True)))
 
 
 def _of_hardest(statistics: xr.Dataset) -> xr.DataArray:
@@ -195,8 +193,8 @@ CLAIMS = claims(
             **_TWO,
         },
         "hard-classes-are-similar-in-pgd-at": {
-            **_FEATURES,
             "measure": partial(similarity_and_robustness, similar="pgd-at"),
+            **_FEATURES,
             "defences": ("pgd-at",),
         },
     },
@@ -207,6 +205,5 @@ CLAIMS = claims(
 def by_epochs(values: xr.DataArray) -> xr.DataArray:
     """Return values along network by defence and epochs, those of networks that are not of standard training by their name."""
     networks = zip(values.network.values, values.epochs.values, strict=True)
-    pairs = [("standard", str(epochs)) if epochs else (str(name), str(name)) for name, epochs in networks]
-    index = xr.Coordinates.from_pandas_multiindex(pd.MultiIndex.from_tuples(pairs, names=["defence", "epochs"]), "network")
-    return values.drop_vars(["network", "epochs"]).assign_coords(index).unstack("network")
+    keys = [("standard", str(epochs)) if epochs else (str(name), str(name)) for name, epochs in networks]
+    return combine.apart(values.drop_vars("epochs"), "network", keys, ("defence", "epochs"))

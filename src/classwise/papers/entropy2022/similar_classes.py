@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from classwise.core.datasets import class_names
@@ -23,7 +22,8 @@ from classwise.papers.selection import vulnerable_pair
 from classwise.papers.terms import claims
 from classwise.papers.variants import Variant, Variants, by_scale
 from classwise.stats import features
-from classwise.stats.intervals import proportion
+from classwise.stats.combine import along
+from classwise.stats.intervals import rate_bounds
 from classwise.stats.metrics import accuracy, images
 
 NAME = "entropy2022/2-2-similar-classes"
@@ -70,15 +70,11 @@ def _with_sums(outcomes: xr.Dataset, members: Mapping[str, xr.Dataset]) -> xr.Da
         return kept
     clean = members[STANDARD].sel(attack="clean", drop=True).assign_coords(defence=outcomes.defence.values)
     clean = clean.reindex(image=outcomes.image, fill_value={"block_of": -1})
-    of_features = {name: name for name in features.SUMS}
-    of_pixels = {"total": "pixel_total", "square": "pixel_square", "images": "images"}
-    sources = {FEATURES: of_features} | ({PIXELS: of_pixels} if "pixel_total" in clean else {})
-    index = pd.Index(list(sources), name="source")
-    sums = {
-        name: xr.concat([clean[source[name]].broadcast_like(clean[name]) for source in sources.values()], index)
-        for name in features.SUMS
-    }
-    return kept.assign(sums | {"block_of": clean.block_of})
+    sources = {FEATURES: clean[list(features.SUMS)]}
+    if "pixel_total" in clean:
+        sources[PIXELS] = sources[FEATURES].assign(total=clean.pixel_total, square=clean.pixel_square)
+    sums = xr.concat(sources.values(), "source", data_vars="all", coords="minimal", compat="override")
+    return kept.assign({**sums.assign_coords(source=list(sources)), "block_of": clean.block_of})
 
 
 def _arranged(defence: str) -> Arranged:
@@ -125,36 +121,29 @@ def _check_all(statistics: xr.Dataset) -> None:
 
 
 def _count(sums: xr.Dataset) -> xr.DataArray:
-    count = sums["count"].isel(defence=0, drop=True) if "defence" in sums["count"].dims else sums["count"]
+    count = sums["count"].isel(defence=0, drop=True, missing_dims="ignore")
     return count.sum("seed") if "seed" in count.dims else count
 
 
 def alike(statistics: xr.Dataset, source: str = FEATURES) -> xr.DataArray:
     """Return the cosine between the mean of the victim and that of each partner, along partner; the mean over seeds."""
-    some = statistics.isel(defence=0, drop=True) if "defence" in statistics.dims else statistics
+    some = statistics.isel(defence=0, drop=True, missing_dims="ignore")
     row = features.similarity(some.sel(source=source, drop=True)).sel(label=victim(statistics), drop=True)
     return row.rename(other="partner").sel(partner=partners(statistics)).mean("seed")
 
 
 def errors(sums: xr.Dataset, attack: str) -> xr.DataArray:
-    """Return the error of the network of each pair under an attack, in percent, along partner.
-
-    The mean over the two classes, seeds pooled.
-    """
+    """Return the error of the network of each pair under an attack, in percent, along partner; the mean over the two classes."""
     return 100 - accuracy(_count(sums).sel(partner=partners(sums), attack=attack, drop=True)).mean("label")
 
 
 def confused(statistics: xr.Dataset, network: str, attack: str = "pgd-20") -> xr.DataArray:
     """Return how often a network of all classes takes the victim and each partner for one another, in percent of both."""
-    count, name, names = (
-        _count(statistics).sel(partner=network, attack=attack, drop=True),
-        victim(statistics),
-        partners(statistics),
-    )
-    forth = count.sel(label=name, drop=True).rename(predicted="partner").sel(partner=names)
-    back = count.sel(predicted=name, drop=True).rename(label="partner").sel(partner=names)
-    both = images(count).sel(label=name, drop=True) + images(count).rename(label="partner").sel(partner=names)
-    return 100 * (forth + back) / both
+    count, name = _count(statistics).sel(partner=network, attack=attack, drop=True), victim(statistics)
+    mixed, number = count + count.rename(label="predicted", predicted="label"), images(count)
+    of_victim = mixed.sel(label=name, drop=True).rename(predicted="partner")
+    both = number.sel(label=name, drop=True) + number.rename(label="partner")
+    return (100 * of_victim / both).sel(partner=partners(statistics))
 
 
 def correlation(statistics: xr.Dataset, attack: str, source: str = FEATURES) -> xr.DataArray:
@@ -167,7 +156,7 @@ def from_least_to_most(statistics: xr.Dataset, attack: str) -> xr.DataArray:
     """Return how much larger the error of the pair is with the most similar partner than with the least similar one."""
     _check_all(statistics)
     similar, error = alike(statistics).fillna(0), errors(statistics, attack)
-    most, least = (error.isel(partner=place("partner")).drop_vars("partner") for place in (similar.argmax, similar.argmin))
+    most, least = (error.sel(partner=name, drop=True) for name in (similar.idxmax("partner"), similar.idxmin("partner")))
     return most - least
 
 
@@ -232,24 +221,14 @@ def errors_of_both(statistics: xr.Dataset) -> xr.DataArray:
     count, name = _count(statistics).sel(partner=partners(statistics)), victim(statistics)
     count = count.where((count.label == name) | (count.label == count.partner), 0)
     kinds = {"both": count.label != "", "victim": count.label == name, "partner": count.label != name}
-    index = pd.Index(list(kinds), name="images_of")
-    wrong, number = (
-        xr.concat([some.where(of, 0).sum("label") for of in kinds.values()], index)
-        for some in (count.where(count.label != count.predicted, 0).sum("predicted"), images(count))
-    )
-    low, high = proportion(wrong.values, number.values)
-    parts = [wrong.copy(data=low), 100 * wrong / number, wrong.copy(data=high)]
-    return xr.concat(parts, "bound").assign_coords(bound=["low", "value", "high"])
+    both = count.where(count.label != count.predicted, 0).sum("predicted"), images(count)
+    return along("images_of", kinds, lambda some: rate_bounds(*(one.where(some, 0).sum("label") for one in both)))
 
 
 def constant_answers(statistics: xr.Dataset) -> xr.DataArray:
-    """Return which networks, along seed and partner, give one answer to more than CONSTANT percent of the clean images.
-
-    NaN for a seed without the network.
-    """
-    answers = (
-        statistics["count"].isel(defence=0, drop=True).sel(partner=partners(statistics), attack="clean", drop=True).sum("label")
-    )
+    """Return which networks give one answer to more than CONSTANT percent of clean images, along seed and partner; NaN: none."""
+    count = statistics["count"].isel(defence=0, drop=True).sel(attack="clean", drop=True)
+    answers = count.sel(partner=partners(statistics)).sum("label")
     number = answers.sum("predicted")
     return (100 * answers.max("predicted") > CONSTANT * number).where(number > 0)
 
@@ -265,6 +244,4 @@ PREDICTORS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
 def correlated(statistics: xr.Dataset, attack: str = "pgd-20") -> xr.DataArray:
     """Return the correlation of each of PREDICTORS with the errors of pairs under an attack, along predictor."""
     error = errors(statistics, attack)
-    each = [xr.corr(how(statistics), error, "partner") for how in PREDICTORS.values()]
-    joint: xr.DataArray = xr.concat(each, pd.Index(list(PREDICTORS), name="predictor"))
-    return joint
+    return along("predictor", PREDICTORS, lambda how: xr.corr(how(statistics), error, "partner"))

@@ -3,8 +3,14 @@
 All are of clean images, computed for each seed and averaged over the seeds.
 """
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.stats import features, metrics
 
 MEASURES = ("similarity", "variance")
@@ -33,12 +39,33 @@ def relative_variance(statistics: xr.Dataset) -> xr.DataArray:
     return features.relative_variance(of_clean(statistics)).mean("seed")
 
 
+def mean(values: xr.DataArray) -> xr.DataArray:
+    """Return the mean over the classes, NaN where any is."""
+    return values.mean("label", skipna=False)
+
+
+def similarity_change(statistics: xr.Dataset, network: str, base: str) -> xr.DataArray:
+    """Return how much more similar the classes of a network are than those of another: the mean of their largest cosines."""
+    values = mean(similarity(statistics))
+    return values.sel(defence=network, drop=True) - values.sel(defence=base, drop=True)
+
+
+def variance_ratio(statistics: xr.Dataset, network: str, base: str) -> xr.DataArray:
+    """Return the mean variance of the classes of a network over that of another."""
+    values = mean(variance(statistics))
+    return values.sel(defence=network, drop=True) / values.sel(defence=base, drop=True)
+
+
+def compared(measure: Callable[..., xr.DataArray], network: str, base: str) -> dict[str, Any]:
+    """Return the fields of a claim on the features of a network compared with those of another."""
+    return {"measure": partial(measure, network=network, base=base), "defences": (network, base), "of": "features"}
+
+
 def profile(statistics: xr.Dataset) -> xr.DataArray:
     """Return similarity and variance of each class along a new dimension `measure` (MEASURES), as the paper draws them."""
     parts = [similarity(statistics), variance(statistics)]
-    return (
-        xr.concat(parts, "measure", coords="minimal", compat="override").assign_coords(measure=list(MEASURES)).rename("profile")
-    )
+    both: xr.DataArray = xr.concat(parts, "measure", coords="minimal", compat="override")
+    return both.assign_coords(measure=list(MEASURES)).rename("profile")
 
 
 def forms(statistics: xr.Dataset) -> xr.DataArray:
@@ -48,6 +75,29 @@ def forms(statistics: xr.Dataset) -> xr.DataArray:
     ]
     parts = [part.mean("label") for part in (*cosines, variance(statistics), relative_variance(statistics))]
     return xr.concat(parts, "form", coords="minimal", compat="override").assign_coords(form=list(FORMS)).rename("forms")
+
+
+def blocks(outcomes: xr.Dataset, *names: str) -> xr.Dataset:
+    """Return the sums of features of some networks by block, of the seeds that all of them have; NotRecorded without any."""
+    data = features.by_block(outcomes.sel(defence=list(names)))
+    known = (data.images > 0).any([dim for dim in data.images.dims if dim not in ("defence", "seed")]).all("defence")
+    if not bool(known.any()):
+        raise NotRecorded(f"features of {', '.join(names)} are not recorded")
+    return data.isel(seed=np.flatnonzero(known))
+
+
+def profiles(outcomes: xr.Dataset, trainings: Mapping[str, Mapping[str, str]], along: str) -> dict[str, xr.DataArray]:
+    """Return similarity and variance of each class with their intervals, by training and measure: along label, `along` and bound.
+
+    trainings: of each its networks, by the names that they have along the dimension `along`.
+    """
+    panels: dict[str, xr.DataArray] = {}
+    for training, networks in trainings.items():
+        kept = {name: network for name, network in networks.items() if network in outcomes.defence}
+        bounds = features.interval(blocks(outcomes, *kept.values()), profile, draws=500)
+        bounds = bounds.rename(defence=along).assign_coords({along: list(kept)})
+        panels |= {f"{measure} ({training})": bounds.sel(measure=measure, drop=True) for measure in MEASURES}
+    return panels
 
 
 def clean_accuracy(statistics: xr.Dataset) -> xr.DataArray:

@@ -1,13 +1,15 @@
 """Entropy 2022, section 2.1: networks of which the training attacks the images of one class alone, with two features.
 
-Along `attacked` is the class that a network was attacked in, "" for standard training; along `shown` are kinds of images.
+Along `attacked` is the class that a network was attacked in, "" for standard training; along `shown` are kinds of images. What is
+measured of a class is of the network that is attacked in it alone. group: "hardest" or "easiest".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from classwise.core.errors import UserError
@@ -121,24 +123,24 @@ def attacked_accuracy(sums: xr.Dataset, group: str, attack: str) -> xr.DataArray
     return _of_group(_rates(sums, attack=attack), group)
 
 
-def _nearest(statistics: xr.Dataset) -> xr.DataArray:
+def similarities(statistics: xr.Dataset) -> xr.DataArray:
+    """Return the largest cosine of each class on clean images, by training along `of`, and attacked."""
     clean = statistics.sel(attack="clean", drop=True).isel(defence=0, drop=True)
-    return features.nearest(features.similarity(clean)).mean("seed")
+    nearest = features.nearest(features.similarity(clean)).mean("seed")
+    return combine.along("of", {"standard training": _in_standard(nearest), "attacked alone": of_attacked_class(nearest)})
 
 
 def similarity_gains(statistics: xr.Dataset, group: str = "") -> xr.DataArray:
     """Return by how much the largest cosine of each class exceeds that in standard training, if it is attacked alone.
 
-    On clean images, the mean over the seeds. group: of which class, "hardest" or "easiest"; without, of all along `attacked`, and
-    MeasurementError where some class has no network.
+    On clean images, the mean over the seeds; without a group, of all along `attacked`.
     """
-    nearest = _nearest(statistics)
-    gains = of_attacked_class(nearest) - _in_standard(nearest)
+    gains = similarities(statistics).diff("of").isel(of=0, drop=True)
     return _of_group(gains, group) if group else _complete(gains, list(map(str, statistics.label.values)))
 
 
 def _complete(values: xr.DataArray, names: Sequence[str]) -> xr.DataArray:
-    if not set(attacked_names(values)) >= set(names):
+    if not {*attacked_names(values)}.issuperset(names):
         raise MeasurementError("not each class has a network that was attacked in it alone", "for each class attacked alone")
     return values
 
@@ -151,19 +153,13 @@ def overlap_of(sums: xr.Dataset, overlapping: tuple[str, ...], others: tuple[str
 
 
 def beyond_training(sums: xr.Dataset, group: str) -> xr.DataArray:
-    """Return the accuracy of a class on attacked images of the training less that on clean test images.
-
-    In the network that is attacked in this class alone.
-    """
+    """Return the accuracy of a class on attacked images of the training less that on clean test images."""
     rates = _of_group(_rates(sums.isel(attack=0, drop=True)), group)
     return rates.sel(shown=TRAINING, drop=True) - rates.sel(shown=CLEAN, drop=True)
 
 
 def taken_beyond_clean(sums: xr.Dataset, group: str) -> xr.DataArray:
-    """Return how much more images of other classes are predicted as a class if they are attacked on another network.
-
-    By the network that is attacked in this class alone, in points.
-    """
+    """Return how much more images of other classes are predicted as a class if they are attacked on another network."""
     count = _of_group(sums["count"].isel(defence=0, attack=0, drop=True), group)
     name = shown_classes(attacked_names(sums))[group]
     others = count.where(count.label != name, 0)
@@ -216,15 +212,28 @@ def accuracies(outcomes: xr.Dataset) -> xr.DataArray:
     return combine.along("of", kinds | {f"attacked alone, {outcomes.attack.values[-1]}": of_attacked_class(robust)})
 
 
-def similarities(statistics: xr.Dataset) -> xr.DataArray:
-    """Return the largest cosine of each class on clean images, by training along `of`, and attacked."""
-    nearest = _nearest(statistics)
-    return combine.along("of", {"standard training": _in_standard(nearest), "attacked alone": of_attacked_class(nearest)})
-
-
 def even_cosine(classes: int) -> float:
     """Return the cosine between two neighbours of so many directions that are spread evenly in a plane."""
     return float(np.cos(2 * np.pi / classes))
+
+
+def places(by_run: Mapping[Spec, Sequence[xr.Dataset]], most: int = 100) -> xr.DataArray:
+    """Return the features of images in the plane along attacked, images_are, label, number and axis ("x", "y").
+
+    by_run: by a run, its features (`runs.features`) of clean images, and of attacked ones, of which those of the attacked class
+    are taken; of each class at most so many images. Lengths are shares of the largest but 2 % of a network.
+    """
+    parts = []
+    for spec, both in by_run.items():
+        names = both[0].label.values.astype(str)
+        attacked, length = names[int(str(spec.options["label"]))], np.quantile(np.hypot(*both[0].place.values.T), 0.98)
+        for kind, data in zip(("clean", "attacked"), both, strict=True):
+            table = pd.DataFrame(data.place.values / length, columns=["x", "y"])
+            table = table.assign(label=names[data.truth.values], attacked=attacked, images_are=kind)
+            table = table[(table["label"] == attacked) | (kind == "clean")]
+            parts.append(table.assign(number=table.groupby("label").cumcount()).query(f"number < {most}"))
+    rows = pd.concat(parts).set_index(["attacked", "images_are", "label", "number"])
+    return rows.to_xarray().to_dataarray("axis").sel(images_are=["clean", "attacked"])
 
 
 def predicted_as_attacked(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.Dataset) -> xr.DataArray:
@@ -241,9 +250,6 @@ def predicted_as_attacked(outcomes: xr.Dataset, transferred: xr.Dataset, trainin
     }
     count = combine.along("of", kinds, lambda some: pooling.pooled(some).isel(defence=0, attack=0, drop=True))
     hits, total, same = of_attacked_class(count, "predicted"), metrics.images(count), count.label == count.attacked
-
-    def rates(kept: xr.DataArray) -> xr.DataArray:
-        right, number = (some.where(kept).sum("label") for some in (hits, total))
-        return intervals.rate_bounds(right, number)
-
-    return combine.along("images_of", {"the attacked class": same, "all other classes": ~same}, rates)
+    groups = {"the attacked class": same, "all other classes": ~same}
+    sums = ([some.where(kept).sum("label") for some in (hits, total)] for kept in groups.values())
+    return combine.along("images_of", dict(zip(groups, (intervals.rate_bounds(*both) for both in sums), strict=True)))
