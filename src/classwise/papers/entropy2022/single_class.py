@@ -201,10 +201,7 @@ def clean_changes(count: xr.DataArray) -> xr.DataArray:
 
 
 def accuracies(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return the accuracy of each class by training and images, with Wilson's interval: dimensions bound, of and attacked.
-
-    Each class in the network that is attacked in it alone, clean and attacked, and clean in standard training.
-    """
+    """Return the accuracy of each class along attacked, `of` (the training and the images) and bound, with Wilson's interval."""
     count = pooling.pooled(outcomes).isel(defence=0, drop=True)
     rates = intervals.rate_bounds(metrics.correct(count), metrics.images(count))
     clean, robust = (rates.isel(attack=place, drop=True) for place in (0, -1))
@@ -228,9 +225,8 @@ def places(by_run: Mapping[Spec, Sequence[xr.Dataset]], most: int = 100) -> xr.D
         names = both[0].label.values.astype(str)
         attacked, length = names[int(str(spec.options["label"]))], np.quantile(np.hypot(*both[0].place.values.T), 0.98)
         for kind, data in zip(("clean", "attacked"), both, strict=True):
-            table = pd.DataFrame(data.place.values / length, columns=["x", "y"])
-            table = table.assign(label=names[data.truth.values], attacked=attacked, images_are=kind)
-            table = table[(table["label"] == attacked) | (kind == "clean")]
+            table = pd.DataFrame(data.place.values / length, columns=["x", "y"]).assign(label=names[data.truth.values])
+            table = table[(table["label"] == attacked) | (kind == "clean")].assign(attacked=attacked, images_are=kind)
             parts.append(table.assign(number=table.groupby("label").cumcount()).query(f"number < {most}"))
     rows = pd.concat(parts).set_index(["attacked", "images_are", "label", "number"])
     return rows.to_xarray().to_dataarray("axis").sel(images_are=["clean", "attacked"])
@@ -249,7 +245,6 @@ def predicted_as_attacked(outcomes: xr.Dataset, transferred: xr.Dataset, trainin
         f"training images, {attack}": training.sel(shown=TRAINING, drop=True),
     }
     count = combine.along("of", kinds, lambda some: pooling.pooled(some).isel(defence=0, attack=0, drop=True))
-    hits, total, same = of_attacked_class(count, "predicted"), metrics.images(count), count.label == count.attacked
+    both, same = (of_attacked_class(count, "predicted"), metrics.images(count)), count.label == count.attacked
     groups = {"the attacked class": same, "all other classes": ~same}
-    sums = ([some.where(kept).sum("label") for some in (hits, total)] for kept in groups.values())
-    return combine.along("images_of", dict(zip(groups, (intervals.rate_bounds(*both) for both in sums), strict=True)))
+    return combine.along("images_of", groups, lambda of: intervals.rate_bounds(*(some.where(of).sum("label") for some in both)))
