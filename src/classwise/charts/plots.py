@@ -30,8 +30,8 @@ class Look:
 
     colour, panel, choose: the dimensions of its colours, of its panels and of its control; first: the member that is chosen at
     first, by default the first one. label: the dimension whose members are written next to points. domain: the ends of the axis
-    of values. free: the axis of values fits what is chosen, in each panel by itself. vertical: dots in columns. width, height: of
-    a panel in pixels, 0 for what fits. below: a subtitle.
+    of values. free: the axis of values fits what is chosen, in each panel by itself. level: of lines, a value with a dashed grey
+    line. vertical: dots in columns. width, height: of a panel in pixels, 0 for what fits. below: a subtitle.
     """
 
     colour: str = ""
@@ -41,6 +41,7 @@ class Look:
     label: str = ""
     domain: tuple[float, float] | None = None
     free: bool = False
+    level: float | None = None
     vertical: bool = False
     width: int = 0
     height: int = 0
@@ -115,11 +116,14 @@ def lines(bounds: xr.DataArray, x: xr.DataArray | str, axis: str, title: str, **
     table = table if isinstance(x, str) else table.merge(_table(x).rename(columns={"value": place}))
     table = table.assign(**{place: table[place].astype(float)}).sort_values(place)
     at = alt.X(f"{place}:Q", title=titled(place), scale=alt.Scale(zero=False))
-    ends = {"low": "", "high": ""} if "low" in table else {}
-    tips = tooltip(*[str(dim) for dim in bounds.dims if dim not in ("bound", place)], value=axis, **ends, **{place: ""})
-    table = table if ends else table.assign(low=table["value"], high=table["value"])
+    extra = {"low": "", "high": ""} if "low" in table else {}
+    tips = tooltip(*[str(dim) for dim in bounds.dims if dim not in ("bound", place)], value=axis, **extra, **{place: ""})
     colour = hues.colour if hues else alt.value(HIGHEST)
+    table = table if extra else table.assign(low=table["value"], high=table["value"])
     chart = primitives.lines_with_bands(table, at, axis, colour, tips, scale=shown.scale(bounds), picked=picked)
+    if shown.level is not None:
+        rule = alt.Chart(table).mark_rule(color=GREY, strokeWidth=1.5, strokeDash=[5, 4], aria=False)
+        chart = alt.layer(rule.encode(y=alt.datum(shown.level)), chart)
     if shown.label:
         words = alt.Chart(_apart(table, place, shown.colour)).mark_text(dy=-12).encode(x=at, y="value:Q", text=f"{shown.label}:N")
         chart = alt.layer(chart, words.encode(opacity=primitives.faded(picked)) if picked is not None else words)

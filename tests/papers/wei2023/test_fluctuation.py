@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-import vl_convert
 import xarray as xr
-from drawing import drawn, text_sizes, width_of
 
-from classwise.charts import style
 from classwise.core.datasets import class_names
 from classwise.papers import registry
 from classwise.papers.judging import Bootstrap
-from classwise.papers.wei2023 import charts_fluctuation, fluctuation
+from classwise.papers.wei2023 import fluctuation
 from classwise.stats import bootstrap, metrics
 
 SIZE, CLASSES = 200, 10
@@ -164,26 +161,6 @@ def test_a_draw_of_one_run_has_the_changes_of_that_run():
     assert {round(value / 20) for value in drawn_changes} == {0, 1}
 
 
-@pytest.mark.parametrize(
-    ("rates", "ratio"),
-    [
-        (swinging(40, 60, *CLASS), CLASSES),
-        (np.where(CLASS % 2, swinging(40, 60, *CLASS), swinging(60, 40, *CLASS)), 0),
-        (swinging(40, 60, 3), 1),
-    ],
-)
-def test_the_variance_ratio_is_1_for_one_class_and_0_where_classes_trade(rates, ratio):
-    assert float(fluctuation.variance_ratio(sums(evaluated({"plain": rates})))) == pytest.approx(ratio, abs=1e-5)
-
-
-def test_independent_classes_have_a_variance_ratio_of_1():
-    rng = np.random.default_rng(0)
-    values = [
-        float(fluctuation.variance_ratio(sums(evaluated({"plain": rng.integers(30, 70, (12, CLASSES))})))) for _ in range(40)
-    ]
-    assert np.mean(values) == pytest.approx(1, abs=0.2)
-
-
 def test_a_table_of_the_changes_is_that_of_the_measures():
     swings = {"plain": swinging(20, 40, 0), "ema": swinging(20, 30, 0), "fawa": swinging(20, 25, 0)}
     outcomes = fluctuation.by_epoch(evaluated(swings))
@@ -192,7 +169,6 @@ def test_a_table_of_the_changes_is_that_of_the_measures():
     assert values["worst class"] == pytest.approx([20, 10, 5])
     assert values["all images"] == pytest.approx([2, 1, 0.5])
     assert values["a class / √classes"][0] == pytest.approx(2 / np.sqrt(10))
-    assert values["variance ratio"] == pytest.approx([1, 1, 1])
     assert (bounds.sel(bound="low") <= bounds.sel(bound="value")).all()
     assert (bounds.sel(bound="value") <= bounds.sel(bound="high")).all()
 
@@ -252,54 +228,11 @@ def history(worst=(30, 10, 25), epochs=12):
     return xr.Dataset(data, coords)
 
 
-def test_the_epochs_that_fawa_judged_begin_at_a_quarter():
-    assert fluctuation.validated(history()).epoch.values.tolist() == list(range(3, 13))
-
-
-def test_selection_on_test_images_is_compared_with_that_on_validation_images():
-    choices = fluctuation.choices(evaluated({"plain": two_epochs(of(60, 70), of(20, 84))}), evaluated({"plain": VALID}))
-    gain = bootstrap.paired(choices, fluctuation.gain_on_test, draws=50)
-    assert float(gain.sel(bound="value")) == pytest.approx(40)
-
-
-# The explorer.
-
-
-@pytest.fixture(autouse=True)
-def _setup():
-    style.setup()
-
-
-def test_the_explorer_is_drawn_within_the_column_with_a_description():
-    chart = charts_fluctuation.threshold_explorer(fluctuation.validated(history()), live=False)
-    svg = drawn(chart)
-    assert width_of(svg) <= style.COLUMN + 40
-    assert min(text_sizes(svg)) >= 11
-    assert chart.to_dict()["description"]
-
-
-@pytest.mark.parametrize(("threshold", "seed"), [(20, "seed 0"), (20, "seed 1"), (50, "seed 0"), (70, "seed 1"), (0, "seed 0")])
-def test_the_static_explorer_counts_the_epochs_that_reach_the_threshold(threshold, seed):
-    """As Vega computes it, against the same from the history."""
-    chosen = history()
-    chart = charts_fluctuation.threshold_explorer(fluctuation.validated(chosen), live=False)
-    specification = chart.to_dict()
-    bound = {param["name"]: param["bind"]["input"] for param in specification["params"] if "bind" in param}
-    assert bound == {"threshold": "range", "chosen_seed": "select", "chosen_epoch": "range"}
-    values = {"threshold": threshold, "chosen_seed": seed}
-    for param in specification["params"]:
-        param["value"] = values.get(param["name"], param.get("value"))
-    worst = metrics.worst(fluctuation.validated(chosen)).sel(seed=int(seed[-1]))
-    passed = int((worst >= threshold).sum())
-    assert f"{passed} of {worst.sizes['epoch']} epochs accepted" in vl_convert.vegalite_to_svg(specification)
-
-
-def test_the_live_explorer_has_the_same_controls():
-    live = charts_fluctuation.threshold_explorer(fluctuation.validated(history()), live=True)
-    boxes = {box.description: box for box in live.children[0].children}
-    assert list(boxes) == ["threshold, %", "run", "epoch"]
-    boxes["threshold, %"].value = 33
-    assert live.children[1].params.threshold == 33
+def test_the_worst_class_of_the_epochs_that_fawa_judged_begins_at_a_quarter():
+    worst = fluctuation.validated(history())
+    assert worst.epoch.values.tolist() == list(range(3, 13))
+    assert worst.sel(bound="value").isel(epoch=slice(3)).values.tolist() == [[62.5, 75, 25], [50, 62.5, 12.5]]
+    assert (worst.sel(bound="low") < worst.sel(bound="value")).all()
 
 
 def test_measures_are_described_in_words():

@@ -54,16 +54,9 @@ def test_settings_are_drawn_within_what_the_paper_supposes():
 
 def test_no_drawn_setting_violates_a_theorem():
     verdicts = theorems.verdicts()
-    assert theorems.judged(theorems.ANY_WEIGHT, theorems.settings()).verdict == "holds"
     assert [(one.verdict, one.scale, one.dataset) for one in verdicts] == [("holds", CLOSED_FORM, MODEL)] * len(CLAIMS)
     assert all(one.effect > 1e-9 and np.isnan(one.p) for one in verdicts)  # rounding is far below
     assert {one.words for one in verdicts} == {"holds (Gaussian model, closed form)"}
-
-
-def test_with_an_intercept_the_robust_half_of_theorem_1_fails_and_is_not_counted():
-    assert theorems.with_intercept(PAGE, [0.0, 0.1]).verdict == "fails"
-    assert theorems.with_intercept(PAGE, [0.2, 0.3]).verdict == "holds"
-    assert theorems.with_intercept(PAGE, [0.0]).claim.name not in [claim.name for claim in registry.CLAIMS]
 
 
 def test_the_gaps_are_those_of_the_accuracies():

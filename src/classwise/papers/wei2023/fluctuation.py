@@ -18,7 +18,7 @@ from classwise.papers.sections import Arranged, Section
 from classwise.papers.terms import Term, claims
 from classwise.papers.variants import Variant
 from classwise.papers.wei2023.tables import fairer_epoch
-from classwise.stats import aggregate, bootstrap, metrics
+from classwise.stats import aggregate, bootstrap, intervals, metrics
 from classwise.stats.combine import along
 from classwise.stats.metrics import Metric
 
@@ -154,17 +154,6 @@ def change(of: str, weights: str = "plain") -> Term:
     return Term(words, partial(mean_change, measure=CHANGING[of], weights=weights))
 
 
-def variance_ratio(sums: xr.Dataset, weights: str = "plain") -> xr.DataArray:
-    """Return the variance of the sum of the changes of all classes over the sum of their variances.
-
-    1 where classes change independently, below 1 where one gains what another loses, above 1 where they change together.
-    """
-    count = _of(sums, weights)
-    steps = metrics.accuracy(count).diff("epoch")
-    together, apart = steps.sum("label", skipna=False).var("epoch"), steps.var("epoch").sum("label", skipna=False)
-    return _mean_over_runs(together, count) / _mean_over_runs(apart, count)
-
-
 def gain_of_the_average(sums: xr.Dataset) -> xr.DataArray:
     """Return how much higher the overall accuracy of the last epoch is with FAWA than without."""
     fawa, plain = (_of(sums, kind).isel(epoch=-1, drop=True) for kind in ("fawa", "plain"))
@@ -200,21 +189,16 @@ CLAIMS = claims(
 
 
 # Of the changes of a class, the change of all images if its classes changed independently and alike.
-INDEPENDENT, RATIO = "a class / √classes", "variance ratio"
+INDEPENDENT = "a class / √classes"
 
 
 def changes(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
-    """Return the mean changes of CHANGING and INDEPENDENT, and RATIO, along quantity, weights and bound.
-
-    outcomes: of `by_epoch`.
-    """
-    kinds = {str(kind): str(kind) for kind in outcomes.weights.values}
+    """Return the mean changes of CHANGING and INDEPENDENT, along quantity, weights and bound; outcomes: of `by_epoch`."""
 
     def measured(count: xr.DataArray) -> xr.DataArray:
-        sums = count.to_dataset(name="count")
-        each = {name: along("weights", {kind: change(name, kind)(sums) for kind in kinds}) for name in CHANGING}
-        each[INDEPENDENT] = each["a class"] / np.sqrt(count.sizes["label"])
-        return along("quantity", each | {RATIO: along("weights", kinds, partial(variance_ratio, sums))})
+        kinds, sums = {str(kind): str(kind) for kind in count.weights.values}, count.to_dataset(name="count")
+        each = {name: along("weights", kinds, partial(mean_change, sums, measure)) for name, measure in CHANGING.items()}
+        return along("quantity", each | {INDEPENDENT: each["a class"] / np.sqrt(count.sizes["label"])})
 
     return bootstrap.paired(outcomes, measured, draws=draws, span=(0, np.inf))
 
@@ -229,20 +213,18 @@ def of_choices(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
     return bootstrap.paired(outcomes, measured, draws=draws, span=(0, 100))
 
 
-def gain_on_test(count: xr.DataArray) -> xr.DataArray:
-    """Return how much higher the worst class is if the sum selects its epoch on the test images; count: of `choices`."""
-    return between_choices(count.to_dataset(name="count"), metrics.worst, "sum", f"sum{ON_TEST}")
-
-
-# The share of the training from which EMA and FAWA average: epoch 50 of 200.
-_AVERAGED_FROM = 0.25
+# The share of the training from which EMA and FAWA average: epoch 50 of 200. The worst class of FAWA's epochs, in percent.
+_AVERAGED_FROM, THRESHOLD = 0.25, 20.0
 
 
 def validated(history: xr.Dataset) -> xr.DataArray:
-    """Return counts of the validation images under attack, of the epochs that FAWA judged, along seed and epoch.
+    """Return the accuracy of the worst class of the validation images under attack, in percent with Wilson's interval.
 
-    history: of schema "history 1", of one defence.
+    Along run, epoch (those that FAWA judged) and bound. history: of schema "history 1", of one defence.
     """
     count = history["count"].sel(split="valid", drop=True).isel(defence=0, drop=True)
     count = count.sel(epoch=count.epoch >= _AVERAGED_FROM * count.sizes["epoch"])
-    return aggregate.measured_epochs(aggregate.clean_and_attacked(count).sel(images_are="attacked", drop=True))
+    attacked = aggregate.measured_epochs(aggregate.clean_and_attacked(count).sel(images_are="attacked", drop=True))
+    rates = intervals.rate_bounds(metrics.correct(attacked), metrics.images(attacked))
+    worst = rates.isel(label=metrics.accuracy(attacked).argmin("label")).drop_vars("label")
+    return worst.assign_coords(seed=[f"seed {seed}" for seed in worst.seed.values]).rename(seed="run")

@@ -4,12 +4,10 @@ A measure gives the margin by which each setting satisfies a theorem. The theore
 has the least margin as its effect, and no p-value.
 """
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from scipy.special import logit
 
@@ -17,6 +15,7 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.scales import CLOSED_FORM, MODEL
 from classwise.papers.terms import claims
 from classwise.papers.wei2023.theory import Model, accuracy, best_weight
+from classwise.stats.combine import along
 
 NAME = "wei2023/2-theory"
 # How many settings are drawn for the verdicts.
@@ -101,13 +100,6 @@ def hard_loses_more(drawn: xr.Dataset) -> xr.DataArray:
     return result
 
 
-def hard_loses_more_anywhere(drawn: xr.Dataset) -> xr.DataArray:
-    """Return the clean points that the easy class gains more, or loses less, than the hard class at a larger weight."""
-    easy, hard = _gained(drawn, drawn.w, 0 * drawn.eta)
-    result: xr.DataArray = easy - hard
-    return result
-
-
 def hard_gains_less(drawn: xr.Dataset) -> xr.DataArray:
     """Return the points at radius 2 eta that the hard class gains, or that the easy class gains more, whichever is less.
 
@@ -127,15 +119,6 @@ CLAIMS = claims(
         "hard-loses-more": hard_loses_more,
         "hard-gains-less": hard_gains_less,
     },
-)
-
-# What is not in the paper, and what its settings say of it.
-ANY_WEIGHT = Claim(
-    "hard-loses-more-anywhere",
-    NAME,
-    "2.3, Not claimed",
-    "At any weight a larger one costs the hard class more clean accuracy, or gains it less, than the easy class.",
-    hard_loses_more_anywhere,
 )
 
 
@@ -164,25 +147,10 @@ def gaps(model: Model, eps: xr.DataArray) -> xr.DataArray:
     Along those of `eps`; classifier, "without intercept" or "with intercept"; and images_are, "clean" or "attacked" at radius
     2 eta.
     """
-    parts = []
+    parts = {}
     for fitted in (False, True):
-        weight, b = eps.copy(data=model.trained(eps.values, intercept=fitted)), model.intercept if fitted else 0.0
-        rates = [model.accuracy(weight, radius, b) for radius in (0.0, 2 * model.eta)]
-        parts.append(xr.concat(rates, pd.Index(["clean", "attacked"], name="images_are")))
-    both = xr.concat(parts, pd.Index(["without intercept", "with intercept"], name="classifier"))
+        weight, b = eps.copy(data=model.trained(eps.values, intercept=fitted)), fitted * model.intercept
+        rates = {name: model.accuracy(weight, radius, b) for name, radius in (("clean", 0.0), ("attacked", 2 * model.eta))}
+        parts["with intercept" if fitted else "without intercept"] = along("images_are", rates)
+    both = along("classifier", parts)
     return both.sel(label="easy", drop=True) - both.sel(label="hard", drop=True)
-
-
-def with_intercept(model: Model, eps: Sequence[float]) -> Verdict:
-    """Return whether the robust half of Theorem 1 also holds with an intercept, after training against some radii.
-
-    The classifier is the best one at each radius; it is judged at radius 2 eta. The claim is not the paper's.
-    """
-
-    def ahead(drawn: xr.Dataset) -> xr.DataArray:
-        """Return by how much the easy class is ahead at radius 2 eta where the classifier has an intercept."""
-        return gaps(model, drawn.eps).sel(classifier="with intercept", images_are="attacked", drop=True)
-
-    statement = "Theorem 1 for attacked images also holds for classifiers with an intercept (not claimed by the paper)."
-    claim = Claim("with-intercept", NAME, "this page", statement, ahead)
-    return judged(claim, xr.Dataset({"eps": ("setting", list(eps))}))

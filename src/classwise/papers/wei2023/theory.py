@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.optimize import minimize_scalar
 from scipy.special import logit, ndtr
 
 from classwise.core.errors import UserError
-from classwise.stats import intervals
 
 LABELS = ("easy", "hard")
 # The label y of each class.
@@ -75,8 +73,8 @@ class Model:
     @property
     def intercept(self) -> float:
         """The best intercept, at any radius: below 0, towards the hard class."""
-        easy, hard = (float(np.log(one / (1 - other))) for one, other in ((self.p_easy, self.p_hard), (self.p_hard, self.p_easy)))
-        return (easy - hard) / (easy + hard)
+        easy, hard = np.log(self.p_easy / (1 - self.p_hard)), np.log(self.p_hard / (1 - self.p_easy))
+        return float((easy - hard) / (easy + hard))
 
     def accuracy(self, w: Any, eps: Any = 0.0, b: float = 0.0) -> xr.DataArray:
         """Return the accuracy of each class (label) in percent under an attack of radius eps; w, eps: numbers or DataArrays."""
@@ -105,13 +103,6 @@ class Model:
         """The training radius beyond which the weight exceeds the clean peaks of both classes, as Theorem 4 supposes."""
         return float(self.preferred(0.0).sel(label="easy"))
 
-    def uniform_radius(self, easy: float, hard: float) -> float:
-        """Return the one training radius that leads to the same weight as two, one for each class."""
-        radii = SIGN.copy(data=[easy, hard])
-        low, high = (float(self.trained(radius)) for radius in sorted((easy, hard)))
-        best = minimize_scalar(lambda w: -float(self.accuracy(w, radii).mean()), bounds=(low, high), method="bounded").x
-        return self.eta - self.variance * self.log_odds / (2 * float(best))
-
 
 def draw(model: Model, number: int, seed: int = 0) -> xr.Dataset:
     """Return points of each class (label, point): x1, and `total`, the sum S of their non-robust features.
@@ -119,37 +110,8 @@ def draw(model: Model, number: int, seed: int = 0) -> xr.Dataset:
     `chance` and `normal` are the uniform and standard normal numbers that they come from.
     """
     rng = np.random.default_rng(seed)
-    dims, coords = ("label", "point"), {"label": list(LABELS), "point": np.arange(number)}
-    chance = xr.DataArray(rng.random((2, number)), coords, dims)
-    normal = xr.DataArray(rng.standard_normal((2, number)), coords, dims)
+    coords = {"label": list(LABELS), "point": np.arange(number)}
+    chance, normal = (xr.DataArray(make((2, number)), coords) for make in (rng.random, rng.standard_normal))
     x1 = SIGN * (2.0 * (chance < model.p) - 1)
     total = SIGN * model.d * model.eta + np.sqrt(model.d * model.variance) * normal
     return xr.Dataset({"chance": chance, "normal": normal, "x1": x1, "total": total})
-
-
-def simulated(model: Model, points: xr.Dataset, w: xr.DataArray, eps: float = 0.0, b: float = 0.0) -> xr.DataArray:
-    """Return the accuracy on drawn points in percent with its Wilson interval: label, those of w, bound (low, value, high)."""
-    moved = points.total - SIGN * model.d * eps
-    right = (SIGN * (points.x1 + moved / w + b) > 0).sum("point")
-    ends = intervals.wilson_bounds(right, xr.full_like(right, points.sizes["point"]), 0.95)
-    value = (100 * right / points.sizes["point"]).expand_dims(bound=["value"])
-    result: xr.DataArray = xr.concat([ends, value], "bound").sel(bound=["low", "value", "high"]).rename("accuracy")
-    return result
-
-
-def weights(model: Model, number: int = 61) -> xr.DataArray:
-    """Return weights for a chart, evenly spaced in their logarithm about the peaks of the classes (dimension w)."""
-    middle = float(np.sqrt(np.prod(model.peaks().values)))
-    values = middle * np.logspace(-1.3, 1.0, number)
-    return xr.DataArray(values, coords={"w": values}, dims="w")
-
-
-def largest_error(model: Model, number: int, seed: int = 0) -> float:
-    """Return the largest gap between the closed form and a simulation of so many points a class, in points.
-
-    Over both classes and many weights, clean and under an attack of radius 2 eta, without and with the intercept.
-    """
-    points, w = draw(model, number, seed), weights(model, 13)
-    cases = [(eps, b) for eps in (0.0, 2 * model.eta) for b in (0.0, model.intercept)]
-    gaps = [simulated(model, points, w, *case).sel(bound="value") - model.accuracy(w, *case) for case in cases]
-    return max(float(abs(gap).max()) for gap in gaps)

@@ -1,4 +1,4 @@
-"""The Gaussian model of Wei et al. 2023 with sliders for its parameters, which need no kernel, and curves of it.
+"""The Gaussian model of Wei et al. 2023 with sliders for its parameters, which need no kernel.
 
 Curves and points of the explorer are Vega expressions of the controls, built as text here; tests compare them with `theory`.
 """
@@ -9,11 +9,10 @@ from typing import Any
 import altair as alt
 import numpy as np
 import pandas as pd
-import xarray as xr
 
-from classwise.charts.descriptions import described, extent
+from classwise.charts.descriptions import described
 from classwise.charts.explorer import Choice, explorer
-from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, SERIES_COLOURS, frame, panel_title, titled, tooltip
+from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, panel_title, tooltip
 from classwise.papers.wei2023 import theory
 from classwise.papers.wei2023.theory import LABELS, Model
 
@@ -37,10 +36,12 @@ _EXPONENTS, _COUNTED = (-1.5, 1.51, 0.05), (-1.25, -0.75, -0.25, 0.25, 0.75, 1.2
 _SIZE = {"width": 270, "height": 175}
 _SHOWN = 100
 _RADIUS = alt.X("radius:Q", title="training radius", axis=alt.Axis(tickCount=5))
-_COLOURS = {
-    "label": (LABELS, (HIGHEST, LOWEST)),
-    "classifier": (("without intercept", "with intercept"), (GREY, SERIES_COLOURS[3])),
-}
+_COLOUR = alt.Color(
+    "label:N",
+    scale=alt.Scale(domain=list(LABELS), range=[HIGHEST, LOWEST]),
+    title="class",
+    legend=alt.Legend(symbolOpacity=1, symbolStrokeWidth=3),
+)
 # Solid and dashed lines.
 _DASHES = alt.StrokeDash(
     "images_are:N",
@@ -48,13 +49,6 @@ _DASHES = alt.StrokeDash(
     title="images",
     legend=alt.Legend(symbolStrokeWidth=2),
 )
-
-
-def coloured(by: str = "label") -> alt.Color:
-    """Return the colour of the easy class (blue) and of the hard one (orange), or of the members of "classifier"."""
-    names, hues = _COLOURS[by]
-    legend = alt.Legend(symbolOpacity=1, symbolStrokeWidth=3)
-    return alt.Color(f"{by}:N", scale=alt.Scale(domain=list(names), range=list(hues)), title=titled(by), legend=legend)
 
 
 def accuracy(label: str, kind: str, weight: str) -> str:
@@ -93,11 +87,6 @@ def controls(model: Model) -> list[Choice]:
     ]
 
 
-def _named(kind: str) -> str:
-    """Return the expression of the label or the kind of a case, from its name "easy clean"."""
-    return f"split(datum.case, ' ')[{kind}]"
-
-
 def _curves(drawn: pd.DataFrame) -> Any:
     """Return the accuracies over the weight, and those of drawn points at some weights."""
     names: list[Any] = [" ".join(case) for case in CASES]
@@ -106,14 +95,17 @@ def _curves(drawn: pd.DataFrame) -> Any:
     )
     y = alt.Y("value:Q", title="accuracy, %", scale=PERCENT)
     tips = tooltip("label", "images_are", weight="weight|.2f", value="accuracy, %")
-    channels: dict[str, Any] = {"x": x, "y": y, "color": coloured(), "tooltip": tips}
+    channels: dict[str, Any] = {"x": x, "y": y, "color": _COLOUR, "tooltip": tips}
     line = alt.Chart(alt.sequence(*_EXPONENTS, as_="exponent")).transform_calculate(weight="pow(10, datum.exponent)")
     line = line.transform_calculate(**{name: accuracy(*case, "datum.weight") for name, case in zip(names, CASES, strict=True)})
-    line = line.transform_fold(names, as_=["case", "value"]).transform_calculate(label=_named("0"), images_are=_named("1"))
+    line = line.transform_fold(names, as_=["case", "value"]).transform_calculate(
+        **{name: f"split(datum.case, ' ')[{place}]" for place, name in enumerate(("label", "images_are"))}
+    )
     lines = line.mark_line(strokeWidth=2.2).encode(**channels, strokeDash=_DASHES)
+    sums = {kind: f"(datum.total - datum.sign * features * {radius})" for kind, radius in _RADII.items()}
     point = _points(drawn).transform_calculate(exponent=str(list(_COUNTED))).transform_flatten(["exponent"])
     point = point.transform_calculate(weight="pow(10, datum.exponent)").transform_calculate(
-        **{kind: f"100 * (datum.sign * (datum.x1 + {_moved(kind)} / datum.weight + shift) > 0)" for kind in _RADII}
+        **{kind: f"100 * (datum.sign * (datum.x1 + {moved} / datum.weight + shift) > 0)" for kind, moved in sums.items()}
     )
     point = point.transform_fold(list(_RADII), as_=["images_are", "right"])
     point = point.transform_aggregate(value="mean(right)", groupby=["label", "images_are", "weight"])
@@ -124,17 +116,11 @@ def _curves(drawn: pd.DataFrame) -> Any:
 
 def _points(drawn: pd.DataFrame) -> alt.Chart:
     """Return drawn numbers with the features that the controls make of them."""
-    p = " : ".join([f"datum.label == '{LABELS[0]}' ? p_{LABELS[0]}", f"p_{LABELS[1]}"])
-    base = alt.Chart(drawn).transform_calculate(sign=f"datum.label == '{LABELS[0]}' ? 1 : -1")
+    base = alt.Chart(drawn).transform_calculate(sign="datum.label == 'easy' ? 1 : -1")
     return base.transform_calculate(
-        x1=f"datum.chance < ({p}) ? datum.sign : -datum.sign",
+        x1="datum.chance < (datum.label == 'easy' ? p_easy : p_hard) ? datum.sign : -datum.sign",
         total="datum.sign * features * eta + noise * datum.normal",
     )
-
-
-def _moved(kind: str) -> str:
-    """Return the expression of the sum of the non-robust features of a point, clean or attacked."""
-    return f"(datum.total - datum.sign * features * {_RADII[kind]})"
 
 
 def _one_row(**columns: str) -> alt.Chart:
@@ -148,7 +134,7 @@ def _scatter(drawn: pd.DataFrame) -> Any:
     axis = alt.Axis(values=[-1, 1], format="d")
     x = alt.X("across:Q", title="robust feature (scattered sideways)", scale=alt.Scale(domain=[-1.5, 1.5]), axis=axis)
     y = alt.Y("total:Q", title="sum of the non-robust features")
-    dots = few.mark_circle(size=28, opacity=0.75).encode(x, y, coloured())
+    dots = few.mark_circle(size=28, opacity=0.75).encode(x, y, _COLOUR)
     levels = alt.Chart(alt.InlineData(values=[{"x1": -1}, {"x1": 1}])).transform_calculate(
         across="datum.x1 - 0.35", end="datum.x1 + 0.35", total="-trained_weight * (datum.x1 + shift)"
     )
@@ -173,11 +159,10 @@ def _weights() -> Any:
     y = alt.Y("best:Q", title="weight w", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(tickCount=4))
     line = _over_radius().mark_line(color=GREY, strokeWidth=2.4).encode(_RADIUS, y)
     peaks = alt.Chart(alt.InlineData(values=[{"label": label} for label in LABELS]))
-    odds = f"datum.label == '{LABELS[0]}' ? odds_easy : odds_hard"
-    peaks = peaks.transform_calculate(best=f"variance * ({odds}) / (2 * eta)")
+    peaks = peaks.transform_calculate(best="variance * (datum.label == 'easy' ? odds_easy : odds_hard) / (2 * eta)")
     # With an intercept the best weight of a class has no closed form.
     seen = alt.condition(f"intercept == '{_FITTED}'", alt.value(0), alt.value(1))
-    levels = peaks.mark_rule(strokeWidth=2, strokeDash=[6, 4]).encode(y=y, color=coloured(), opacity=seen)
+    levels = peaks.mark_rule(strokeWidth=2, strokeDash=[6, 4]).encode(y=y, color=_COLOUR, opacity=seen)
     return _radii(y, "weight after training; dashed: best of each class", line, levels)
 
 
@@ -212,29 +197,8 @@ def model_explorer(model: Model, number: int = 1000, seed: int = 0, live: bool |
     words = text.encode(x=alt.value(0), y=alt.value(8), text="line:N").properties(width=_SIZE["width"], height=52)
     words = words.properties(view=alt.ViewBackground(stroke=None))
     charts = words & ((_curves(drawn) | _scatter(drawn)) & (_weights() | _gaps()))
-    gaps = [float(one.sel(label="easy") - one.sel(label="hard")) for one in _both(model)]
+    weight = float(model.trained(model.eta / 2))
+    gaps = [-float(model.accuracy(weight, radius).diff("label").item()) for radius in (0.0, 2 * model.eta)]
     finding = f"At first: a gap of {gaps[0]:.1f} points clean and {gaps[1]:.1f} attacked after training against half of eta."
     chart = described(charts.add_params(*signals()), "The model with sliders", finding)
     return explorer(chart, controls(model), live=live)
-
-
-def _both(model: Model) -> list[Any]:
-    weight = float(model.trained(model.eta / 2))
-    return [model.accuracy(weight, radius) for radius in (0.0, 2 * model.eta)]
-
-
-def curves(values: xr.DataArray, level: xr.DataArray, axes: tuple[str, str], title: str, below: str) -> Any:
-    """Return values over a radius as lines, and a level to compare them with as a dashed grey one.
-
-    values: along radius and label or classifier, their colours, and perhaps images_are, solid or dashed. level: along radius.
-    axes: what the radius is, and what the values are, "gap, points". below: a subtitle.
-    """
-    table, (name, _, unit) = frame(values), axes[1].partition(", ")
-    by, *others = [dim for dim in ("label", "classifier", "images_are") if dim in values.dims]
-    x = alt.X("radius:Q", title=axes[0], scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=5))
-    y = alt.Y("value:Q", title=axes[1])
-    tips = tooltip(by, *others, radius=f"{axes[0]}|.3f", value=f"{axes[1]}|.2f")
-    lines = alt.Chart(table).mark_line(strokeWidth=2.5).encode(x, y, coloured(by), *[_DASHES for _ in others], tooltip=tips)
-    grey = alt.Chart(frame(level)).mark_line(color=GREY, strokeDash=[4, 4]).encode(x, y)
-    text = extent(table, [by, *others, "radius"], name, unit, digits=2)
-    return described(alt.layer(grey, lines).properties(width=480, height=200), title, text, below)
