@@ -84,11 +84,6 @@ TRACES = xr.Dataset(
 
 BETA = sweeps.Setting("beta", "beta", "beta {}")
 GROUPS = {"hard": ["8", "9"], "easy": ["0"]}
-GRID = xr.DataArray(
-    [[[50.0, 52, 51], [55, 54, 53]], [[40, 41, 42], [43, 44, 45]]],
-    {"method": ["AT", "FAT"], "calibration": ["uniform", "calibrated"], "averaging": ["none", "EMA", "FAWA"]},
-    ("method", "calibration", "averaging"),
-)
 MARKS = {name: ("label", [label in labels for label in LABELS]) for name, labels in GROUPS.items()}
 
 
@@ -199,36 +194,6 @@ CHARTS = {
     "sweeps.exchange": (
         lambda: sweeps.exchange(rates(attack=["clean", "pgd-20"], beta=["1", "6"]), GROUPS, BETA, ("clean", "pgd-20")),
         ["Change of robust accuracy"],
-    ),
-    "calibrations.factorial": (
-        lambda: calibrations.factorial({"overall": GRID}, {"overall": bounded(GRID - 50)}, "x"),
-        ["40.0 % (FAT, uniform, none) to 55.0 % (AT, calibrated, none)"],
-    ),
-    "calibrations.against_uniform": (
-        lambda: calibrations.against_uniform(
-            {"overall": bounded(rates(network=["1", "2", "at-ccm"]).isel(label=-1))},
-            xr.DataArray(
-                [0.5, 1.0, 0.8], {"network": ["1", "2", "at-ccm"], "uniform": ("network", [True, True, False])}, ("network",)
-            ),
-            "radius",
-        ),
-        ["at-ccm 0.8"],
-    ),
-    "calibrations.settings_by_accuracy": (
-        lambda: calibrations.settings_by_accuracy(
-            rates(network=["at-ccm, radius"]) / 50,
-            rates(network=["at-ccm, radius"]).assign_coords(MARKS),
-            bounded(rates(network=["at-ccm, radius"])).isel(bound=[0, 2]),
-        ),
-        ["0.05 (class 9) to 1.95 (class 0)"],
-    ),
-    "calibrations.sweeps": (
-        lambda: calibrations.sweeps(
-            {"lambda1, all images": bounded(rates(lambda1=["0.3", "0.7"]).isel(label=-1))},
-            {"lambda1, all images": bounded(xr.DataArray(25.0))},
-            "lambda",
-        ),
-        ["2 % (0.7)", "Without: 25 %."],
     ),
     "calibrations.rule_explorer": (
         lambda: calibrations.rule_explorer(

@@ -6,11 +6,10 @@ import xarray as xr
 from claim_answers import ALONG, at, outcomes_with, under
 from mocks import dataset
 
-from classwise.core.errors import NotRecorded
 from classwise.papers.claims import MeasurementError
 from classwise.papers.wei2023 import ablation, calibrations, gains, methods
 from classwise.papers.wei2023.calibrations import WITHOUT
-from classwise.papers.wei2023.gains import METHODS, with_component
+from classwise.papers.wei2023.gains import METHODS
 from classwise.stats import aggregate, bootstrap, metrics
 from classwise.stats.calibrations import training_accuracy
 
@@ -23,7 +22,7 @@ def rows(component, over, with_it, without, **but):
     right = {}
     for method in METHODS:
         pair = but.get(method, (with_it, without))
-        right |= dict(zip((with_component(method, part) for part in (component, over)), pair, strict=True))
+        right |= dict(zip(*gains.pairs_of(component, over, [method]), pair, strict=True))
     return outcomes_with(
         {(name, "cr"): value for name, value in right.items()}
         | {(name, "pgd-20"): without if value is with_it else with_it for name, value in right.items()}
@@ -139,7 +138,7 @@ def test_the_gains_are_those_of_the_methods_with_both_rows():
     data = rows("CCM", "", 80, 60, FAT=(65, 60)).drop_sel(defence="FAT")
     sums = bootstrap.sums(data.expand_dims(seed=[0]).sel(attack=["cr"]), {})
     assert gains.gains_of_methods(sums, "CCM").values.tolist() == [20, 20]
-    with pytest.raises(MeasurementError, match="no method with FAWA and with EMA"):
+    with pytest.raises(MeasurementError, match=r"no two methods .* AT \+ FAWA over AT \+ EMA"):
         gains.gains_of_methods(sums, "FAWA", "EMA")
 
 
@@ -216,29 +215,6 @@ def table(**right):
     return data.expand_dims(seed=[0])
 
 
-def test_all_cells_of_the_grid_are_rows_of_the_methods():
-    names = {
-        methods.row_of(method, calibration, averaging)
-        for method in ("AT", "TRADES", "FAT")
-        for calibration in ("uniform", "calibrated")
-        for averaging in ("none", "EMA", "FAWA")
-    }
-    assert len(names) == 18
-    assert names <= set(methods.METHODS)
-    assert {"AT", "AT + FAWA", "AT + CCM + EMA", "AT + CFA", "TRADES + CCM + CCR"} <= names
-
-
-def test_a_grid_has_the_values_and_their_differences_from_the_method_itself():
-    rows = table(AT=50, AT_EMA=55, AT_CCM=60, AT_CFA=70, FAT=40, FAT_CFA=30).isel(attack=0, drop=True)
-    values, change = methods.factorial(rows, metrics.overall)
-    assert values.method.values.tolist() == ["AT", "FAT"]
-    assert np.array_equal(values.sel({"method": "AT"}), [[50, 55, np.nan], [60, np.nan, 70]], equal_nan=True)
-    assert float(change.sel({"method": "FAT"}).sel(calibration="calibrated", averaging="FAWA", bound="value")) == -10
-    assert change.sel(bound="value").isel(calibration=0, averaging=0).values.tolist() == [0, 0]
-    with pytest.raises(NotRecorded, match="without a component"):
-        methods.factorial(rows.sel(defence=["AT + CCM"]), metrics.overall)
-
-
 def test_gains_stand_next_to_those_of_the_paper():
     rows = table(AT=50, AT_EMA=55, AT_FAWA=54, AT_CCM=60, TRADES_CCM=60).isel(attack=0, drop=True)
     value = ablation.component_gains(rows).sel(bound="value")
@@ -246,21 +222,18 @@ def test_gains_stand_next_to_those_of_the_paper():
     assert ours.to_dict() == pytest.approx({"AT + CCM over AT": 10, "AT + FAWA over AT + EMA": -1})
     theirs = value.sel(source="theirs, best epoch", comparison=list(ours.index)).transpose("measure", "comparison")
     assert theirs.values == pytest.approx(np.array([[0.9, -0.3], [2.7, 1.8]]))
-    with pytest.raises(NotRecorded, match="no two methods"):
+    with pytest.raises(MeasurementError, match="no two methods"):
         ablation.component_gains(rows.sel(defence=["AT", "TRADES + CCM"]))
 
 
-def compared(calibrated, mean="1.25"):
+def test_networks_stand_at_their_mean_setting():
     known = {("pgd-at", "pgd-20", name): value for name, value in (("1/2", 20), ("1", 40), ("3/2", 80))}
-    return outcomes_with(known | {("at-ccm", "pgd-20", mean): calibrated}, along=(*ALONG, "setting")).expand_dims(seed=[0])
-
-
-def test_networks_are_placed_by_their_mean_setting():
-    placed = calibrations.networks(compared(70))
-    assert placed.network.values.tolist() == ["1/2", "1", "3/2", "at-ccm"]
-    assert placed.place.values.tolist() == [0.5, 1, 1.5, 1.25]
-    assert placed.uniform.values.tolist() == [True, True, True, False]
-    assert (placed.truth >= 0).all()
+    data = outcomes_with(known | {("at-ccm", "pgd-20", "1.25"): 70}, along=(*ALONG, "setting")).expand_dims(seed=[0])
+    bounds, place = ablation.at_settings(data)
+    assert place.to_series().to_dict() == {"1/2": 0.5, "1": 1, "3/2": 1.5, "1.25": 1.25}
+    value = bounds.sel(measure="worst class", bound="value")
+    assert value.sel(defence="pgd-at").dropna("setting").to_series().to_dict() == {"1/2": 20, "1": 40, "3/2": 80}
+    assert value.sel(defence="at-ccm").dropna("setting").to_series().to_dict() == {"1.25": 70}
 
 
 def test_offsets_are_swept_next_to_the_method_without_them():
@@ -268,38 +241,11 @@ def test_offsets_are_swept_next_to_the_method_without_them():
         {(name, "at-ccm", "pgd-20"): right for name, right in ((WITHOUT, 50), ("0.3", 60), ("0.5", 70))},
         along=("lambda1", *ALONG),
     )
-    swept, without = ablation.offsets({"lambda1": data.expand_dims(seed=[0])})
-    assert list(swept) == ["lambda1, all images", "lambda1, worst class"]
-    assert swept["lambda1, all images"].sel(bound="value").to_series().to_dict() == {"0.3": 60, "0.5": 70}
-    assert float(without["lambda1, worst class"].sel(bound="value")) == 50
-
-
-def history(taken=((True, True, True), (True, False, True))):
-    """Return a history of three epochs that EMA took, and FAWA but for some."""
-    data = dataset(epochs=3).expand_dims(defence=["at-ccm"], seed=[0])
-    array = np.array(taken).T[None, None]
-    return data.assign(taken=(("defence", "seed", "epoch", "average"), array)).assign_coords(average=["ema", "fawa"])
-
-
-def test_rejected_epochs_are_counted_with_their_weight():
-    one = ablation.rejected(history()).squeeze()
-    assert (int(one["averaged"]), int(one["lost"])) == (3, 1)
-    assert float(one["weight"]) == pytest.approx(100 * 0.15 * 0.85)
-    first = ablation.rejected(history(((True, True, True), (False, True, True)))).squeeze()
-    assert float(first["weight"]) == pytest.approx(100 * 0.85**2)
-    late = ablation.rejected(history(((False, True, True), (False, False, True)))).squeeze()
-    assert float(late["weight"]) == pytest.approx(100 * 0.85)
-
-
-def test_settings_stand_next_to_the_accuracy_without_them():
-    both = xr.concat([settings(1.0, "pgd-at"), by_group(0.7, 1.3)], "defence").expand_dims(seed=[0])
-    betas = both.assign_coords(defence=["trades", "trades-ccm-ccr"])
-    given, rates, bounds = ablation.settings_and_accuracy({"radius": both, "beta": betas})
-    assert given.network.values.tolist() == ["at-ccm, radius", "trades-ccm-ccr, beta"]
-    assert given.sel(network="at-ccm, radius").isel(label=[8, 0]).values.tolist() == [0.7, 1.3]
-    assert (rates == 60).all()
-    assert (bounds.sel(bound="low") < 60).all()
-    assert rates.label.values[rates["hard"].values].tolist() == ["1", "8", "9"]
+    bounds = ablation.offsets({"lambda1": data.expand_dims(seed=[0])}).sel(bound="value")
+    assert bounds.measure.values.tolist() == ["lambda1, all images", "lambda1, worst class"]
+    swept = bounds.sel(measure="lambda1, all images")
+    assert swept.sel(network="calibrated").to_series().to_dict() == {"0.3": 60, "0.5": 70}
+    assert swept.sel(network="uniform").values.tolist() == [50, 50]
 
 
 def test_the_offset_is_recovered_from_the_recorded_settings():

@@ -223,17 +223,17 @@ def test_our_gains_are_of_the_methods_that_are_recorded():
     both = gains.by_source(gains.as_printed(1, section.COMPARISONS), ours)
     assert both.source.values.tolist() == ["theirs, best epoch", "theirs, last epoch", "ours, last epoch"]
     assert both.sel(source="ours, last epoch", bound="value", measure="all images").notnull().sum() == 4
-    with pytest.raises(NotRecorded, match="no two methods"):
+    with pytest.raises(MeasurementError, match="no two methods"):
         gains.ours(rows({"AT": 50, "TRADES + EMA": 60}), section.COMPARISONS)
 
 
 def test_each_class_gains_from_ema_to_cfa():
     count = aggregate.counts(rows(ALL | {"AT + CFA": at(10, 3, rest=70)})).sum("seed")
-    change = gains.differences(metrics.accuracy(count), section.with_cfa("EMA"))
+    change = gains.differences(metrics.accuracy(count), gains.pairs_of("CFA", "EMA"))
     assert change.comparison.values.tolist() == ["AT + CFA over AT + EMA", "TRADES + CFA over TRADES + EMA"]
     assert change.isel(comparison=0).values.tolist() == [18, 18, 18, -42, *[18] * 6]
-    with pytest.raises(NotRecorded, match="no two methods"):
-        gains.differences(metrics.accuracy(count.sel(defence=["AT", "AT + CFA"])), section.with_cfa("EMA"))
+    with pytest.raises(MeasurementError, match="no two methods"):
+        gains.differences(metrics.accuracy(count.sel(defence=["AT", "AT + CFA"])), gains.pairs_of("CFA", "EMA"))
 
 
 def test_a_class_that_images_lack_cannot_be_measured():

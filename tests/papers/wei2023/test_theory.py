@@ -96,7 +96,7 @@ def test_peaks_and_preferred_radii_are_those_of_a_grid(model, share):
 
 
 def test_numbers_of_the_page_follow_from_the_formulas():
-    assert pytest.approx(0.4 * (1 - logit(0.775) / logit(0.85))) == PAGE.premise
+    assert float(PAGE.preferred(0.0).sel(label="easy")) == pytest.approx(0.4 * (1 - logit(0.775) / logit(0.85)))
     assert pytest.approx(-0.1932651829) == PAGE.intercept
     gaps = {}
     for eps in (0.0, 0.2):

@@ -6,7 +6,6 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
-import vl_convert
 from drawing import drawn, text_sizes, tooltip_titles, width_of
 
 from classwise.book import figures
@@ -78,60 +77,6 @@ def test_the_expressions_are_the_formulas_at_random_parameters(intercept):
             expected[f"gap_{kind}"] = float(after.sel(label="easy") - after.sel(label="hard"))
         computed = evaluated(expressions, values_of(model, shares) | {"intercept": intercept})
         assert {name.removeprefix("of_"): value for name, value in computed.items()} == pytest.approx(expected, abs=CLOSE)
-
-
-def dots(chart):
-    """Return the simulated accuracies that a chart draws: by class, kind and weight, from the labels of its circles."""
-    pattern = r'aria-label="weight w: ([\d.]+); accuracy, %: ([\d.]+); class: (\w+)[^"]*images_are: (\w+)'
-    return {(label, kind, round(float(w), 4)): float(value) for w, value, label, kind in re.findall(pattern, drawn(chart))}
-
-
-@pytest.mark.parametrize("intercept", ["without", "with"])
-def test_the_points_are_those_of_the_simulation(intercept):
-    (model, shares, _), b = next(settings(1, seed=5)), 0.0
-    b = model.intercept if intercept == "with" else 0.0
-    chart = theory_explorer.model_explorer(model, 300, seed=2, live=False)
-    values = values_of(model, shares) | {"intercept": intercept}
-    for param in chart.params:
-        if param.name in values:
-            param.value = values[param.name]
-    # What is drawn is rounded to four digits in the page, which may move a point over the boundary.
-    points = theory.draw(model, 300, 2)
-    for name in ("chance", "normal"):
-        points[name] = points[name].copy(data=[[float(f"{value:.4g}") for value in row] for row in points[name].values])
-    points["x1"] = theory.SIGN * (2.0 * (points.chance < model.p) - 1)
-    points["total"] = theory.SIGN * model.d * model.eta + np.sqrt(model.d * model.variance) * points.normal
-    computed = shown(chart)
-    w = theory.xr.DataArray(10.0 ** np.array(theory_explorer._COUNTED), dims="w")
-    for kind, radius in (("clean", 0.0), ("attacked", shares["judged_share"] * model.eta)):
-        moved = points.total - theory.SIGN * model.d * radius
-        expected = 100 * (theory.SIGN * (points.x1 + moved / w + b) > 0).mean("point")
-        for label in theory.LABELS:
-            assert computed[label, kind] == pytest.approx(expected.sel(label=label).values, abs=1e-6)
-
-
-def shown(chart):
-    """Return the simulated accuracies of a chart, by class and kind, in the order of the weights."""
-    spec = chart.to_dict()
-    (layer,) = [part for part in layers(spec) if "flatten" in str(part.get("transform", "")) and "mark" in part]
-    line = "datum.label + ' ' + datum.images_are + ' ' + format(datum.weight, '.6f') + ' is ' + format(datum.value, '.8f')"
-    text = {"mark": "text", "encoding": {"text": {"field": "line", "type": "nominal"}, "y": {"field": "line", "type": "nominal"}}}
-    one = {**text, "data": layer["data"], "transform": [*layer["transform"], {"calculate": line, "as": "line"}]}
-    one |= {"params": [part for part in spec["params"] if "select" not in part], "datasets": spec["datasets"]}
-    found = re.findall(r">(\w+) (\w+) ([\d.]+) is ([\d.]+)<", vl_convert.vegalite_to_svg({"$schema": spec["$schema"], **one}))
-    result = {}
-    for label, kind, _, value in sorted(set(found), key=lambda row: float(row[2])):
-        result.setdefault((label, kind), []).append(float(value))
-    return result
-
-
-def layers(node, data=None):
-    """Yield all views inside a specification, each with the data that it draws."""
-    data = node.get("data", data)
-    yield {**node, **({"data": data} if data else {})}
-    for name in ("layer", "hconcat", "vconcat", "concat"):
-        for part in node.get(name, []):
-            yield from layers(part, data)
 
 
 def test_the_controls_are_sliders_at_the_parameters_of_the_model():

@@ -19,9 +19,9 @@ from classwise.papers.sections import Arranged, Section
 from classwise.papers.terms import claims, least
 from classwise.papers.wei2023 import calibrations, gains, methods, sweeps
 from classwise.papers.wei2023.calibrations import LARGER, WITHOUT, late_setting, setting_draws
-from classwise.papers.wei2023.classes import GROUPS, classes_of, mark_groups
-from classwise.papers.wei2023.gains import METHODS
-from classwise.stats import bootstrap, combine, intervals, metrics, pooling
+from classwise.papers.wei2023.classes import classes_of, mark_groups
+from classwise.papers.wei2023.gains import METHODS, pairs_of
+from classwise.stats import bootstrap, combine
 from classwise.stats.calibrations import multiples, training_accuracy
 from classwise.stats.combine import along
 from classwise.stats.metrics import Metric, overall, worst
@@ -138,8 +138,8 @@ CLAIMS = claims(
 
 
 # Each row that has a component with the row that lacks it, of Tables 2 and 3.
-_IN_2 = (*((f"{name} + CCM", name) for name in METHODS), ("TRADES + CCR", "TRADES"), ("TRADES + CCM + CCR", "TRADES + CCR"))
-_IN_3 = tuple((f"{name} + FAWA", f"{name} + EMA") for name in METHODS)
+_IN_2 = (*pairs_of("CCM"), *pairs_of("CCR", "", _TRADES), *pairs_of("CCM + CCR", "CCR", _TRADES))
+_IN_3 = pairs_of("FAWA", "EMA")
 
 
 def component_gains(rows: xr.Dataset) -> xr.DataArray:
@@ -151,52 +151,31 @@ def component_gains(rows: xr.Dataset) -> xr.DataArray:
     return gains.by_source(theirs, gains.ours(rows, (*_IN_2, *_IN_3)))
 
 
-# The factor of the old average (section 5.1).
-_DECAY = 0.85
+# How the claims on offsets and uniform settings judge networks.
+_RATES = {"all images": overall, "worst class": worst}
 
 
-def rejected(history: xr.Dataset) -> xr.Dataset:
-    """Return how many epochs EMA averaged, how many of these FAWA rejected, and their weight in EMA in percent, by training."""
-    ema, fawa = (history["taken"].sel(average=name, drop=True) for name in ("ema", "fawa"))
-    place = ema.cumsum("epoch")
-    # The first epoch is copied.
-    weight = _DECAY ** (ema.sum("epoch") - place) * (1 - _DECAY * (place > 1))
-    lost = ema & ~fawa
-    return xr.Dataset({"averaged": ema.sum("epoch"), "lost": lost.sum("epoch"), "weight": 100 * (weight * lost).sum("epoch")})
+def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
+    """Return the robust accuracy by offset, and the same without the calibration, along measure, network, offset and bound.
 
-
-def offsets(compared: Mapping[str, xr.Dataset]) -> tuple[dict[str, xr.DataArray], dict[str, xr.DataArray]]:
-    """Return the accuracy over all images and of the worst class for each offset, and without the calibration, with intervals.
-
-    compared: by the name of an offset, "lambda1", outcomes of `by_offset`. By titles such as "lambda1, worst class".
+    compared: by the name of an offset, "lambda1", outcomes of `by_offset`. Measures are such as "lambda1, worst class".
     """
-    swept, without = {}, {}
+    parts = {}
     for name, outcomes in compared.items():
-        for title, measure in {"all images": overall, "worst class": worst}.items():
-            bounds = bootstrap.bootstrap(outcomes.isel(defence=0, attack=0, drop=True), measure)
-            swept[f"{name}, {title}"] = bounds.drop_sel({name: WITHOUT})
-            without[f"{name}, {title}"] = bounds.sel({name: WITHOUT}, drop=True)
-    return swept, without
+        for title, measure in _RATES.items():
+            bounds = bootstrap.bootstrap(outcomes.isel(defence=0, attack=0, drop=True), measure).rename({name: "offset"})
+            swept, without = bounds.drop_sel(offset=WITHOUT), bounds.sel(offset=WITHOUT, drop=True)
+            parts[f"{name}, {title}"] = along("network", {"calibrated": swept, "uniform": without + 0 * swept})
+    return along("measure", parts)
 
 
-# The network without and the one with the calibration of a setting.
-_CALIBRATED = {"radius": ("pgd-at", "at-ccm"), "beta": ("trades", "trades-ccm-ccr")}
+def at_settings(compared: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return the robust accuracy along measure, defence, setting and bound, and the mean setting of the classes as a number.
 
-
-def settings_and_accuracy(data: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
-    """Return what each class was trained with, and its accuracy and interval without the calibration, along network and label.
-
-    data: by the name of a setting, outcomes `marked`.
+    compared: of `calibrations.with_mean_radius` or `with_mean_beta`.
     """
-    given, counts = {}, {}
-    for setting, (plain, calibrated) in _CALIBRATED.items():
-        outcomes, name = data[setting], f"{calibrated}, {setting}"
-        late = outcomes[setting].sel(defence=calibrated, drop=True).mean("seed")
-        given[name] = late.rename(predicted="label").reset_coords(drop=True)
-        counts[name] = pooling.pooled(outcomes.sel(defence=plain, drop=True)).isel(attack=0, drop=True)
-    count, marks = along("network", counts), data["radius"]
-    accuracy = metrics.accuracy(count).assign_coords({group: ("label", marks[group].values) for group in GROUPS})
-    return along("network", given), accuracy, intervals.wilson(count)
+    bounds = along("measure", _RATES, partial(bootstrap.bootstrap, compared.isel(attack=0, drop=True)))
+    return bounds, compared.setting.copy(data=list(map(calibrations.number_of, compared.setting.values)))
 
 
 def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr.DataArray, dict[str, float]]:
@@ -213,6 +192,5 @@ def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr
         above = multiple.isel(epoch=slice(1, None)).values - t.isel(epoch=slice(None, -1)).values
         accuracies[name], of_rule[name] = t, round(float(above.mean()), 2)
     joined = along("network", accuracies)
-    return joined.assign_coords(
-        {group: ("label", np.isin(joined.label.values, names)) for group, names in classes_of(dataset).items()}
-    ), of_rule
+    groups = {group: ("label", np.isin(joined.label.values, names)) for group, names in classes_of(dataset).items()}
+    return joined.assign_coords(groups), of_rule

@@ -43,8 +43,6 @@ def gains_of_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
     gains = []
     for measure in (metrics.overall, metrics.worst):
         values, _ = _swept(sums, along, measure)
-        if offset not in values[along].values or values.sizes[along] < 2:
-            raise MeasurementError(f"these outcomes have no offset {offset} with others")
         others = values.drop_sel({along: offset}).rename({along: "gain"}).drop_vars("gain")
         gains.append(values.sel({along: offset}, drop=True) - others)
     return xr.concat(gains, "gain")
@@ -99,22 +97,6 @@ def _at_setting(uniform: Mapping[str, xr.Dataset], calibrated: xr.Dataset, name:
     return combine.combine_rows(rows).assign_attrs(calibrated.attrs)
 
 
-def networks(compared: xr.Dataset) -> xr.Dataset:
-    """Return a comparison with uniform settings, which is along defence and setting, along network.
-
-    network: the multiple of the usual setting, "3/2", of uniform networks, and the defence of the other. Its coordinates: place,
-    the multiple as a number, and uniform, whether all classes have the same setting.
-    """
-    flat = compared.stack(network=("defence", "setting"), create_index=False)
-    flat = flat.isel(network=(flat.truth >= 0).any([dim for dim in flat.truth.dims if dim != "network"]).values)
-    defences, settings = (list(map(str, flat[name].values)) for name in ("defence", "setting"))
-    uniform = [defence == defences[0] for defence in defences]
-    names = [setting if same else defence for defence, setting, same in zip(defences, settings, uniform, strict=True)]
-    places = list(map(number_of, settings))
-    flat = flat.drop_vars(["defence", "setting"]).assign_coords(network=names)
-    return flat.transpose("network", ...).assign_coords(place=("network", places), uniform=("network", uniform))
-
-
 def over_uniform(sums: xr.Dataset, measure: Metric = metrics.worst) -> xr.DataArray:
     """Return how much higher a measure of the last defence is than that of the first at the same mean setting of the classes.
 
@@ -122,29 +104,18 @@ def over_uniform(sums: xr.Dataset, measure: Metric = metrics.worst) -> xr.DataAr
     straight lines, the last one has one.
     """
     values = measure(sums["count"].isel(attack=0))
-    uniform, calibrated = (values.isel(defence=place, drop=True) for place in (0, -1))
-    known, mean = (part.setting.values[_evaluated(part)] for part in (uniform, calibrated))
-    places = {number_of(name): name for name in sorted(map(str, known), key=number_of)}
-    at = [number_of(name) for name in map(str, mean)]
-    if len(at) != 1 or not places or not min(places) <= at[0] <= max(places):
-        reach = f"{min(places):g} to {max(places):g}" if places else "none"
-        raise MeasurementError(f"the mean setting {', '.join(mean)} of the classes lies outside the uniform ones ({reach})")
-    low, high = max(place for place in places if place <= at[0]), min(place for place in places if place >= at[0])
-    share = (at[0] - low) / (high - low) if high > low else 0.0
-    ends = (uniform.sel(setting=places[place], drop=True) for place in (low, high))
-    line = sum(weight * end for weight, end in zip((1 - share, share), ends, strict=True))
-    return calibrated.sel(setting=mean[0], drop=True) - line
+    values = values.assign_coords(setting=list(map(number_of, values.setting.values))).sortby("setting")
+    uniform, calibrated = (values.isel(defence=place, drop=True).dropna("setting", how="all") for place in (0, -1))
+    at, known = calibrated.setting.item(), uniform.setting.values
+    if not known.min() <= at <= known.max():
+        reach = f"{known.min():g} to {known.max():g}"
+        raise MeasurementError(f"the mean setting {at:g} of the classes lies outside the uniform ones ({reach})")
+    return calibrated.sel(setting=at, drop=True) - uniform.interp(setting=at).drop_vars("setting")
 
 
 def number_of(multiple: str) -> float:
     """Return a multiple as it is written along `setting`, "3/2" or "1.31", as a number."""
     return float(Fraction(multiple))
-
-
-def _evaluated(values: xr.DataArray) -> np.ndarray:
-    """Return at which members of `setting` there is a value."""
-    present: np.ndarray = values.notnull().any([dim for dim in values.dims if dim != "setting"]).values
-    return present
 
 
 def of_images(outcomes: xr.Dataset, name: str) -> xr.DataArray:

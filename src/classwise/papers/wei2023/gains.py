@@ -13,7 +13,6 @@ import pandas as pd
 import xarray as xr
 from scipy import special
 
-from classwise.core.errors import NotRecorded
 from classwise.papers.claims import MeasurementError
 from classwise.papers.terms import least
 from classwise.papers.wei2023.tables import TABLES
@@ -25,43 +24,27 @@ METHODS = ("AT", "TRADES", "FAT")
 Pairs = Sequence[tuple[str, str]]
 
 
-def with_component(method: str, component: str) -> str:
-    """Return the name of a method with a component, "AT + CCM"; without one, the method itself."""
-    return " + ".join(filter(None, (method, component)))
+def pairs_of(component: str, over: str = "", methods: Sequence[str] = METHODS) -> tuple[tuple[str, str], ...]:
+    """Return by their printed names each method with a component and what it is compared with: with another one, or none."""
+    names = [[" + ".join(filter(None, (method, part))) for part in (component, over)] for method in methods]
+    return tuple((better, worse) for better, worse in names)
 
 
 def gains_of_methods(
     sums: xr.Dataset, component: str, over: str = "", methods: Sequence[str] = METHODS, measure: Metric = metrics.overall
 ) -> xr.DataArray:
-    """Return how much higher a measure is with one component than without it, or than with another, along method.
+    """Return how much higher a measure is with one component than without it, or than with another, along comparison.
 
-    Along defence the names are those of the tables; of methods without both rows nothing counts. Under the first attack.
+    Under the first attack; methods without both rows do not count.
     """
-    count = sums["count"].isel(attack=0)
-    names, gains = set(map(str, count.defence.values)), []
-    for pair in ([with_component(method, part) for part in (component, over)] for method in methods):
-        if names.issuperset(pair):
-            with_it, without = (measure(count.sel(defence=name, drop=True)) for name in pair)
-            gains.append(with_it - without)
-    if not gains:
-        raise MeasurementError(f"these outcomes have no method with {component} and with {over or 'nothing'} in its place")
-    return xr.concat(gains, "method")
+    return differences(measure(sums["count"].isel(attack=0)), pairs_of(component, over, methods))
 
 
 def by_component(
-    measure: Metric,
-    component: str,
-    over: str = "",
-    *,
-    methods: Sequence[str] = METHODS,
-    table: int = 1,
-    checkpoint: str = "best",
+    measure: Metric, component: str, over: str = "", *, methods: Sequence[str] = METHODS, table: int = 1, checkpoint: str = "best"
 ) -> dict[str, Any]:
-    """Return the fields of a claim on what a component gains over another, or over none: the least of methods, ours and printed.
-
-    The measure leaves out methods that lack either, so that it can also be computed for some.
-    """
-    pairs = [(with_component(method, component), with_component(method, over)) for method in methods]
+    """Return the fields of a claim on what a component gains over another, or over none: the least of methods."""
+    pairs = pairs_of(component, over, methods)
     fixed: dict[str, Any] = {"component": component, "over": over, "methods": tuple(methods), "measure": measure}
     return {
         "measure": least(partial(gains_of_methods, **{name: value for name, value in fixed.items() if value})),
@@ -93,13 +76,11 @@ def measures_of(number: int) -> dict[str, int]:
 
 def _of_pairs(values: xr.DataArray, pairs: Pairs) -> list[xr.DataArray]:
     """Return the values of the first and of the second method of each pair, along comparison; of pairs that have both."""
-    names = set(map(str, values.defence.values))
-    kept = [pair for pair in pairs if names.issuperset(pair)]
+    kept = [pair for pair in pairs if set(values.defence.values).issuperset(pair)]
     if not kept:
-        raise NotRecorded("no two methods that are compared with each other are recorded")
-    titles = [" over ".join(pair) for pair in kept]
-    parts = [values.sel(defence=[pair[place] for pair in kept]).rename(defence="comparison") for place in (0, 1)]
-    return [part.assign_coords(comparison=titles) for part in parts]
+        raise MeasurementError(f"no two methods that are compared are recorded: {', '.join(map(' over '.join, pairs))}")
+    parts = [values.sel(defence=list(names)).rename(defence="comparison") for names in zip(*kept, strict=True)]
+    return [part.assign_coords(comparison=[" over ".join(pair) for pair in kept]) for part in parts]
 
 
 def differences(values: xr.DataArray, pairs: Pairs) -> xr.DataArray:

@@ -148,7 +148,4 @@ def overall_course(count: xr.DataArray, outcomes: xr.Dataset) -> xr.DataArray:
     """
     effect = pooling.design_effect(outcomes).isel(defence=0, attack=-1, drop=True)
     worth = count.sel(split="test", images_are="attacked", drop=True) / effect
-    ends = intervals.wilson_of(metrics.overall, worth)
-    assert ends is not None
-    value = metrics.overall(worth).expand_dims(bound=["value"])
-    return xr.concat([ends, value], "bound")
+    return intervals.rate_bounds(metrics.correct(worth).sum("label"), metrics.images(worth).sum("label"))

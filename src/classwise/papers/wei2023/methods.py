@@ -5,7 +5,6 @@ training "AT + CCM", "AT + CCM + EMA" and "AT + CFA".
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -14,8 +13,6 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Section
-from classwise.stats import bootstrap
-from classwise.stats.metrics import Metric
 
 AVERAGES = ("ema", "fawa")
 # The base methods, each with the name of its training with CCM (of TRADES with CCM and CCR), as Tables 2 and 3 name them.
@@ -120,39 +117,3 @@ def by_row(*parts: xr.Dataset | None) -> xr.Dataset:
     rows = [by_method(part[list(OF_IMAGES)].assign_coords(predicted=part.predicted)) for part in parts if part is not None]
     joined = xr.concat(rows, "defence", join="outer", fill_value=OF_IMAGES)
     return joined.assign_attrs(rows[0].attrs)
-
-
-_AXES = {"method": tuple(_BASES), "calibration": ("uniform", "calibrated"), "averaging": ("none", "EMA", "FAWA")}
-
-
-def row_of(method: str, calibration: str, averaging: str) -> str:
-    """Return the name of the row of a method, "uniform" or "calibrated", with the averaging "none", "EMA" or "FAWA"."""
-    terms = [_BASES[method][2]] if calibration == "calibrated" else []
-    if terms and averaging == "FAWA":
-        terms, averaging = ["CFA"], "none"
-    return " + ".join([method, *terms, *([] if averaging == "none" else [averaging])])
-
-
-ROWS = {row_of(*place): place for place in product(*_AXES.values())}
-
-
-def _grid(values: xr.DataArray) -> xr.DataArray:
-    """Return values along defence, whose names are rows, along method, calibration and averaging; NaN for rows that lack."""
-    index = pd.MultiIndex.from_tuples(ROWS.values(), names=list(_AXES))
-    placed = values.reindex(defence=list(ROWS)).drop_vars("defence")
-    placed = placed.assign_coords(xr.Coordinates.from_pandas_multiindex(index, "defence")).unstack("defence")
-    return placed.sel({name: list(axis) for name, axis in _AXES.items()}).dropna("method", how="all")
-
-
-def factorial(rows: xr.Dataset, measure: Metric) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return a measure along method, calibration and averaging, and its difference from the plain method.
-
-    The second has the further dimension bound ("low", "value", "high"). rows: outcomes of the rows of Tables 2 and 3 along
-    defence, under one attack. NotRecorded if no method has its plain row.
-    """
-    present = set(map(str, rows.defence.values))
-    names = {row: method for row, (method, *_) in ROWS.items() if {row, method} <= present}
-    if not names:
-        raise NotRecorded("no method of Tables 2 and 3 is recorded without a component")
-    some = rows.sel(defence=list(names))
-    return _grid(measure(bootstrap.sums(some, {})["count"])), _grid(bootstrap.gains(some, names, measure))

@@ -107,13 +107,8 @@ CLAIMS = claims(
 )
 
 
-def with_cfa(over: str) -> list[tuple[str, str]]:
-    """Return each method with CFA and what it is compared with: with "EMA", or with "" for nothing added."""
-    return [(gains.with_component(method, "CFA"), gains.with_component(method, over)) for method in gains.METHODS]
-
-
 # What is compared with what on the page: first the method that should be better.
-COMPARISONS = (*with_cfa(""), *with_cfa("EMA"), ("TRADES + CFA", "FRL + EMA"))
+COMPARISONS = (*gains.pairs_of("CFA"), *gains.pairs_of("CFA", "EMA"), ("TRADES + CFA", "FRL + EMA"))
 # How many standard errors a 95 % interval of the mean of the trainings of a method reaches to either side.
 _REACH = float(special.stdtrit(gains.SEEDS - 1, 0.975))
 

@@ -56,12 +56,23 @@ def settings(size: int = DRAWS, seed: int = 0) -> xr.Dataset:
     return xr.Dataset({name: ("setting", values[kept]) for name, values in drawn.items()})
 
 
-def _of(drawn: xr.Dataset, name: str, w: Any, eps: Any) -> Any:
+def _of(drawn: xr.Dataset, name: str, w: Any, eps: Any = 0.0) -> xr.DataArray:
     """Return the accuracy in percent of the class "easy" or "hard" at weights, under an attack of radii eps."""
-    return 100 * accuracy(w, drawn[f"p_{name}"], drawn.eta - eps, drawn.variance, drawn.d)
+    result: xr.DataArray = 100 * accuracy(w, drawn[f"p_{name}"], drawn.eta - eps, drawn.variance, drawn.d)
+    return result
 
 
-def _gained(drawn: xr.Dataset, w: Any, eps: Any) -> tuple[Any, Any]:
+def _best(drawn: xr.Dataset, p: Any, eps: Any = 0.0) -> xr.DataArray:
+    """Return the weight that is best for the probabilities p under an attack of radii eps."""
+    weight: xr.DataArray = drawn.eta.copy(data=best_weight(logit(p), drawn.eta - eps, drawn.variance))
+    return weight
+
+
+def _less(one: xr.DataArray, other: xr.DataArray) -> xr.DataArray:
+    return xr.concat([one, other], "side").min("side")
+
+
+def _gained(drawn: xr.Dataset, w: Any, eps: Any = 0.0) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the points that both classes, the easy one first, gain where `more` is added to the weight w."""
     easy, hard = (_of(drawn, name, w + drawn.more, eps) - _of(drawn, name, w, eps) for name in ("easy", "hard"))
     return easy, hard
@@ -69,24 +80,18 @@ def _gained(drawn: xr.Dataset, w: Any, eps: Any) -> tuple[Any, Any]:
 
 def easy_ahead(drawn: xr.Dataset) -> xr.DataArray:
     """Return by how much the easy class is ahead, clean or attacked, whichever is less."""
-    ahead = [_of(drawn, "easy", drawn.w, eps) - _of(drawn, "hard", drawn.w, eps) for eps in (0 * drawn.eta, drawn.judged)]
-    result: xr.DataArray = np.minimum(*ahead)
-    return result
+    return _less(*(_of(drawn, "easy", drawn.w, eps) - _of(drawn, "hard", drawn.w, eps) for eps in (0.0, drawn.judged)))
 
 
 def weight_gained(drawn: xr.Dataset) -> xr.DataArray:
     """Return by how many percent the larger training radius increases the weight."""
-    odds = logit((drawn.p_easy + drawn.p_hard) / 2)
-    low, high = (best_weight(odds, drawn.eta - eps, drawn.variance) for eps in (drawn.eps, drawn.larger))
-    result: xr.DataArray = drawn.eta.copy(data=100 * (high / low - 1))
-    return result
+    p = (drawn.p_easy + drawn.p_hard) / 2
+    return 100 * (_best(drawn, p, drawn.larger) / _best(drawn, p, drawn.eps) - 1)
 
 
 def between_peaks(drawn: xr.Dataset) -> xr.DataArray:
     """Return by how many percent the best weight for clean images of the easy class exceeds that of the hard class."""
-    easy, hard = (best_weight(logit(drawn[f"p_{name}"]), drawn.eta, drawn.variance) for name in ("easy", "hard"))
-    result: xr.DataArray = drawn.eta.copy(data=100 * (easy / hard - 1))
-    return result
+    return 100 * (_best(drawn, drawn.p_easy) / _best(drawn, drawn.p_hard) - 1)
 
 
 def hard_loses_more(drawn: xr.Dataset) -> xr.DataArray:
@@ -94,10 +99,8 @@ def hard_loses_more(drawn: xr.Dataset) -> xr.DataArray:
 
     Where a weight beyond the peaks of both classes becomes larger.
     """
-    peak = best_weight(logit(drawn.p_easy), drawn.eta, drawn.variance)
-    easy, hard = _gained(drawn, peak + drawn.beyond, 0 * drawn.eta)
-    result: xr.DataArray = np.minimum(-easy, easy - hard)
-    return result
+    easy, hard = _gained(drawn, _best(drawn, drawn.p_easy) + drawn.beyond)
+    return _less(-easy, easy - hard)
 
 
 def hard_gains_less(drawn: xr.Dataset) -> xr.DataArray:
@@ -106,8 +109,7 @@ def hard_gains_less(drawn: xr.Dataset) -> xr.DataArray:
     Where any weight becomes larger.
     """
     easy, hard = _gained(drawn, drawn.w, 2 * drawn.eta)
-    result: xr.DataArray = np.minimum(hard, easy - hard)
-    return result
+    return _less(hard, easy - hard)
 
 
 CLAIMS = claims(

@@ -98,11 +98,6 @@ class Model:
         result: xr.DataArray = self.eta - (self.eta - eps) * self.log_odds / logit(self.p)
         return result
 
-    @property
-    def premise(self) -> float:
-        """The training radius beyond which the weight exceeds the clean peaks of both classes, as Theorem 4 supposes."""
-        return float(self.preferred(0.0).sel(label="easy"))
-
 
 def draw(model: Model, number: int, seed: int = 0) -> xr.Dataset:
     """Return points of each class (label, point): x1, and `total`, the sum S of their non-robust features.

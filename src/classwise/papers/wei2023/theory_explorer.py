@@ -1,6 +1,6 @@
 """The Gaussian model of Wei et al. 2023 with sliders for its parameters, which need no kernel.
 
-Curves and points of the explorer are Vega expressions of the controls, built as text here; tests compare them with `theory`.
+Its curves are Vega expressions of the controls, built as text here; tests compare them with `theory`.
 """
 
 from collections.abc import Mapping
@@ -31,10 +31,9 @@ SIGNALS: Mapping[str, str] = {
 _SIGNS = dict(zip(LABELS, (1, -1), strict=True))
 _RADII = {"clean": "0", "attacked": "judging_radius"}
 CASES = tuple((label, kind) for label in LABELS for kind in _RADII)
-# Weights in the curves as powers of ten, and those at which points are counted.
-_EXPONENTS, _COUNTED = (-1.5, 1.51, 0.05), (-1.25, -0.75, -0.25, 0.25, 0.75, 1.25)
+# Weights in the curves as powers of ten.
+_EXPONENTS = (-1.5, 1.51, 0.05)
 _SIZE = {"width": 270, "height": 175}
-_SHOWN = 100
 _RADIUS = alt.X("radius:Q", title="training radius", axis=alt.Axis(tickCount=5))
 _COLOUR = alt.Color(
     "label:N",
@@ -87,40 +86,22 @@ def controls(model: Model) -> list[Choice]:
     ]
 
 
-def _curves(drawn: pd.DataFrame) -> Any:
-    """Return the accuracies over the weight, and those of drawn points at some weights."""
+def _curves() -> Any:
+    """Return the accuracies over the weight, with a rule at that of the training."""
     names: list[Any] = [" ".join(case) for case in CASES]
     x = alt.X(
         "weight:Q", title="weight w", scale=alt.Scale(type="log", domain=[0.03, 32], nice=False), axis=alt.Axis(tickCount=4)
     )
     y = alt.Y("value:Q", title="accuracy, %", scale=PERCENT)
     tips = tooltip("label", "images_are", weight="weight|.2f", value="accuracy, %")
-    channels: dict[str, Any] = {"x": x, "y": y, "color": _COLOUR, "tooltip": tips}
     line = alt.Chart(alt.sequence(*_EXPONENTS, as_="exponent")).transform_calculate(weight="pow(10, datum.exponent)")
     line = line.transform_calculate(**{name: accuracy(*case, "datum.weight") for name, case in zip(names, CASES, strict=True)})
     line = line.transform_fold(names, as_=["case", "value"]).transform_calculate(
         **{name: f"split(datum.case, ' ')[{place}]" for place, name in enumerate(("label", "images_are"))}
     )
-    lines = line.mark_line(strokeWidth=2.2).encode(**channels, strokeDash=_DASHES)
-    sums = {kind: f"(datum.total - datum.sign * features * {radius})" for kind, radius in _RADII.items()}
-    point = _points(drawn).transform_calculate(exponent=str(list(_COUNTED))).transform_flatten(["exponent"])
-    point = point.transform_calculate(weight="pow(10, datum.exponent)").transform_calculate(
-        **{kind: f"100 * (datum.sign * (datum.x1 + {moved} / datum.weight + shift) > 0)" for kind, moved in sums.items()}
-    )
-    point = point.transform_fold(list(_RADII), as_=["images_are", "right"])
-    point = point.transform_aggregate(value="mean(right)", groupby=["label", "images_are", "weight"])
-    dots = point.mark_circle(size=40, opacity=1).encode(**channels)
+    lines = line.mark_line(strokeWidth=2.2).encode(x, y, _COLOUR, _DASHES, tooltip=tips)
     rule = _one_row(weight="trained_weight").mark_rule(color=GREY, strokeDash=[2, 3]).encode(x="weight:Q")
-    return (lines + dots + rule).properties(**_SIZE, title=panel_title("accuracy over the weight; dots: drawn points"))
-
-
-def _points(drawn: pd.DataFrame) -> alt.Chart:
-    """Return drawn numbers with the features that the controls make of them."""
-    base = alt.Chart(drawn).transform_calculate(sign="datum.label == 'easy' ? 1 : -1")
-    return base.transform_calculate(
-        x1="datum.chance < (datum.label == 'easy' ? p_easy : p_hard) ? datum.sign : -datum.sign",
-        total="datum.sign * features * eta + noise * datum.normal",
-    )
+    return (lines + rule).properties(**_SIZE, title=panel_title("accuracy over the weight"))
 
 
 def _one_row(**columns: str) -> alt.Chart:
@@ -128,9 +109,13 @@ def _one_row(**columns: str) -> alt.Chart:
 
 
 def _scatter(drawn: pd.DataFrame) -> Any:
-    """Return the first points of each class, and the levels above which they are predicted as easy."""
-    few = _points(drawn).transform_filter(f"datum.point < {_SHOWN}")
-    few = few.transform_calculate(across="datum.x1 + 0.6 * (7 * datum.chance % 1 - 0.5)")
+    """Return the points of each class, and the levels above which they are predicted as easy."""
+    few = alt.Chart(drawn).transform_calculate(
+        sign="datum.label == 'easy' ? 1 : -1",
+        x1="datum.chance < (datum.label == 'easy' ? p_easy : p_hard) ? datum.sign : -datum.sign",
+        total="datum.sign * features * eta + noise * datum.normal",
+        across="datum.x1 + 0.6 * (7 * datum.chance % 1 - 0.5)",
+    )
     axis = alt.Axis(values=[-1, 1], format="d")
     x = alt.X("across:Q", title="robust feature (scattered sideways)", scale=alt.Scale(domain=[-1.5, 1.5]), axis=axis)
     y = alt.Y("total:Q", title="sum of the non-robust features")
@@ -187,7 +172,7 @@ def summary() -> str:
     return " + '\\n' + ".join(lines)
 
 
-def model_explorer(model: Model, number: int = 1000, seed: int = 0, live: bool | None = None) -> Any:
+def model_explorer(model: Model, number: int = 100, seed: int = 0, live: bool | None = None) -> Any:
     """Return the model with controls: accuracies over the weight, points, weights and gaps over the training radius.
 
     number: of drawn points of each class. For `live` see `explorer.explorer`.
@@ -196,7 +181,7 @@ def model_explorer(model: Model, number: int = 1000, seed: int = 0, live: bool |
     text = _one_row(line=summary()).mark_text(align="left", lineBreak="\n", fontSize=12, lineHeight=17)
     words = text.encode(x=alt.value(0), y=alt.value(8), text="line:N").properties(width=_SIZE["width"], height=52)
     words = words.properties(view=alt.ViewBackground(stroke=None))
-    charts = words & ((_curves(drawn) | _scatter(drawn)) & (_weights() | _gaps()))
+    charts = words & ((_curves() | _scatter(drawn)) & (_weights() | _gaps()))
     weight = float(model.trained(model.eta / 2))
     gaps = [-float(model.accuracy(weight, radius).diff("label").item()) for radius in (0.0, 2 * model.eta)]
     finding = f"At first: a gap of {gaps[0]:.1f} points clean and {gaps[1]:.1f} attacked after training against half of eta."
