@@ -244,8 +244,8 @@ def test_offsets_are_swept_next_to_the_method_without_them():
     bounds = ablation.offsets({"lambda1": data.expand_dims(seed=[0])}).sel(bound="value")
     assert bounds.measure.values.tolist() == ["lambda1, all images", "lambda1, worst class"]
     swept = bounds.sel(measure="lambda1, all images")
-    assert swept.sel(network="calibrated").to_series().to_dict() == {"0.3": 60, "0.5": 70}
-    assert swept.sel(network="uniform").values.tolist() == [50, 50]
+    assert swept.sel(calibration="calibrated").to_series().to_dict() == {"0.3": 60, "0.5": 70}
+    assert swept.sel(calibration="uniform").values.tolist() == [50, 50]
 
 
 def test_the_offset_is_recovered_from_the_recorded_settings():

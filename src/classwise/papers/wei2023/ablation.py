@@ -156,7 +156,7 @@ _RATES = {"all images": overall, "worst class": worst}
 
 
 def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
-    """Return the robust accuracy by offset, and the same without the calibration, along measure, network, offset and bound.
+    """Return the robust accuracy by offset, and the same without the calibration, along measure, calibration, offset and bound.
 
     compared: by the name of an offset, "lambda1", outcomes of `by_offset`. Measures are such as "lambda1, worst class".
     """
@@ -165,7 +165,7 @@ def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
         for title, measure in _RATES.items():
             bounds = bootstrap.bootstrap(outcomes.isel(defence=0, attack=0, drop=True), measure).rename({name: "offset"})
             swept, without = bounds.drop_sel(offset=WITHOUT), bounds.sel(offset=WITHOUT, drop=True)
-            parts[f"{name}, {title}"] = along("network", {"calibrated": swept, "uniform": without + 0 * swept})
+            parts[f"{name}, {title}"] = along("calibration", {"calibrated": swept, "uniform": without + 0 * swept})
     return along("measure", parts)
 
 
