@@ -1,6 +1,7 @@
 """Charts of single sections of the paper."""
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from drawing import drawn
 
@@ -10,29 +11,17 @@ from classwise.papers.tian2021 import charts
 CLASSES = ["a", "b", "c"]
 
 
-def square(values):
-    return xr.DataArray(values, dims=("label", "predicted"), coords={"label": CLASSES, "predicted": CLASSES})
-
-
-def counted():
-    """Two networks' counts under two attacks and transforms for two classes."""
-    coords = {"attack": ["clean", "pgd"], "transform": ["none", "white-background"], "label": CLASSES[:2], "predicted": CLASSES}
-    numbers = np.arange(24).reshape(2, 2, 2, 3)
-    return xr.DataArray(numbers, dims=tuple(coords), coords=coords, name="count")
-
-
 def test_table_4_has_its_six_lines_each_compared_with_the_first_of_its_block():
-    plain, adjusted = counted(), counted() + 100
-    lines, first = charts.table_4(plain, adjusted, "b")
-    titles = list(lines.line.values)
-    assert len(titles) == 6
-    np.testing.assert_array_equal(lines[0], plain.sel(attack="clean", transform="none", label="b"))
-    np.testing.assert_array_equal(lines[4], plain.sel(attack="pgd", transform="white-background", label="b"))
-    np.testing.assert_array_equal(lines[5], adjusted.sel(attack="pgd", transform="white-background", label="b"))
-    assert [first[name] for name in titles] == [titles[0]] * 3 + [titles[3]] * 3
-    table = charts.prediction_table(lines, first)
-    assert set(table.loc[titles[0]]) == {"3", "4", "5"}
-    assert "109 (+106)" in set(table.loc[titles[2]])
+    dims, names = ("defence", "seed", "attack", "treatment", "image"), ["as they are", "white", "both"]
+    truth = np.broadcast_to([0, 1, 1, 1, 1], (1, 1, 2, 3, 5))
+    answer = np.array([[[0, 0, 1, 1, 2], [0, 1, 1, 1, 2], [0, 1, 1, 1, 1]], [[0, 0, 0, 0, 0], [0, 0, 0, 0, 1], [0, 2, 2, 1, 1]]])
+    data = {"truth": (dims, truth), "answer": (dims, answer[None, None])}
+    coords = {"attack": ["clean", "pgd"], "treatment": names, "predicted": CLASSES}
+    table = charts.table_4(xr.Dataset(data, coords), "b")
+    assert list(table.index) == [f"{attack}, {name}" for attack in ("clean", "pgd") for name in names]
+    assert list(table.loc["clean, as they are"]) == ["1", "2", "1"]
+    assert list(table.loc["clean, both"]) == ["0 (-1)", "4 (+2)", "0 (-1)"]
+    assert list(table.loc["pgd, white"]) == ["3 (-1)", "1 (+1)", "0 (+0)"]
 
 
 def test_the_two_most_confident_predictions_are_two_lines_for_each_attack():
@@ -52,13 +41,14 @@ def test_the_least_confident_images_are_shown_as_they_are_and_painted():
     logits = (("attack", "image", "predicted"), np.log(np.tile([0.7, 0.2, 0.1], (1, 3, 1))))
     data = {"logits": logits, "truth": (("attack", "image"), np.zeros((1, 3), dtype=int))}
     before = xr.Dataset(data, {"attack": ["clean"], **images, "predicted": ["x", "y", "z"]})
-    after = before.assign_coords(predicted=["y", "x", "z"])
+    painted = before.assign(logits=before.logits[..., [1, 0, 2]].drop_vars("predicted"))
+    treated = xr.concat([before, painted], pd.Index(["as they are", "white"], name="treatment"), data_vars="all")
     sure = xr.DataArray([0.1, 0.9, 0.5], dims="image", coords=images)
-    table = charts.repainted_images(sure, (plain, before), (white, after), count=2).data
+    table = charts.repainted_images(sure, {"as they are": plain, "white": white}, treated, count=2).data
     assert list(zip(table["row"], table["number"], table["caption"], strict=True)) == [
-        ("as it is", 7, "clean: x 70 %\nthen y 20 %"),
-        ("as it is", 2, "clean: x 70 %\nthen y 20 %"),
-        ("painted white", 7, "clean: y 70 %\nthen x 20 %"),
-        ("painted white", 2, "clean: y 70 %\nthen x 20 %"),
+        ("as they are", 7, "clean: x 70 %\nthen y 20 %"),
+        ("as they are", 2, "clean: x 70 %\nthen y 20 %"),
+        ("white", 7, "clean: y 70 %\nthen x 20 %"),
+        ("white", 2, "clean: y 70 %\nthen x 20 %"),
     ]
     assert table["url"].nunique() == 2

@@ -8,6 +8,7 @@ classes their `background`, and which is the `vulnerable` one.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -62,44 +63,27 @@ def _at_published_radius(outcomes: xr.Dataset) -> xr.Dataset:
     return published.assign_coords(background=("predicted", np.arange(published.sizes["predicted"]) // 2))
 
 
-SECTION = Section(
-    title="Adjusting the background",
-    defences=("pgd-at",),
+def _part(title: str, *defences: str, **fields: Any) -> Section:
+    return Section(title=title, defences=defences, max_seeds=1, **fields)
+
+
+SECTION = _part(
+    "Adjusting the background",
+    "pgd-at",
     evaluations=(Evaluation(), *_LONGER, Evaluation(transform="nearly-grey")),
     run=ONCE,
-    max_seeds=1,
     variants=coloured("neighbours", "apart", eps="0.5"),
     parts={
-        "plain": Section(
-            title="drawings on black",
-            defences=("standard", "pgd-at"),
-            evaluations=_PGD_40,
-            max_seeds=1,
-            variants=drawings,
+        "plain": _part("drawings on black", "standard", "pgd-at", evaluations=_PGD_40, variants=drawings),
+        "standard": _part(
+            "standard training on colours", "standard", evaluations=_SWAPPED, run=ONCE, variants=coloured("neighbours")
         ),
-        "standard": Section(
-            title="standard training on colours",
-            defences=("standard",),
-            evaluations=_SWAPPED,
-            run=ONCE,
-            max_seeds=1,
-            variants=coloured("neighbours"),
-        ),
-        "scenes": Section(
-            title="uneven backgrounds",
-            defences=("trades",),
-            evaluations=_REPAINTED,
-            run=UNAVERAGED,
-            max_seeds=1,
-            variants=scenes,
-            whiteness=True,
-        ),
-        "adjusted": Section(
-            title="uneven backgrounds, another trade-off for one class",
-            defences=("trades-per-class",),
+        "scenes": _part("uneven backgrounds", "trades", evaluations=_REPAINTED, run=UNAVERAGED, variants=scenes, whiteness=True),
+        "adjusted": _part(
+            "uneven backgrounds, another trade-off for one class",
+            "trades-per-class",
             evaluations=_REPAINTED,
             run=ONCE,
-            max_seeds=1,
             variants=variants.combined(trade_offs("0.5"), scenes),
         ),
     },
@@ -119,22 +103,20 @@ def _mates(count: xr.DataArray) -> xr.DataArray:
     return same
 
 
-def _pulled(count: xr.DataArray) -> xr.DataArray:
-    """Return the percentage of images misclassified as another class of the same background, the mean over the classes."""
-    mixed = metrics.off_diagonal_confusion(count)
-    return mixed.where(_mates(count), 0).sum("predicted", skipna=False).mean("label", skipna=False)
-
-
 def within_pairs(count: xr.DataArray) -> xr.DataArray:
     """Return the share of the mistakes within pairs of classes that have the same background, each class of equal weight."""
     mixed, both = metrics.off_diagonal_confusion(count), ["label", "predicted"]
     return 100 * mixed.where(_mates(count), 0).sum(both) / mixed.sum(both)
 
 
+def _beyond_control(values: xr.DataArray) -> xr.DataArray:
+    """Return values of the first colouring less those of the second."""
+    return values.isel(colouring=0, drop=True) - values.isel(colouring=1, drop=True)
+
+
 def follows_background(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more of the mistakes go to classes of the same background than to those where other classes share one."""
-    share = within_pairs(sums["count"].isel(defence=0, attack=0))
-    return share.isel(colouring=0, drop=True) - share.isel(colouring=1, drop=True)
+    return _beyond_control(within_pairs(sums["count"].isel(defence=0, attack=0)))
 
 
 def all_follow(sums: xr.Dataset) -> xr.DataArray:
@@ -150,15 +132,15 @@ def follows_more_attacked(sums: xr.Dataset) -> xr.DataArray:
 
     Compared with the control, in which other classes share a background.
     """
-    pulled = _pulled(sums["count"].isel(defence=0))
-    more = pulled.isel(colouring=0, drop=True) - pulled.isel(colouring=1, drop=True)
+    count = sums["count"].isel(defence=0)
+    pulled = metrics.off_diagonal_confusion(count).where(_mates(count), 0).sum("predicted", skipna=False)
+    more = _beyond_control(pulled.mean("label", skipna=False))
     return more.isel(attack=1, drop=True) - more.isel(attack=0, drop=True)
 
 
 def coloured_backgrounds(sums: xr.Dataset) -> xr.DataArray:
     """Return by how many points the accuracy of the first colouring exceeds that of the second."""
-    rate = metrics.overall(sums["count"].isel(defence=0, attack=0))
-    return rate.isel(colouring=0, drop=True) - rate.isel(colouring=1, drop=True)
+    return _beyond_control(metrics.overall(sums["count"].isel(defence=0, attack=0)))
 
 
 def without_background(sums: xr.Dataset) -> xr.DataArray:

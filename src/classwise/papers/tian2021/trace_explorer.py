@@ -6,13 +6,12 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import xarray as xr
-from IPython.display import Markdown
 
 from classwise.charts.descriptions import described
 from classwise.charts.explorer import Choice, explorer
 from classwise.charts.gallery import png_address
 from classwise.charts.primitives import faded, from_legend
-from classwise.charts.style import HIGHEST, LOWEST, Category, frame, label_angle, names_of, panel_title, tooltip
+from classwise.charts.style import HIGHEST, LOWEST, Category, label_angle, names_of, panel_title, tooltip
 from classwise.core.errors import NotRecorded
 from classwise.stats import confidence
 
@@ -47,19 +46,8 @@ def select_images(traces: xr.Dataset, most: int = _MOST) -> xr.Dataset:
     failed = failed_pgd(traces)
     gained = (_misclassified(traces).any("inverse") & failed).sum("network")
     sure = confidence.true_confidence(traces.isel(step=-1).sel(inverse=_PGD)).where(failed).min("network")
-    images = np.flatnonzero(failed.any("network").values)
-    order = sorted(images, key=lambda image: (-int(gained[image]), float(sure[image])))
-    return traces.isel(image=order[:most])
-
-
-def _first_choice(traces: xr.Dataset) -> tuple[str, str]:
-    """Return a network in which PGD fails on the first image, and a temperature that breaks it there if any does."""
-    first = traces.isel(image=[0])
-    failed = failed_pgd(first).squeeze("image", drop=True)
-    gained = (_misclassified(first).squeeze("image", drop=True) & failed).transpose("network", "inverse").values
-    places = np.argwhere(gained) if gained.any() else [(int(np.argmax(failed.values)), 1)]
-    network, inverse = places[0]
-    return str(traces.network.values[network]), str(traces.inverse.values[inverse])
+    order = np.lexsort([sure.values, -gained.values])
+    return traces.isel(image=order[failed.any("network").values[order]][:most])
 
 
 def _image_names(traces: xr.Dataset) -> list[str]:
@@ -70,32 +58,29 @@ def _image_names(traces: xr.Dataset) -> list[str]:
 
 def confidences(traces: xr.Dataset) -> pd.DataFrame:
     """Return a row for each network, image, temperature and step with a column for each class: its confidence in percent."""
-    share = (100 * confidence.confidence(traces)).transpose("network", "image", "inverse", "step", "predicted")
-    table = frame(share.assign_coords(image=_image_names(traces)))
-    wide = table.pivot(index=["network", "image", "inverse", "step"], columns="predicted", values="value")
-    wide = wide[names_of(traces, "predicted")].round(1).reset_index()
-    return wide.assign(truth=wide["image"].str.partition(",")[0])
+    share = (100 * confidence.confidence(traces)).round(1).assign_coords(image=_image_names(traces))
+    table = share.to_dataset("predicted").to_dataframe().dropna().reset_index()
+    return table.assign(truth=table["image"].str.partition(",")[0])
 
 
 def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
     """Return the confidence over the steps of failed attacks, with controls: the image, the network, the temperature, the step.
 
-    traces: of `runs.traces`, with PGD at inverse "1". examples: of `runs.example_sets`, to show the images, if any. Where there
-    is nothing to show, a sentence is returned; NotRecorded where the traces are of PGD alone.
+    traces: of `runs.traces`, with PGD at inverse "1". examples: of `runs.example_sets`, to show the images, if any. It begins
+    with a network in which PGD fails on the first image, and a temperature that breaks it there if any does. NotRecorded where no
+    failure of PGD is traced at other temperatures, too.
     """
-    if traces is not None and traces.sizes["inverse"] == 1:
-        raise NotRecorded("traces of temperature-pgd-20 are not recorded")
-    if traces is None or not bool(failed_pgd(traces).any()):
-        return Markdown(  # type: ignore[no-untyped-call]
-            "There is no failed attack to follow: these runs have no weights, or PGD broke all images."
-        )
+    if traces is None or traces.sizes["inverse"] == 1 or not bool(failed_pgd(traces).any()):
+        raise NotRecorded("no failed attack is traced under temperature-pgd-20")
     few = select_images(traces)
-    labels, images, inverses = names_of(few, "predicted"), _image_names(few), names_of(few, "inverse")
-    steps, (network, inverse) = [int(step) for step in few.step.values], _first_choice(few)
+    failed, heated = failed_pgd(few), few.drop_sel(inverse=_PGD)
+    gained = _misclassified(heated) & failed
+    first = heated.isel({**(1 * failed + gained).isel(image=0).argmax(["network", "inverse"]), "image": 0})
+    labels, images, steps = names_of(few, "predicted"), _image_names(few), [int(step) for step in few.step.values]
     choices = [
         Choice("followed_image", images, images[0], "image"),
-        Choice("followed_network", names_of(few, "network"), network, "network"),
-        Choice("followed_inverse", [name for name in inverses if name != _PGD], inverse, "1/T"),
+        Choice("followed_network", names_of(few, "network"), str(first.network.item()), "network"),
+        Choice("followed_inverse", names_of(heated, "inverse"), str(first.inverse.item()), "1/T"),
         Choice("followed_step", steps, steps[-1], "step"),
     ]
     base = (
@@ -112,19 +97,11 @@ def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bo
     picked, attack = from_legend(Category("attack", _ATTACKS))
     # One selection serves both panels.
     charts = _bars(base, labels, attack, picked).add_params(picked) & _lines(base, attack, picked)
-    shown = _chosen_image(few, examples)
-    charts = described(shown & charts if shown is not None else charts, "Failed attacks, step by step", _finding(few))
-    return explorer(charts, choices, live=live)
-
-
-def _finding(traces: xr.Dataset) -> str:
-    """Return how many failures of PGD some temperature turns into successes, in a sentence."""
-    failed = failed_pgd(traces)
-    gained = _misclassified(traces).any("inverse") & failed
-    return (
-        f"{int(failed.sum())} failures of PGD on {traces.sizes['image']} images and {traces.sizes['network']} networks; another "
-        f"temperature succeeds in {int(gained.sum())} of them."
+    text = (
+        f"{int(failed.sum())} failures of PGD on {few.sizes['image']} images and {few.sizes['network']} networks; another "
+        f"temperature succeeds in {int(gained.any('inverse').sum())} of them."
     )
+    return explorer(described(_with_images(few, examples, charts), "Failed attacks, step by step", text), choices, live=live)
 
 
 def _colour(attack: Category) -> alt.Color:
@@ -157,20 +134,18 @@ def _lines(base: alt.Chart, attack: Category, picked: alt.Parameter) -> Any:
     return layers.properties(width=560, height=170, title=title)
 
 
-def _chosen_image(traces: xr.Dataset, examples: dict[str, xr.Dataset]) -> Any:
-    """Return the chosen image without an attack; None where there are no images."""
-    clean = {
-        int(image): data.pixels.sel(image=image, form="clean").values for data in examples.values() for image in data.image.values
-    }
+def _with_images(traces: xr.Dataset, examples: dict[str, xr.Dataset], charts: Any) -> Any:
+    """Return charts below the chosen image without an attack, alone where there are no images."""
+    clean = {int(one.image): png_address(one.values) for data in examples.values() for one in data.pixels.sel(form="clean")}
     rows = [
-        {"name": name, "url": png_address(clean[int(image)])}
+        {"name": name, "url": clean[int(image)]}
         for name, image in zip(_image_names(traces), traces.image.values, strict=True)
         if int(image) in clean
     ]
     if not rows:
-        return None
+        return charts
     chart = alt.Chart(pd.DataFrame(rows)).transform_filter("datum.name == followed_image")
     image = chart.mark_image(width=_SIDE, height=_SIDE, smooth=False).encode(
         url="url:N", x=alt.value(_SIDE / 2), y=alt.value(_SIDE / 2), tooltip=alt.Tooltip("name:N", title="class and number")
     )
-    return image.properties(width=_SIDE, height=_SIDE, title=panel_title("the chosen image, without an attack"))
+    return image.properties(width=_SIDE, height=_SIDE, title=panel_title("the chosen image, without an attack")) & charts

@@ -21,7 +21,7 @@ from classwise.papers.terms import claims
 from classwise.papers.tian2021 import homing
 from classwise.papers.tian2021.recipe import ONCE, TEMPERED, trade_offs
 from classwise.papers.tian2021.tables import in_text
-from classwise.stats import metrics
+from classwise.stats import combine, metrics
 
 NAME = "tian2021/6-1-training-adjustment"
 # The training of most runs, and how they are evaluated.
@@ -127,39 +127,30 @@ def pairs_home(sums: xr.Dataset, pairs: Sequence[tuple[str, str]]) -> xr.DataArr
 _USUAL = 6.0
 
 
-def _swept(sums: xr.Dataset, *, up: bool = False, of: str = "") -> tuple[xr.DataArray, xr.DataArray, int]:
-    """Return the counts at the usual trade-off and at the lowest (highest) one of a class, and which class that is.
-
-    of: the coordinate that marks this class ("partner"); of any where there is none.
-    """
-    count = sums["count"].isel(defence=0, attack=0)
-    changed = {name: name.split(":") for name in map(str, count["betas"].values) if name}
-    classes = range(count.sizes["label"]) if not of else [marked(sums, of)]
-    values = {name: float(value) for name, (_, value) in changed.items() if (float(value) > _USUAL) == up}
-    values = {name: value for name, value in values.items() if int(changed[name][0]) in classes}
-    if not values:
-        whose = f" of the {of}" if of else ""
-        raise MeasurementError(f"these outcomes have no trade-off {'above' if up else 'below'} {_USUAL:g}{whose}")
-    last = (max if up else min)(values, key=lambda name: values[name])
-    return count.sel(betas="", drop=True), count.sel(betas=last, drop=True), int(changed[last][0])
+def _swept(sums: xr.Dataset, measure: metrics.Metric, *, up: bool = False) -> xr.DataArray:
+    """Return by how much a measure grows from the usual trade-off to the lowest (highest) one of the partner class."""
+    count, partner = sums["count"].isel(defence=0, attack=0), f"{marked(sums, 'partner')}:"
+    values = {name: float(name.removeprefix(partner)) for name in map(str, count.betas.values) if name.startswith(partner)}
+    beyond = [name for name, value in values.items() if (value > _USUAL) == up]
+    if not beyond:
+        raise MeasurementError(f"these outcomes have no trade-off {'above' if up else 'below'} {_USUAL:g} of the partner")
+    last = (max if up else min)(beyond, key=lambda name: values[name])
+    return measure(count.sel(betas=last, drop=True)) - measure(count.sel(betas="", drop=True))
 
 
 def victim_gains(sums: xr.Dataset, *, up: bool = False) -> xr.DataArray:
     """Return how much the most vulnerable class gains when the trade-off of its partner is lowered (`up`: raised)."""
-    usual, changed, _ = _swept(sums, up=up, of="partner")
-    return (metrics.accuracy(changed) - metrics.accuracy(usual)).isel(label=marked(sums, "vulnerable"), drop=True)
+    return _swept(sums, metrics.accuracy, up=up).isel(label=marked(sums, "vulnerable"), drop=True)
 
 
 def changed_gains(sums: xr.Dataset) -> xr.DataArray:
     """Return how much the class gains whose own trade-off is lowered."""
-    usual, changed, number = _swept(sums)
-    return (metrics.accuracy(changed) - metrics.accuracy(usual)).isel(label=number, drop=True)
+    return _swept(sums, metrics.accuracy).isel(label=marked(sums, "partner"), drop=True)
 
 
 def evener(sums: xr.Dataset) -> xr.DataArray:
     """Return by how much the class-wise variance grows when the trade-off of a class is lowered."""
-    usual, changed, _ = _swept(sums)
-    return metrics.cv(changed) - metrics.cv(usual)
+    return _swept(sums, metrics.cv)
 
 
 _HOMES: dict[str, Any] = {"attacks": ("pgd-20|temperature-pgd-20",), "values": homing.MASKS}
@@ -204,5 +195,4 @@ def groups(count: xr.DataArray) -> xr.DataArray:
     rates = metrics.accuracy(count)
     pair = [str(count.label.values[marked(count, mark)]) for mark in ("vulnerable", "partner")]
     parts = {f"class {name}": rates.sel(label=name, drop=True) for name in pair}
-    rest = rates.drop_sel(label=pair).mean("label", skipna=False)
-    return xr.concat([*parts.values(), rest], "class").assign_coords({"class": [*parts, "others, mean"]})
+    return combine.along("class", parts | {"others, mean": rates.drop_sel(label=pair).mean("label", skipna=False)})
