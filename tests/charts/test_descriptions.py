@@ -28,7 +28,6 @@ from classwise.charts import (
     sweeps,
 )
 from classwise.charts.descriptions import extent, largest
-from classwise.papers.benz2020 import corruptions
 from classwise.papers.tian2021 import trace_explorer
 from classwise.stats import intervals, metrics
 
@@ -208,10 +207,6 @@ CHARTS = {
             {"most": ["a", "b"]},
         ),
         ["2 images", "Most: a, b"],
-    ),
-    "corruptions.examples": (
-        lambda: corruptions.examples({"clean": mocks.dataset("examples 1", per_class=2).isel(form=0)}),
-        ["8 images", "Clean: 0, 1, 2"],
     ),
     "audit_report.similarity_heatmap": (
         lambda: audit_report.similarity_heatmap(SIMILAR, LABELS),

@@ -79,7 +79,8 @@ def mantel_test(cosine: xr.DataArray, count: xr.DataArray, draws: int = 2000, se
     upper = np.triu_indices(len(mixed), 1)
     if len(mixed) < 4 or not mixed.any():
         return float("nan"), float("nan")
-    ranks, flips = stats.rankdata(near[upper]), mixed + mixed.T
+    # Rounded, since the last digits of equal numbers depend on the processor.
+    ranks, flips = stats.rankdata(near[upper].round(9)), (mixed + mixed.T).round(9)
     rng, observed = np.random.default_rng(seed), float(np.corrcoef(ranks, stats.rankdata(flips[upper]))[0, 1])
     orders = [rng.permutation(len(mixed)) for _ in range(draws)]
     null = np.array([np.corrcoef(ranks, stats.rankdata(flips[np.ix_(order, order)][upper]))[0, 1] for order in orders])

@@ -110,12 +110,6 @@ def images(kind="features", seed=0, label_shift=0):
 MADE = {ROBUST: [images(), images(seed=1)], RANDOM: [images("random", label_shift=1)]}
 
 
-def test_closeness_counts_the_images_of_all_runs():
-    table = robust_features.closeness(MADE)
-    assert list(table.loc[ROBUST]) == pytest.approx([80, 75.0, 0.3, 100.0])
-    assert list(table.loc[RANDOM]) == pytest.approx([40, np.nan, np.nan, 100.0], nan_ok=True)
-
-
 def test_pictures_are_of_the_same_images_in_all_rows_with_their_labels():
     rows, captions = robust_features.pictures(MADE)
     assert list(rows) == list(captions) == ["original", "start", "robust", RANDOM]

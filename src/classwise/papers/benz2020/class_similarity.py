@@ -9,15 +9,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import judging, measures
-from classwise.papers.claims import ClaimMeasure, MeasurementError
+from classwise.papers.claims import ClaimMeasure
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.terms import claims, of
-from classwise.stats import aggregate, features, metrics, pooling
+from classwise.stats import combine, features, metrics
 
 NAME = "benz2020/3-2-class-similarity"
 DEFENCES = ("standard", "pgd-at")
@@ -81,37 +80,9 @@ SECTION = Section(
 )
 
 
-def chosen_and_judged(outcomes: xr.Dataset, validation: xr.Dataset, network: str) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return counts of validation images of a network, and those of attacked test images of PGD-AT, which are others.
-
-    Where each seed has a fold as its test images, the validation images are of the first seeds, as many as leave at least as many
-    seeds whose test images are none of them.
-    """
-    held, tested = ({seed: _images(some, seed) for seed in some.seed.values} for some in (validation, outcomes))
-    chosen, rest, shared = list[Any](), list(tested), pooling.seeds_share_images(outcomes)
-    for seed in held:
-        # Numbers of validation images and of test images that all seeds share are those of two files.
-        left = [one for one in rest if shared or one == seed or not held[seed] & tested[one]]
-        if len(left) > len(chosen):
-            chosen, rest = [*chosen, seed], left
-    counts = [aggregate.counts(some.sel(seed=seeds)).sum("seed") for some, seeds in ((validation, chosen), (outcomes, rest))]
-    places = ((network, 0), (ROBUST, -1))
-    known, judged = (some.sel(defence=name, drop=True).isel(attack=at) for some, (name, at) in zip(counts, places, strict=True))
-    return known, judged
-
-
-def _images(outcomes: xr.Dataset, seed: Any) -> set[int]:
-    truth = outcomes.truth.sel(seed=seed)
-    present = (truth >= 0).any([dim for dim in truth.dims if dim != "image"])
-    return {int(number) for number in outcomes.image.values[present.values]}
-
-
 def cosines(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
     """Return the cosine of each two classes by a predictor: seed, label and other."""
     one = PREDICTORS[predictor]
-    for dim, name in (("source", one.source), ("defence", one.network)):
-        if name not in statistics[dim].values:
-            raise MeasurementError(f"these outcomes have no {name}", f"with {name}")
     part = statistics.sel(source=one.source, defence=one.network, drop=True)
     return features.similarity(part, centred=one.centred)
 
@@ -154,9 +125,7 @@ def alike_and_mistaken(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> x
 
 def correlated(statistics: xr.Dataset) -> xr.DataArray:
     """Return `alike_and_mistaken` of each of PREDICTORS, along predictor."""
-    each = [alike_and_mistaken(statistics, name) for name in PREDICTORS]
-    joint: xr.DataArray = xr.concat(each, pd.Index(list(PREDICTORS), name="predictor"))
-    return joint
+    return combine.along("predictor", {name: alike_and_mistaken(statistics, name) for name in PREDICTORS})
 
 
 def mean_cosine(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:

@@ -4,11 +4,7 @@ The claims need corruptions along `attack` ("fog-3"), next to clean images and a
 the last claim along `half`, each with every other image ("halves").
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from classwise.core.spec import Evaluation
@@ -94,22 +90,14 @@ def lost_more(sums: xr.Dataset) -> xr.DataArray:
     return lost.isel(defence=0) - lost.isel(defence=1)
 
 
-def correlation(lost: xr.DataArray, rates: xr.DataArray) -> xr.DataArray:
-    """Return the correlation over classes of what corruptions take with the robust accuracy of other images.
-
-    lost, rates: along half and label, the latter also along attack. The mean of both pairs of halves.
-    """
-    robust = rates.sel(attack=ATTACK, drop=True)
-    other = robust.isel(half=slice(None, None, -1)).assign_coords(half=robust.half)
-    return xr.corr(lost, other, dim="label").mean("half", skipna=False)
-
-
 def breaks_the_same_classes(profiles: xr.DataArray) -> xr.DataArray:
     """Return the correlation over classes of the mean drop on corrupted images with the robust accuracy of other images.
 
-    Its draws are not reflected, which would move an attenuated correlation further.
+    The mean of both pairs of halves. Its draws are not reflected, which would move an attenuated correlation further.
     """
-    return correlation(drops(profiles).mean("corruption"), profiles)
+    robust = profiles.sel(attack=ATTACK, drop=True)
+    other = robust.isel(half=slice(None, None, -1)).assign_coords(half=robust.half)
+    return xr.corr(drops(profiles).mean("corruption"), other, dim="label").mean("half", skipna=False)
 
 
 _NOISE = tuple(at_severity(name) for name in KINDS["noise"])
@@ -128,9 +116,6 @@ CLAIMS = claims(
     },
     defences=DEFENCES,
 )
-
-# Rows of correlations: all corruptions together, the loss as a share of clean accuracy, and what is left.
-ALL, RELATIVE, LEFT = "all corruptions", "all, loss / clean accuracy", "all, accuracy left"
 
 
 def of_severity(outcomes: xr.Dataset, severity: int = SEVERITY) -> xr.Dataset:
@@ -158,60 +143,23 @@ def mean_more_lost(count: xr.DataArray) -> xr.DataArray:
     return more_lost(count).mean("corruption")
 
 
-def more_lost_jointly(outcomes: xr.Dataset, draws: int = 6000) -> xr.DataArray:
-    """Return `more_lost` with intervals that hold for all corruptions together (95 %, Bonferroni), in ascending order.
-
-    outcomes: of `of_severity`. draws: many, since the ends lie far out.
-    """
-    number = outcomes.sizes["attack"] - 2
-    bounds = bootstrap.paired(outcomes, more_lost, 1 - 0.05 / number, draws, span=(-200, 200))
-    return bounds.sortby(bounds.sel(bound="value", drop=True))
-
-
-def losses(profiles: xr.DataArray) -> xr.DataArray:
-    """Return what corruptions take of each class along row: of all, of each kind, as a share, and what they leave.
+def permuted(profiles: xr.DataArray) -> float:
+    """Return the two-sided chance that the mean drops of permuted classes correlate as much with the robust accuracies.
 
     profiles: of `agreement.profiles` of `of_severity`, along attack.
     """
-    lost, clean = drops(profiles), profiles.sel(attack="clean", drop=True)
-    kinds = {kind: lost.isel(corruption=np.isin(lost.corruption, names)) for kind, names in KINDS.items()}
-    mean, means = lost.mean("corruption"), {kind: some.mean("corruption") for kind, some in kinds.items() if some.size}
-    parts = {ALL: mean, **means, RELATIVE: mean / clean.where(clean > 0), LEFT: clean - mean}
-    return xr.concat(list(parts.values()), pd.Index(list(parts), name="row"))
-
-
-def shared(profiles: xr.DataArray) -> xr.DataArray:
-    """Return the correlation of `losses` with the robust accuracy of other images over the classes, along row."""
-    lost = losses(profiles)
-    return xr.concat([correlation(lost.sel(row=row, drop=True), profiles) for row in lost.row.values], lost.row)
-
-
-def permuted(profiles: xr.DataArray, row: str = ALL) -> float:
-    """Return the two-sided chance that losses of permuted classes correlate as much with the robust accuracies."""
     # Of the sign of the correlation, so that the one-sided chance is that of as strong a one.
-    lost = losses(profiles).sel(row=row, drop=True) * np.sign(shared(profiles).sel(row=row, drop=True))
-    both = xr.concat([profiles.sel(attack=ATTACK, drop=True), lost], pd.Index([ATTACK, row], name="row"))
-    return min(1.0, 2 * agreement.permutation_p(both, ATTACK, [row], along="row"))
+    lost = drops(profiles).mean("corruption") * np.sign(breaks_the_same_classes(profiles))
+    both = combine.along("row", {ATTACK: profiles.sel(attack=ATTACK, drop=True), "lost": lost})
+    return min(1.0, 2 * agreement.permutation_p(both, ATTACK, ["lost"], along="row"))
 
 
 def over_severities(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
     """Return the accuracy on all images along bound, defence, corruption (SWEPT) and severity; 0 are clean images."""
-    parts = {}
+    parts: dict[int, xr.DataArray] = {}
     for severity in sorted({SEVERITY, *SEVERITIES}):
         some = by_name(of_severity(outcomes, severity).sel(attack=["clean", ATTACK, *SWEPT]))
         bounds = bootstrap.bootstrap(some, metrics.overall, draws=draws)
         parts[0] = bounds.sel(corruption="clean", drop=True).expand_dims(corruption=list(SWEPT))
         parts[severity] = bounds.drop_sel(corruption="clean")
-    return xr.concat(list(parts.values()), pd.Index(list(parts), name="severity")).sortby("severity")
-
-
-def examples(scenes: Mapping[str, xr.Dataset], most: int = 8) -> Any:
-    """Return the first image of each class as it is and corrupted, a row for each of `scenes`, of the same images by title."""
-    from classwise.charts.gallery import image_rows  # altair, which computing does without
-
-    rows, captions = {}, {}
-    for title, data in scenes.items():
-        names = [str(name) for name in data.predicted.values[:most]]
-        first = [int((data.truth == number).argmax("image")) for number in range(len(names))]
-        rows[title], captions[title] = data.pixels.isel(image=first), names
-    return image_rows(rows, captions, side=38, title="The first test images, and the same corrupted")
+    return combine.along("severity", parts).sortby("severity")

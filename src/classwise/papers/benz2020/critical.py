@@ -74,11 +74,6 @@ def of_others(count: xr.DataArray) -> xr.DataArray:
     return metrics.accuracy(count).isel(label=np.flatnonzero(~count.critical.values)).mean("label", skipna=False)
 
 
-def variance(count: xr.DataArray) -> xr.DataArray:
-    """Return the variance of the accuracies of the classes, not corrected for sampling, in points squared."""
-    return metrics.cv(count)
-
-
 def difference(count: xr.DataArray, measure: Metric) -> xr.DataArray:
     """Return how much higher a measure is in the first training than in the second."""
     values = measure(count)

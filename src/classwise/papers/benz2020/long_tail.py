@@ -78,7 +78,7 @@ _WEIGHT = "weight 10|weight 3"
 CLAIMS = claims(
     NAME,
     {
-        "cost-sensitive-narrows": change(critical.variance, COST_SENSITIVE, BASE),
+        "cost-sensitive-narrows": change(metrics.cv, COST_SENSITIVE, BASE),
         "cost-sensitive-costs-little": change(metrics.overall, COST_SENSITIVE, BASE),
         "weight-helps-critical": change(critical.recall, _WEIGHT, BASE),
         "weight-costs-others-little": change(critical.of_others, _WEIGHT, BASE),

@@ -117,12 +117,12 @@ def by_setting(base: str, labels: Sequence[str], plain: xr.Dataset, *parts: xr.D
     training of each of the labels, then the standard one of some, None for one without results. Defences without results have
     no images.
     """
-    adversarial, twins = parts[: len(labels)], dict(zip(labels, parts[len(labels) :], strict=False))
-    names = {base: plain} | {label: one for label, one in zip(labels, adversarial, strict=True) if one is not None}
-    shared = combine.shared_seeds(names)
-    seeds = shared[base].seed.values
-    rows = [(label, shared[label]) for label in shared]
-    rows += [(label, twin.sel(seed=twin.seed.isin(seeds))) for label, twin in twins.items() if twin is not None]
+    adversarial, twins = (
+        {label: one for label, one in zip(labels, some, strict=False) if one is not None}
+        for some in (parts[: len(labels)], parts[len(labels) :])
+    )
+    shared = combine.shared_seeds({base: plain, **adversarial})
+    rows = [*shared.items(), *((label, twin.sel(seed=twin.seed.isin(shared[base].seed))) for label, twin in twins.items())]
     keyed = [
         ({"setting": label, "defence": str(name)}, data.sel(defence=name, drop=True))
         for label, data in rows

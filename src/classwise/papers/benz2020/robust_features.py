@@ -8,7 +8,6 @@ adversarially trained network (robust features) or with a standard one (non-robu
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
@@ -134,26 +133,6 @@ CLAIMS = claims(
 Images = Mapping[str, Sequence[xr.Dataset]]
 # How much more alike a profile is to that of ADVERSARIAL than to that of STANDARD.
 LEANING = f"{ADVERSARIAL} less {STANDARD}"
-
-
-def closeness(images: Images) -> pd.DataFrame:
-    """Return for each set how many of its images are closer to their target than to their start, and how close they are.
-
-    Distances are those of penultimate features in the network that made the image, NaN of images without a target. The last
-    column is the share of images that this network predicts as their label.
-    """
-    rows = {}
-    for name, some in images.items():
-        made = xr.concat([one.drop_dims("shown").drop_vars("image") for one in some], "image")
-        apart = made.apart.where(made.apart > 0)
-        closer = (made.to_target < made.to_start).where(apart.notnull())
-        rows[name] = {
-            "images": made.sizes["image"],
-            "closer to the target, %": 100 * closer.mean().item(),
-            "distance left, mean": (made.to_target / apart).mean().item(),
-            "label predicted, %": 100 * (made.answer == made.truth).mean().item(),
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("training set")
 
 
 def pictures(images: Images) -> tuple[dict[str, xr.DataArray], dict[str, list[str]]]:

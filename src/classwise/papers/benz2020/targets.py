@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import pandas as pd
 import xarray as xr
 
 from classwise.core.datasets import base_dataset, class_names
@@ -21,7 +20,7 @@ from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.terms import claims
 from classwise.papers.variants import Variant
-from classwise.stats import bootstrap, combine, confidence, intervals, pooling
+from classwise.stats import bootstrap, combine, confidence, intervals, metrics, pooling
 
 NAME = "benz2020/3-3-similarity-and-targets"
 BASE = "pgd-at"
@@ -165,7 +164,7 @@ CLAIMS = claims(
             "attacks": ("clean",),
             "values": {"logit": lambda outcomes: outcomes["logit"]},
         },
-        "term-narrows": change(critical.variance, STRONG, BASE),
+        "term-narrows": change(metrics.cv, STRONG, BASE),
         "target-gains": change(critical.recall, CRITICAL, BASE),
         "target-gains-as-target": change(critical.recall, CRITICAL, SAFEST),
         # The training of OTHERS leaves digits, where the class is classified below chance.
@@ -177,30 +176,14 @@ CLAIMS = claims(
 TOWARDS = "towards the class"
 
 
-def cosines(validation: xr.Dataset) -> xr.DataArray:
-    """Return the cosine of the mean logits of each two classes, less the mean over the classes; seeds pooled.
-
-    Dimensions defence, label and other; NaN of a class with itself.
-    """
-    totals = bootstrap.sums(validation, {"logit": validation["logit"]}).isel(attack=0, drop=True)
-    cosine = confidence.cosines(confidence.mean_logits(totals, centred=True))
-    return cosine.where(cosine.label != cosine.other)
-
-
 def similarity(validation: xr.Dataset, draws: int = 1000) -> xr.DataArray:
     """Return `similar_pairs` of mean logits less their mean and as they are: along logits, defence and bound (95 %)."""
-    values, kinds = {"logit": validation["logit"]}, pd.Index(["less their mean", "as they are"], name="logits")
 
     def measured(sums: xr.Dataset) -> xr.DataArray:
-        both = [similar_pairs(sums, centred=centred) for centred in (True, False)]
-        return xr.concat(both, kinds).isel(attack=0, drop=True)
+        both = {"less their mean": similar_pairs(sums), "as they are": similar_pairs(sums, centred=False)}
+        return combine.along("logits", both).isel(attack=0, drop=True)
 
-    value = measured(bootstrap.sums(validation, values))
-    drawn = xr.concat(map(measured, bootstrap.bootstrap_sums(validation, values, draws)), "draw")
-    high, low = (2 * value - drawn.quantile(share, "draw").drop_vars("quantile") for share in (0.025, 0.975))
-    ends = [xr.ufuncs.minimum(low.clip(0, 1), value), value, xr.ufuncs.maximum(high.clip(0, 1), value)]
-    bounds: xr.DataArray = xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"])
-    return bounds
+    return bootstrap.paired(validation, measured, draws=draws, span=(0, 1), values={"logit": validation["logit"]})
 
 
 def named_critical(outcomes: xr.Dataset, pushed: xr.Dataset) -> xr.DataArray:
@@ -208,15 +191,13 @@ def named_critical(outcomes: xr.Dataset, pushed: xr.Dataset) -> xr.DataArray:
 
     Of the seeds that both Datasets have; with Wilson's intervals (95 %). pushed: under the attack towards the class.
     """
-    both = {"": outcomes.sel(defence=pushed.defence.values), TOWARDS: pushed.assign_coords(attack=[TOWARDS])}
-    parts = combine.shared_seeds({name: critical.compared(some, TARGETED) for name, some in both.items()})
-    return xr.concat([_share(part) for part in parts.values()], "attack")
-
-
-def _share(outcomes: xr.Dataset) -> xr.DataArray:
-    name = critical.name_of(outcomes)
-    count = pooling.pooled(outcomes).drop_vars("critical", errors="ignore")
-    others = count.drop_sel(label=name)
-    hits, total = others.sel(predicted=name, drop=True).sum("label"), others.sum(["label", "predicted"])
-    value = (100 * hits / total.where(total > 0)).expand_dims(bound=["value"])
-    return xr.concat([intervals.wilson_bounds(hits, total, 0.95), value], "bound").sel(bound=["low", "value", "high"])
+    name, both = critical.name_of(outcomes), (outcomes.sel(defence=pushed.defence.values), pushed.assign_coords(attack=[TOWARDS]))
+    parts = combine.shared_seeds(dict(enumerate(critical.compared(some, TARGETED) for some in both)))
+    others = [pooling.pooled(part).drop_vars("critical", errors="ignore").drop_sel(label=name) for part in parts.values()]
+    return xr.concat(
+        [
+            intervals.rate_bounds(some.sel(predicted=name, drop=True).sum("label"), some.sum(["label", "predicted"]))
+            for some in others
+        ],
+        "attack",
+    )
