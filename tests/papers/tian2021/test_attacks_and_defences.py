@@ -118,18 +118,6 @@ def test_relative_robustness_is_certain_only_where_the_whole_interval_lies_on_on
     assert intervals.relative_robustness(few).values.tolist() == [[[0, 0, 0]]]
 
 
-def test_steps_are_counted_on_the_images_that_both_attacks_were_evaluated_on():
-    names = ["fgsm", "pgd-20", "transfer", "n-attack"]
-    truth = np.array([[[[0, 0, 1], [0, 0, 1], [0, 0, 1], [0, -1, 1]]]], dtype="i2")
-    answer = np.array([[[[0, 0, 1], [0, 1, 1], [0, 1, 1], [1, -1, 1]]]], dtype="i2")
-    dims = ("defence", "seed", "attack", "image")
-    coords = {"defence": ["a"], "seed": [0], "attack": names, "image": [3, 4, 5], "predicted": ["x", "y"]}
-    whole = xr.Dataset({"truth": (dims, truth), "answer": (dims, answer), "flipped": (dims, truth != answer)}, coords)
-    found = attacks_and_defences.lost(whole).squeeze("defence")
-    assert found.sel(step="fgsm to pgd-20").values.tolist() == [-50, 0]
-    assert found.sel(step="transfer to n-attack").values.tolist() == [-100, 0]
-
-
 def test_the_correlation_is_that_of_ranks():
     first, second = (PRINTED.sel(defence=name, drop=True) for name in ("pgd-at", "trades"))
     expected = stats.spearmanr(first, second).statistic

@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any
 
-import pandas as pd
 import xarray as xr
 
 from classwise.core.spec import Evaluation, Spec
@@ -13,7 +12,7 @@ from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.terms import claims, of
 from classwise.papers.tian2021.networks import COMPARED, FOUR, UNDER_ATTACK
 from classwise.papers.tian2021.tables import TABLES, from_table_1, in_text
-from classwise.stats import aggregate, confidence, metrics, pooling
+from classwise.stats import confidence, metrics, pooling
 from classwise.stats.bootstrap import bootstrap
 
 NAME = "tian2021/4-3-attacks-and-defences"
@@ -35,7 +34,6 @@ SECTION = Section(
 
 _FIVE = ("fgsm", "cw|margin-20", "pgd-20", "transfer", "n-attack")
 _WHITE = ("fgsm", "pgd-20")
-_BLACK = ("transfer", "n-attack")
 
 
 def _printed(measure: ClaimMeasure, *attacks: str) -> dict[str, Any]:
@@ -57,7 +55,7 @@ CLAIMS = claims(
         "margin-on-vulnerable": _printed(measures.lost_by_vulnerable, "fgsm", "cw|margin-20"),
         "stronger-larger-cv": _printed(partial(measures.grown, measure=metrics.cv), *_WHITE),
         "stronger-larger-mcd": _printed(partial(measures.grown, measure=metrics.mcd), *_WHITE),
-        "queries-on-vulnerable": _printed(measures.lost_by_vulnerable, *_BLACK),
+        "queries-on-vulnerable": _printed(measures.lost_by_vulnerable, "transfer", "n-attack"),
         "closer-to-the-boundary": {
             "measure": measures.close_where_weak,
             "attacks": ("clean", "pgd-20"),
@@ -74,19 +72,6 @@ CLAIMS = claims(
     },
     defences=FOUR,
 )
-
-
-def lost(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return by how many points the accuracy of each class changes from a weaker to a stronger attack, along `step`.
-
-    outcomes: of several defences. The two attacks are compared on the images that both were evaluated on, seeds pooled.
-    """
-    changes: dict[str, xr.DataArray] = {}
-    for weak, strong in (_WHITE, _BLACK):
-        part = aggregate.common(outcomes.sel(attack=[weak, strong]))
-        before, after = metrics.accuracy(aggregate.counts(part).sum("seed")).transpose("attack", ...)
-        changes[f"{weak} to {strong}"] = after - before
-    return xr.concat(list(changes.values()), pd.Index(list(changes), name="step"), coords="minimal", compat="override")
 
 
 def _earlier(defence: str) -> Spec:

@@ -75,12 +75,13 @@ def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bo
     few = select_images(traces)
     failed, heated = failed_pgd(few), few.drop_sel(inverse=_PGD)
     gained = _misclassified(heated) & failed
-    first = heated.isel({**(1 * failed + gained).isel(image=0).argmax(["network", "inverse"]), "image": 0})
+    start = (1 * failed + gained).isel(image=0).stack(both=("network", "inverse"))
+    network, inverse = map(str, start.both.values[int(start.argmax("both"))])
     labels, images, steps = names_of(few, "predicted"), _image_names(few), [int(step) for step in few.step.values]
     choices = [
         Choice("followed_image", images, images[0], "image"),
-        Choice("followed_network", names_of(few, "network"), str(first.network.item()), "network"),
-        Choice("followed_inverse", names_of(heated, "inverse"), str(first.inverse.item()), "1/T"),
+        Choice("followed_network", names_of(few, "network"), network, "network"),
+        Choice("followed_inverse", names_of(heated, "inverse"), inverse, "1/T"),
         Choice("followed_step", steps, steps[-1], "step"),
     ]
     base = (
