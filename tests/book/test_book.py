@@ -36,7 +36,7 @@ from rich.console import Console
 from classwise import runs
 from classwise.book import build, data, dictionary, notebooks, package
 from classwise.charts.style import CHOSEN
-from classwise.core import paths
+from classwise.core import markup, paths
 from classwise.core.paths import build_folder
 from classwise.papers import registry, selection
 from classwise.stats import aggregate, metrics, pooling
@@ -163,6 +163,35 @@ def charts(name: str) -> int:
     cells = json.loads(path.read_text())["cells"] if path.exists() else []
     shown = [output.get("data", {}).get("text/html", "") for cell in cells for output in cell.get("outputs", [])]
     return sum("vegaEmbed(" in "".join(html) for html in shown)
+
+
+def findings_of(name: str) -> list[str]:
+    """Return the first sentence in bold of the first text that an executed page computes, at each of its scales."""
+    cells = json.loads((build_folder() / "executed" / f"{name}.ipynb").read_text())["cells"]
+    texts = [
+        ["".join(one["data"]["text/markdown"]) for one in cell.get("outputs", []) if "text/markdown" in one.get("data", {})]
+        for cell in cells
+    ]
+    first = next(filter(None, texts))
+    return [bold[1] for text in first if (bold := re.search(r"\*\*(.+?)\*\*", text, re.DOTALL))]
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_finding_of_a_page_is_short_and_says_whether_its_effect_is_clear(book, name):
+    found = findings_of(name)
+    assert found
+    for finding in found:
+        intervals = re.findall(r"\(95 %.*? (-?[\d.]+) to (-?[\d.]+)\)", finding)
+        assert len(finding.split()) <= 30, finding
+        assert len(intervals) <= 1, finding
+        rest = re.sub(r"\(95 %.*?\)|\bclass \w+|[A-Z]\w*-\d+", "", finding)
+        assert len(re.findall(r"\d[\d.,]*", rest)) <= 2, finding
+        unclear = any(float(low) <= 0 <= float(high) for low, high in intervals)
+        assert finding.startswith("No clear effect") == unclear, finding
+        ids = [
+            word for word in re.findall(r"[\w-]+", finding) if "-" in word or word in ("trades", "mart", "cr", "strong", "dafa")
+        ]
+        assert [markup.printed(word) for word in ids] == ids, finding
 
 
 def all_drawn(page: Page, name: str) -> None:

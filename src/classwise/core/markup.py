@@ -1,7 +1,26 @@
 """Text within Markdown and HTML: names that others chose, such as those of folders and files, and numbers."""
 
+import re
+
 # What Markdown, HTML or a formula would read as markup; each is written as an entity of HTML.
 _MARKUP = str.maketrans({character: f"&#{ord(character)};" for character in "&<>\"'|*_`[]$~\\"})
+
+# Attacks and defences that papers print otherwise than in capitals, and all that they print in capitals.
+_PRINTED = {
+    "standard": "standard training",
+    "strong": "APGD",
+    "cr": "constraint relaxation",
+    "autoattack": "AutoAttack",
+    "cw": "C&W",
+}
+_CAPITALS = re.compile(
+    r"(a?pgd|fgsm|trades|mart|fat|me|at|frl|rst|dafa|wat|faal|ldam)(-(at|he|ccm|ccr|cfa|ema|rs|r?m?rw|drw|\d+))*"
+)
+
+
+def printed(name: str) -> str:
+    """Return an attack or a defence as papers print it, "PGD-AT" for "pgd-at"; other names as they are."""
+    return _PRINTED.get(name) or (name.upper() if _CAPITALS.fullmatch(name) else name)
 
 
 def escaped(name: str) -> str:

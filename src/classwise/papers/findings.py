@@ -6,8 +6,8 @@ import xarray as xr
 
 from classwise.charts import audit_report
 from classwise.core.audit import Audit
-from classwise.core.markup import escaped
-from classwise.papers.say import by_sign, interval, sample
+from classwise.core.markup import escaped, printed
+from classwise.papers.say import by_sign, effect, interval, sample
 from classwise.stats import aggregate, bootstrap, convergence, masking, metrics, pooling
 
 # What follows from the causes of an audit's warnings, for others than attacks that fail.
@@ -32,9 +32,9 @@ def class_gap(outcomes: xr.Dataset, defence: str, attack: str) -> str:
     best, worst = (escaped(str(rates.label.values[int(place)])) for place in (rates.argmax("label"), rates.argmin("label")))
     under, clean = (interval(gap.sel(attack=one), "points") for one in (attack, "clean"))
     return (
-        f"**Under {attack}, {defence} classifies {float(rates.max()):.0f} % of class {best} correctly and "
-        f"{float(rates.min()):.0f} % of class {worst}: a gap of {under}.** Without an attack its gap is {clean}. The attack "
-        f"itself {by_sign(widened, *phrases)}: attacked minus clean, it is {interval(widened, 'points')}. {sample(part)}"
+        f"**Under {printed(attack)}, {printed(defence)} classifies class {best} {under} more accurately than class {worst}.** "
+        f"Without an attack the gap between its best and its worst class is {clean}. The attack itself "
+        f"{by_sign(widened, *phrases)}: attacked minus clean, it is {interval(widened, 'points')}. {sample(part)}"
     )
 
 
@@ -55,11 +55,12 @@ def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:
     left = metrics.overall(bootstrap.sums(full, {})["count"]).mean("defence")
     single, every = (float(left.sel(attack=name)) for name in (attack, "all"))
     images = int(present.any([dim for dim in present.dims if dim != "image"]).sum())
+    too_high, name = bootstrap.paired(full, more, span=(0, 100)), printed(attack)
+    sentence = f"{name} overestimates the robust accuracy of {', '.join(map(printed, full.defence.values))} by "
+    sentence += f"{interval(too_high, 'points', 1)}, compared with all {len(names)} attacks together."
     return (
-        f"**Robust accuracy of {', '.join(map(str, full.defence.values))} is {single:.1f} % under {attack} alone and "
-        f"{every:.1f} % under all {len(names)} attacks together: {attack} overestimates it by "
-        f"{interval(bootstrap.paired(full, more, span=(0, 100)), 'points', 1)}.** All attacks were evaluated on {images:,} "
-        "images, and are compared on these."
+        f"**{effect(too_high, sentence)}** It is {single:.1f} % under {name} alone and {every:.1f} % under all of them, on the "
+        f"{images:,} images that all attacks were evaluated on."
     )
 
 
@@ -88,15 +89,11 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     name = str((value.where(better) if bool(better.any()) else value).idxmax("defence").item())
     rates = metrics.accuracy(bootstrap.sums(under, {})["count"].sel(defence=[name, base]))
     after, before = (f"{float(one.min()):.0f} % (class {escaped(str(one.idxmin().item()))})" for one in rates)
-    first = f"{name} has a more robust worst class than {base} under {attack}"
-    if not bool(better.any()):
-        first = (
-            f"No defence has a significantly more robust worst class than {base} under {attack}; the highest is that of {name}"
-        )
+    gain = gains.sel(defence=name)
+    first = f"The most robust worst class under {printed(attack)}, that of {printed(name)}, is {interval(gain, 'points')} above "
     return (
-        f"**{first}: {after}, compared with {before}, a difference of {interval(gains.sel(defence=name), 'points')}.** "
-        f"Significantly more robust worst classes: {int(better.sum())} of {gains.sizes['defence']} defences; the intervals are "
-        "corrected for their number."
+        f"**{effect(gain, f'{first}that of {printed(base)}.')}** It has {after}, compared with {before}. Significantly more "
+        f"robust worst classes: {int(better.sum())} of {gains.sizes['defence']} defences; the intervals are corrected for their number."
     )
 
 
@@ -111,21 +108,22 @@ def audited(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str
     robust, plain = (audit_report.rate(*audit_report.overall(some)) for some in (worst, clean))
     rates = metrics.accuracy(worst)
     names = [str(name) for name in worst.label.values[(rates == rates.min()).values]]
-    weakest = f" Its weakest {len(names)} classes: {float(rates.min()):.0f} %."
+    weakest = f"Its weakest {len(names)} classes: {float(rates.min()):.0f} %."
     if len(names) == 1:
         rate = audit_report.rate(*audit_report.right_of(worst.sel(label=names[0]), names[0]))
-        weakest = f" Its weakest class is class {escaped(names[0])}: {rate}."
+        weakest = f"Its weakest class is class {escaped(names[0])}: {rate}."
     lines = [
-        f"{escaped(audit.short)} classifies {robust} of {int(worst.sum()):,} images of {escaped(audit.title)} correctly in the "
-        f"worst case over all attacks of this page at radius {audit.eps}, and {plain} without an attack."
-        f"{weakest if float(metrics.mcd(worst)) else ''}"
+        f"{escaped(printed(audit.short))} classifies {robust} of {int(worst.sum()):,} images of {escaped(audit.title)} correctly "
+        f"under the attacks of this page, at radius {audit.eps}."
     ]
     for cause, why in warned.items():
         means = _MEANING.get(cause, "Other attacks may break more images." if metrics.correct(worst).any() else "")
         lines.append(f"Warning: {cause}. {escaped(why[:1].upper() + why[1:])}. {means}".strip())
     lines += [f"Warning: {warning}" for warning in audit_report.clean_warnings(clean)]
-    none = "\n\nNo sanity check of the attacks gives a warning." if len(lines) == 1 else ""
-    return "\n\n".join(f"**{line}**" for line in lines) + none
+    rest = f"An image counts as correct if no attack breaks it. Without an attack it is {plain}."
+    rest += f" {weakest}" * bool(float(metrics.mcd(worst)))
+    rest += " No sanity check of the attacks gives a warning." * (len(lines) == 1)
+    return "\n\n".join([*(f"**{line}**" for line in lines), rest])
 
 
 def converged(compared: xr.Dataset) -> str:
@@ -141,7 +139,7 @@ def converged(compared: xr.Dataset) -> str:
     limit, number = f"{convergence.LARGEST_GAIN:g} points", gain.sizes["training"]
     return (
         f"**On {compared.attrs.get('dataset', 'its dataset')}, twice the epochs add at most {limit} of robust accuracy to "
-        f"{number - len(late)} of {number} trainings, most to {name}: {interval(kept.sel(training=name), 'points', 1)}; they add "
-        f"more to: {', '.join(late) or 'none'}.** The entire interval is below {limit} for {sure} of them. Twice the epochs are "
-        f"significantly worse for: {worse}."
+        f"{number - len(late)} of {number} trainings.** They add most of these to {name}, "
+        f"{interval(kept.sel(training=name), 'points', 1)}, and more to: {', '.join(late) or 'none'}. The entire interval is "
+        f"below {limit} for {sure} trainings. Twice the epochs are significantly worse for: {worse}."
     )

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.errors import NotRecorded, unknown
-from classwise.core.markup import counted, decimal, escaped
+from classwise.core.markup import counted, decimal, escaped, printed
 from classwise.papers.claims import Verdict, measured_value
 from classwise.stats import bootstrap
 from classwise.stats.significance import p_value
@@ -27,14 +27,14 @@ class _Numbers(Formatter):
             return interval(value, unit, int(digits or 0))
         if isinstance(value, xr.DataArray):
             value = value.item()
-        return escaped(value) if isinstance(value, str) and not spec else super().format_field(value, spec)
+        return escaped(printed(value)) if isinstance(value, str) and not spec else super().format_field(value, spec)
 
 
 def text(template: str, **values: Any) -> str:
     """Return a template in Markdown with its values filled in.
 
     Bounds are written with their interval: {gap:points}, {share:%,1} with one digit, {r:,2} without a unit. Words are escaped,
-    {start:s} is not.
+    attacks and defences written as papers print them, {start:s} is neither.
     """
     return _Numbers().vformat(template, (), values)
 
@@ -69,17 +69,17 @@ def verdicts(judged: Sequence[Verdict], *names: str) -> str:
     return "\n".join(f"- {_line(one)}" for one in judged if one.claim.name in names)
 
 
-def judged(verdicts: Sequence[Verdict], name: str, template: str, than: float = 0.0) -> str:
-    """Return a sentence on one verdict in bold Markdown; {value}: its value with the interval of the test.
+def judged(verdicts: Sequence[Verdict], claim: str, /, template: str, than: float = 0.0, **values: Any) -> str:
+    """Return a template in bold Markdown; {value:points,1} is the value of a claim with the interval of its test, as in `text`.
 
     It begins with "No clear effect" where this interval contains `than`. A claim that is not tested is NotRecorded; a name that
     is not among the verdicts is a UserError.
     """
-    one = _named(verdicts, name)
+    one = _named(verdicts, claim)
     if one.verdict == "not tested":
-        raise NotRecorded(f"the claim {name!r} is not tested: {one.reason}")
-    ends = xr.DataArray([one.low, one.high], {"bound": ["low", "high"]}, ("bound",))
-    return f"**{effect(ends, template.format(value=measured_value(one)), than)}**"
+        raise NotRecorded(f"the claim {claim!r} is not tested: {one.reason}")
+    bounds = xr.DataArray([one.low, one.effect, one.high], {"bound": ["low", "value", "high"]}, ("bound",))
+    return f"**{effect(bounds, text(template, value=bounds, **values), than)}**"
 
 
 def _named(judged: Sequence[Verdict], name: str) -> Verdict:
