@@ -95,5 +95,5 @@ def along(dim: str, parts: Mapping[_Name, Any], measure: Callable[[Any], xr.Data
 def apart(values: xr.DataArray, dim: str, keys: Sequence[tuple[str, ...]], names: Sequence[str]) -> xr.DataArray:
     """Return values along dimensions of these names instead of `dim`, each where its key says; NaN elsewhere."""
     orders = [list(dict.fromkeys(key[place] for key in keys)) for place in range(len(names))]
-    index = xr.Coordinates.from_pandas_multiindex(pd.MultiIndex.from_tuples(keys, names=names), dim)
+    index = xr.Coordinates.from_pandas_multiindex(pd.MultiIndex.from_tuples(keys, names=list(names)), dim)
     return values.drop_vars(dim).assign_coords(index).unstack(dim).sel(dict(zip(names, orders, strict=True)))

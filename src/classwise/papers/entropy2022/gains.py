@@ -121,4 +121,5 @@ def both_tables(outcomes: xr.Dataset, measure: str = "overall") -> pd.DataFrame:
     ours = MEASURES[measure](aggregate.counts(outcomes).sum("seed"))
     both = {"ours": ours, "theirs": published()[measure].reindex(defence=ours.defence)}
     parts = [table.transpose("defence", "attack").to_pandas().add_suffix(f", {whose}") for whose, table in both.items()]
-    return pd.concat(parts, axis=1).map("{:.1f}".format).replace("nan", "")
+    table: pd.DataFrame = pd.concat(parts, axis=1).map("{:.1f}".format).replace("nan", "")
+    return table

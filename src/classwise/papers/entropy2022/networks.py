@@ -84,8 +84,8 @@ def by_network(names: tuple[str, ...], plain: xr.Dataset, *parts: xr.Dataset | N
     defences = {name: NETWORKS[name].defence for name in PLAIN}
     rows = {name: plain.sel(defence=one, drop=True) for name, one in defences.items() if one in plain.defence.values}
     rows |= {name: part.isel(defence=0, drop=True) for name, part in zip(names, parts, strict=True) if part is not None}
-    names = [*(name for name in NETWORKS if name in rows), *(name for name in rows if name not in NETWORKS)]
-    return combine.combine_rows([({"defence": name}, rows[name]) for name in names]).assign_attrs(plain.attrs)
+    ordered = [*(name for name in NETWORKS if name in rows), *(name for name in rows if name not in NETWORKS)]
+    return combine.combine_rows([({"defence": name}, rows[name]) for name in ordered]).assign_attrs(plain.attrs)
 
 
 def histories(request: Request, load: Callable[[Sequence[Spec]], xr.Dataset]) -> xr.Dataset:

@@ -221,8 +221,8 @@ def errors_of_both(statistics: xr.Dataset) -> xr.DataArray:
     count, name = _count(statistics).sel(partner=partners(statistics)), victim(statistics)
     count = count.where((count.label == name) | (count.label == count.partner), 0)
     kinds = {"both": count.label != "", "victim": count.label == name, "partner": count.label != name}
-    both = count.where(count.label != count.predicted, 0).sum("predicted"), images(count)
-    return along("images_of", kinds, lambda some: rate_bounds(*(one.where(some, 0).sum("label") for one in both)))
+    wrong, number = count.where(count.label != count.predicted, 0).sum("predicted"), images(count)
+    return along("images_of", kinds, lambda of: rate_bounds(wrong.where(of, 0).sum("label"), number.where(of, 0).sum("label")))
 
 
 def constant_answers(statistics: xr.Dataset) -> xr.DataArray:

@@ -229,7 +229,8 @@ def places(by_run: Mapping[Spec, Sequence[xr.Dataset]], most: int = 100) -> xr.D
             table = table[(table["label"] == attacked) | (kind == "clean")].assign(attacked=attacked, images_are=kind)
             parts.append(table.assign(number=table.groupby("label").cumcount()).query(f"number < {most}"))
     rows = pd.concat(parts).set_index(["attacked", "images_are", "label", "number"])
-    return rows.to_xarray().to_dataarray("axis").sel(images_are=["clean", "attacked"])
+    both: xr.DataArray = rows.to_xarray().to_dataarray("axis").sel(images_are=["clean", "attacked"])
+    return both
 
 
 def predicted_as_attacked(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.Dataset) -> xr.DataArray:
@@ -245,6 +246,7 @@ def predicted_as_attacked(outcomes: xr.Dataset, transferred: xr.Dataset, trainin
         f"training images, {attack}": training.sel(shown=TRAINING, drop=True),
     }
     count = combine.along("of", kinds, lambda some: pooling.pooled(some).isel(defence=0, attack=0, drop=True))
-    both, same = (of_attacked_class(count, "predicted"), metrics.images(count)), count.label == count.attacked
+    hits, total, same = of_attacked_class(count, "predicted"), metrics.images(count), count.label == count.attacked
     groups = {"the attacked class": same, "all other classes": ~same}
-    return combine.along("images_of", groups, lambda of: intervals.rate_bounds(*(some.where(of).sum("label") for some in both)))
+    bounds = intervals.rate_bounds
+    return combine.along("images_of", groups, lambda of: bounds(hits.where(of).sum("label"), total.where(of).sum("label")))
