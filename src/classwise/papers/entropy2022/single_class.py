@@ -1,7 +1,7 @@
 """Entropy 2022, section 2.1: networks of which the training attacks the images of one class alone, with two features.
 
 Along `attacked` is the class that a network was attacked in, "" for standard training; along `shown` are kinds of images. What is
-measured of a class is of the network that is attacked in it alone. group: "hardest" or "easiest".
+measured of a class is of the network that is attacked in it alone. group: "hardest" or "easiest"; "" is all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -131,10 +131,7 @@ def similarities(statistics: xr.Dataset) -> xr.DataArray:
 
 
 def similarity_gains(statistics: xr.Dataset, group: str = "") -> xr.DataArray:
-    """Return by how much the largest cosine of each class exceeds that in standard training, if it is attacked alone.
-
-    On clean images, the mean over the seeds; without a group, of all along `attacked`.
-    """
+    """Return by how much the largest cosine of each class exceeds that in standard training, if it is attacked alone."""
     gains = similarities(statistics).diff("of").isel(of=0, drop=True)
     return _of_group(gains, group) if group else _complete(gains, list(map(str, statistics.label.values)))
 
