@@ -93,7 +93,7 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     first = f"The most robust worst class under {printed(attack)}, that of {printed(name)}, is {interval(gain, 'points')} above "
     return (
         f"**{effect(gain, f'{first}that of {printed(base)}.')}** It has {after}, compared with {before}. Significantly more "
-        f"robust worst classes: {int(better.sum())} of {gains.sizes['defence']} defences; intervals are corrected for their number."
+        f"robust worst classes: {int(better.sum())} of {gains.sizes['defence']} defences; intervals corrected for their number."
     )
 
 

@@ -226,8 +226,8 @@ def places(by_run: Mapping[Spec, Sequence[xr.Dataset]], most: int = 100) -> xr.D
             table = table[(table["label"] == attacked) | (kind == "clean")].assign(attacked=attacked, images_are=kind)
             parts.append(table.assign(number=table.groupby("label").cumcount()).query(f"number < {most}"))
     rows = pd.concat(parts).set_index(["attacked", "images_are", "label", "number"])
-    both: xr.DataArray = rows.to_xarray().to_dataarray("axis").sel(images_are=["clean", "attacked"])
-    return both
+    result: xr.DataArray = rows.to_xarray().to_dataarray("axis").sel(images_are=["clean", "attacked"])
+    return result
 
 
 def predicted_as_attacked(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.Dataset) -> xr.DataArray:
