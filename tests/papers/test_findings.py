@@ -60,14 +60,14 @@ def test_the_gap_of_a_defence_names_both_classes():
     given |= {("pgd-at", "clean"): [36, 36, 32], ("pgd-at", "pgd-20"): [32, 24, 8]}
     data = outcomes(given)
     text = findings.class_gap(data, "pgd-at", "pgd-20")
-    assert text.startswith("**Under pgd-20, pgd-at classifies 80 % of class a correctly and 20 % of class c: a gap of 60 points")
+    assert text.startswith("**Under PGD-20, PGD-AT classifies class a 60 points (95 % interval ")
     assert [value for value, _, _ in intervals_of(text)] == [60, 10, 50]
     assert "The attack itself widens the gap: attacked minus clean, it is 50 points" in text
     narrower = outcomes({("pgd-at", "clean"): [40, 40, 4], ("pgd-at", "pgd-20"): [16, 16, 4]})
     assert "does not widen the gap, but narrows it" in findings.class_gap(narrower, "pgd-at", "pgd-20")
     same = outcomes({("pgd-at", name): [40, 30, 20] for name in ("clean", "pgd-20")})
     assert "The attack itself has no clear effect on the gap" in findings.class_gap(same, "pgd-at", "pgd-20")
-    assert "Without an attack its gap is 10 points (95 % interval" in text
+    assert "Without an attack the gap between its best and its worst class is 10 points (95 % interval" in text
     assert "standard" not in findings.class_gap(data.sel(defence=["pgd-at"]), "pgd-at", "pgd-20")
 
 
@@ -75,34 +75,31 @@ def test_an_attack_is_compared_with_all_together_on_the_same_images():
     given = {("pgd-at", "clean"): [40] * 3, ("pgd-at", "pgd-20"): [32] * 3, ("pgd-at", "strong"): [24] * 3}
     data = outcomes(given)
     text = findings.weakest_attack(data)
-    assert "80.0 % under pgd-20 alone and 60.0 % under all 2 attacks together" in text
+    assert "compared with all 2 attacks together.** It is 80.0 % under PGD-20 alone and 60.0 % under all of them" in text
     assert the_interval(text) == 20
-    assert text.endswith("All attacks were evaluated on 120 images, and are compared on these.")
+    assert text.endswith("on the 120 images that all attacks were evaluated on.")
     # Where the strong attack was evaluated on images that PGD does not break, the two differ on these only.
     few = data.truth.copy()
     few.loc[{"attack": "strong"}] = few.sel(attack="strong").where(data.image % PER_CLASS < 32, -1)
-    assert "100.0 % under pgd-20 alone and 75.0 %" in findings.weakest_attack(data.assign(truth=few))
+    assert "100.0 % under PGD-20 alone and 75.0 %" in findings.weakest_attack(data.assign(truth=few))
 
 
 def test_the_defence_with_the_best_worst_class_is_compared_with_the_base():
     given = {("pgd-at", "strong"): [30, 30, 4], ("dafa", "strong"): [30, 30, 34], ("wat", "strong"): [30, 30, 3]}
     data = outcomes(given)
     text = findings.best_for_the_worst_class(data, "strong")
-    assert text.startswith(
-        "**dafa has a more robust worst class than pgd-at under strong: 75 % (class a), compared with 10 % (class c), "
-        "a difference of"
-    )
+    assert text.startswith("**The most robust worst class under APGD, that of DAFA, is 65 points (95 % interval ")
+    assert "above that of PGD-AT.** It has 75 % (class a), compared with 10 % (class c)." in text
     assert the_interval(text) == 65
     assert "Significantly more robust worst classes: 1 of 2 defences;" in text
     none = findings.best_for_the_worst_class(data.sel(defence=["pgd-at", "wat"]), "strong")
-    assert none.startswith(
-        "**No defence has a significantly more robust worst class than pgd-at under strong; the highest is that of wat: 8 %"
-    )
+    assert none.startswith("**No clear effect: the most robust worst class under APGD, that of WAT, is -2 points")
+    assert "It has 8 %" in none
     assert "Significantly more robust worst classes: 0 of 1 defences;" in none
     higher = outcomes({("pgd-at", "strong"): [30, 30, 10], ("dafa", "strong"): [30, 30, 11]})
-    assert findings.best_for_the_worst_class(higher, "strong").startswith("**No defence has a significantly more robust")
+    assert findings.best_for_the_worst_class(higher, "strong").startswith("**No clear effect: ")
     alone = outcomes({("pgd-at", name): [30, 30, 4] for name in ("clean", "strong")})
-    assert "Under strong, pgd-at classifies 75 %" in findings.best_for_the_worst_class(alone, "strong")
+    assert "Under APGD, PGD-AT classifies class a" in findings.best_for_the_worst_class(alone, "strong")
 
 
 def test_intervals_for_all_defences_are_wider():
@@ -118,4 +115,4 @@ def test_names_of_classes_are_escaped():
     data = outcomes({("pgd-at", "clean"): [40, 38, 36], ("pgd-at", "pgd-20"): [32, 24, 8]})
     data = data.assign_coords(predicted=["a", "b", "<b>|*x_"])
     escaped = "&#60;b&#62;&#124;&#42;x&#95;"
-    assert f"20 % of class {escaped}: a gap" in findings.class_gap(data, "pgd-at", "pgd-20")
+    assert f"more accurately than class {escaped}.**" in findings.class_gap(data, "pgd-at", "pgd-20")

@@ -401,8 +401,8 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first():
     count = xr.concat([clean, attacked, robust], "attack").assign_coords(attack=["clean", "pgd-20", "worst case"])
     audit = Audit(network="mine", sha256="", dataset="signs", eps="8/255", attack="pgd-20", per_class=20)
     first = findings.audited(audit, count, {})
-    assert first.startswith("**mine classifies 57 % (95 %: 44 to 68) of 60 images of signs correctly in the worst case over all")
-    assert "at radius 8/255, and 97 % (95 %: 89 to 99) without an attack. Its weakest class is class 0: 25 %" in first
+    assert first.startswith("**mine classifies 57 % (95 %: 44 to 68) of 60 images of signs correctly under the attacks of")
+    assert "Without an attack it is 97 % (95 %: 89 to 99). Its weakest class is class 0: 25 %" in first
     check = masking.BlackBoxCheck(correct=58, left=34, broken=0)
     lines = audit_report.summary(audit, count, check, ["2"]).splitlines()
     assert "Under pgd-20 alone it classifies 60 % (95 %: 47 to 71) correctly" in lines[0]

@@ -92,6 +92,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "images of": ("", "which images are counted"),
     "corruption": ("", "how the images are corrupted, clean for not at all"),
     "severity": ("", "of the corruption, 1 to 5; 0 for clean images"),
+    "transform": ("", 'how the images are changed before they are evaluated, "none" for not at all'),
     "split": ("", results.COORDINATES["split"]),
     "epoch": ("epochs", results.COORDINATES["epoch"]),
     "epochs": ("epochs", "number of epochs of a standard training; 0 for a network that is compared with several"),

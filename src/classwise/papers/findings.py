@@ -114,13 +114,13 @@ def audited(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str
         weakest = f"Its weakest class is class {escaped(names[0])}: {rate}."
     lines = [
         f"{escaped(printed(audit.short))} classifies {robust} of {int(worst.sum()):,} images of {escaped(audit.title)} correctly "
-        f"under the attacks of this page, at radius {audit.eps}."
+        "under the attacks of this page."
     ]
     for cause, why in warned.items():
         means = _MEANING.get(cause, "Other attacks may break more images." if metrics.correct(worst).any() else "")
         lines.append(f"Warning: {cause}. {escaped(why[:1].upper() + why[1:])}. {means}".strip())
     lines += [f"Warning: {warning}" for warning in audit_report.clean_warnings(clean)]
-    rest = f"An image counts as correct if no attack breaks it. Without an attack it is {plain}."
+    rest = f"At radius {audit.eps} an image counts as correct if no attack breaks it. Without an attack it is {plain}."
     rest += f" {weakest}" * bool(float(metrics.mcd(worst)))
     rest += " No sanity check of the attacks gives a warning." * (len(lines) == 1)
     return "\n\n".join([*(f"**{line}**" for line in lines), rest])

@@ -164,7 +164,7 @@ def course(history: xr.Dataset) -> xr.DataArray:
     history: of the networks, whose inner attack differs from that which measures.
     """
     count = measured_epochs(history["count"].sel(split="test", drop=True))
-    nats = history.uncertainty.sel(split="test", epoch=count.epoch, drop=True)
+    nats = history["uncertainty"].sel(split="test", epoch=count.epoch, drop=True)
     number = metrics.images(count).where(nats.notnull(), 0)
     total, images = (clean_and_attacked(some).sum("label") for some in (nats.fillna(0) * number, number))
     return (total / images).mean("seed")

@@ -10,6 +10,7 @@ from typing import Any
 
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Request, Section
 from classwise.papers.variants import Variant, Variants, by_scale, none
@@ -97,8 +98,10 @@ def histories(request: Request, load: Callable[[Sequence[Spec]], xr.Dataset]) ->
 def by_method(values: xr.DataArray) -> xr.DataArray:
     """Return values along method and setting instead of defence: "me-trades (β=1, λ=15)" is of me-trades with "λ=15".
 
-    The setting of a network without any is its name.
+    The setting of a network without any is its name. NotRecorded without a network.
     """
+    if not values.sizes["defence"]:
+        raise NotRecorded("no network of these methods is recorded")
     parts = [str(name).removesuffix(")").partition(" (") for name in values.defence.values]
     keys = [(method, settings.rpartition(", ")[2] or method) for method, _, settings in parts]
     return combine.apart(values, "defence", keys, ("method", "setting"))
