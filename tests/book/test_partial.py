@@ -92,7 +92,7 @@ def test_a_partial_recording_leaves_out_cells_and_aborts_no_page(recorded, name,
     node, failures = failures_of(name)
     merging.check(failures, name, SCALE, complete=False)
     # The cells that load the outcomes and show the main result are executed.
-    assert all(failure.cell > 3 for failure in failures)
+    assert all(failure.cell > 3 for failure in failures), failures
     assert len(failures) < sum(cell.cell_type == "code" for cell in node.cells) - 3
 
 

@@ -103,8 +103,10 @@ def compared(
 def falls(outcomes: xr.Dataset, strong: str, weak: str = "pgd-20") -> xr.DataArray:
     """Return how many points of accuracy networks lose from the weak to the strong attack, along source, defence and bound.
 
-    Of the paper, from PGD-20 to AutoAttack.
+    Of the paper, from PGD-20 to AutoAttack. NotRecorded where both are the same.
     """
+    if strong == weak:
+        raise NotRecorded(f"no stronger attack than {weak} is recorded")
 
     def differences(count: xr.DataArray) -> xr.DataArray:
         values = metrics.overall(count)

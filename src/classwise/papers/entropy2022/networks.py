@@ -5,7 +5,7 @@ called beta and entropy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import xarray as xr
@@ -87,6 +87,12 @@ def by_network(names: tuple[str, ...], plain: xr.Dataset, *parts: xr.Dataset | N
     rows |= {name: part.isel(defence=0, drop=True) for name, part in zip(names, parts, strict=True) if part is not None}
     ordered = [*(name for name in NETWORKS if name in rows), *(name for name in rows if name not in NETWORKS)]
     return combine.combine_rows([({"defence": name}, rows[name]) for name in ordered]).assign_attrs(plain.attrs)
+
+
+def recorded(request: Request, load: Callable[[Request], xr.Dataset]) -> xr.Dataset:
+    """Return the outcomes of a section and of its parts along defence, as `by_network` does; load: `runs.outcomes`."""
+    parts = {name: part for name, part in request.parts.items() if part.specs}
+    return by_network(tuple(parts), load(replace(request, parts={})), *(load(part) for part in parts.values()))
 
 
 def histories(request: Request, load: Callable[[Sequence[Spec]], xr.Dataset]) -> xr.Dataset:
