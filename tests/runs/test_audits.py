@@ -403,6 +403,8 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first():
     first = findings.audited(audit, count, {})
     assert first.startswith("**mine classifies 57 % (95 %: 44 to 68) of 60 images of signs correctly under the attacks of")
     assert "Without an attack it is 97 % (95 %: 89 to 99). Its weakest class is class 0: 25 %" in first
+    named = {name: findings.audited(replace(audit, network=name), count, {}) for name in ("strong", "pgd-at-0123456789")}
+    assert [text.split(" ")[0] for text in named.values()] == ["**strong", "**PGD-AT"]
     check = masking.BlackBoxCheck(correct=58, left=34, broken=0)
     lines = audit_report.summary(audit, count, check, ["2"]).splitlines()
     assert "Under pgd-20 alone it classifies 60 % (95 %: 47 to 71) correctly" in lines[0]

@@ -105,6 +105,8 @@ def audited(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str
     clean, worst = count.sel(attack="clean"), count.sel(attack=masking.WORST)
     if bool((metrics.correct(worst) > metrics.correct(clean)).any()):
         raise ValueError("robust accuracy is above clean accuracy: the counts are not of the same images")
+    # A network with the id of a run is of this study, any other name is the user's.
+    name = audit.network if audit.short == audit.network else printed(audit.short)
     robust, plain = (audit_report.rate(*audit_report.overall(some)) for some in (worst, clean))
     rates = metrics.accuracy(worst)
     names = [str(name) for name in worst.label.values[(rates == rates.min()).values]]
@@ -113,7 +115,7 @@ def audited(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str
         rate = audit_report.rate(*audit_report.right_of(worst.sel(label=names[0]), names[0]))
         weakest = f"Its weakest class is class {escaped(names[0])}: {rate}."
     lines = [
-        f"{escaped(printed(audit.short))} classifies {robust} of {int(worst.sum()):,} images of {escaped(audit.title)} correctly "
+        f"{escaped(name)} classifies {robust} of {int(worst.sum()):,} images of {escaped(audit.title)} correctly "
         "under the attacks of this page."
     ]
     for cause, why in warned.items():

@@ -112,7 +112,7 @@ def read(path: Path, schema: str, subject: Subject, evaluation: Evaluation | Non
     return data
 
 
-@lru_cache(maxsize=512)  # a page reads its results, and its claims read them again
+@lru_cache(maxsize=256)  # a page reads its results, and its claims read them again
 def _loaded(path: Path, schema: str, state: tuple[int, int] | None) -> xr.Dataset:  # a changed file is read again
     return results.load(path, schema)
 
