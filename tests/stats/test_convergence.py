@@ -54,8 +54,8 @@ def test_the_table_and_the_sentence_say_the_same():
     gain = data["gain"].sel(bound="value", training="pgd-at")
     assert table.loc["pgd-at", "gain by twice the epochs, points"].startswith(f"{float(gain):.1f} [")
     text = findings.converged(data.assign_attrs(dataset="digits"))
-    assert text.startswith("**On digits, twice the epochs add at most 3 points of robust accuracy to 1 of 2 trainings, ")
-    assert f", most to pgd-at: {float(gain):.1f} points (95 % interval" in text
-    assert "they add more to: trades.**" in text
+    assert text.startswith("**On digits, twice the epochs add at most 3 points of robust accuracy to 1 of 2 trainings.**")
+    assert f"most of these to pgd-at, {float(gain):.1f} points (95 % interval" in text
+    assert "and more to: trades." in text
     assert text.endswith("Twice the epochs are significantly worse for: none.")
     assert findings.converged(changes((0.5, 0.5), (0.3, 0.5))).endswith("significantly worse for: pgd-at.")
