@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import shutil
 import sys
 import time
 from contextlib import contextmanager
@@ -85,9 +86,34 @@ def network(trained, tmp_path):
     return path
 
 
+def small_audit(network, **how):
+    return runs.audit(str(network), **{"attack": "pgd-10", "eps": "0.1", "limit": 60} | how)
+
+
 @pytest.fixture
 def asked(data, network):
-    return runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
+    return small_audit(network)
+
+
+@pytest.fixture(scope="module")
+def carried_out(trained, tmp_path_factory):
+    """The data folder of an audit that was carried out, and how many results that computed."""
+    folder = tmp_path_factory.mktemp("carried-out")
+    path = folder / "mine.safetensors"
+    path.write_bytes(trained.read_bytes())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLASSWISE_DATA", str(folder / "data"))
+        audit = small_audit(path)
+        number = audits.carry_out(audit, Console(file=io.StringIO()))
+        runs.outcomes([audit], audit.curve)
+    return folder / "data", number
+
+
+@pytest.fixture
+def answered(carried_out, data, asked):
+    """The same audit of the test's own, with all of its results."""
+    shutil.copytree(carried_out[0], data, dirs_exist_ok=True)
+    return asked
 
 
 def changed(path, target, change):
@@ -110,7 +136,7 @@ def command(monkeypatch, *words):
 
 
 def test_an_audit_is_identified_by_weights_and_evaluations_not_by_paths(data, network, tmp_path):
-    one = runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
+    one = small_audit(network)
     assert runs.audit(str(network), attack="pgd-10", eps=0.1, limit=65, out=str(tmp_path), home=str(tmp_path)).id == one.id
     others = [
         runs.audit(str(network), attack="pgd-20", eps="0.1", limit=60),
@@ -121,7 +147,7 @@ def test_an_audit_is_identified_by_weights_and_evaluations_not_by_paths(data, ne
         replace(one, images="of another folder"),
     ]
     changed(network, network, lambda state: state["head.bias"].add_(1e-6))
-    others.append(runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60))
+    others.append(small_audit(network))
     assert len({one.id, *(other.id for other in others)}) == 1 + len(others)
     assert Audit.from_json(one.json()).id == one.id
     assert str(tmp_path) not in one.json()
@@ -184,9 +210,9 @@ def test_the_radii_of_the_curve_are_multiples_written_alike(eps, norm, radii):
     assert audit.cheap in audit.curve
 
 
-def test_what_is_kept_is_of_the_schema_says_where_it_comes_from_and_is_asked_once(asked, network):
-    assert audits.carry_out(asked, Console(file=io.StringIO())) == 10
-    folder = store.run_folder(asked)
+def test_what_is_kept_is_of_the_schema_says_where_it_comes_from_and_is_asked_once(carried_out, answered, network):
+    assert carried_out[1] == 10
+    folder = store.run_folder(answered)
     files = sorted(folder.glob("outcomes/*.nc"))
     assert len(files) == 10
     for path in files:
@@ -195,12 +221,12 @@ def test_what_is_kept_is_of_the_schema_says_where_it_comes_from_and_is_asked_onc
         assert all(stored.attrs[name] for name in ("device", "created", "torch", "checks"))
         assert str(network.parent) not in str(stored.attrs)
     assert len(list(folder.glob("features-2/*.nc"))) == len(list(folder.glob("examples/*.nc"))) == 1
-    assert audits.carry_out(asked) == 0
-    assert audit_evaluation.ensure_evaluations(asked, asked.evaluations) == 0
+    assert audits.carry_out(answered) == 0
+    assert audit_evaluation.ensure_evaluations(answered, answered.evaluations) == 0
 
 
-def test_the_answers_are_those_of_the_network_on_so_many_images_of_each_class(asked, network):
-    found = runs.outcomes([asked], asked.evaluations)
+def test_the_answers_are_those_of_the_network_on_so_many_images_of_each_class(answered, network):
+    found = runs.outcomes([answered], answered.evaluations)
     count = audit_report.network_counts(found)
     assert set(metrics.images(count.sel(attack="clean")).values) == {6}
     test = images.load("digits", "test")
@@ -235,7 +261,7 @@ def test_other_weights_never_go_on_from_what_is_kept(asked, network):
     next(steps), next(steps)
     steps.close()
     changed(network, network, lambda state: state["head.weight"].neg_())
-    again = runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
+    again = small_audit(network)
     assert store.run_folder(again) != store.run_folder(asked)
     assert right(again) < 20
     with pytest.raises(UserError, match="has changed since the audit began"):
@@ -292,7 +318,7 @@ def test_the_estimate_is_near_what_follows(data, network, monkeypatch):
 
 
 def test_a_batch_that_withstands_less_than_the_rest_is_corrected_for(data, network):
-    audit = runs.audit(str(network), attack="pgd-10", eps="0.1", limit=60)
+    audit = small_audit(network)
     known = [audit.evaluation_of(attack="fgsm")]
     assert audit_evaluation._withstanding(audit, known, slice(0, 8)) == 1
     broken = runs.outcomes([audit], known).flipped.values.ravel()
@@ -325,19 +351,21 @@ def test_a_subject_without_a_command_gets_an_estimate_without_options(asked, mon
     assert "(8 of 60 images). Ctrl-C stops" in output.getvalue()
 
 
-def test_robustness_never_rises_with_the_radius(asked):
-    found, curve = runs.outcomes([asked], asked.evaluations), runs.outcomes([asked], asked.curve)
+def test_robustness_never_rises_with_the_radius(answered):
+    found, curve = runs.outcomes([answered], answered.evaluations), runs.outcomes([answered], answered.curve)
     flipped = np.vstack([found.flipped.sel(attack="clean").values, curve.flipped.values[0, 0]])
     left = 100 * (~np.logical_or.accumulate(flipped)).mean(1)
     count = class_explorer.radius_counts(found, curve)
     assert metrics.overall(count).values == pytest.approx(left)
-    assert [str(one) for one in count.eps.values] == ["0", *(one.eps for one in asked.curve)]
+    assert [str(one) for one in count.eps.values] == ["0", *(one.eps for one in answered.curve)]
     assert (metrics.accuracy(count).diff("radius") <= 0).all()
     assert left[0] > left[-1]
 
 
-def test_the_class_explorer_draws_each_radius_and_class(asked):
-    count = class_explorer.radius_counts(runs.outcomes([asked], asked.evaluations), runs.outcomes([asked], asked.curve))
+def test_the_class_explorer_draws_each_radius_and_class(answered):
+    count = class_explorer.radius_counts(
+        runs.outcomes([answered], answered.evaluations), runs.outcomes([answered], answered.curve)
+    )
     chart = class_explorer.over_radii(count, ["8", "1"], "0.1", live=False).to_dict()
     bound = {param["name"]: param["bind"]["options"] for param in chart["params"] if "bind" in param}
     assert bound["chosen_class"] == ["8", "1"]
@@ -347,12 +375,14 @@ def test_the_class_explorer_draws_each_radius_and_class(asked):
     assert sums.to_numpy() == pytest.approx(np.full(70, 100.0))
 
 
-def test_the_live_explorer_attacks_images_of_the_chosen_class_at_the_chosen_radius(asked):
+def test_the_live_explorer_attacks_images_of_the_chosen_class_at_the_chosen_radius(answered):
     style.setup()
-    count = class_explorer.radius_counts(runs.outcomes([asked], asked.evaluations), runs.outcomes([asked], asked.curve))
-    calls, attack = [], runs.attacker(asked, asked.cheap)
+    count = class_explorer.radius_counts(
+        runs.outcomes([answered], answered.evaluations), runs.outcomes([answered], answered.curve)
+    )
+    calls, attack = [], runs.attacker(answered, answered.cheap)
     attacker = lambda *_: lambda **chosen: calls.append(chosen) or attack(**chosen)  # noqa: E731
-    now = gallery.attacked_now(attacker, [asked], asked.cheap, count=2)
+    now = gallery.attacked_now(attacker, [answered], answered.cheap, count=2)
     live = class_explorer.over_radii(count, ["8", "1"], "0.1", show=now, live=True)
     boxes = {box.description: box for box in live.children[0].children}
     boxes["class"].value, boxes["radius"].value = "1", "0.2"

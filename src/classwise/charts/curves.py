@@ -73,7 +73,7 @@ def training_settings(settings: Mapping[str, xr.DataArray], row: str = "defence"
     table["panel"] = table[row].astype(str) + ", " + table["setting"]
     y = alt.Y("value:Q", title="setting of the class", scale=alt.Scale(zero=False))
     tips = tooltip(row, "setting", "label", "epoch", value="value|.3f")
-    lines = class_lines(table, EPOCH, y, tips, "panel", interpolate="step-after").properties(width=230, height=180)
+    lines = class_lines(table, EPOCH, y, tips, "panel", interpolate="step-after").properties(width=215, height=180)
     last = table[table["epoch"] == table["epoch"].max()]
     parts = [
         extent(last[last["setting"] == name], ["label", row], f"{name} after the last epoch", "", digits=3) for name in settings
