@@ -65,11 +65,6 @@ def confusion_of(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:
     return mixed.where(either(mixed, first, second)).mean(["label", "predicted"], skipna=True)
 
 
-def overall(sums: xr.Dataset) -> xr.DataArray:
-    """Return the accuracy on all images, in percent."""
-    return of_first(sums, metrics.overall)
-
-
 def within_superclasses(sums: xr.Dataset, times: float = 1) -> xr.DataArray:
     """Return the share of a class mistaken for one other class: within its superclass less across superclasses, in points.
 
