@@ -232,8 +232,8 @@ def test_networks_stand_at_their_mean_setting():
     bounds, place = ablation.at_settings({"radius": data})
     assert place.to_series().to_dict() == {"1/2": 0.5, "1": 1, "3/2": 1.5, "1.25": 1.25}
     value = bounds.sel(measure="radius, worst class", bound="value")
-    assert value.sel(defence="pgd-at").dropna("setting").to_series().to_dict() == {"1/2": 20, "1": 40, "3/2": 80}
-    assert value.sel(defence="at-ccm").dropna("setting").to_series().to_dict() == {"1.25": 70}
+    assert value.sel(calibration="uniform").dropna("setting").to_series().to_dict() == {"1/2": 20, "1": 40, "3/2": 80}
+    assert value.sel(calibration="calibrated").dropna("setting").to_series().to_dict() == {"1.25": 70}
 
 
 def test_offsets_are_swept_next_to_the_method_without_them():

@@ -177,11 +177,12 @@ def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
 
 
 def at_settings(compared: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the robust accuracy along measure, defence, setting and bound, and the mean setting of the classes as a number.
+    """Return the robust accuracy along measure, calibration, setting and bound, and the mean setting of the classes as a number.
 
     compared: by the name of a setting, "radius", outcomes of `calibrations.with_mean_radius` or `with_mean_beta`.
     """
-    bounds = _by_measure(compared)
+    kinds = {"defence": ["uniform", "calibrated"]}
+    bounds = _by_measure({name: some.assign_coords(kinds).rename(defence="calibration") for name, some in compared.items()})
     return bounds, bounds.setting.copy(data=list(map(calibrations.number_of, bounds.setting.values)))
 
 
