@@ -173,7 +173,7 @@ def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
     renamed = {name: outcomes.isel(defence=0, drop=True).rename({name: "offset"}) for name, outcomes in compared.items()}
     bounds = _by_measure(renamed)
     swept, without = bounds.drop_sel(offset=WITHOUT), bounds.sel(offset=WITHOUT, drop=True)
-    return along("calibration", {"calibrated": swept, "uniform": without + 0 * swept})
+    return along("calibration", {"uniform": without + 0 * swept, "calibrated": swept})
 
 
 def at_settings(compared: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:
