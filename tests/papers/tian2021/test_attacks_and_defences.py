@@ -31,7 +31,7 @@ from classwise.papers import published, registry
 from classwise.papers.tian2021 import attacks_and_defences
 from classwise.papers.tian2021.tables import TABLES
 from classwise.runs import describe
-from classwise.stats import intervals, metrics
+from classwise.stats import aggregate, intervals, metrics
 
 PRINTED = TABLES.load(1).accuracy.sel(attack="pgd-20")
 FIVE = ("fgsm", "cw", "pgd-20", "transfer", "n-attack")
@@ -126,14 +126,16 @@ def test_the_correlation_is_that_of_ranks():
     assert attacks_and_defences.correlation(several, second).values.tolist() == pytest.approx([expected, 1])
 
 
-def test_the_order_of_the_classes_is_compared_with_table_1():
-    count = published.counts(TABLES.load(1).accuracy.sel(defence=["pgd-at", "trades"], attack=["pgd-20"]))
-    data = outcomes_with({("standard", "pgd-20"): UP, ("pgd-at", "pgd-20"): UP, ("trades", "pgd-20"): -UP + 100})
-    data = data.assign_coords(predicted=count.label.values).expand_dims(seed=[0])
-    found = attacks_and_defences.order(data).sel(bound="value")
-    expected = stats.spearmanr(UP, PRINTED.sel(defence="pgd-at", label=data.predicted.values)).statistic
-    assert found.defence.values.tolist() == ["pgd-at", "trades"]
-    assert float(found.sel(defence="pgd-at")) == pytest.approx(expected)
+def test_the_earlier_recipe_is_recorded_and_compared_with_the_paper():
+    earlier = runs.outcomes(runs.available(attacks_and_defences.EARLIER))
+    assert list(earlier.defence.values) == ["standard", "pgd-at", "trades"]
+    found = attacks_and_defences.order(earlier, earlier)
+    count = aggregate.counts(earlier).sum("seed").sel(defence="pgd-at", attack="pgd-20")
+    rank = stats.spearmanr(metrics.accuracy(count), PRINTED.sel(defence="pgd-at", label=count.label.values)).statistic
+    assert float(found["with Table 1"].sel(defence="pgd-at", bound="value")) == pytest.approx(rank)
+    assert found["with a ResNet-18"].sel(bound="value").values == pytest.approx([1, 1])
+    requested = registry.request("tian2021/4-3-attacks-and-defences", "laptop").specs
+    assert attacks_and_defences.EARLIER.specs[1] not in requested
 
 
 def test_a_page_of_a_recorded_scale_says_how_far_its_level_lies_below_the_paper(data):

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from classwise.core.spec import Evaluation
+from classwise.core.spec import Evaluation, Spec
 from classwise.papers.claims import ClaimMeasure
 from classwise.papers.measures import lost_more
-from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.terms import claims, of
 from classwise.papers.tian2021.networks import COMPARED, FOUR, UNDER_ATTACK
 from classwise.papers.tian2021.tables import TABLES, from_table_1, in_text
-from classwise.stats import confidence, metrics
+from classwise.stats import confidence, metrics, pooling
 from classwise.stats.bootstrap import bootstrap
 from classwise.stats.metrics import Metric
 
@@ -128,6 +128,16 @@ CLAIMS = claims(
 )
 
 
+def _earlier(defence: str) -> Spec:
+    attack: dict[str, Any] = {} if defence == "standard" else {"attack_options": {"steps": 3}}
+    network: dict[str, Any] = {"model": "resnet18", "width": 16, "augment": "crop-flip", "precision": "bfloat16", "epochs": 15}
+    return Spec(dataset="cifar10", eps="8/255", defence=defence, probe="pgd-5", measure=3, **network, **attack)
+
+
+# An earlier recipe of scale laptop: a bigger network with more steps of the attack, recorded to compare the two.
+EARLIER = Request(tuple(_earlier(name) for name in ("standard", "pgd-at", "trades")), CLEAN_AND_PGD, "laptop")
+
+
 def correlation(count: xr.DataArray, others: xr.DataArray) -> xr.DataArray:
     """Return the rank correlation of the accuracies of the classes with those in `others`, along label in the same order."""
     result: xr.DataArray = xr.corr(_ranks(metrics.accuracy(count)), _ranks(others), "label")
@@ -142,10 +152,16 @@ def _ranks(rates: xr.DataArray) -> xr.DataArray:
     return ranks
 
 
-def order(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return the rank correlation of the classes of CIFAR-10 under pgd-20 with those of Table 1, along defence and bound."""
-    theirs = TABLES.load(1).accuracy.sel(attack="pgd-20", drop=True)
-    both = [one for one in outcomes.defence.values if one in theirs.defence.values]
-    theirs = theirs.sel(defence=both, label=outcomes.predicted.values)
-    mine = outcomes.sel(attack="pgd-20", defence=both)
-    return bootstrap(mine, partial(correlation, others=theirs)).clip(-1, 1)
+def order(outcomes: xr.Dataset, earlier: xr.Dataset) -> dict[str, xr.DataArray]:
+    """Return the rank correlation of the classes of CIFAR-10 with those of Table 1, and with those of EARLIER, under pgd-20.
+
+    Bounds along the defences that both have.
+    """
+    mine, attack = outcomes.sel(attack="pgd-20"), {"attack": "pgd-20"}
+    others = {"with Table 1": TABLES.load(1).accuracy, "with a ResNet-18": metrics.accuracy(pooling.pooled(earlier))}
+    result = {}
+    for name, rates in others.items():
+        both = [one for one in mine.defence.values if one in rates.defence.values and one != "standard"]
+        known = rates.sel(attack, drop=True).sel(defence=both, label=mine.predicted.values)
+        result[name] = bootstrap(mine.sel(defence=both), partial(correlation, others=known)).clip(-1, 1)
+    return result
