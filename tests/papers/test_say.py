@@ -59,6 +59,7 @@ def test_a_finding_is_a_verdict_that_shows_an_effect_or_says_that_none_is_clear(
     for one, than in ((replace(holds, low=-1), 0), (replace(holds, low=np.nan), 0), (holds, 1)):
         assert say.judged([one], "c", "It gains {value}.", than).startswith("**No clear effect: it gains 2 (")
     assert say.judged([replace(holds, low=-3, high=-1)], "c", "It gains.") == "**It gains.**"
+    assert say.judged([holds, replace(holds, effect=9)], "c", "It gains {value}.").startswith("**It gains 2 ")
     with pytest.raises(NotRecorded, match="the claim 'c' is not tested: it has no such classes"):
         say.judged([replace(holds, verdict="not tested", reason="it has no such classes")], "c", "{value}")
     with pytest.raises(UserError, match="unknown claim among the verdicts 'd'; there are: c"):

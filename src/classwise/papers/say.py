@@ -83,10 +83,11 @@ def judged(verdicts: Sequence[Verdict], claim: str, /, template: str, than: floa
 
 
 def _named(judged: Sequence[Verdict], name: str) -> Verdict:
-    known = {one.claim.name: one for one in judged}
-    if name not in known:
-        raise unknown("claim among the verdicts", name, known)
-    return known[name]
+    # Verdicts on the dataset of the page come first, before those on further ones.
+    first = next((one for one in judged if one.claim.name == name), None)
+    if first is None:
+        raise unknown("claim among the verdicts", name, dict.fromkeys(one.claim.name for one in judged))
+    return first
 
 
 def _line(one: Verdict) -> str:

@@ -5,7 +5,7 @@ the images adds. Classes differ if their standard deviation is above a point: a 
 that compare radii need them along `eval_eps`, "0" for clean images.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -20,7 +20,7 @@ from classwise.papers.terms import claims, least, of, of_profiles
 from classwise.papers.variants import Variant, by_scale, none
 from classwise.stats import aggregate, agreement
 from classwise.stats.bootstrap import bootstrap
-from classwise.stats.metrics import accuracy, cv, explained, explained_by_rates, images, mcd, overall
+from classwise.stats.metrics import accuracy, cv, explained_by_rates, images, mcd, overall
 from classwise.stats.pooling import pooled
 
 NAME = "benz2020/1-class-discrepancy"
@@ -182,20 +182,14 @@ def equal_classes(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> xr.D
     return xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"]).where((number > 0).all("label"))
 
 
-def by_case(outcomes: Mapping[str, xr.Dataset]) -> dict[str, xr.DataArray]:
-    """Return the gap, that of equal classes, and the share that the class explains, along case and bound.
+def by_case(outcomes: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return the gap, and that of equal classes, along case and bound.
 
     outcomes: by dataset, along defence and attack, from which the cases have their names: "MNIST, pgd-at, clean".
     """
-    measures: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
-        "gap": lambda some: bootstrap(some, mcd),
-        "equal classes": lambda some: equal_classes(pooled(some)),
-        "explained": lambda some: bootstrap(some, explained),
-    }
-    return {
-        name: xr.concat([_cases(measure(some), datasets.title(dataset)) for dataset, some in outcomes.items()], "case")
-        for name, measure in measures.items()
-    }
+    rows = [(datasets.title(name), some) for name, some in outcomes.items()]
+    gaps = xr.concat([_cases(bootstrap(some, mcd), name) for name, some in rows], "case")
+    return gaps, xr.concat([_cases(equal_classes(pooled(some)), name) for name, some in rows], "case")
 
 
 def _cases(bounds: xr.DataArray, dataset: str) -> xr.DataArray:

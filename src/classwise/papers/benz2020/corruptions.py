@@ -10,7 +10,7 @@ import xarray as xr
 from classwise.core.spec import Evaluation
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.terms import claims, of_profiles
-from classwise.stats import aggregate, agreement, bootstrap, combine, metrics
+from classwise.stats import aggregate, agreement, combine, metrics
 
 NAME = "benz2020/3-4-corruptions"
 
@@ -22,7 +22,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "digital": ("contrast", "elastic-transform", "pixelate", "jpeg-compression"),
 }
 CORRUPTIONS = tuple(name for names in KINDS.values() for name in names)
-# Of all corruptions; and further ones of those that the paper names.
+# Of all corruptions; and further ones of those that the paper names, which the explorer shows.
 SEVERITY, SEVERITIES, SWEPT = 3, (1, 5), ("gaussian-noise", "fog", "contrast")
 # As many of each class as are evaluated of photographs; digits have fewer.
 _IMAGES = 200
@@ -118,9 +118,9 @@ CLAIMS = claims(
 )
 
 
-def of_severity(outcomes: xr.Dataset, severity: int = SEVERITY) -> xr.Dataset:
-    """Return outcomes of the networks that have any, along attack: clean, attacked, and by the name of each corruption."""
-    names = {"clean": "clean", ATTACK: ATTACK} | {at_severity(name, severity): name for name in CORRUPTIONS}
+def of_severity(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes of the networks that have any, along attack: clean, attacked, and at SEVERITY by each corruption's name."""
+    names = {"clean": "clean", ATTACK: ATTACK} | {at_severity(name): name for name in CORRUPTIONS}
     known = {written: name for written, name in names.items() if written in outcomes.attack.values}
     present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "defence"])
     kept = outcomes.isel(defence=np.flatnonzero(present)).sel(attack=list(known))
@@ -128,19 +128,8 @@ def of_severity(outcomes: xr.Dataset, severity: int = SEVERITY) -> xr.Dataset:
 
 
 def by_name(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return outcomes of `of_severity` without the attack: along defence, seed and corruption, "clean" first."""
+    """Return outcomes of `by_corruption` without the attack: along defence, seed and corruption, "clean" first."""
     return outcomes.drop_sel(attack=ATTACK).rename(attack="corruption").transpose("defence", "seed", "corruption", ...)
-
-
-def more_lost(count: xr.DataArray) -> xr.DataArray:
-    """Return how much more accuracy pgd-at loses to each corruption than standard training, in points, along corruption."""
-    lost = drops(metrics.overall(count))
-    return lost.sel(defence="pgd-at", drop=True) - lost.sel(defence="standard", drop=True)
-
-
-def mean_more_lost(count: xr.DataArray) -> xr.DataArray:
-    """Return the mean of `more_lost` over the corruptions."""
-    return more_lost(count).mean("corruption")
 
 
 def permuted(profiles: xr.DataArray) -> float:
@@ -152,14 +141,3 @@ def permuted(profiles: xr.DataArray) -> float:
     lost = drops(profiles).mean("corruption") * np.sign(breaks_the_same_classes(profiles))
     both = combine.along("row", {ATTACK: profiles.sel(attack=ATTACK, drop=True), "lost": lost})
     return min(1.0, 2 * agreement.permutation_p(both, ATTACK, ["lost"], along="row"))
-
-
-def over_severities(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
-    """Return the accuracy on all images along bound, defence, corruption (SWEPT) and severity; 0 are clean images."""
-    parts: dict[int, xr.DataArray] = {}
-    for severity in sorted({SEVERITY, *SEVERITIES}):
-        some = by_name(of_severity(outcomes, severity).sel(attack=["clean", ATTACK, *SWEPT]))
-        bounds = bootstrap.bootstrap(some, metrics.overall, draws=draws)
-        parts[0] = bounds.sel(corruption="clean", drop=True).expand_dims(corruption=list(SWEPT))
-        parts[severity] = bounds.drop_sel(corruption="clean")
-    return combine.along("severity", parts).sortby("severity")

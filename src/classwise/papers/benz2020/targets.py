@@ -20,7 +20,7 @@ from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.terms import claims
 from classwise.papers.variants import Variant
-from classwise.stats import bootstrap, combine, confidence, intervals, metrics, pooling
+from classwise.stats import combine, confidence, intervals, metrics, pooling
 
 NAME = "benz2020/3-3-similarity-and-targets"
 BASE = "pgd-at"
@@ -123,13 +123,13 @@ SECTION = Section(
 )
 
 
-def similar_pairs(sums: xr.Dataset, *, centred: bool = True) -> xr.DataArray:
-    """Return the mean similarity of two classes: of max(0, cosine) of their mean logits, over all pairs.
+def similar_pairs(sums: xr.Dataset) -> xr.DataArray:
+    """Return the mean similarity of two classes: of max(0, cosine) of their centred mean logits, over all pairs.
 
-    centred: less the mean over the classes. Centred means add up to 0, so that the mean of their cosines is nearly the same
-    whatever the classes; of those above 0 it is not.
+    Centred, less the mean over the classes, they add up to 0, so that the mean of their cosines is nearly the same whatever the
+    classes; of those above 0 it is not.
     """
-    cosine = confidence.cosines(confidence.mean_logits(sums, centred=centred))
+    cosine = confidence.cosines(confidence.mean_logits(sums, centred=True))
     others = cosine.label != cosine.other
     return cosine.clip(min=0).where(others).mean(["label", "other"], skipna=True).where(cosine.notnull().all(["label", "other"]))
 
@@ -174,16 +174,6 @@ CLAIMS = claims(
 
 # How images are attacked towards the critical class, as charts name it.
 TOWARDS = "towards the class"
-
-
-def similarity(validation: xr.Dataset, draws: int = 1000) -> xr.DataArray:
-    """Return `similar_pairs` of mean logits less their mean and as they are: along logits, defence and bound (95 %)."""
-
-    def measured(sums: xr.Dataset) -> xr.DataArray:
-        both = {"less their mean": similar_pairs(sums), "as they are": similar_pairs(sums, centred=False)}
-        return combine.along("logits", both).isel(attack=0, drop=True)
-
-    return bootstrap.paired(validation, measured, draws=draws, span=(0, 1), values={"logit": validation["logit"]})
 
 
 def named_critical(outcomes: xr.Dataset, pushed: xr.Dataset) -> xr.DataArray:
