@@ -17,7 +17,7 @@ from classwise.core.errors import UserError
 from classwise.papers import claims, judging, measures, published, registry
 from classwise.papers.claims import Claim
 from classwise.papers.judging import Bootstrap
-from classwise.papers.tian2021 import temperature, training_adjustment
+from classwise.papers.tian2021 import attacks_and_defences, temperature, training_adjustment
 from classwise.stats import aggregate, bootstrap, combine, intervals, metrics
 
 DIGITS = list("0123456789")
@@ -269,7 +269,7 @@ def test_attacks_are_compared_on_the_images_that_both_were_put_to():
     data = outcomes({("a", "fgsm"): 0.9, ("a", "n-attack"): 0.5}, seeds=1, images=50)
     few = data.isel(image=slice(100))
     data["truth"] = data.truth.where((data.attack != "n-attack") | (data.image < 100), -1)
-    step = partial(measures.grown, measure=metrics.overall)
+    step = partial(attacks_and_defences.grown, measure=metrics.overall)
     whole, part = (decide(some, claim(step, attacks=("fgsm", "n-attack")))[0] for some in (data, few))
     assert whole.images == 100
     assert whole.effect == part.effect
@@ -415,13 +415,13 @@ def rates(*rows, dims=("defence", "attack", "label")):
 def test_measures_of_attacks():
     found = rates([[90, 80, 70, 60], [88, 76, 50, 30]])
     # Vulnerable are 70 and 60; they lose 20 and 30, the others 2 and 4.
-    assert float(measures.lost_by_vulnerable(found)) == pytest.approx(22)
-    assert float(measures.grown(found, metrics.mcd)) == pytest.approx(28)
-    assert float(measures.smallest_gap(found)) == pytest.approx(30)
-    assert float(measures.lies_below(found)) == pytest.approx(10)
-    assert float(measures.lies_below(found, above=True)) == pytest.approx(10)
+    assert float(attacks_and_defences.lost_by_vulnerable(found)) == pytest.approx(22)
+    assert float(attacks_and_defences.grown(found, metrics.mcd)) == pytest.approx(28)
+    assert float(attacks_and_defences.smallest_gap(found)) == pytest.approx(30)
+    assert float(attacks_and_defences.lies_below(found)) == pytest.approx(10)
+    assert float(attacks_and_defences.lies_below(found, above=True)) == pytest.approx(10)
     one, other = np.array([90, 80, 70, 60]), np.array([88, 76, 50, 30])
-    assert float(measures.agreement(found)) == pytest.approx(np.corrcoef(one, other)[0, 1])
+    assert float(attacks_and_defences.agreement(found)) == pytest.approx(np.corrcoef(one, other)[0, 1])
 
 
 @pytest.mark.parametrize("size", [5, 12, 15])
@@ -446,8 +446,8 @@ def test_mistakes_that_never_cross_superclasses_are_measured():
 
 
 def test_no_class_is_the_worst_of_all_settings():
-    assert float(measures.lies_below(rates([[50, 60, 70], [60, 50, 70]]))) == pytest.approx(-10)
-    assert float(measures.lies_below(rates([[50, 60, 70], [60, 50, 70]]), above=True)) == pytest.approx(10)
+    assert float(attacks_and_defences.lies_below(rates([[50, 60, 70], [60, 50, 70]]))) == pytest.approx(-10)
+    assert float(attacks_and_defences.lies_below(rates([[50, 60, 70], [60, 50, 70]]), above=True)) == pytest.approx(10)
 
 
 def test_homing_counts_what_comes_home_beyond_the_control():

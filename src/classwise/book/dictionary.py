@@ -109,7 +109,6 @@ KEYS: dict[str, tuple[str, str]] = {
     "setting": ("", "a setting of the class or of the training"),
     "other setting": ("", "the setting that `setting` is compared with; the same one on the diagonal of a matrix"),
     "logits": ("", "mean logits of the classes, less their mean over the classes or as they are"),
-    "colouring": ("", "which classes are drawn on their background"),
     "chosen": ("", "what selects the epoch, and on which images"),
     "predictor": ("", "what a cosine of two classes is of, and in which network"),
     "case": ("", "row of the chart, in words"),

@@ -9,15 +9,10 @@ import xarray as xr
 
 from classwise.core import datasets
 from classwise.stats import bootstrap, metrics
-from classwise.stats.metrics import Metric as CountMeasure
+from classwise.stats.metrics import Metric
 
 
-def mean_over(array: xr.DataArray, *dims: str) -> xr.DataArray:
-    """Return the mean over dimensions, NaN where any part is."""
-    return array.mean(dims, skipna=False)
-
-
-def of_first(sums: xr.Dataset, measure: CountMeasure) -> xr.DataArray:
+def of_first(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
     """Return a measure of the first defence under the first attack."""
     return measure(sums["count"].isel(defence=0, attack=0))
 
@@ -40,11 +35,6 @@ def gap(sums: xr.Dataset) -> xr.DataArray:
     return like.copy(data=ordered @ best - ordered[..., ::-1] @ best)
 
 
-def smallest_gap(sums: xr.Dataset) -> xr.DataArray:
-    """Return the smallest gap between best and worst class of all defences and attacks."""
-    return metrics.mcd(sums["count"]).min(["defence", "attack"], skipna=False)
-
-
 def pair(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:
     """Return how often two classes are misclassified as one another, in percent of each, less the mean of all other pairs."""
     mixed = of_first(sums, metrics.off_diagonal_confusion)
@@ -65,11 +55,6 @@ def confusion_of(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:
     return mixed.where(either(mixed, first, second)).mean(["label", "predicted"], skipna=True)
 
 
-def overall(sums: xr.Dataset) -> xr.DataArray:
-    """Return the accuracy on all images, in percent."""
-    return of_first(sums, metrics.overall)
-
-
 def within_superclasses(sums: xr.Dataset, times: float = 1) -> xr.DataArray:
     """Return the share of a class mistaken for one other class: within its superclass less across superclasses, in points.
 
@@ -88,56 +73,7 @@ def true_symmetry(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
     return bootstrap.symmetry_draws(part, draws=draws, seed=seed).isel(defence=0, attack=0).values
 
 
-def lies_below(
-    sums: xr.Dataset, name: str = "", *, above: bool = False, dims: tuple[str, ...] = ("defence", "attack")
-) -> xr.DataArray:
-    """Return by how much a class lies below (`above`) all others in the setting in which it does so least.
-
-    dims: along which the settings are. name: of the class; by default the one that does so most: below 0, none is the worst
-    (best) of every defence and attack.
-    """
-    rates = metrics.accuracy(sums["count"])
-    others = rates.rename(label="other")
-    beyond = (rates - others if above else others - rates).where(rates.label != others.other, np.inf)
-    least = beyond.min(["other", *dims], skipna=False)
-    return least.sel(label=name, drop=True) if name else least.max("label", skipna=False)
-
-
-def close_where_weak(sums: xr.Dataset) -> xr.DataArray:
-    """Return the correlation over classes of the mean margin under the first attack with the accuracy under the second.
-
-    The mean over the defences; `margin` is that of the logits of each image.
-    """
-    count = sums["count"]
-    mean = sums["margin"].isel(attack=0).sum("predicted") / metrics.images(count.isel(attack=0))
-    return mean_over(xr.corr(mean, metrics.accuracy(count.isel(attack=1)), dim="label"), "defence")
-
-
-def agreement(sums: xr.Dataset) -> xr.DataArray:
-    """Return how alike the accuracies of the classes are: the mean correlation of each two settings (defence and attack)."""
-    rates = metrics.accuracy(sums["count"]).stack(setting=("defence", "attack")).reset_index("setting")
-    off = rates - mean_over(rates, "label")
-    unit = off / np.sqrt((off**2).sum("label", skipna=False))
-    settings = rates.sizes["setting"]
-    return ((unit.sum("setting", skipna=False) ** 2).sum("label", skipna=False) - settings) / (settings * (settings - 1))
-
-
-def lost_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
-    """Return how much more the vulnerable classes lose from the first attack to the second than the robust ones, over defences.
-
-    Vulnerable are the classes below the overall accuracy under the first attack (Definition 3.3).
-    """
-    weak, strong = (sums["count"].isel(attack=place) for place in (0, 1))
-    return mean_over(lost_more(weak, strong), "defence")
-
-
 def lost_more(weak: xr.DataArray, strong: xr.DataArray) -> xr.DataArray:
     """Return how much more the vulnerable classes lose from one attack to the other than the robust ones."""
     lost, robust = metrics.accuracy(weak) - metrics.accuracy(strong), metrics.robust_classes(weak)
     return lost.where(~robust).mean("label") - lost.where(robust).mean("label")
-
-
-def grown(sums: xr.Dataset, measure: CountMeasure) -> xr.DataArray:
-    """Return by how much a measure grows from the first attack to the second, the mean over the defences."""
-    count = sums["count"]
-    return mean_over(measure(count.isel(attack=1)) - measure(count.isel(attack=0)), "defence")

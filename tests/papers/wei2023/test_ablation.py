@@ -229,11 +229,11 @@ def test_gains_stand_next_to_those_of_the_paper():
 def test_networks_stand_at_their_mean_setting():
     known = {("pgd-at", "pgd-20", name): value for name, value in (("1/2", 20), ("1", 40), ("3/2", 80))}
     data = outcomes_with(known | {("at-ccm", "pgd-20", "1.25"): 70}, along=(*ALONG, "setting")).expand_dims(seed=[0])
-    bounds, place = ablation.at_settings(data)
+    bounds, place = ablation.at_settings({"radius": data})
     assert place.to_series().to_dict() == {"1/2": 0.5, "1": 1, "3/2": 1.5, "1.25": 1.25}
-    value = bounds.sel(measure="worst class", bound="value")
-    assert value.sel(defence="pgd-at").dropna("setting").to_series().to_dict() == {"1/2": 20, "1": 40, "3/2": 80}
-    assert value.sel(defence="at-ccm").dropna("setting").to_series().to_dict() == {"1.25": 70}
+    value = bounds.sel(measure="radius, worst class", bound="value")
+    assert value.sel(calibration="uniform").dropna("setting").to_series().to_dict() == {"1/2": 20, "1": 40, "3/2": 80}
+    assert value.sel(calibration="calibrated").dropna("setting").to_series().to_dict() == {"1.25": 70}
 
 
 def test_offsets_are_swept_next_to_the_method_without_them():

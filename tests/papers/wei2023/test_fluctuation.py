@@ -208,33 +208,6 @@ def test_the_chosen_epoch_is_evaluated_on_test_images():
     assert float(bounds.sel(measure="all images", chosen="average", bound="value")) == pytest.approx(np.mean(expected["average"]))
 
 
-# The history.
-
-
-def history(worst=(30, 10, 25), epochs=12):
-    """Return a history of two seeds whose class 2 is the worst of the validation images in the last epochs."""
-    count = np.zeros((1, 2, epochs, 3, 2, 4, 4), dtype="i4")
-    for seed, place in np.ndindex(2, epochs):
-        right = np.array([30, 32, worst[place % len(worst)] - 5 * seed, 36])
-        table = np.diag(right) + np.roll(np.diag(40 - right), 1, 1)
-        if place == 0 or place >= epochs // 4 - 1:
-            count[0, seed, place, 1, 1] = count[0, seed, place, 1, 0] = table
-    names = {"defence": ["pgd-at"], "seed": [0, 1], "epoch": np.arange(1, epochs + 1), "split": ["train", "valid", "test"]}
-    coords = names | {"attack": ["clean", "pgd-10"], "label": list("abcd"), "predicted": list("abcd"), "average": ["ema", "fawa"]}
-    rates = np.array([[(worst[place % len(worst)] - 5 * seed) / 40 for place in range(epochs)] for seed in range(2)])
-    judged_epochs = np.arange(1, epochs + 1) >= epochs / 4
-    taken = np.stack([np.broadcast_to(judged_epochs, rates.shape), judged_epochs & (rates >= 0.2)], -1)[None]
-    data = {"count": ((*names, "attack", "label", "predicted"), count), "taken": (("defence", "seed", "epoch", "average"), taken)}
-    return xr.Dataset(data, coords)
-
-
-def test_the_worst_class_of_the_epochs_that_fawa_judged_begins_at_a_quarter():
-    worst = fluctuation.validated(history())
-    assert worst.epoch.values.tolist() == list(range(3, 13))
-    assert worst.sel(bound="value").isel(epoch=slice(3)).values.tolist() == [[62.5, 75, 25], [50, 62.5, 12.5]]
-    assert (worst.sel(bound="low") < worst.sel(bound="value")).all()
-
-
 def test_measures_are_described_in_words():
     words = {claim.name: claim.measured for claim in fluctuation.CLAIMS}
     assert all(text and "None" not in text for text in words.values())

@@ -3,17 +3,19 @@
 from functools import partial
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from classwise.core.spec import Evaluation, Spec
-from classwise.papers import measures
 from classwise.papers.claims import ClaimMeasure
+from classwise.papers.measures import lost_more
 from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.terms import claims, of
 from classwise.papers.tian2021.networks import COMPARED, FOUR, UNDER_ATTACK
 from classwise.papers.tian2021.tables import TABLES, from_table_1, in_text
 from classwise.stats import confidence, metrics, pooling
 from classwise.stats.bootstrap import bootstrap
+from classwise.stats.metrics import Metric
 
 NAME = "tian2021/4-3-attacks-and-defences"
 # Table 1. Attacks that are too slow for all images are evaluated on 20 of each class, with fewer steps.
@@ -32,6 +34,58 @@ SECTION = Section(
     extra_evaluations=dict.fromkeys(COMPARED, _ROWS),
 )
 
+
+def smallest_gap(sums: xr.Dataset) -> xr.DataArray:
+    """Return the smallest gap between best and worst class of all defences and attacks."""
+    return metrics.mcd(sums["count"]).min(["defence", "attack"], skipna=False)
+
+
+def lies_below(sums: xr.Dataset, name: str = "", *, above: bool = False) -> xr.DataArray:
+    """Return by how much a class lies below (`above`) all others in the defence and attack in which it does so least.
+
+    name: of the class; by default the one that does so most: below 0, none is the worst (best) of every defence and attack.
+    """
+    rates = metrics.accuracy(sums["count"])
+    others = rates.rename(label="other")
+    beyond = (rates - others if above else others - rates).where(rates.label != others.other, np.inf)
+    least = beyond.min(["other", "defence", "attack"], skipna=False)
+    return least.sel(label=name, drop=True) if name else least.max("label", skipna=False)
+
+
+def close_where_weak(sums: xr.Dataset) -> xr.DataArray:
+    """Return the correlation over classes of the mean margin under the first attack with the accuracy under the second.
+
+    The mean over the defences; `margin` is that of the logits of each image.
+    """
+    count = sums["count"]
+    mean = sums["margin"].isel(attack=0).sum("predicted") / metrics.images(count.isel(attack=0))
+    return xr.corr(mean, metrics.accuracy(count.isel(attack=1)), dim="label").mean("defence", skipna=False)
+
+
+def agreement(sums: xr.Dataset) -> xr.DataArray:
+    """Return how alike the accuracies of the classes are: the mean correlation of each two settings (defence and attack)."""
+    rates = metrics.accuracy(sums["count"]).stack(setting=("defence", "attack")).reset_index("setting")
+    off = rates - rates.mean("label", skipna=False)
+    unit = off / np.sqrt((off**2).sum("label", skipna=False))
+    settings = rates.sizes["setting"]
+    return ((unit.sum("setting", skipna=False) ** 2).sum("label", skipna=False) - settings) / (settings * (settings - 1))
+
+
+def lost_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
+    """Return how much more the vulnerable classes lose from the first attack to the second than the robust ones, over defences.
+
+    Vulnerable are the classes below the overall accuracy under the first attack (Definition 3.3).
+    """
+    weak, strong = (sums["count"].isel(attack=place) for place in (0, 1))
+    return lost_more(weak, strong).mean("defence", skipna=False)
+
+
+def grown(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
+    """Return by how much a measure grows from the first attack to the second, the mean over the defences."""
+    count = sums["count"]
+    return (measure(count.isel(attack=1)) - measure(count.isel(attack=0))).mean("defence", skipna=False)
+
+
 _FIVE = ("fgsm", "cw|margin-20", "pgd-20", "transfer", "n-attack")
 _WHITE = ("fgsm", "pgd-20")
 
@@ -45,19 +99,19 @@ def _printed(measure: ClaimMeasure, *attacks: str) -> dict[str, Any]:
 CLAIMS = claims(
     NAME,
     {
-        "gaps-everywhere": _printed(measures.smallest_gap),
-        "same-worst-class": _printed(measures.lies_below),
-        "same-best-class": _printed(partial(measures.lies_below, above=True)),
-        "cats-worst": _printed(partial(measures.lies_below, name="cat")),
-        "cars-best": _printed(partial(measures.lies_below, above=True, name="automobile")),
-        "dataset-decides": _printed(measures.agreement),
-        "stronger-on-vulnerable": _printed(measures.lost_by_vulnerable, *_WHITE),
-        "margin-on-vulnerable": _printed(measures.lost_by_vulnerable, "fgsm", "cw|margin-20"),
-        "stronger-larger-cv": _printed(partial(measures.grown, measure=metrics.cv), *_WHITE),
-        "stronger-larger-mcd": _printed(partial(measures.grown, measure=metrics.mcd), *_WHITE),
-        "queries-on-vulnerable": _printed(measures.lost_by_vulnerable, "transfer", "n-attack"),
+        "gaps-everywhere": _printed(smallest_gap),
+        "same-worst-class": _printed(lies_below),
+        "same-best-class": _printed(partial(lies_below, above=True)),
+        "cats-worst": _printed(partial(lies_below, name="cat")),
+        "cars-best": _printed(partial(lies_below, above=True, name="automobile")),
+        "dataset-decides": _printed(agreement),
+        "stronger-on-vulnerable": _printed(lost_by_vulnerable, *_WHITE),
+        "margin-on-vulnerable": _printed(lost_by_vulnerable, "fgsm", "cw|margin-20"),
+        "stronger-larger-cv": _printed(partial(grown, measure=metrics.cv), *_WHITE),
+        "stronger-larger-mcd": _printed(partial(grown, measure=metrics.mcd), *_WHITE),
+        "queries-on-vulnerable": _printed(lost_by_vulnerable, "transfer", "n-attack"),
         "closer-to-the-boundary": {
-            "measure": measures.close_where_weak,
+            "measure": close_where_weak,
             "attacks": ("clean", "pgd-20"),
             "values": {"margin": confidence.logit_margin},
         },

@@ -14,7 +14,7 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers.claims import ClaimMeasure
-from classwise.papers.measures import lost_more, mean_over
+from classwise.papers.measures import lost_more
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.terms import claims
 from classwise.papers.tian2021.networks import COMPARED, FOUR, HE
@@ -69,7 +69,7 @@ def least_lost_to_temperature(sums: xr.Dataset, name: str = "") -> xr.DataArray:
 
 def lost_to_temperature_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more the vulnerable classes lose to Temperature-PGD than the robust ones, the mean over the defences."""
-    return mean_over(lost_more(*_both_attacks(sums)), "defence")
+    return lost_more(*_both_attacks(sums)).mean("defence", skipna=False)
 
 
 def more_lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
@@ -94,7 +94,7 @@ def smooth_where_weak(sums: xr.Dataset) -> xr.DataArray:
     The variance is that under the first attack, the accuracy that under the last.
     """
     rates = metrics.accuracy(_every_heat(sums["count"].isel(attack=-1)))
-    return mean_over(xr.corr(_cvc(sums), rates, dim="label"), "defence")
+    return xr.corr(_cvc(sums), rates, dim="label").mean("defence", skipna=False)
 
 
 def smoother_animals(sums: xr.Dataset) -> xr.DataArray:
@@ -113,13 +113,13 @@ def smoothest(sums: xr.Dataset, names: Sequence[str]) -> xr.DataArray:
 
 def smoother_than_others(sums: xr.Dataset) -> xr.DataArray:
     """Return the mean variance of confidence of the last defence over the smallest of the others."""
-    spread = mean_over(_cvc(sums), "label")
+    spread = _cvc(sums).mean("label", skipna=False)
     return spread.isel(defence=-1, drop=True) / spread.isel(defence=slice(-1)).min("defence", skipna=False)
 
 
 def steeper_than_others(sums: xr.Dataset) -> xr.DataArray:
     """Return the mean variance of confidence of the first defence over the greatest of the others."""
-    spread = mean_over(_cvc(sums), "label")
+    spread = _cvc(sums).mean("label", skipna=False)
     return spread.isel(defence=0, drop=True) / spread.isel(defence=slice(1, None)).max("defence", skipna=False)
 
 

@@ -155,27 +155,35 @@ def component_gains(rows: xr.Dataset) -> xr.DataArray:
 _RATES = {"all images": overall, "worst class": worst}
 
 
-def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
-    """Return the robust accuracy by offset, and the same without the calibration, along measure, calibration, offset and bound.
-
-    compared: by the name of an offset, "lambda1", outcomes of `by_offset`. Measures are such as "lambda1, worst class".
-    """
-    parts = {}
-    for name, outcomes in compared.items():
-        for title, measure in _RATES.items():
-            bounds = bootstrap.bootstrap(outcomes.isel(defence=0, attack=0, drop=True), measure).rename({name: "offset"})
-            swept, without = bounds.drop_sel(offset=WITHOUT), bounds.sel(offset=WITHOUT, drop=True)
-            parts[f"{name}, {title}"] = along("calibration", {"calibrated": swept, "uniform": without + 0 * swept})
+def _by_measure(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
+    """Return the robust accuracy along measure ("lambda1, worst class") and bound; compared: by the name of a setting."""
+    parts = {
+        f"{name}, {title}": bootstrap.bootstrap(outcomes.isel(attack=0, drop=True), measure)
+        for name, outcomes in compared.items()
+        for title, measure in _RATES.items()
+    }
     return along("measure", parts)
 
 
-def at_settings(compared: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the robust accuracy along measure, defence, setting and bound, and the mean setting of the classes as a number.
+def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
+    """Return the robust accuracy by offset, and the same without the calibration, along measure, calibration, offset and bound.
 
-    compared: of `calibrations.with_mean_radius` or `with_mean_beta`.
+    compared: by the name of an offset, "lambda1", outcomes of `by_offset`.
     """
-    bounds = along("measure", _RATES, partial(bootstrap.bootstrap, compared.isel(attack=0, drop=True)))
-    return bounds, compared.setting.copy(data=list(map(calibrations.number_of, compared.setting.values)))
+    renamed = {name: outcomes.isel(defence=0, drop=True).rename({name: "offset"}) for name, outcomes in compared.items()}
+    bounds = _by_measure(renamed)
+    swept, without = bounds.drop_sel(offset=WITHOUT), bounds.sel(offset=WITHOUT, drop=True)
+    return along("calibration", {"uniform": without + 0 * swept, "calibrated": swept})
+
+
+def at_settings(compared: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return the robust accuracy along measure, calibration, setting and bound, and the mean setting of the classes as a number.
+
+    compared: by the name of a setting, "radius", outcomes of `calibrations.with_mean_radius` or `with_mean_beta`.
+    """
+    kinds = {"defence": ["uniform", "calibrated"]}
+    bounds = _by_measure({name: some.assign_coords(kinds).rename(defence="calibration") for name, some in compared.items()})
+    return bounds, bounds.setting.copy(data=list(map(calibrations.number_of, bounds.setting.values)))
 
 
 def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr.DataArray, dict[str, float]]:

@@ -18,7 +18,7 @@ from classwise.papers.sections import Arranged, Section
 from classwise.papers.terms import Term, claims
 from classwise.papers.variants import Variant
 from classwise.papers.wei2023.tables import fairer_epoch
-from classwise.stats import aggregate, bootstrap, intervals, metrics
+from classwise.stats import aggregate, bootstrap, metrics
 from classwise.stats.combine import along
 from classwise.stats.metrics import Metric
 
@@ -211,20 +211,3 @@ def of_choices(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
         return along("measure", RATES, lambda measure: _mean_over_runs(measure(part), part))
 
     return bootstrap.paired(outcomes, measured, draws=draws, span=(0, 100))
-
-
-# The share of the training from which EMA and FAWA average: epoch 50 of 200. The worst class of FAWA's epochs, in percent.
-_AVERAGED_FROM, THRESHOLD = 0.25, 20.0
-
-
-def validated(history: xr.Dataset) -> xr.DataArray:
-    """Return the accuracy of the worst class of the validation images under attack, in percent with Wilson's interval.
-
-    Along run, epoch (those that FAWA judged) and bound. history: of schema "history 1", of one defence.
-    """
-    count = history["count"].sel(split="valid", drop=True).isel(defence=0, drop=True)
-    count = count.sel(epoch=count.epoch >= _AVERAGED_FROM * count.sizes["epoch"])
-    attacked = aggregate.measured_epochs(aggregate.clean_and_attacked(count).sel(images_are="attacked", drop=True))
-    rates = intervals.rate_bounds(metrics.correct(attacked), metrics.images(attacked))
-    worst = rates.isel(label=metrics.accuracy(attacked).argmin("label")).drop_vars("label")
-    return worst.assign_coords(seed=[f"seed {seed}" for seed in worst.seed.values]).rename(seed="run")
