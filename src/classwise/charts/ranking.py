@@ -1,4 +1,4 @@
-"""The classes of a network from the most to the least robust, beside the numbers of a paper. Rates are in percent."""
+"""The classes of a network from the most to the least robust, with the numbers of a paper. Rates are in percent."""
 
 import json
 import textwrap
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
+import pandas as pd
 import xarray as xr
 
 from classwise.charts.descriptions import LETTERS, described, extent
@@ -27,7 +28,19 @@ def class_ranking(
     table = frame(accuracy).merge(wide_bounds(interval))
     if theirs is not None:
         table = table.merge(frame(theirs, "theirs"), how="left")
-    labels, first = names_of(accuracy), next(iter(titles))
+    labels, first, printed = names_of(accuracy), next(iter(titles)), theirs is not None
+    chart = alt.layer(*_marks(table, printed=printed)).properties(width=500, height=19 * len(labels))
+    text = extent(table[table["defence"] == first], ["label"], f"Robust accuracy of {first}")
+    below = f"Bars: 95 % intervals.{' Diamonds: the paper.' * printed}"
+    chart = described(chart, titles[first], text, below)
+    if len(titles) > 1:
+        lines = {name: textwrap.wrap(title, LETTERS[1]) for name, title in titles.items()}
+        chart.title.text, chart.title.fontWeight = alt.expr(f"{json.dumps(lines)}[{_DEFENCE}]"), "normal"
+    return explorer(chart, [Choice(_DEFENCE, list(titles), first, "defence")])
+
+
+def _marks(table: pd.DataFrame, *, printed: bool) -> list[Any]:
+    """Return the layers of the chart; printed: with a diamond for the column `theirs`."""
     # Where all classes are equal, none is named.
     place = "datum.highest == datum.lowest ? 'other' : datum.value == datum.highest ? 'best' : "
     place += "datum.value == datum.lowest ? 'worst' : 'other'"
@@ -41,13 +54,13 @@ def class_ranking(
         .encode(y=alt.Y("label:N", sort=alt.EncodingSortField("value", op="max", order="descending"), title="class"))
     )
     scale = alt.Scale(domain=["best", "worst", "other"], range=[HIGHEST, LOWEST, GREY])
-    printed = {} if theirs is None else {"theirs": "the paper, %"}
-    tips = tooltip("label", "defence", value="robust accuracy, %", low="", high="", **printed)
+    more = {"theirs": "the paper, %"} if printed else {}
+    tips = tooltip("label", "defence", value="robust accuracy, %", low="", high="", **more)
     hued = base.encode(color=alt.Color("place:N", scale=scale, legend=None), tooltip=tips)
     named = base.transform_filter("datum.place != 'other'")
     x = alt.X("low:Q", title="robust accuracy, %", scale=PERCENT)
     # The name stands on the side of the dot that has room, beyond the diamond.
-    ends = ", ".join(f"datum.{column}" for column in ("low", "high", *printed))
+    ends = ", ".join(f"datum.{column}" for column in ("low", "high", *more))
     left, right = (
         named.transform_filter(f"datum.low {sign} 50").transform_calculate(end=f"{end}({ends})")
         for sign, end in ((">=", "min"), ("<", "max"))
@@ -61,11 +74,4 @@ def class_ranking(
     if printed:
         diamonds = base.transform_filter("isValid(datum.theirs)").encode(x="theirs:Q", tooltip=tips)
         marks.insert(2, diamonds.mark_point(shape="diamond", size=70, color=THEIRS, strokeWidth=2))
-    chart = alt.layer(*marks).properties(width=500, height=19 * len(labels))
-    text = extent(table[table["defence"] == first], ["label"], f"Robust accuracy of {first}")
-    below = f"Bars: 95 % intervals.{' Diamonds: the paper.' * bool(printed)}"
-    chart = described(chart, titles[first], text, below)
-    if len(titles) > 1:
-        lines = {name: textwrap.wrap(title, LETTERS[1]) for name, title in titles.items()}
-        chart.title.text, chart.title.fontWeight = alt.expr(f"{json.dumps(lines)}[{_DEFENCE}]"), "normal"
-    return explorer(chart, [Choice(_DEFENCE, list(titles), first, "defence")])
+    return marks

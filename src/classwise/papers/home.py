@@ -1,4 +1,4 @@
-"""The home page: the classes of our networks beside those of Table 1 of Tian et al. 2021."""
+"""The home page: the classes of our networks compared with Table 1 of Tian et al. 2021."""
 
 import xarray as xr
 
