@@ -51,7 +51,7 @@ ENGINE = [
     "joined",
     "ledger",
 ]
-REGISTRY = ["overview", "registry"]
+REGISTRY = ["overview", "registry", "reports", "home"]
 ALTAIR = {"charts"}
 
 

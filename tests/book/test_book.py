@@ -38,7 +38,7 @@ from classwise.book import build, data, dictionary, notebooks, package
 from classwise.charts.style import CHOSEN
 from classwise.core import markup, paths
 from classwise.core.paths import build_folder
-from classwise.papers import registry, selection
+from classwise.papers import home, registry, selection
 from classwise.stats import aggregate, metrics, pooling
 
 TOC = yaml.safe_load((paths.checkout() / "book" / "_toc.yml").read_text())
@@ -46,7 +46,14 @@ NOTEBOOKS = [chapter["file"] for part in TOC["parts"] for chapter in part["chapt
 HOME = TOC["root"]
 BIAS, RELATIONS = "tian2021/4-1-class-bias", "tian2021/4-2-class-relations"
 # The others are words.
-DRAWN = [HOME, *(one for one in NOTEBOOKS if one in notebooks.names() and one != "claims" and not one.endswith("/A-settings"))]
+DRAWN = [
+    HOME,
+    *(
+        one
+        for one in NOTEBOOKS
+        if one in notebooks.names() and one not in ("claims", "papers") and not one.endswith("/A-settings")
+    ),
+]
 # The epochs of a training, and how often they are measured.
 _TRAINED = registry.training("quick", "trades", 0)
 LAST, EVERY = str(_TRAINED.epochs), _TRAINED.measure
@@ -609,22 +616,26 @@ def test_what_is_wider_than_a_phone_says_so_and_scrolls_by_keyboard(visit, name)
                 assert one.evaluate("one => one.previousElementSibling.className") == "scroll-cue"
 
 
-def test_the_home_page_names_the_best_and_the_worst_class_of_the_defence_that_is_chosen(visit):
-    request = registry.request(BIAS)
-    rates = metrics.accuracy(pooling.pooled(runs.outcomes(request.specs, request.evaluations)))
-    rates = rates.sel(attack=request.evaluations[-1].attack)
+def test_the_home_page_shows_the_defence_that_is_chosen_beside_the_paper(visit):
+    scale = runs.shown_scales(home.SECTION, "quick")[0]
+    request = runs.available(registry.request(home.SECTION, scale))
+    rates = metrics.accuracy(pooling.pooled(runs.outcomes(request.specs, request.evaluations[-1:]))).isel(attack=0)
+    theirs = home.printed_rates(rates)
     with visit(HOME) as page:
         chart = holding(page, "ranking_defence")
-        for defence in ("trades", "pgd-at"):
+        for defence in theirs.defence.values[::-1].tolist():
             choose(chart, ranking_defence=defence)
             of_one = rates.sel(defence=defence)
             for word, place in (("best", of_one.argmax("label")), ("worst", of_one.argmin("label"))):
                 words = f"{word}: {of_one.label.values[int(place)]}, {float(of_one[int(place)]):.0f} %"
                 expect(chart.locator("svg text", has_text=words)).to_have_count(1)
+            expect(chart.locator("svg .mark-symbol path[aria-label*='the paper, %']").first).to_be_attached()
+            expect(chart.locator("svg .role-title-text", has_text=markup.printed(defence)).first).to_be_attached()
 
 
 def test_a_number_on_the_home_page_opens_its_claims(visit):
     with visit(HOME) as page:
+        assert page.locator(".mosaic a").count() == len(runs.verdicts("quick"))
         links = page.locator("table.certainty td a[href*='scale=quick'][href*='verdict=holds']")
         number = int(links.first.inner_text())
         links.first.click()

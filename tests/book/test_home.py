@@ -1,11 +1,78 @@
-"""The home page: what its table of verdicts says of claims without a verdict."""
+"""The home page and the reports: what they say of verdicts, and of classes beside those of a paper."""
+
+import re
+
+import numpy as np
+import pytest
+import xarray as xr
 
 from classwise import runs
-from classwise.book import home
+from classwise.charts.style import VERDICT_COLOURS
 from classwise.core.paths import checkout
-from classwise.papers import registry
-from classwise.papers.claims import Verdict
+from classwise.papers import home, ledger, registry, reports
+from classwise.papers.claims import VERDICTS, Verdict
 from classwise.stats import metrics, pooling
+
+
+@pytest.fixture
+def judged():
+    """Verdicts on two claims at two scales."""
+    first, second, *_ = registry.PAPERS["tian2021"].claims
+    numbers = {"effect": 1.0, "low": 0.5, "high": 2.0, "adjusted": 0.01, "seeds": 5, "images": 10}
+    kinds = [(first, "holds", "quick"), (first, "open", "laptop"), (second, "fails", "quick"), (second, "fails", "laptop")]
+    return [Verdict(*one, {"quick": "digits", "laptop": "cifar10"}[one[-1]], **numbers) for one in kinds]
+
+
+def test_a_report_counts_the_verdicts_and_lists_the_claims_that_fail(judged):
+    first, second, *_ = registry.PAPERS["tian2021"].claims
+    text = reports.reproduced("tian2021", judged).replace("&amp;", "&")
+    assert 'href="claims.html?paper=tian2021&scale=quick&verdict=holds"' in text
+    assert text.index("CIFAR-10") < text.index("digits")
+    failed = reports.not_reproduced("tian2021", judged)
+    assert failed.count(second.statement) == 2
+    assert first.statement not in failed
+    assert "None of the claims" in reports.not_reproduced("tian2021", judged[:1])
+    number = len(registry.PAPERS["tian2021"].tables.misprints())
+    assert f"Misprints and ambiguities ({number})" in reports.misprints("tian2021")
+
+
+def test_the_mosaic_has_a_square_for_each_verdict_that_leads_to_its_claim(judged):
+    squares = re.findall(r'<a class="([\w-]+)" href="([^"]+)" title="([^"]+)"', reports.mosaic(judged))
+    assert sorted(kind for kind, *_ in squares) == ["fails", "fails", "holds", "open"]
+    for kind, address, words in squares:
+        (one,) = (v for v in judged if v.verdict == kind and address == ledger.address(v.claim, scale=v.scale))
+        assert f"{kind.capitalize()}: 1.00 [0.50, 2.00]" in words
+        assert one.claim.where not in ("", None)
+    assert set(VERDICT_COLOURS) == set(VERDICTS)
+
+
+def test_the_table_of_agreement_pairs_the_verdicts_of_each_claim(judged):
+    table = reports.agreement(judged, "laptop", "quick")
+    assert table.loc["open, CIFAR-10", "holds, digits"] == 1
+    assert table.loc["fails, CIFAR-10", "fails, digits"] == 1
+    assert table.to_numpy().sum() == 2
+
+
+def test_classes_are_compared_with_those_that_the_paper_prints():
+    theirs = registry.tables_of("tian2021").load(1)["accuracy"].sel(attack="pgd-20", defence=["pgd-at"], drop=True)
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(10), 400)
+    answer = np.where(rng.random(len(truth)) < theirs.values[0][truth] / 100 - 0.1, truth, (truth + 1) % 10)
+    data = xr.Dataset(
+        {
+            "truth": (("defence", "seed", "image"), truth[None, None]),
+            "answer": (("defence", "seed", "image"), answer[None, None]),
+        },
+        {"defence": ["pgd-at"], "seed": [0], "predicted": theirs.label.values},
+    )
+    alike = home.agreement(data, theirs).isel(defence=0)
+    assert float(alike.sel(quantity="correlation", bound="low")) > 0.9
+    low, value, high = (float(alike.sel(quantity="level", bound=bound)) for bound in ("low", "value", "high"))
+    assert low < -10 < high
+    assert value == pytest.approx(-10, abs=2)
+    rates = metrics.accuracy(pooling.pooled(data))
+    assert home.printed_rates(rates).equals(theirs)
+    assert home.printed_rates(rates.assign_coords(label=list("0123456789"))) is None
 
 
 def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are_missing():
@@ -14,16 +81,13 @@ def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are
     untested.append(("wider-than-standard", "laptop", "cifar10"))
     verdicts = [Verdict(claims[name], "not tested", scale, dataset) for name, scale, dataset in untested]
     verdicts.append(Verdict(claims["gap"], "open", "quick", "digits", effect=1.0, low=0.0, high=2.0))
-    assert home.not_tested(verdicts) == (
-        "<em>not tested</em>: on CIFAR-10, 2 need runs that are not recorded yet and 1 cannot be tested on its images; "
+    assert reports.untested(verdicts) == (
+        "*Not tested*: on CIFAR-10, 2 need runs that are not recorded yet and 1 cannot be tested on its images; "
         "on digits, 1 cannot be tested on its images."
     )
-    assert "on CIFAR-10, 1 needs runs" in home.not_tested(verdicts[:1])
-    assert "on digits, 2 cannot be tested" in home.not_tested([verdicts[2], verdicts[2]])
-    table = home.certainty(verdicts)
-    assert "<em>open</em>: tested, but the interval allows both." in table
-    assert home.not_tested(verdicts) in table
-    assert home.not_tested(verdicts[-1:]) == ""
+    assert "on CIFAR-10, 1 needs runs" in reports.untested(verdicts[:1])
+    assert "on digits, 2 cannot be tested" in reports.untested([verdicts[2], verdicts[2]])
+    assert reports.untested(verdicts[-1:]) == ""
 
 
 def test_the_figures_of_the_readme_are_those_of_the_recorded_results():

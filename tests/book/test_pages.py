@@ -1,16 +1,12 @@
-"""Pages made from executed notebooks, and the reports on the papers."""
-
-from dataclasses import replace
+"""Pages made from executed notebooks."""
 
 import altair as alt
 import nbformat
 import pandas as pd
 import pytest
 
-from classwise.book import merging, pages, reports
+from classwise.book import merging, pages
 from classwise.charts import style
-from classwise.papers import registry
-from classwise.papers.claims import Verdict
 
 NAME = "tian2021/4-1-class-bias"
 
@@ -112,24 +108,3 @@ def test_a_page_of_two_scales_has_the_command_of_each_under_the_switch(tmp_path)
     assert f"make notebook NB={NAME} P='scale=\"quick\"'" in texts[3]
     assert "finished runs are not computed again. The page took 2.5 minutes here" in texts[3]
     assert "hours of training" not in texts[3]
-
-
-def test_a_report_counts_the_verdicts_and_lists_the_claims_that_fail():
-    first, second, *_ = registry.PAPERS["tian2021"].claims
-    verdicts = [
-        Verdict(first, "holds", "quick", "digits", effect=1.0, low=0.5, high=2.0, adjusted=0.01, seeds=5, images=10),
-        Verdict(second, "fails", "quick", "digits", effect=-1.0, low=-2.0, high=-0.5, adjusted=0.01, seeds=5, images=10),
-    ]
-    text = reports.block(registry.PAPERS["tian2021"], verdicts)
-    assert 'href="claims.html?paper=tian2021&scale=quick&verdict=holds"' in text.replace("&amp;", "&")
-    assert second.statement in text
-    assert first.statement not in text
-    for part in ("Scope", "What was reproduced", "What was easy", "What was difficult", "Misprints", "Pages and data"):
-        assert f"### {part}" in text
-    number = len(registry.PAPERS["tian2021"].tables.misprints())
-    assert f"Misprints and ambiguities ({number})" in text
-
-
-def test_the_report_on_a_paper_without_pages_says_so():
-    text = reports.block(replace(registry.PAPERS["benz2020"], sections={}, notebooks=()), [])
-    assert "not written yet" in text

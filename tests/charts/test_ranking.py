@@ -16,8 +16,10 @@ def pooled(count):
 
 def test_the_ranking_draws_each_class_of_the_chosen_defence_and_names_the_best_and_the_worst(pooled):
     rates = metrics.accuracy(pooled)
-    svg = drawn(ranking.class_ranking(rates, intervals.wilson(pooled), "pgd-at", ("Robust accuracy", "Under PGD.")))
-    assert svg.count('aria-roledescription="point"') == 10
+    svg = drawn(
+        ranking.class_ranking(rates, intervals.wilson(pooled), dict.fromkeys(("pgd-at", "standard"), "Robust"), rates - 3)
+    )
+    assert svg.count('aria-roledescription="point"') == 20
     assert svg.count('aria-roledescription="rule mark"') == 10
     of_base = rates.sel(defence="pgd-at")
     for word, place in (("best", of_base.argmax("label")), ("worst", of_base.argmin("label"))):
@@ -27,7 +29,7 @@ def test_the_ranking_draws_each_class_of_the_chosen_defence_and_names_the_best_a
 
 def test_the_text_alternative_has_the_range_of_the_defence_that_is_shown_first(pooled):
     rates = metrics.accuracy(pooled)
-    text = ranking.class_ranking(rates, intervals.wilson(pooled), "standard", ("Robust accuracy", "")).description
+    text = ranking.class_ranking(rates, intervals.wilson(pooled), {"standard": "Robust accuracy"}).description
     of_base = rates.sel(defence="standard")
     assert f"{float(of_base.min()):.0f} %" in text
     assert f"{float(of_base.max()):.0f} %" in text

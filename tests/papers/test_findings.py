@@ -61,14 +61,8 @@ def test_the_gap_of_a_defence_names_both_classes():
     data = outcomes(given)
     text = findings.class_gap(data, "pgd-at", "pgd-20")
     assert text.startswith("**Under PGD-20, PGD-AT classifies class a 60 points (95 % interval ")
-    assert [value for value, _, _ in intervals_of(text)] == [60, 10, 50]
-    assert "The attack itself widens the gap: attacked minus clean, it is 50 points" in text
-    narrower = outcomes({("pgd-at", "clean"): [40, 40, 4], ("pgd-at", "pgd-20"): [16, 16, 4]})
-    assert "does not widen the gap, but narrows it" in findings.class_gap(narrower, "pgd-at", "pgd-20")
-    same = outcomes({("pgd-at", name): [40, 30, 20] for name in ("clean", "pgd-20")})
-    assert "The attack itself has no clear effect on the gap" in findings.class_gap(same, "pgd-at", "pgd-20")
-    assert "Without an attack the gap between its best and its worst class is 10 points (95 % interval" in text
-    assert "standard" not in findings.class_gap(data.sel(defence=["pgd-at"]), "pgd-at", "pgd-20")
+    assert [value for value, _, _ in intervals_of(text)] == [60]
+    assert "standard" not in text
 
 
 def test_an_attack_is_compared_with_all_together_on_the_same_images():

@@ -33,9 +33,9 @@ from classwise.stats import benchmarks
 if TYPE_CHECKING:
     from classwise.runs.schedule.plan import Requested
 
-# The pages that no notebook makes but `home.write_pages`; the first is the root of the book.
-GENERATED = ("index", "papers")
-HOME = GENERATED[0]
+# The root of the book, and the pages that read the verdicts of all sections.
+HOME = "index"
+_LEDGERS = ("claims", "papers", HOME)
 # The pages of no paper by the part of the book, and the guide. "data" is written when the book is rendered.
 _PAGES = {
     "What holds": ("claims", "papers"),
@@ -114,15 +114,12 @@ def style() -> str:
 
 def _fingerprint(name: str, scale: str) -> str:
     """Return a digest of everything a page depends on: its notebook, the code, the scale, and the results it shows."""
-    from classwise.book import home  # slow to import
-
-    sections = [section for section in registry.SECTIONS if name in (section, "claims", HOME)]
+    sections = [section for section in registry.SECTIONS if name in (section, *_LEDGERS)]
     pairs = [pair for section in sections for pair in registry.request(section, scale).pairs]
     audit = [runs.audit().id.encode()] if name == "audit" else []
     read = [(section, other) for section in sections for other in _also_shown(section, scale)]
     shown = {store.recorded(spec) for section, other in read for spec, _ in registry.request(section, other).pairs}
-    files = home.files() if name == HOME else [notebooks.find(name)]
-    files += [*_code(), *(benchmarks.files() if name == "performance" else [])]
+    files = [notebooks.find(name), *_code(), *(benchmarks.files() if name == "performance" else [])]
     files += [path for spec, evaluations in pairs for path in store.files(spec, evaluations) if path.exists()]
     # Of recorded runs also examples, features and traces, which pages show without computing them.
     files += sorted(path for folder in shown for path in folder.rglob("*.nc"))
@@ -140,7 +137,7 @@ def _stored_fingerprint(mark: Path) -> str | None:
 def _stale(scale: str) -> dict[str, str]:
     """Return the notebooks that must be executed, with their fingerprints: those whose executed form is missing or outdated."""
     stale = {}
-    for name in (*notebooks.names(), HOME):
+    for name in notebooks.names():
         fingerprint = _fingerprint(name, scale)
         if _stored_fingerprint(build_folder() / "executed" / f"{name}.json") != fingerprint:
             stale[name] = fingerprint
@@ -149,7 +146,7 @@ def _stale(scale: str) -> dict[str, str]:
 
 def _also_shown(name: str, scale: str) -> list[str]:
     """Return the scales that a page also shows: those that are only read, where any run of its section itself is stored."""
-    return [other for other in _only_read(name, scale) if recorded_part(registry.request(name, other)).specs]
+    return runs.shown_scales(name, scale)[:-1] if name in registry.SECTIONS else []
 
 
 def _only_read(name: str, scale: str) -> list[str]:
@@ -169,11 +166,6 @@ def _is_complete(name: str, scale: str) -> bool:
 def _execute(name: str, scale: str) -> float:
     """Execute a notebook, where results of another scale are recorded at that scale, too, and merge both; return the seconds."""
     began = time.perf_counter()
-    if name == HOME:
-        from classwise.book import home  # slow to import
-
-        home.write_pages(scale, build_folder() / "executed")
-        return time.perf_counter() - began
     source, out = notebooks.find(name), build_folder()
     target, failed = out / "executed" / f"{name}.ipynb", out / "failed" / f"{name}.ipynb"
     scaled = scale != "quick" and "scale" in notebooks.parameters(source)
@@ -224,7 +216,7 @@ def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
         if stale:  # the results to download, at the same time; `_build` finds them, or makes what failed
             workers.submit(data.write_files, scale, build_folder() / "data")
         # Last the pages that read the verdicts of all others, which else were computed twice.
-        order = sorted(stale, key=lambda name: name in ("claims", HOME))
+        order = sorted(stale, key=lambda name: name in _LEDGERS)
         futures = {workers.submit(_execute, name, scale): name for name in order}
         for done, future in enumerate(as_completed(futures), 1):
             name, error = futures[future], future.exception()
@@ -261,7 +253,7 @@ def render(console: Console) -> bool:
     sources, fresh, html = out / "pages", out / "book", out / "html"
     inputs = sorted(path for path in source.rglob("*") if path.is_file())
     inputs.append(checkout() / "CHANGELOG.md")  # included by guide/changelog.md
-    names = (*notebooks.names(), *GENERATED)
+    names = notebooks.names()
     tables = {paper.name: paper.tables.folder / "tables.csv" for paper in registry.PAPERS.values() if paper.tables is not None}
     results = sorted((out / "data").glob("[!.]*"))
     inputs += [*(out / "executed" / f"{name}.ipynb" for name in names), *scripts(), *_shell(), *tables.values(), *results]

@@ -13,7 +13,7 @@ from classwise.book.notebooks import NotebookFailed
 from classwise.core import datasets
 from classwise.core.errors import UNSELECTED, NotRecorded
 from classwise.papers.claims import MeasurementError
-from classwise.papers.scales import CLOSED_FORM, dataset_of, place
+from classwise.papers.scales import dataset_of, title_of
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -34,12 +34,6 @@ class Failure:
     kind: str
     text: str
     missing: bool = False
-
-
-def title_of(scale: str) -> str:
-    """Return what a scale shows, in words: "CIFAR-10, recorded", "digits, computed here" or "Gaussian model, closed form"."""
-    how = "recorded", "computed here", CLOSED_FORM
-    return f"{datasets.title(dataset_of(scale))}, {how[place(scale)]}"
 
 
 def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path) -> list[Failure]:

@@ -1,26 +1,46 @@
-"""The classes of a network from the most to the least robust. Rates are in percent."""
+"""The classes of a network from the most to the least robust, with the numbers of a paper. Rates are in percent."""
 
+import json
+import textwrap
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
+import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import described, extent
+from classwise.charts.descriptions import LETTERS, described, extent
 from classwise.charts.explorer import Choice, explorer
-from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, frame, names_of, tooltip, wide_bounds
+from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, THEIRS, frame, names_of, tooltip, wide_bounds
 
 _DEFENCE = "ranking_defence"
 
 
-def class_ranking(accuracy: xr.DataArray, interval: xr.DataArray, defence: str, titles: tuple[str, str]) -> Any:
+def class_ranking(
+    accuracy: xr.DataArray, interval: xr.DataArray, titles: Mapping[str, str], theirs: xr.DataArray | None = None
+) -> Any:
     """Return the accuracy of each class as a dot with its interval, sorted, with the best and the worst class named.
 
-    accuracy: with the dimensions defence and label; `interval` has the further dimension bound. defence: the one that is shown
-    until another is chosen in the box above the chart. titles: the title and what stands below it.
+    accuracy: with the dimensions defence and label; `interval` has the further dimension bound. titles: of each defence; the
+    first one is shown until another is chosen in the box above the chart. theirs: the accuracies
+    that a paper prints, drawn as diamonds.
     """
     table = frame(accuracy).merge(wide_bounds(interval))
-    labels = names_of(accuracy)
-    shown = f"datum.defence == {_DEFENCE}"
+    if theirs is not None:
+        table = table.merge(frame(theirs, "theirs"), how="left")
+    labels, first, printed = names_of(accuracy), next(iter(titles)), theirs is not None
+    chart = alt.layer(*_marks(table, printed=printed)).properties(width=500, height=19 * len(labels))
+    text = extent(table[table["defence"] == first], ["label"], f"Robust accuracy of {first}")
+    below = f"Bars: 95 % intervals.{' Diamonds: the paper.' * printed}"
+    chart = described(chart, titles[first], text, below)
+    if len(titles) > 1:
+        lines = {name: textwrap.wrap(title, LETTERS[1]) for name, title in titles.items()}
+        chart.title.text, chart.title.fontWeight = alt.expr(f"{json.dumps(lines)}[{_DEFENCE}]"), "normal"
+    return explorer(chart, [Choice(_DEFENCE, list(titles), first, "defence")])
+
+
+def _marks(table: pd.DataFrame, *, printed: bool) -> list[Any]:
+    """Return the layers of the chart; printed: with a diamond for the column `theirs`."""
     # Where all classes are equal, none is named.
     place = "datum.highest == datum.lowest ? 'other' : datum.value == datum.highest ? 'best' : "
     place += "datum.value == datum.lowest ? 'worst' : 'other'"
@@ -28,25 +48,30 @@ def class_ranking(accuracy: xr.DataArray, interval: xr.DataArray, defence: str, 
     words = "datum.place + (width < 400 ? '' : ': ' + datum.label) + ', ' + format(datum.value, '.0f') + ' %'"
     base = (
         alt.Chart(table)
-        .transform_filter(shown)
+        .transform_filter(f"datum.defence == {_DEFENCE}")
         .transform_joinaggregate(highest="max(value)", lowest="min(value)")
         .transform_calculate(place=place, words=words)
         .encode(y=alt.Y("label:N", sort=alt.EncodingSortField("value", op="max", order="descending"), title="class"))
     )
     scale = alt.Scale(domain=["best", "worst", "other"], range=[HIGHEST, LOWEST, GREY])
-    tips = tooltip("label", "defence", value="robust accuracy, %", low="", high="")
+    more = {"theirs": "the paper, %"} if printed else {}
+    tips = tooltip("label", "defence", value="robust accuracy, %", low="", high="", **more)
     hued = base.encode(color=alt.Color("place:N", scale=scale, legend=None), tooltip=tips)
     named = base.transform_filter("datum.place != 'other'")
     x = alt.X("low:Q", title="robust accuracy, %", scale=PERCENT)
-    # The name stands on the side of the dot that has room.
-    left, right = named.transform_filter("datum.low >= 50"), named.transform_filter("datum.low < 50")
+    # The name stands on the side of the dot that has room, beyond the diamond.
+    ends = ", ".join(f"datum.{column}" for column in ("low", "high", *more))
+    left, right = (
+        named.transform_filter(f"datum.low {sign} 50").transform_calculate(end=f"{end}({ends})")
+        for sign, end in ((">=", "min"), ("<", "max"))
+    )
     marks = [
         hued.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q"),
         hued.mark_point(filled=True, size=70, opacity=1).encode(x="value:Q"),
-        left.mark_text(align="right", dx=-8, fontWeight="bold").encode(x="low:Q", text="words:N"),
-        right.mark_text(align="left", dx=8, fontWeight="bold").encode(x="high:Q", text="words:N"),
+        left.mark_text(align="right", dx=-10, fontWeight="bold").encode(x="end:Q", text="words:N"),
+        right.mark_text(align="left", dx=10, fontWeight="bold").encode(x="end:Q", text="words:N"),
     ]
-    chart = alt.layer(*marks).properties(width=500, height=19 * len(labels))
-    first = table[table["defence"] == defence]
-    chart = described(chart, titles[0], extent(first, ["label"], f"Robust accuracy of {defence}"), titles[1])
-    return explorer(chart, [Choice(_DEFENCE, names_of(accuracy, "defence"), defence, "defence")])
+    if printed:
+        diamonds = base.transform_filter("isValid(datum.theirs)").encode(x="theirs:Q", tooltip=tips)
+        marks.insert(2, diamonds.mark_point(shape="diamond", size=70, color=THEIRS, strokeWidth=2))
+    return marks

@@ -32,6 +32,8 @@ DEFENCE_COLOURS = {
 GREY = "#8a8a8a"
 # Of the chosen class, and of those with the highest and the lowest values where all others are grey.
 CHOSEN, HIGHEST, LOWEST = "#b7008a", "#3152dd", "#e05a00"
+# Of what a paper prints.
+THEIRS = "#8268dc"
 # Of attacks and other series, in their order.
 SERIES_COLOURS = (GREY, "#3152dd", "#e05a00", "#127757", "#b675ff")
 VERDICT_COLOURS = {"holds": "#0f8aff", "fails": "#e05a00", "open": "#8a8a8a", "not tested": "#b5b5b5"}

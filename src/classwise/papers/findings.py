@@ -7,7 +7,7 @@ import xarray as xr
 from classwise.charts import audit_report
 from classwise.core.audit import Audit
 from classwise.core.markup import escaped, printed
-from classwise.papers.say import by_sign, effect, interval, sample
+from classwise.papers.say import effect, interval, sample, text
 from classwise.stats import aggregate, bootstrap, convergence, masking, metrics, pooling
 
 # What follows from the causes of an audit's warnings, for others than attacks that fail.
@@ -18,24 +18,13 @@ _MEANING = {
 
 
 def class_gap(outcomes: xr.Dataset, defence: str, attack: str) -> str:
-    """Return how far the best class of a defence is from the worst, under an attack and on clean images."""
-    part = outcomes.sel(defence=[defence], attack=["clean", attack])
-    rates = metrics.accuracy(pooling.pooled(part).sel(defence=defence, attack=attack))
-    gap = bootstrap.bootstrap(part, metrics.mcd).sel(defence=defence)
-
-    def change(count: xr.DataArray) -> xr.DataArray:
-        both = metrics.mcd(count)
-        return both.sel(attack=attack, drop=True) - both.sel(attack="clean", drop=True)
-
-    widened = bootstrap.paired(part, change, span=(-100, 100)).sel(defence=defence)
-    phrases = ("widens the gap", "does not widen the gap, but narrows it", "has no clear effect on the gap")
-    best, worst = (escaped(str(rates.label.values[int(place)])) for place in (rates.argmax("label"), rates.argmin("label")))
-    under, clean = (interval(gap.sel(attack=one), "points") for one in (attack, "clean"))
-    return (
-        f"**Under {printed(attack)}, {printed(defence)} classifies class {best} {under} more accurately than class {worst}.** "
-        f"Without an attack the gap between its best and its worst class is {clean}. The attack itself "
-        f"{by_sign(widened, *phrases)}: attacked minus clean, it is {interval(widened, 'points')}. {sample(part)}"
-    )
+    """Return how far the best class of a defence is from the worst under an attack."""
+    part = outcomes.sel(defence=[defence], attack=[attack])
+    rates = metrics.accuracy(pooling.pooled(part).isel(defence=0, attack=0))
+    gap = bootstrap.bootstrap(part, metrics.mcd).isel(defence=0, attack=0)
+    ends = {"best": rates.idxmax("label"), "worst": rates.idxmin("label"), "gap": gap, "defence": defence, "attack": attack}
+    sentence = text("Under {attack}, {defence} classifies class {best} {gap:points} more accurately than class {worst}.", **ends)
+    return f"**{sentence}** {sample(part)}"
 
 
 def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:

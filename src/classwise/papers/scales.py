@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from classwise.core import datasets
 from classwise.core.datasets import base_dataset
 from classwise.core.identity import exact_radius
 
@@ -289,6 +290,12 @@ def dataset_of(scale: str) -> str:
 def scale_title(scale: str) -> str:
     """Return a scale in words: "scale quick", "closed form"."""
     return scale if scale == CLOSED_FORM else f"scale {scale}"
+
+
+def title_of(scale: str) -> str:
+    """Return what a scale shows: "CIFAR-10, recorded", "digits, computed here" or "Gaussian model, closed form"."""
+    how = "recorded", "computed here", CLOSED_FORM
+    return f"{datasets.title(dataset_of(scale))}, {how[place(scale)]}"
 
 
 def also_read(scale: str) -> list[str]:

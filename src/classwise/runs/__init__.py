@@ -18,6 +18,7 @@
     scenes(spec, evaluation)            the images of an evaluation, and their backgrounds
     claim_inputs(section, request)      outcomes of a section as its claims need them
     page(section, scale)                the request of a page, and its outcomes by name
+    shown_scales(section, scale)        the scales at which a page shows a section
     other_datasets(request)             outcomes of the parts on other datasets
     provenance(section, request, data)  what a page rests on
     judged(section, request)            the verdicts on the claims of a section
@@ -44,7 +45,7 @@ from classwise.runs.convergence import converged
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
 from classwise.runs.judge import claim_inputs, judged, verdicts
 from classwise.runs.load import features, history, outcomes
-from classwise.runs.pages import other_datasets, page, provenance
+from classwise.runs.pages import other_datasets, page, provenance, shown_scales
 from classwise.runs.recorded import available, check_recorded, select
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "scenes",
     "select",
     "settings",
+    "shown_scales",
     "sources",
     "summary",
     "traces",

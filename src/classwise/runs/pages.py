@@ -6,12 +6,12 @@ from typing import Any
 
 import xarray as xr
 
-from classwise.papers import registry
+from classwise.papers import registry, scales
 from classwise.papers.sections import Request
 from classwise.runs.describe import recorded_runs, summary
 from classwise.runs.judge import Inputs, claim_inputs
 from classwise.runs.load import outcomes
-from classwise.runs.recorded import available
+from classwise.runs.recorded import available, recorded_part
 
 
 def page(section: str, scale: str, **chosen: Any) -> tuple[Request, Mapping[str, xr.Dataset]]:
@@ -25,6 +25,11 @@ def page(section: str, scale: str, **chosen: Any) -> tuple[Request, Mapping[str,
     if isinstance(inputs, xr.Dataset):
         return request, Inputs({"": inputs})
     return request, Inputs(inputs if "" in inputs else {**inputs, "": outcomes(replace(request, parts={}))})
+
+
+def shown_scales(section: str, scale: str) -> list[str]:
+    """Return the scales at which a page shows a section: those only read of which any run is stored, then its own."""
+    return [*(other for other in scales.also_read(scale) if recorded_part(registry.request(section, other)).specs), scale]
 
 
 def other_datasets(request: Request) -> dict[str, xr.Dataset]:

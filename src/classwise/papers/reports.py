@@ -1,0 +1,139 @@
+"""What the reports on the papers and the home page say of verdicts: counts with links to the ledger, and a square for each."""
+
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+from itertools import groupby
+
+import pandas as pd
+
+from classwise.charts.style import VERDICT_COLOURS
+from classwise.charts.tables import folded
+from classwise.core import datasets
+from classwise.core.markup import counted
+from classwise.papers import claims, ledger, registry
+from classwise.papers.claims import VERDICTS, Verdict
+from classwise.papers.scales import dataset_of, place, title_of
+
+
+def link(number: int, **chosen: str) -> str:
+    """Return a number that links to the page of the claims with its filters set: paper, scale and verdict."""
+    if not number:
+        return "0"
+    words = f"{counted(number, 'claim')}: {', '.join(chosen.values())}"
+    return f'<a href="{ledger.address(None, **chosen)}" aria-label="{words}">{number}</a>'
+
+
+def of_paper(paper: str, verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+    """Return the verdicts on a paper by scale, those recorded elsewhere first."""
+    some = sorted((verdict for verdict in verdicts if verdict.claim.paper == paper), key=lambda one: place(one.scale))
+    return {scale: list(group) for scale, group in groupby(some, lambda verdict: verdict.scale)}
+
+
+def certainty(verdicts: Sequence[Verdict]) -> str:
+    """Return a table in HTML of how many claims hold, fail, are open or were not tested, by paper and scale.
+
+    Each number links to these claims.
+    """
+    lines = []
+    for paper in registry.PAPERS.values():
+        title = f'<a href="{ledger.address(paper=paper.name)}">{paper.title}</a>'
+        for scale, some in of_paper(paper.name, verdicts).items():
+            number = Counter(verdict.verdict for verdict in some)
+            numbers = (link(number[name], paper=paper.name, scale=scale, verdict=name) for name in VERDICTS)
+            cells = "".join(f"<td>{one}</td>" for one in numbers)
+            lines.append(f'<tr><th scope="row">{title}, {title_of(scale)}</th>{cells}</tr>')
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("claims of", *VERDICTS))
+    return f'<table class="table certainty"><thead><tr>{heads}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
+
+
+def mosaic(verdicts: Sequence[Verdict]) -> str:
+    """Return a square in HTML for each claim, in the colour of its verdict: a row for each paper and scale, by section.
+
+    A square shows the claim and its numbers under the pointer, and links to its row of the ledger.
+    """
+    rows = []
+    for paper in registry.PAPERS.values():
+        for scale, some in of_paper(paper.name, verdicts).items():
+            sections = (list(group) for _, group in groupby(some, lambda verdict: verdict.claim.section))
+            squares = "".join(f"<span>{''.join(map(_square, group))}</span>" for group in sections)
+            rows.append(f'<p><span class="of">{escape(f"{paper.title}, {title_of(scale)}")}</span>{squares}</p>')
+    colours = "".join(
+        f".mosaic .{name.replace(' ', '-')}{{background:{colour if name != 'not tested' else 'none'};border:1px solid {colour}}}"
+        for name, colour in VERDICT_COLOURS.items()
+    )
+    legend = "".join(f'<span class="key"><i class="{name.replace(" ", "-")}"></i>{name}</span>' for name in VERDICTS)
+    return f'<style>{colours}</style><div class="mosaic"><p>{legend}</p>{"".join(rows)}</div>'
+
+
+def _square(verdict: Verdict) -> str:
+    claim = verdict.claim
+    ours = verdict.reason if verdict.verdict == "not tested" else f"{claims.measured_value(verdict)} {claim.unit}"
+    theirs = f"; the paper: {claims.published_value(claim)}" if claim.theirs is not None else ""
+    section = f"{ledger.section_title(claim.section)}. {claim.statement}"
+    words = escape(f"{section} {verdict.verdict.capitalize()}: {ours.strip()}{theirs}.")
+    # The table of counts is what keyboards and screen readers use: so many stops would hide the rest of the page.
+    kind, address = verdict.verdict.replace(" ", "-"), ledger.address(claim, scale=verdict.scale)
+    return f'<a class="{kind}" href="{address}" title="{words}" tabindex="-1" aria-hidden="true"></a>'
+
+
+def agreement(verdicts: Sequence[Verdict], recorded: str, computed: str) -> pd.DataFrame:
+    """Return how many claims have each pair of verdicts at two scales: a row for each of the first, a column of the second."""
+    kinds = VERDICTS[:-1]
+    of_claim: dict[str, dict[str, str]] = {}
+    for verdict in verdicts:
+        of_claim.setdefault(ledger.anchor(verdict.claim), {})[verdict.scale] = verdict.verdict
+    pairs = Counter((one.get(recorded), one.get(computed)) for one in of_claim.values())
+    rows, columns = ([f"{name}, {datasets.title(dataset_of(scale))}" for name in kinds] for scale in (recorded, computed))
+    return pd.DataFrame([[pairs[row, column] for column in kinds] for row in kinds], index=rows, columns=columns)
+
+
+def untested(verdicts: Sequence[Verdict]) -> str:
+    """Return why claims were not tested, with the number of verdicts at each scale; "" if all of them were tested."""
+    parts = []
+    for scale in sorted({verdict.scale for verdict in verdicts}, key=place):
+        some = [verdict for verdict in verdicts if verdict.scale == scale and verdict.verdict == "not tested"]
+        other = sum(verdict.excluded for verdict in some)
+        reasons = (
+            (len(some) - other, ("need", "needs"), "runs that are not recorded yet"),
+            (other, ("cannot", "cannot"), "be tested on its images"),
+        )
+        words = [f"{number} {verbs[number == 1]} {what}" for number, verbs, what in reasons if number]
+        if words:
+            parts.append(f"on {datasets.title(dataset_of(scale))}, {' and '.join(words)}")
+    return f"*Not tested*: {'; '.join(parts)}." if parts else ""
+
+
+def reproduced(paper: str, verdicts: Sequence[Verdict]) -> str:
+    """Return in Markdown how many claims of a paper hold at each scale, of those tested, with links to them."""
+    lines = []
+    for scale, some in of_paper(paper, verdicts).items():
+        number = Counter(verdict.verdict for verdict in some)
+        numbers = {name: link(number[name], paper=paper, scale=scale, verdict=name) for name in VERDICTS}
+        tested = number.total() - number["not tested"]
+        lines.append(
+            f"- **{title_of(scale)}**: of {counted(tested, 'claim')} that were tested, {numbers['holds']} hold, "
+            f"{numbers['fails']} fail and {numbers['open']} are open; not tested: {numbers['not tested']}."
+        )
+    return "\n".join(lines)
+
+
+def not_reproduced(paper: str, verdicts: Sequence[Verdict]) -> str:
+    """Return in Markdown the claims of a paper that fail, and why others were not tested."""
+    some = [verdict for verdict in verdicts if verdict.claim.paper == paper]
+    failed = [verdict for verdict in some if verdict.verdict == "fails"]
+    lines = [f"- {v.claim.where}: {v.claim.statement} *{v.words[0].upper()}{v.words[1:]}.*" for v in failed]
+    rest = [verdict for verdict in some if verdict.verdict == "not tested"]
+    title = f"Claims that were not tested ({len(rest)}), and why"
+    table = folded(title, ledger.not_tested(rest)) if rest else ""
+    return "\n\n".join(filter(None, ("\n".join(lines) or "- None of the claims that were tested.", table)))
+
+
+def misprints(paper: str) -> str:
+    """Return in Markdown what a paper misprints or leaves unclear, folded, and its printed tables as a file."""
+    tables = registry.PAPERS[paper].tables
+    if tables is None:
+        return ""
+    notes, number = tables.misprints(), counted(len(tables.rows()), "number")
+    title = f"Misprints and ambiguities ({len(notes)}), and how they are read here"
+    return f'{folded(title, ledger.notes(notes))}\n\n<a href="tables/{paper}.csv" download>Its printed tables, {number} (CSV)</a>'
