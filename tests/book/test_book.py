@@ -187,14 +187,14 @@ def findings_of(name: str) -> list[str]:
 def test_the_finding_of_a_page_is_short_and_says_whether_its_effect_is_clear(book, name):
     assert findings_of(name)
     for finding in findings_of(name):
-        intervals = re.findall(r"\(95 %.*? (-?[\d.]+) to (-?[\d.]+)\)", finding)
+        intervals = re.findall(r"\((?:95 %|interval).*? (-?[\d.]+) to (-?[\d.]+)\)", finding)
         assert len(finding.split()) <= 30, finding
         assert len(intervals) <= 1, finding
-        rest = re.sub(r"\(95 %.*?\)|\bclass \w+|[A-Z]\w*-\d+", "", finding)
+        rest = re.sub(r"\((?:95 %|interval).*?\)|\bclass \w+|[A-Z]\w*-\d+", "", finding)
         assert len(re.findall(r"\d[\d.,]*", rest)) <= 2, finding
         unclear = any(float(low) <= 0 <= float(high) for low, high in intervals)
         # Where it compares two levels, the interval is that of the first.
-        assert finding.startswith("No clear effect") == unclear or "% (95" in finding, finding
+        assert finding.startswith("No clear effect") == unclear or re.search(r"% \((?:95|interval)", finding), finding
         ids = [
             word for word in re.findall(r"[\w-]+", finding) if "-" in word or word in ("trades", "mart", "cr", "strong", "dafa")
         ]
@@ -629,7 +629,7 @@ def test_the_home_page_shows_the_defence_that_is_chosen_beside_the_paper(visit):
             for word, place in (("best", of_one.argmax("label")), ("worst", of_one.argmin("label"))):
                 words = f"{word}: {of_one.label.values[int(place)]}, {float(of_one[int(place)]):.0f} %"
                 expect(chart.locator("svg text", has_text=words)).to_have_count(1)
-            expect(chart.locator("svg .mark-symbol path[aria-label*='the paper, %']").first).to_be_attached()
+            expect(chart.locator("svg .mark-symbol path[aria-label^='theirs:']")).to_have_count(len(theirs.label))
             expect(chart.locator("svg .role-title-text", has_text=markup.printed(defence)).first).to_be_attached()
 
 

@@ -2,11 +2,14 @@
 
 import re
 
+import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
 from classwise import runs
+from classwise.book import notebooks
 from classwise.charts.style import VERDICT_COLOURS
 from classwise.core.paths import checkout
 from classwise.papers import home, ledger, registry, reports
@@ -41,16 +44,17 @@ def test_the_mosaic_has_a_square_for_each_verdict_that_leads_to_its_claim(judged
     assert sorted(kind for kind, *_ in squares) == ["fails", "fails", "holds", "open"]
     for kind, address, words in squares:
         (one,) = (v for v in judged if v.verdict == kind and address == ledger.address(v.claim, scale=v.scale))
-        assert f"{kind.capitalize()}: 1.00 [0.50, 2.00]" in words
-        assert one.claim.where not in ("", None)
+        assert f"{one.claim.statement} {kind.capitalize()}: 1.00 [0.50, 2.00]" in words
     assert set(VERDICT_COLOURS) == set(VERDICTS)
 
 
 def test_the_table_of_agreement_pairs_the_verdicts_of_each_claim(judged):
     table = reports.agreement(judged, "laptop", "quick")
-    assert table.loc["open, CIFAR-10", "holds, digits"] == 1
-    assert table.loc["fails, CIFAR-10", "fails, digits"] == 1
-    assert table.to_numpy().sum() == 2
+    heads = [f"{kind}, {name}" for name in ("digits", "CIFAR-10") for kind in ("holds", "fails", "open")]
+    assert re.findall(r"<th>(\w.*?)</th>", table) == heads
+    numbers = np.array(re.findall(r"<td>(\d+)</td>", table), int).reshape(3, 3)
+    assert numbers.tolist() == [[0, 0, 0], [0, 1, 0], [1, 0, 0]]
+    assert "all results are of digits" in reports.agreement(judged[::2], "quick", "quick")
 
 
 def test_classes_are_compared_with_those_that_the_paper_prints():
@@ -73,6 +77,10 @@ def test_classes_are_compared_with_those_that_the_paper_prints():
     rates = metrics.accuracy(pooling.pooled(data))
     assert home.printed_rates(rates).equals(theirs)
     assert home.printed_rates(rates.assign_coords(label=list("0123456789"))) is None
+    assert home.printed_rates(rates.assign_coords(defence=["standard"])) is None
+    both = xr.concat([data, data], pd.Index(["clean", home.ATTACK], name="attack"))
+    assert home.titles(both, home.agreement(data, theirs))["pgd-at"].startswith("The same classes are weak as in the paper")
+    assert list(home.titles(both, None)) == ["pgd-at"]
 
 
 def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are_missing():
@@ -100,3 +108,13 @@ def test_the_figures_of_the_readme_are_those_of_the_recorded_results():
     text = " ".join((checkout() / "README.md").read_text(encoding="utf-8").split())
     assert f"classifies {most} % of the {best} images correctly and {least} % of the {worst} images" in text
     assert f"without an attack {clean[0]} % and {clean[1]} %" in text
+
+
+def test_the_page_of_the_papers_lists_all_pages_of_each():
+    cells = nbformat.read(notebooks.find("papers"), as_version=4).cells
+    texts = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown").split("\n## ")[1:]
+    for text, paper in zip(texts, registry.PAPERS.values(), strict=True):
+        assert text.startswith(paper.title)
+        assert re.findall(r"^- {doc}`(\S+)`$", text, re.MULTILINE) == list(paper.pages)
+        for part in ("Scope", "What was reproduced", "What was not reproduced", "What was easy", "What was difficult"):
+            assert f"**{part}.**" in text

@@ -46,7 +46,7 @@ def test_notebooks_are_stored_without_outputs(notebook):
 
 
 def test_cells_are_short_and_hold_no_functions_and_no_torch(notebook):
-    assert 15 <= len(notebook.cells) <= 34
+    assert (15 if notebook.cells[0].id == "index-0" else 18) <= len(notebook.cells) <= 34
     for cell in code(notebook):
         imports = all(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(cell.source).body)
         most = 16 if "parameters" in cell.metadata.get("tags", []) else 10 if imports else 6

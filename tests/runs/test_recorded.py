@@ -140,7 +140,8 @@ def test_the_code_of_verdicts_is_read_before_they_are_computed(data, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("changed", "same"), [("images/backgrounds.py", False), ("papers/measures.py", False), ("book/merging.py", True)]
+    ("changed", "same"),
+    [("images/backgrounds.py", False), ("papers/measures.py", False), ("book/merging.py", True), ("papers/home.py", True)],
 )
 def test_verdicts_depend_on_all_code_but_that_of_the_book(tmp_path, monkeypatch, changed, same):
     copy = tmp_path / "classwise"

@@ -31,7 +31,7 @@ def class_ranking(
     labels, first, printed = names_of(accuracy), next(iter(titles)), theirs is not None
     chart = alt.layer(*_marks(table, printed=printed)).properties(width=500, height=19 * len(labels))
     text = extent(table[table["defence"] == first], ["label"], f"Robust accuracy of {first}")
-    below = f"Bars: 95 % intervals.{' Diamonds: the paper.' * printed}"
+    below = f"Bars: 95 % intervals.{' Diamonds: Tian et al. 2021, Table 1.' * printed}"
     chart = described(chart, titles[first], text, below)
     if len(titles) > 1:
         lines = {name: textwrap.wrap(title, LETTERS[1]) for name, title in titles.items()}

@@ -9,15 +9,17 @@ from classwise.stats.combine import along
 
 # The section with the defences of the table, and the attack of the chart.
 SECTION, ATTACK = "tian2021/4-3-attacks-and-defences", "pgd-20"
+# Above this correlation over the classes the same classes are weak.
+_ALIKE = 0.5
 
 
 def printed_rates(rates: xr.DataArray) -> xr.DataArray | None:
-    """Return the robust accuracies that the paper prints of the defences and classes of `rates`; None for other classes."""
+    """Return the robust accuracies that the paper prints of the defences and classes of `rates`; None without any."""
     printed = registry.tables_of("tian2021").load(1)["accuracy"].sel(attack=ATTACK, drop=True)
     if not set(rates.label.values.tolist()) <= set(printed.label.values.tolist()):
         return None
     shared = [name for name in printed.defence.values if name in rates.defence]
-    return printed.sel(defence=shared, label=rates.label.values)
+    return printed.sel(defence=shared, label=rates.label.values) if shared else None
 
 
 def agreement(outcomes: xr.Dataset, theirs: xr.DataArray) -> xr.DataArray:
@@ -42,14 +44,19 @@ def titles(outcomes: xr.Dataset, alike: xr.DataArray | None) -> dict[str, str]:
     outcomes: under no attack and under ATTACK.
     """
     rates = metrics.overall(pooling.pooled(outcomes))
-    phrases = "The same classes are weak as in the paper", "Other classes are weak than in the paper", say.UNCLEAR
+    phrases = (
+        "The same classes are weak as in the paper",
+        "Other classes are weak than in the paper",
+        "It is unclear whether the same classes are weak",
+    )
     result = {}
-    for name in map(str, (outcomes.drop_sel(defence="standard") if alike is None else alike).defence.values):
+    names = [str(name) for name in (outcomes if alike is None else alike).defence.values]
+    for name in sorted(names, key=lambda name: name == "standard"):
         clean, robust = (float(rates.sel(defence=name, attack=attack)) for attack in ("clean", ATTACK))
         title = ""
         if alike is not None:
             r, level = (alike.sel(quantity=one, defence=name, drop=True) for one in ("correlation", "level"))
             words = "{same:s}: their accuracies correlate by {r:,2}. Overall, ours less theirs is {level:points}. "
-            title = say.text(words, same=say.by_sign(r, *phrases), r=r, level=level)
+            title = say.text(words, same=say.by_sign(r, *phrases, than=_ALIKE), r=r, level=level)
         result[name] = f"{title}{printed(name)}: {clean:.0f} % correct without an attack, {robust:.0f} % under {printed(ATTACK)}."
     return result

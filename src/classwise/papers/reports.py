@@ -77,15 +77,19 @@ def _square(verdict: Verdict) -> str:
     return f'<a class="{kind}" href="{address}" title="{words}" tabindex="-1" aria-hidden="true"></a>'
 
 
-def agreement(verdicts: Sequence[Verdict], recorded: str, computed: str) -> pd.DataFrame:
-    """Return how many claims have each pair of verdicts at two scales: a row for each of the first, a column of the second."""
-    kinds = VERDICTS[:-1]
+def agreement(verdicts: Sequence[Verdict], recorded: str, computed: str) -> str:
+    """Return a table in HTML of how many claims have each pair of verdicts at two scales: of the first in rows."""
+    names = [datasets.title(dataset_of(scale)) for scale in (recorded, computed)]
+    if names[0] == names[1]:
+        return f"<p>None: all results are of {names[0]}.</p>"
     of_claim: dict[str, dict[str, str]] = {}
     for verdict in verdicts:
-        of_claim.setdefault(ledger.anchor(verdict.claim), {})[verdict.scale] = verdict.verdict
-    pairs = Counter((one.get(recorded), one.get(computed)) for one in of_claim.values())
-    rows, columns = ([f"{name}, {datasets.title(dataset_of(scale))}" for name in kinds] for scale in (recorded, computed))
-    return pd.DataFrame([[pairs[row, column] for column in kinds] for row in kinds], index=rows, columns=columns)
+        # The first one is on the dataset of the scale itself.
+        of_claim.setdefault(ledger.anchor(verdict.claim), {}).setdefault(verdict.scale, verdict.verdict)
+    pairs, kinds = Counter((one.get(recorded), one.get(computed)) for one in of_claim.values()), VERDICTS[:-1]
+    rows, columns = ([f"{kind}, {name}" for kind in kinds] for name in names)
+    table = pd.DataFrame([[pairs[row, column] for column in kinds] for row in kinds], index=rows, columns=columns)
+    return table.to_html(border=0)
 
 
 def untested(verdicts: Sequence[Verdict]) -> str:
@@ -134,6 +138,7 @@ def misprints(paper: str) -> str:
     tables = registry.PAPERS[paper].tables
     if tables is None:
         return ""
-    notes, number = tables.misprints(), counted(len(tables.rows()), "number")
+    notes, numbers = tables.misprints(), len(tables.rows())
     title = f"Misprints and ambiguities ({len(notes)}), and how they are read here"
-    return f'{folded(title, ledger.notes(notes))}\n\n<a href="tables/{paper}.csv" download>Its printed tables, {number} (CSV)</a>'
+    file = f'<a href="tables/{paper}.csv" download>Its printed tables, {counted(numbers, "number")} (CSV)</a>' if numbers else ""
+    return f"{folded(title, ledger.notes(notes))}\n\n{file}"

@@ -40,11 +40,14 @@ def text(template: str, **values: Any) -> str:
 
 
 def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
-    """Return a number with its interval: "59 points (95 % interval 51 to 66)"; `bounds` has no dimension but bound."""
+    """Return a number with its interval: "59 points (95 % interval 51 to 66)"; `bounds` has no dimension but bound.
+
+    The attribute `called` of bounds takes the place of "95 % interval".
+    """
     numbers = (float(bounds.sel(bound=name)) for name in ("low", "value", "high"))
     low, value, high = (decimal(number, digits) if np.isfinite(number) else "unknown" for number in numbers)
     unit = "point" if (unit, value.lstrip("-")) == ("points", "1") else unit
-    ends = "no interval" if low == high == "unknown" else f"95 % interval {low} to {high}"
+    ends = "no interval" if low == high == "unknown" else f"{bounds.attrs.get('called', '95 % interval')} {low} to {high}"
     return f"{value}{' ' * bool(unit)}{unit} ({ends})"
 
 
@@ -69,17 +72,20 @@ def verdicts(judged: Sequence[Verdict], *names: str) -> str:
     return "\n".join(f"- {_line(one)}" for one in judged if one.claim.name in names)
 
 
-def judged(verdicts: Sequence[Verdict], claim: str, /, template: str, than: float = 0.0, **values: Any) -> str:
+def judged(
+    verdicts: Sequence[Verdict], claim: str, /, template: str, than: float = 0.0, *, clear: bool = True, **values: Any
+) -> str:
     """Return a template in bold Markdown; {value:points,1} is the value of a claim with the interval of its test, as in `text`.
 
-    It begins with "No clear effect" where this interval contains `than`. A claim that is not tested is NotRecorded; a name that
-    is not among the verdicts is a UserError.
+    It begins with "No clear effect" where this interval contains `than`, or where it is not `clear` for another reason. A claim
+    that is not tested is NotRecorded; a name that is not among the verdicts is a UserError.
     """
     one = _named(verdicts, claim)
     if one.verdict == "not tested":
         raise NotRecorded(f"the claim {claim!r} is not tested: {one.reason}")
-    bounds = xr.DataArray([one.low, one.effect, one.high], {"bound": ["low", "value", "high"]}, ("bound",))
-    return f"**{effect(bounds, text(template, value=bounds, **values), than)}**"
+    numbers, called = [one.low, one.effect, one.high], {"called": "interval of the test"}
+    bounds = xr.DataArray(numbers, {"bound": ["low", "value", "high"]}, ("bound",), attrs=called)
+    return f"**{effect(bounds, text(template, value=bounds, **values), than if clear else one.effect)}**"
 
 
 def _named(judged: Sequence[Verdict], name: str) -> Verdict:

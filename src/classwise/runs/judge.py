@@ -29,8 +29,8 @@ from classwise.stats.features import with_pixels
 
 # The scale whose missing runs are computed; at all others claims are judged on what is stored.
 _HERE = "quick"
-# The packages of this one, and the libraries, that verdicts do and do not depend on.
-_WITHOUT = ("book", "charts")
+# The parts of this package that verdicts do not depend on, and the libraries that they do.
+_WITHOUT = {"book", "charts", "home.py", "reports.py"}
 _LIBRARIES = ("numpy", "scipy", "statsmodels", "xarray")
 
 
@@ -135,7 +135,7 @@ def _code() -> str:
     """Return a digest of the code that verdicts depend on, of the published tables, and of the versions of libraries."""
     root = Path(classwise.__file__).parent
     sources = sorted(file for suffix in ("py", "csv") for file in root.rglob(f"*.{suffix}"))
-    used = [file for file in sources if file.relative_to(root).parts[0] not in _WITHOUT]
+    used = [file for file in sources if _WITHOUT.isdisjoint(file.relative_to(root).parts)]
     digest = hashlib.sha256(repr([metadata.version(name) for name in _LIBRARIES]).encode())
     for file in used:
         digest.update(f"{file.relative_to(root)} ".encode() + file.read_bytes())
