@@ -630,7 +630,6 @@ def test_the_home_page_shows_the_defence_that_is_chosen_beside_the_paper(visit):
                 words = f"{word}: {of_one.label.values[int(place)]}, {float(of_one[int(place)]):.0f} %"
                 expect(chart.locator("svg text", has_text=words)).to_have_count(1)
             expect(chart.locator("svg .mark-symbol path[aria-label^='theirs:']")).to_have_count(len(theirs.label))
-            expect(chart.locator("svg .role-title-text", has_text=markup.printed(defence)).first).to_be_attached()
 
 
 def test_a_number_on_the_home_page_opens_its_claims(visit):

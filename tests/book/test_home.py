@@ -54,6 +54,7 @@ def test_the_table_of_agreement_pairs_the_verdicts_of_each_claim(judged):
     assert re.findall(r"<th>(\w.*?)</th>", table) == heads
     numbers = np.array(re.findall(r"<td>(\d+)</td>", table), int).reshape(3, 3)
     assert numbers.tolist() == [[0, 0, 0], [0, 1, 0], [1, 0, 0]]
+    assert "The verdicts on 1 of 2 claims agree." in table
     assert "all results are of digits" in reports.agreement(judged[::2], "quick", "quick")
 
 
@@ -78,9 +79,14 @@ def test_classes_are_compared_with_those_that_the_paper_prints():
     assert home.printed_rates(rates).equals(theirs)
     assert home.printed_rates(rates.assign_coords(label=list("0123456789"))) is None
     assert home.printed_rates(rates.assign_coords(defence=["standard"])) is None
+    said = home.finding(data, alike.expand_dims("defence"), "cifar10")
+    assert said.startswith("**On CIFAR-10, the same classes are weak as in the paper: ")
+    assert home.finding(data, None, "digits").startswith("**On digits, under PGD-20, PGD-AT classifies class automobile ")
     both = xr.concat([data, data], pd.Index(["clean", home.ATTACK], name="attack"))
-    assert home.titles(both, home.agreement(data, theirs))["pgd-at"].startswith("The same classes are weak as in the paper")
-    assert list(home.titles(both, None)) == ["pgd-at"]
+    table = home.overall(both, alike.expand_dims("defence"))
+    assert float(table["under PGD-20, %"].sel(bound="value")) == pytest.approx(float(metrics.overall(pooling.pooled(data))))
+    assert len(home.overall(both, None)) == 2
+    assert home.compared(rates.assign_coords(defence=["standard"]), None) == ["standard"]
 
 
 def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are_missing():

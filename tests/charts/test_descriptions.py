@@ -111,7 +111,7 @@ CHARTS = {
     "ranking.class_ranking": (
         lambda: ranking.class_ranking(
             *(part(counts(defence=NETWORKS)) for part in (metrics.accuracy, intervals.wilson)),
-            {NETWORKS[-1]: "Robust accuracy"},
+            [NETWORKS[-1]],
         ),
         ["10 % (class 8)", "64 %"],
     ),

@@ -29,7 +29,7 @@ def test_the_ranking_draws_each_class_of_the_chosen_defence_and_names_the_best_a
 
 def test_the_text_alternative_has_the_range_of_the_defence_that_is_shown_first(pooled):
     rates = metrics.accuracy(pooled)
-    text = ranking.class_ranking(rates, intervals.wilson(pooled), {"standard": "Robust accuracy"}).description
+    text = ranking.class_ranking(rates, intervals.wilson(pooled), ["standard"]).description
     of_base = rates.sel(defence="standard")
     assert f"{float(of_base.min()):.0f} %" in text
     assert f"{float(of_base.max()):.0f} %" in text

@@ -55,7 +55,8 @@ def test_verdicts_are_sentences():
 def test_a_finding_is_a_verdict_that_shows_an_effect_or_says_that_none_is_clear():
     claim = Claim("c", "p/s", "1", "It is so.", mcd)
     holds = Verdict(claim, "holds", "quick", "digits", 2, 1, 3, 0.001, 0.002, seeds=1, images=9)
-    assert say.judged([holds], "c", "It gains {value:points,1}.") == "**It gains 2.0 points (95 % interval 1.0 to 3.0).**"
+    assert say.judged([holds], "c", "It gains {value:points,1}.") == "**It gains 2.0 points (interval of the test 1.0 to 3.0).**"
+    assert say.judged([holds], "c", "It gains {value:points}.", clear=False).startswith("**No clear effect: it gains 2 points")
     for one, than in ((replace(holds, low=-1), 0), (replace(holds, low=np.nan), 0), (holds, 1)):
         assert say.judged([one], "c", "It gains {value}.", than).startswith("**No clear effect: it gains 2 (")
     assert say.judged([replace(holds, low=-3, high=-1)], "c", "It gains.") == "**It gains.**"

@@ -8,15 +8,15 @@ import altair as alt
 import pandas as pd
 
 # Letters in a line of a title and of a subtitle.
-LETTERS = 60, 84
+_TITLE, _SUBTITLE = 60, 84
 # What a subtitle says of `primitives.class_lines`.
 LINES = "Blue: highest at the end. Orange: lowest. Grey: all others."
 
 
 def described(chart: Any, title: str, text: str, subtitle: str = "") -> Any:
     """Return a chart with a title, and with `text` as its description, which screen readers read in place of the drawing."""
-    lines: dict[str, Any] = {"subtitle": textwrap.wrap(subtitle, LETTERS[1])} if subtitle else {}
-    return chart.properties(title=alt.Title(textwrap.wrap(title, LETTERS[0]), **lines), description=text)
+    lines: dict[str, Any] = {"subtitle": textwrap.wrap(subtitle, _SUBTITLE)} if subtitle else {}
+    return chart.properties(title=alt.Title(textwrap.wrap(title, _TITLE), **lines), description=text)
 
 
 def stacked(*charts: Any, title: str) -> Any:

@@ -1,15 +1,13 @@
 """The classes of a network from the most to the least robust, with the numbers of a paper. Rates are in percent."""
 
-import json
-import textwrap
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import LETTERS, described, extent
+from classwise.charts.descriptions import described, extent
 from classwise.charts.explorer import Choice, explorer
 from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, THEIRS, frame, names_of, tooltip, wide_bounds
 
@@ -17,26 +15,22 @@ _DEFENCE = "ranking_defence"
 
 
 def class_ranking(
-    accuracy: xr.DataArray, interval: xr.DataArray, titles: Mapping[str, str], theirs: xr.DataArray | None = None
+    accuracy: xr.DataArray, interval: xr.DataArray, defences: Sequence[str], theirs: xr.DataArray | None = None
 ) -> Any:
     """Return the accuracy of each class as a dot with its interval, sorted, with the best and the worst class named.
 
-    accuracy: with the dimensions defence and label; `interval` has the further dimension bound. titles: of each defence; the
-    first one is shown until another is chosen in the box above the chart. theirs: the accuracies
-    that a paper prints, drawn as diamonds.
+    accuracy: with the dimensions defence and label; `interval` has the further dimension bound. defences: to choose from in the
+    box above the chart; the first one is shown until then. theirs: the accuracies that a paper prints, drawn as diamonds.
     """
     table = frame(accuracy).merge(wide_bounds(interval))
     if theirs is not None:
         table = table.merge(frame(theirs, "theirs"), how="left")
-    labels, first, printed = names_of(accuracy), next(iter(titles)), theirs is not None
+    labels, first, printed = names_of(accuracy), defences[0], theirs is not None
     chart = alt.layer(*_marks(table, printed=printed)).properties(width=500, height=19 * len(labels))
     text = extent(table[table["defence"] == first], ["label"], f"Robust accuracy of {first}")
     below = f"Bars: 95 % intervals.{' Diamonds: Tian et al. 2021, Table 1.' * printed}"
-    chart = described(chart, titles[first], text, below)
-    if len(titles) > 1:
-        lines = {name: textwrap.wrap(title, LETTERS[1]) for name, title in titles.items()}
-        chart.title.text, chart.title.fontWeight = alt.expr(f"{json.dumps(lines)}[{_DEFENCE}]"), "normal"
-    return explorer(chart, [Choice(_DEFENCE, list(titles), first, "defence")])
+    chart = described(chart, "Robust accuracy of each class", text, below)
+    return explorer(chart, [Choice(_DEFENCE, list(defences), first, "defence")])
 
 
 def _marks(table: pd.DataFrame, *, printed: bool) -> list[Any]:
@@ -73,5 +67,5 @@ def _marks(table: pd.DataFrame, *, printed: bool) -> list[Any]:
     ]
     if printed:
         diamonds = base.transform_filter("isValid(datum.theirs)").encode(x="theirs:Q", tooltip=tips)
-        marks.insert(2, diamonds.mark_point(shape="diamond", size=70, color=THEIRS, strokeWidth=2))
+        marks.insert(2, diamonds.mark_point(shape="diamond", size=70, color=THEIRS, strokeWidth=2, opacity=1))
     return marks

@@ -2,9 +2,10 @@
 
 import xarray as xr
 
+from classwise.core import datasets
 from classwise.core.markup import printed
-from classwise.papers import registry, say
-from classwise.stats import bootstrap, metrics, pooling
+from classwise.papers import findings, registry, say
+from classwise.stats import bootstrap, metrics
 from classwise.stats.combine import along
 
 # The section with the defences of the table, and the attack of the chart.
@@ -38,25 +39,35 @@ def agreement(outcomes: xr.Dataset, theirs: xr.DataArray) -> xr.DataArray:
     return along("quantity", {one.__name__: bootstrap.bootstrap(ours, one) for one in (correlation, level)})
 
 
-def titles(outcomes: xr.Dataset, alike: xr.DataArray | None) -> dict[str, str]:
-    """Return the title of the chart of each defence; alike: `agreement`, None without numbers of the paper.
+def compared(rates: xr.DataArray | xr.Dataset, theirs: xr.DataArray | None) -> list[str]:
+    """Return the defences that the page compares: those that the paper prints, too; else all, standard training last."""
+    names = [str(name) for name in (rates if theirs is None else theirs).defence.values]
+    return sorted(names, key=lambda name: name == "standard")
 
-    outcomes: under no attack and under ATTACK.
+
+def finding(outcomes: xr.Dataset, alike: xr.DataArray | None, dataset: str) -> str:
+    """Return in bold whether the classes are weak that are weak in the paper, of its first defence; else how far classes differ.
+
+    outcomes: under ATTACK. alike: `agreement`, None without numbers of the paper.
     """
-    rates = metrics.overall(pooling.pooled(outcomes))
-    phrases = (
-        "The same classes are weak as in the paper",
-        "Other classes are weak than in the paper",
-        "It is unclear whether the same classes are weak",
-    )
-    result = {}
-    names = [str(name) for name in (outcomes if alike is None else alike).defence.values]
-    for name in sorted(names, key=lambda name: name == "standard"):
-        clean, robust = (float(rates.sel(defence=name, attack=attack)) for attack in ("clean", ATTACK))
-        title = ""
-        if alike is not None:
-            r, level = (alike.sel(quantity=one, defence=name, drop=True) for one in ("correlation", "level"))
-            words = "{same:s}: their accuracies correlate by {r:,2}. Overall, ours less theirs is {level:points}. "
-            title = say.text(words, same=say.by_sign(r, *phrases, than=_ALIKE), r=r, level=level)
-        result[name] = f"{title}{printed(name)}: {clean:.0f} % correct without an attack, {robust:.0f} % under {printed(ATTACK)}."
-    return result
+    where = datasets.title(dataset)
+    if alike is None:
+        name = compared(outcomes, None)[0]
+        return findings.class_gap(outcomes.expand_dims(attack=[ATTACK]), name, ATTACK).replace("**Under", f"**On {where}, under")
+    r, name = alike.sel(quantity="correlation").isel(defence=0), alike.defence.values[0]
+    phrases = "the same classes are weak as in the paper", "other classes are weak than in the paper"
+    same = say.by_sign(r, *phrases, "it is unclear whether the same classes are weak as in the paper", than=_ALIKE)
+    words = "On {where}, {same:s}: the robust accuracies of the classes of {name}, ours and theirs, correlate by {r:,2}."
+    return f"**{say.text(words, where=where, same=same, name=name, r=r)}**"
+
+
+def overall(outcomes: xr.Dataset, alike: xr.DataArray | None) -> dict[str, xr.DataArray]:
+    """Return by column of a table the accuracy of each compared defence under no attack and under ATTACK, and `agreement`."""
+    names = compared(outcomes, alike)
+    both = bootstrap.bootstrap(outcomes.sel(defence=names, attack=["clean", ATTACK]), metrics.overall)
+    columns = {"clean": "without an attack, %", ATTACK: f"under {printed(ATTACK)}, %"}
+    table = {title: both.sel(attack=attack, drop=True) for attack, title in columns.items()}
+    if alike is not None:
+        table["correlation of the classes with the paper"] = alike.sel(quantity="correlation", drop=True)
+        table["all images, ours less the paper, points"] = alike.sel(quantity="level", drop=True)
+    return table
