@@ -84,7 +84,7 @@ def test_classes_are_compared_with_those_that_the_paper_prints():
     assert home.finding(data, None, "digits").startswith("**On digits, under PGD-20, PGD-AT classifies class automobile ")
     both = xr.concat([data, data], pd.Index(["clean", home.ATTACK], name="attack"))
     table = home.overall(both, alike.expand_dims("defence"))
-    assert float(table["under PGD-20, %"].sel(bound="value")) == pytest.approx(float(metrics.overall(pooling.pooled(data))))
+    assert table["PGD-20, %"].sel(bound="value").item() == pytest.approx(metrics.overall(pooling.pooled(data)).item())
     assert len(home.overall(both, None)) == 2
     assert home.compared(rates.assign_coords(defence=["standard"]), None) == ["standard"]
 

@@ -65,9 +65,9 @@ def overall(outcomes: xr.Dataset, alike: xr.DataArray | None) -> dict[str, xr.Da
     """Return by column of a table the accuracy of each compared defence under no attack and under ATTACK, and `agreement`."""
     names = compared(outcomes, alike)
     both = bootstrap.bootstrap(outcomes.sel(defence=names, attack=["clean", ATTACK]), metrics.overall)
-    columns = {"clean": "without an attack, %", ATTACK: f"under {printed(ATTACK)}, %"}
+    columns = {"clean": "clean, %", ATTACK: f"{printed(ATTACK)}, %"}
     table = {title: both.sel(attack=attack, drop=True) for attack, title in columns.items()}
     if alike is not None:
-        table["correlation of the classes with the paper"] = alike.sel(quantity="correlation", drop=True)
-        table["all images, ours less the paper, points"] = alike.sel(quantity="level", drop=True)
+        table["correlation"] = alike.sel(quantity="correlation", drop=True)
+        table["difference, points"] = alike.sel(quantity="level", drop=True)
     return table

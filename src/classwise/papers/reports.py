@@ -89,8 +89,8 @@ def agreement(verdicts: Sequence[Verdict], recorded: str, computed: str) -> str:
     pairs, kinds = Counter((one.get(recorded), one.get(computed)) for one in of_claim.values()), VERDICTS[:-1]
     rows, columns = ([f"{kind}, {name}" for kind in kinds] for name in names)
     table = pd.DataFrame([[pairs[row, column] for column in kinds] for row in kinds], index=rows, columns=columns)
-    same = sum(pairs[kind, kind] for kind in kinds)
-    return f"{table.to_html(border=0)}<p>The verdicts on {same} of {counted(table.to_numpy().sum(), 'claim')} agree.</p>"
+    same, number = sum(pairs[kind, kind] for kind in kinds), counted(int(table.to_numpy().sum()), "claim")
+    return f"{table.to_html(border=0)}<p>The verdicts on {same} of {number} agree.</p>"
 
 
 def untested(verdicts: Sequence[Verdict]) -> str:
