@@ -16,9 +16,7 @@ def pooled(count):
 
 def test_the_ranking_draws_each_class_of_the_chosen_defence_and_names_the_best_and_the_worst(pooled):
     rates = metrics.accuracy(pooled)
-    svg = drawn(
-        ranking.class_ranking(rates, intervals.wilson(pooled), dict.fromkeys(("pgd-at", "standard"), "Robust"), rates - 3)
-    )
+    svg = drawn(ranking.class_ranking(rates, intervals.wilson(pooled), ["pgd-at", "standard"], rates - 3))
     assert svg.count('aria-roledescription="point"') == 20
     assert svg.count('aria-roledescription="rule mark"') == 10
     of_base = rates.sel(defence="pgd-at")

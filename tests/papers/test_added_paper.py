@@ -16,9 +16,10 @@ from classwise.core.paths import checkout
 MODULE = """
 from classwise.core.spec import Evaluation
 from classwise.papers.claims import Claim
-from classwise.papers.measures import overall
 from classwise.papers.scales import COMMON
 from classwise.papers.sections import Paper, Section
+from classwise.papers.terms import of
+from classwise.stats.metrics import overall
 
 NAME = "made2026/1-first"
 SECTION = Section(
@@ -28,7 +29,8 @@ SECTION = Section(
     run={"width": 4, "epochs": 1},
     max_seeds=1,
 )
-CLAIMS = (Claim("below-chance", NAME, "1", "Attacked, it is no better than chance.", overall, high=10, attacks=("fgsm",)),)
+ATTACKED = {"measure": of(overall, "standard", "fgsm"), "defences": ("standard",), "attacks": ("fgsm",)}
+CLAIMS = (Claim("below-chance", NAME, "1", "Attacked, it is no better than chance.", high=10, **ATTACKED),)
 PAPER = Paper(name="made2026", title="Made et al. 2026", recipe=COMMON, sections={NAME: SECTION}, claims=CLAIMS)
 """
 CELLS = (

@@ -57,7 +57,7 @@ def finding(outcomes: xr.Dataset, alike: xr.DataArray | None, dataset: str) -> s
     r, name = alike.sel(quantity="correlation").isel(defence=0), alike.defence.values[0]
     phrases = "the same classes are weak as in the paper", "other classes are weak than in the paper"
     same = say.by_sign(r, *phrases, "it is unclear whether the same classes are weak as in the paper", than=_ALIKE)
-    words = "On {where}, {same:s}: the robust accuracies of the classes of {name}, ours and theirs, correlate by {r:,2}."
+    words = "On {where}, {same:s}: class accuracies of {name}, ours and theirs, correlate by {r:,2}."
     return f"**{say.text(words, where=where, same=same, name=name, r=r)}**"
 
 
