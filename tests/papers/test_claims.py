@@ -1,23 +1,18 @@
-"""Claims: verdicts that are known beforehand, and every claim of the table on mock results."""
+"""Claims: verdicts that are known beforehand, and rules for every claim of the table."""
 
 import itertools
-import zlib
 from functools import partial
-from pathlib import Path
 
-import mocks
 import numpy as np
 import pytest
 import xarray as xr
 from statsmodels.stats.multitest import multipletests
 
-from classwise.core import results
-from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
 from classwise.papers import claims, judging, measures, published, registry
-from classwise.papers.claims import Claim
+from classwise.papers.claims import Claim, Verdict
 from classwise.papers.judging import Bootstrap
-from classwise.papers.tian2021 import attacks_and_defences, temperature, training_adjustment
+from classwise.papers.tian2021 import attacks_and_defences
 from classwise.stats import aggregate, bootstrap, combine, intervals, metrics
 
 DIGITS = list("0123456789")
@@ -361,30 +356,10 @@ def test_a_claim_says_in_which_readout_a_network_answers():
     assert scaled.effect == decide(logits, asked[0])[0].effect
 
 
-def test_the_variance_and_the_accuracy_are_those_of_the_attacks_that_are_named():
-    count = rates([[90, 80, 70, 60], [60, 70, 50, 80]])["count"]
-    names = ["clean", "pgd-20"]
-    own = np.array([[4, 3, 2, 1], [1, 2, 3, 4.0]])  # as the accuracies of the first attack; otherwise
-    variance = count.copy(data=count.values * (own / metrics.images(count).values[0])[None, ..., None])
-    found = xr.Dataset({"count": count, "variance": variance}).assign_coords(attack=names)
-    both = np.corrcoef(own[0], [60, 70, 50, 80])[0, 1]
-    assert float(temperature.smooth_where_weak(found)) == pytest.approx(both)
-    assert float(temperature.smooth_where_weak(found.isel(attack=[0]))) == pytest.approx(1)
-
-
 def test_kinds_of_runs_are_joined_side_by_side():
     full = outcomes({("trades", "pgd-20"): 0.5}, images=6)
     other = outcomes({("trades-per-class", "pgd-20"): 0.6}, images=6, seed=1).isel(image=slice(30))
     both = combine.combine("betas", {"": full, "5:0.5": other})
-    assert dict(both.sizes) == {"betas": 2, "defence": 1, "seed": 2, "attack": 1, "image": 120, "predicted": 10}
-    assert both.attrs["scale"] == "quick"
-    assert (both.truth.sel(betas="5:0.5", image=slice(30, None)) == -1).all()
-    assert both.truth.dtype == both.answer.dtype == "int16"
-    # A network without a class numbers the others its own way.
-    own = other.assign_coords(predicted=[*DIGITS[1:], "0"])
-    again = combine.combine("without", {"": full, "0": own})
-    plain = both.truth.sel(betas="5:0.5").values
-    assert (again.truth.sel(without="0").values == np.where(plain < 0, -1, (plain + 1) % 10)).all()
     with pytest.raises(claims.MeasurementError, match="claim 'changed-class-loses' needs 'vulnerable' in the outcomes"):
         registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], bootstrap=Bootstrap(50))
     marks = {name: ("predicted", both.predicted.values == one) for name, one in (("vulnerable", "3"), ("partner", "5"))}
@@ -403,25 +378,6 @@ def test_kinds_of_runs_are_joined_side_by_side():
 
 
 # Measures, on counts whose answer is known.
-
-
-def rates(*rows, dims=("defence", "attack", "label")):
-    values = np.array(rows, dtype=float)
-    coords = {"label": DIGITS[: values.shape[-1]], "defence": ["pgd-at"], "attack": ["weak", "strong"][: values.shape[-2]]}
-    array = xr.DataArray(values, dims=dims, coords={dim: coords[dim] for dim in dims})
-    return xr.Dataset({"count": published.counts(array)})
-
-
-def test_measures_of_attacks():
-    found = rates([[90, 80, 70, 60], [88, 76, 50, 30]])
-    # Vulnerable are 70 and 60; they lose 20 and 30, the others 2 and 4.
-    assert float(attacks_and_defences.lost_by_vulnerable(found)) == pytest.approx(22)
-    assert float(attacks_and_defences.grown(found, metrics.mcd)) == pytest.approx(28)
-    assert float(attacks_and_defences.smallest_gap(found)) == pytest.approx(30)
-    assert float(attacks_and_defences.lies_below(found)) == pytest.approx(10)
-    assert float(attacks_and_defences.lies_below(found, above=True)) == pytest.approx(10)
-    one, other = np.array([90, 80, 70, 60]), np.array([88, 76, 50, 30])
-    assert float(attacks_and_defences.agreement(found)) == pytest.approx(np.corrcoef(one, other)[0, 1])
 
 
 @pytest.mark.parametrize("size", [5, 12, 15])
@@ -445,130 +401,9 @@ def test_mistakes_that_never_cross_superclasses_are_measured():
     assert float(measures.within_superclasses(xr.Dataset({"count": count}), times=2)) == pytest.approx(30 - 2 * 20 / 8)
 
 
-def test_no_class_is_the_worst_of_all_settings():
-    assert float(attacks_and_defences.lies_below(rates([[50, 60, 70], [60, 50, 70]]))) == pytest.approx(-10)
-    assert float(attacks_and_defences.lies_below(rates([[50, 60, 70], [60, 50, 70]]), above=True)) == pytest.approx(10)
-
-
-def test_homing_counts_what_comes_home_beyond_the_control():
-    names = ["x", "y", "z"]
-    truth, full = [0, 0, 0, 0, 1, 2], [1, 1, 1, 2, 1, 0]
-    answer = {"": full, "again 1": [0, 1, 1, 2, 1, 0], "y": [0, 0, 1, 1, 0, 0], "z": [0, 1, 0, 0, 1, 2], "x": [1] * 6}
-    parts = []
-    for name, given in answer.items():
-        there = np.array([name != names[one] for one in truth])
-        data = {"truth": np.where(there, truth, -1), "answer": given, "flipped": there & (np.array(given) != truth)}
-        parts.append(xr.Dataset({key: ("image", one) for key, one in data.items()}, {"image": range(6), "predicted": names}))
-    data = xr.concat(parts, "without").assign_coords(without=list(answer)).expand_dims(defence=["d"], attack=["pgd-20"])
-    asked = next(one for one in registry.CLAIMS if one.name == "homing")
-    (found,) = decide(data, asked, bootstrap=Bootstrap(50))
-    # Of five mistakes, two of three come home from y and the one from z; none from x. One comes home by itself, and two without a
-    # third class: the first and the last of those taken for y, by the network without z.
-    assert found.effect == pytest.approx(100 * (3 - 2) / 5)
-    with pytest.raises(claims.MeasurementError, match="claim 'homing' comes to nan"):
-        decide(data.sel(without=["", "again 1", "y", "x"]), asked, bootstrap=Bootstrap(50))
-    values = {name: value(data.expand_dims(seed=[0])) for name, value in asked.values.items()}
-    total = bootstrap.sums(data.expand_dims(seed=[0]), values)
-    assert float(training_adjustment.homing_of(total, "x", "y")) == pytest.approx(100 * 2 / 3)
-
-
-def test_the_best_temperature_is_that_of_each_defence():
-    plain, hot = rates([[60, 50]]), rates([[55, 45]])
-    cold = rates([[58, 52]])
-    nothing = plain["count"] * 0
-    along = [
-        xr.concat([plain["count"], nothing], "attack"),
-        xr.concat([nothing, cold["count"]], "attack"),
-        xr.concat([nothing, hot["count"]], "attack"),
-    ]
-    count = xr.concat(along, "inverse").assign_coords(inverse=["", "2", "5"], attack=["pgd-20", "temperature-pgd-20"])
-    assert float(temperature.least_lost_to_temperature(xr.Dataset({"count": count}))) == pytest.approx(5)
-
-
-def test_a_published_value_is_the_measure_of_the_published_table():
-    reported = {one.name: one.theirs for one in registry.CLAIMS}
-    # Table 1: cats have 38.5 and birds 39.0 under CW after TRADES, the closest call.
-    assert reported["same-worst-class"] == pytest.approx(0.5)
-    assert reported["gaps-everywhere"] == pytest.approx(19.4)
-    assert reported["he-loses-most"] == pytest.approx(10, abs=0.2)
-    assert [reported[f"he-loses-{name}"] for name in ("cat", "deer")] == pytest.approx([16.9, 24.9])
-    assert reported["white-helps"] == pytest.approx(14.1)
-    assert reported["mostly-attacked"] == pytest.approx(14.1 - 3.2)
-    assert reported["both-help-more"] == pytest.approx(43.5 - 40.3)
-    assert reported["both-help"] == pytest.approx(43.5 - 26.2)
-    assert reported["natural-insensitive"] == pytest.approx(3.2)
-    assert reported["cifar10-50-to-60"] == pytest.approx(54.6, abs=0.05)
-
-
 # The whole table.
 
 
-def mock(asked):
-    """Return mock outcomes with all that a claim needs."""
-    labels = DIGITS if asked.name == "six-and-eight" or not asked.datasets else list(class_names("cifar10"))
-    first = [need.split("|")[0] for need in asked.attacks] or ["pgd-20"]
-    defences = [need.split("|")[0] for need in asked.defences] or ["pgd-at"]
-    along = {
-        "without": ["", "again 1", *labels],
-        "betas": ["", "5:0.5", "5:18"],
-        "treatment": ["as they are", "white", "both"],
-        "colouring": ["neighbours", "apart"],
-    }
-    extra = {dim: along[dim] for dim in asked.dims if dim in along} | (
-        {"inverse": ["", *asked.grid.get("inverse", ("2", "50"))]} if "inverse" in asked.dims else {}
-    )
-    names = ["defence", "seed", "attack", *extra]
-    keys, parts = [], []
-    for key in np.ndindex(len(defences), 2, len(first), *map(len, extra.values())):
-        chosen = [
-            defences[key[0]],
-            key[1],
-            first[key[2]],
-            *(extra[dim][place] for dim, place in zip(extra, key[3:], strict=True)),
-        ]
-        if "inverse" in extra and (chosen[2] == "pgd-20") != (chosen[3] == ""):
-            continue
-        level = {"standard": 0.97, "clean": 0.9}.get(chosen[0], {"clean": 0.9}.get(chosen[2], 0.5))
-        keys.append(chosen)
-        parts.append(mocks.dataset("outcomes 1", labels, {"x": level}, per_class=30, seed=zlib.crc32(str(chosen).encode())))
-    whole = xr.concat([part.drop_attrs() for part in parts], "run").assign_coords(
-        {name: ("run", [key[place] for key in keys]) for place, name in enumerate(names)}
-    )
-    whole = whole.set_index(run=names).unstack("run", fill_value=results.MISSING)
-    first, second = (("predicted", np.arange(10) == number) for number in (3, 5))
-    whole = whole.assign_coords(background=("predicted", np.arange(10) % 5), vulnerable=first, partner=second)
-    return whole.assign(white=("image", np.linspace(0, 1, whole.sizes["image"]))).assign_attrs(scale="quick")
-
-
-# The dimensions that `mock` makes. Claims that need others, and theorems, which need no outcomes, have mocks of their own.
-MADE = {"inverse", "without", "betas", "treatment", "colouring", "background", "vulnerable", "partner", "white"}
-# In Entropy 2022, partner is a dimension.
-MOCKED = [
-    claim
-    for claim in registry.CLAIMS
-    if claim.section in registry.SECTIONS
-    and claim.of == "outcomes"
-    and set(claim.dims) <= MADE - ({"partner"} if claim.paper == "entropy2022" else set())
-]
-
-
-def test_every_claim_that_needs_other_outcomes_has_mocks_in_the_tests_of_its_paper():
-    others = [claim for claim in registry.CLAIMS if claim not in MOCKED]
-    tests = {paper: list((Path(__file__).parent / paper).glob("test_*.py")) for paper in registry.PAPERS}
-    words = {paper: "".join(path.read_text() for path in paths) for paper, paths in tests.items()}
-    assert others
-    assert [claim.name for claim in others if f'"{claim.name}"' not in words[claim.paper]] == []
-
-
-@pytest.mark.parametrize("asked", MOCKED, ids=lambda one: one.name)
-def test_every_claim_is_measured(asked):
-    dataset = asked.datasets[0] if asked.datasets else "digits"
-    (found,) = registry.judge(asked.section, mock(asked), dataset=dataset, only=[asked.name], bootstrap=Bootstrap(40))
-    assert found.verdict in ("holds", "fails", "open"), found.reason
-    assert np.isfinite([found.effect, found.p]).all()
-    # Forty draws are too few for the ends of some, which then are open.
-    assert np.isfinite([found.low, found.high]).all() or found.verdict == "open"
-    assert found.low <= found.high
 
 
 def test_claims_are_named_once_and_say_why_not():
@@ -593,8 +428,44 @@ def test_a_verdict_sets_ours_beside_theirs():
     assert "[" in claims.measured_value(first)
 
 
+@pytest.mark.parametrize(
+    ("verdict", "theirs", "expected"),
+    [
+        ("holds", None, "holds"),
+        ("holds", 28, "direction holds, size differs"),
+        ("holds", 7, "direction and size hold"),
+        ("open", 7, "direction and size open"),
+        ("open", 3, "direction open, size differs"),
+        ("fails", -2, "direction fails, size differs"),
+        ("not tested", 7, "not tested"),
+    ],
+)
+def test_a_verdict_is_on_the_direction_and_the_size_where_the_paper_prints_one(verdict, theirs, expected):
+    found = Verdict(claim(reported=theirs, unit="times"), verdict, "laptop", "cifar10", 8.14, 6.5, 10, seeds=1)
+    assert found.summary == expected
+    assert found.words == f"{expected} (CIFAR-10, scale laptop{', one run' * (verdict != 'not tested')})"
+    if expected == "direction holds, size differs":
+        assert found.numbers == "8.14 [6.50, 10.0] times, the paper 28.0"
+
+
+def test_sizes_are_compared_on_the_dataset_of_the_paper_only():
+    about = [
+        claim(reported=7, log=log, low=low, high=high) for log, low, high in ((0, 0, np.inf), (0, -np.inf, 0), (1, 1, np.inf))
+    ]
+    sized = [
+        claim(reported=7, log=log, low=low, high=high) for log, low, high in ((0, 1, np.inf), (0, -5, 5), (0, 0, 5), (1, 0.5, 2))
+    ]
+    for one in about + sized:
+        digits, same = (Verdict(one, "fails", "quick", dataset, 20, 10, 30) for dataset in ("digits", "cifar10"))
+        what = "direction" if one in about else "claim"
+        assert digits.summary == ("direction fails" if one in about else "fails")
+        assert (same.summary, same.theirs, digits.theirs) == (f"{what} fails, size differs", 7, None)
+        assert "the paper" not in digits.numbers
+
+
 def test_a_measure_is_named_in_words():
     words = {claim.name: claim.measured for claim in registry.CLAIMS}
+    assert all(text and "None" not in text for text in words.values())
     assert words["gap"] == "how far the best class is from the worst"
     assert words["six-and-eight"].endswith("less the mean of all other pairs (first: 6; second: 8)")
     assert words["stronger-larger-cv"].endswith("the mean over the defences (measure: cv)")

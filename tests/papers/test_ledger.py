@@ -104,6 +104,12 @@ def test_a_row_has_the_numbers_in_words_and_as_a_picture():
     assert pictures[0] == "Ours 10.0 [8.00, 13.0]; holds if above 6 points; the paper 6.00 (mnist)"
 
 
+def test_a_verdict_on_one_run_is_outlined():
+    text = ledger.claims_list([replace(SOME[0], seeds=1), replace(SILENT, seeds=0)])
+    assert (text.count('"badge holds one-run"'), text.count("one-run"), text.count("Verdict outlined: one run")) == (2, 3, 1)
+    assert "one-run" not in ledger.claims_list(SOME).partition("</style>")[2]
+
+
 def test_an_address_names_filters_and_a_claim():
     assert ledger.address() == "claims.html"
     assert ledger.address(paper="tian2021", verdict="not tested") == "claims.html?paper=tian2021&verdict=not+tested"

@@ -102,6 +102,11 @@ class Claim:
         ends = f"above {self.low:g}" if np.isinf(self.high) else f"below {self.high:g}" if np.isinf(self.low) else ends
         return f"{ends} {self.unit.replace('points', 'point') if ends.endswith(' 1') else self.unit}".rstrip()
 
+    @property
+    def directed(self) -> bool:
+        """Whether the claim is about a direction: it holds on one side of no effect, which is 0, or 1 of a ratio."""
+        return float(self.log) in (self.low, self.high) and bool(np.isinf([self.low, self.high]).any())
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -135,11 +140,38 @@ class Verdict:
         return bool(self.claim.exclusion(self.dataset))
 
     @property
+    def theirs(self) -> float | None:
+        """What the paper reports of the measure on the dataset of the verdict; None where the sizes cannot be compared."""
+        return self.claim.theirs if self.verdict != "not tested" and self.dataset == self.claim.reported_on else None
+
+    @property
+    def summary(self) -> str:
+        """The verdict; where the paper prints a value, on the direction and the size: "direction holds, size differs".
+
+        The size holds if the value of the paper lies within the interval, and is compared on the dataset of the paper only. A
+        claim that is not `Claim.directed` ("less than a point") has a verdict on the "claim" in place of the direction.
+        """
+        if self.verdict == "not tested" or self.claim.theirs is None or not (self.claim.directed or self.theirs is not None):
+            return self.verdict
+        what = "direction" if self.claim.directed else "claim"
+        if self.theirs is None:
+            return f"{what} {self.verdict}"
+        within = self.low <= self.theirs <= self.high
+        size = "differs" if not within else "open" if self.verdict == "open" else "holds"
+        return f"{what} and size {size.removesuffix('s')}" if size == self.verdict else f"{what} {self.verdict}, size {size}"
+
+    @property
     def words(self) -> str:
-        """The verdict with its dataset, scale and seeds: "holds (CIFAR-10, scale laptop, one run)"."""
+        """The summary with the dataset, scale and seeds: "holds (CIFAR-10, scale laptop, one run)"."""
         without = self.verdict == "not tested" or self.scale == CLOSED_FORM
         runs = "" if without else ", one run" if self.seeds == 1 else f", {self.seeds} seeds"
-        return f"{self.verdict} ({datasets.title(self.dataset)}, {scale_title(self.scale)}{runs})"
+        return f"{self.summary} ({datasets.title(self.dataset)}, {scale_title(self.scale)}{runs})"
+
+    @property
+    def numbers(self) -> str:
+        """The effect with its interval, and what the paper reports on the same dataset: "4.7 [3.8, 5.9] times, the paper 28"."""
+        theirs = "" if self.theirs is None else f", the paper {number(self.theirs)}"
+        return f"{measured_value(self)} {self.claim.unit}".rstrip() + theirs
 
     @property
     def sample(self) -> str:

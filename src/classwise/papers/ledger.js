@@ -3,6 +3,7 @@ for (const ledger of document.querySelectorAll(".ledger:not([data-ready])")) {
   ledger.dataset.ready = "";
   const rows = [...ledger.querySelectorAll("details[id]")], groups = [...ledger.querySelectorAll("details.group")];
   const selects = [...ledger.querySelectorAll("select")];
+  const verdicts = [...ledger.querySelectorAll("[name=verdict] option")].map((option) => option.value);
   const given = new URLSearchParams(location.search);
   for (const select of selects) {
     const value = given.get(select.name);
@@ -21,6 +22,15 @@ for (const ledger of document.querySelectorAll(".ledger:not([data-ready])")) {
     for (const group of groups) {
       group.parentElement.hidden = [...group.querySelectorAll("details")].every((row) => row.hidden);
       group.open = Object.values(chosen).some(Boolean);
+    }
+    for (const part of ledger.querySelectorAll(".counts span")) {
+      const number = {}, shown = `details:not([hidden]) > summary .badge[data-scale="${part.dataset.scale}"]`;
+      for (const { dataset: { verdict } } of part.closest(".group").querySelectorAll(shown)) {
+        if (fits("verdict", verdict)) number[verdict] = (number[verdict] || 0) + 1;
+      }
+      const named = verdicts.filter((name) => number[name]);
+      const words = named.map((name) => `${number[name]} ${number[name] === 1 ? name : name.replace(/s$/, "")}`);
+      part.textContent = `${part.textContent.split(": ")[0]}: ${words.join(", ") || "none"}`;
     }
     const output = ledger.querySelector("output");
     if (output) output.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length} claims`;
@@ -47,4 +57,5 @@ for (const ledger of document.querySelectorAll(".ledger:not([data-ready])")) {
   addEventListener("hashchange", open);
   filter();
   open();
+  if (!location.hash && selects.some((select) => select.value)) ledger.scrollIntoView();
 }

@@ -133,8 +133,8 @@ def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "", *, 
     claim = verdicts[0].claim
     pictures = [interval_picture(verdict) if verdict.verdict != "not tested" else "" for verdict in verdicts]
     badges = "".join(
-        f'<span class="badge {_kind(verdict)}" data-scale="{verdict.scale}" data-verdict="{verdict.verdict}">'
-        f"{verdict.verdict}: {escape(datasets.title(verdict.dataset))}</span>"
+        f'<span class="badge {kind(verdict)}" data-scale="{verdict.scale}" data-verdict="{verdict.verdict}">'
+        f"{verdict.summary}: {escape(datasets.title(verdict.dataset))}</span>"
         for verdict in verdicts
     )
     place = f'<span class="place">({escape(claim.where)})</span>'
@@ -151,12 +151,13 @@ def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "", *, 
 
 _LEGEND = (
     "<p>Dot and bar: ours, with its interval, an arrow head where that has no end; diamond: the value of the paper; shaded: the "
-    "range in which the claim holds.</p>"
+    "range in which the claim holds. Verdict outlined: one run of each defence.</p>"
 )
 
 
-def _kind(verdict: Verdict) -> str:
-    return verdict.verdict.replace(" ", "-")
+def kind(verdict: Verdict) -> str:
+    """Return the classes in HTML of what shows a verdict: "not-tested", "holds one-run"."""
+    return verdict.verdict.replace(" ", "-") + " one-run" * (verdict.seeds == 1)
 
 
 def _judged(verdict: Verdict, picture: str) -> str:
@@ -164,8 +165,8 @@ def _judged(verdict: Verdict, picture: str) -> str:
     text = verdict.reason
     if verdict.verdict != "not tested":
         p = "" if verdict.scale == CLOSED_FORM else f"{p_value(verdict.adjusted, 'p (Holm)')}, "
-        text = f"{claims.measured_value(verdict)} {verdict.claim.unit}, {p}{verdict.sample}"
-    head = f'<span class="badge {_kind(verdict)}"><strong>{escape(verdict.words)}</strong></span>'
+        text = f"{verdict.numbers}, {p}{verdict.sample}"
+    head = f'<span class="badge {kind(verdict)}"><strong>{escape(verdict.words)}</strong></span>'
     return f'<div data-scale="{verdict.scale}"><p>{head}: {escape(text)}.</p>{picture}</div>'
 
 

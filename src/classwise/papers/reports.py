@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
+from importlib import resources
 from itertools import groupby
 
 import pandas as pd
@@ -11,7 +12,7 @@ from classwise.charts.style import VERDICT_COLOURS
 from classwise.charts.tables import folded
 from classwise.core import datasets
 from classwise.core.markup import counted
-from classwise.papers import claims, ledger, registry
+from classwise.papers import ledger, registry
 from classwise.papers.claims import VERDICTS, Verdict
 from classwise.papers.scales import dataset_of, place, title_of
 
@@ -50,7 +51,7 @@ def certainty(verdicts: Sequence[Verdict]) -> str:
 def mosaic(verdicts: Sequence[Verdict]) -> str:
     """Return a square in HTML for each claim, in the colour of its verdict: a row for each paper and scale, by section.
 
-    A square shows the claim and its numbers under the pointer, and links to its row of the ledger.
+    A square shows the claim and its numbers in a tooltip, and links to its row of the ledger.
     """
     rows = []
     for paper in registry.PAPERS.values():
@@ -58,23 +59,21 @@ def mosaic(verdicts: Sequence[Verdict]) -> str:
             sections = (list(group) for _, group in groupby(some, lambda verdict: verdict.claim.section))
             squares = "".join(f"<span>{''.join(map(_square, group))}</span>" for group in sections)
             rows.append(f'<p><span class="of">{escape(f"{paper.title}, {title_of(scale)}")}</span>{squares}</p>')
-    colours = "".join(
-        f".mosaic .{name.replace(' ', '-')}{{background:{colour if name != 'not tested' else 'none'};border:1px solid {colour}}}"
-        for name, colour in VERDICT_COLOURS.items()
-    )
-    legend = "".join(f'<span class="key"><i class="{name.replace(" ", "-")}"></i>{name}</span>' for name in VERDICTS)
-    return f'<style>{colours}</style><div class="mosaic"><p>{legend}</p>{"".join(rows)}</div>'
+    colours = "".join(f".mosaic .{name.replace(' ', '-')}{{--verdict:{colour}}}" for name, colour in VERDICT_COLOURS.items())
+    kinds = {name.replace(" ", "-"): name for name in VERDICTS} | {"one-run": "outlined: one run of each defence"}
+    legend = "".join(f'<span class="key"><i class="{kind}"></i>{name}</span>' for kind, name in kinds.items())
+    squares = f'<p>{legend}</p>{"".join(rows)}<div class="tip" aria-hidden="true" hidden></div>'
+    style, script = (resources.files("classwise.papers").joinpath(f"mosaic.{kind}").read_text() for kind in ("css", "js"))
+    return f'<style>{style}{colours}</style><div class="mosaic">{squares}</div><script>{script}</script>'
 
 
 def _square(verdict: Verdict) -> str:
     claim = verdict.claim
-    ours = verdict.reason if verdict.verdict == "not tested" else f"{claims.measured_value(verdict)} {claim.unit}"
-    theirs = f"; the paper: {claims.published_value(claim)}" if claim.theirs is not None else ""
-    section = f"{ledger.section_title(claim.section)}. {claim.statement}"
-    words = escape(f"{section} {verdict.verdict.capitalize()}: {ours.strip()}{theirs}.")
+    why = verdict.reason if verdict.verdict == "not tested" else verdict.numbers
+    words = escape(f"{ledger.section_title(claim.section)}. {claim.statement} {verdict.summary.capitalize()}: {why}.")
     # The table of counts is what keyboards and screen readers use: so many stops would hide the rest of the page.
-    kind, address = verdict.verdict.replace(" ", "-"), ledger.address(claim, scale=verdict.scale)
-    return f'<a class="{kind}" href="{address}" title="{words}" tabindex="-1" aria-hidden="true"></a>'
+    address = ledger.address(claim, scale=verdict.scale)
+    return f'<a class="{ledger.kind(verdict)}" href="{address}" data-words="{words}" tabindex="-1" aria-hidden="true"></a>'
 
 
 def agreement(verdicts: Sequence[Verdict], recorded: str, computed: str) -> str:
@@ -127,7 +126,7 @@ def not_reproduced(paper: str, verdicts: Sequence[Verdict]) -> str:
     """Return in Markdown the claims of a paper that fail, and why others were not tested."""
     some = [verdict for verdict in verdicts if verdict.claim.paper == paper]
     failed = [verdict for verdict in some if verdict.verdict == "fails"]
-    lines = [f"- {v.claim.where}: {v.claim.statement} *{v.words[0].upper()}{v.words[1:]}.*" for v in failed]
+    lines = [f"- {v.claim.where}: {v.claim.statement} *{v.words[0].upper()}{v.words[1:]}: {v.numbers}.*" for v in failed]
     rest = [verdict for verdict in some if verdict.verdict == "not tested"]
     title = f"Claims that were not tested ({len(rest)}), and why"
     table = folded(title, ledger.not_tested(rest)) if rest else ""

@@ -12,7 +12,7 @@ import xarray as xr
 
 from classwise.core.errors import NotRecorded, unknown
 from classwise.core.markup import counted, decimal, escaped, printed
-from classwise.papers.claims import Verdict, measured_value
+from classwise.papers.claims import Verdict
 from classwise.stats import bootstrap
 from classwise.stats.significance import p_value
 
@@ -97,9 +97,9 @@ def _named(judged: Sequence[Verdict], name: str) -> Verdict:
 
 
 def _line(one: Verdict) -> str:
-    numbers = f"{f'{measured_value(one)} {one.claim.unit}'.strip()}, {p_value(one.adjusted, 'p (Holm)')}, {one.sample}"
+    numbers = f"{one.numbers}, {p_value(one.adjusted, 'p (Holm)')}, {one.sample}"
     text = escaped(one.reason) if one.verdict == "not tested" else numbers
-    return f"{escaped(one.claim.statement)} **{one.verdict.capitalize()}**: {text}."
+    return f"{escaped(one.claim.statement)} **{one.summary.capitalize()}**: {text}."
 
 
 def sample(outcomes: xr.Dataset) -> str:
