@@ -51,7 +51,7 @@ ENGINE = [
     "joined",
     "ledger",
 ]
-REGISTRY = ["overview", "registry", "reports", "home"]
+REGISTRY = ["overview", "registry", "reports", "home", "leaderboard"]
 ALTAIR = {"charts"}
 
 

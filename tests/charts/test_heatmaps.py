@@ -13,13 +13,6 @@ def test_confusion_draws_every_cell_in_the_given_order(count):
     assert drawn(chart).count('aria-roledescription="rect mark"') == 2 * (100 + 10)
 
 
-def test_an_accuracy_matrix_has_a_cell_for_every_class_and_defence(history):
-    count = history["count"].isel(epoch=-1).sel(split="test", attack="pgd-10")
-    chart = heatmaps.accuracy_matrix(metrics.accuracy(count))
-    assert drawn(chart).count('aria-roledescription="rect mark"') == 2 * 10
-    assert chart.to_dict()["layer"][0]["encoding"]["y"]["sort"] == ["standard", "pgd-at"]
-
-
 def test_an_accuracy_heatmap_has_a_cell_for_each_class_and_a_frame_where_its_relative_robustness_is_certain(count):
     pooled = count.sum("seed")
     relative = intervals.relative_robustness(pooled)

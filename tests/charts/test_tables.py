@@ -44,13 +44,6 @@ def test_the_title_of_a_folded_table_is_escaped():
     assert "<summary>&#60;b&#62;&#124;&#42;x&#95;</summary>" in tables.folded("<b>|*x_", "")
 
 
-def test_paired_tables_have_signs_and_never_a_p_value_of_zero():
-    paired = pd.DataFrame({"points": [1.26, -3.0], "p": [0.00004, 0.0123]}, index=pd.Index(["a", "b"], name="defence"))
-    table = tables.paired_table(paired)
-    assert list(table["points"]) == ["+1.3", "-3.0"]
-    assert list(table["p (Holm)"]) == ["< .001", "0.012"]
-
-
 def test_the_settings_in_which_trainings_differ():
     specs = [Spec(dataset="digits", eps="0.2", defence=name, lr=lr) for name, lr in (("pgd-at", 0.3), ("faal", 0.1))]
     table = tables.training_settings(specs)

@@ -43,25 +43,15 @@ def class_rows(accuracy: xr.DataArray, interval: xr.DataArray, colour: str = "at
 
 
 def metric_dots(
-    measured: Mapping[str, xr.DataArray],
-    row: str = "attack",
-    colour: str = "defence",
-    *,
-    ranked: bool = False,
-    columns: int = 2,
-    step: int = 0,
+    measured: Mapping[str, xr.DataArray], row: str = "attack", colour: str = "defence", *, columns: int = 2, step: int = 0
 ) -> Any:
     """Return metrics with their intervals as dots, a panel for each metric by its name or title, a line for each `row`.
 
-    Each array has the dimensions bound ("low", "value", "high"), `row` and `colour`. ranked: sort the rows by the first metric
-    in the last member of `colour`. step: the least height of a row in pixels; 31 holds names that a phone writes in two lines. A
-    click in the legend picks members of `colour`.
+    Each array has the dimensions bound ("low", "value", "high"), `row` and `colour`. step: the least height of a row in
+    pixels; 31 holds names that a phone writes in two lines. A click in the legend picks members of `colour`.
     """
     first = next(iter(measured.values()))
     rows, (picked, hues) = Category.of(first, row), from_legend(Category.of(first, colour))
-    if ranked:
-        order = first.sel({"bound": "value", colour: first[colour].values[-1]}).to_series().sort_values(ascending=False)
-        rows = Category(row, [str(name) for name in order.index])
     names = [titled(name) for name in measured]
     table = pd.concat([wide_bounds(bounds).assign(metric=titled(name)) for name, bounds in measured.items()], ignore_index=True)
     chart = dots_with_intervals(table, rows, "", hues, scale=alt.Scale(), picked=picked)

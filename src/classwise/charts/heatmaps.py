@@ -32,16 +32,6 @@ def confusion(share: xr.DataArray, order: Sequence[str] | None = None, column: s
     )
 
 
-def accuracy_matrix(accuracy: xr.DataArray, row: str = "defence") -> Any:
-    """Return the accuracy of each class in percent as shaded cells, a line for each `row`; blue is above the mean of all."""
-    table = frame(accuracy)
-    table["off"] = table["value"] - table["value"].mean()
-    cells = Cells("off", "points from the mean", "value", ".0f", step=(38, 28))
-    tips = tooltip(row, "label", value="accuracy, %", off="points from the mean|+.1f")
-    chart = heatmap(table, Category.of(accuracy, "label", "class"), Category.of(accuracy, row), cells, tips)
-    return described(chart, "Accuracy of each class, %", extent(table, ["label", row], "Accuracy"))
-
-
 _SIGNS = {1: "robust", -1: "vulnerable", 0: "uncertain"}
 
 

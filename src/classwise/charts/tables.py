@@ -8,7 +8,6 @@ import xarray as xr
 from classwise.charts.style import names_of, titled, wide_bounds
 from classwise.core.markup import decimal, escaped
 from classwise.core.spec import Spec
-from classwise.stats.significance import p_text
 
 
 def interval_table(measured: Mapping[str, xr.DataArray], digits: int = 1) -> pd.DataFrame:
@@ -41,12 +40,6 @@ def final_settings(settings: xr.DataArray, row: str = "defence") -> pd.DataFrame
     last = settings.isel(epoch=place).transpose(row, "label").values
     index, columns = pd.Index(names_of(settings, row), name=row), pd.Index(names_of(settings), name="class")
     return pd.DataFrame(last, index=index, columns=columns).map("{:.2f}".format)
-
-
-def paired_table(paired: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of `significance.paired` for readers: points with their sign, p-values in words."""
-    words = {"points": paired["points"].map("{:+.1f}".format), "p": paired["p"].map(p_text)}
-    return paired.assign(**words).rename_axis(index=titled).rename(columns={"p": "p (Holm)"})
 
 
 def stacked(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:

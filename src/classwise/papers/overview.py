@@ -49,6 +49,29 @@ NOT_COMPARED = {
 _ON_PHOTOGRAPHS = ("trades-he", "trades-normalised", "fat", "fat-trades", "frl-rw", "targeted-at")
 # The part of the page "defences" with the trainings of CFA.
 CFA = "CFA"
+# By paper the defences that it proposes, or describes as they are here; a test compares them with DEFENCES and references.bib.
+SOURCES = {
+    "Madry et al. 2018": ("pgd-at",),
+    "Zhang et al. 2019": ("trades",),
+    "Wang et al. 2020": ("mart",),
+    "Pang et al. 2020": ("pgd-he", "trades-he"),
+    "Zhang et al. 2020": ("fat", "fat-trades"),
+    "Wong et al. 2020": ("fgsm-rs",),
+    "Shafahi et al. 2019": ("free-at",),
+    "Carmon et al. 2019": ("rst",),
+    "Cui et al. 2019": ("class-balanced",),
+    "Cao et al. 2019": ("ldam", "ldam-drw"),
+    "Benz et al. 2020": ("similarity", "targeted-at", "cost-sensitive", "at-per-class"),
+    "Tian et al. 2021": ("trades-per-class",),
+    "Xu et al. 2021": ("frl-rw", "frl-rmrw"),
+    "Entropy 2022": (
+        *("label-smoothing", "trades-smoothed", "standard-smoothed", "me-at", "me-trades", "me-rst", "single-class-at"),
+    ),
+    "Wei et al. 2023": (*OF_CFA, "trades-normalised", "trades-ccm", "trades-ccr"),
+    "Li and Liu 2023": ("wat",),
+    "Lee et al. 2024": ("dafa",),
+    "Zhang et al. 2024": ("faal",),
+}
 
 
 SECTIONS: dict[str, Section] = {

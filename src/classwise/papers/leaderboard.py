@@ -1,0 +1,98 @@
+"""The leaderboard: a row for each defence, with its classes as a heat map, that a reader sorts, searches and downloads."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib import resources
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from classwise.charts.style import label_angle
+from classwise.core.markup import decimal, printed
+from classwise.papers.overview import SOURCES
+from classwise.stats import bootstrap, metrics
+
+# The heads in front of those of the classes and behind them; a first click on one of _UP gives the lowest first.
+_FIRST = ("rank", "defence", "worst class, %", "robust, %", "clean, %", "gain, points")
+_LAST = ("training, s", "paper")
+_UP = {"rank", "defence", *_LAST}
+_GAIN = ("gain", "gain, low", "gain, high")
+
+
+def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: xr.DataArray) -> pd.DataFrame:
+    """Return a row for each defence, the most robust worst class first; accuracies are in percent, gains in points.
+
+    outcomes: under "clean" and the attack. bases: by each defence the one over which its worst class gains; itself for no gain.
+    seconds: of a training.
+    """
+    names = [str(name) for name in outcomes.defence.values]
+    count = bootstrap.sums(outcomes.sel(attack=["clean", attack]), {})["count"]
+    clean, robust = count.sel(attack="clean"), count.sel(attack=attack)
+    rates = metrics.accuracy(robust)
+    against = [bases[name] if bases[name] != name else "" for name in names]
+    gains = bootstrap.gains(outcomes.sel(attack=attack), {name: bases[name] for name in names}, metrics.worst)
+    gains = gains.where(xr.DataArray(against, dims="defence") != "")
+    lowest = [rates.label.values[row == np.nanmin(row)] for row in rates.transpose("defence", "label").values]
+    paper = {name: source for source, some in SOURCES.items() for name in some}
+    columns = {
+        "defence": [printed(name) for name in names],
+        "worst class": [f"class {some[0]}" if len(some) == 1 else f"{len(some)} classes" for some in lowest],
+        "worst": rates.min("label"),
+        "robust": metrics.overall(robust),
+        "clean": metrics.overall(clean),
+        **{name: gains.sel(bound=bound) for name, bound in zip(_GAIN, ("value", "low", "high"), strict=True)},
+        "base": [printed(name) for name in against],
+        **{f"class {label}": rates.sel(label=label) for label in rates.label.values},
+        "seconds": seconds.sel(defence=names),
+        "paper": [paper.get(name, "") for name in names],
+    }
+    table = pd.DataFrame(columns).sort_values(["worst", "robust"], ascending=False, ignore_index=True)
+    table.insert(0, "rank", table.index + 1)
+    return table
+
+
+def leaderboard(table: pd.DataFrame, name: str) -> str:
+    """Return `rows` as a table in HTML with a search box, heads that sort it, and a link to it as a CSV file of that name."""
+    classes = [str(column) for column in table if str(column).startswith("class ")]
+    heads = "".join(
+        f'<th scope="col"{" data-up" * (title in _UP)}{" aria-sort=descending" * (title == "worst class, %")}>'
+        f'<button type="button">{escape(title.removeprefix("class "))}</button></th>'
+        for title in (*_FIRST, *classes, *_LAST)
+    )
+    over = f'<td colspan="{len(_FIRST)}"></td><th scope="colgroup" colspan="{len(classes)}">robust accuracy of each class, %</th>'
+    turned = " class=turned" * bool(label_angle([name.removeprefix("class ") for name in classes]))
+    # At most so many percent of colour: numbers stay legible on a light and on a dark page.
+    scale = 60 / max(np.nanmax(table[classes].to_numpy(float)), 1.0)
+    body = "".join(_row(row, classes, scale) for row in table.to_dict("records"))
+    file = quote(table.to_csv(index=False, float_format="%.4g"))
+    style, script = (resources.files("classwise.papers").joinpath(f"leaderboard.{kind}").read_text() for kind in ("css", "js"))
+    return (
+        f'<style>{style}</style><div class="leaderboard"><p><label>Search <input type="search"></label> <output></output> '
+        f'<a href="data:text/csv;charset=utf-8,{file}" download="{escape(name)}.csv">Download as CSV</a></p>'
+        f'<table class="dataframe"><thead><tr>{over}<td colspan="{len(_LAST)}"></td></tr><tr{turned}>{heads}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div><script>{script}</script>"
+    )
+
+
+def _row(row: Mapping[Any, Any], classes: Sequence[str], scale: float) -> str:
+    gain, low, high, seconds = (row[name] for name in (*_GAIN, "seconds"))
+    interval = f"{round(gain, 1) + 0.0:+.1f} [{decimal(low)}, {decimal(high)}]"
+    cells = [
+        _cell(row["rank"], row["rank"]),
+        f'<th scope="row">{escape(row["defence"])}</th>',
+        _cell(row["worst"], f"{row['worst']:.0f} <small>{escape(row['worst class'])}</small>"),
+        *(_cell(row[name], decimal(row[name])) for name in ("robust", "clean")),
+        _cell(gain, f"{interval} <small>over {escape(row['base'])}</small>"),
+        *(_cell(row[name], f"{row[name]:.0f}", f' style="--share:{scale * row[name]:.0f}"') for name in classes),
+        _cell(seconds, f"{seconds:,.0f}"),
+        f"<td>{escape(row['paper'])}</td>",
+    ]
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _cell(value: float, text: object, attributes: str = "") -> str:
+    """Return a cell of a number; one that is unknown sorts last."""
+    return f'<td data-value="{value:.6g}"{attributes}>{text}</td>' if pd.notna(value) else '<td data-value="">–</td>'

@@ -1,0 +1,107 @@
+"""The leaderboard of the defences: its rows, their order, the CSV, and what a reader does with it in a browser."""
+
+import io
+import os
+import re
+from collections import Counter
+from urllib.parse import unquote
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from browser import expect, installed, launched
+from mocks import dataset
+
+from classwise.core import names
+from classwise.core.paths import checkout
+from classwise.papers import leaderboard, overview
+from classwise.stats import bootstrap, metrics
+
+CHANCES = {"standard": 0.02, "pgd-at": 0.3, "at-ccm": 0.6, "trades": 0.45}
+BASES = {"standard": "pgd-at", "pgd-at": "pgd-at", "at-ccm": "pgd-at", "trades": "pgd-at"}
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    under = {
+        attack: [
+            dataset("outcomes 1", accuracies={attack: 0.9 if attack == "clean" else some}, seed=9) for some in CHANCES.values()
+        ]
+        for attack in ("clean", "strong")
+    }
+    both = xr.concat(
+        [xr.concat(some, pd.Index([*CHANCES], name="defence")) for some in under.values()], pd.Index([*under], name="attack")
+    )
+    return both.expand_dims("seed")
+
+
+@pytest.fixture(scope="module")
+def table(outcomes):
+    seconds = xr.DataArray([5.0, 1200.0, 30.0, 400.0, 1.0], {"defence": [*CHANCES, "other"]})
+    return leaderboard.rows(outcomes, "strong", BASES, seconds)
+
+
+def test_a_row_has_the_numbers_of_its_defence_and_the_best_worst_class_comes_first(outcomes, table):
+    assert table["defence"].tolist() == ["AT-CCM", "TRADES", "PGD-AT", "standard training"]
+    assert table["rank"].tolist() == [1, 2, 3, 4]
+    best, plain = table.iloc[0], table.iloc[2]
+    one = outcomes.sel(defence="at-ccm", attack="strong")
+    right = (one.truth == one.answer).values.reshape(10, -1).mean(1) * 100  # the images are sorted by class
+    assert [best[f"class {label}"] for label in "0123456789"] == pytest.approx(right, rel=1e-4)
+    assert (best["worst"], best["robust"]) == pytest.approx((right.min(), right.mean()))
+    assert best["worst class"] in {f"class {right.argmin()}", f"{(right == right.min()).sum()} classes"}
+    gain = bootstrap.gains(outcomes.sel(attack="strong"), {"at-ccm": "pgd-at"}, metrics.worst)
+    assert best[["gain, low", "gain", "gain, high"]].tolist() == gain.values.ravel().tolist()
+    assert (best["base"], best["paper"], best["seconds"]) == ("PGD-AT", "Wei et al. 2023", 30)
+    assert (np.isnan(plain["gain"]), plain["base"], table.iloc[3]["paper"]) == (True, "", "")
+
+
+def test_one_defence_alone_has_no_gain(outcomes):
+    alone = leaderboard.rows(
+        outcomes.sel(defence=["trades"]), "strong", {"trades": "trades"}, xr.DataArray([1.0], {"defence": ["trades"]})
+    )
+    assert '<td data-value="">–</td>' in leaderboard.leaderboard(alone, "x")
+
+
+def test_the_link_holds_the_rows_as_csv(table):
+    name, text = re.search(
+        r'href="data:text/csv;charset=utf-8,([^"]+)" download="([^"]+)"', leaderboard.leaderboard(table, "a")
+    ).groups()[::-1]
+    read = pd.read_csv(io.StringIO(unquote(text))).fillna({"base": "", "paper": ""})
+    assert name == "a.csv"
+    pd.testing.assert_frame_equal(read, table, check_dtype=False, rtol=1e-3)
+
+
+def test_heads_sort_by_number_and_the_search_hides_rows(table, tmp_path):
+    # Two on a page, as at two scales; a gain below zero, one of two digits and none.
+    board = leaderboard.leaderboard(table.assign(gain=[-2.0, 10.0, np.nan, 9.0]), "a")
+    (tmp_path / "page.html").write_text(f"<body>{board}{board}</body>")
+    program = installed() or (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium found")
+    with launched(program) as browser:
+        page = browser.new_page()
+        page.goto((tmp_path / "page.html").as_uri())
+        first, second = page.locator(".leaderboard").all()
+        shown, count = first.locator("tbody th:visible"), first.locator("output")
+        head = first.get_by_role("columnheader", name="gain")
+        for order, ranks in (("descending", "TRADES standard AT-CCM PGD-AT"), ("ascending", "AT-CCM standard TRADES PGD-AT")):
+            head.get_by_role("button").press("Enter")
+            expect(head).to_have_attribute("aria-sort", order)
+            assert [text.split()[0] for text in shown.all_inner_texts()] == ranks.split()
+            expect(first.locator("[aria-sort]")).to_have_count(1)
+        first.get_by_role("button", name="defence").click()
+        assert shown.all_inner_texts() == ["AT-CCM", "PGD-AT", "standard training", "TRADES"]
+        first.get_by_role("searchbox").fill("wei ")
+        expect(shown).to_have_text(["AT-CCM"])
+        expect(count).to_have_text("1 of 4 defences")
+        expect(second.locator("output")).to_have_text("4 of 4 defences")
+        with page.expect_download() as download:
+            first.get_by_role("link").click()
+        assert download.value.path().read_text().startswith("rank,defence,worst class,")
+
+
+def test_every_defence_but_standard_training_has_one_paper_that_the_references_list():
+    counted = Counter(name for some in overview.SOURCES.values() for name in some)
+    assert counted == Counter(set(names.names("defence")) - {"standard"})
+    listed = re.findall(r"^@\w+\{(\w+),", (checkout() / "book" / "references.bib").read_text(), re.MULTILINE)
+    assert {f"{paper.split()[0].lower()}{paper[-4:]}" for paper in overview.SOURCES} <= set(listed)
