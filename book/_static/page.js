@@ -76,6 +76,29 @@
     }
   }
 
+  // pandas writes what rows are into a head row of its own, below that of the columns.
+  function heads() {
+    const words = (cell) => cell.textContent.trim();
+    for (const {tHead, tBodies} of document.querySelectorAll("table.dataframe:has(> thead)")) {
+      const [columns, rows] = [...tHead.rows].slice(-2), named = tBodies[0].querySelectorAll("tr:first-child > th").length;
+      if (!rows || rows.cells.length !== columns.cells.length || [...rows.cells].slice(named).some(words)) continue;
+      [...rows.cells].slice(0, named).forEach((cell, place) => {
+        const above = columns.cells[place];
+        above.textContent = [words(cell), words(above)].filter(Boolean).join(" \\ ");
+      });
+      rows.remove();
+    }
+  }
+
+  // A minus before a number is one, as in charts.
+  function minus() {
+    const words = document.createTreeWalker(document.querySelector("article") || document.body, NodeFilter.SHOW_TEXT);
+    for (let node = words.nextNode(); node; node = words.nextNode()) {
+      if (!/-\.?\d/.test(node.data) || node.parentElement.closest("pre, code, script, style, .math, .vega-embed")) continue;
+      node.data = node.data.replace(node.previousSibling ? /([\s([])-(?=\.?\d)/g : /(^|[\s([])-(?=\.?\d)/g, "$1\u2212");
+    }
+  }
+
   function roles() {
     // Sphinx gives the bibliography a role whose children must be list items, which they are not.
     for (const list of document.querySelectorAll(".citation-list[role=list]")) list.removeAttribute("role");
@@ -103,6 +126,8 @@
   function start() {
     printing();
     folded();
+    heads();
+    minus();
     cards();
     roles();
     wide();

@@ -1,5 +1,6 @@
 // The switch between the outputs of two scales (book/merging.py): each output after a mark belongs to the mark's scale, up to the
-// next mark or the end. The choice is remembered for all pages.
+// next mark or the end; a mark outside of outputs is of its scale alone. The choice is remembered for all pages, and is in the
+// address of the page: ?scale=quick.
 (function () {
   const key = "classwise-scale";
   function groups() {
@@ -7,7 +8,8 @@
     for (const mark of document.querySelectorAll(".scale-mark")) {
       const start = mark.closest(".cell_output > *, figure > *");
       const scale = mark.dataset.scale;
-      if (!start || !scale) continue;
+      if (!scale) continue;
+      if (!start) { result.push([mark, scale]); continue; }
       for (let node = start; node; node = node.nextElementSibling) {
         if (node !== start && (node.querySelector(".scale-mark, .scale-end") || node.matches(".scale-mark, .scale-end, figcaption"))) break;
         result.push([node, scale]);
@@ -24,17 +26,20 @@
       for (const [node, own] of parts) node.hidden = own !== scale;
       document.documentElement.dataset.scale = scale;
     }
+    function remember(scale) {
+      const query = new URLSearchParams(location.search);
+      query.set("scale", scale);
+      try { localStorage.setItem(key, scale); } catch (error) { /* a page from file:// may have no storage */ }
+      try { history.replaceState(null, "", `${location.pathname}?${query}${location.hash}`); } catch (error) { /* likewise */ }
+    }
     for (const button of buttons) {
-      button.addEventListener("click", () => {
-        choose(button.dataset.scale);
-        try { localStorage.setItem(key, button.dataset.scale); } catch (error) { /* a page from file:// may have no storage */ }
-      });
+      button.addEventListener("click", () => { choose(button.dataset.scale); remember(button.dataset.scale); });
     }
     let stored = null;
     try { stored = localStorage.getItem(key); } catch (error) { /* likewise */ }
-    // A page whose first chart exists at one scale only opens with that one.
-    const first = buttons[0].parentElement.dataset.first;
-    choose(first || (known.includes(stored) ? stored : known[0]));
+    // Without a scale in the address, a page that has little to show at the first scale opens with the other one.
+    const given = new URLSearchParams(location.search).get("scale"), {first} = buttons[0].parentElement.dataset;
+    choose([given, first, stored].find((scale) => known.includes(scale)) || known[0]);
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start); else start();
 })();

@@ -1,11 +1,13 @@
 """The home page and the reports: what they say of verdicts, and of classes beside those of a paper."""
 
 import re
+from dataclasses import replace
 
 import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+import vl_convert
 import xarray as xr
 
 from classwise import runs
@@ -15,6 +17,7 @@ from classwise.core.paths import checkout
 from classwise.papers import home, ledger, registry, reports
 from classwise.papers.claims import VERDICTS, Verdict
 from classwise.stats import metrics, pooling
+from tests import picture
 
 
 @pytest.fixture
@@ -34,17 +37,22 @@ def test_a_report_counts_the_verdicts_and_lists_the_claims_that_fail(judged):
     failed = reports.not_reproduced("tian2021", judged)
     assert failed.count(second.statement) == 2
     assert first.statement not in failed
+    assert "*Fails (digits, scale quick, 5 seeds): 1.00 [0.50, 2.00] points.*" in failed
     assert "None of the claims" in reports.not_reproduced("tian2021", judged[:1])
     number = len(registry.PAPERS["tian2021"].tables.misprints())
     assert f"Misprints and ambiguities ({number})" in reports.misprints("tian2021")
 
 
 def test_the_mosaic_has_a_square_for_each_verdict_that_leads_to_its_claim(judged):
-    squares = re.findall(r'<a class="([\w-]+)" href="([^"]+)" title="([^"]+)"', reports.mosaic(judged))
-    assert sorted(kind for kind, *_ in squares) == ["fails", "fails", "holds", "open"]
+    judged.append(replace(judged[0], claim=judged[0].claim, scale="short", dataset="mnist", seeds=1))
+    text = reports.mosaic(judged)
+    squares = re.findall(r'<a class="([\w -]+)" href="([^"]+)" data-words="([^"]+)"', text)
+    assert sorted(kind for kind, *_ in squares) == ["fails", "fails", "holds", "holds one-run", "open"]
     for kind, address, words in squares:
-        (one,) = (v for v in judged if v.verdict == kind and address == ledger.address(v.claim, scale=v.scale))
-        assert f"{one.claim.statement} {kind.capitalize()}: 1.00 [0.50, 2.00]" in words
+        (one,) = (v for v in judged if ledger.kind(v) == kind and address == ledger.address(v.claim, scale=v.scale))
+        assert f"{one.claim.statement} {one.summary.capitalize()}: 1.00 [0.50, 2.00]" in words
+    assert ("title=" in text, text.count('class="tip"'), "outlined: one run" in text) == (False, 1, True)
+    assert "Claim holds, size differs: 1.00 [0.50, 2.00] points, the paper 6.00." in text
     assert set(VERDICT_COLOURS) == set(VERDICTS)
 
 
@@ -114,6 +122,18 @@ def test_the_figures_of_the_readme_are_those_of_the_recorded_results():
     text = " ".join((checkout() / "README.md").read_text(encoding="utf-8").split())
     assert f"classifies {most} % of the {best} images correctly and {least} % of the {worst} images" in text
     assert f"without an attack {clean[0]} % and {clean[1]} %" in text
+
+
+def test_the_readme_counts_the_claims_on_photographs_and_shows_the_chart_of_today():
+    verdicts = [one for one in runs.verdicts("laptop", others=[]) if one.scale == "laptop"]
+    rows = [line for line in (checkout() / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == len(registry.PAPERS)
+    for row, paper in zip(rows, registry.PAPERS, strict=True):
+        counts = ledger.opening([one for one in verdicts if one.claim.paper == paper])
+        assert row.endswith(f"| {counts.partition(': ')[2].rstrip('.')} |")
+    drawn, now = picture.FILE.read_text(encoding="utf-8"), vl_convert.vegalite_to_svg(picture.chart().to_json())
+    texts = [re.findall(r">([^<>]+)</text>", svg) for svg in (drawn, now)]
+    assert texts[0] == texts[1], "draw the picture of README again: make picture"
 
 
 def test_the_page_of_the_papers_lists_all_pages_of_each():

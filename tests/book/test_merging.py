@@ -7,7 +7,11 @@ from classwise.book import merging
 from classwise.book.notebooks import NotebookFailed, execute
 
 RECORDED, COMPUTED = "laptop", "quick"
-CHART = "from IPython.display import HTML, display; display(HTML(f'<script>vegaEmbed({scale})</script>'))\n"
+# A chart of three rows.
+CHART = """from IPython.display import HTML, display
+spec = '{"datasets": {"a": "label,value' + ''.join(fr'\\n{one},1' for one in range(3)) + '"}}'
+display(HTML(f'<script>(function(spec) {{vegaEmbed(spec)}})({spec})</script>'))
+"""
 CELLS = (
     "# A page",
     "scale = 'quick'",
@@ -64,6 +68,9 @@ def test_both_outputs_stand_under_a_switch_the_recorded_first(executed, tmp_path
     assert text(only_computed) == ["second y\n"]
     note = '<p class="scale-mark" data-scale="laptop" data-kept>digits, computed here; not recorded on CIFAR-10</p>'
     assert html(only_computed) == note + '<span class="scale-end"></span>'
+    line = "Parts with an edge: digits, computed here; not recorded on CIFAR-10."
+    assert f'<p class="scale-mark" data-scale="laptop" data-kept hidden>{line}</p>' in switch
+    assert "data-first" not in switch
     assert only_computed.outputs[2].output_type == "stream"  # behind the end: in both views
     assert [(failure.cell, failure.kind, failure.missing) for failure in failures] == [
         (5, "NotRecorded", True),
@@ -132,16 +139,28 @@ def test_at_a_scale_that_is_only_read_cells_say_what_is_missing(executed):
     assert text(cells[3]) == ["1 of laptop\n"]
 
 
-def test_a_page_whose_first_chart_is_not_recorded_opens_with_the_other_scale(executed, tmp_path):
-    for path in executed.values():
-        content = nbformat.read(path, as_version=4)
-        place = next(number for number, cell in enumerate(content.cells) if cell.source.startswith(CHART))
-        first, later = content.cells[place : place + 2]
-        charts = [output for output in first.outputs if output.output_type == "display_data"]
-        later.outputs += charts
-        if path == executed[RECORDED]:
-            first.outputs = [output for output in first.outputs if output not in charts]
-        nbformat.write(content, path)
+def not_drawn(cells, place):
+    """Move the chart of a cell to the next."""
+    charts = [output for output in cells[place].outputs if output.output_type == "display_data"]
+    cells[place].outputs = [output for output in cells[place].outputs if output not in charts]
+    cells[place + 1].outputs += charts
+
+
+def of_two_values(cells, place):
+    (chart,) = (output for output in cells[place].outputs if output.output_type == "display_data")
+    chart.data["text/html"] = chart.data["text/html"].replace(r"\n2,1", "")
+
+
+def without_finding(cells, place):
+    above = next(cell for cell in cells[:place] if cell.source == CELLS[1])
+    above.outputs = [nbformat.v4.new_output("error", ename="NotRecorded", evalue="no run")]
+
+
+@pytest.mark.parametrize("lacking", [not_drawn, of_two_values, without_finding])
+def test_a_page_without_a_finding_or_a_first_chart_at_the_recorded_scale_opens_with_the_other(executed, tmp_path, lacking):
+    content = nbformat.read(executed[RECORDED], as_version=4)
+    lacking(content.cells, next(number for number, cell in enumerate(content.cells) if cell.source.startswith(CHART)))
+    nbformat.write(content, executed[RECORDED])
     merging.merge(executed[RECORDED], executed[COMPUTED], (RECORDED, COMPUTED), tmp_path / "merged.ipynb")
     buttons = nbformat.read(tmp_path / "merged.ipynb", as_version=4).cells[1].source
     assert 'data-first="quick"' in buttons

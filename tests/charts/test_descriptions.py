@@ -137,10 +137,6 @@ CHARTS = {
         lambda: heatmaps.confusion(metrics.confusion(counts(defence=NETWORKS))),
         ["10 % (class 8, trades)", "64 %"],
     ),
-    "heatmaps.accuracy_matrix": (
-        lambda: heatmaps.accuracy_matrix(rates(defence=NETWORKS)),
-        ["2 % (class 9, trades) to 97 % (class 0"],
-    ),
     "heatmaps.accuracy_heatmap": (
         lambda: heatmaps.accuracy_heatmap(
             counts(attack=["a", "b"], defence=NETWORKS),
@@ -293,6 +289,6 @@ def test_an_extent_names_both_ends_by_what_differs():
 
 
 def test_the_description_is_the_label_of_the_drawing():
-    svg = drawn(CHARTS["heatmaps.accuracy_matrix"][0]())
-    assert "2 % (class 9, trades) to 97 %" in CHARTS["heatmaps.accuracy_matrix"][0]().to_dict()["description"]
+    svg = drawn(CHARTS["heatmaps.accuracy_heatmap"][0]())
+    assert "10 % (class 8, b, trades) to 64 %" in CHARTS["heatmaps.accuracy_heatmap"][0]().to_dict()["description"]
     assert "Accuracy of each class" in svg

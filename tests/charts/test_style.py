@@ -8,9 +8,11 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
+import vl_convert
 
 from classwise.book import build
 from classwise.charts import style
+from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category
 
 # Machado et al. 2009, severity 1, for linear RGB.
@@ -92,7 +94,7 @@ def test_colours_stand_out_from_both_pages(page):
 @pytest.mark.parametrize("page", ["#14181e", "#121212"])
 def test_colours_of_the_dark_theme_stand_out_and_replace_colours_of_charts(page):
     colours = {*(colour for palette in PALETTES.values() for colour in palette), *style.SERIES_COLOURS}
-    assert set(DARK) <= colours
+    assert set(DARK) <= colours | {*style.SEQUENTIAL, *style.DIVERGING, *style.INKS}
     assert min((contrast(DARK.get(colour, colour), page), colour) for colour in colours)[0] >= 4
 
 
@@ -125,3 +127,22 @@ def test_rows_are_carried_as_csv_with_their_types():
 def test_too_many_rows_are_refused():
     with pytest.raises(alt.MaxRowsError, match="aggregate"):
         style.inline_csv(pd.DataFrame({"x": range(style.MAX_ROWS + 1)}))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("diverging", [False, True])
+def test_numbers_stand_out_from_their_cells(diverging, theme):
+    names = [str(number) for number in range(-60 if diverging else 0, 61)]
+    table = pd.DataFrame({"label": names, "of": "", "value": map(float, names)})
+    cells = Cells("value", "", "value", ".0f", diverging)
+    chart = heatmap(table, Category("label", names), Category("of", [""]), cells, style.tooltip("label")).to_json()
+    for colour, other in DARK.items() if theme == "dark" else ():
+        chart = chart.replace(f'"{colour}"', f'"~{other}"')
+    svg = vl_convert.vegalite_to_svg(chart.replace("~", ""))
+    grounds = re.findall(r'="rect mark"[^>]* fill="rgb\((\d+), (\d+), (\d+)\)"', svg)
+    inks = re.findall(r'="text mark"[^>]* fill="(#\w{6})"', svg)
+    assert len(inks) == len(grounds) == len(names)
+    grounds = ["#" + "".join(f"{int(part):02x}" for part in ground) for ground in grounds]
+    assert min(map(contrast, grounds, inks)) >= 4.5
+    # The cells without an effect are like the page.
+    assert contrast(grounds[names.index("0")], "#14181e" if theme == "dark" else "#ffffff") < 1.3

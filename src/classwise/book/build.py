@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -36,17 +37,16 @@ if TYPE_CHECKING:
 # The root of the book, and the pages that read the verdicts of all sections.
 HOME = "index"
 _LEDGERS = ("claims", "papers", HOME)
-# The pages of no paper by the part of the book, and the guide. "data" is written when the book is rendered.
+_GUIDE = ("reading", "glossary", "parameters", "python", "datasets", "audit", "recorded", "cluster", "defences", "extending")
+# The pages of no paper by the part of the book. "data" is written when the book is rendered.
 _PAGES = {
     "What holds": ("claims", "papers"),
     "Attacks and defences": ("performance", "defences"),
     "Audits": ("audit",),
     "Results": ("data",),
+    "Guide": tuple(f"guide/{name}" for name in (*_GUIDE, "references", "sources")),
+    "Reference": ("guide/api", "guide/changelog"),
 }
-_GUIDE = (
-    *("reading", "glossary", "parameters", "python", "datasets", "audit", "recorded", "cluster", "defences", "extending", "api"),
-    *("references", "sources", "changelog"),
-)
 
 
 class _Part(TypedDict):
@@ -58,8 +58,7 @@ class _Part(TypedDict):
 
 def table_of_contents() -> str:
     """Return the table of contents of the book, in jupyter-book's YAML: the papers, the other pages, the guide."""
-    guide = [f"guide/{name}" for name in _GUIDE if (checkout() / "book" / "guide" / f"{name}.md").exists()]
-    pages = {paper.title: paper.pages for paper in registry.PAPERS.values()} | _PAGES | {"Guide": guide}
+    pages = {paper.title: paper.pages for paper in registry.PAPERS.values()} | _PAGES
     parts = [_Part(caption=title, chapters=[{"file": name} for name in names]) for title, names in pages.items() if names]
     return str(yaml.safe_dump({"format": "jb-book", "root": HOME, "parts": parts}, sort_keys=False))
 
@@ -266,6 +265,8 @@ def render(console: Console) -> bool:
     shutil.copy(checkout() / "CHANGELOG.md", out)
     for name in names:
         pages.prepare(name, out / "executed" / f"{name}.ipynb", sources / f"{name}.ipynb", sources / "_extra")
+    for name in re.findall(r"thumbnails/([\w/-]+)\.svg", notebooks.find(HOME).read_text()):
+        write(sources / "_extra" / "thumbnails" / f"{name}.svg", pages.thumbnail(out / "executed" / f"{name}.ipynb").encode())
     write(sources / "data.md", data.page(out / "data").encode())
     extra = {f"scripts/{script.name}": script for script in scripts()} | {f"data/{file.name}": file for file in results}
     for name, file in (extra | {f"tables/{paper}.csv": table for paper, table in tables.items()}).items():

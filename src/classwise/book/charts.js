@@ -20,6 +20,9 @@
     "#656510": "#84812e", "#8283ff": "#8ca1ff", "#9a407b": "#996da4", "#a05e68": "#a37388", "#b183b9": "#e0b1dc", "#b675ff": "#ff8aff",
     "#b68f05": "#ffad29", "#b7008a": "#ea00ab", "#c38908": "#ecba31", "#d50016": "#f83700", "#e05a00": "#f39400", "#ff4479": "#ff6685",
     "#ff4f8a": "#ff7f94",
+    // The scales of cells and the inks of their numbers, turned around.
+    "#fffaf3": "#20262e", "#fff7ec": "#20262e", "#fdbb84": "#7b2a1c", "#7f0000": "#ffd2b0", "#c7e0ee": "#1f4666", "#08306b": "#c6e4fb",
+    "#000000": "#ffffff", "#ffffff": "#000000",
   };
   const dim = new RegExp(Object.keys(lighter).join("|"), "g");
   const lit = (spec) => JSON.parse(JSON.stringify(spec).replace(dim, (colour) => lighter[colour]));
@@ -176,6 +179,7 @@
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       if (chart.result) chart.result.finalize();
       chart.result = await embed(chart.place, fitted(chart, fit), look(chart.options, scheme()));
+      local(element(chart));
       const next = fit && better(element(chart), fit, chart.spec);
       if (!next) break;
       fit = next;
@@ -199,6 +203,10 @@
   function linked(names) {
     const given = new URLSearchParams(location.search);
     return names.filter((name) => given.has(name)).map((name) => [name, given.get(name)]);
+  }
+  // Vega writes the address of the page in front of the name of a gradient, which scales.js may change.
+  function local(place) {
+    for (const mark of place.querySelectorAll("[fill^='url(']")) mark.setAttribute("fill", mark.getAttribute("fill").replace(/.*#/, "url(#"));
   }
   // What reacts to a click in a legend also reacts to the keyboard; groups of marks that are empty have no role.
   function reachable(place) {

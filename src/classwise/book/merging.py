@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from classwise.book import figures
 from classwise.book.notebooks import NotebookFailed
 from classwise.core import datasets
 from classwise.core.errors import UNSELECTED, NotRecorded
@@ -18,6 +19,8 @@ from classwise.papers.scales import dataset_of, title_of
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
+# A first chart of so many values is no place to begin.
+_FEW = 2
 # Cells that papermill adds: the parameters that were given, and where a cell raised.
 _ADDED = {"injected-parameters", "papermill-error-cell-tag"}
 
@@ -40,8 +43,9 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
     """Write the notebook that shows the outputs of both executions, and return the cells that failed at the recorded scale.
 
     scales: of the recorded and of the computed one. A cell that failed at the recorded scale, because not all of its runs are
-    there, shows the outputs of the other scale under both. If no chart could be drawn at the recorded scale, the notebook shows
-    the other one alone and says so; if only the first chart could not, the page opens with the other one.
+    there, shows the outputs of the other scale under both, and a line below the switch says what such parts are. If no chart
+    could be drawn at the recorded scale, the notebook shows the other one alone and says so. If only the first chart or a cell
+    above it failed, such as the finding, or that chart has at most two values, the page opens with the other one.
     """
     import nbformat  # slow to import
 
@@ -50,22 +54,27 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], target: Path)
     result.cells, others = (
         [cell for cell in node.cells if not _ADDED & set(cell.metadata.get("tags", []))] for node in nodes[::-1]
     )
-    if not any(_has_chart(cell) for cell in others):
+    if not any(_drawn(cell) for cell in others):
         _head(result, scales)
         nbformat.write(result, target)
         return failures_in(others)
     result.metadata["executions"] = {scale: seconds_of(node) for scale, node in zip(scales, nodes, strict=True)}
-    opening = [_has_chart(other) for cell, other in zip(result.cells, others, strict=True) if _has_chart(cell)][:1]
-    for cell, other in zip(result.cells, others, strict=True):
+    failed = [any(output.output_type == "error" for output in other.get("outputs", [])) for other in others]
+    opening = next((place for place, cell in enumerate(result.cells) if _drawn(cell)), 0)
+    poor = any(failed[: opening + 1]) or _values(others[opening]) <= _FEW < _values(result.cells[opening])
+    for cell, other, lacks in zip(result.cells, others, failed, strict=True):
         if cell.cell_type != "code":
             continue
-        if any(output.output_type == "error" for output in other.outputs):
+        if lacks:
             note = _mark(scales[0], _only_computed(scales))
             cell.outputs = [note, _end(), *cell.outputs] if cell.outputs else []
         elif cell.outputs != other.outputs:
             cell.outputs = both({scales[0]: other.outputs, scales[1]: cell.outputs})
-    first = scales[1] if opening == [False] else ""
-    result.cells.insert(1, nbformat.v4.new_markdown_cell(switch(scales, first)))
+    head = switch(scales, scales[1] if poor else "")
+    if any(lacks and cell.outputs for cell, lacks in zip(result.cells, failed, strict=True)):
+        words = f"Parts with an edge: {_only_computed(scales)}."
+        head += f'\n<p class="scale-mark" data-scale="{scales[0]}" data-kept hidden>{words}</p>'
+    result.cells.insert(1, nbformat.v4.new_markdown_cell(head))
     nbformat.write(result, target)
     return failures_in(others)
 
@@ -90,8 +99,14 @@ def seconds_of(node: "NotebookNode") -> float:
     return float(node.metadata.get("papermill", {}).get("duration") or 0)
 
 
-def _has_chart(cell: "NotebookNode") -> bool:
-    return any("vegaEmbed(" in output.get("data", {}).get("text/html", "") for output in cell.get("outputs", []))
+def _drawn(cell: "NotebookNode") -> list[str]:
+    texts = (output.get("data", {}).get("text/html", "") for output in cell.get("outputs", []))
+    return [text for text in texts if "vegaEmbed(" in text]
+
+
+def _values(cell: "NotebookNode") -> int:
+    """Return how many rows of data the charts of a cell show; 0 without a chart."""
+    return sum(len(figures.table(spec)) for text in _drawn(cell) if (spec := figures.specification(text)))
 
 
 def failures_in(cells: Sequence["NotebookNode"]) -> list[Failure]:

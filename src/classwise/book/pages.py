@@ -9,6 +9,7 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import vl_convert
 
 from classwise import runs
 from classwise.book import figures, merging, notebooks
@@ -47,6 +48,13 @@ def prepare(name: str, executed: Path, target: Path, extra: Path) -> None:
     node.cells = [*(cell for cell in cells if cell not in last), *_recompute(name, last, _executions(name, node))]
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(node, target)
+
+
+def thumbnail(executed: Path) -> str:
+    """Return the first chart of an executed notebook as SVG."""
+    cells = json.loads(executed.read_text())["cells"]
+    htmls = ("".join(output.get("data", {}).get("text/html", "")) for cell in cells for output in cell.get("outputs", []))
+    return str(vl_convert.vegalite_to_svg(next(filter(None, map(figures.specification, htmls)))))
 
 
 def _tags(cell: "NotebookNode") -> list[str]:

@@ -72,7 +72,11 @@ def _paragraph(output: nodes.Element) -> nodes.Element:
 
 
 def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """Add to a page its description: its first sentences."""
+    """Add to a page its description, its first sentences, and leave out MathJax where it has no formula."""
+    formulas = [*doctree.findall(nodes.math), *doctree.findall(nodes.math_block)] if doctree is not None else []
+    # Sphinx loads it on the home page, too, because of the formulas of the pages below.
+    if not formulas:
+        context["script_files"] = [one for one in context["script_files"] if "mathjax" not in str(one.filename)]
     texts = map(_plain, doctree.findall(nodes.paragraph)) if doctree is not None else ()
     if first := next((text for text in texts if len(text) > 40), ""):
         words = first if len(first) <= _LONGEST else first[:_LONGEST].rpartition(" ")[0] + " …"

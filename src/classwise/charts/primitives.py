@@ -16,6 +16,8 @@ from classwise.charts.style import (
     DIVERGING,
     GREY,
     HIGHEST,
+    INK_CHANGES,
+    INKS,
     LOWEST,
     PERCENT,
     SEQUENTIAL,
@@ -65,11 +67,9 @@ class Cells:
 def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: Sequence[alt.Tooltip]) -> Any:
     """Return categories against categories as shaded cells with text in them, and frames around some."""
     low, high = cells.domain(table)
-    dark = (
-        f"abs(datum['{cells.shade}']) > {0.6 * high}"
-        if cells.diverging
-        else f"datum['{cells.shade}'] > {low + 0.58 * (high - low)}"
-    )
+    none = 0 if cells.diverging else low
+    strong = f"abs(datum['{cells.shade}'] - {none}) > {INK_CHANGES * (high - none)}"
+    ink = alt.condition(strong, alt.value(INKS[1]), alt.value(INKS[0]))
     base = alt.Chart(table).encode(
         x=alt.X(
             x.encoded, sort=list(x.values), title=x.title, axis=alt.Axis(labelAngle=label_angle(x.values, cells.step[0]), **_BARE)
@@ -85,10 +85,9 @@ def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: S
     if cells.framed:
         size = alt.RelativeBandSize(band=0.88)
         frames = base.transform_filter(cells.framed).mark_rect(fillOpacity=0, strokeWidth=_FRAME, width=size, height=size)
-        marks.append(frames.encode(stroke=alt.condition(dark, alt.value("white"), alt.value("#222"))))
+        marks.append(frames.encode(stroke=ink))
     if cells.text:
         written = alt.Text(f"{cells.text}:Q", format=cells.digits) if cells.digits else alt.Text(f"{cells.text}:N")
-        ink = alt.condition(dark, alt.value("white"), alt.value("#222"))
         shown = base.transform_filter(f"!({cells.blank})") if cells.blank else base
         # Two lines stand about the middle of their cell.
         lift = 0 if cells.digits else alt.expr(f"indexof(datum['{cells.text}'], '\\n') < 0 ? 0 : -6")

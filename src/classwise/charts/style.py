@@ -39,7 +39,10 @@ SERIES_COLOURS = (GREY, "#3152dd", "#e05a00", "#127757", "#b675ff")
 VERDICT_COLOURS = {"holds": "#0f8aff", "fails": "#e05a00", "open": "#8a8a8a", "not tested": "#b5b5b5"}
 # No more classes than these have a colour each.
 MOST_COLOURS = 20
-SEQUENTIAL = ("#fffaf3", "#fdbb84", "#d7301f", "#7f0000")
+# Of cells: two thirds of the way from no effect, black and white stand out alike, and the numbers change from the first of `INKS`
+# to the second. On a dark page charts.js turns both scales and the inks around.
+SEQUENTIAL = ("#fffaf3", "#fdbb84", "#dc3823", "#7f0000")
+INKS, INK_CHANGES = ("#000000", "#ffffff"), 2 / 3
 # The width of a letter in the names along an axis, in pixels.
 _LETTER = 8
 # The column of a page in pixels: a wider chart would be scaled down, and its text with it.
@@ -54,7 +57,7 @@ _CONFIG: Any = {
     "text": {"fontSize": 11},
 }
 # Red is below zero, blue above.
-DIVERGING = ("#7f0000", "#d7301f", "#fdbb84", "#fff7ec", "#c7e0ee", "#4292c6", "#08306b")
+DIVERGING = ("#7f0000", "#dc3823", "#fdbb84", "#fff7ec", "#c7e0ee", "#2c7ab4", "#08306b")
 
 PERCENT = alt.Scale(domain=[0, 100])
 # What readers see in place of the names of dimensions, columns and metrics.
