@@ -8,7 +8,7 @@ TOOK := build/tests.seconds
 TORCH := $(if $(TORCH_BACKEND),--torch-backend $(TORCH_BACKEND))
 
 .DEFAULT_GOAL := help
-.PHONY: help book zip test notebook lab serve run bench converged lock clean
+.PHONY: help book zip test notebook lab serve run bench converged picture lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ bench: $(READY) ## how fast the attacks are beside those of other packages: buil
 
 converged: $(READY) ## train all networks with twice the epochs too, and record both (SCALE=quick)
 	@$(PY) -m classwise converged --scale $(SCALE)
+
+picture: $(READY) ## draw the picture of README from the recorded results
+	@$(PY) -m tests.picture
 
 lock: $(READY) ## renew requirements.lock
 	@$(UV) pip compile --quiet --universal --upgrade --python-version 3.11 --all-extras --no-annotate \

@@ -132,7 +132,7 @@ def test_new_names_of_the_changelog_exist():
 def test_the_readme_is_short_and_shows_a_small_picture_and_the_two_commands():
     lines = README.read_text().splitlines()
     first_screen = "\n".join(lines[:40])
-    picture = re.search(r"!\[[^\]]+\]\(([^)]+\.png)\)", first_screen)[1]
+    picture = re.search(r"!\[[^\]]+\]\(([^)]+\.svg)\)", first_screen)[1]
     assert len(lines) <= 120
     assert (ROOT / picture).stat().st_size < 300_000
     assert "make book" in first_screen

@@ -175,7 +175,7 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
 
 @app.command("audit")
 def audit_network(
-    weights: Annotated[str, typer.Option(help="Weights of a trained network: .safetensors, or a state dict in .pt.")],
+    weights: Annotated[str, typer.Option(help="A .safetensors file, a state dict in .pt, or the defence of a stored run.")],
     model: Annotated[str, typer.Option(help="A model of this package, such as resnet18, or your my_module:function.")],
     dataset: Annotated[str, typer.Option(help="The dataset whose test images are evaluated: cifar10, folder:PATH ...")],
     eps: Annotated[str, typer.Option(help="Radius of the attack, for pixels from 0 to 1: 8/255.")],
@@ -194,7 +194,8 @@ def audit_network(
     from classwise.core import datasets, names
     from classwise.core.audit import critical as check_critical
 
-    file, place = arguments.path("--weights", weights).resolve(), None if out is None else arguments.path("--out", out).resolve()
+    arguments.path("--weights", weights)
+    place = None if out is None else arguments.path("--out", out).resolve()
     critical = arguments.names("--classes", classes)
     given = {"model": model, "dataset": dataset, "eps": eps, "attack": attack, "norm": norm, "limit": limit}
     given |= {"width": width, "normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad}
@@ -207,7 +208,7 @@ def audit_network(
     from classwise.book import build, notebooks
     from classwise.runs import store
 
-    audit = runs.audit(str(file), **given)  # type: ignore[arg-type]
+    audit = runs.audit(weights, **given)  # type: ignore[arg-type]
     from classwise import images  # torch
     from classwise.runs import audits
     from classwise.runs.compute import validate
@@ -218,7 +219,7 @@ def audit_network(
     page, target = folder / "report.html", folder / "report.ipynb"
     console.print("writing the report")
     given["dataset"] = images.absolute(dataset)  # the report is made in another folder
-    parameters = {"weights": str(file), "classes": critical or None, **given}
+    parameters = {"weights": audit.weights, "classes": critical or None, **given}
     notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
     notebooks.standalone(target, page, build.scripts(), build.style(), f"{audit.network}: an audit", code=False)
     print(page)

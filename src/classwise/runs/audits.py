@@ -12,8 +12,10 @@ from rich.console import Console
 from classwise.core.audit import Audit
 from classwise.core.datasets import with_options
 from classwise.core.errors import UserError
+from classwise.core.names import names
 from classwise.core.paths import check_file
 from classwise.papers import registry
+from classwise.papers.scales import SCALES
 from classwise.runs import artifacts, ensure, store
 from classwise.runs.compute import user_module
 
@@ -49,11 +51,12 @@ def audit(
 ) -> Audit:
     """Return the audit of a file of weights; by default of a network of this study, which is trained first if necessary.
 
+    weights: a file, the folder of a run, or the name of a defence, such as "trades": the network of the book on the dataset.
     limit: number of images, the same of each class (all of a class that has fewer). batch: None for an eighth of the images, from
     8 to 50. home, out: folders, None for the current one and for data/audits/. For the others see `Audit`. A wrong option is a
     UserError. No outcomes are computed.
     """
-    path = _example() if weights is None else Path(weights).expanduser().resolve()
+    path = _example() if weights is None else _of_defence(weights, dataset) or Path(weights).expanduser().resolve()
     if path.is_dir() and (path / store.WEIGHTS).is_file():
         path = path / store.WEIGHTS  # of a run
     check_file(path, "file", "name the weights of a network, a file .safetensors or a state dict in .pt")
@@ -115,6 +118,14 @@ def _example() -> Path:
     if path is None:
         raise UserError(f"the weights of {spec.name} are not here, only its results; name the weights of your network")
     return path
+
+
+def _of_defence(name: str, dataset: str) -> Path | None:
+    """Return the weights of a defence of that name as the first scale on a dataset trains it; None if it is none, or a file."""
+    if Path(name).exists() or name not in names("defence"):
+        return None
+    specs = [registry.training(scale, name, 0) for scale in SCALES]
+    return next((path for spec in specs if spec.dataset == dataset and (path := store.weights(spec))), None)
 
 
 def _per_class(limit: int, images: "Images") -> int:
