@@ -110,27 +110,6 @@ DRIFTED = tuple(
     for one, other in ((80 + CLASS, UP), (UP, 80 + CLASS))
 )
 
-# Of four classes.
-CLASSES = ["a", "b", "c", "d"]
-GROUNDS = np.array([0, 0, 1, 1])
-
-
-def counted(values, *dims, **names):
-    """Return counts of four classes, a and b before one ground, c and d before another; c is vulnerable, a its partner."""
-    coords = {"label": CLASSES, "predicted": CLASSES, "background": ("label", GROUNDS), **names}
-    coords |= {name: ("label", np.array(CLASSES) == one) for name, one in (("vulnerable", "c"), ("partner", "a"))}
-    array = xr.DataArray(np.array(values, dtype=float), dims=(*dims, "label", "predicted"), coords=coords)
-    return xr.Dataset({"count": array.expand_dims([dim for dim in ("defence", "attack") if dim not in dims])})
-
-
-# Of ten images of each class: how many go to the mate, and how many to the class two further on.
-def rows(mate, other):
-    mates, table = (1, 0, 3, 2), np.diag([10.0 - mate - other] * 4)
-    for label in range(4):
-        table[label, mates[label]] += mate
-        table[label, (label + 2) % 4] += other
-    return table
-
 
 def of_dataset(data, dataset):
     """Return outcomes whose classes are called as those of the dataset."""

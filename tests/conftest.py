@@ -1,5 +1,7 @@
 """What the tests share."""
 
+import shutil
+
 import hypothesis
 import pytest
 import torch
@@ -26,10 +28,39 @@ def data(tmp_path, monkeypatch):
     return tmp_path / "data"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def small() -> Spec:
     """A training of about a second."""
     return Spec(dataset="digits", eps="0.2", width=4, epochs=3, attack="pgd-10", attack_options={"steps": 2})
+
+
+@pytest.fixture(scope="session")
+def _shelf(tmp_path_factory):
+    return tmp_path_factory.mktemp("shelf")
+
+
+@pytest.fixture
+def ready(data, _shelf):
+    """A function that puts trained runs into the data folder; each is trained once for all tests."""
+    from classwise.runs import store
+    from classwise.runs.compute import train
+
+    def put(*specs: Spec) -> None:
+        for spec in specs:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("CLASSWISE_DATA", str(_shelf))
+                train.train(spec)
+                source = store.run_folder(spec)
+            shutil.copytree(source, store.run_folder(spec), dirs_exist_ok=True)
+
+    return put
+
+
+@pytest.fixture
+def done(ready, small) -> Spec:
+    """The training of `small`, finished in the data folder of the test."""
+    ready(small)
+    return small
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Kill -9 at random moments, again and again: `python -m tests.kills` reports whether the results are those of an unbroken run.
 
 Each operation runs in a process that prints a line when it begins, is killed at a random moment, and is started again on what it
-left. In the end its files are compared with those of a process that was not killed, all but times and dates.
+left. In the end its files are compared with those of one that was not killed, all but times and dates.
 """
 
 import argparse
@@ -16,10 +16,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import nbformat
+import pytest
+
+from classwise import runs
+from classwise.book import notebooks
+from classwise.core import netcdf
+from classwise.core.paths import data_folder
+from classwise.core.spec import Evaluation, Spec
+from classwise.runs.compute import evaluate
+from classwise.runs.compute import train as training
+from classwise.runs.record import archive
+from classwise.runs.schedule import pool
+
+# A process prints this line when all is imported.
 BEGUN = "begun"
 # What a process that is killed while it writes a file leaves for good, as `files.write` says.
 WRITING = re.compile(r"\.[0-9a-f]{16}\.part")
@@ -31,107 +46,39 @@ spec = Spec.from_json({spec!r})
 runs.outcomes([spec], [Evaluation(attack="fgsm")]).truth.size"""
 
 
-def _spec(**given):
-    from classwise.core.spec import Spec
-
-    settings = {"dataset": "digits", "eps": "0.2", "width": 4, "attack": "pgd-10", "attack_options": {"steps": 2}}
-    return Spec(**{**settings, "epochs": 24, **given})
-
-
-def _evaluation():
-    from classwise.core.spec import Evaluation
-
-    return Evaluation(attack="square", options={"queries": 400}, batch=20)
+SPEC = Spec(dataset="digits", eps="0.2", width=4, epochs=12, attack="pgd-10", attack_options={"steps": 2})
+TRAINED, EVALUATED = replace(SPEC, defence="trades"), replace(SPEC, epochs=2)
+PACKED = [replace(SPEC, epochs=1, seed=seed) for seed in range(6)]
+SEARCH = Evaluation(attack="square", options={"queries": 200}, batch=20)
 
 
-def _packed():
-    """Return the runs that are packed and imported."""
-    return [_spec(epochs=1, seed=seed) for seed in range(6)]
-
-
-# What each operation needs, and what it does; both run in processes of their own with CLASSWISE_DATA set.
-
-
-def nothing() -> None:
-    """Prepare nothing."""
-
-
-def train() -> None:
-    """Train a run; each epoch is kept."""
-    from classwise.runs.compute import device
-    from classwise.runs.compute import train as training
-
-    training.SAVE_AFTER = 0.0
-    with device.one_thread():
-        training.train(_spec(defence="trades"))
-
-
-def train_briefly() -> None:
-    """Train the run whose evaluation is killed."""
-    from classwise.runs.compute import train as training
-
-    training.train(_spec(epochs=2))
-
-
-def evaluate() -> None:
-    """Evaluate a trained run; each batch is kept, not only those of every minute."""
-    from classwise import runs
-    from classwise.runs.compute import evaluate
-
-    evaluate.SAVE_AFTER = 0.0
-    runs.outcomes([_spec(epochs=2)], [_evaluation()])
-
-
-def train_many() -> None:
-    """Train the runs that are packed."""
-    from classwise.runs.schedule import pool
-
-    pool.ensure_runs([(spec, []) for spec in _packed()], workers=1)
+def train(*specs: Spec) -> None:
+    """Train runs."""
+    pool.ensure_runs([(spec, []) for spec in specs], workers=1)
 
 
 def pack() -> None:
     """Pack runs into an archive, unless there is one."""
-    from classwise.core.paths import data_folder
-    from classwise.runs.record import archive
-
     if not archive.contents(data_folder() / "out"):
-        archive.pack([(spec, []) for spec in _packed()], data_folder() / "out", weights="full")
+        archive.pack([(spec, []) for spec in PACKED], data_folder() / "out", weights="full")
 
 
-def pack_many() -> None:
+def pack_alone() -> None:
     """Train and pack runs, and keep the archive alone."""
-    from classwise.core.paths import data_folder
-
-    train_many()
+    train(*PACKED)
     pack()
     shutil.rmtree(data_folder() / "runs")
 
 
-def import_archive() -> None:
-    """Import an archive."""
-    from classwise.core.paths import data_folder
-    from classwise.runs.record import archive
-
-    archive.unpack(data_folder() / "out" / "recorded-1.tar")
-
-
 def write_notebook() -> None:
     """Write the notebook of a page."""
-    import nbformat
-
-    from classwise.core.paths import data_folder
-
-    source = NOTEBOOK.format(spec=_spec(epochs=8).json())
+    source = NOTEBOOK.format(spec=replace(SPEC, epochs=8).json())
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source, id="cell-00")])
-    data_folder().mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, data_folder() / "source.ipynb")
 
 
 def execute_page() -> None:
     """Execute the notebook of a page, which computes what it shows."""
-    from classwise.book import notebooks
-    from classwise.core.paths import data_folder
-
     place = data_folder()
     notebooks.execute(place / "source.ipynb", place / "page.ipynb", {}, place / "failed.ipynb")
 
@@ -140,28 +87,34 @@ def execute_page() -> None:
 class Operation:
     """What is killed: what it needs, what it does, and in how many parts its time is cut for the moments of the kills."""
 
-    prepare: Callable[[], None]
-    act: Callable[[], None]
+    prepare: Callable[[], object]
+    act: Callable[[], object]
     parts: int = 1
 
 
 OPERATIONS = {
-    "training": Operation(nothing, train, parts=6),
-    "evaluation": Operation(train_briefly, evaluate, parts=3),
-    "packing": Operation(train_many, pack),
-    "importing": Operation(pack_many, import_archive),
+    "training": Operation(train, lambda: train(TRAINED), parts=3),
+    "evaluation": Operation(lambda: train(EVALUATED), lambda: runs.outcomes([EVALUATED], [SEARCH]), parts=2),
+    "packing": Operation(lambda: train(*PACKED), pack),
+    "importing": Operation(pack_alone, lambda: archive.unpack(data_folder() / "out" / "recorded-1.tar")),
     "page": Operation(write_notebook, execute_page, parts=2),
 }
 
 
-def start(name: str, data: Path, what: str = "act") -> subprocess.Popen[str]:
-    """Start an operation, or what it needs, on a data folder; return its process when it begins."""
-    environment = os.environ | {"CLASSWISE_DATA": str(data)}
-    command = [sys.executable, "-m", "tests.kills", "--child", what, name]
-    with errors(data).open("w") as file:
-        process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=file, text=True, start_new_session=True
-        )
+@contextmanager
+def on(data: Path) -> Iterator[None]:
+    """Work on a data folder, and keep each epoch and each batch, not only those of every minute."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLASSWISE_DATA", str(data))
+        for module in (evaluate, training):
+            patch.setattr(module, "SAVE_AFTER", 0.0)
+        yield
+
+
+def start(name: str, data: Path) -> subprocess.Popen[str]:
+    """Start an operation on a data folder; return its process when it begins."""
+    command = [sys.executable, "-m", "tests.kills", "--child", str(data), name]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stdout is not None
     for line in process.stdout:
         if line.strip() == BEGUN:
@@ -169,22 +122,8 @@ def start(name: str, data: Path, what: str = "act") -> subprocess.Popen[str]:
     return process
 
 
-def errors(data: Path) -> Path:
-    """Return the file of what the last process on a data folder wrote to its standard error."""
-    return data.with_suffix(".errors")
-
-
-def finish(process: subprocess.Popen[str], data: Path) -> None:
-    """Wait for a process on a data folder; RuntimeError if it fails."""
-    process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"{process.args} ended with {process.returncode}: {errors(data).read_text()[-1000:]}")
-
-
 def contents(data: Path) -> dict[str, str]:
     """Return a digest of each result below a data folder, without times and dates, by its path."""
-    from classwise.core import netcdf
-
     digests = {}
     for path in sorted(path for path in data.rglob("*") if path.is_file()):
         name = str(path.relative_to(data))
@@ -225,36 +164,37 @@ class Report:
 
 
 def survive(name: str, kills: int, place: Path, seed: str = "0") -> Report:
-    """Kill an operation at random moments, restart it each time, and compare what it leaves with that of an unbroken process.
+    """Kill an operation at random moments, restart it each time, and compare what it leaves with that of an unbroken one.
 
-    The moments follow from `seed` and the name of the operation.
+    What is not killed runs in this process. The moments follow from `seed` and the name of the operation.
     """
     operation, report, chance = OPERATIONS[name], Report(), random.Random(f"{seed} {name}")
     prepared, unbroken = place / "prepared", place / "unbroken"
     prepared.mkdir(parents=True)
-    finish(start(name, prepared, "prepare"), prepared)
+    with on(prepared):
+        operation.prepare()
     shutil.copytree(prepared, unbroken)
-    process = start(name, unbroken)
     began = time.perf_counter()
-    finish(process, unbroken)
+    with on(unbroken):
+        operation.act()
     longest, expected = (time.perf_counter() - began) / operation.parts, contents(unbroken)
     report.results = len(set(expected) - set(contents(prepared)))
     while report.kills < kills:
-        data = place / f"killed-{report.compared}"
+        data, ended = place / f"killed-{report.compared}", False
         shutil.copytree(prepared, data)
-        while True:
+        while report.kills < kills and not ended:
             process = start(name, data)
-            if report.kills < kills:
-                try:
-                    process.wait(chance.uniform(0.0, longest))
-                    report.ended += 1
-                except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started
-                    process.communicate()
-                    report.kills += 1
-                    continue
-            finish(process, data)
-            break
+            try:
+                ended = process.wait(chance.uniform(0.0, longest)) == 0
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started
+                report.kills += 1
+            process.communicate()
+            if process.returncode not in (0, -signal.SIGKILL):
+                raise RuntimeError(f"{process.args} ended with {process.returncode}")
+        report.ended += ended
+        with on(data):
+            operation.act()
         report.compared += 1
         report.unfinished += unfinished(data)
         report.different += sorted({name for name, _ in set(contents(data).items()) ^ set(expected.items())})
@@ -266,15 +206,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=40, help="kills of each operation")
     parser.add_argument("--seed", default="0", help="of the moments")
-    parser.add_argument("--child", choices=("prepare", "act"), help=argparse.SUPPRESS)
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("operations", nargs="*", metavar="operation", help=f"of {', '.join(OPERATIONS)}; by default all")
     given = parser.parse_args()
     if given.child:
-        operation = OPERATIONS[given.operations[0]]
-        import classwise.runs.compute.train  # noqa: F401  # what takes seconds is imported before the line is printed
-
-        print(BEGUN, flush=True)
-        (operation.act if given.child == "act" else operation.prepare)()
+        with on(given.child):
+            print(BEGUN, flush=True)
+            OPERATIONS[given.operations[0]].act()
         return
     for name in given.operations or OPERATIONS:
         with tempfile.TemporaryDirectory() as place:

@@ -71,6 +71,35 @@ def dataset(
     return check(xr.Dataset(data, coords, attrs), schema)
 
 
+def folds(rates: xr.DataArray, images: int = 20, seeds: int = 2, seed: int = 0) -> xr.Dataset:
+    """Return outcomes along the dimensions of `rates` (..., label), each seed with `images` of each class of its own.
+
+    rates: the chances of a correct prediction; the others are those of the next class.
+    """
+    rng, size = np.random.default_rng(seed), rates.sizes["label"]
+    truth = np.tile(np.repeat(np.arange(size), images), seeds)
+    here = np.repeat(np.arange(seeds), size * images) == np.arange(seeds)[:, None]
+    right = rng.random((*rates.shape[:-1], len(truth))) < rates.values[..., truth]
+    answer = np.where(here, np.where(right, truth, (truth + 1) % size)[..., None, :], -1)
+    whole = np.where(here, truth, -1) + np.zeros_like(answer)
+    dims = (*rates.dims[:-1], "seed", "image")
+    coords = {name: rates[name].values for name in rates.dims[:-1]} | {"seed": np.arange(seeds), "image": np.arange(len(truth))}
+    data = {"truth": (dims, whole), "answer": (dims, answer), "flipped": (dims, answer != whole)}
+    return xr.Dataset(data, coords | {"predicted": rates.label.values}, {"scale": "quick", "dataset": "digits"})
+
+
+def feature_sums(values: np.ndarray, truth: np.ndarray, block: np.ndarray, classes: Sequence[str]) -> xr.Dataset:
+    """Return the sums over the images of each block and class of features (image, feature), as evaluations store them."""
+    shape = (block.max() + 1, len(classes))
+    total, square, images = np.zeros((*shape, values.shape[1])), np.zeros(shape), np.zeros(shape, dtype=int)
+    np.add.at(total, (block, truth), values)
+    np.add.at(square, (block, truth), (values**2).sum(1))
+    np.add.at(images, (block, truth), 1)
+    dims = ("block", "label")
+    coords = {"block": range(shape[0]), "label": list(classes), "feature": range(values.shape[1])}
+    return xr.Dataset({"total": ((*dims, "feature"), total), "square": (dims, square), "images": (dims, images)}, coords)
+
+
 def record(spec: Spec, *evaluations: Evaluation, accuracy: float = 0.5, per_class: int = 40) -> None:
     """Write results with random content as those of a recorded run."""
     folder, names = store.recorded(spec), class_names(spec.dataset)

@@ -1,6 +1,6 @@
 """The picture of README, the first chart of the book: `make picture` draws it from the recorded results."""
 
-import altair as alt
+import vl_convert
 
 from classwise import runs
 from classwise.charts import ranking, style
@@ -11,15 +11,16 @@ from classwise.stats import intervals, metrics, pooling
 FILE = checkout() / "book" / "_static" / "classes.svg"
 
 
-def chart() -> alt.TopLevelMixin:
-    """Return the chart of the home page at scale laptop."""
+def svg() -> str:
+    """Return the chart of the home page at scale laptop as SVG."""
     style.setup()
     request = runs.available(registry.request(home.SECTION, "laptop"))
     count = pooling.pooled(runs.outcomes(request.specs, request.evaluations[-1:])).isel(attack=0, drop=True)
     rates = metrics.accuracy(count)
     theirs = home.printed_rates(rates)
-    return ranking.class_ranking(rates, intervals.wilson(count), home.compared(rates, theirs), theirs)
+    chart = ranking.class_ranking(rates, intervals.wilson(count), home.compared(rates, theirs), theirs)
+    return str(vl_convert.vegalite_to_svg(chart.properties(background="white").to_json()))
 
 
 if __name__ == "__main__":
-    chart().properties(background="white").save(FILE)
+    FILE.write_text(svg(), encoding="utf-8")

@@ -44,12 +44,15 @@ QUEUES = {
     "list": QUEUE + ENTRY.replace('["clean"]', '["claen"]'),
     "no-list": "[evaluations]\n[[entry]]\nwhy = 'a test'\n" + ENTRY,
     "key": QUEUE + ENTRY + "sede = [0]\n",
+    "option": QUEUE.replace('"clean"}', '"square", options = {querys = 9}}') + ENTRY,
+    "no-seeds": QUEUE + ENTRY.replace("seeds = [0]", "seeds = []"),
+    "weights": QUEUE + ENTRY + "weights = 3\n",
+    "no-eps": QUEUE + ENTRY.replace(', eps = "0.2"', ""),
     "why": QUEUE.replace('why = "a test"\n', "") + ENTRY,
     "scale": QUEUE + ENTRY + 'scale = "quik"\n',
     "paper": QUEUE + ENTRY + 'scale = "quick"\npaper = "tian"\n',
     "seeds": QUEUE + ENTRY.replace("seeds = [0]", "seeds = 0"),
     "seed": QUEUE + ENTRY.replace("seeds = [0]", "seeds = [-1]"),
-    "large-seed": QUEUE + ENTRY.replace("seeds = [0]", "seeds = [99999999999]"),
     "field": QUEUE + ENTRY.replace("{dataset", "{epoch = 3, dataset"),
     "type": QUEUE + ENTRY.replace("{dataset", "{epochs = 'three', dataset"),
     "dataset": QUEUE + ENTRY.replace('"digits"', '"digts"'),
@@ -95,16 +98,12 @@ def record(name, says):
 
 COMMANDS = [
     Invalid("lst", "no such command 'lst'. Did you mean 'list'?"),
-    Invalid("trian", "no such command 'trian'"),
     Invalid("--versoin", "no such option: --versoin"),
     Invalid("run --scal quick", "no such option: --scal (Possible options: --scale"),
     Invalid("list runs", "unexpected extra argument(s) (runs)"),
     Invalid("serve --port", "option '--port' requires an argument"),
     Invalid("show", "missing argument 'ID'"),
-    Invalid("render", "missing argument 'notebook'"),
-    Invalid("import", "missing argument 'archives"),
     Invalid("audit", "missing option '--weights'"),
-    Invalid("audit --weights net.safetensors --model small-cnn --dataset digits", "missing option '--eps'"),
     Invalid("run --dry-run=yes", "option '--dry-run' does not take a value"),
 ]
 RUNS = [
@@ -112,41 +111,32 @@ RUNS = [
     Invalid("run 4-1-class-bias", "did you mean 'tian2021/4-1-class-bias'"),
     Invalid("run", "unknown section ''", last=""),
     Invalid("run --scale quik", "unknown scale 'quik' (did you mean 'quick'?)"),
-    Invalid("run --scale QUICK --dry-run", "unknown scale 'QUICK'"),
     Invalid("run --scale", "unknown scale ''", last=""),
     Invalid("run --workers 0", "--workers 0 is not a number from 1 to"),
-    Invalid("run --workers -1 --dry-run", "--workers -1 is not a number from 1 to"),
     Invalid("run --workers 100000 --dry-run", "--workers 100000 is not a number from 1 to"),
     Invalid("run --workers two", "should be a valid integer"),
-    Invalid("run --workers 1.5", "should be a valid integer"),
     Invalid("run --scheduler 127.0.0.1", "did you mean tcp://127.0.0.1:8786?"),
     Invalid("run --scheduler tcp://x:99999999", "'tcp://x:99999999' is not an address with a port from 1 to 65535"),
-    Invalid("run --scheduler tcp://host:0", "'tcp://host:0' is not an address with a port"),
     Invalid("run --scheduler tcp://host", "write tcp://host:8786"),
     Invalid("run --scheduler", "--scheduler '' is not an address", last=""),
     Invalid("book --scheduler here", "did you mean tcp://here:8786?"),
     Invalid("run --dry-run --scheduler tcp://127.0.0.1:8786", "leave --scheduler out"),
     Invalid("book --scale papers", "unknown scale 'papers' (did you mean 'paper'?)"),
-    Invalid("book --workers none", "should be a valid integer"),
     Invalid("converged --scale laptp", "unknown scale 'laptp' (did you mean 'laptop'?)"),
+    Invalid("converged --scale laptop", "scale 'laptop' is only read"),
     Invalid("converged --workers 100000", "--workers 100000 is not a number from 1 to"),
 ]
 STORED = [
     Invalid("show", "the id is empty; `classwise list` prints the ids", last=""),
-    Invalid("show", "the id is empty", last="  "),
     Invalid("show zzz", "there is no run 'zzz'; `classwise list` prints the ids of all 2"),
     Invalid(f"show {DAMAGED.id}", "is truncated or not a netCDF file"),
     Invalid(f"show {SPEC.id} --jsn", "no such option: --jsn"),
     Invalid("list --filter trades", "--filter 'trades' is not of the form field=value; write one like defence=trades"),
     Invalid("list --filter defence=", "--filter 'defence=' is not of the form field=value"),
-    Invalid("list --filter =trades", "--filter '=trades' is not of the form field=value"),
-    Invalid("list --filter", "--filter '' is not of the form field=value", last=""),
     Invalid("list --filter defense=trades", "unknown field of a run 'defense' (did you mean 'defence'?)"),
     Invalid("list --filter defence=pgd-ta", "unknown defence of a run 'pgd-ta' (did you mean 'pgd-at'?)"),
     Invalid("list --filter epochs=7", "unknown epochs of a run '7'; there are: 3"),
     Invalid("list --sort sede", "unknown field of a run 'sede' (did you mean 'seed'?)"),
-    Invalid("list --sort", "unknown field of a run ''", last=""),
-    Invalid("list --columns 80", "no such option: --columns"),
 ]
 RENDERED = [
     Invalid(
@@ -157,26 +147,18 @@ RENDERED = [
     Invalid(f"render {SECTION} eps=0.1", "unexpected extra argument(s) (eps=0.1)"),
     render("", "--parameters is empty; write name=value, like eps=0.1 or seeds=[0,1]"),
     render("eps", "'eps' is not of the form name=value"),
-    render("=0.1", "'=0.1' is not of the form name=value"),
     render("sed=[1]", "unknown parameter 'sed' (did you mean 'seeds'?)"),
     render("eps=0.1 eps=0.2", "parameter eps is given twice, as 0.1 and as 0.2; give it once"),
     render("seeds=0", "did you mean seeds=[0]?"),
     render("seeds=[0.5]", "parameter seeds must be Optional[list[int]], got [0.5]"),
-    render("seeds=[a]", "parameter seeds must be Optional[list[int]]"),
     render("seeds=[]", "seeds must be a list with at least one member, got []"),
     render("seeds=[0,0]", "seeds=[0, 0] names 0 twice; write each once"),
     render("seeds=[-1]", "seed must be 0 or more, got -1"),
     render("seeds=[99999999999999999999]", "seed must be below 2**32 = 4294967296, got 99999999999999999999"),
     render("seeds=[true]", "parameter seeds must be Optional[list[int]]"),
     render("dataset=digit", "unknown dataset 'digit' (did you mean 'digits'?)"),
-    render("dataset=folder:", "names no folder; write folder:PATH"),
-    render("dataset=digits:here", "digits takes no path or options"),
-    render("datasets=[digits,digits]", "names 'digits' twice"),
     render("datasets=[digits] dataset=digits", "say two things: give one of them"),
     render("defences=[tardes]", "unknown defence 'tardes' (did you mean 'trades'?)"),
-    render("defences=trades", "did you mean defences=[trades]?"),
-    render("defences=[trades,trades]", "names 'trades' twice"),
-    render("defences=[]", "defences must be a list with at least one member"),
     render("scale=quik", "unknown scale 'quik' (did you mean 'quick'?)"),
     render("scale=1", "parameter scale must be str, got 1 (int)"),
     render("eps=8", "did you mean 8/255?"),
@@ -184,59 +166,45 @@ RENDERED = [
     render("eps=-0.1", "eps=-0.1 is negative"),
     render("eps=abc", "eps='abc' is not a number; write a radius like 0.2 or 8/255"),
     render("eps=8/0", "eps='8/0' is not a number"),
-    render("eps=nan", "eps='nan' is not a number"),
     render("eps=1e999999999", "is not a number"),
     render("eps=[0.1]", "parameter eps must be Union[float, str, None], got [0.1]"),
     render("eval_eps=2", "eval_eps=2 covers the whole range"),
-    render("eval_eps=x", "eval_eps='x' is not a number"),
     render("scale=quik", "unknown scale 'quik'", "claims"),
-    render("scale=", "unknown scale ''", "claims"),
-    render("paper=", "unknown paper ''", "tian2021/A-settings"),
     render("others=[laptp]", "unknown scale 'laptp' (did you mean 'laptop'?)", "claims"),
     render("others=[laptop,laptop]", "others=['laptop', 'laptop'] names 'laptop' twice", "claims"),
     render("paper=tian", "unknown paper 'tian' (did you mean 'tian2021'?)", "tian2021/A-settings"),
     render("section=4-1", "unknown section '4-1'", "tian2021/A-settings"),
     render("eps=8", "did you mean 8/255?", "audit"),
     render("attack=fgsmm", "unknown attack 'fgsmm' (did you mean 'fgsm'?)", "audit"),
-    render("dataset=digit", "unknown dataset 'digit' (did you mean 'digits'?)", "audit"),
     render("limit=3", "--limit 3 is less than one image for each of the 10 classes", "audit"),
     render("classes=[stop_sign]", "unknown class 'stop_sign'", "audit"),
     render("weights=none.pt", "there is no file", "audit"),
-    render("seed=-1", "seed must be 0 or more, got -1", "audit"),
 ]
 AUDITS = [
     audit("--eps 255", "eps=255 covers the whole range of a pixel, 0 to 1; write a radius below 1, like 8/255"),
     audit("--eps 8", "did you mean 8/255?"),
     audit("--eps 0", "eps=0 means no attack"),
-    audit("--eps -8/255", "eps=-8/255 is negative"),
     audit("--eps 1e-30", "is below 1e-06, about what float32 pixels resolve; write a radius like 8/255"),
     audit("--eps \uff18/255", "is not a number; write a radius like 0.2 or 8/255"),
-    audit("--eps 8/255/2", "is not a number"),
     audit("--eps 1_0/255", "is not a number"),
-    audit("--eps inf", "is not a number"),
-    audit("--eps", "eps='' is not a number", last=""),
     audit("--eps 100 --norm l2", "eps=100 covers every image of digits"),
     audit("--norm linff", "unknown norm 'linff' (did you mean 'linf'?)"),
-    audit("--norm", "unknown norm ''", last=""),
     audit("--attack fgsmm", "unknown attack 'fgsmm' (did you mean 'fgsm'?)"),
     audit("--attack clean", "attack='clean' is no attack"),
-    audit("--attack", "unknown attack ''", last=""),
     audit("--seed 99999999999999999999999", "seed must be below 2**32 = 4294967296"),
     audit("--seed -1", "should be greater than or equal to 0"),
-    audit("--seed one", "should be a valid integer"),
     audit("--limit 0", "should be greater than or equal to 1"),
     audit("--limit 3", "--limit 3 is less than one image for each of the 10 classes"),
-    audit("--limit many", "should be a valid integer"),
-    audit("--batch 0", "should be greater than or equal to 1"),
     audit("--batch 99999999999999999999", "batch must be 16777216 or less"),
-    audit("--width 0", "should be greater than or equal to 1"),
     audit("--width 999999", "width must be 65536 or less, got 999999"),
     audit("--width 50000", "width=50000 makes small-cnn a network of 135,017,450,010 weights, net has 2,275; leave --width out"),
-    audit("--width 5", "do not fit"),
+    audit("--width 5", "nearest: small-cnn of width 4 for 10 classes"),
     audit("--normalise imagenet", "normalise='imagenet' is not understood"),
     audit("--normalise 0.5/0", "needs as many standard deviations as means, all above 0"),
     audit("--normalise 0.5,0.5/0.2,0.2", "normalise has 2 channels, the images of digits have 1"),
-    audit("--normalise 128/64", "is not of pixels in [0, 1]"),
+    audit("--normalise 128/64", "divide means and deviations of 0 to 255 by 255"),
+    audit("--normalise inf/1", "normalise='inf/1' is not of pixels in [0, 1]"),
+    audit("--normalise 0.5/inf", "needs as many standard deviations as means, all above 0"),
     audit("--classes", "--classes is empty; name some, such as cat,dog, or leave it out", last=""),
     audit("--classes ,", "--classes is empty"),
     audit("--classes stop_sign", "unknown class 'stop_sign'"),
@@ -251,19 +219,18 @@ AUDITS = [
     audit("--weights /dev/null", "/dev/null is no regular file"),
     audit("--weights empty.pt", "empty.pt"),
     audit("--weights text.pt", "text.pt"),
-    audit("--weights pickle.pt", "pickle.pt"),
+    audit("--weights pickle.pt", "pickle.pt is not read: it holds more than tensors and could execute code"),
+    audit("--weights pickle.safetensors", "pickle.safetensors cannot be read as weights"),
     audit("--weights list.pt", "list.pt"),
-    audit("--weights nan.safetensors", "not finite"),
+    audit("--weights nan.safetensors", "logits of nan are not finite"),
+    audit("--weights less.safetensors", "missing: head.bias; name a function that builds your network: --model"),
     audit("--weights half.safetensors", "half.safetensors"),
     audit("--weights five.safetensors", "the weights have 5 classes, the dataset has 10"),
     audit("--model resnet81", "unknown model 'resnet81' (did you mean 'resnet18'?)"),
-    audit("--model Small-CNN", "unknown model 'Small-CNN' (did you mean 'small-cnn'?)"),
-    audit("--model resnet18", "do not fit"),
-    audit("--model mnist-cnn", "mnist-cnn needs images of 16x16 pixels or more, got 8x8"),
-    audit("--model", "unknown model ''", last=""),
-    audit("--model :", "model=':' is not of the form module:function; write one like my_module:build"),
-    audit("--model my_module:", "is not of the form module:function"),
-    audit("--model :build", "is not of the form module:function"),
+    audit("--model resnet18", "net and resnet18 of width 16 do not fit: "),
+    audit("--model mnist-cnn", "mnist-cnn needs images of 16x16 pixels or more, got 8x8; these models fit: small-cnn"),
+    audit("--model densenet121 --width 7", "densenet121 cannot be 7 channels wide; write one of the multiples of 2"),
+    audit("--model my_module:", "is not of the form module:function; write one like my_module:build"),
     audit("--model my-module.py:build", "is not of the form module:function"),
     audit("--model nowhere:build", "there is no module nowhere in"),
     audit("--model nothing:build", "has no attribute 'build'"),
@@ -273,9 +240,8 @@ AUDITS = [
     audit("--model other:build", "do not fit"),
     audit("--model other:build --normalise dataset", "normalise='dataset' is for our models"),
     audit("--dataset digit", "unknown dataset 'digit' (did you mean 'digits'?)"),
-    audit("--dataset", "unknown dataset ''", last=""),
     audit("--dataset folder:", "names no folder; write folder:PATH"),
-    audit("--dataset folder:nowhere", "nowhere"),
+    audit("--dataset folder:nowhere", "there is no folder nowhere, neither in"),
     audit("--dataset folder:pictures", "--skip-bad"),
     audit("--dataset folder:pictures?sise=8", "unknown option of folder 'sise' (did you mean 'size'?)"),
     audit("--dataset digits?size=8", "digits takes no path or options"),
@@ -283,14 +249,13 @@ AUDITS = [
 RECORDED = [
     Invalid("record", "say with --out where the archives go"),
     Invalid("record --scale quick --queue queues/eps.toml", "--scale and --queue both name a queue"),
-    Invalid("record --out archives --budget soon", "a budget is a time like 9m, 30s or 1h30m"),
-    Invalid("record --out archives --budget 2d", "got '2d'"),
+    Invalid(
+        "record --out archives --budget soon",
+        "1h30m, in hours (h), minutes (m) and seconds (s, or no letter), got 'soon'",
+    ),
     Invalid("record --out archives --budget 99999999999h", "is longer than this program can wait"),
     Invalid("record --out archives --budget 0s", "a budget must be above 0, got '0s'"),
-    Invalid("record --out archives --budget -9m", "a budget is a time like 9m"),
-    Invalid("record --out archives --budget", "a budget is a time like 9m", last=""),
     Invalid("record --out archives --workers 0", "--workers 0 is not a number from 1 to"),
-    Invalid("record --out archives --workers 9999", "--workers 9999 is not a number from 1 to"),
     Invalid("record --scale quik", "unknown scale 'quik' (did you mean 'quick'?)"),
     Invalid("record --scale quick", "scale 'quick' has no queue of its own"),
     Invalid("record --out", "--out is empty", last=""),
@@ -306,15 +271,18 @@ RECORDED = [
     record("no-list", "unknown list of evaluations 'clean'; there are none"),
     record("key", "unknown key of an entry 'sede'"),
     record("why", "why is missing"),
+    record("option", "did you mean 'queries'"),
+    record("no-seeds", "seeds is missing"),
+    record("weights", "weights must be true or false, got 3"),
+    record("no-eps", "without a scale must say"),
     record("scale", "unknown scale 'quik'"),
     record("paper", "unknown paper 'tian'"),
     record("seeds", "seeds must be a list, got 0"),
     record("seed", "seed must be 0 or more, got -1"),
-    record("large-seed", "seed must be below 2**32"),
-    record("field", "unknown field of a run 'epoch' (did you mean 'epochs'?)"),
+    record("field", "entry 1 (a test): unknown field of a run 'epoch' (did you mean 'epochs'?)"),
     record("type", "epochs must be int, got 'three' (str)"),
     record("dataset", "unknown dataset 'digts' (did you mean 'digits'?)"),
-    record("defence", "unknown defence 'standrad' (did you mean 'standard'?)"),
+    record("defence", "(seed 0) (a test): unknown defence 'standrad' (did you mean 'standard'?)"),
     record("section", "unknown section 'tian2021/4-1'"),
     record("evaluation", "unknown field of an evaluation 'atack' (did you mean 'attack'?)"),
     record("attack", "unknown attack 'cleen' (did you mean 'clean'?)"),
@@ -323,7 +291,6 @@ RECORDED = [
     Invalid("import folder", "folder is a folder; name one that `classwise record` wrote"),
     Invalid("import", "the name of an archive is empty", last=""),
     Invalid("import text.pt", "is no archive of `classwise record`"),
-    Invalid("import empty.pt", "is no archive of `classwise record`"),
     Invalid("import foreign.tar", "it does not begin with manifest.json"),
     Invalid("import manifest.tar", "has a damaged manifest.json"),
     Invalid("import format.tar", "is of the format 'classwise recorded 9'"),
@@ -344,7 +311,6 @@ ENVIRONMENT = [
     Invalid("record --out archives", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
     audit("", "nothing can be written to /proc", CLASSWISE_DATA="/proc/nope"),
     audit("", "CLASSWISE_DEVICE='gpu' is no device; write cpu, cuda or cuda:1", CLASSWISE_DEVICE="gpu"),
-    audit("", "CLASSWISE_DEVICE='mps' is no device; write cpu, cuda or cuda:1", CLASSWISE_DEVICE="mps"),
     Invalid("run", "CLASSWISE_DEVICE='xpu' is no device", environment={"CLASSWISE_DEVICE": "xpu"}),
     Invalid("run", "CLASSWISE_COMPILE='inductr' is no backend", environment={"CLASSWISE_COMPILE": "inductr"}),
     audit("--dataset mnist", "CLASSWISE_IMAGES text.pt is a file; name a folder", CLASSWISE_IMAGES="text.pt"),
@@ -353,10 +319,8 @@ ENVIRONMENT = [
     Invalid("run --dry-run", "CLASSWISE_DEVICE='cuda:99'", environment={"CLASSWISE_DEVICE": "cuda:99"}),
     Invalid("serve", "there is no book in"),
     Invalid("zip", "there is no book in"),
-    Invalid("zip book", "unexpected extra argument(s) (book)"),
     Invalid("serve --port 0", "should be greater than or equal to 1"),
     Invalid("serve --port 99999", "should be less than or equal to 65535"),
-    Invalid("serve --port http", "should be a valid integer"),
 ]
 CASES = [*COMMANDS, *RUNS, *STORED, *RENDERED, *AUDITS, *RECORDED, *ENVIRONMENT]
 
@@ -373,7 +337,8 @@ def workplace(tmp_path_factory):
         (place / "queues" / f"{name}.toml").write_text(text)
     (place / "empty.pt").write_bytes(b"")
     (place / "text.pt").write_text("no weights")
-    (place / "pickle.pt").write_bytes(pickle.dumps({"a": Path()}))
+    for name in ("pickle.pt", "pickle.safetensors"):
+        (place / name).write_bytes(pickle.dumps({"a": Path()}))
     torch.save([1, 2], place / "list.pt")
     digits = images.load("digits", "test", 0)
     weights = models.build("small-cnn", digits, 4).state_dict()
@@ -381,6 +346,7 @@ def workplace(tmp_path_factory):
     safetensors.torch.save_file(weights, place / "net.safetensors")
     safetensors.torch.save_file(five, place / "five.safetensors")
     safetensors.torch.save_file({name: value * torch.nan for name, value in weights.items()}, place / "nan.safetensors")
+    safetensors.torch.save_file({name: weights[name] for name in weights if name != "head.bias"}, place / "less.safetensors")
     (place / "half.safetensors").write_bytes((place / "net.safetensors").read_bytes()[:1000])
     for number in range(3):
         Image.new("L", (8, 8), 50 * number).save(place / "pictures" / "a" / f"{number}.png")
@@ -467,12 +433,7 @@ def test_a_slip_is_answered_in_one_line_and_leaves_nothing_behind(workplace, cas
 
 
 def test_slips_are_answered_likewise_by_processes(workplace):
-    chosen = [
-        RUNS[12],
-        RENDERED[13],
-        AUDITS[13],
-        ENVIRONMENT[4],
-    ]
+    chosen = [case for case in CASES if case.words.endswith(("--scheduler tcp://host", "--attack fgsmm"))]
     before, started = state(workplace), []
     for case in chosen:
         environment = os.environ | environment_of(case, workplace)
@@ -502,7 +463,8 @@ for words in json.loads(sys.argv[1]):
 
 
 def test_commands_check_their_input_before_what_is_slow_is_imported(workplace):
-    cases = [*COMMANDS, *RUNS, *STORED, *RENDERED, AUDITS[0], AUDITS[13], RECORDED[0], RECORDED[3], RECORDED[10]]
+    checked = ("--eps 255", "--attack fgsmm", "record", "--budget soon", "record --scale quik")
+    cases = [*COMMANDS, *RUNS, *STORED, *RENDERED, *(case for case in [*AUDITS, *RECORDED] if case.words.endswith(checked))]
     words = [words_of(case) for case in cases if case.environment == {}]
     environment = os.environ | environment_of(COMMANDS[0], workplace)
     command = [sys.executable, "-B", "-c", WITHOUT_SLOW, json.dumps(words), json.dumps(SLOW)]

@@ -17,7 +17,7 @@ from classwise.core.errors import UserError, unknown
 from classwise.core.spec import Evaluation
 from classwise.papers import registry
 from classwise.runs import store
-from classwise.runs.compute import evaluate, train
+from classwise.runs.compute import evaluate
 from classwise.runs.record import archive
 
 
@@ -29,35 +29,9 @@ def command(monkeypatch, *words):
 
 
 @pytest.fixture
-def trained(data, small):
-    train.train(small)
+def trained(data, small, done):
     evaluate.evaluate_run(small, Evaluation(attack="pgd-10", options={"steps": 2}))
     return small
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["run", "tian2021/4-1-clas-bias"], "did you mean 'tian2021/4-1-class-bias'"),
-        (["run", "--scale", "quik"], "unknown scale 'quik' (did you mean 'quick'?)"),
-        (["book", "--scale", "papers"], "unknown scale 'papers'"),
-        (["render", "tian2021/4-1-class-bais"], "unknown notebook"),
-        (["render", "tian2021/4-1-class-bias", "-p", "sed=[1]"], "unknown parameter 'sed' (did you mean 'seeds'?)"),
-        (["render", "tian2021/4-1-class-bias", "-p", "dataset=digit"], "unknown dataset 'digit' (did you mean 'digits'?)"),
-        (["render", "tian2021/4-1-class-bias", "-p", "defences=[tardes]"], "unknown defence 'tardes' (did you mean 'trades'?)"),
-        (["render", "tian2021/4-1-class-bias", "-p", "eps=8"], "did you mean 8/255"),
-        (["render", "tian2021/4-1-class-bias", "-p", "eps=-0.1"], "negative"),
-        (["render", "tian2021/4-1-class-bias", "-p", "eval_eps=2"], "eval_eps=2 covers the whole range"),
-        (["show", "abc"], "there are no runs yet in "),
-    ],
-)
-def test_a_slip_is_one_sentence_and_exit_code_2_and_nothing_runs(data, monkeypatch, capsys, words, says):
-    assert command(monkeypatch, *words) == 2
-    error = capsys.readouterr().err
-    assert says in error
-    assert "Traceback" not in error
-    assert len(error.strip().splitlines()) == 1
-    assert not (data / "runs").exists()
 
 
 # What takes seconds to import, and what only pages, pictures and tests of claims need.
@@ -179,23 +153,6 @@ def test_the_module_is_the_command():
 
 def test_unknown_names_without_a_neighbour_only_list_what_there_is():
     assert str(unknown("scale", "xyz", ["quick"])) == "unknown scale 'xyz'; there are: quick"
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (
-            ["record", "--out", "OUT", "--budget", "2d"],
-            "a budget is a time like 9m, 30s or 1h30m, in hours (h), minutes (m) and seconds (s, or no letter), got '2d'",
-        ),
-        (["record", "--out", "OUT", "--queue", "none.toml"], "there is no queue none.toml"),
-        (["import", "none.tar"], "there is no archive none.tar"),
-    ],
-)
-def test_mistakes_in_recording_are_named(data, tmp_path, monkeypatch, capsys, words, says):
-    assert command(monkeypatch, *(str(tmp_path) if word == "OUT" else word for word in words)) == 2
-    assert says in capsys.readouterr().err
-    assert not list(tmp_path.glob("*.tar"))
 
 
 def test_what_is_packed_is_imported_once(trained, data, tmp_path, monkeypatch, capsys):

@@ -241,7 +241,6 @@ def test_train_mode_is_respected_not_changed(victim):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: attacks.build("pdg-20"), "did you mean 'pgd-20'"),
         (lambda: attacks.build("pgd-20", {"step_size": 0.1}), "unknown option of attack 'pgd-20' 'step_size'"),
         (lambda: attacks.build("pgd-20", {"steps": "many"}), "steps must be int, got 'many'"),
         (lambda: attacks.build("pgd-20", {"steps": 0}), "steps must be 1 or more"),

@@ -47,8 +47,9 @@ def test_an_attack_that_leaves_the_ball_has_failed_and_helps_nobody():
 def test_rows_are_in_the_order_of_the_images_and_the_mode_is_restored():
     test = images.load("digits", "test")
     model = models.build("small-cnn", test, 4).train()
+    model.body[1].eval()
     found = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1), EvaluationSettings(batch=100))
-    assert model.training
+    assert (model.training, model.body[0].training, model.body[1].training) == (True, True, False)
     assert torch.equal(found.index, test.index)
     assert torch.equal(found.truth, test.labels)
     with torch.no_grad():
@@ -142,13 +143,14 @@ def test_the_verdict_is_the_models_and_what_the_search_got_wrong_is_searched_aga
     assert not last.flipped.any()
 
 
-def test_precision_is_for_sign_steps_only(monkeypatch):
+def test_precision_is_for_sign_steps_in_linf_only(monkeypatch):
     test, model = digits(20)
     asked = []
     monkeypatch.setattr(evaluate, "fused_for_search", lambda source, x, precision: asked.append(precision) or source)
     for name in ("clean", "pgd-10", "temperature-pgd-20"):
         evaluate.evaluate(model, test, attacks.ATTACKS[name], Linf(0.1), EvaluationSettings(precision="bfloat16"))
-    assert asked == ["bfloat16", "float32"]
+    evaluate.evaluate(model, test, attacks.ATTACKS["pgd-10"], L2(0.5), EvaluationSettings(precision="bfloat16"))
+    assert asked == ["bfloat16", "float32", "float32"]
 
 
 class Doubtful(nn.Module):
@@ -205,24 +207,6 @@ def test_an_attack_that_stops_at_the_substitutes_mistakes_is_refused():
     test, model = digits(20)
     with pytest.raises(UserError, match="transfers nothing"):
         evaluate.evaluate(model, test, attacks.ATTACKS["apgd-ce"], Linf(0.1), EvaluationSettings(source_model=model))
-
-
-def test_a_search_in_bfloat16_is_for_linf(monkeypatch):
-    test, model = digits(20)
-    asked = []
-    monkeypatch.setattr(evaluate, "fused_for_search", lambda source, x, precision: asked.append(precision) or source)
-    evaluate.evaluate(model, test, attacks.ATTACKS["pgd-10"], L2(0.5), EvaluationSettings(precision="bfloat16"))
-    assert asked == ["float32"]
-
-
-def test_every_layer_is_put_back_into_its_own_mode():
-    test, model = digits(20)
-    model.train()
-    model.body[1].eval()
-    evaluate.evaluate(model, test, attacks.ATTACKS["fgsm"], Linf(0.1))
-    assert model.training
-    assert not model.body[1].training
-    assert model.body[0].training
 
 
 def test_an_attack_that_finds_nothing_has_no_distance():

@@ -693,6 +693,17 @@ def test_a_number_on_the_home_page_opens_its_claims(visit):
         counts = page.locator(".ledger .counts span:visible").all_inner_texts()
         # Each is such as "digits: 2 hold"; other verdicts are not counted.
         assert sum(int(one.rpartition(": ")[2].split(" hold")[0]) for one in counts) == number
+        page.goto(f"{page.url.partition('?')[0]}?paper=wei2024")
+        expect(page.locator(".ledger output").first).to_have_text(re.compile("there is no paper wei2024"))
+
+
+def test_the_gallery_of_the_home_page_leads_to_pages_and_shows_their_first_charts(visit, book):
+    with visit(HOME) as page:
+        for link in page.locator(".thumbnails a").all():
+            picture = link.locator("img").get_attribute("src")
+            name = link.get_attribute("href").removesuffix(".html")
+            assert (name in NOTEBOOKS, picture) == (True, f"thumbnails/{name}.svg")
+            assert (book / picture).read_text().startswith("<svg")
 
 
 def chosen(chart: Locator, name: str, value: str) -> str:

@@ -7,7 +7,6 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
-import vl_convert
 import xarray as xr
 
 from classwise import runs
@@ -131,9 +130,8 @@ def test_the_readme_counts_the_claims_on_photographs_and_shows_the_chart_of_toda
     for row, paper in zip(rows, registry.PAPERS, strict=True):
         counts = ledger.opening([one for one in verdicts if one.claim.paper == paper])
         assert row.endswith(f"| {counts.partition(': ')[2].rstrip('.')} |")
-    drawn, now = picture.FILE.read_text(encoding="utf-8"), vl_convert.vegalite_to_svg(picture.chart().to_json())
-    texts = [re.findall(r">([^<>]+)</text>", svg) for svg in (drawn, now)]
-    assert texts[0] == texts[1], "draw the picture of README again: make picture"
+    drawn, now = (re.findall(r'>([^<>]+)</text>|aria-label="([^"]*)"', svg) for svg in (picture.FILE.read_text(), picture.svg()))
+    assert drawn == now, "draw the picture of README again: make picture"
 
 
 def test_the_page_of_the_papers_lists_all_pages_of_each():

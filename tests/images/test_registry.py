@@ -69,7 +69,6 @@ def test_per_class_is_stratified_and_repeats(test_split):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda one: images.load("digit", "test"), "did you mean 'digits'"),
         (lambda one: images.load("digits", "tests"), "did you mean 'test'"),
         (lambda one: one.only(["3", "eight"]), "unknown class 'eight'"),
         (lambda one: one.without(["10"]), "unknown class '10'"),

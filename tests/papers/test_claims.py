@@ -404,8 +404,6 @@ def test_mistakes_that_never_cross_superclasses_are_measured():
 # The whole table.
 
 
-
-
 def test_claims_are_named_once_and_say_why_not():
     assert len({(one.section, one.name) for one in registry.CLAIMS}) == len(registry.CLAIMS)
     assert all(bool(one.datasets) == bool(one.excluded_because) for one in registry.CLAIMS)
@@ -433,8 +431,8 @@ def test_a_verdict_sets_ours_beside_theirs():
     [
         ("holds", None, "holds"),
         ("holds", 28, "direction holds, size differs"),
-        ("holds", 7, "direction and size hold"),
-        ("open", 7, "direction and size open"),
+        ("holds", 7, "direction holds, size agrees"),
+        ("open", 7, "direction open, size agrees"),
         ("open", 3, "direction open, size differs"),
         ("fails", -2, "direction fails, size differs"),
         ("not tested", 7, "not tested"),

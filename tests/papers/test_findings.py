@@ -83,7 +83,7 @@ def test_the_defence_with_the_best_worst_class_is_compared_with_the_base():
     data = outcomes(given)
     text = findings.best_for_the_worst_class(data, "strong")
     assert text.startswith("**The most robust worst class under APGD, that of DAFA, is 65 points (95 % interval ")
-    assert "above that of PGD-AT.** It has 75 % (class a), compared with 10 % (class c)." in text
+    assert "above that of PGD-AT.** It has 75 % (2 classes), compared with 10 % (class c)." in text
     assert the_interval(text) == 65
     assert "Significantly more robust worst classes: 1 of 2 defences;" in text
     none = findings.best_for_the_worst_class(data.sel(defence=["pgd-at", "wat"]), "strong")

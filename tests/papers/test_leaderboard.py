@@ -13,6 +13,7 @@ import xarray as xr
 from browser import expect, installed, launched
 from mocks import dataset
 
+from classwise import runs
 from classwise.core import names
 from classwise.core.paths import checkout
 from classwise.papers import leaderboard, overview
@@ -43,7 +44,7 @@ def table(outcomes):
 
 
 def test_a_row_has_the_numbers_of_its_defence_and_the_best_worst_class_comes_first(outcomes, table):
-    assert table["defence"].tolist() == ["AT-CCM", "TRADES", "PGD-AT", "standard training"]
+    assert table["defence"].tolist() == ["at-ccm", "trades", "pgd-at", "standard"]
     assert table["rank"].tolist() == [1, 2, 3, 4]
     best, plain = table.iloc[0], table.iloc[2]
     one = outcomes.sel(defence="at-ccm", attack="strong")
@@ -53,8 +54,15 @@ def test_a_row_has_the_numbers_of_its_defence_and_the_best_worst_class_comes_fir
     assert best["worst class"] in {f"class {right.argmin()}", f"{(right == right.min()).sum()} classes"}
     gain = bootstrap.gains(outcomes.sel(attack="strong"), {"at-ccm": "pgd-at"}, metrics.worst)
     assert best[["gain, low", "gain", "gain, high"]].tolist() == gain.values.ravel().tolist()
-    assert (best["base"], best["paper"], best["seconds"]) == ("PGD-AT", "Wei et al. 2023", 30)
+    assert (best["base"], best["paper"], best["seconds"]) == ("pgd-at", "Wei et al. 2023", 30)
     assert (np.isnan(plain["gain"]), plain["base"], table.iloc[3]["paper"]) == (True, "", "")
+
+
+def test_a_base_is_a_row():
+    named = ["pgd-at", "trades", "at-ccm", "trades-ema", "trades-ccm-ccr", "frl-rmrw"]
+    bases = {"at-ccm": "pgd-at", "trades-ema": "trades", "trades-ccm-ccr": "trades"}
+    assert runs.baselines(named) == bases
+    assert runs.baselines([*named, "trades-normalised"])["trades-ema"] == "trades-normalised"
 
 
 def test_one_defence_alone_has_no_gain(outcomes):

@@ -1,9 +1,11 @@
 """Classes selected on validation images."""
 
 import numpy as np
+import pytest
 import xarray as xr
 
-from classwise.papers import selection
+from classwise import images
+from classwise.papers import registry, scales, selection
 
 CLASSES = ["a", "b", "c", "d"]
 
@@ -36,3 +38,22 @@ def test_the_pair_is_the_least_robust_class_on_validation_images_and_the_one_it_
     assert selection.pair_of(history, "digits") == ("c", "d")  # seed 2 selects, seed 0 judges
     assert selection.pair_of(history, "cifar10") != ("c", "d")
     assert selection.by_robustness(history, "digits")[0] == "c"
+
+
+def specs_of(request):
+    """Return the runs of a section and of its parts but those that select classes."""
+    parts = [part for name, part in request.parts.items() if name != "choosing"]
+    return {*request.specs, *(spec for part in parts for spec in specs_of(part))}
+
+
+CHOOSING = [name for name in registry.SECTIONS if "choosing" in registry.request(name).parts]
+
+
+@pytest.mark.parametrize("section", [*CHOOSING, "tian2021/6-2-background"])
+def test_no_image_that_selects_classes_is_tested(section):
+    request, seeds = registry.request(section), set(scales.selection_seeds("digits"))
+    if section in CHOOSING:
+        assert seeds <= {spec.seed for spec in request.parts["choosing"].specs}
+    tested = [set(images.load("digits", "test", seed).index.tolist()) for seed in {spec.seed for spec in specs_of(request)}]
+    valid = [set(images.load("digits", "valid", seed).index.tolist()) for seed in seeds]
+    assert all(not one & other for one in tested for other in valid)

@@ -4,14 +4,14 @@ import errno
 import os
 import random
 import shutil
-import subprocess
-import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from classwise import runs
@@ -19,60 +19,45 @@ from classwise.book import build
 from classwise.core import files
 from classwise.core.spec import Evaluation
 from classwise.runs import store
-from classwise.runs.compute import device, train
+from classwise.runs.compute import evaluate, train
 from classwise.runs.record import archive
 from classwise.runs.schedule import plan
 from tests.kills import contents
 
 PGD = Evaluation(attack="pgd-10", options={"steps": 2})
-# Trains and evaluates a run as two users would at once; prints a line for each epoch and each batch that is computed.
-USER = """
-import sys
-from classwise.core.spec import Evaluation, Spec
-from classwise.runs.compute import device, evaluate, train
-spec, evaluation = Spec.from_json(sys.argv[1]), Evaluation.from_json(sys.argv[2])
-with device.one_thread():
-    train.train(spec, print)
-    evaluate.evaluate_run(spec, evaluation, print)
-"""
-IMPORT = """
-import sys
-from pathlib import Path
-from classwise.runs.record import archive
-print(len(archive.unpack(Path(sys.argv[1]))[0]))
-"""
 
 
-def at_once(code, *arguments):
-    """Run a program twice at the same time and return the lines that each printed."""
-    command = [sys.executable, "-c", code, *arguments]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    lines = [process.communicate()[0].splitlines() for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    return lines
+def at_once(action):
+    """Do the same twice at the same time, as two users of one data folder, and return both results."""
+    with ThreadPoolExecutor() as both:
+        return [done.result() for done in [both.submit(action) for _ in range(2)]]
 
 
 def test_two_users_of_one_folder_train_and_evaluate_once(data, small):
     asked = replace(PGD, batch=60).resolved_for(small)
-    lines = [line for printed in at_once(USER, small.json(), asked.json()) for line in printed]
-    assert [line for line in lines if line.startswith("train")] == [f"train {epoch} 3" for epoch in range(4)]
-    attacked = [line for line in lines if line.startswith("attack")]
+    lines = []
+
+    def use():
+        train.train(small, lambda *step: lines.append(step))
+        evaluate.evaluate_run(small, asked, lambda *step: lines.append(step))
+
+    at_once(use)
+    assert [line for line in lines if line[0] == "train"] == [("train", epoch, 3) for epoch in range(4)]
+    attacked = [line for line in lines if line[0] == "attack"]
     assert len(attacked) == len(set(attacked)) == 7
     assert plan.missing([(small, [asked])]) == []
 
 
-def test_two_imports_of_one_archive_import_each_run_once(data, small, tmp_path):
-    specs = [replace(small, epochs=1, seed=seed) for seed in range(3)]
-    for spec in specs:
-        train.train(spec)
+def test_two_imports_of_one_archive_import_each_run_once(data, small, ready, tmp_path):
+    specs = [replace(small, seed=seed) for seed in (0, 1)]
+    ready(*specs)
     path = archive.pack([(spec, []) for spec in specs], tmp_path / "out", weights="full")
     shutil.rmtree(data / "runs")
-    assert sorted(int(lines[-1]) for lines in at_once(IMPORT, str(path))) == [0, 3]
+    assert sorted(len(new) for new, _ in at_once(lambda: archive.unpack(path))) == [0, 2]
     assert all(store.has_recorded_network(spec) for spec in specs)
 
 
-def test_a_run_that_a_killed_import_was_replacing_returns(data, small, tmp_path):
-    train.train(small)
+def test_a_run_that_a_killed_import_was_replacing_returns(data, small, done, tmp_path):
     path = archive.pack([(small, [])], tmp_path / "out", weights="full")
     archive.unpack(path)
     before, folder = contents(data / "recorded"), store.recorded(small)
@@ -93,7 +78,10 @@ def test_a_second_build_waits_for_the_first_and_says_so(tmp_path, monkeypatch):
     def slow(scale, pairs, console, **where):
         order.append("begins")
         at_work.set()
-        time.sleep(0.5)
+        for _ in range(600):
+            if "another build" in said.export_text(clear=False):
+                break
+            time.sleep(0.1)
         order.append("ends")
 
     monkeypatch.setattr(build, "_build", slow)
@@ -106,10 +94,15 @@ def test_a_second_build_waits_for_the_first_and_says_so(tmp_path, monkeypatch):
     assert "another build of the book is at work" in said.export_text()
 
 
+@pytest.fixture
+def pair(small):
+    """A training of a fifth of a second."""
+    return replace(small, epochs=2, classes=("3", "8"))
+
+
 def use(spec, folder):
     """Train, evaluate, pack and import a run."""
-    with device.one_thread():
-        runs.outcomes([spec], [PGD])
+    runs.outcomes([spec], [PGD])
     if not archive.contents(folder / "out"):
         archive.pack([(spec, [PGD.resolved_for(spec)])], folder / "out", weights="full")
     archive.unpack(folder / "out" / "recorded-1.tar")
@@ -124,9 +117,9 @@ def failure(action, *arguments):
     return ""
 
 
-def test_a_disk_that_is_full_at_any_write_loses_nothing(data, small, tmp_path, monkeypatch):
-    spec, sync = replace(small, epochs=2), os.fsync
-    use(spec, tmp_path)
+def test_a_disk_that_is_full_at_any_write_loses_nothing(data, pair, tmp_path, monkeypatch):
+    sync = os.fsync
+    use(pair, tmp_path)
     expected, left, failures = contents(data), [0], []
 
     def full(handle):
@@ -147,10 +140,10 @@ def test_a_disk_that_is_full_at_any_write_loses_nothing(data, small, tmp_path, m
         shutil.rmtree(data)
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
         left[0] = len(failures) + 1
-        failures.append(failure(use, spec, tmp_path))
+        failures.append(failure(use, pair, tmp_path))
         left[0] = 0
         assert not [path for path in tmp_path.rglob("*") if path.suffix == ".part"]
-        use(spec, tmp_path)
+        use(pair, tmp_path)
         assert contents(data) == expected
     assert len(failures) > 8
     assert all("No space left" in message for message in failures[:-1])
@@ -164,15 +157,15 @@ class Jumping(datetime):
         return datetime(random.randint(1971, 2037), 1, 1, tzinfo=tz)
 
 
-def test_a_clock_that_jumps_changes_no_result(data, small, tmp_path, monkeypatch):
-    use(small, tmp_path)
+def test_a_clock_that_jumps_changes_no_result(data, pair, tmp_path, monkeypatch):
+    use(pair, tmp_path)
     expected = contents(data)
     shutil.rmtree(data)
     shutil.rmtree(tmp_path / "out")
     monkeypatch.setattr(store, "datetime", Jumping)
     monkeypatch.setattr(time, "time", lambda: random.uniform(0.0, 2e9))
-    use(small, tmp_path)
+    use(pair, tmp_path)
     for path in data.rglob("*"):
         os.utime(path, (moment := random.uniform(0.0, 2e9), moment))
     assert contents(data) == expected
-    assert plan.missing([(small, [PGD])]) == []
+    assert plan.missing([(pair, [PGD])]) == []

@@ -9,11 +9,9 @@ import torch
 from classwise import runs
 from classwise.core.spec import Evaluation
 from classwise.models.features import penultimate
-from classwise.papers import registry
 from classwise.papers.sections import Request
 from classwise.runs import store
 from classwise.runs.compute import evaluate, networks
-from classwise.runs.record import queue
 from classwise.stats import features
 
 CLEAN = Evaluation(attack="clean")
@@ -33,8 +31,9 @@ def read_directly(spec, evaluation):
     [CLEAN, PGD, replace(PGD, per_class=6), replace(CLEAN, split="valid"), replace(CLEAN, checkpoint="average")],
     ids=["clean", "attacked", "few", "valid", "average"],
 )
-def test_features_are_of_the_images_and_the_checkpoint_of_the_evaluation(data, small, evaluation):
+def test_features_are_of_the_images_and_the_checkpoint_of_the_evaluation(data, small, ready, evaluation):
     spec = replace(small, defence="at-ema")
+    ready(spec)
     runs.outcomes([spec], [evaluation])
     stored = runs.features(spec, evaluation)
     values, truth = read_directly(spec, evaluation.resolved_for(spec))
@@ -48,7 +47,7 @@ def test_features_are_of_the_images_and_the_checkpoint_of_the_evaluation(data, s
         np.testing.assert_allclose(found.trace.values[label], some.var(0, ddof=1).sum(), rtol=1e-3)
 
 
-def test_attacked_features_are_stored_apart_from_clean_ones(data, small):
+def test_attacked_features_are_stored_apart_from_clean_ones(data, small, done):
     clean, attacked = (features.statistics(runs.features(small, one)) for one in (CLEAN, PGD))
     assert float(abs(clean["mean"] - attacked["mean"]).max()) > 0.1
     assert len(list((store.run_folder(small) / "features-2").glob("*.nc"))) == 2
@@ -65,8 +64,9 @@ def test_networks_with_few_features_have_the_place_of_each_image(data, small):
     np.testing.assert_allclose(total.values, stored.total.sum("block").values, rtol=1e-4, atol=1e-4)
 
 
-def test_features_of_several_runs_lie_along_the_dimensions_of_outcomes(data, small):
+def test_features_of_several_runs_lie_along_the_dimensions_of_outcomes(data, small, ready):
     specs = [replace(small, seed=seed) for seed in (0, 1)]
+    ready(*specs)
     request = Request(tuple(specs), (CLEAN, PGD), features=("clean",))
     found = runs.features(request)
     outcomes = runs.outcomes(specs, [CLEAN, PGD])
@@ -85,12 +85,3 @@ def test_features_of_several_runs_lie_along_the_dimensions_of_outcomes(data, sma
         together = features.statistics(found).sel(seed=spec.seed, attack="clean", defence=spec.defence)
         np.testing.assert_allclose(together.gram, alone.gram, rtol=1e-5)
     assert float(features.drawn(found, 5)["variance"].sel(attack="clean").min()) > 0
-
-
-def test_the_queue_records_the_features_that_sections_need():
-    path = queue.default("laptop")
-    items = {item.spec: item for item in queue.read(path)}
-    request = registry.request("entropy2022/1-robust-fairness", "laptop", seeds=[0])
-    needed = [(spec, one.resolved_for(spec)) for spec, some in request.feature_pairs for one in some]
-    assert len(needed) == 3
-    assert all(one in items[spec].features for spec, one in needed)

@@ -137,21 +137,17 @@ def test_a_run_that_is_recorded_as_well_is_shown_as_it_was_computed_here(rows):
 
 
 @pytest.mark.parametrize("spec", ['{"dataset": "digits", "epoch": 3}', "{", "[]"])
-def test_a_run_without_a_readable_spec_is_named_in_one_sentence(rows, spec):
+def test_a_run_without_a_readable_spec_or_evaluation_is_named_in_one_sentence(rows, spec):
     folder, problems = store.run_folder(SPECS[0]), []
+    (path,) = (folder / "outcomes").glob("*.nc")
+    results.save(results.load(path, store.OUTCOMES).assign_attrs(evaluation=spec), store.OUTCOMES, path)
+    with pytest.raises(UserError, match=f"{path.name} carries no readable evaluation"):
+        listing.run(folder)
     results.save(mocks.dataset().assign_attrs(spec=spec), store.HISTORY, folder / "history.nc")
     assert len(listing.rows(problems.append)) == len(SPECS) - 1
     with pytest.raises(UserError, match="carries no readable spec") as told:
         listing.run(folder)
     assert problems == [str(told.value)]
-
-
-def test_an_evaluation_that_cannot_be_read_is_named_in_one_sentence(rows):
-    folder = store.run_folder(SPECS[0])
-    (path,) = (folder / "outcomes").glob("*.nc")
-    results.save(results.load(path, store.OUTCOMES).assign_attrs(evaluation="{"), store.OUTCOMES, path)
-    with pytest.raises(UserError, match=f"{path.name} carries no readable evaluation"):
-        listing.run(folder)
 
 
 def test_measures_have_their_own_units(rows):

@@ -24,12 +24,9 @@ CLEAN, PGD = Evaluation(), Evaluation(attack="pgd-20")
 NAMES = tuple("abcdefghij")
 
 
-def test_nothing_recorded_is_an_error_that_names_the_command(data):
+def test_nothing_recorded_is_an_error_that_names_the_command_and_other_scales_are_left_as_they_are(data):
     with pytest.raises(NotRecorded, match=r"no run .* at scale 'laptop'; `classwise record --scale laptop`"):
         runs.available(registry.request(SECTION, SCALE))
-
-
-def test_other_scales_are_left_as_they_are(data):
     request = registry.request(SECTION, "quick")
     assert runs.available(request) is request
 
@@ -85,25 +82,27 @@ def test_a_claim_on_runs_that_a_scale_has_not_says_so_where_the_plain_outcomes_a
 
 
 def test_verdicts_are_computed_again_only_if_results_change(data, monkeypatch):
-    request, judged = registry.request(SECTION, SCALE), []
-    computed = registry.judge
-    monkeypatch.setattr(registry, "judge", lambda *given, **more: judged.append(1) or computed(*given, **more))
+    """And the code that they depend on is read before."""
+    request, steps, computed, code = registry.request(SECTION, SCALE), [], registry.judge, judge._code
+    monkeypatch.setattr(judge, "_code", lambda: steps.append("code") or code())
+    monkeypatch.setattr(registry, "judge", lambda *given, **more: steps.append("judge") or computed(*given, **more))
     base, standard = (
         next(spec for spec in request.specs if (spec.defence, spec.seed) == (name, 0)) for name in ("pgd-at", "standard")
     )
     record(base, CLEAN, PGD)
     first, second = (runs.verdicts(SCALE, [], [SECTION]) for _ in range(2))
     assert [str(verdict) for verdict in first] == [str(verdict) for verdict in second]
-    assert len(judged) == 1
+    assert steps.count("judge") == 1
+    assert steps.index("code") < steps.index("judge")
     record(standard, CLEAN, PGD)
     assert {one.claim.name for one in runs.verdicts(SCALE, [], [SECTION]) if one.verdict != "not tested"} >= {
         "wider-than-standard"
     }
-    assert len(judged) == 2
+    assert steps.count("judge") == 2
     (kept,) = (data / "verdicts").glob("*.json")
     kept.write_text("damaged")
     runs.verdicts(SCALE, [], [SECTION])
-    assert len(judged) == 3
+    assert steps.count("judge") == 3
 
 
 def recorded_pair():
@@ -130,30 +129,17 @@ def test_verdicts_that_results_changed_under_are_not_kept(data, monkeypatch):
     assert len(list((data / "verdicts").glob("*.json"))) == 1
 
 
-def test_the_code_of_verdicts_is_read_before_they_are_computed(data, monkeypatch):
-    recorded_pair()
-    steps, code, computed = [], judge._code, registry.judge
-    monkeypatch.setattr(judge, "_code", lambda: steps.append("code") or code())
-    monkeypatch.setattr(registry, "judge", lambda *given, **more: steps.append("judge") or computed(*given, **more))
-    runs.verdicts(SCALE, [], [SECTION])
-    assert steps.index("code") < steps.index("judge")
-
-
-@pytest.mark.parametrize(
-    ("changed", "same"),
-    [("images/backgrounds.py", False), ("papers/measures.py", False), ("book/merging.py", True), ("papers/home.py", True)],
-)
-def test_verdicts_depend_on_all_code_but_that_of_the_book(tmp_path, monkeypatch, changed, same):
+def test_verdicts_depend_on_all_code_but_that_of_the_book_and_on_the_versions_of_libraries(tmp_path, monkeypatch):
     copy = tmp_path / "classwise"
     shutil.copytree(Path(classwise.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(classwise, "__file__", str(copy / "__init__.py"))
-    first = judge._code.__wrapped__()
-    (copy / changed).write_text((copy / changed).read_text() + "\n# changed\n")
-    assert (judge._code.__wrapped__() == first) == same
-
-
-def test_verdicts_depend_on_the_versions_of_libraries(monkeypatch):
-    first = judge._code.__wrapped__()
+    first, changed = judge._code.__wrapped__(), {}
+    for name in ("images/backgrounds.py", "papers/measures.py", "book/merging.py", "papers/home.py"):
+        text = (copy / name).read_text()
+        (copy / name).write_text(text + "\n# changed\n")
+        changed[name] = judge._code.__wrapped__() != first
+        (copy / name).write_text(text)
+    assert list(changed.values()) == [True, True, False, False]
     monkeypatch.setattr(judge.metadata, "version", lambda name: "0.0")
     assert judge._code.__wrapped__() != first
 

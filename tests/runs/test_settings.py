@@ -16,15 +16,16 @@ def test_an_attack_tells_its_steps_and_what_is_unusual():
     assert settings.attack_settings("clean") == "Clean"
 
 
-def test_the_paper_stands_beside_the_runs_that_follow_it():
-    spec = registry.training("paper", "pgd-at", 0, "tian2021")
-    table = settings.compared_with_paper("tian2021", "cifar10", {"ours": (spec, Evaluation(attack="pgd-20@tian2021-a1"))})
+@pytest.mark.parametrize(
+    ("paper", "attack", "options"), [("tian2021", "pgd-20@tian2021-a1", "steps=20, step=0.007"), ("wei2023", "autoattack", "")]
+)
+def test_the_paper_stands_beside_the_runs_that_follow_it(paper, attack, options):
+    spec = registry.training("paper", "pgd-at", 0, paper)
+    table = settings.compared_with_paper(paper, "cifar10", {"ours": (spec, Evaluation(attack=attack))})
     for field in ("epochs", "milestones", "lr", "momentum", "eps", "optimiser"):
         assert table.loc[field, "ours"] == table.loc[field, "the paper"], field
     assert float(table.loc["weight_decay", "ours"]) == float(table.loc["weight_decay", "the paper"])
-    assert "steps=20, step=0.007" in table.loc["testing attack", "ours"]
-    with pytest.raises(UserError, match=r"unknown paper with tables 'benz2021' .did you mean 'benz2020'"):
-        settings.published("benz2021")
+    assert options in table.loc["testing attack", "ours"]
 
 
 def test_a_paper_without_numbers_has_settings_and_misprints():
@@ -36,19 +37,17 @@ def test_a_paper_without_numbers_has_settings_and_misprints():
     assert (len(models), models[0], models[-1]) == (9, "LeNet", "Inception-v3")
 
 
-def test_cfa_stands_next_to_the_runs_that_follow_it():
-    spec = registry.training("paper", "pgd-at", 0, "wei2023")
-    table = settings.compared_with_paper("wei2023", "cifar10", {"ours": (spec, Evaluation(attack="autoattack"))})
-    for field in ("epochs", "milestones", "lr", "momentum", "eps", "optimiser"):
-        assert table.loc[field, "ours"] == table.loc[field, "the paper"], field
-    assert float(table.loc["weight_decay", "ours"]) == float(table.loc["weight_decay", "the paper"])
-    # The code of the authors is a setup of its own, which adds to section 5.1 or differs from it.
-    code = settings.compared_with_paper("wei2023", "cifar10", {}, setup="code")["the paper"]
-    both = table.index.intersection(code.index)
+def test_the_code_of_the_authors_is_a_setup_of_its_own_which_adds_to_the_paper_or_differs_from_it():
+    paper, code = (
+        settings.compared_with_paper("wei2023", "cifar10", {}, **more)["the paper"] for more in ({}, {"setup": "code"})
+    )
+    both = paper.index.intersection(code.index)
     assert len(both) == 6
-    assert (code[both] != table.loc[both, "the paper"]).all()
-    assert code["batch"] == str(spec.batch)
+    assert (code[both] != paper[both]).all()
+    assert code["batch"] == str(registry.training("paper", "pgd-at", 0, "wei2023").batch)
     assert list(settings.compared_with_paper("tian2021", "mnist", {}).loc[["eps"], "the paper"]) == ["0.3"]
+    with pytest.raises(UserError, match=r"unknown paper with tables 'benz2021' .did you mean 'benz2020'"):
+        settings.published("benz2021")
 
 
 def test_methods_have_the_settings_of_their_parts():

@@ -17,28 +17,21 @@ from classwise.papers import registry
 from classwise.runs import artifacts, store
 from classwise.runs.compute import evaluate, tracing
 from classwise.runs.compute.networks import network_of
-from classwise.runs.record import archive, queue, recorder
+from classwise.runs.record import archive, recorder
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
-from classwise.runs.schedule import pool
 from classwise.stats.combine import inverse_name
 
 PGD = Evaluation(attack="pgd-20", options={"steps": 4}, per_class=2)
 HOT = Evaluation(attack="temperature-pgd-20", options={"steps": 4, "inverse": 5, "form": "stable"}, per_class=2)
 
 
-@pytest.fixture
-def trained(data, small):
-    pool.ensure_runs([(small, [])], workers=1)
-    return small
-
-
-def test_every_step_of_a_trace_is_a_shorter_attack_of_the_same_steps(trained):
+def test_every_step_of_a_trace_is_a_shorter_attack_of_the_same_steps(small, done):
     asked = replace(PGD, options={"steps": 4, "step": 0.05})
-    course = tracing.trace_attack(trained, asked.resolved_for(trained))
-    images, _, ball = evaluate.problem(trained, asked)
+    course = tracing.trace_attack(small, asked.resolved_for(small))
+    images, _, ball = evaluate.problem(small, asked)
     x, y = images.batch(slice(None))
-    model = network_of(trained)
+    model = network_of(small)
     for steps in (1, 3, 4):
         attack = attacks.build("pgd-20", {"steps": steps, "step": 0.05})
         found = attack(model, x, y, ball, torch.Generator().manual_seed(0))
@@ -53,21 +46,21 @@ def test_every_step_of_a_trace_is_a_shorter_attack_of_the_same_steps(trained):
     assert not model.training
 
 
-def test_a_trace_is_computed_once_and_a_damaged_one_again(trained, data):
-    first = artifacts.trace(trained, PGD, per_class=2)
-    (file,) = (store.run_folder(trained) / "courses").iterdir()
+def test_a_trace_is_computed_once_and_a_damaged_one_again(small, done, data):
+    first = artifacts.trace(small, PGD, per_class=2)
+    (file,) = (store.run_folder(small) / "courses").iterdir()
     written = file.stat().st_mtime_ns
-    assert artifacts.trace(trained, PGD, per_class=2).identical(store.find(trained, PGD.resolved_for(trained), store.TRACE))
+    assert artifacts.trace(small, PGD, per_class=2).identical(store.find(small, PGD.resolved_for(small), store.TRACE))
     assert file.stat().st_mtime_ns == written
     file.write_bytes(file.read_bytes()[:100])
-    np.testing.assert_array_equal(artifacts.trace(trained, PGD, per_class=2).logits, first.logits)
+    np.testing.assert_array_equal(artifacts.trace(small, PGD, per_class=2).logits, first.logits)
 
 
-def test_an_attack_whose_images_take_different_steps_cannot_be_traced(trained):
+def test_an_attack_whose_images_take_different_steps_cannot_be_traced(small, done):
     with pytest.raises(UserError, match="no steps that all images share"):
-        tracing.trace_attack(trained, Evaluation(attack="apgd-ce", per_class=1).resolved_for(trained))
+        tracing.trace_attack(small, Evaluation(attack="apgd-ce", per_class=1).resolved_for(small))
     with pytest.raises(UserError, match="no steps that all images share"):
-        tracing.trace_attack(trained, Evaluation(attack="pgd-20", options={"success": "any"}, per_class=1).resolved_for(trained))
+        tracing.trace_attack(small, Evaluation(attack="pgd-20", options={"success": "any"}, per_class=1).resolved_for(small))
 
 
 def test_white_box_attacks_in_the_stable_form_are_traced():
@@ -81,30 +74,23 @@ def test_white_box_attacks_in_the_stable_form_are_traced():
     assert [one.attack for one in artifacts.traced_evaluations(rows)] == ["pgd-20"]
 
 
-def test_traces_are_combined_by_network_and_temperature(trained):
-    found = runs.traces([(trained, (Evaluation(), PGD, HOT))], per_class=2)
+def test_traces_are_combined_by_network_and_temperature(small, done):
+    found = runs.traces([(small, (Evaluation(), PGD, HOT))], per_class=2)
     assert found.logits.dims == ("network", "inverse", "image", "step", "predicted")
     assert list(found.network.values) == ["pgd-at"]
     assert list(found.inverse.values) == ["1", "5"]
     assert dict(found.sizes) | {"image": 20, "step": 5, "predicted": 10} == dict(found.sizes)
-    own = artifacts.trace(trained, HOT, per_class=2)
+    own = artifacts.trace(small, HOT, per_class=2)
     np.testing.assert_array_equal(found.logits.sel(network="pgd-at", inverse="5"), own.logits)
 
 
-def test_traces_are_part_of_a_recorded_run(trained, data, tmp_path):
-    item = Item(trained, (PGD.resolved_for(trained),), "a test", traces=(PGD.resolved_for(trained),))
+def test_traces_are_part_of_a_recorded_run(small, done, data, tmp_path):
+    item = Item(small, (PGD.resolved_for(small),), "a test", traces=(PGD.resolved_for(small),))
     recorder.record([item], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
-    asked = [(trained, (PGD,))]
+    asked = [(small, (PGD,))]
     seen = runs.traces(asked)
     shutil.rmtree(data / "runs")
     assert archive.unpack(tmp_path / "out" / "recorded-1.tar")[0]
-    assert store.lacks_weights(trained)
+    assert store.lacks_weights(small)
     xr.testing.assert_identical(runs.traces(asked), seen)
-    assert runs.traces([(trained, (replace(PGD, eps="0.05"),))]) is None
-
-
-def test_the_queue_traces_the_attacks_that_the_page_shows():
-    items = {item.spec: item for item in queue.read(queue.default())}
-    for spec, evaluations in registry.request("tian2021/5-temperature-pgd", "short").pairs:
-        wanted = set(artifacts.traced_evaluations(evaluations)) if spec.seed == 0 else set()
-        assert set(items[spec].traces) == wanted
+    assert runs.traces([(small, (replace(PGD, eps="0.05"),))]) is None

@@ -1,5 +1,6 @@
 """Tests of the similarity and variance of classes: simulated features with known means, and blocks against images."""
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -10,17 +11,9 @@ CLASSES = list("abc")
 
 
 def sums(values, truth, blocks):
-    """Return sums by block (defence, seed, attack, block, label, feature) of features (image, feature)."""
+    """Return sums by block (seed, block, label, feature) of features (image, feature)."""
     block = features.blocks_of(truth, np.arange(len(truth)), blocks)
-    shape = (blocks, len(CLASSES))
-    total, square, images = np.zeros((*shape, values.shape[1])), np.zeros(shape), np.zeros(shape, dtype=int)
-    np.add.at(total, (block, truth), values)
-    np.add.at(square, (block, truth), (values**2).sum(1))
-    np.add.at(images, (block, truth), 1)
-    dims = ("block", "label")
-    data = {"total": ((*dims, "feature"), total), "square": (dims, square), "images": (dims, images)}
-    coords = {"block": range(blocks), "label": CLASSES, "feature": range(values.shape[1])}
-    return xr.Dataset(data, coords).expand_dims(seed=[0])
+    return mocks.feature_sums(values, truth, block, CLASSES).expand_dims(seed=[0])
 
 
 def simulated(rng, means, spread, per_class):

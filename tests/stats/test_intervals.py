@@ -10,10 +10,11 @@ from classwise.stats import bootstrap, intervals, metrics, significance
 
 RATES = np.array([0.92, 0.58, 0.84, 0.60, 0.78, 0.81, 0.89, 0.87, 0.36, 0.49])
 NAMES = list("0123456789")
+ALONG = {"label": NAMES, "predicted": NAMES}
 
 
 def table(matrix):
-    return xr.DataArray(matrix, dims=("label", "predicted"), coords={"label": NAMES, "predicted": NAMES})
+    return xr.DataArray(matrix, ALONG, tuple(ALONG))
 
 
 def drawn(rng, n=180):
@@ -53,11 +54,10 @@ def test_wilson_together_is_wider_and_nothing_is_known_without_images():
 )
 def test_bootstrap_intervals_hold_the_truth_about_as_often_as_they_say(name, truth):
     """With 150 studies at 95 %, fewer than 85 % would be three standard errors too few for an honest interval of 92 %."""
-    rng, hits = np.random.default_rng(1), 0
-    for study in range(150):
-        low, _, high = bootstrap.bootstrap(drawn(rng), metrics.METRICS[name], draws=300, seed=study).values
-        hits += low <= truth <= high
-    assert hits / 150 >= 0.85
+    rng = np.random.default_rng(1)
+    studies = xr.concat([drawn(rng) for _ in range(150)], "study")
+    low, _, high = bootstrap.bootstrap(studies, metrics.METRICS[name], draws=300).transpose("bound", "study").values
+    assert ((low <= truth) & (truth <= high)).mean() >= 0.85
 
 
 def confusions(size: int, mix: float, seed: int, wrong: float = 0.4) -> np.ndarray:
@@ -77,34 +77,26 @@ def test_the_interval_of_the_symmetry_holds_the_true_correlation(mix, number):
 
     With 60 studies at 95 %, fewer than 85 % would be three standard errors too few for an interval of 95 %.
     """
-    rng, hits, ends = np.random.default_rng(3), 0, []
-    for study in range(60):
-        rates = confusions(10, mix, study % 5)
-        count = table(rng.multinomial(number, rates))
-        truth = float(metrics.symmetry(table(rates)))
-        low, value, high = bootstrap.bootstrap(count, metrics.symmetry, draws=300, seed=study).values
-        assert -1 <= low <= value <= high <= 1
-        hits += low - 1e-9 <= truth <= high + 1e-9
-        ends.append((value - low, high - low))
-    assert hits / 60 >= 0.85
-    assert np.mean(ends, axis=0)[1] < 0.6
+    rng, rates = np.random.default_rng(3), [table(confusions(10, mix, study % 5)) for study in range(60)]
+    counts = xr.concat([table(rng.multinomial(number, one)) for one in rates], "study")
+    truth = metrics.symmetry(xr.concat(rates, "study")).values
+    low, value, high = bootstrap.bootstrap(counts, metrics.symmetry, draws=300).transpose("bound", "study").values
+    assert ((low >= -1) & (low <= value) & (value <= high) & (high <= 1)).all()
+    assert ((low - 1e-9 <= truth) & (truth <= high + 1e-9)).mean() >= 0.85
+    assert (high - low).mean() < 0.6
     # The value is not the end of its interval.
-    assert np.median([below for below, _ in ends]) > 0
+    assert np.median(value - low) > 0
 
 
 def test_the_interval_of_the_symmetry_of_several_networks_holds_the_true_correlation():
     """Five networks, tested on different images: the value lies inside, not at the lower end."""
-    rng, hits, inside = np.random.default_rng(5), 0, 0
-    for study in range(60):
-        rates = confusions(10, 0.0, study % 5)
-        networks = rates * np.exp(0.3 * rng.standard_normal((5, 10, 10)))
-        parts = [table(rng.multinomial(36, network / network.sum(1, keepdims=True))) for network in networks]
-        count = xr.concat(parts, "seed").assign_coords(seed=range(5))
-        low, value, high = bootstrap.bootstrap(count, metrics.symmetry, ["seed"], draws=300, seed=study).values
-        hits += low <= float(metrics.symmetry(table(rates))) <= high
-        inside += low < value - 0.01
-    assert hits / 60 >= 0.85
-    assert inside / 60 >= 0.9
+    rng, rates = np.random.default_rng(5), [table(confusions(10, 0.0, study % 5)) for study in range(60)]
+    networks = np.stack(rates)[:, None] * np.exp(0.3 * rng.standard_normal((60, 5, 10, 10)))
+    counts = xr.DataArray(rng.multinomial(36, networks / networks.sum(-1, keepdims=True)), ALONG, ("study", "seed", *ALONG))
+    low, value, high = bootstrap.bootstrap(counts, metrics.symmetry, ["seed"], draws=300).transpose("bound", "study").values
+    truth = metrics.symmetry(xr.concat(rates, "study")).values
+    assert ((low <= truth) & (truth <= high)).mean() >= 0.85
+    assert (low < value - 0.01).mean() >= 0.9
 
 
 def symmetry_unbiased(count: xr.DataArray) -> xr.DataArray:
@@ -115,10 +107,10 @@ def symmetry_unbiased(count: xr.DataArray) -> xr.DataArray:
 def test_the_interval_of_little_symmetry_misses_the_truth_on_each_side_about_as_often_as_it_says(wrong, most, span):
     """100 images a class. Each side misses one study in forty: of 400, more than 20 would be three standard errors too many."""
     rng = np.random.default_rng(7)
-    tables = [table(confusions(10, 0.9, seed, wrong)) for seed in range(900)]
-    little = [rates for rates in tables if 0 <= float(metrics.symmetry(rates)) < most][:400]
-    counts = xr.concat([rates.copy(data=rng.multinomial(100, rates.values)) for rates in little], "study")
-    truth = metrics.symmetry(xr.concat(little, "study")).values
+    rates = xr.DataArray([confusions(10, 0.9, seed, wrong) for seed in range(900)], ALONG, ("study", *ALONG))
+    truth = metrics.symmetry(rates).values
+    little = np.flatnonzero((truth >= 0) & (truth < most))[:400]
+    counts, truth = rates[little].copy(data=rng.multinomial(100, rates[little])), truth[little]
     low, _, high = bootstrap.bootstrap(counts, metrics.symmetry, draws=200).transpose("bound", "study").values
     assert len(truth) == 400
     assert (truth > high).sum() <= 20
@@ -286,19 +278,12 @@ def test_groups_test_tells_structure_from_chance():
 
 @pytest.mark.parametrize(("spread", "least"), [(0.0, 0.9), (0.05, 0.8)])
 def test_intervals_over_seeds_hold_the_truth_with_and_without_an_effect_of_the_seed(spread, least):
-    rng, hits = np.random.default_rng(4), 0
-    for study in range(60):
-        parts = []
-        for _ in range(5):
-            rates = np.clip(RATES + spread * rng.normal(size=10), 0.01, 0.99)
-            right = rng.binomial(36, rates)
-            part = drawn(rng, 36).copy(data=np.zeros((10, 10), int))
-            part.values[np.arange(10), np.arange(10)] = right
-            part.values[np.arange(10), (np.arange(10) + 1) % 10] = 36 - right
-            parts.append(part)
-        low, _, high = bootstrap.bootstrap(xr.concat(parts, "seed"), metrics.mcd, over=["seed"], draws=200, seed=study).values
-        hits += low <= 56 <= high
-    assert hits / 60 >= least
+    rng = np.random.default_rng(4)
+    right = rng.binomial(36, np.clip(RATES + spread * rng.normal(size=(60, 5, 10)), 0.01, 0.99))[..., None]
+    tables = right * np.eye(10, dtype=int) + (36 - right) * np.roll(np.eye(10, dtype=int), 1, 1)
+    counts = xr.DataArray(tables, ALONG, ("study", "seed", *ALONG))
+    low, _, high = bootstrap.bootstrap(counts, metrics.mcd, ["seed"], draws=200).transpose("bound", "study").values
+    assert ((low <= 56) & (high >= 56)).mean() >= least
 
 
 def test_a_class_that_is_never_right_is_not_surely_so():

@@ -2,6 +2,8 @@ import mocks
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from classwise.stats import aggregate, bootstrap, metrics
 
@@ -10,15 +12,16 @@ MADRY_PGD = [63.8, 71.6, 39.1, 25.3, 36.7, 38.6, 57.4, 59.5, 63.1, 66.8]
 
 
 def counted(matrix):
-    names = [chr(97 + place) for place in range(len(matrix))]
-    return xr.DataArray(np.array(matrix), dims=("label", "predicted"), coords={"label": names, "predicted": names})
+    """Return counts (draw, label, predicted) of a table, or of one for each draw."""
+    matrix = np.array(matrix)
+    names = [chr(97 + place) for place in range(matrix.shape[-1])]
+    return xr.DataArray(matrix, {"label": names, "predicted": names}, ("draw", "label", "predicted")[-matrix.ndim :])
 
 
 def of_rates(rates, n=1000):
-    matrix = np.diag(np.round(np.array(rates) * n / 100).astype(int))
-    for place in range(len(rates)):
-        matrix[place, (place + 1) % len(rates)] = n - matrix[place, place]
-    return counted(matrix)
+    right = np.round(np.array(rates) * n / 100).astype(int)[..., None]
+    eye = np.eye(right.shape[-2], dtype=int)
+    return counted(right * eye + (n - right) * np.roll(eye, 1, 1))
 
 
 @pytest.fixture
@@ -43,31 +46,25 @@ def test_cv_and_mcd_are_those_of_the_paper():
     assert float(metrics.cv(count)) == pytest.approx(224.3, abs=0.25)
 
 
+def check_unbiased(target, plain, unbiased):
+    """Check measures of drawn counts: the mean of the unbiased one is the target, that of the plain one is larger."""
+    room = 3 * float(unbiased.std()) / np.sqrt(unbiased.size)
+    assert float(unbiased.mean()) == pytest.approx(target, abs=room)
+    assert float(plain.mean()) > target + room
+
+
 def test_unbiased_cv_is_unbiased():
     rng, truth = np.random.default_rng(0), np.array(MADRY_PGD) / 100
-    plain, unbiased = [], []
-    for _ in range(400):
-        count = of_rates(100 * rng.binomial(50, truth) / 50, n=50)
-        plain.append(float(metrics.cv(count)))
-        unbiased.append(float(metrics.cv_unbiased(count)))
-    target = np.var(100 * truth)
-    room = 3 * np.std(unbiased) / np.sqrt(len(unbiased))
-    assert np.mean(unbiased) == pytest.approx(target, abs=room)
-    assert np.mean(plain) > target + room
+    count = of_rates(2 * rng.binomial(50, truth, (400, 10)), n=50)
+    check_unbiased(np.var(100 * truth), metrics.cv(count), metrics.cv_unbiased(count))
 
 
 def test_the_share_that_the_class_explains_is_unbiased():
     rng, truth = np.random.default_rng(0), np.array(MADRY_PGD) / 100
     # Of right (1) and wrong (0) predictions for as many images of each class: the variance between classes over all of it.
     target = 100 * np.var(truth) / (truth.mean() * (1 - truth.mean()))
-    plain, unbiased = [], []
-    for _ in range(400):
-        count = of_rates(100 * rng.binomial(30, truth) / 30, n=30)
-        plain.append(float(metrics.explained_by_rates(count)))
-        unbiased.append(float(metrics.explained(count)))
-    room = 3 * np.std(unbiased) / np.sqrt(len(unbiased))
-    assert np.mean(unbiased) == pytest.approx(target, abs=room)
-    assert np.mean(plain) > target + room
+    count = of_rates(100 * rng.binomial(30, truth, (400, 10)) / 30, n=30)
+    check_unbiased(target, metrics.explained_by_rates(count), metrics.explained(count))
 
 
 def test_the_share_explained_does_not_shrink_with_the_accuracy():
@@ -96,16 +93,12 @@ def test_precision_is_the_share_of_the_answers_that_are_right(three):
 
 
 def test_precision_tells_better_recognition_from_more_answers():
-    rng, share = np.random.default_rng(0), 0.3
-    recall, precision = [], []
-    for _ in range(200):
-        # Of three classes of 100 images a third of the others' images are called a in either case.
-        called = rng.binomial(100, [0.9, share, share])
-        count = counted([[called[0], 100 - called[0], 0], [called[1], 100 - called[1], 0], [called[2], 0, 100 - called[2]]])
-        recall.append(float(metrics.accuracy(count).sel(label="a")))
-        precision.append(float(metrics.precision(count).sel(label="a")))
-    assert np.mean(recall) == pytest.approx(90, abs=1)
-    assert np.mean(precision) == pytest.approx(100 * 0.9 / (0.9 + 2 * share), abs=1)
+    share = 0.3
+    # Of three classes of 100 images a third of the others' images are called a in either case.
+    called = np.random.default_rng(0).binomial(100, [0.9, share, share], (200, 3))[..., None]
+    count = counted(called * [1, 0, 0] + (100 - called) * np.array([[0, 1, 0], [0, 1, 0], [0, 0, 1]]))
+    assert float(metrics.accuracy(count).sel(label="a").mean()) == pytest.approx(90, abs=1)
+    assert float(metrics.precision(count).sel(label="a").mean()) == pytest.approx(100 * 0.9 / (0.9 + 2 * share), abs=1)
 
 
 def halves_of(seeds, shared):
@@ -127,20 +120,6 @@ def test_halves_part_the_images_of_each_class(shared):
     sizes = metrics.images(aggregate.counts(halves))
     assert int(abs(sizes.sel(half="first") - sizes.sel(half="second")).max()) <= 1
     assert (aggregate.counts(halves).sum("half") == aggregate.counts(outcomes)).all()
-
-
-def test_profiles_of_opposite_halves_do_not_share_the_luck_of_the_images():
-    # Ten equal classes, each image right for both networks or for neither: on the same images the profiles are the same.
-    rng, same, crossed = np.random.default_rng(0), [], []
-    truth = np.repeat(np.arange(10), 40)
-    for _ in range(100):
-        answer = np.where(rng.random(400) < 0.5, truth, (truth + 1) % 10)
-        part = mocks.dataset("outcomes 1").assign(truth=("image", truth), answer=("image", answer))
-        rates = metrics.accuracy(aggregate.counts(aggregate.halved(part)))
-        same.append(float(xr.corr(rates.isel(half=0), rates.isel(half=0))))
-        crossed.append(float(xr.corr(rates.isel(half=0), rates.isel(half=1))))
-    assert np.mean(same) == pytest.approx(1)
-    assert np.mean(crossed) == pytest.approx(0, abs=3 / np.sqrt(9 * 100))
 
 
 def test_a_class_without_images_has_no_rate_and_neither_have_the_measures():
@@ -219,21 +198,16 @@ def attacked(flips, present=None):
 FLIPS = {"pgd": [True, False, False, False], "square": [False, True, True, False], "n": [False, True, False, False]}
 
 
-def test_the_worst_case_is_an_or_over_attacks_not_a_mean():
-    data = attacked(FLIPS)
-    worst = aggregate.worst_case(data)
-    assert worst.flipped.values.tolist() == [True, True, True, False]
-    assert worst.answer.values.tolist() == [1, 1, 1, 0]
-    assert float(metrics.overall(aggregate.counts(worst))) == 25
+@given(st.integers(1, 4), st.integers(0, 999))
+@settings(max_examples=20)
+def test_the_worst_case_is_an_or_over_attacks_on_the_images_that_all_were_asked_about(number, seed):
+    flips, there = np.random.default_rng(seed).random((2, number, 8)) < 0.6
+    worst, whole = aggregate.worst_case(attacked(dict(zip("abcd", flips, strict=False)), there)), there.all(0)
     assert "attack" not in worst.dims
-
-
-def test_the_worst_case_leaves_out_what_an_attack_was_not_asked_about():
-    data = attacked({"pgd": [False, False], "square": [False, True]}, [[False, True], [True, True]])
-    worst = aggregate.worst_case(data)
-    assert worst.truth.values.tolist() == [-1, 0]
-    assert worst.flipped.values.tolist() == [False, True]
-    assert int(aggregate.counts(worst).sum()) == 1
+    assert worst.truth.values.tolist() == np.where(whole, 0, -1).tolist()
+    assert worst.flipped.values.tolist() == (flips.any(0) & whole).tolist()
+    assert (worst.answer.values == flips.any(0))[whole].all()
+    assert int(aggregate.counts(worst).sum()) == whole.sum()
 
 
 def test_the_worst_case_stands_as_one_more_attack():

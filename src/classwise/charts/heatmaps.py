@@ -48,7 +48,7 @@ def accuracy_heatmap(count: xr.DataArray, relative: xr.DataArray, row: str = "at
     tips = tooltip(column, row, "label", "the class is", value="accuracy, %", off="points from the overall accuracy|+.1f")
     chart = heatmap(table, Category.of(count, "label", "class"), Category.of(count, row), cells, tips)
     text = extent(table, ["label", row, column], "Accuracy")
-    title = "Accuracy of each class under each attack, %"
+    title = f"Accuracy of each class by {row}, %"
     return described(
         panels(chart, Category.of(count, column)), title, text, "Framed: significantly above or below the overall accuracy."
     )

@@ -148,7 +148,7 @@ class Verdict:
     def summary(self) -> str:
         """The verdict; where the paper prints a value, on the direction and the size: "direction holds, size differs".
 
-        The size holds if the value of the paper lies within the interval, and is compared on the dataset of the paper only. A
+        The size agrees if the value of the paper lies within the interval, and is compared on the dataset of the paper only. A
         claim that is not `Claim.directed` ("less than a point") has a verdict on the "claim" in place of the direction.
         """
         if self.verdict == "not tested" or self.claim.theirs is None or not (self.claim.directed or self.theirs is not None):
@@ -156,9 +156,7 @@ class Verdict:
         what = "direction" if self.claim.directed else "claim"
         if self.theirs is None:
             return f"{what} {self.verdict}"
-        within = self.low <= self.theirs <= self.high
-        size = "differs" if not within else "open" if self.verdict == "open" else "holds"
-        return f"{what} and size {size.removesuffix('s')}" if size == self.verdict else f"{what} {self.verdict}, size {size}"
+        return f"{what} {self.verdict}, size {'agrees' if self.low <= self.theirs <= self.high else 'differs'}"
 
     @property
     def words(self) -> str:

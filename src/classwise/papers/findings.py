@@ -77,7 +77,9 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     value, better = gains.sel(bound="value"), gains.sel(bound="low") > 0
     name = str((value.where(better) if bool(better.any()) else value).idxmax("defence").item())
     rates = metrics.accuracy(bootstrap.sums(under, {})["count"].sel(defence=[name, base]))
-    after, before = (f"{float(one.min()):.0f} % (class {escaped(str(one.idxmin().item()))})" for one in rates)
+    lowest = [one.label.values[(one == one.min()).values] for one in rates]
+    names = [f"class {escaped(str(some[0]))}" if len(some) == 1 else f"{len(some)} classes" for some in lowest]
+    after, before = (f"{float(one.min()):.0f} % ({label})" for one, label in zip(rates, names, strict=True))
     gain = gains.sel(defence=name)
     first = f"The most robust worst class under {printed(attack)}, that of {printed(name)}, is {interval(gain, 'points')} above "
     return (

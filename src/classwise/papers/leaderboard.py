@@ -38,13 +38,13 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
     lowest = [rates.label.values[row == np.nanmin(row)] for row in rates.transpose("defence", "label").values]
     paper = {name: source for source, some in SOURCES.items() for name in some}
     columns = {
-        "defence": [printed(name) for name in names],
+        "defence": names,
         "worst class": [f"class {some[0]}" if len(some) == 1 else f"{len(some)} classes" for some in lowest],
         "worst": rates.min("label"),
         "robust": metrics.overall(robust),
         "clean": metrics.overall(clean),
         **{name: gains.sel(bound=bound) for name, bound in zip(_GAIN, ("value", "low", "high"), strict=True)},
-        "base": [printed(name) for name in against],
+        "base": against,
         **{f"class {label}": rates.sel(label=label) for label in rates.label.values},
         "seconds": seconds.sel(defence=names),
         "paper": [paper.get(name, "") for name in names],
@@ -67,7 +67,7 @@ def leaderboard(table: pd.DataFrame, name: str) -> str:
     # At most so many percent of colour: numbers stay legible on a light and on a dark page.
     scale = 60 / max(np.nanmax(table[classes].to_numpy(float)), 1.0)
     body = "".join(_row(row, classes, scale) for row in table.to_dict("records"))
-    file = quote(table.to_csv(index=False, float_format="%.4g"))
+    file = quote(table.to_csv(index=False, float_format="%.6g"))
     style, script = (resources.files("classwise.papers").joinpath(f"leaderboard.{kind}").read_text() for kind in ("css", "js"))
     return (
         f'<style>{style}</style><div class="leaderboard"><p><label>Search <input type="search"></label> <output></output> '
@@ -82,10 +82,10 @@ def _row(row: Mapping[Any, Any], classes: Sequence[str], scale: float) -> str:
     interval = f"{round(gain, 1) + 0.0:+.1f} [{decimal(low)}, {decimal(high)}]"
     cells = [
         _cell(row["rank"], row["rank"]),
-        f'<th scope="row">{escape(row["defence"])}</th>',
+        f'<th scope="row">{escape(printed(row["defence"]))}</th>',
         _cell(row["worst"], f"{row['worst']:.0f} <small>{escape(row['worst class'])}</small>"),
         *(_cell(row[name], decimal(row[name])) for name in ("robust", "clean")),
-        _cell(gain, f"{interval} <small>over {escape(row['base'])}</small>"),
+        _cell(gain, f"{interval} <small>over {escape(printed(row['base']))}</small>"),
         *(_cell(row[name], f"{row[name]:.0f}", f' style="--share:{scale * row[name]:.0f}"') for name in classes),
         _cell(seconds, f"{seconds:,.0f}"),
         f"<td>{escape(row['paper'])}</td>",

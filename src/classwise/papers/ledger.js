@@ -5,9 +5,11 @@ for (const ledger of document.querySelectorAll(".ledger:not([data-ready])")) {
   const selects = [...ledger.querySelectorAll("select")];
   const verdicts = [...ledger.querySelectorAll("[name=verdict] option")].map((option) => option.value);
   const given = new URLSearchParams(location.search);
+  let unknown = "";
   for (const select of selects) {
     const value = given.get(select.name);
     if ([...select.options].some((option) => option.value === value)) select.value = value;
+    else if (value) unknown += `; there is no ${select.name} ${value}`;
   }
   const filter = () => {
     const chosen = Object.fromEntries(selects.map((select) => [select.name, select.value]));
@@ -33,7 +35,7 @@ for (const ledger of document.querySelectorAll(".ledger:not([data-ready])")) {
       part.textContent = `${part.textContent.split(": ")[0]}: ${words.join(", ") || "none"}`;
     }
     const output = ledger.querySelector("output");
-    if (output) output.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length} claims`;
+    if (output) output.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length} claims${unknown}`;
   };
   const remember = () => {
     const query = new URLSearchParams(location.search);

@@ -124,7 +124,7 @@ def _section(section: str, groups: Sequence[Sequence[Verdict]], linked: bool) ->
 def section_title(section: str) -> str:
     """Return the name of a section in words: "Section 4.1, class bias" of "tian2021/4-1-class-bias"."""
     name = section.partition("/")[2]
-    number, _, words = re.sub(r"^([\dA-Z](?:-\d+)*)-", r"\1 ", name).rpartition(" ")
+    number, _, words = re.sub(r"^([\dA-Z](?:-\d+[a-z]?)*)-", r"\1 ", name).rpartition(" ")
     return f"Section {number.replace('-', '.')}, {words.replace('-', ' ')}" if number else words.replace("-", " ")
 
 

@@ -8,7 +8,7 @@ for (const mosaic of document.querySelectorAll(".mosaic:not([data-ready])")) {
     shown = square;
     tip.hidden = !square;
     if (!square) return;
-    tip.textContent = square.dataset.words;
+    tip.textContent = square.dataset.words.replace(/-(?=\.?\d)/g, "\u2212");
     tip.style.left = `${Math.min(square.offsetLeft, mosaic.clientWidth - tip.offsetWidth)}px`;
     tip.style.top = `${square.offsetTop + square.offsetHeight + 4}px`;
   };

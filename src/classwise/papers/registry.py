@@ -99,7 +99,9 @@ def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | N
         if given is not None and (isinstance(given, str) or not given):
             raise UserError(f"{name} must be a list with at least one member, got {given!r}")
         check_once(name, given or [])
-    for name in changed:
+    for name, value in changed.items():
+        if name in ("seed", "defence"):
+            raise UserError(f"{name}={value!r} is one of the runs of a section; give all of them: {name}s=[{value!r}]")
         if name not in Spec.__dataclass_fields__:
             raise unknown("parameter", name, [*Spec.__dataclass_fields__, "seeds", "defences", "datasets", "eval_eps"])
 

@@ -31,7 +31,7 @@
     training(specs)                     the network, epochs and radius of runs, in a sentence
     recording(request)                  the hours that the runs of a request took
     recorded_runs(section)              which results of a section were recorded on other machines
-    baselines(names, scale)             the plain defence that each calibrated one is compared with
+    baselines(names)                    the plain defence that each calibrated one is compared with
 
 The results of a run are in data/runs/<dataset>/<model>/<defence>-<id>/, or in data/recorded/ if they were computed elsewhere.
 Stored results are never computed again; missing ones are computed first (`schedule.pool`, several runs at once), and processes

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from classwise.core.audit import Audit
 from classwise.core.datasets import with_options
-from classwise.core.errors import UserError
+from classwise.core.errors import UserError, unknown
 from classwise.core.names import names
 from classwise.core.paths import check_file
 from classwise.papers import registry
@@ -22,8 +23,8 @@ from classwise.runs.compute import user_module
 if TYPE_CHECKING:
     from classwise.images import Images
 
-# The scale, defence and seed of the run that is audited by default: the first adversarial training of the study.
-EXAMPLE = ("quick", "pgd-at", 0)
+# The defence that is audited by default.
+_EXAMPLE = "pgd-at"
 # The attack that is advised where an audit takes long.
 _QUICK = "pgd-20"
 # Seconds that features, examples and the report take after the evaluations.
@@ -51,14 +52,16 @@ def audit(
 ) -> Audit:
     """Return the audit of a file of weights; by default of a network of this study, which is trained first if necessary.
 
-    weights: a file, the folder of a run, or the name of a defence, such as "trades": the network of the book on the dataset.
+    weights: a file, the folder of a run, or the name of a defence, such as "trades": the network of the book.
     limit: number of images, the same of each class (all of a class that has fewer). batch: None for an eighth of the images, from
     8 to 50. home, out: folders, None for the current one and for data/audits/. For the others see `Audit`. A wrong option is a
     UserError. No outcomes are computed.
     """
-    path = _example() if weights is None else _of_defence(weights, dataset) or Path(weights).expanduser().resolve()
+    path = _of_defence(weights or _EXAMPLE, model, dataset) or Path(weights or "").expanduser().resolve()
     if path.is_dir() and (path / store.WEIGHTS).is_file():
         path = path / store.WEIGHTS  # of a run
+    if weights and not path.exists() and re.fullmatch(r"[\w-]+", weights):
+        raise unknown("file or defence", weights, names("defence"))
     check_file(path, "file", "name the weights of a network, a file .safetensors or a state dict in .pt")
     result = Audit(
         network=path.parent.name if path.stem in _GENERIC else path.stem,
@@ -109,23 +112,21 @@ def _resolved(audit: Audit, limit: int | None, batch: int | None, *, skip_bad: b
     return replace(audit, images=foreign_network.images_digest(sample), batch=size)
 
 
-def _example() -> Path:
-    """Return the weights that are audited by default."""
-    spec = registry.training(*EXAMPLE)
-    if store.weights(spec) is None:
-        ensure.ensure_results([(spec, [])])
-    path = store.weights(spec)
-    if path is None:
-        raise UserError(f"the weights of {spec.name} are not here, only its results; name the weights of your network")
-    return path
+def _of_defence(name: str, model: str, dataset: str) -> Path | None:
+    """Return the weights of a defence of that name as a scale trains this model on this dataset; None if it is none, or a file.
 
-
-def _of_defence(name: str, dataset: str) -> Path | None:
-    """Return the weights of a defence of that name as the first scale on a dataset trains it; None if it is none, or a file."""
+    On digits it is trained first if necessary.
+    """
     if Path(name).exists() or name not in names("defence"):
         return None
-    specs = [registry.training(scale, name, 0) for scale in SCALES]
-    return next((path for spec in specs if spec.dataset == dataset and (path := store.weights(spec))), None)
+    specs = {scale: registry.training(scale, name, 0) for scale in SCALES}
+    specs = {scale: spec for scale, spec in specs.items() if (spec.model, spec.dataset) == (model, dataset)}
+    if "quick" in specs:
+        ensure.ensure_results([(specs["quick"], [])])
+    path = next((path for spec in specs.values() if (path := store.weights(spec))), None)
+    if path is None:
+        raise UserError(f"no weights of {name} for {model} on {dataset} are stored; name the weights of your network")
+    return path
 
 
 def _per_class(limit: int, images: "Images") -> int:

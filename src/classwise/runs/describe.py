@@ -268,5 +268,7 @@ def baselines(names: Iterable[str]) -> dict[str, str]:
     from classwise import defences  # torch
 
     names = list(dict.fromkeys(names))
-    plain = {name: defences.baseline_of(name) for name in names}
+    # Two names of one loss, which differ in the size of the steps: a base that is not named is the other.
+    same = {base: base if base in names else "trades" for base in (*names, "trades-normalised")}
+    plain = {name: same.get(defences.baseline_of(name) or "") for name in names}
     return {name: base for name, base in plain.items() if base in names}

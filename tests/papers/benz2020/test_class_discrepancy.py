@@ -5,7 +5,6 @@ import pytest
 import xarray as xr
 from claim_answers import CLASS, UP, at, judged, outcomes_with
 
-from classwise.charts import style
 from classwise.papers import registry
 from classwise.papers.benz2020 import class_discrepancy
 from classwise.papers.claims import MeasurementError
@@ -60,11 +59,6 @@ EXTREMES = {
         [panels(80, 95, 5, 60), panels(95, 80, 60, 5)],
     ),
 }
-
-
-@pytest.fixture(autouse=True)
-def _setup():
-    style.setup()
 
 
 def test_datasets_of_unequal_classes_do_not_test_that_equal_ones_differ():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from classwise import images
 from classwise.core.datasets import class_names
 from classwise.papers import registry
 from classwise.papers.benz2020 import class_similarity as similar
@@ -116,18 +115,6 @@ def test_mistakes_are_added_in_both_directions():
     assert float(shown.sel(label="cat", other="dog")) == float(shown.sel(label="dog", other="cat")) == float(cell)
 
 
-def test_the_correlation_is_one_of_ranks_over_pairs():
-    from scipy import stats
-
-    some = statistics()
-    upper = np.triu_indices(SIZE, 1)
-    values = [
-        part.isel(seed=0).values[upper]
-        for part in (similar.cosines(some, similar.CENTRED), similar.mistakes(similar.attacked(some)))
-    ]
-    assert float(similar.alike_and_mistaken(some, similar.CENTRED)) == pytest.approx(stats.spearmanr(*values).statistic)
-
-
 def test_mean_logits_of_correct_images_leave_the_others_out():
     plain, clean = outcomes()
     wrong = clean.image % IMAGES < 10
@@ -209,13 +196,6 @@ def test_cosines_are_compared_with_the_mistakes_of_their_seed_alone():
     assert float(similar.alike_and_mistaken(some, similar.CENTRED)) == pytest.approx(np.mean(alone))
     lonely = [float(similar.lonely_is_robust(some.isel(seed=[seed]))) for seed in (0, 1)]
     assert float(similar.lonely_is_robust(some)) == pytest.approx(np.mean(lonely), nan_ok=True)
-
-
-def test_validation_and_test_images_of_each_seed_are_others():
-    request = registry.request(similar.NAME)
-    for spec in request.specs:
-        held, tested = ({int(one) for one in images.load("digits", split, spec.seed).index} for split in ("valid", "test"))
-        assert not held & tested
 
 
 def test_the_interval_of_the_weakest_class_is_one_of_percentages():

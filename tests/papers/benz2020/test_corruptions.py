@@ -115,7 +115,3 @@ def test_the_section_evaluates_all_corruptions_of_shared_runs_and_three_of_them_
     assert {spec.id for spec in request.specs} <= shared
     names = [evaluation.transform for evaluation in corrupted.evaluations]
     assert names == [*ALL, *MORE]
-
-
-def test_each_claim_says_whether_it_was_found_expected_asked_or_cited():
-    assert [claim.where for claim in corruptions.CLAIMS] == [*["3.4, cited (direction of [13])"] * 2, "3.4, asked"]

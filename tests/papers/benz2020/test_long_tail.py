@@ -6,9 +6,8 @@ import pytest
 import xarray as xr
 from claim_answers import CLASS, HALVES, SINGLES, at, judged, outcomes_with, table_of
 
-from classwise import images
 from classwise.core.errors import NotRecorded
-from classwise.papers import registry, scales
+from classwise.papers import registry
 from classwise.papers.benz2020 import critical, long_tail
 from classwise.papers.benz2020.long_tail import BASE, NAME
 
@@ -62,12 +61,6 @@ EXTREMES = {
 }
 
 
-def test_the_paper_reports_no_number_and_each_claim_says_what_it_is():
-    for claim in long_tail.CLAIMS:
-        assert claim.theirs is None
-        assert claim.where in ("3.3, asked", "3.3, control")
-
-
 def test_a_weight_of_three_is_judged_where_that_of_ten_is_not_recorded():
     data = marked({"weight 3": at(90, 3, rest=40), BASE: 50}, times=2)
     assert judged("weight-helps-critical", data).verdict == "holds"
@@ -82,16 +75,6 @@ def test_weights_have_mean_one_but_where_they_are_recorded_without():
         specs = registry.request(NAME, scale).parts[weight].specs
         assert {tuple(spec.options.items()) for spec in specs} == {tuple(options.items())}
     assert not registry.request(NAME, "laptop").parts["weight 10"].specs
-
-
-def test_no_image_that_selects_the_critical_class_is_tested():
-    request, seeds = registry.request(NAME), scales.selection_seeds("digits")
-    judging = [spec for part in (request, *(request.parts[name] for name in ("weight 3", "weight 10"))) for spec in part.specs]
-    held = [{int(one) for one in images.load("digits", "test", seed).index} for seed in {spec.seed for spec in judging}]
-    assert set(seeds) <= {spec.seed for spec in request.parts["choosing"].specs}
-    for seed in seeds:
-        chosen = {int(one) for one in images.load("digits", "valid", seed).index}
-        assert all(not chosen & some for some in held)
 
 
 def test_trainings_are_joined_by_name_and_what_is_missing_is_left_out():

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -60,13 +61,6 @@ def test_one_network_tests_no_claim_about_each(name):
         judged(name, data)
 
 
-def test_every_claim_says_of_which_kind_it_is():
-    kinds = {claim.name: claim.where.partition(", ")[2] for claim in networks_and_optimisers.CLAIMS}
-    others = {name: kind for name, kind in kinds.items() if kind != "expected"}
-    assert others == dict.fromkeys(("wider-in-each-network", "wider-in-each-network-clean"), "asked")
-    assert all(claim.theirs is None for claim in networks_and_optimisers.CLAIMS)
-
-
 @pytest.mark.parametrize("scale", ["quick", "laptop", "short", "paper"])
 def test_each_network_fits_the_images_of_its_scale(scale):
     request = registry.request(networks_and_optimisers.NAME, scale)
@@ -98,25 +92,11 @@ def test_each_network_has_a_name_of_its_own_among_the_trainings_that_are_compare
     assert any("weight_decay=0.005" in name for name in names)
 
 
-def folds(rates, seeds=2, images=20, seed=0):
+def folds(rates, seeds=2):
     """Return outcomes of a fold for each seed: right with these rates (setting, attack, class) of clean and attacked images."""
-    rng, names = np.random.default_rng(seed), class_names("digits")
-    truth = np.tile(np.repeat(np.arange(10), images), seeds)
-    here = np.repeat(np.arange(seeds), 10 * images) == np.arange(seeds)[:, None]
-    rates = np.asarray(rates, dtype=float)
-    right = rng.random((len(rates), 1, 2, 1, len(truth))) < rates[:, None, :, None, truth]
-    right = np.broadcast_to(right, (len(rates), 1, 2, seeds, len(truth)))
-    answer = np.where(here, np.where(right, truth, (truth + 1) % 10), -1)
-    dims = ("setting", "defence", "attack", "seed", "image")
-    whole = np.broadcast_to(np.where(here, truth, -1), answer.shape)
-    data = {"truth": (dims, whole), "answer": (dims, answer), "flipped": (dims, answer != whole)}
-    coords = {
-        "setting": [f"network {place}" for place in range(len(rates))],
-        "defence": ["pgd-at"],
-        "attack": ["clean", "pgd-20"],
-    }
-    coords |= {"seed": np.arange(seeds), "image": np.arange(len(truth)), "predicted": list(names)}
-    return xr.Dataset(data, coords, {"scale": "quick", "dataset": "digits"})
+    coords = {"setting": [f"network {place}" for place in range(len(rates))], "attack": ["clean", "pgd-20"]}
+    rates = xr.DataArray(np.array(rates), coords | {"label": list(class_names("digits"))}, ("setting", "attack", "label"))
+    return mocks.folds(rates, seeds=seeds).expand_dims(defence=["pgd-at"])
 
 
 GOOD = np.array([np.full(10, 0.9), np.linspace(0.3, 0.9, 10)])

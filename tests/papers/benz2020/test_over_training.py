@@ -1,5 +1,6 @@
 """Section 3.1 of Benz et al.: the classes over the training."""
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -66,21 +67,10 @@ def test_classes_that_do_not_differ_have_no_order_that_settles():
         judged("classes-settle-early", aggregate.halved(course(60, 60, 60, 60)))
 
 
-def kept(rates, seeds=2, images=20):
+def kept(rates, images=20):
     """Return outcomes by checkpoint: right with these rates (checkpoint, class), alike clean and attacked, a fold a seed."""
-    rng, names = np.random.default_rng(0), class_names("digits")
-    truth = np.tile(np.repeat(np.arange(10), images), seeds)
-    here = np.repeat(np.arange(seeds), 10 * images) == np.arange(seeds)[:, None]
-    places = list(rates)
-    right = (
-        rng.random((1, 2, len(places), 1, len(truth))) < np.array([rates[name] for name in places])[None, None, :, None, truth]
-    )
-    answer = np.where(here, np.where(right, truth, (truth + 1) % 10), -1)
-    whole = np.broadcast_to(np.where(here, truth, -1), answer.shape)
-    dims = ("defence", "attack", "checkpoint", "seed", "image")
-    data = {"truth": (dims, whole), "answer": (dims, answer), "flipped": (dims, answer != whole)}
-    coords = {"defence": ["pgd-at"], "attack": ["clean", "pgd-20"], "checkpoint": places, "seed": np.arange(seeds)}
-    return xr.Dataset(data, coords | {"image": np.arange(len(truth)), "predicted": list(names)}, {"dataset": "digits"})
+    coords = {"attack": ["clean", "pgd-20"], "checkpoint": list(rates), "label": list(class_names("digits"))}
+    return mocks.folds(xr.DataArray([list(rates.values())] * 2, coords, tuple(coords)), images).expand_dims(defence=["pgd-at"])
 
 
 RISING, NOTHING = np.linspace(0.3, 0.9, 10), np.full(10, 0.05)

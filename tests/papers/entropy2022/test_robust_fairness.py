@@ -1,5 +1,6 @@
 """Section 1.1: accuracies and features made by hand on which each claim holds, and others on which it fails."""
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -23,20 +24,14 @@ def with_features(outcomes, networks, along="defence"):
     """
     rng, classes = np.random.default_rng(0), len(CLASS)
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values
-    block, shape = features.blocks_of(truth, np.arange(len(truth)), 20), (len(networks), 20, classes)
-    total, square, images = np.zeros((*shape, classes)), np.zeros(shape), np.zeros(shape, dtype=int)
-    for place, (near, spread) in enumerate(networks.values()):
+    block, parts = features.blocks_of(truth, np.arange(len(truth)), 20), []
+    for near, spread in networks.values():
         near, spread = np.broadcast_to(near, classes), np.broadcast_to(spread, classes)
         means = np.eye(classes) + near[:, None] * np.eye(classes)[CLASS ^ 1]
         drawn = means[truth] + spread[truth, None] * rng.standard_normal((len(truth), classes))
-        np.add.at(total[place], (block, truth), drawn)
-        np.add.at(square[place], (block, truth), (drawn**2).sum(1))
-        np.add.at(images[place], (block, truth), 1)
+        parts.append(mocks.feature_sums(drawn, truth, block, outcomes.predicted.values))
     names = list(networks) if along == "network" else list(outcomes.defence.values)
-    coords = {along: names, "block": range(20), "label": outcomes.predicted.values, "feature": range(classes)}
-    dims = (along, "block", "label")
-    sums = xr.Dataset({"total": ((*dims, "feature"), total), "square": (dims, square), "images": (dims, images)}, coords)
-    return features.with_blocks(outcomes, sums.expand_dims(attack=["clean"]))
+    return features.with_blocks(outcomes, xr.concat(parts, along).assign_coords({along: names}).expand_dims(attack=["clean"]))
 
 
 def accuracies(standard, trained, robust=60):

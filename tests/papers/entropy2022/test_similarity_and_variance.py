@@ -1,5 +1,6 @@
 """Section 3.2.2, Figures 6 and 9: similarity and variance with label smoothing, maximum entropy and over lambda."""
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -26,18 +27,11 @@ def of_networks(kinds):
     outcomes = outcomes.isel(image=[label * 100 + place for label in range(10) for place in range(PER_CLASS)])
     truth = np.repeat(np.arange(10), PER_CLASS)
     block = features.blocks_of(truth, outcomes.image.values, BLOCKS)
-    total = np.zeros((len(kinds), 1, BLOCKS, 10, SIZE))
-    square, images = (np.zeros((len(kinds), 1, BLOCKS, 10), dtype=kind) for kind in (float, int))
-    noise = rng.standard_normal((len(truth), SIZE))
-    for place, (offset, spread) in enumerate(kinds.values()):
+    noise, parts = rng.standard_normal((len(truth), SIZE)), []
+    for name, (offset, spread) in kinds.items():
         values = offset + np.eye(10, SIZE)[truth] + spread * noise
-        np.add.at(total[place, 0], (block, truth), values)
-        np.add.at(square[place, 0], (block, truth), (values**2).sum(1))
-        np.add.at(images[place, 0], (block, truth), 1)
-    dims = ("defence", "attack", "block", "label")
-    data = {"total": ((*dims, "feature"), total), "square": (dims, square), "images": (dims, images)}
-    coords = {"defence": list(kinds), "attack": ["clean"], "block": range(BLOCKS), "label": CLASSES, "feature": range(SIZE)}
-    return features.with_blocks(outcomes.expand_dims(seed=[0]), xr.Dataset(data, coords))
+        parts.append(mocks.feature_sums(values, truth, block, CLASSES).expand_dims(defence=[name], attack=["clean"]))
+    return features.with_blocks(outcomes.expand_dims(seed=[0]), xr.concat(parts, "defence"))
 
 
 def swept(offsets, spreads):
@@ -90,17 +84,6 @@ def test_a_claim_without_features_or_without_a_network_says_so():
         judged("trades-lower-variance", AS_PUBLISHED.drop_vars(["total", "square", "images", "block_of"]))
     with pytest.raises(MeasurementError, match="trades-smoothed"):
         judged("entropy-similarity-trades", AS_PUBLISHED.sel(defence=[AT, ME]))
-
-
-def test_the_rise_over_lambda_is_that_of_a_line_through_the_logarithms():
-    statistics = features.statistics(similarity.blocks(AS_PUBLISHED, *_figure_9()))
-    means = similarity.similarity(statistics).mean("label")
-    line = np.polyfit(np.log([1, 6, 12]), means.values, 1)
-    assert float(similarity_and_variance.similarity_over_lambda(statistics)) == pytest.approx(line[0], rel=1e-6)
-
-
-def _figure_9():
-    return [LAMBDAS[one] for one in (1, 6, 12)]
 
 
 def test_networks_share_specs_with_the_page_on_the_trade_off():

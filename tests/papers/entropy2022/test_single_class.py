@@ -5,10 +5,9 @@ import pytest
 import xarray as xr
 from claim_answers import CLASS, DIGITS, judged, listed, outcomes_with
 
-from classwise import images
 from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
-from classwise.papers import registry, scales
+from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import single_class
 from classwise.stats import bootstrap, features
@@ -126,16 +125,6 @@ EXTREMES = {
 }
 
 
-def test_the_printed_values_are_those_of_figure_3():
-    theirs = {claim.name: claim.theirs for claim in single_class.CLAIMS if claim.theirs is not None}
-    assert theirs == {
-        "hardest-alone-lost": 7.03,
-        "hardest-alone-not-robust": 0,
-        "easiest-alone-accurate": 98.4,
-        "easiest-alone-robust": 72.2,
-    }
-
-
 def test_claims_about_all_classes_need_a_network_for_each():
     with pytest.raises(MeasurementError, match="not each class has a network"):
         judged("each-more-similar", CLOSER.sel(attacked=["0", "8", ""]))
@@ -248,11 +237,3 @@ def test_runs_are_those_of_one_seed_with_two_features():
         assert {spec.head for spec in specs} == {"plane"}
         assert {spec.seed for spec in specs} == {0}
         assert {spec.substitute("standard") for spec in request.parts["alone"].specs} == set(request.specs)
-
-
-def test_no_image_that_selects_the_classes_is_tested():
-    request = registry.request(single_class.NAME)
-    held = {int(one) for one in images.load("digits", "test", 0).index}
-    assert set(scales.selection_seeds("digits")) <= {spec.seed for spec in request.parts["choosing"].specs}
-    for seed in scales.selection_seeds("digits"):
-        assert not held & {int(one) for one in images.load("digits", "valid", seed).index}

@@ -76,26 +76,6 @@ EXTREMES = {
 }
 
 
-def test_the_values_of_the_paper_are_those_of_its_tables():
-    reported = {claim.name: round(claim.theirs, 2) for claim in trade_off.CLAIMS}
-    assert reported == {
-        "trades-loses-past-six": -0.62,
-        "me-trades-gains-up-to-27": 0.67,
-        "larger-best-robustness": 0.66,
-        "equal-lambda": 0.61,
-        "me-at-both": 0.52,
-        "worst-class-clean": 8.0,
-        "worst-class-robust": 6.0,
-        "trades-more-robust": 2.31,
-        "trades-fairer": 8.1,
-        "me-trades-worst-clean": 0.6,
-        "me-trades-worst-robust": 1.2,
-        "me-at-all-four": 0.52,
-        "me-trades-all-four": -0.7,
-        "wider-gap-of-attacks": 0.93,
-    }
-
-
 def test_that_either_of_two_networks_gains_is_as_rare_as_the_level_says_where_neither_does():
     """Networks equal to the base: the claim that one of them improves all four may hold in one of twenty cases at most."""
     rng, hits = np.random.default_rng(0), 0

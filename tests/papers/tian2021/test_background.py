@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
-from claim_answers import ALONG, CLASSES, at, counted, outcomes_with, rows, table_of, under
+from claim_answers import ALONG, at, outcomes_with, table_of, under
 from scipy import stats
 
 from classwise.papers.tian2021 import background
@@ -86,32 +86,6 @@ EXTREMES = {
 }
 
 
-@pytest.mark.parametrize(("own", "control", "effect"), [((4, 1), (1, 4), 60), ((1, 4), (1, 4), 0), ((0, 5), (5, 0), -100)])
-def test_mistakes_follow_the_background_or_do_not(own, control, effect):
-    found = counted([rows(*own), rows(*control)], "colouring", colouring=["neighbours", "apart"])
-    assert float(background.follows_background(found)) == pytest.approx(effect)
-
-
-def test_one_class_that_does_not_follow_is_enough_to_fail():
-    table = rows(4, 1)
-    found = counted([table, table], "colouring", colouring=["neighbours", "apart"])
-    assert float(background.all_follow(found)) == pytest.approx(30)
-    table[2] = [6, 0, 2, 2]
-    found = counted([table, table], "colouring", colouring=["neighbours", "apart"])
-    assert float(background.all_follow(found)) == pytest.approx(20 - 60)
-
-
-def test_what_the_background_draws_without_an_attack_is_subtracted():
-    both = [[rows(2, 0), rows(5, 1)], [rows(1, 0), rows(1, 4)]]
-    found = counted(both, "colouring", "attack", colouring=["neighbours", "apart"], attack=["clean", "pgd-40"])
-    assert float(background.follows_more_attacked(found)) == pytest.approx((50 - 10) - (20 - 10))
-    # A network that mixes up the pairs without any attack, and is led elsewhere by one, fails.
-    found = counted(
-        [[rows(5, 0), rows(1, 6)], both[1]], "colouring", "attack", colouring=["neighbours", "apart"], attack=["clean", "x"]
-    )
-    assert float(background.follows_more_attacked(found)) == pytest.approx(-40)
-
-
 @pytest.fixture
 def treated():
     """Two networks' answers for images of one class before and after a treatment, not attacked and attacked."""
@@ -122,7 +96,7 @@ def treated():
     data = {"truth": (dims, truth), "answer": (dims, logits.argmax(-1)), "logits": ((*dims, "predicted"), logits)}
     data["flipped"] = (dims, (logits.argmax(-1) != 2) & (truth >= 0))
     marks = {name: ("predicted", np.arange(4) == number) for name, number in (("vulnerable", 2), ("partner", 0))}
-    whole = xr.Dataset(data, {"predicted": CLASSES, "seed": [0, 1], **marks})
+    whole = xr.Dataset(data, {"predicted": list("abcd"), "seed": [0, 1], **marks})
     return whole.assign(white=("image", np.where(np.arange(60) == 7, np.nan, rng.random(60))))
 
 

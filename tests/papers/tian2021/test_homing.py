@@ -62,21 +62,3 @@ def test_networks_without_another_class_and_networks_trained_again_are_controls(
     assert value["without another class"] == pytest.approx(100 * np.mean(each))
     assert (shares.sel(bound="low") <= shares.sel(bound="value")).all()
     assert float(shares.sel(bound="high", trained="without the predicted class")) > value["without the predicted class"] + 2
-
-
-def test_an_image_is_homing_only_without_the_class_it_was_misclassified_as():
-    # Misclassified as 1, 1, 2, and correct; the network without 1 classifies the first and the third correctly.
-    flipped = {"": [True, True, True, False], "1": [False, True, False, False], "2": [True, False, True, False]}
-    parts = [
-        xr.Dataset(
-            {
-                "truth": ("image", [0, 0, 0, 0]),
-                "answer": ("image", [1, 1, 2, 0]),
-                "flipped": ("image", flags),
-            },
-            {"predicted": list("012")},
-        )
-        for flags in flipped.values()
-    ]
-    data = xr.concat(parts, "without").assign_coords(without=list(flipped))
-    assert homing.comes_home(data).values.tolist() == [True, False, False, False]

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from claim_answers import (
     ALONG,
     BUT_ONE_ROBUST,
@@ -22,8 +21,6 @@ from claim_answers import (
     under,
 )
 
-from classwise import attacks
-from classwise.attacks.balls import Linf
 from classwise.papers import judging
 from classwise.papers.tian2021 import temperature
 
@@ -131,17 +128,6 @@ def test_claims_use_the_stable_form_and_the_cosines_of_he(hot):
         np.testing.assert_array_equal(spoken.squeeze(), found.answer.sel(defence=ours, inverse="5").squeeze())
     clean = named.answer.sel(attack="clean", inverse="")
     np.testing.assert_array_equal(clean, raw.answer.sel(attack="clean", inverse="", readout="logits", form=""))
-
-
-def test_temperature_pgd_at_a_temperature_of_1_is_pgd(generator):
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 10)).eval()
-    x, y = torch.rand(20, 1, 8, 8, generator=generator), torch.arange(20) % 10
-    one, other = (
-        attacks.build(name, options)(model, x, y, Linf(0.1), torch.Generator().manual_seed(1))
-        for name, options in (("pgd-20", {}), ("temperature-pgd-20", {"inverse": 1.0, "form": "stable"}))
-    )
-    assert (one - other).abs().max() < 1e-6
 
 
 def test_pgd_is_the_temperature_of_1_and_cosines_are_a_further_network(hot):

@@ -1,27 +1,20 @@
 """Section 6.1: networks without a class, and with another trade-off for class 5."""
 
 import numpy as np
-import pytest
 from claim_answers import (
     ACROSS,
     ALONG,
     BOTH_WAYS,
     CAT,
     CLASS,
-    CLASSES,
     DIGITS,
     DOG,
     PAIR,
     at,
-    counted,
     listed,
     outcomes_with,
-    rows,
     table_of,
 )
-
-from classwise.papers.claims import MeasurementError
-from classwise.papers.tian2021 import training_adjustment
 
 
 def homed(home, again=0.3, another=0.3, table=60):
@@ -89,38 +82,3 @@ EXTREMES = {
         [swept(at(-20, 3), at(30, 3, rest=at(10, 5))), swept(at(-20, 5, rest=30 * (CLASS % 2)), 0)],
     ),
 }
-
-
-def test_the_trade_off_is_lowered_or_raised_from_the_usual_one():
-    betas = {"": 5, "0:0.5": 7, "0:2": 6, "0:18": 3}
-    tables = [np.diag([one] * 4) + (10 - one) * np.roll(np.eye(4), 1, 1) for one in betas.values()]
-    found = counted(tables, "betas", betas=list(betas))
-    assert float(training_adjustment.victim_gains(found)) == pytest.approx(20)
-    assert float(training_adjustment.victim_gains(found, up=True)) == pytest.approx(-20)
-    with pytest.raises(MeasurementError, match="no trade-off above 6"):
-        training_adjustment.victim_gains(found.sel(betas=["", "0:2"]), up=True)
-
-
-def test_one_to_one_is_the_smaller_margin_of_the_two_directions_of_a_pair():
-    found = counted([rows(1, 3)], "without", without=[""])
-    home = found["count"].copy(data=np.broadcast_to([[0, 0, 2, 1], [0] * 4, [3, 1, 0, 0], [0] * 4], found["count"].shape))
-    # c has 3 from a and 1 from b; a has 2 from c and 1 from d: the lesser margin is one image of ten.
-    assert float(training_adjustment.one_to_one(found.assign(home=home))) == pytest.approx(10)
-
-
-def test_homing_of_pairs_is_compared_with_their_share_of_the_mistakes():
-    """Where every second mistake comes home, whichever it is, no pair comes home more than its mistakes let it."""
-    table = np.array([[0, 4, 2, 2], [4, 4, 0, 2], [8, 2, 0, 0], [2, 2, 2, 4.0]])
-    found = counted([table, table * 0, table * 0, table * 0, table * 0], "without", without=["", *CLASSES])
-    home = found["count"] / 2
-    pairs = (("a", "c"),)
-    assert float(training_adjustment.pairs_home(found.assign(home=home), pairs)) == pytest.approx(0)
-    assert float(training_adjustment.partner_home(found.assign(home=home))) == pytest.approx(0)
-    more = home.where(~((home.label == "c") & (home.predicted == "a")), 8)
-    # 22 + 8 mistakes, 10 between a and c; of 15 homes 4 more are theirs.
-    homes, mistakes = float(home.where(home.label != home.predicted).sum()), 30
-    assert mistakes == 2 * homes
-    assert float(training_adjustment.pairs_home(found.assign(home=more), pairs)) == pytest.approx(100 * (9 / 19 - 10 / 30))
-    less = home.where(~((home.label == "a") & (home.predicted == "c")), 0)
-    # Of the homes of a none is from c, and of its eight mistakes two.
-    assert float(training_adjustment.partner_home(found.assign(home=less))) == pytest.approx(-25)

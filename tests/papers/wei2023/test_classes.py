@@ -6,13 +6,9 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from classwise import images
 from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
-from classwise.papers import registry, scales
-from classwise.papers.wei2023 import classes, margins, regularisations
-
-SECTIONS = (margins, regularisations)
+from classwise.papers.wei2023 import classes
 
 
 @pytest.mark.parametrize("dataset", ["digits", "cifar10", "digits-cluttered"])
@@ -45,18 +41,6 @@ def test_classes_are_selected_on_validation_images_of_the_seeds_that_are_not_jud
     assert classes.selected(history, "digits") == {"hard": ("0", "1", "2"), "easy": ("9", "8", "7", "6", "5")}
     # Of a dataset without such seeds, all of them count.
     assert classes.selected(history.sel(seed=[0, 4]), "digits")["hard"] == ("9", "8", "7")
-
-
-@pytest.mark.parametrize("module", SECTIONS, ids=["3-1", "3-2"])
-def test_no_image_that_selects_the_classes_is_tested(module):
-    request, seeds = registry.request(module.NAME), scales.selection_seeds("digits")
-    tested = {spec.seed for spec in (*request.specs, *request.parts["swept"].specs)}
-    held = [{int(one) for one in images.load("digits", "test", seed).index} for seed in tested]
-    assert set(seeds) <= {spec.seed for spec in request.parts["choosing"].specs}
-    assert {spec.defence for spec in request.parts["choosing"].specs} == {"pgd-at"}
-    for seed in seeds:
-        valid = {int(one) for one in images.load("digits", "valid", seed).index}
-        assert not any(valid & some for some in held)
 
 
 def test_means_of_groups_and_their_difference():

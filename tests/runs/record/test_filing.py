@@ -45,7 +45,7 @@ def record(items, out=None, seconds=600, **more):
 
 
 @pytest.fixture
-def filed(data, small):
+def filed(data, small, done):
     """A run that is recorded with its weights and a clean evaluation, and not in data/runs/."""
     record([item(small, CLEAN, weights=True)])
     shutil.rmtree(data / "runs")
@@ -68,7 +68,7 @@ def files(folder):
 # Weights in archives.
 
 
-def test_full_weights_come_back_bit_by_bit_with_checksums(data, small, tmp_path):
+def test_full_weights_come_back_bit_by_bit_with_checksums(data, small, done, tmp_path):
     pool.ensure_runs([(small, [CLEAN])], workers=1)
     weights = store.weights(small).read_bytes()
     path = archive.pack([(small, [CLEAN.resolved_for(small)])], tmp_path, weights="full")
@@ -98,8 +98,9 @@ def test_weights_that_cannot_be_read_are_refused_at_import(filed, packed, tmp_pa
     assert store.weights(filed).read_bytes() == before
 
 
-def test_weights_of_each_evaluated_checkpoint_come_along(data, small, tmp_path):
+def test_weights_of_each_evaluated_checkpoint_come_along(data, small, ready, tmp_path):
     spec, average = replace(small, defence="at-ema"), replace(CLEAN, checkpoint="average")
+    ready(spec)
     pool.ensure_runs([(spec, [average])], workers=1)
     record([item(spec, average, weights=True)])
     assert {path.name for path in store.recorded(spec).glob("*.safetensors")} == {store.WEIGHTS}
@@ -167,7 +168,7 @@ def test_pages_compute_nothing_for_a_recorded_network(data, filed, monkeypatch):
         runs.outcomes([filed], [PGD])
 
 
-def test_features_and_partial_runs_are_filed_with_weights(data, small):
+def test_features_and_partial_runs_are_filed_with_weights(data, small, done):
     record([item(small, CLEAN, weights=True)])
     lines = record([item(small, CLEAN, PGD, features=[CLEAN], weights=True)])
     assert lines[-2] == f"filed {small.name} (seed 0) in {small.recorded_folder}"
@@ -176,7 +177,7 @@ def test_features_and_partial_runs_are_filed_with_weights(data, small):
     assert runs.features(small).sizes["label"] == 10
 
 
-def test_a_run_filed_without_weights_is_not_trained_again(data, small):
+def test_a_run_filed_without_weights_is_not_trained_again(data, small, done):
     asked = item(small, CLEAN, features=[CLEAN])
     record([asked])
     assert not list(store.recorded(small).glob("*.safetensors"))
@@ -189,7 +190,7 @@ def test_a_run_filed_without_weights_is_not_trained_again(data, small):
     assert not list((data / "runs").glob("*/*/*"))
 
 
-def test_logits_are_filed_where_pages_read_them(data, small):
+def test_logits_are_filed_where_pages_read_them(data, small, done):
     asked = item(small, CLEAN, PGD, replace(CLEAN, eps="0.1"), Evaluation(attack="pgd-20@tian2021-a1"))
     record([asked])
     for evaluation, kept in zip(asked.evaluations, (True, False, False, True), strict=True):
@@ -202,8 +203,9 @@ def test_logits_are_filed_where_pages_read_them(data, small):
     assert set(named) == set(archive.WITH_LOGITS)
 
 
-def test_a_checkpoint_that_was_not_filed_is_evaluated_first_and_not_missed_later(data, small):
+def test_a_checkpoint_that_was_not_filed_is_evaluated_first_and_not_missed_later(data, small, ready):
     spec = replace(small, defence="at-ema")
+    ready(spec)
     asked = item(spec, PGD, replace(PGD, checkpoint="average"), weights=True)
     last, average = asked.evaluations
     said = "\n".join(record([asked]))
@@ -241,7 +243,7 @@ def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, sm
     assert "1 of 3 runs (" in text
 
 
-def test_runs_whose_images_are_not_here_are_named_and_skipped(data, small, tmp_path):
+def test_runs_whose_images_are_not_here_are_named_and_skipped(data, small, done, tmp_path):
     absent = replace(small, dataset=f"folder:{tmp_path}/none")
     lines = record([item(absent, CLEAN), item(small, CLEAN)])
     assert lines[0].startswith(f"1 runs on {absent.dataset} are skipped: ")
@@ -310,13 +312,13 @@ def test_the_queue_of_scale_laptop_names_what_exists():
     assert [one.spec.defence for one in items if one.weights] == 3 * ["pgd-at", "trades", "standard"]
     listed = {one.spec: one for one in items}
     for section in registry.SECTIONS:
-        for spec, evaluations in registry.request(section, "laptop").pairs:
+        request = registry.request(section, "laptop")
+        for spec, evaluations in request.pairs:
             assert {one.resolved_for(spec) for one in evaluations} <= set(listed[spec].evaluations)
+        for spec, evaluations in request.feature_pairs:
+            assert {one.resolved_for(spec) for one in evaluations} <= set(listed[spec].features)
+    assert len(registry.request("entropy2022/1-robust-fairness", "laptop", seeds=[0]).feature_pairs) == 3
     assert all(one.features for one in items)
-    with pytest.raises(UserError, match="scale 'quick' has no queue"):
-        queue.default("quick")
-    with pytest.raises(UserError, match="did you mean 'laptop'"):
-        queue.default("labtop")
 
 
 def test_no_queue_evaluates_the_last_weights_of_a_defence_that_returns_its_average():
@@ -327,7 +329,7 @@ def test_no_queue_evaluates_the_last_weights_of_a_defence_that_returns_its_avera
                 assert {some.checkpoint for some in one.evaluations} <= {"average", "best"}, one.title
 
 
-def test_packing_only_computes_nothing_and_takes_what_is_there(data, small, tmp_path):
+def test_packing_only_computes_nothing_and_takes_what_is_there(data, small, done, tmp_path):
     other = replace(small, seed=1)
     pool.ensure_runs([(small, [CLEAN])], workers=1)
     store.run_folder(other).mkdir(parents=True)

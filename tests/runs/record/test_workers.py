@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from classwise import __main__
-from classwise.core.errors import UserError
 from classwise.runs import store
-from classwise.runs.record import archive, queue, recorder, session, workers
+from classwise.runs.record import queue, recorder, session, workers
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.session import claim
+from tests.kills import contents
 
 QUEUE = """
 [evaluations]
@@ -38,14 +38,6 @@ def queued(tmp_path, epochs=2):
     return path
 
 
-def start(path, *words, out=None):
-    """Start `classwise record` in another process."""
-    call = ["record", "--queue", str(path), "--budget", "5m", "--out", str(out or path.parent / "out"), *words]
-    return subprocess.Popen(
-        [sys.executable, "-m", "classwise", *call], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-
-
 def until(condition, seconds=240):
     end = time.monotonic() + seconds
     while not (value := condition()):
@@ -54,39 +46,29 @@ def until(condition, seconds=240):
     return value
 
 
-def test_two_calls_with_two_workers_each_do_nothing_twice(data, tmp_path):
-    path = queued(tmp_path)
-    calls = [start(path, "--workers", "2", out=tmp_path / name) for name in "ab"]
-    lines = [line for call in calls for line in call.communicate()[0].splitlines()]
-    assert [call.returncode for call in calls] == [0, 0]
-    done = [re.sub(r": [0-9.]+ s$", "", line) for line in lines if line.startswith(("trained", "evaluated"))]
-    assert sorted(done) == sorted(set(done))
-    items = queue.read(path)
-    # The adversarial run is checked for overfitting by two more.
-    assert len(done) == 2 + 2 + sum(len(one.evaluations) for one in items)
-    for one in items:
-        assert session.is_finished(one)
-    packed = [run for name in "ab" for run, _ in archive.contents(tmp_path / name)]
-    assert set(packed) == {one.spec.relative_path for one in items}
-
-
-def test_a_killed_worker_loses_at_most_an_epoch(data, tmp_path):
+def test_two_calls_do_nothing_twice_and_lose_at_most_an_epoch_with_a_killed_worker(data, tmp_path, monkeypatch):
+    """What they record in the end is what an unbroken call does."""
     items, lines = queue.read(queued(tmp_path, epochs=8)), []
 
-    def record():
-        return recorder.record(items, None, Budget(300, time.monotonic()), processes=2, say=lines.append)
+    def record(processes):
+        return recorder.record(items, None, Budget(300, time.monotonic()), processes=processes, say=lines.append)
 
     with ThreadPoolExecutor() as pool:
-        failed = pool.submit(record)
-        until(lambda: any((store.run_folder(one.spec) / store.CHECKPOINT).exists() for one in items) or failed.done())
+        first = pool.submit(record, 2)
+        until(lambda: any((store.run_folder(one.spec) / store.CHECKPOINT).exists() for one in items) or first.done())
         multiprocessing.active_children()[0].kill()
-        assert failed.result() == ["a worker ended with exit status -9"]
+        assert record(1) == []
+        assert first.result() == ["a worker ended with exit status -9"]
     assert "a worker ended with exit status -9; what it finished is kept" in lines
-    # The other worker looked at its run again; whether it finished all depends on the moment.
-    lines.clear()
-    assert recorder.record(items, None, Budget(300, time.monotonic()), say=lines.append) == []
+    assert record(1) == []  # what one of them had when the others looked
     assert lines[-1] == "nothing is left: all 2 runs of the queue are recorded or packed"
+    done = [re.sub(r": [0-9.]+ s$", "", line) for line in lines if line.startswith(("trained", "evaluated"))]
+    assert sorted(done) == sorted(set(done))
     assert all(session.has_all(store.recorded(one.spec), one) for one in items)
+    broken = contents(data / "recorded")
+    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "unbroken"))
+    assert record(1) == []
+    assert contents(tmp_path / "unbroken" / "recorded") == broken
 
 
 SHARE = """
@@ -94,7 +76,7 @@ import sys, time
 from classwise.runs.record import queue, workers
 from classwise.runs.record.budget import Budget
 from pathlib import Path
-workers.share(queue.read(Path(sys.argv[1])), 2, Budget(300, time.monotonic()), ([], []), print)
+workers.share(queue.read(Path(sys.argv[1])), 1, Budget(300, time.monotonic()), ([], []), print)
 """
 
 
@@ -123,18 +105,14 @@ def test_a_run_is_claimed_by_one_process(data, small):
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="needs SCHED_IDLE")
 def test_idle_work_has_the_lowest_priority(data, tmp_path, monkeypatch):
-    code = "import os; from classwise.runs.record.workers import lowest_priority as idle; idle(); "
-    code += "print(os.sched_getscheduler(0) == os.SCHED_IDLE, os.getpriority(os.PRIO_PROCESS, 0))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "19"]
+    def idle():  # in a thread of its own: Linux gives each its priority
+        workers.lowest_priority()
+        return os.sched_getscheduler(0) == os.SCHED_IDLE, os.getpriority(os.PRIO_PROCESS, 0)
+
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(idle).result() == (True, 19)
     calls = []
     monkeypatch.setattr(workers, "lowest_priority", lambda: calls.append("idle"))
-    __main__.record_runs(out=str(tmp_path / "out"), queue=str(queued(tmp_path)), idle=True, pack_only=True)
-    assert calls == ["idle"]
-
-
-def test_where_results_go_must_be_said(tmp_path):
-    with pytest.raises(UserError, match="say with --out"):
-        __main__.record_runs()
-    with pytest.raises(UserError, match="both name a queue"):
-        __main__.record_runs(scale="laptop", queue=tmp_path)
+    monkeypatch.setattr(recorder, "record", lambda *given, processes, **more: calls.append(processes))
+    __main__.record_runs(out=str(tmp_path / "out"), queue=str(queued(tmp_path)), idle=True, workers=2)
+    assert calls == ["idle", 2]

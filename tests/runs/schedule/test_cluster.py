@@ -1,6 +1,7 @@
 """Runs on the workers of dask.distributed: those of this machine, and those of a scheduler in a process of its own."""
 
 import json
+import multiprocessing
 import os
 import runpy
 import signal
@@ -51,6 +52,28 @@ compute.train = train
 """
 
 
+ASK = """
+import os
+from classwise.core.spec import Spec
+from classwise.runs.schedule import pool
+
+os.environ["CLASSWISE_DATA"] = data
+pool.ensure_runs([(Spec.from_json(text), []) for text in asked], workers=2)
+"""
+
+# A page of long trainings of short epochs.
+ENDLESS = """
+import sys
+from classwise.__main__ import main
+from classwise.papers import scales
+
+if __name__ == "__main__":
+    scales.SCALES["quick"].run.update(width=2, epochs=1000)
+    sys.argv = ["classwise", "run", "tian2021/4-1-class-bias", "--workers", "2"]
+    main()
+"""
+
+
 def until(true, seconds=300):
     """Wait for something to become true; fail where it does not."""
     end = time.monotonic() + seconds
@@ -88,7 +111,7 @@ def farm(tmp_path_factory):
 
 
 @pytest.fixture
-def shared(farm, monkeypatch):
+def shared(ready, farm, monkeypatch):
     monkeypatch.setenv("CLASSWISE_DATA", str(farm.data))
     return farm
 
@@ -117,10 +140,11 @@ def weights(spec):
     return safetensors.torch.load_file(store.run_folder(spec) / store.WEIGHTS)
 
 
-def same(specs, monkeypatch, folder, asked=ASKED):
+def same(specs, ready, monkeypatch, folder, asked=ASKED):
     """Compare what is there with what one process computes elsewhere."""
     ours = [(found(spec, asked), weights(spec)) for spec in specs]
     monkeypatch.setenv("CLASSWISE_DATA", str(folder))
+    ready(*specs)
     pool.ensure_runs([(spec, asked) for spec in specs], workers=1)
     for spec, (results, kept) in zip(specs, ours, strict=True):
         assert all(one.identical(other) for one, other in zip(results, found(spec, asked), strict=True))
@@ -130,8 +154,8 @@ def same(specs, monkeypatch, folder, asked=ASKED):
 # Elsewhere: a scheduler, two workers, one folder.
 
 
-def test_two_clients_that_ask_at_once_share_every_run(shared, small, seen, tmp_path, monkeypatch):
-    specs = [replace(small, seed=seed, epochs=6) for seed in (0, 1, 2)]
+def test_two_clients_that_ask_at_once_share_every_run(shared, small, ready, seen, tmp_path, monkeypatch):
+    specs = [replace(small, seed=seed) for seed in (0, 1)]
     transfer = replace(PGD, substitute="standard")
     asked = [(spec, (*ASKED, transfer)) for spec in specs]
     touched = []
@@ -140,62 +164,60 @@ def test_two_clients_that_ask_at_once_share_every_run(shared, small, seen, tmp_p
         client.start()
     for client in clients:
         client.join()
-    assert touched == [6, 6]  # three runs, and what their transfer attacks are made on
+    assert touched == [4, 4]  # two runs, and what their transfer attacks are made on
     for spec in specs:
         for one in (spec, spec.substitute("standard")):
             for board in {who for who, *_ in seen}:
                 begun = [event for event in seen if event == (board, f"train-{one.id}", "train", 0)]
                 assert len(begun) <= 1
     assert pool.ensure_runs(asked, scheduler=shared.address) == 0
-    same(specs, monkeypatch, tmp_path / "serial", (*ASKED, transfer))
+    same(specs, ready, monkeypatch, tmp_path / "serial", (*ASKED, transfer))
 
 
 def test_a_failing_run_is_named_and_the_others_finish(shared, small):
     broken = replace(small, lr=1e30, defence="standard", attack=None, attack_options={})
-    fine = replace(small, epochs=1, lr=0.01, warm_start=broken.id)
-    others = [replace(small, seed=seed, lr=0.05) for seed in (0, 1)]
+    fine, other = replace(small, epochs=1, lr=0.01, warm_start=broken.id), replace(small, epochs=1, lr=0.05)
     with pytest.raises(Failed) as told:
-        pool.ensure_runs([(broken, [PGD]), (fine, []), *[(spec, [PGD]) for spec in others]], scheduler=shared.address)
+        pool.ensure_runs([(broken, [PGD]), (fine, []), (other, [PGD])], scheduler=shared.address)
     lines = str(told.value).splitlines()
-    assert lines[0] == "2 of 4 runs failed:"
+    assert lines[0] == "2 of 3 runs failed:"
     assert "became nan in epoch 1" in lines[1]
     assert "standard on digits, seed 0, which it needs, failed" in lines[2]
-    assert all(len(found(spec, [PGD])) == 2 for spec in others)
+    assert len(found(other, [PGD])) == 2
 
 
 def test_who_sees_another_folder_or_runs_other_code_is_refused(shared, small, tmp_path, monkeypatch):
+    missing = [(replace(small, seed=9), [])]
     with monkeypatch.context() as patch:
         patch.setenv("CLASSWISE_DATA", str(tmp_path / "another"))
         says = r"the worker tcp://.* sees another data folder \(.*data\): start it with CLASSWISE_DATA set to the folder"
         with pytest.raises(UserError, match=says):
-            pool.ensure_runs([(small, [])], scheduler=shared.address)
+            pool.ensure_runs(missing, scheduler=shared.address)
     monkeypatch.setattr(handshake, "handshake", lambda: Handshake("9.9", "abc", "", "word"))
     with pytest.raises(UserError, match=r"runs classwise 0.* this is classwise 9.9 at commit abc: bring both to the same commit"):
-        pool.ensure_runs([(small, [])], scheduler=shared.address)
+        pool.ensure_runs(missing, scheduler=shared.address)
 
 
-def test_a_worker_that_is_killed_has_its_run_resumed_by_another(shared, small, seen, tmp_path, monkeypatch):
-    specs = [replace(small, seed=seed, epochs=40, width=6) for seed in (0, 1)]
-    checkpoints = [store.run_folder(spec) / store.CHECKPOINT for spec in specs]
-    reached = {}
+def test_a_worker_that_is_killed_has_its_run_resumed_by_another(shared, small, ready, seen, tmp_path, monkeypatch):
+    spec, reached = replace(small, epochs=12, width=6), []
 
     def kill():
-        until(lambda: all(path.exists() or (path.parent / "history.nc").exists() for path in checkpoints))
-        shared.workers[0].kill()
-        shared.workers[0].wait()
-        # What the dead one was at has a checkpoint that nobody holds, or another has it already.
-        reached.update({spec: len(seen) for spec in specs})
+        with cluster.Client(shared.address, set_as_default=False) as client:
+            until((store.run_folder(spec) / store.CHECKPOINT).exists)
+            (busy,) = (worker for worker, tasks in client.processing().items() if tasks)
+            killed = shared.workers["ab".index(client.scheduler_info(n_workers=-1)["workers"][busy]["name"])]
+        killed.kill()
+        reached.extend([killed.wait(), len(seen)])
 
     killer = threading.Thread(target=kill)
     killer.start()
-    assert pool.ensure_runs([(spec, [PGD]) for spec in specs], scheduler=shared.address) == 2
+    assert pool.ensure_runs([(spec, [PGD])], scheduler=shared.address) == 1
     killer.join()
-    assert shared.workers[0].returncode == -signal.SIGKILL
-    begun = {spec: [done for _, name, _, done in seen[reached[spec] :] if name == f"train-{spec.id}"] for spec in specs}
-    assert all(not epochs or epochs[0] > 0 for epochs in begun.values())
-    twice = [spec for spec in specs if [name for _, name, part, done in seen if done == 0].count(f"train-{spec.id}") > 1]
-    assert twice == []
-    same(specs, monkeypatch, tmp_path / "serial", [PGD])
+    assert reached[0] == -signal.SIGKILL
+    begun = [done for _, name, _, done in seen if name == f"train-{spec.id}"]
+    after = [done for _, name, _, done in seen[reached[1] :] if name == f"train-{spec.id}"]
+    assert (begun.count(0), after[0] > 0) == (1, True)
+    same([spec], ready, monkeypatch, tmp_path / "serial", [PGD])
 
 
 # What can be wrong with a scheduler.
@@ -234,17 +256,41 @@ def test_the_word_in_the_data_folder_is_written_once(data):
 # Here.
 
 
-def test_nothing_listens_beyond_this_machine_and_the_environment_is_left_alone(monkeypatch):
+def test_nothing_listens_beyond_this_machine_each_worker_has_a_gpu_and_the_environment_is_left_alone(monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "3")
+    monkeypatch.setattr(cluster, "gpus", lambda: ["5", "7"])
     before, others = dict(os.environ), psutil.Process().children(recursive=True)
-    with cluster.local(1) as client:
-        assert client.run(lambda: os.environ["OMP_NUM_THREADS"]) == dict.fromkeys(client.scheduler_info()["workers"], "1")
+    with cluster.local(2) as client:
+        threads, cards = (client.run(os.getenv, name).values() for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"))
+        assert (list(threads), sorted(cards)) == (["1", "1"], ["5", "7"])
         listening = []
         for process in {psutil.Process(), *psutil.Process().children(recursive=True)} - set(others):
             with suppress(psutil.Error):
                 listening += [one.laddr.ip for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]
     assert set(listening) == {"127.0.0.1"}
     assert dict(os.environ) == before
+
+
+def test_several_workers_give_the_bits_of_one(data, small, ready, tmp_path, monkeypatch):
+    specs = [replace(small, seed=seed) for seed in (0, 1)]
+    assert pool.ensure_runs([(spec, [PGD]) for spec in specs], workers=2) == 2
+    same(specs, ready, monkeypatch, tmp_path / "serial", [PGD])
+
+
+def test_workers_end_with_the_process_that_asked_for_them(data, small):
+    specs = [replace(small, epochs=2000, seed=seed) for seed in (0, 1)]
+    asked = [spec.json() for spec in specs]
+    # Forked where the libraries are loaded, with the environment of then.
+    process = multiprocessing.get_context("forkserver").Process(target=exec, args=(ASK, {"data": str(data), "asked": asked}))
+    process.start()
+    checkpoints = [store.run_folder(spec) / store.CHECKPOINT for spec in specs]
+    try:
+        until(lambda: all(path.exists() for path in checkpoints))
+    finally:
+        process.kill()
+        process.join()
+    # Whoever holds the lock of a run lives: it is free again once its worker has gone.
+    until(lambda: all(free(store.lock(path.parent)) for path in checkpoints))
 
 
 def test_a_script_without_a_guard_is_told_so(data, small, tmp_path):
@@ -273,15 +319,12 @@ def test_each_gpu_has_a_worker_of_its_own(monkeypatch):
     assert pool.workers_here() == 1
     monkeypatch.setenv("CLASSWISE_DEVICE", "cpu")
     assert cluster.gpus() == []
-    monkeypatch.setattr(cluster, "gpus", lambda: ["5", "7"])
-    with cluster.local(2) as client:
-        assert sorted(client.run(lambda: os.environ["CUDA_VISIBLE_DEVICES"]).values()) == ["5", "7"]
 
 
 def test_a_run_that_kills_its_worker_again_and_again_is_named(data, small, tmp_path):
     script = tmp_path / "deadly.py"
     script.write_text(DEADLY)
-    specs = [replace(small, seed=seed) for seed in (7, 1)]
+    specs = [replace(small, seed=seed, epochs=1) for seed in (7, 1)]
     says = r"(?s)1 of 2 runs failed:.*seed 7: its worker was killed repeatedly.*smaller batch"
     harsh = {"distributed.worker.preload": [str(script)], "distributed.scheduler.allowed-failures": 1}
     with dask.config.set(harsh), pytest.raises(Failed, match=says):
@@ -297,7 +340,7 @@ def test_of_an_error_that_nobody_foresaw_the_traceback_is_kept(data, small, tmp_
         monkeypatch.setattr(train, "real", train.train, raising=False)
         monkeypatch.setattr(train, "train", train.train)  # it is put back after the test
         runpy.run_path(str(script))
-    specs = [replace(small, seed=seed) for seed in (7, 1)]
+    specs = [replace(small, seed=seed, epochs=1) for seed in (7, 1)]
     says = r"(?s)1 of 2 runs failed:.*seed 7: KeyError: 'deep within'\ntracebacks: .*failures.txt"
     with dask.config.set({"distributed.worker.preload": [str(script)]}), pytest.raises(Failed, match=says):
         pool.ensure_runs([(spec, []) for spec in specs], workers=workers)
@@ -320,9 +363,10 @@ def test_what_nobody_can_tell_is_said_to_be_so():
     assert isinstance(cluster._result(future("error", KeyboardInterrupt())), RuntimeError)
 
 
-def test_ctrl_c_leaves_all_to_be_resumed_and_no_worker_behind(data, monkeypatch):
-    command = [sys.executable, "-m", "classwise", "run", "tian2021/4-1-class-bias", "--workers", "2"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+def test_ctrl_c_leaves_all_to_be_resumed_and_no_worker_behind(data, tmp_path):
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    process = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         until(lambda: len(list(data.glob("runs/*/*/*/checkpoint.pt"))) == 2)
         workers = psutil.Process(process.pid).children(recursive=True)

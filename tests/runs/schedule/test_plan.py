@@ -2,7 +2,6 @@
 
 import io
 import math
-import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
@@ -14,6 +13,7 @@ from rich.console import Console
 from torch import nn
 
 from classwise import attacks, images, models
+from classwise.__main__ import main
 from classwise.attacks import ATTACKS
 from classwise.attacks.balls import Linf
 from classwise.core import datasets, results
@@ -281,24 +281,20 @@ def test_what_was_measured_counts_before_what_is_estimated(data, small, costs):
     assert replace(small, width=8).id in again.estimated
 
 
-def test_histories_say_how_long_epochs_took(data, small):
-    pool.ensure_runs([(small, [])], workers=1)
+def test_what_a_run_took_is_kept_for_the_next_plan_and_histories_say_how_long_epochs_took(data, small):
+    pool.ensure_runs([(small, [PGD])], workers=1)
+    name = device.where()[0]
+    known = Timings(timings.file(), name)
+    assert known.median(rate_of(small)) > 0
+    assert known.median(rate_of(small, PGD)) > 0
+    assert known.median(rate_of(small, PGD), "another") is None
     timings.file().unlink()
-    here = Costs(device.where()[0], gpu=False)
-    seconds = float(store.find(small).seconds.median())
+    here, seconds = Costs(name, gpu=False), float(store.find(small).seconds.median())
     rate = flops.epoch(small, sizes.training_size(small)).operations / seconds
     assert here.rate(replace(small, seed=3, epochs=9)) == pytest.approx(rate)
     assert here.rate(small, PGD) == pytest.approx(rate)
     assert here.rate(small, replace(PGD, precision="bfloat16")) is None
     assert Costs("elsewhere", gpu=False).rate(small) is None
-
-
-def test_what_a_run_took_is_kept_for_the_next_plan(data, small):
-    pool.ensure_runs([(small, [PGD])], workers=1)
-    known = Timings(timings.file(), device.where()[0])
-    assert known.median(rate_of(small)) > 0
-    assert known.median(rate_of(small, PGD)) > 0
-    assert known.median(rate_of(small, PGD), "another") is None
 
 
 def test_a_device_nobody_named_is_taken_for_one_that_is():
@@ -314,6 +310,12 @@ def told(*sections, scale="quick"):
     out = io.StringIO()
     forecast.forecast([(name, registry.request(name, scale).pairs) for name in sections], Console(file=out, width=200))
     return out.getvalue()
+
+
+def counted(said, section):
+    """Return the numbers of a section in what is said: its runs, and those to train and to evaluate."""
+    (numbers,) = (line.split()[1:4] for line in said.splitlines() if line.split()[:1] == [section])
+    return [int(number) for number in numbers]
 
 
 def test_the_whole_study_is_planned_without_images_and_without_computing(data, tmp_path, monkeypatch):
@@ -336,28 +338,24 @@ def test_the_whole_study_is_planned_without_images_and_without_computing(data, t
 def test_the_plan_counts_what_is_there(data):
     section = "tian2021/4-1-class-bias"
     asked = registry.request(section).pairs
-    said = told(section, "tian2021/4-2-class-relations")
-    rows = {line.split()[0]: line.split()[1:4] for line in said.splitlines() if "tian" in line}
-    assert rows[section] == [str(len(asked)), str(len(asked)), str(2 * len(asked))]
+    number = len(asked)
+    assert counted(told(section, "tian2021/4-2-class-relations"), section) == [number, number, 2 * number]
     spec, evaluations = asked[0]
     (saved(spec, *evaluations[:1]) / store.WEIGHTS).write_bytes(b"")
     spec, evaluations = asked[1]
     saved(spec, *evaluations)
-    rows = {line.split()[0]: line.split()[1:4] for line in told(section).splitlines() if "tian" in line}
-    assert rows[section] == [str(len(asked)), str(len(asked) - 1), str(2 * len(asked) - 3)]
+    assert counted(told(section), section) == [number, number - 1, 2 * number - 3]
     for spec, evaluations in asked:
         saved(spec, *evaluations)
     said = told(section)
     assert said.endswith("everything is there\n")
-    rows = {line.split()[0]: line.split()[1:4] for line in said.splitlines() if line.split()[:1] == [section]}
-    assert rows[section] == [str(len(asked)), "0", "0"]
+    assert counted(said, section) == [number, 0, 0]
     history = store.run_folder(asked[1][0]) / "history.nc"
     history.write_bytes(history.read_bytes()[:500])
     said = told(section)
     assert said.count(f"{history} is damaged and will be recomputed") == 1
     assert "everything is there" not in said
-    rows = {line.split()[0]: line.split()[1:4] for line in said.splitlines() if line.split()[:1] == [section]}
-    assert rows[section] == [str(len(asked)), "1", "0"]
+    assert counted(said, section) == [number, 1, 0]
     assert history.exists()
 
 
@@ -384,10 +382,12 @@ def test_more_workers_take_no_longer(data, costs):
     assert spans[0] == pytest.approx(sum(piece.cost for piece in whole.tasks))
 
 
-def test_the_command_only_says_it(data):
-    words = [sys.executable, "-m", "classwise", "run", "tian2021/4-1-class-bias", "--dry-run", "--workers", "2"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert "on 2 workers of this machine: " in done.stdout
+def test_the_command_only_says_it(data, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["classwise", "run", "tian2021/4-1-class-bias", "--dry-run", "--workers", "2"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 0
+    assert "on 2 workers of this machine: " in capsys.readouterr().out
     assert not data.exists()
 
 
