@@ -678,7 +678,7 @@ def test_a_number_on_the_home_page_opens_its_claims(visit):
         expect(tip).to_be_hidden()
         square.hover()
         expect(tip).to_have_text(square.get_attribute("data-words"))
-        page.locator("h1").hover()
+        page.mouse.move(1, 1)
         expect(tip).to_be_hidden()
         links = page.locator("table.certainty td a[href*='scale=quick'][href*='verdict=holds']")
         number = int(links.first.inner_text())
