@@ -87,15 +87,11 @@ def row(verdict: Verdict) -> list[Any]:
 
 
 def differences(known: dict[str, Any], now: dict[str, Any], about: str) -> list[str]:
-    """Return a line about each field that differs, numbers by more than 1e-6, relative and absolute.
-
-    Of ranks of drawn cosines by more than .005: sums in float32 differ by processor, and so does the order of nearly equal ones.
-    """
-    most = 5e-3 if "logits-are-mistaken" in about else 1e-6
+    """Return a line about each field that differs, numbers by more than 1e-6, relative and absolute."""
 
     def same(one: Any, other: Any) -> bool:
         if isinstance(one, float | int) and isinstance(other, float | int):
-            return bool(np.isclose(one, other, rtol=1e-6, atol=most))
+            return bool(np.isclose(one, other, rtol=1e-6, atol=1e-6))
         return bool(one == other)
 
     return [

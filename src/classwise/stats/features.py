@@ -231,7 +231,8 @@ class _Sums:
 
     def _array(self, values: xr.DataArray, *last: str) -> np.ndarray:
         ordered = values.transpose("seed", "label", "block", ..., *last).fillna(0)
-        return ordered.values.reshape(*ordered.shape[:3], -1).astype(np.float32)
+        # Features take half the memory; equal counts of predictions are equal whatever the order in which a processor adds them.
+        return ordered.values.reshape(*ordered.shape[:3], -1).astype(np.float64 if "predicted" in last else np.float32)
 
     @property
     def size(self) -> int:
@@ -243,18 +244,18 @@ class _Sums:
         slots = max(seeds - 1, 1)
         chosen = rng.integers(seeds, size=(draws, slots))
         weight = self._weights(chosen, rng)
-        sums = {name: np.empty((draws, slots, self.classes, array.shape[-1]), np.float32) for name, array in self.arrays.items()}
+        sums = {name: np.empty((draws, slots, self.classes, array.shape[-1]), array.dtype) for name, array in self.arrays.items()}
         for place in range(seeds):
             which = chosen == place
             for label in range(self.classes):
                 some = weight[which, label]
                 for name, array in self.arrays.items():
-                    sums[name][which, label] = some @ array[place, label]
+                    sums[name][which, label] = some.astype(array.dtype) @ array[place, label]
         return self._dataset(sums)
 
     def _weights(self, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return how often each block is drawn: (draws, drawn seeds, label, block), scaled so that all blocks count fully."""
-        weight = np.zeros((*chosen.shape, *self.present.shape[1:]), dtype=np.float32)
+        weight = np.zeros((*chosen.shape, *self.present.shape[1:]))
         for place, label in np.ndindex(*self.present.shape[:2]):
             blocks = np.flatnonzero(self.present.any(0)[label] if self.shared else self.present[place, label])
             if not len(blocks) or (self.shared and place):
