@@ -1,5 +1,6 @@
 """Progress of all runs: a bar for each running one and one for all; plain lines if the output is no terminal."""
 
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ class RunProgress:
         if self.console.is_terminal:
             self.bars.start()
         self.console.print(f"{counted(len(self.jobs), 'run')} to compute", highlight=False)
-        total = sum(sum(costs.values()) for costs in self.costs)
+        total = _seconds(self.costs)
         self.overall = self.bars.add_task("the book" if self.after else "all runs", total=total + self.after, step="")
         return self
 
@@ -86,6 +87,10 @@ class RunProgress:
 
     def _move(self, number: int, done: Mapping[str, float]) -> None:
         """Set how much of some parts of a job is done."""
-        before = sum(self.done[number].values())
         self.done[number].update(done)
-        self.bars.advance(self.overall, sum(self.done[number].values()) - before)
+        self.bars.update(self.overall, completed=_seconds(self.done))
+
+
+def _seconds(jobs: Sequence[Mapping[str, float]]) -> float:
+    """Return the seconds of all parts: without rounding, so that what was done in any order comes to what was expected."""
+    return math.fsum(seconds for parts in jobs for seconds in parts.values())
