@@ -29,8 +29,7 @@ from classwise.book import notebooks
 from classwise.core import netcdf
 from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
-from classwise.runs.compute import evaluate
-from classwise.runs.compute import train as training
+from classwise.runs.compute import resume
 from classwise.runs.record import archive
 from classwise.runs.schedule import pool
 
@@ -106,8 +105,7 @@ def on(data: Path) -> Iterator[None]:
     """Work on a data folder, and keep each epoch and each batch, not only those of every minute."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLASSWISE_DATA", str(data))
-        for module in (evaluate, training):
-            patch.setattr(module, "SAVE_AFTER", 0.0)
+        patch.setattr(resume, "SAVE_AFTER", 0.0)
         yield
 
 

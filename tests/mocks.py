@@ -109,14 +109,14 @@ def record(spec: Spec, *evaluations: Evaluation, accuracy: float = 0.5, per_clas
     if spec.averages:
         every = np.ones((history.sizes["epoch"], len(spec.averages)), dtype=bool)
         history = history.assign_coords(average=list(spec.averages)).assign(taken=(("epoch", "average"), every))
-    results.save(history, store.HISTORY, store.file(folder))
+    results.save(history, store.HISTORY, folder / store.Key(spec).name)
     if spec.rebuilt != "none":
         images = dataset(store.REBUILT, names, per_class=per_class).assign_attrs(attrs)
-        results.save(images, store.REBUILT, store.file(folder, schema=store.REBUILT))
+        results.save(images, store.REBUILT, folder / store.Key(spec, store.REBUILT).name)
     for evaluation in evaluations:
         resolved = evaluation.resolved_for(spec)
         chances = {resolved.attack: accuracy if resolved.attack != "clean" else 0.9}
         data = dataset("outcomes 1", names, chances, per_class, seed=spec.seed + len(spec.defence))
         kept = [name in (spec.classes or names) for name in names]
         data = data.isel(image=np.array(kept)[data.truth]).assign_attrs(attrs, evaluation=resolved.json(), checks="")
-        results.save(data, store.OUTCOMES, store.file(folder, resolved))
+        results.save(data, store.OUTCOMES, folder / store.Key(spec, store.OUTCOMES, resolved).name)

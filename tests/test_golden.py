@@ -103,7 +103,7 @@ def test_an_archive_of_an_earlier_version_imports_and_nothing_is_computed_again(
     assert set(outcomes.data_vars) == {"truth", "answer", "flipped", "logits", "distance"}
     correct = metrics.correct(aggregate.counts(outcomes)).sum("label").squeeze("seed")
     assert correct.transpose("defence", "attack").values.tolist() == [[335, 1], [276, 72]]
-    assert set(store.find(specs[0], evaluations[0].resolved_for(specs[0])).attrs) == ATTRIBUTES
+    assert set(store.Key(specs[0], store.OUTCOMES, evaluations[0].resolved_for(specs[0])).read().attrs) == ATTRIBUTES
     assert set(runs.history(specs).dims) == {"defence", "seed", "epoch", "split", "attack", "label", "predicted"}
 
 

@@ -45,7 +45,7 @@ def test_a_new_attack_is_one_line_in_the_table(data, small, monkeypatch):
     train.train(small)
     for evaluation in (guess, gradients):
         evaluate.evaluate_run(small, evaluation)
-    black, white = (store.find(small, evaluation) for evaluation in (guess, gradients))
+    black, white = (store.Key(small, store.OUTCOMES, evaluation).read() for evaluation in (guess, gradients))
     assert black.sizes["image"] == 50
     assert flops.evaluation(small, guess).operations > 0
     assert 0 < black.queries.max() <= 10

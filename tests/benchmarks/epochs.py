@@ -202,7 +202,7 @@ def measuring(rounds: int) -> dict[str, dict[str, Any]]:
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder), device.one_thread():
             total = timed(lambda: train.train(spec))[1]
-            history = store.find(spec)
+            history = store.Key(spec).read()
             assert history is not None
             seconds.append((total, float(history.seconds.sum())))
     return {"measuring_cost": cost(seconds, "its steps alone")}

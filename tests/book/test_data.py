@@ -70,7 +70,7 @@ def test_every_variable_coordinate_and_attribute_of_netcdf_is_in_the_dictionary(
 def test_outcomes_have_a_row_for_each_image_and_evaluation(folder, small):
     rows = table(folder, "outcomes.parquet")
     for evaluation in (Evaluation(), ATTACK):
-        stored = store.find(small, evaluation.resolved_for(small))
+        stored = store.Key(small, store.OUTCOMES, evaluation).read()
         some = rows[rows.evaluation == evaluation.resolved_for(small).id]
         assert some.image.tolist() == stored.image.values.tolist()
         assert some.label.tolist() == stored.predicted.values[stored.truth.values].tolist()

@@ -94,7 +94,7 @@ def test_the_comparison_is_recorded_and_read_again(tiny, data, monkeypatch):
     assert specs == convergence.trainings("tiny")
     for name, spec in specs.items():
         for epochs, changed in (("once", spec), ("twice", convergence.twice_as_long(spec))):
-            stored = store.find(changed, convergence.ATTACK.resolved_for(changed))
+            stored = store.Key(changed, store.OUTCOMES, convergence.ATTACK).read()
             part = compared.sel(training=name, epochs=epochs, seed=0)
             part = part.where(part.truth >= 0, drop=True)
             assert part.answer.values.tolist() == stored.answer.sel(image=part.image).values.tolist()

@@ -33,7 +33,7 @@ def rows(data):
     evaluation = Evaluation(attack="pgd-20").resolved_for(SPECS[0])
     outcomes = mocks.dataset("outcomes 1", per_class=4)
     outcomes = outcomes.assign_attrs(store.provenance(SPECS[0], "a device", 1, evaluation), checks="{}")
-    results.save(outcomes, store.OUTCOMES, store.file(store.run_folder(SPECS[0]), evaluation))
+    results.save(outcomes, store.OUTCOMES, store.Key(SPECS[0], store.OUTCOMES, evaluation).file)
     problems = []
     rows = listing.rows(problems.append)
     assert problems == []

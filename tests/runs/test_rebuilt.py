@@ -82,7 +82,7 @@ def test_only_training_images_are_rebuilt_and_as_many_as_the_run_takes(data, rob
     assert np.array_equal(made.image, usual.index)
     assert np.array_equal(made.truth, usual.labels)
     assert not set(made.image.values) & set(validate.images_of(robust, "test").index.tolist())
-    assert int(store.find(robust)["count"].isel(epoch=-1).sel(split="train", attack="clean").sum()) == 60
+    assert int(store.Key(robust).read()["count"].isel(epoch=-1).sel(split="train", attack="clean").sum()) == 60
     # Nearer to its target than before, and the shown ones are images of the split.
     assert float((made.to_target < made.apart).mean()) > 0.8
     assert made.sizes["shown"] == 10 * rebuild.SHOWN_PER_CLASS
@@ -171,7 +171,7 @@ def test_only_what_was_made_of_the_same_images_by_the_same_settings_is_continued
 
 def test_pictures_of_other_images_are_replaced(data, robust, ready):
     ready(robust.image_source, robust)
-    pictures, place = runs.rebuilt(robust), store.file(store.run_folder(robust), schema=store.REBUILT)
+    pictures, place = runs.rebuilt(robust), store.Key(robust, store.REBUILT).file
     foreign = pictures.assign(pixels=0 * pictures.pixels)
     # The weights are lost, and what is stored is of another source.
     results.save(foreign.drop_attrs().assign_attrs(pictures.attrs), store.REBUILT, place)
@@ -189,7 +189,7 @@ def test_a_source_that_is_recorded_without_weights_is_refused_at_the_door(data, 
     mocks.record(robust, Evaluation())
     pool.check([(robust, [Evaluation()])])
     assert runs.rebuilt(robust).sizes["shown"] == 40
-    store.file(store.recorded(robust), schema=store.REBUILT).unlink()
+    (store.recorded(robust) / store.Key(robust, store.REBUILT).name).unlink()
     with pytest.raises(NotRecorded, match="rebuilt images of"):
         runs.rebuilt(robust)
 

@@ -170,7 +170,7 @@ def test_a_page_says_what_was_trained_and_how_long_the_recording_took(data):
     several = [spec for spec in request.specs if spec.defence == "pgd-at"]
     assert runs.training([*several, trades]).startswith("1 to 3 runs of each defence: ResNet-10")
     assert runs.training(()) == ""
-    hours = float(store.find(part.specs[0])["seconds"].sum()) / 3600
+    hours = float(store.Key(part.specs[0]).read()["seconds"].sum()) / 3600
     assert runs.recording(part).startswith(f"Recorded: 1 run, {hours:.1f} hours of training (a CPU, threads: ")
     assert runs.recording(replace(request, specs=request.specs[1:])) == ""
     more = registry.request("tian2021/6-1-training-adjustment", SCALE)

@@ -28,7 +28,7 @@ from classwise.defences.training import Diverged
 from classwise.images import corrupt
 from classwise.papers import registry, sections
 from classwise.runs import describe, store
-from classwise.runs.compute import evaluate, networks, train, validate
+from classwise.runs.compute import evaluate, networks, resume, train, validate
 from classwise.runs.compute.networks import network_of
 from classwise.runs.schedule import plan, pool
 from classwise.runs.schedule.pool import Failed
@@ -49,7 +49,7 @@ def test_a_run_leaves_its_files_in_the_vocabulary(data, small, done):
         "spec.json",
         "weights.safetensors",
     ]
-    history = store.find(small)
+    history = store.Key(small).read()
     count = history["count"]
     assert (count.sum(["label", "predicted"]).sel(split="train", attack="pgd-10 steps=2") == 1077).all()
     assert (count.sum(["label", "predicted"]).sel(split="train", attack="clean") == 0).all()
@@ -62,7 +62,7 @@ def test_a_run_leaves_its_files_in_the_vocabulary(data, small, done):
 def test_a_history_has_the_counts_and_the_entropy_of_what_it_measures_and_may_lack_the_latter(data, small):
     spec = replace(small, epochs=5, measure=3)
     train.train(spec)
-    history = store.find(spec)
+    history = store.Key(spec).read()
     assert aggregate.measured_epochs(history["count"].sel(split="valid")).epoch.values.tolist() == [1, 3, 5]
     nats = history.uncertainty.sel(split="test", epoch=5, attack="clean")
     outcomes = runs.outcomes([spec], [Evaluation()]).isel(defence=0, seed=0, attack=0)
@@ -78,18 +78,18 @@ def test_a_history_has_the_counts_and_the_entropy_of_what_it_measures_and_may_la
 def test_a_run_is_never_computed_twice(data, small, done):
     before = (store.run_folder(small) / "history.nc").stat().st_mtime_ns
     runs.outcomes([small], [PGD])
-    made = (store.file(store.run_folder(small), PGD.resolved_for(small))).stat().st_mtime_ns
+    made = store.Key(small, store.OUTCOMES, PGD).file.stat().st_mtime_ns
     runs.history([small])
     runs.outcomes([small], [Evaluation(attack="clean"), PGD])
     assert (store.run_folder(small) / "history.nc").stat().st_mtime_ns == before
-    assert store.file(store.run_folder(small), PGD.resolved_for(small)).stat().st_mtime_ns == made
+    assert store.Key(small, store.OUTCOMES, PGD).file.stat().st_mtime_ns == made
     assert plan.missing([(small, [PGD])]) == []
 
 
 def test_a_transfer_attack_trains_its_substitute_and_is_weaker_than_one_on_the_network_itself(data, small, done):
     transfer = replace(PGD, substitute="standard")
     both = runs.outcomes([small], [PGD, transfer])
-    assert store.find(small.substitute("standard")) is not None
+    assert store.Key(small.substitute("standard")).read() is not None
     overall = metrics.overall(aggregate.counts(both)).squeeze()
     assert float(overall.sel(substitute="standard")) > float(overall.sel(substitute="None"))
     with pytest.raises(UserError, match="did you mean 'standard'"):
@@ -116,7 +116,7 @@ def test_a_failing_run_stops_no_other_and_is_named(data, small):
     other = replace(small, epochs=1)
     with pytest.raises(Failed, match=r"(?s)1 of 2 runs failed.*standard on digits.*became nan in epoch 1"):
         pool.ensure_runs([(broken, []), (other, [])], workers=1)
-    assert store.find(other) is not None
+    assert store.Key(other).read() is not None
 
 
 def test_a_run_that_diverges_names_its_last_good_checkpoint(data, small, monkeypatch):
@@ -129,7 +129,7 @@ def test_a_run_that_diverges_names_its_last_good_checkpoint(data, small, monkeyp
             yield epoch
 
     monkeypatch.setattr(training, "train", later)
-    monkeypatch.setattr(train, "SAVE_AFTER", 0.0)
+    monkeypatch.setattr(resume, "SAVE_AFTER", 0.0)
     with pytest.raises(Diverged, match=r"epoch 3; the last good state is .*checkpoint.pt \(epoch 2\)"):
         train.train(small)
 
@@ -137,8 +137,8 @@ def test_a_run_that_diverges_names_its_last_good_checkpoint(data, small, monkeyp
 @pytest.mark.parametrize("spoil", ["history", "outcomes", "variable", "attribute", "dimension"])
 def test_a_damaged_file_is_refused_or_repaired(data, small, done, spoil):
     runs.outcomes([small], [PGD])
-    asked = None if spoil == "history" else PGD.resolved_for(small)
-    path, whole = store.file(store.run_folder(small), asked), store.find(small, asked)
+    key = store.Key(small) if spoil == "history" else store.Key(small, store.OUTCOMES, PGD)
+    path, whole = key.file, key.read()
     if spoil in ("history", "outcomes"):
         path.write_bytes(path.read_bytes()[:500])
     else:
@@ -146,12 +146,12 @@ def test_a_damaged_file_is_refused_or_repaired(data, small, done, spoil):
         less["dimension"] = whole.assign(logits=whole.logits[:, 0].drop_vars("predicted"))
         path.write_bytes(bytes(less[spoil].to_netcdf(engine="h5netcdf")))
     with pytest.raises(Damaged, match="delete it and run again"):
-        store.find(small, asked)
+        key.read()
     told = io.StringIO()
     assert pool.ensure_runs([(small, [PGD])], repair=True, console=Console(file=told, width=1000)) == 1
     assert f"{path} was damaged: recomputed" in told.getvalue()
     assert path.with_suffix(".damaged").exists()
-    bare = [data.drop_attrs().drop_vars("seconds", errors="ignore") for data in (whole, store.find(small, asked))]
+    bare = [data.drop_attrs().drop_vars("seconds", errors="ignore") for data in (whole, key.read())]
     assert bare[0].identical(bare[1])
     assert pool.ensure_runs([(small, [PGD])], repair=True) == 0
 
@@ -189,7 +189,7 @@ def test_a_damaged_checkpoint_is_refused_or_set_aside_and_leaves_nothing_behind(
     torch.save({"spec": small.json(), "state": state.state_dict()}, checkpoint)
     pool.ensure_runs([(small, [])], repair=True)
     assert all(torch.equal(value, whole[name]) for name, value in weights(small).items())
-    assert np.isfinite(store.find(small).loss).all()
+    assert np.isfinite(store.Key(small).read().loss).all()
 
 
 def test_files_of_another_run_are_refused(data, small, ready):
@@ -199,9 +199,9 @@ def test_files_of_another_run_are_refused(data, small, ready):
     with pytest.raises(Damaged, match="does not hold the weights"):
         networks.network_of(small)
     store.run_folder(other).mkdir(parents=True)
-    store.file(store.run_folder(small)).rename(store.file(store.run_folder(other)))
+    store.Key(small).file.rename(store.Key(other).file)
     with pytest.raises(Damaged, match="holds another spec than its name says"):
-        store.find(other)
+        store.Key(other).read()
 
 
 def test_several_runs_become_one_dataset(data, small, ready):
@@ -219,11 +219,11 @@ def test_several_runs_become_one_dataset(data, small, ready):
     }
     assert history.defence.values.tolist() == ["trades", "pgd-at"]
     assert history.seed.values.tolist() == [1, 0]
-    one = store.find(specs[2])["count"]
+    one = store.Key(specs[2]).read()["count"]
     assert (history["count"].sel(defence="pgd-at", seed=1, attack=one.attack) == one).all()
     outcomes = runs.outcomes(specs, [Evaluation(), PGD])
     assert outcomes.attack.values.tolist() == ["clean", "pgd-10"]
-    alone = store.find(specs[3], PGD.resolved_for(specs[3]))
+    alone = store.Key(specs[3], store.OUTCOMES, PGD.resolved_for(specs[3])).read()
     both = aggregate.counts(outcomes).sel(defence="pgd-at", seed=0, attack="pgd-10")
     assert (both == aggregate.counts(alone)).all()
     images = [len(validate.images_of(spec, "test")) for spec in specs[:2]]
@@ -247,12 +247,12 @@ def test_options_with_a_name_of_the_results_have_another_one(data, small):
     assert several.option_label.values.tolist() == [1, 3]
     count = aggregate.counts(several)
     for spec in attacked:
-        alone = aggregate.counts(store.find(spec, PGD.resolved_for(spec)))
+        alone = aggregate.counts(store.Key(spec, store.OUTCOMES, PGD).read())
         both = count.sel(option_label=spec.options["label"], attack="pgd-10").squeeze(drop=True)
         assert int(alone.sum()) > 300
         assert (both == alone).all()
     history = runs.history(attacked)
-    stored = store.find(attacked[1])["count"]
+    stored = store.Key(attacked[1]).read()["count"]
     assert (history["count"].sel(option_label=3).squeeze(drop=True).sel(attack=stored.attack) == stored).all()
     weaker = runs.history([replace(small, defence="trades", options={"beta": beta}) for beta in (1.0, 2.0)])
     assert weaker.option_beta.values.tolist() == [1.0, 2.0]
@@ -299,7 +299,10 @@ def test_examples_are_kept_and_the_attacker_attacks_now(data, small, done):
 def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small, done):
     asked = Evaluation(attack="square", options={"queries": 40}, batch=100).resolved_for(small)
     evaluate.evaluate_run(small, asked)
-    whole, file = store.find(small, asked), store.file(store.run_folder(small), asked)
+    whole, file = (
+        store.Key(small, store.OUTCOMES, asked).read(),
+        store.Key(small, store.OUTCOMES, asked).file,
+    )
     file.unlink()
 
     def cut(done, total):
@@ -309,12 +312,12 @@ def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small, done
     with pytest.raises(KeyboardInterrupt):
         evaluate.evaluate_run(small, asked, lambda _, done, total: cut(done, total))
     assert file.with_suffix(".part").exists()
-    assert store.find(small, asked) is None
+    assert store.Key(small, store.OUTCOMES, asked).read() is None
     seen = []
     evaluate.evaluate_run(small, asked, lambda _, done, total: seen.append(done))
     assert seen == [200, 300, 360]
     assert not file.with_suffix(".part").exists()
-    assert store.find(small, asked).drop_attrs().identical(whole.drop_attrs())
+    assert store.Key(small, store.OUTCOMES, asked).read().drop_attrs().identical(whole.drop_attrs())
     assert "queries" in whole
 
 
@@ -327,14 +330,14 @@ def test_a_checkpoint_with_the_weights_of_another_has_its_outcomes(data, small, 
     with monkeypatch.context() as patch:
         patch.setattr(evaluate.evaluate, "batches", None)
         evaluate.evaluate_run(spec, best)
-    one, other = (store.find(spec, some.resolved_for(spec)) for some in (last, best))
+    one, other = (store.Key(spec, store.OUTCOMES, some).read() for some in (last, best))
     assert one.drop_attrs().identical(other.drop_attrs())
     assert {name for name in one.attrs if one.attrs[name] != other.attrs[name]} == {"evaluation"}
 
 
 def test_what_an_evaluation_had_done_is_refused_or_repaired_when_it_is_damaged_or_foreign(data, small, done):
     asked, other = (Evaluation(attack="pgd-10", options={"steps": steps}).resolved_for(small) for steps in (1, 2))
-    part = store.file(store.run_folder(small), asked).with_suffix(".part")
+    part = store.Key(small, store.OUTCOMES, asked).file.with_suffix(".part")
     part.parent.mkdir()
     part.write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(Damaged, match="truncated or foreign; delete it to attack from the start"):
@@ -343,19 +346,19 @@ def test_what_an_evaluation_had_done_is_refused_or_repaired_when_it_is_damaged_o
     with pytest.raises(Damaged, match="belongs to another evaluation"):
         evaluate.evaluate_run(small, asked)
     evaluate.evaluate_run(small, asked, repair=True)
-    assert store.find(small, asked) is not None
+    assert store.Key(small, store.OUTCOMES, asked).read() is not None
     # Batches of other code or weights are not joined with new ones.
-    store.file(store.run_folder(small), asked).unlink()
+    store.Key(small, store.OUTCOMES, asked).file.unlink()
     torch.save({"spec": small.json(), "evaluation": asked.json(), "stamp": "other", "rows": [{"index": torch.arange(9)}]}, part)
     evaluate.evaluate_run(small, asked)
-    assert store.find(small, asked).sizes["image"] == 360
+    assert store.Key(small, store.OUTCOMES, asked).read().sizes["image"] == 360
 
 
 def test_every_evaluation_carries_what_makes_it_believable(data, small, done):
     ask = [Evaluation(attack=name, options={"steps": 3}) for name in ("pgd-10", "strong")]
     found = runs.outcomes([small], ask)
     for one in ask:
-        checks = json.loads(store.find(small, one.resolved_for(small)).attrs["checks"])
+        checks = json.loads(store.Key(small, store.OUTCOMES, one).read().attrs["checks"])
         assert checks["farthest"] == pytest.approx(0.2, abs=1e-6)
         assert checks["training"] == []
         assert ("broken_by" in checks) == (one.attack == "strong")
@@ -370,7 +373,7 @@ def test_every_evaluation_carries_what_makes_it_believable(data, small, done):
 def test_a_black_box_that_is_ahead_of_gradients_is_said(data, small, done):
     asked = [Evaluation(attack=name, options=given) for name, given in (("pgd-10", {"steps": 1}), ("square", {"queries": 5}))]
     runs.outcomes([small], asked)
-    rows = [({"defence": "pgd-at", "attack": one.attack}, store.find(small, one.resolved_for(small))) for one in asked]
+    rows = [({"defence": "pgd-at", "attack": one.attack}, store.Key(small, store.OUTCOMES, one).read()) for one in asked]
     nothing = rows[0][1].assign(flipped=rows[0][1].flipped & False)
     everything = rows[1][1].assign(flipped=~(rows[1][1].flipped & False))
     said = describe.collected_warnings([(rows[0][0], nothing), (rows[1][0], everything)])
@@ -404,7 +407,7 @@ def test_images_are_corrupted_before_an_evaluation(data, small, done):
     assert answers.sel(image=images.index.numpy()).values.tolist() == own.tolist()
     drawn_otherwise = found.logits.sel(transform="gaussian-noise-3", eval_seed=0).squeeze().sel(image=images.index.numpy())
     assert not np.allclose(drawn_otherwise, found.logits.sel(transform="gaussian-noise-3", eval_seed=2).squeeze())
-    stored = store.find(small, noisy.resolved_for(small))
+    stored = store.Key(small, store.OUTCOMES, noisy).read()
     assert Evaluation.from_json(stored.attrs["evaluation"]).transform == "gaussian-noise-3"
 
 
@@ -467,17 +470,18 @@ def test_wrong_evaluations_are_named_before_anything_runs(data, small, changed, 
     assert not data.exists()
 
 
+def killed_after_an_epoch(step, done, total):
+    if (step, done) == ("train", 1):
+        raise KeyboardInterrupt
+
+
 def test_a_checkpoint_of_another_run_or_network_is_named(data, small, monkeypatch):
     """Half a training of one width, put where that of another begins; then the same under the right name."""
     other = replace(small, width=6)
     source = store.run_folder(other) / store.CHECKPOINT
 
-    def killed(step, done, total):
-        if (step, done) == ("train", 1):
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        train.train(other, killed)
+        train.train(other, killed_after_an_epoch)
     store.run_folder(small).mkdir(parents=True)
     target = store.run_folder(small) / store.CHECKPOINT
     target.write_bytes(source.read_bytes())
@@ -500,7 +504,7 @@ def test_every_checkpoint_of_a_run_can_be_asked(data, small):
     assert len({logits.sel(checkpoint=name).values.tobytes() for name in names}) >= 4
     files = sorted(path.name for path in store.run_folder(spec).glob("*.safetensors"))
     assert files == sorted(["weights.safetensors", *(f"weights-{name}.safetensors" for name in names[1:])])
-    history = store.find(spec)
+    history = store.Key(spec).read()
     assert history.averaged.all()
     assert (history["count"].sel(split="valid", attack="pgd-10").sum(["label", "predicted"]) == 360).all()
 
@@ -522,13 +526,13 @@ def test_averages_next_to_a_run_are_those_of_the_defences_alone(data, small, mon
         assert store.weights(both, name).read_bytes() == store.weights(other, checkpoint).read_bytes(), name
     files = {path.name for path in store.run_folder(both).glob("*.safetensors")}
     assert {"weights-ema.safetensors", "weights-fawa-1.safetensors", "weights-best-fawa.safetensors"} <= files
-    history = store.find(both)
+    history = store.Key(both).read()
     assert history.taken.dims == ("epoch", "average")
     for name, other in (("ema", ema), ("fawa", fawa)):
-        assert history.taken.sel(average=name).values.tolist() == store.find(other).averaged.values.tolist()
+        assert history.taken.sel(average=name).values.tolist() == store.Key(other).read().averaged.values.tolist()
     assert not history.averaged.any()
-    assert "taken" not in store.find(plain)
-    assert history["count"].equals(store.find(plain)["count"])
+    assert "taken" not in store.Key(plain).read()
+    assert history["count"].equals(store.Key(plain).read()["count"])
     evaluations = [replace(PGD, checkpoint=name) for name in ("last", "ema", "fawa")]
     found = runs.outcomes([both], evaluations).squeeze(drop=True)
     for name, other in (("ema", ema), ("fawa", fawa)):
@@ -546,7 +550,7 @@ def test_probe_eps_is_the_radius_of_all_measurements_and_of_no_training_step(dat
     for spec in (plain, at_zero):
         train.train(spec)
     assert store.weights(plain).read_bytes() == store.weights(at_zero).read_bytes()
-    ours, theirs = (store.find(spec)["count"].sel(epoch=1) for spec in (at_zero, plain))
+    ours, theirs = (store.Key(spec).read()["count"].sel(epoch=1) for spec in (at_zero, plain))
     for split, attack in (("valid", "pgd-20"), ("valid", "pgd-10"), ("test", "pgd-10")):
         assert ours.sel(split=split, attack=attack).sum() > 0
         assert ours.sel(split=split, attack=attack).equals(ours.sel(split=split, attack="clean").assign_coords(attack=attack))
@@ -558,7 +562,7 @@ def test_the_mean_over_the_last_five_epochs_is_a_mean_over_checkpoints(data, sma
     spec = replace(small, defence="standard", attack=None, attack_options={}, epochs=5, keep_last=5)
     accuracy = metrics.overall(aggregate.counts(runs.outcomes([spec], [Evaluation(checkpoint=name) for name in LAST5])))
     assert accuracy.sizes["checkpoint"] == 5
-    counts = store.find(spec)["count"].sel(split="test", attack="clean")
+    counts = store.Key(spec).read()["count"].sel(split="test", attack="clean")
     by_epoch = metrics.overall(counts)
     assert float(accuracy.mean("checkpoint").squeeze()) == pytest.approx(float(by_epoch.mean("epoch")))
 
@@ -581,19 +585,19 @@ def test_a_killed_fair_training_goes_on_to_the_same_bits(data, small, tmp_path, 
 
     with monkeypatch.context() as patch:
         patch.setattr(training, "train", killed)
-        patch.setattr(train, "SAVE_AFTER", 0.0)
+        patch.setattr(resume, "SAVE_AFTER", 0.0)
         with pytest.raises(KeyboardInterrupt):
             train.train(spec)
     train.train(spec)
     names = validate.checkpoints(spec)
     resumed = {name: safetensors.torch.load_file(store.weights(spec, name)) for name in names}
-    history = store.find(spec)
+    history = store.Key(spec).read()
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "whole"))
     train.train(spec)
     for name in names:
         whole = safetensors.torch.load_file(store.weights(spec, name))
         assert all(torch.equal(value, resumed[name][part]) for part, value in whole.items()), name
-    assert store.find(spec).drop_vars("seconds").drop_attrs().identical(history.drop_vars("seconds").drop_attrs())
+    assert store.Key(spec).read().drop_vars("seconds").drop_attrs().identical(history.drop_vars("seconds").drop_attrs())
 
 
 def test_a_cosine_head_is_read_with_and_without_its_scale(data, small):
@@ -627,7 +631,7 @@ def test_a_run_trains_on_pseudo_labelled_images_too(data, small, tmp_path, monke
             Image.fromarray(pixels).save(tmp_path / "images" / "found" / str(label) / f"{number}.png")
     spec = replace(small, defence="rst", extra="found", epochs=1)
     train.train(spec)
-    count = store.find(spec)["count"].sel(split="train", attack="clean")
+    count = store.Key(spec).read()["count"].sel(split="train", attack="clean")
     assert int(count.sum()) == math.ceil(1077 / 64) * 128
     with pytest.raises(UserError, match="put pseudo-labelled images there"):
         pool.ensure_runs([(replace(spec, extra="lost"), [])])
@@ -664,7 +668,7 @@ def test_a_section_says_which_of_its_results_are_recorded(data, small, done):
     results.save(history.assign_attrs(device="a GPU", commit="abc"), store.HISTORY, store.recorded(spec) / "history.nc")
     assert runs.recorded_runs(section) == "Nothing is recorded at larger scales."
     for one in registry.request(section, "short").evaluations:
-        path = store.file(store.recorded(spec), one.resolved_for(spec))
+        path = store.recorded(spec) / store.Key(spec, store.OUTCOMES, one).name
         results.save(mocks.dataset("outcomes 1"), store.OUTCOMES, path)
     assert runs.recorded_runs(section).startswith("Recorded at scale short: 1 of 9 runs (a GPU, commit abc, 2")
     assert runs.recorded_runs(section).count("scale") == 1
@@ -720,7 +724,7 @@ def test_results_of_a_folder_are_refused_when_its_images_are_others(data, folder
     elsewhere = replace(folder, dataset="folder:/my own/signs?skip-bad=1")
     assert re.fullmatch(rf"folder-signs-[0-9a-f]{{8}}/small-cnn/{elsewhere.name}", elsewhere.relative_path)
     assert elsewhere.relative_path.split("/")[0] != folder.relative_path.split("/")[0]
-    assert len(store.find(folder).attrs["images"]) == 16
+    assert len(store.Key(folder).read().attrs["images"]) == 16
     shutil.copytree(tmp_path / "signs", tmp_path / "again")
     shutil.rmtree(tmp_path / "signs")
     shutil.copytree(tmp_path / "again", tmp_path / "signs", copy_function=shutil.copyfile)
@@ -739,10 +743,8 @@ def test_results_of_a_folder_are_refused_when_its_images_are_others(data, folder
 
 
 def test_a_training_never_goes_on_with_other_images(data, folder, tmp_path, monkeypatch):
-    own = train._checkpoint
-    monkeypatch.setattr(train, "_checkpoint", lambda *given: (own(*given), (_ for _ in ()).throw(KeyboardInterrupt))[1])
     with pytest.raises(KeyboardInterrupt):
-        train.train(folder)
+        train.train(folder, killed_after_an_epoch)
     (tmp_path / "signs" / "a" / "0.png").write_bytes((tmp_path / "signs" / "b" / "0.png").read_bytes() + b" ")
     with pytest.raises(Damaged, match="cannot be resumed from: the images in folder:signs have changed; delete it to train"):
         train.train(folder)

@@ -56,12 +56,12 @@ def test_a_third_kind_of_subject_is_evaluated_and_loaded(data):
     assert outcomes.checkpoint.values.tolist() == ["a", "b"]
     assert (outcomes.attrs["dataset"], outcomes.attrs["scale"]) == ("digits", "own settings")
     assert (outcomes.flipped.sum("image").diff("attack") >= 0).all()
-    stored = store.file(data / "published" / first.name, PGD.resolved_for(first))
+    stored = data / "published" / first.name / store.Key(first, store.OUTCOMES, PGD).name
     written = stored.stat().st_mtime_ns
     again = runs.outcomes([first], [PGD])
     assert stored.stat().st_mtime_ns == written
     assert (again.logits.squeeze() == outcomes.logits.sel(checkpoint="a", attack="pgd-10")).all()
-    assert store.find(first, PGD.resolved_for(first)).attrs["spec"] == first.json()
+    assert store.Key(first, store.OUTCOMES, PGD).read().attrs["spec"] == first.json()
 
 
 def test_examples_and_features_of_a_third_kind_of_subject(data):

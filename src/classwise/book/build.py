@@ -119,7 +119,7 @@ def _fingerprint(name: str, scale: str) -> str:
     read = [(section, other) for section in sections for other in _also_shown(section, scale)]
     shown = {store.recorded(spec) for section, other in read for spec, _ in registry.request(section, other).pairs}
     files = [notebooks.find(name), *_code(), *(benchmarks.files() if name == "performance" else [])]
-    files += [path for spec, evaluations in pairs for path in store.files(spec, evaluations) if path.exists()]
+    files += [path for key in store.outcomes_of(pairs) if (path := key.path) is not None]
     # Of recorded runs also examples, features and traces, which pages show without computing them.
     files += sorted(path for folder in shown for path in folder.rglob("*.nc"))
     return _digest([scale.encode(), *audit, *(path.read_bytes() for path in files)])

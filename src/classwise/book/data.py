@@ -21,8 +21,9 @@ from classwise.core.paths import checkout, data_folder
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
 from classwise.papers.scales import also_read
-from classwise.runs import artifacts, convergence, store
+from classwise.runs import convergence, store
 from classwise.runs.recorded import recorded_part
+from classwise.runs.store import Key
 
 # What a file says of itself, below its name with the version of the package.
 NAMES = {
@@ -64,16 +65,8 @@ def stored(scale: str) -> list[Stored]:
 
 
 def _of_run(spec: Spec, scale: str, evaluations: tuple[Evaluation, ...]) -> Iterator[Stored]:
-    folder = next(folder for folder in store.search_folders(spec) if store.exists(folder, spec))
-    yield Stored(store.file(folder), scale, spec)
-    for evaluation in evaluations:
-        for schema in store.FOLDERS:
-            # Examples and traces are of a few of its images.
-            resolved = evaluation.resolved_for(spec)
-            kept = resolved if schema == store.OUTCOMES else artifacts.stored_as(spec, evaluation, schema)
-            path = store.file(folder, kept, schema)
-            if path.exists():
-                yield Stored(path, scale, spec, kept)
+    keys = [Key(spec), *(Key(spec, kind, one) for one in evaluations for kind in store.UNDER_EVALUATIONS)]
+    yield from (Stored(path, scale, spec, key.evaluation) for key in keys if (path := key.path) is not None)
 
 
 def about(item: Stored) -> dict[str, Any]:
@@ -107,7 +100,7 @@ def _rows(path: Path) -> pd.DataFrame:
 
 def outcomes(items: list[Stored]) -> pd.DataFrame:
     """Return every prediction of the book: one row for each image and evaluation, with the columns of the dictionary."""
-    chosen = [item for item in items if item.path.parent.name == store.FOLDERS[store.OUTCOMES]]
+    chosen = [item for item in items if item.path.parent.name == store.PLACES[store.OUTCOMES]]
     tables = [_rows(item.path) for item in chosen]
     images = pd.concat(tables or [pd.DataFrame(columns=[*dictionary.IMAGE_COLUMNS])], ignore_index=True)
     runs = _categories(pd.DataFrame([about(item) for item in chosen], columns=[*dictionary.RUN_COLUMNS]))

@@ -1,7 +1,6 @@
 """A few attacked images, traces of attacks, features: computed once and stored. Images, and attacks on demand."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 import pandas as pd
 import xarray as xr
@@ -11,83 +10,68 @@ from classwise.core.errors import NotRecorded, UserError, unknown
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers.sections import Request
 from classwise.runs import ensure, store
+from classwise.runs.store import EXAMPLES, EXAMPLES_PER_CLASS, FEATURES, REBUILT, TRACE, Key
 from classwise.stats.combine import combine_rows, inverse_name, network_name
 
-# Number of images of each class that are attacked to be shown.
-EXAMPLES_PER_CLASS = 4
-_TITLES = {store.EXAMPLES: "examples", store.TRACE: "traces", store.FEATURES: "features"}
+_TITLES = {EXAMPLES: "examples", TRACE: "traces", FEATURES: "features"}
 
 
-def stored_as(subject: Subject, evaluation: Evaluation, schema: str, per_class: int = EXAMPLES_PER_CLASS) -> Evaluation:
-    """Return the evaluation whose name the file of a result has: examples and traces are of a few images of each class."""
-    resolved = evaluation.resolved_for(subject)
-    return resolved if schema == store.FEATURES else replace(resolved, per_class=per_class)
-
-
-def is_stored(subject: Subject, evaluation: Evaluation, schema: str, per_class: int = EXAMPLES_PER_CLASS) -> bool:
-    """Return whether examples, a trace or features are stored; a damaged file of data/runs/ is set aside."""
-    return store.find(subject, stored_as(subject, evaluation, schema, per_class), schema, repair=True) is not None
-
-
-def _get_or_compute(subject: Subject, evaluation: Evaluation, schema: str) -> xr.Dataset:
-    """Return a result of one schema, computed once and stored; NotRecorded if a recorded network lacks it.
+def get(key: Key) -> xr.Dataset:
+    """Return a result, computed once and stored; NotRecorded if a recorded network lacks it.
 
     A damaged file of data/runs/ is set aside.
     """
-    data = store.find(subject, evaluation, schema, repair=True)
+    data = key.read(repair=True)
     if data is not None:
         return data
-    lost = schema == store.FEATURES and isinstance(subject, Spec) and store.lacks_weights(subject)
-    if lost or store.has_recorded_network(subject):
-        raise ensure.not_recorded(subject, [evaluation], _TITLES[schema])
-    ensure.ensure_results([(subject, [])])
-    return compute(subject, evaluation, schema)
+    if not _is_computed_here(key.subject):
+        raise ensure.not_recorded(key.subject, [key.evaluation] if key.evaluation else [], _TITLES[key.kind])
+    ensure.ensure_results([(key.subject, [])])
+    return compute(key)
 
 
-def compute(subject: Subject, evaluation: Evaluation, schema: str) -> xr.Dataset:
-    """Return a result of one schema of a trained network, computed unless it is stored, of a recorded network too.
-
-    evaluation: that of `stored_as`.
-    """
+def compute(key: Key) -> xr.Dataset:
+    """Return examples, a trace or features of a trained network, computed unless stored, of a recorded network too."""
     from classwise.runs.compute import networks
 
-    networks.network_of(subject, evaluation)  # raises an error before a folder is made
-    folder = store.results_folder(subject)
-    with store.lock(folder):
-        data = store.find(subject, evaluation, schema, repair=True)
+    networks.network_of(key.subject, key.evaluation)  # raises an error before a folder is made
+    with key.lock():
+        data = key.read(repair=True)
         if data is None:
-            data = _computed(subject, evaluation, schema)
-            results.save(data, schema, store.file(folder, evaluation, schema))
+            data = _computed(key)
+            results.save(data, key.kind, key.file)
     return data
 
 
-def _computed(subject: Subject, evaluation: Evaluation, schema: str) -> xr.Dataset:
+def _computed(key: Key) -> xr.Dataset:
     from classwise.runs.compute import device, evaluate, tracing
 
-    if schema == store.FEATURES:
+    subject, evaluation = key.subject, key.evaluation
+    assert evaluation is not None
+    if key.kind == FEATURES:
         return evaluate.class_features(subject, evaluation)
     attrs = store.provenance(subject, *device.where(), evaluation)
-    if schema == store.TRACE:
+    if key.kind == TRACE:
         assert isinstance(subject, Spec)
         return tracing.trace_attack(subject, evaluation).assign_attrs(attrs)
     return evaluate.attacker(subject, evaluation)().assign_attrs(attrs)
 
 
-def _is_computed_here(spec: Spec) -> bool:
-    """Return whether a page may compute examples and traces of a run: not of recorded ones."""
-    return not (store.lacks_weights(spec) or store.has_recorded_network(spec))
+def _is_computed_here(subject: Subject) -> bool:
+    """Return whether a page may compute examples, traces and features of a network: not of recorded ones."""
+    return not ((isinstance(subject, Spec) and store.lacks_weights(subject)) or store.has_recorded_network(subject))
 
 
 def examples(subject: Subject, evaluation: Evaluation, per_class: int = EXAMPLES_PER_CLASS) -> xr.Dataset:
     """Return a few images of each class with their attacked forms (schema "examples 1"), computed once and stored."""
-    return _get_or_compute(subject, stored_as(subject, evaluation, store.EXAMPLES, per_class), store.EXAMPLES)
+    return get(Key(subject, EXAMPLES, evaluation, per_class))
 
 
 def example_sets(specs: Sequence[Spec], evaluation: Evaluation) -> dict[str, xr.Dataset]:
     """Return examples by defence, of the runs of the first seed; recorded runs without examples are left out."""
-    first = [spec for spec in specs if spec.seed == specs[0].seed]
-    available = [spec for spec in first if is_stored(spec, evaluation, store.EXAMPLES) or _is_computed_here(spec)]
-    return {spec.defence: examples(spec, evaluation) for spec in available}
+    keys = [Key(spec, EXAMPLES, evaluation) for spec in specs if spec.seed == specs[0].seed]
+    available = [key for key in keys if key.read(repair=True) is not None or _is_computed_here(key.subject)]
+    return {key.subject.defence: get(key) for key in available if isinstance(key.subject, Spec)}
 
 
 def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
@@ -109,23 +93,19 @@ def traced_evaluations(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, .
     return tuple(evaluation for evaluation in white_box if attacks.build(evaluation.attack, evaluation.options).traceable)
 
 
-def trace(spec: Spec, evaluation: Evaluation, per_class: int = EXAMPLES_PER_CLASS) -> xr.Dataset:
-    """Return the logits of a few images of each class at each step of an attack (schema "course 1"), computed once and stored."""
-    return _get_or_compute(spec, stored_as(spec, evaluation, store.TRACE, per_class), store.TRACE)
-
-
 def traces(pairs: Sequence[tuple[Spec, Sequence[Evaluation]]], per_class: int = EXAMPLES_PER_CLASS) -> xr.Dataset | None:
-    """Return the traces of the runs of the first seed: dimensions network, inverse, image, step, predicted.
+    """Return the logits of a few images at each step of the attacks on the runs of the first seed (schema "course 1").
 
-    network, inverse: as `combine.network_name` and `combine.inverse_name` name them. Combinations without a trace have NaN
-    logits. Recorded runs without traces are left out; None if nothing is left.
+    Dimensions network, inverse, image, step, predicted; network, inverse: as `combine.network_name` and `combine.inverse_name`
+    name them. Combinations without a trace have NaN logits. Recorded runs without traces are left out; None if nothing is left.
     """
     parts: dict[tuple[str, str], xr.Dataset] = {}
     for spec, evaluations in pairs:
         for evaluation in traced_evaluations(evaluations) if spec.seed == pairs[0][0].seed else ():
-            if is_stored(spec, evaluation, store.TRACE, per_class) or _is_computed_here(spec):
+            key = Key(spec, TRACE, evaluation, per_class)
+            if key.read(repair=True) is not None or _is_computed_here(spec):
                 network = network_name(spec.defence, evaluation.readout)
-                parts[network, inverse_name(evaluation.options.get("inverse"))] = trace(spec, evaluation, per_class)
+                parts[network, inverse_name(evaluation.options.get("inverse"))] = get(key)
     if not parts:
         return None
     combined = combine_rows([({"network": network, "inverse": inverse}, data) for (network, inverse), data in parts.items()])
@@ -192,12 +172,13 @@ def rebuilt(spec: Spec) -> xr.Dataset:
     """
     if spec.rebuilt == "none":
         raise UserError(f"{spec.name} trains on images as they are; only runs with rebuilt='features', 'next' or 'random' do not")
-    data = store.find(spec, schema=store.REBUILT)
-    if data is None and (store.lacks_weights(spec) or store.has_recorded_network(spec)):
+    key = Key(spec, REBUILT)
+    data = key.read()
+    if data is None and not _is_computed_here(spec):
         raise NotRecorded(f"the rebuilt images of {spec.name} are not recorded")
     if data is None:
         ensure.ensure_results([(spec, [])])
-        data = store.find(spec, schema=store.REBUILT)
+        data = key.read()
     if data is None:
         raise NotRecorded(f"the rebuilt images of {spec.name} were removed; delete {store.run_folder(spec)} to train it again")
     return data
@@ -211,8 +192,7 @@ def rebuilt_sets(request: Request) -> dict[str, list[xr.Dataset]]:
     result: dict[str, list[xr.Dataset]] = {}
     for name, part in request.parts.items():
         for spec in part.specs:
-            stored = store.find(spec, schema=store.REBUILT) is not None
-            if spec.rebuilt != "none" and (stored or _is_computed_here(spec)):
+            if spec.rebuilt != "none" and (Key(spec, REBUILT).path is not None or _is_computed_here(spec)):
                 result.setdefault(name, []).append(rebuilt(spec))
     return result
 
@@ -223,5 +203,4 @@ def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Datas
     evaluation: which images, attacked as it says, and which checkpoint; None for those of an audit, or for the test images of a
     run. `stats.features.statistics` returns their means and variances. A recorded run may have only one block.
     """
-    resolved = (evaluation or subject.evaluation_of()).resolved_for(subject)
-    return _get_or_compute(subject, resolved, store.FEATURES)
+    return get(Key(subject, FEATURES, evaluation or subject.evaluation_of()))

@@ -14,8 +14,8 @@ from classwise.core.audit import Audit, critical
 from classwise.core.errors import unknown
 from classwise.core.spec import Evaluation, Subject
 from classwise.models.modes import frozen
-from classwise.runs import store
 from classwise.runs.compute import evaluate, foreign_network, networks, threads, validate
+from classwise.runs.store import OUTCOMES, Key
 
 # If the evaluations take longer than this many seconds, an estimate is printed, and how to shorten them.
 LONG = 60.0
@@ -86,7 +86,11 @@ def _resolved(subject: Subject, evaluations: Sequence[Evaluation]) -> list[Evalu
 
 
 def _missing(subject: Subject, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    return [evaluation for evaluation in _resolved(subject, evaluations) if store.find(subject, evaluation, repair=True) is None]
+    return [
+        evaluation
+        for evaluation in _resolved(subject, evaluations)
+        if Key(subject, OUTCOMES, evaluation).read(repair=True) is None
+    ]
 
 
 def gradient_step(subject: Subject, evaluation: Evaluation) -> Callable[[], object]:
@@ -146,7 +150,7 @@ def _seconds(subject: Subject, evaluations: Sequence[Evaluation], known: Sequenc
 
 def _withstanding(subject: Subject, known: Sequence[Evaluation], images: slice) -> float:
     """Return the share of some images that withstand the attacks `known`; half an image is added to both verdicts."""
-    stored = [data for data in (store.find(subject, evaluation) for evaluation in known) if data is not None]
+    stored = [data for data in (Key(subject, OUTCOMES, evaluation).read() for evaluation in known) if data is not None]
     if not stored:
         return 1.0
     broken = sum(data.flipped.values[images].astype(int) for data in stored) > 0

@@ -149,7 +149,7 @@ def carry_out(audit: Audit, console: Console | None = None) -> int:
 
 def audit_checks(audit: Audit) -> dict[str, dict[str, Any]]:
     """Return the sanity checks of the stored evaluations of an audit by attack and radius, for `stats.masking.warnings`."""
-    stored = {one: store.find(audit, one.resolved_for(audit)) for one in dict.fromkeys([*audit.evaluations, *audit.curve])}
+    stored = {one: store.Key(audit, store.OUTCOMES, one).read() for one in dict.fromkeys([*audit.evaluations, *audit.curve])}
     return {f"{one.attack} at {one.eps}": json.loads(data.attrs["checks"]) for one, data in stored.items() if data is not None}
 
 

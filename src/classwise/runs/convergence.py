@@ -151,7 +151,7 @@ def _compared(named: Mapping[str, Spec], scale: str, console: Console, workers: 
         for seed in SCALES[scale].seeds
     }
     pool.ensure_runs([(spec, (ATTACK,)) for spec in specs.values()], workers=workers, repair=True, console=console)
-    results_of = {key: store.find(spec, ATTACK.resolved_for(spec)) for key, spec in specs.items()}
+    results_of = {key: store.Key(spec, store.OUTCOMES, ATTACK).read() for key, spec in specs.items()}
     rows = [(dict(zip(_DIMS, key, strict=True)), data) for key, data in results_of.items() if data is not None]
     attrs = describe.provenance_attributes([(key | {"attack": ATTACK.attack}, data) for key, data in rows])
     attrs |= {"scale": scale, "evaluation": ATTACK.json()}

@@ -86,7 +86,7 @@ def summary(request: Request, data: xr.Dataset) -> str:
 def _level(scale: str) -> str:
     """Return how far PGD-AT at a scale is from Table 1 of Tian et al. 2021, "" where it is not recorded."""
     spec, evaluation = registry.training(scale, "pgd-at", 0), Evaluation(attack="pgd-20")
-    outcomes = store.find(spec, evaluation.resolved_for(spec)) if SCALES[scale].only_read else None
+    outcomes = store.Key(spec, store.OUTCOMES, evaluation).read() if SCALES[scale].only_read else None
     if outcomes is None:
         return ""
     level = 100 * float((outcomes.answer == outcomes.truth).mean())
@@ -131,7 +131,7 @@ def recording(request: Request) -> str:
     The runs of its parts count, each once; "" if none is stored.
     """
     specs = dict.fromkeys(spec for spec, _ in request.pairs)
-    histories = [history for spec in specs if (history := store.find(spec)) is not None]
+    histories = [history for spec in specs if (history := store.Key(spec).read()) is not None]
     if not histories:
         return ""
     hours = sum(float(history["seconds"].sum()) for history in histories) / 3600
@@ -167,10 +167,9 @@ def _evaluated(request: Request) -> str:
     weights = f"weights of {len(checkpoints)} checkpoints" if len(checkpoints) > _MOST_CHECKPOINTS else ""
     for spec in request.specs:
         for evaluation in request.evaluations_of(spec):
-            resolved = evaluation.resolved_for(spec)
+            resolved, path = evaluation.resolved_for(spec), store.Key(spec, store.OUTCOMES, evaluation).path
             key = (_attack(evaluation, weights), str(resolved.eps), resolved.split)
-            paths = (store.file(folder, resolved) for folder in store.search_folders(spec))
-            images.setdefault(key, set()).update(_images(next((path for path in paths if path.exists()), None)))
+            images.setdefault(key, set()).update(_images(path))
             runs.setdefault(key, set()).add(spec.id)
     groups: dict[tuple[str, str, int, int], list[str]] = {}
     for (attack, eps, split), some in images.items():
@@ -242,7 +241,7 @@ def recorded_runs(section: str) -> str:
         folders = [
             store.recorded(spec)
             for spec, evaluations in requested.items()
-            if store.complete(store.recorded(spec), [evaluation.resolved_for(spec) for evaluation in evaluations])
+            if store.complete(store.recorded(spec), store.outcomes_of([(spec, evaluations)]))
         ]
         if folders:
             lines.append(f"Recorded at scale {scale}: {_origin(folders, len(requested))}")

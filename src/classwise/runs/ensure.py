@@ -2,13 +2,30 @@
 
 from collections.abc import Sequence
 
+import xarray as xr
+
 from classwise.core.errors import NotRecorded
+from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers import registry, scales
 from classwise.runs import recorded, store
+from classwise.runs.store import OUTCOMES, Key
+
+# A subject, and its evaluations.
+Pair = tuple[Subject, Sequence[Evaluation]]
 
 
-def ensure_results(pairs: Sequence[tuple[Subject, Sequence[Evaluation]]], workers: int | None = None) -> None:
+def get(key: Key, pairs: Sequence[Pair], workers: int | None = None) -> xr.Dataset:
+    """Return a history or outcomes; if they are missing, first compute everything that is missing of `pairs`."""
+    data = key.read()
+    if data is None:
+        ensure_results(pairs, workers)
+        data = key.read()
+    assert data is not None, f"{key.subject.name} was computed but is not in {data_folder()}"
+    return data
+
+
+def ensure_results(pairs: Sequence[Pair], workers: int | None = None) -> None:
     """Train runs and evaluate subjects where results are missing; `workers` processes at once train.
 
     NotRecorded is raised for what is missing of a run that was recorded with its weights, or of a scale that is only read: only
@@ -16,8 +33,9 @@ def ensure_results(pairs: Sequence[tuple[Subject, Sequence[Evaluation]]], worker
     """
     for subject, evaluations in pairs:
         if store.has_recorded_network(subject) or _only_read(subject):
-            lacking = [one.resolved_for(subject) for one in evaluations if not recorded.is_stored(subject, one)]
-            if lacking or not recorded.is_stored(subject):
+            keys = [Key(subject, OUTCOMES, evaluation) for evaluation in evaluations]
+            lacking = [key.evaluation for key in keys if key.evaluation is not None and key.path is None]
+            if lacking or Key(subject).path is None:
                 raise not_recorded(subject, lacking)
     from classwise.runs import audit_evaluation
     from classwise.runs.schedule import pool

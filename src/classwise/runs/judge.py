@@ -119,14 +119,9 @@ def _digest(section: str, request: Request) -> str:
 
 def _states(request: Request) -> dict[str, tuple[int, int]]:
     """Return the size and the time of change of the files of results that there are."""
-    files = [path for spec, evaluations in request.pairs for path in store.files(spec, evaluations)]
-    files += [
-        store.file(folder, evaluation.resolved_for(spec), store.FEATURES)
-        for spec, evaluations in request.feature_pairs
-        for folder in store.search_folders(spec)
-        for evaluation in evaluations
-    ]
-    files = [path for path in dict.fromkeys(files) if path.exists()]
+    keys = store.outcomes_of(request.pairs)
+    keys += [store.Key(spec, store.FEATURES, one) for spec, evaluations in request.feature_pairs for one in evaluations]
+    files = [path for key in dict.fromkeys(keys) if (path := key.path) is not None]
     return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
 
 

@@ -10,18 +10,14 @@ from typing import Any
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
-from classwise.core.paths import data_folder
 from classwise.core.results import schema_names
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers.sections import Request
-from classwise.runs import artifacts, describe, store
-from classwise.runs.ensure import ensure_results
+from classwise.runs import artifacts, describe, ensure, store
+from classwise.runs.ensure import Pair
+from classwise.runs.store import Key
 from classwise.stats.combine import combine_rows
 from classwise.stats.features import SUMS, by_block, with_blocks
-
-# A subject, and its evaluations.
-Pair = tuple[Subject, Sequence[Evaluation]]
-
 
 # Names of the Datasets, which no field or option can have as a dimension; `label` is that of the counts made of outcomes.
 _IN_HISTORY = schema_names(store.HISTORY)
@@ -81,7 +77,7 @@ def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
     """
     names = _varied(specs, _IN_HISTORY)
     pairs: list[Pair] = [(spec, ()) for spec in specs]
-    rows = [(_key(spec, names, _IN_HISTORY), _result(spec, None, workers, pairs)) for spec in dict.fromkeys(specs)]
+    rows = [(_key(spec, names, _IN_HISTORY), ensure.get(Key(spec), pairs, workers)) for spec in dict.fromkeys(specs)]
     return combine_rows(rows).assign_attrs(describe.provenance_attributes(rows))
 
 
@@ -100,8 +96,8 @@ def outcomes(
     pairs: list[Pair]
     pairs = [*subjects.pairs] if isinstance(subjects, Request) else [(subject, evaluations) for subject in subjects]
     rows = [
-        (key, _result(subject, evaluation.resolved_for(subject), workers, pairs))
-        for (subject, evaluation), key in _keys(pairs).items()
+        (place, ensure.get(Key(subject, store.OUTCOMES, evaluation), pairs, workers))
+        for (subject, evaluation), place in _keys(pairs).items()
     ]
     subjects = list(dict.fromkeys(subject for subject, _ in pairs))
     return combine_rows(rows).assign_attrs(describe.provenance_attributes(rows) | describe.dataset_and_scale(subjects))
@@ -169,13 +165,3 @@ def _with_features(pairs: Sequence[Pair], wanted: Sequence[Pair], data: xr.Datas
     if not rows:
         raise missing[0] if missing else NotRecorded("no features are requested")
     return with_blocks(data, combine_rows(rows).rename(predicted="label"))
-
-
-def _result(subject: Subject, evaluation: Evaluation | None, workers: int | None, pairs: Sequence[Pair]) -> xr.Dataset:
-    """Return a stored result; if it is missing, first compute everything that is missing of `pairs`."""
-    data = store.find(subject, evaluation)
-    if data is None:
-        ensure_results(pairs, workers)
-        data = store.find(subject, evaluation)
-    assert data is not None, f"{subject.name} was computed but is not in {data_folder()}"
-    return data

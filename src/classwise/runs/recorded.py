@@ -1,16 +1,16 @@
 """What is there of the runs of a section, at scales that are recorded elsewhere and only read here."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
-from classwise.core.spec import Evaluation, Spec, Subject
+from classwise.core.spec import Evaluation, Spec
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import CLEAN_AND_PGD, Request
-from classwise.runs import store
+from classwise.runs.store import OUTCOMES, Key
 
 
 class _Parts(dict[str, Request]):
@@ -60,7 +60,11 @@ def recorded_part(request: Request) -> Request:
     A run counts once it has the evaluations that all pages show, clean and by PGD; in a section that does not request both, all
     of its evaluations. Runs that differ only in what a section varies count together.
     """
-    results = {spec: set(_stored(spec, request.evaluations_of(spec))) for spec in request.specs if is_stored(spec)}
+    results = {
+        spec: {one for one in request.evaluations_of(spec) if Key(spec, OUTCOMES, one).path is not None}
+        for spec in request.specs
+        if Key(spec).path is not None
+    }
     specs = _counting(request, results)
     common = tuple(one for one in request.evaluations if specs and all(one in results[spec] for spec in specs))
     extra: dict[str, tuple[Evaluation, ...]] = {}
@@ -99,13 +103,3 @@ def _counting(request: Request, results: Mapping[Spec, set[Evaluation]]) -> tupl
     ready = [spec for spec, stored in results.items() if needed <= stored and (stored or not request.evaluations_of(spec))]
     varied, counted = (Counter((spec.defence, spec.seed) for spec in some) for some in (request.specs, ready))
     return tuple(spec for spec in ready if counted[spec.defence, spec.seed] == varied[spec.defence, spec.seed])
-
-
-def is_stored(subject: Subject, evaluation: Evaluation | None = None) -> bool:
-    """Return whether the history of a run, or its outcomes under an evaluation, are stored; nothing is read."""
-    resolved = evaluation and evaluation.resolved_for(subject)
-    return any(store.file(folder, resolved).exists() for folder in store.search_folders(subject))
-
-
-def _stored(spec: Spec, evaluations: Iterable[Evaluation]) -> Iterable[Evaluation]:
-    return (evaluation for evaluation in evaluations if is_stored(spec, evaluation))

@@ -1,9 +1,10 @@
-"""Folders of runs and audits: their files, locks and provenance."""
+"""Stored results: a Key names one. Folders of runs and audits, their weights and provenance."""
 
 import hashlib
 import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib.metadata import version
@@ -16,28 +17,122 @@ import classwise
 from classwise.core import results
 from classwise.core.errors import UserError
 from classwise.core.files import folder_digest, write
+from classwise.core.identity import Identified
 from classwise.core.paths import checkout, data_folder
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec, Subject
 
 HISTORY, OUTCOMES, EXAMPLES, FEATURES, TRACE = "history 1", "outcomes 1", "examples 1", "features 2", "course 1"
 REBUILT = "rebuilt 1"
-# Of results that belong to the training itself, the file in the folder of a run.
-OF_TRAINING = {HISTORY: "history.nc", REBUILT: "rebuilt.nc"}
-# The folder, within that of a run, of the results of one schema under an evaluation.
-FOLDERS = {OUTCOMES: "outcomes", EXAMPLES: "examples", FEATURES: "features-2", TRACE: "courses"}
+# The folder of the results of each kind within that of a run; of those of the training itself the file.
+UNDER_EVALUATIONS = {OUTCOMES: "outcomes", EXAMPLES: "examples", FEATURES: "features-2", TRACE: "courses"}
+PLACES = {HISTORY: "history.nc", REBUILT: "rebuilt.nc", **UNDER_EVALUATIONS}
+# Kinds of a few images of each class, and their number.
+FEW, EXAMPLES_PER_CLASS = (EXAMPLES, TRACE), 4
 WEIGHTS, CHECKPOINT = "weights.safetensors", "checkpoint.pt"
 # The sha256 of each imported file of a recorded run, by its name within the folder of the run.
 CHECKSUMS = "checksums.json"
-
 # Why a run that was trained is not used.
 REFUSED = "refused.json"
 
 # What to do about a damaged file of a recorded run.
 IMPORT_AGAIN = "import its archive again: classwise import"
 
-# Whether the history of a run, or its outcomes under an evaluation, are in a folder.
-Present = Callable[[Path, Spec, Evaluation | None], bool]
+
+@dataclass(frozen=True)
+class Key:
+    """The name of a stored result.
+
+    kind: its schema. evaluation: None for what belongs to a training itself, `HISTORY` and `REBUILT`; else it is resolved for the
+    subject, and of kinds in `FEW` restricted to `few` images of each class.
+    """
+
+    subject: Subject
+    kind: str = HISTORY
+    evaluation: Evaluation | None = None
+    few: int = EXAMPLES_PER_CLASS
+
+    def __post_init__(self) -> None:
+        if self.evaluation is not None:
+            resolved = self.evaluation.resolved_for(self.subject)
+            object.__setattr__(self, "evaluation", replace(resolved, per_class=self.few) if self.kind in FEW else resolved)
+
+    @property
+    def identity(self) -> dict[str, Identified]:
+        """What files of it contain as JSON, by the name of the attribute."""
+        return {"spec": self.subject} | ({} if self.evaluation is None else {"evaluation": self.evaluation})
+
+    @property
+    def name(self) -> str:
+        """Path within the folder of the subject."""
+        return PLACES[self.kind] if self.evaluation is None else f"{PLACES[self.kind]}/{self.evaluation.name}.nc"
+
+    @property
+    def file(self) -> Path:
+        """The file that it is, or would be, computed into."""
+        return results_folder(self.subject) / self.name
+
+    @property
+    def path(self) -> Path | None:
+        """The file in which it is stored; None if it is not. Nothing is read."""
+        paths = (folder / self.name for folder in search_folders(self.subject))
+        return next((path for path in paths if path.exists()), None)
+
+    def read(self, *, repair: bool = False) -> xr.Dataset | None:
+        """Return the result; None if it is not stored.
+
+        A damaged file raises Damaged; `repair` renames one that was computed here (to .damaged) and reads on.
+        """
+        for folder in search_folders(self.subject):
+            if not (path := folder / self.name).exists():
+                continue
+            try:
+                return self.load(path).assign_attrs(recorded="" if folder == run_folder(self.subject) else "recorded")
+            except Damaged:
+                if not repair or folder != run_folder(self.subject):
+                    raise
+                set_aside(path)
+        return None
+
+    def load(self, path: Path) -> xr.Dataset:
+        """Return the result from a file; Damaged if it is of another subject or evaluation.
+
+        A UserError is raised if a folder of images has changed since the result was computed.
+        """
+        state = path.stat() if path.exists() else None
+        data = _loaded(path, self.kind, (state.st_mtime_ns, state.st_size) if state else None).copy(deep=True)
+        self.check(data.attrs, path)
+        return data
+
+    def check(self, attrs: Mapping[str, str], path: Path) -> None:
+        """Raise Damaged or a UserError if a file with these attributes is not this result."""
+        for name, item in self.identity.items():
+            try:
+                stored = type(item).from_json(attrs.get(name, "")).canonical()
+            except (ValueError, TypeError) as error:
+                raise Damaged(f"{path} has no readable {name}; delete it and run again") from error
+            if stored != item.canonical():
+                text = f"{json.dumps(stored)} instead of {json.dumps(item.canonical())}"
+                raise Damaged(f"{path} holds another {name} than its name says: {text}; delete it and run again")
+        digest = folder_digest(self.subject.dataset) if attrs.get("images") else ""
+        if digest and digest != attrs["images"]:
+            folder = path.parent if self.evaluation is None else path.parent.parent
+            raise UserError(
+                f"the images in {self.subject.dataset} have changed since {self.subject.name} was computed on them "
+                f"({attrs['created']}); delete {folder} to compute it again, or rename the folder of the new images"
+            )
+
+    def lock(self) -> FileLock:
+        """Return the lock of what computes the result: that of the run, or its own, as several outcomes are computed at once."""
+        if self.kind != OUTCOMES:
+            return lock(results_folder(self.subject))
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        return FileLock(self.file.with_suffix(".lock"))
+
+
+@lru_cache(maxsize=256)  # a page reads its results, and its claims read them again
+def _loaded(path: Path, schema: str, state: tuple[int, int] | None) -> xr.Dataset:  # a changed file is read again
+    return results.load(path, schema)
 
 
 def run_folder(subject: Subject) -> Path:
@@ -52,7 +147,7 @@ def recorded(spec: Spec) -> Path:
 
 def has_recorded_network(subject: Subject) -> bool:
     """Return whether a run was not trained here, but recorded with its weights: it is evaluated from data/recorded/."""
-    if subject.recorded_folder is None or (run_folder(subject) / "history.nc").exists():
+    if subject.recorded_folder is None or (run_folder(subject) / PLACES[HISTORY]).exists():
         return False
     folder = data_folder() / subject.recorded_folder
     return (folder / "history.nc").exists() and (folder / WEIGHTS).exists()
@@ -71,96 +166,20 @@ def search_folders(subject: Subject) -> list[Path]:
     return [computed] if recorded is None or (computed / "history.nc").exists() else [computed, data_folder() / recorded]
 
 
-def file(folder: Path, evaluation: Evaluation | None = None, schema: str = OUTCOMES) -> Path:
-    """Return the path of the history of a run, or of its rebuilt images; or of its results of one schema under an evaluation."""
-    if evaluation is None:
-        return folder / OF_TRAINING.get(schema, OF_TRAINING[HISTORY])
-    return folder / FOLDERS[schema] / f"{evaluation.name}.nc"
+def outcomes_of(pairs: Iterable[tuple[Subject, Iterable[Evaluation]]]) -> list[Key]:
+    """Return the names of the histories of runs and of their outcomes."""
+    return [key for subject, some in pairs for key in (Key(subject), *(Key(subject, OUTCOMES, one) for one in some))]
 
 
-def files(subject: Subject, evaluations: Iterable[Evaluation]) -> list[Path]:
-    """Return the paths of a run's history and of its outcomes under evaluations, whether they exist or not."""
-    kinds = [None, *(evaluation.resolved_for(subject) for evaluation in evaluations)]
-    return [file(folder, kind) for folder in search_folders(subject) for kind in kinds]
+def complete(folder: Path, keys: Iterable[Key]) -> bool:
+    """Return whether a folder has all results; nothing is read."""
+    return all((folder / key.name).exists() for key in keys)
 
 
-def exists(folder: Path, spec: Spec, evaluation: Evaluation | None = None) -> bool:
-    """Return whether the history of a run, or its outcomes under an evaluation, exist; nothing is read."""
-    return file(folder, evaluation).exists()
-
-
-def complete(folder: Path, evaluations: Iterable[Evaluation]) -> bool:
-    """Return whether the folder of a run has its history and the outcomes of all evaluations; nothing is read."""
-    return all(file(folder, kind).exists() for kind in (None, *evaluations))
-
-
-def lock(folder: Path, evaluation: Evaluation | None = None) -> FileLock:
-    """Return the lock of a run or of one evaluation, held by one process at a time and free again when that process ends."""
-    path = folder / ".lock" if evaluation is None else file(folder, evaluation).with_suffix(".lock")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(path)
-
-
-def read(path: Path, schema: str, subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
-    """Return a stored result; Damaged if it is of another subject or evaluation than its path says.
-
-    A UserError is raised if a folder of images has changed since the result was computed.
-    """
-    state = path.stat() if path.exists() else None
-    data = _loaded(path, schema, (state.st_mtime_ns, state.st_size) if state else None).copy(deep=True)
-    _check_attributes(data.attrs, path, schema, subject, evaluation)
-    return data
-
-
-@lru_cache(maxsize=256)  # a page reads its results, and its claims read them again
-def _loaded(path: Path, schema: str, state: tuple[int, int] | None) -> xr.Dataset:  # a changed file is read again
-    return results.load(path, schema)
-
-
-def _check_attributes(attrs: Mapping[str, str], path: Path, schema: str, subject: Subject, evaluation: Evaluation | None) -> None:
-    """Raise Damaged or a UserError if a stored result with these attributes is not the one that was requested."""
-    expected: list[tuple[str, Subject | Evaluation]] = [("spec", subject)]
-    if evaluation is not None:
-        expected.append(("evaluation", evaluation))
-    for name, item in expected:
-        try:
-            stored = type(item).from_json(attrs.get(name, ""))
-        except (ValueError, TypeError) as error:
-            raise Damaged(f"{path} has no readable {name}; delete it and run again") from error
-        if stored.canonical() != item.canonical():
-            raise Damaged(
-                f"{path} holds another {name} than its name says: {json.dumps(stored.canonical())} instead of "
-                f"{json.dumps(item.canonical())}; delete it and run again"
-            )
-    digest = folder_digest(subject.dataset) if attrs.get("images") else ""
-    if digest and digest != attrs["images"]:
-        folder = path.parent if schema == HISTORY else path.parent.parent
-        raise UserError(
-            f"the images in {subject.dataset} have changed since {subject.name} was computed on them ({attrs['created']}); "
-            f"delete {folder} to compute it again, or rename the folder of the new images"
-        )
-
-
-def find(
-    subject: Subject, evaluation: Evaluation | None = None, schema: str = OUTCOMES, *, repair: bool = False
-) -> xr.Dataset | None:
-    """Return the stored history of a run, its rebuilt images, or its results of a schema under an evaluation; else None.
-
-    A damaged file raises Damaged; `repair` renames one that was computed here (to .damaged) and returns None.
-    """
-    schema = HISTORY if evaluation is None and schema not in OF_TRAINING else schema
-    for folder in search_folders(subject):
-        path = file(folder, evaluation, schema)
-        if not path.exists():
-            continue
-        try:
-            data = read(path, schema, subject, evaluation)
-            return data.assign_attrs(recorded="" if folder == run_folder(subject) else "recorded")
-        except Damaged:
-            if not repair or folder != run_folder(subject):
-                raise
-            set_aside(path)
-    return None
+def lock(folder: Path) -> FileLock:
+    """Return the lock of a folder, held by one process at a time and free again when that process ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return FileLock(folder / ".lock")
 
 
 def set_aside(path: Path) -> None:
@@ -168,23 +187,19 @@ def set_aside(path: Path) -> None:
     path.replace(path.with_suffix(".damaged"))
 
 
-def intact(tell: Callable[[str], None], *, repair: bool) -> Present:
-    """Return a test whether results are present and undamaged, which reads each file once.
+def intact(key: Key, tell: Callable[[str], None], *, repair: bool) -> bool:
+    """Return whether a result is stored and undamaged; its files are read in full but not decoded.
 
-    `tell` is called with a sentence about each damaged file; `repair` also renames it, so that it is computed again. One that was
-    recorded elsewhere cannot be computed again: it raises Damaged if `repair`, else it counts as present. Files are read in full
-    but not decoded.
+    `tell` is called with a sentence about a damaged file; `repair` also renames it, so that it is computed again. One that was
+    recorded elsewhere cannot be computed again: it raises Damaged if `repair`, else it counts as stored.
     """
-
-    @cache
-    def present(folder: Path, spec: Spec, evaluation: Evaluation | None) -> bool:
-        path, schema = file(folder, evaluation), HISTORY if evaluation is None else OUTCOMES
-        if not path.exists():
-            return False
+    for folder in search_folders(key.subject):
+        if not (path := folder / key.name).exists():
+            continue
         try:
-            _check_attributes(results.attributes(path, schema), path, schema, spec, evaluation)
+            key.check(results.attributes(path, key.kind), path)
         except Damaged:
-            if folder != run_folder(spec):
+            if folder != run_folder(key.subject):
                 if repair:
                     raise
                 tell(f"{path} is damaged and was recorded elsewhere; {IMPORT_AGAIN}")
@@ -192,10 +207,9 @@ def intact(tell: Callable[[str], None], *, repair: bool) -> Present:
             tell(f"{path} was damaged: recomputed" if repair else f"{path} is damaged and will be recomputed")
             if repair:
                 set_aside(path)
-            return False
-        return True
-
-    return present
+        else:
+            return True
+    return False
 
 
 def weights_file(folder: Path, checkpoint: str = "last") -> Path:

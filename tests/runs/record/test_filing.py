@@ -142,7 +142,7 @@ def test_new_results_of_a_recorded_network_are_filed_beside_it(data, filed):
 
 def test_a_run_evaluates_a_recorded_network_without_training_it(data, filed):
     assert pool.ensure_runs([(filed, [PGD])], workers=1) == 1
-    assert store.file(store.recorded(filed), PGD.resolved_for(filed)).exists()
+    assert (store.recorded(filed) / store.Key(filed, store.OUTCOMES, PGD).name).exists()
     assert not store.run_folder(filed).exists()
 
 
@@ -157,7 +157,7 @@ def test_pages_compute_nothing_for_a_recorded_network(data, filed, monkeypatch):
     with pytest.raises(NotRecorded, match="features of"):
         runs.features(filed)
     with pytest.raises(NotRecorded, match="traces of"):
-        artifacts.trace(filed, PGD)
+        artifacts.get(store.Key(filed, store.TRACE, PGD))
     assert runs.example_sets([filed], PGD) == {}
     assert runs.traces([(filed, [PGD])]) is None
     assert files(data / "recorded") == [f"{filed.relative_path}/{name}" for name in files(store.recorded(filed))]
@@ -173,7 +173,7 @@ def test_features_and_partial_runs_are_filed_with_weights(data, small, done):
     lines = record([item(small, CLEAN, PGD, features=[CLEAN], weights=True)])
     assert lines[-2] == f"filed {small.name} (seed 0) in {small.recorded_folder}"
     shutil.rmtree(data / "runs")
-    assert store.complete(store.recorded(small), [CLEAN.resolved_for(small), PGD.resolved_for(small)])
+    assert store.complete(store.recorded(small), store.outcomes_of([(small, [CLEAN, PGD])]))
     assert runs.features(small).sizes["label"] == 10
 
 
@@ -195,7 +195,9 @@ def test_logits_are_filed_where_pages_read_them(data, small, done):
     record([asked])
     for evaluation, kept in zip(asked.evaluations, (True, False, False, True), strict=True):
         folders = store.run_folder(small), store.recorded(small)
-        computed, filed = (results.load(store.file(folder, evaluation), store.OUTCOMES) for folder in folders)
+        computed, filed = (
+            results.load(folder / store.Key(small, store.OUTCOMES, evaluation).name, store.OUTCOMES) for folder in folders
+        )
         assert filed.drop_vars("logits").identical(computed.drop_vars("logits"))
         assert filed.identical(computed) == kept
         assert bool(filed.logits.isnull().all()) != kept
@@ -211,7 +213,7 @@ def test_a_checkpoint_that_was_not_filed_is_evaluated_first_and_not_missed_later
     said = "\n".join(record([asked]))
     assert said.index(average.name) < said.index(last.name)
     shutil.rmtree(data / "runs")
-    store.file(store.recorded(spec), average).unlink()
+    (store.recorded(spec) / store.Key(spec, store.OUTCOMES, average).name).unlink()
     assert record([asked]) == ["nothing is left: all 1 runs of the queue are recorded or packed"]
 
 
@@ -223,7 +225,7 @@ def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, sm
     items = [item(small, CLEAN), item(replace(small, seed=1, lr=1e30), CLEAN), item(standard, CLEAN)]
     lines = record(items)
     reason = store.refusal(small)
-    right = [100 * (1 - store.find(small, one.resolved_for(small)).flipped.mean()) for one in (weak, strong)]
+    right = [100 * (1 - store.Key(small, store.OUTCOMES, one).read().flipped.mean()) for one in (weak, strong)]
     assert reason == "catastrophic overfitting: {:.0f} % of the validation images withstand PGD-2, {:.0f} % PGD-20".format(*right)
     assert f"refused {small.name} (seed 0): {reason}" in lines
     assert "the loss became nan" in store.refusal(items[1].spec)

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from classwise import __main__, runs
 from classwise.charts import gallery
-from classwise.core.errors import UserError
+from classwise.core.errors import NotRecorded, UserError
 from classwise.core.spec import Evaluation
 from classwise.papers import registry
 from classwise.runs import artifacts, store
@@ -282,7 +282,7 @@ def test_attacked_images_come_along_to_be_shown_without_the_weights(data, small,
     assert store.lacks_weights(small)
     assert runs.example_sets([small], ASKED[-1])[small.defence].equals(seen)
     assert runs.example_sets([small], replace(ASKED[-1], eps="0.05")) == {}
-    with pytest.raises(UserError, match="are not here"):
+    with pytest.raises(NotRecorded, match="are not recorded"):
         runs.examples(small, replace(ASKED[-1], eps="0.05"))
 
 
@@ -397,7 +397,7 @@ def test_more_answers_of_the_same_network_are_added(data, small, done, tmp_path)
     archive.unpack(less)
     assert archive.unpack(more) == ([small.relative_path], [])
     assert archive.unpack(less) == ([], [small.relative_path])
-    assert store.complete(store.recorded(small), item(small).evaluations)
+    assert store.complete(store.recorded(small), item(small).outcomes)
 
 
 # A rehearsal: calls that are cut short, and the results of an unbroken run.
@@ -415,7 +415,7 @@ def test_calls_stop_before_the_step_that_does_not_fit_and_record_what_an_unbroke
             assert clock.now - began <= 60
             assert calls < 40
             if calls == 1:
-                assert store.find(items[0].spec) is None
+                assert store.Key(items[0].spec).read() is None
                 assert (store.run_folder(items[0].spec) / store.CHECKPOINT).exists()
                 assert "2 of 2 runs are left; the next call begins with epoch" in lines[-1]
                 assert not out.exists()
@@ -429,12 +429,12 @@ def test_calls_stop_before_the_step_that_does_not_fit_and_record_what_an_unbroke
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "there"))
     filed = [name for path in archives for name in archive.unpack(path)[0]]
     assert sorted(filed) == sorted(one.spec.relative_path for one in items)
-    recorded = {one.title: [store.find(one.spec, asked) for asked in (None, *one.evaluations)] for one in items}
+    recorded = {one.title: [key.read() for key in one.outcomes] for one in items}
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "whole"))
     pool.ensure_runs([(one.spec, one.evaluations) for one in items], workers=1)
     for one in items:
-        for asked, found in zip((None, *one.evaluations), recorded[one.title], strict=True):
-            whole = store.find(one.spec, asked)
+        for key, found in zip(one.outcomes, recorded[one.title], strict=True):
+            whole, asked = key.read(), key.evaluation
             if asked is not None and (asked.substitute or asked.attack not in archive.WITH_LOGITS):
                 whole["logits"] = xr.full_like(whole.logits, np.nan)
             bare = [data.drop_vars("seconds", errors="ignore").drop_attrs() for data in (whole, found)]

@@ -131,7 +131,7 @@ def seen(monkeypatch):
 
 def found(spec, asked=ASKED):
     """Return all that is stored of a run but for when, where and how fast it was computed."""
-    kept = [store.find(spec, one) for one in (None, *(one.resolved_for(spec) for one in asked))]
+    kept = [key.read() for key in store.outcomes_of([(spec, asked)])]
     assert all(data is not None for data in kept)
     return [data.drop_vars("seconds", errors="ignore").drop_attrs() for data in kept]
 
@@ -329,7 +329,7 @@ def test_a_run_that_kills_its_worker_again_and_again_is_named(data, small, tmp_p
     harsh = {"distributed.worker.preload": [str(script)], "distributed.scheduler.allowed-failures": 1}
     with dask.config.set(harsh), pytest.raises(Failed, match=says):
         pool.ensure_runs([(spec, []) for spec in specs], workers=2)
-    assert store.find(specs[1]) is not None
+    assert store.Key(specs[1]).read() is not None
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -347,7 +347,7 @@ def test_of_an_error_that_nobody_foresaw_the_traceback_is_kept(data, small, tmp_
     told = (data / "runs" / "failures.txt").read_text()
     assert "wrong.py" in told
     assert "in train" in told
-    assert store.find(specs[1]) is not None
+    assert store.Key(specs[1]).read() is not None
 
 
 def test_what_nobody_can_tell_is_said_to_be_so():

@@ -44,7 +44,7 @@ def plan(asked, costs):
 def made(spec, *evaluations, folder=None):
     """Put files where results would lie: whether one is there, its name says."""
     folder = folder or store.run_folder(spec)
-    for path in (folder / "history.nc", *(store.file(folder, one.resolved_for(spec)) for one in evaluations)):
+    for path in (folder / key.name for key in store.outcomes_of([(spec, evaluations)])):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
     return folder
@@ -53,10 +53,12 @@ def made(spec, *evaluations, folder=None):
 def saved(spec, *evaluations):
     """Put results in place that are what their names say."""
     folder, attrs = store.run_folder(spec), store.provenance(spec, "a device", 1)
-    results.save(mocks.dataset().assign_attrs(attrs), store.HISTORY, store.file(folder))
+    results.save(mocks.dataset().assign_attrs(attrs), store.HISTORY, folder / store.Key(spec).name)
     for one in (one.resolved_for(spec) for one in evaluations):
         attrs = store.provenance(spec, "a device", 1, one)
-        results.save(mocks.dataset("outcomes 1").assign_attrs(attrs), store.OUTCOMES, store.file(folder, one))
+        results.save(
+            mocks.dataset("outcomes 1").assign_attrs(attrs), store.OUTCOMES, folder / store.Key(spec, store.OUTCOMES, one).name
+        )
     return folder
 
 
@@ -289,7 +291,7 @@ def test_what_a_run_took_is_kept_for_the_next_plan_and_histories_say_how_long_ep
     assert known.median(rate_of(small, PGD)) > 0
     assert known.median(rate_of(small, PGD), "another") is None
     timings.file().unlink()
-    here, seconds = Costs(name, gpu=False), float(store.find(small).seconds.median())
+    here, seconds = Costs(name, gpu=False), float(store.Key(small).read().seconds.median())
     rate = flops.epoch(small, sizes.training_size(small)).operations / seconds
     assert here.rate(replace(small, seed=3, epochs=9)) == pytest.approx(rate)
     assert here.rate(small, PGD) == pytest.approx(rate)

@@ -5,9 +5,9 @@ import json
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from io import BytesIO
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import xarray as xr
@@ -18,23 +18,24 @@ from classwise import attacks
 from classwise.attacks import evaluate, sanity
 from classwise.attacks.balls import BALLS, Ball
 from classwise.attacks.evaluate import EvaluationSettings, Outcomes
-from classwise.core import files, results
+from classwise.core import results
 from classwise.core.errors import unknown
 from classwise.core.files import folder_digest
 from classwise.core.identity import radius_value
-from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.images import Images, transform
 from classwise.models import features
 from classwise.runs import store
 from classwise.runs.compute import to_xarray
-from classwise.runs.compute.device import device, one_thread, where
+from classwise.runs.compute.device import one_thread, where
 from classwise.runs.compute.networks import network_of
+from classwise.runs.compute.resume import Resumable
 from classwise.runs.compute.train import Report, no_report, train
 from classwise.runs.compute.validate import check_evaluation, checkpoints, images_of
+from classwise.runs.store import OUTCOMES, Key
 
-# Finished batches are kept in a file with this suffix, written at most once in this many seconds.
-PART, SAVE_AFTER = ".part", 10.0
+# The suffix of the file that keeps finished batches.
+PART = ".part"
 
 
 def evaluate_run(subject: Subject, evaluation: Evaluation, report: Report = no_report, *, repair: bool = False) -> None:
@@ -45,41 +46,52 @@ def evaluate_run(subject: Subject, evaluation: Evaluation, report: Report = no_r
 
 def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = False) -> Generator[tuple[int, int], None, None]:
     """Evaluate batch by batch and yield the number of images done and in all; after an interruption the next call resumes."""
-    folder, evaluation = store.results_folder(subject), evaluation.resolved_for(subject)
-    if store.find(subject, evaluation, repair=repair) is not None:
+    key = Key(subject, OUTCOMES, evaluation)
+    if key.read(repair=repair) is not None:
         return
+    evaluation = evaluation.resolved_for(subject)
     if (twin := _twin(subject, evaluation, repair=repair)) is not None:
-        results.save(twin.assign_attrs(evaluation=evaluation.json()), store.OUTCOMES, store.file(folder, evaluation))
+        results.save(twin.assign_attrs(evaluation=evaluation.json()), OUTCOMES, key.file)
         return
     substitute = _substitute(subject, evaluation)
     if substitute is not None:
         train(substitute, repair=repair)
-    # A lock for each evaluation: several of one run are computed at once.
-    with store.lock(folder, evaluation) as lock:
-        if store.find(subject, evaluation, repair=repair) is not None:
+    with key.lock() as lock:
+        if key.read(repair=repair) is not None:
             return
         digest = folder_digest(subject.dataset)  # before the images are read: they may change meanwhile
         images, attack, ball = problem(subject, evaluation)
-        model, file = network_of(subject, evaluation), store.file(folder, evaluation)
-        source = None if substitute is None else network_of(substitute)
-        metadata = {"spec": subject.json(), "evaluation": evaluation.json(), "stamp": _stamp(model, source) + digest}
-        progress = Progress.resumed(file.with_suffix(PART), metadata, repair=repair)
+        model, source = network_of(subject, evaluation), None if substitute is None else network_of(substitute)
+        kept, stamp = Resumable(key, key.file.with_suffix(PART), time.monotonic()), _stamp(model, source) + digest
+        parts: list[Outcomes] = []
+
+        def take(state: dict[str, Any]) -> None:
+            if state["stamp"] == stamp:
+                parts.extend(Outcomes(**row) for row in state["rows"])
+
+        def state() -> dict[str, Any]:
+            return {"stamp": stamp, "rows": [{name: x for name, x in vars(part).items() if x is not None} for part in parts]}
+
+        kept.restore(take, repair=repair)
         settings = EvaluationSettings(evaluation.seed, evaluation.batch, evaluation.precision, source)
+        done = sum(len(part.index) for part in parts)
         try:
-            yield progress.done, len(images)
-            if progress.done < len(images):
-                for outcomes in evaluate.batches(model, images, attack, ball, settings, progress.done):
-                    progress.add(outcomes)
-                    yield progress.done, len(images)
+            yield done, len(images)
+            for part in evaluate.batches(model, images, attack, ball, settings, done) if done < len(images) else ():
+                parts.append(part)
+                done += len(part.index)
+                kept.keep(state)
+                yield done, len(images)
         except BaseException:
-            progress.save()
+            if parts:
+                kept.keep(state, now=True)
             raise
-        outcomes = Outcomes.joined(progress.parts)
+        outcomes = Outcomes.joined(parts)
         checks = json.dumps(sanity.sanity_checks(model, images, attack, outcomes, source))
         attrs = store.provenance(subject, *where(), evaluation, images=digest) | {"checks": checks}
         members = list(attack.members())
-        results.save(to_xarray.outcomes_dataset(outcomes, images.classes, attrs, members), store.OUTCOMES, file)
-        progress.path.unlink(missing_ok=True)
+        results.save(to_xarray.outcomes_dataset(outcomes, images.classes, attrs, members), OUTCOMES, key.file)
+        kept.path.unlink(missing_ok=True)
         # The lock is no longer needed: the outcomes exist. Where open files cannot be removed, it stays.
         with suppress(OSError):
             Path(lock.lock_file).unlink()
@@ -96,7 +108,7 @@ def _twin(subject: Subject, evaluation: Evaluation, *, repair: bool) -> xr.Datas
     content = store.verified(weights) if others else b""
     for name, path in others.items():
         if path is not None and path.read_bytes() == content:
-            stored = store.find(subject, replace(evaluation, checkpoint=name), repair=repair)
+            stored = Key(subject, OUTCOMES, replace(evaluation, checkpoint=name)).read(repair=repair)
             if stored is not None:
                 del stored.attrs["recorded"]
                 return stored
@@ -114,57 +126,6 @@ def _stamp(*models: nn.Module | None) -> str:
         for value in model.state_dict().values() if model is not None else ():
             digest.update(value.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-@dataclass
-class Progress:
-    """The finished batches of an evaluation and the file that keeps them; metadata: spec, evaluation and stamp."""
-
-    path: Path
-    metadata: dict[str, str]
-    parts: list[Outcomes] = field(default_factory=list)
-    saved: float = field(default_factory=time.monotonic)
-
-    @classmethod
-    def resumed(cls, path: Path, metadata: dict[str, str], *, repair: bool) -> "Progress":
-        """Return the progress that a file keeps; none if there is no file, or code or weights have changed since.
-
-        A file that cannot be read is Damaged; `repair` renames it.
-        """
-        if not path.exists():
-            return cls(path, metadata)
-        try:
-            saved = torch.load(path, map_location=device(), weights_only=True)
-            if any(saved[name] != metadata[name] for name in ("spec", "evaluation")):
-                raise ValueError("it belongs to another evaluation")
-            parts = [Outcomes(**row) for row in saved["rows"]] if saved["stamp"] == metadata["stamp"] else []
-        except Exception as error:  # torch.load raises a dozen kinds for a truncated or foreign file
-            if not repair:
-                reason = str(error) if isinstance(error, ValueError) else "it is truncated or foreign"
-                raise Damaged(f"{path} cannot be resumed from: {reason}; delete it to attack from the start") from error
-            store.set_aside(path)
-            parts = []
-        return cls(path, metadata, parts)
-
-    @property
-    def done(self) -> int:
-        """Number of images that are done."""
-        return sum(len(part.index) for part in self.parts)
-
-    def add(self, outcomes: Outcomes) -> None:
-        """Add a batch; the file is written every SAVE_AFTER seconds."""
-        self.parts.append(outcomes)
-        if time.monotonic() - self.saved > SAVE_AFTER:
-            self.save()
-            self.saved = time.monotonic()
-
-    def save(self) -> None:
-        """Write the finished batches, if there are any."""
-        if self.parts:
-            rows = [{name: value for name, value in vars(part).items() if value is not None} for part in self.parts]
-            buffer = BytesIO()
-            torch.save({**self.metadata, "rows": rows}, buffer)
-            files.write(self.path, buffer.getvalue())
 
 
 def problem(subject: Subject, evaluation: Evaluation) -> tuple[Images, attacks.Attack, Ball]:

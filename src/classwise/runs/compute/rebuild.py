@@ -4,7 +4,6 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,19 @@ from torch import Tensor, nn
 
 from classwise.attacks import Passes, rebuilding
 from classwise.attacks.balls import BALLS
-from classwise.core import files, results
+from classwise.core import results
 from classwise.core.identity import radius_value
 from classwise.core.spec import Evaluation, Spec
 from classwise.images import Images
 from classwise.runs import store
 from classwise.runs.compute import networks, to_xarray
+from classwise.runs.compute.resume import Resumable
+from classwise.runs.store import Key
 
 # Number of images that are rebuilt at a time, and of those of each class whose pixels are stored.
 BATCH, SHOWN_PER_CLASS = 500, 4
-# What is rebuilt so far, until the training ends; written at most once in so many seconds.
-PART, SAVE_AFTER = "rebuilt.part", 10.0
+# What is rebuilt so far, until the training ends.
+PART = "rebuilt.part"
 _FORMS = ("target", "start", "rebuilt")
 
 
@@ -48,11 +49,18 @@ def training_images(spec: Spec, images: Images, folder: Path, attrs: Mapping[str
     model, scaled = networks.network_of(source, Evaluation(readout="cosines")), networks.network_of(source)
     places, labels = _problem(spec, images)
     starts = replace(images.take(places), labels=labels)
-    progress, described = _Progress(folder / PART, _stamp(spec, model, attrs)), store.file(folder, schema=store.REBUILT)
-    if not progress.parts:
+    key, stamp, parts = Key(spec, store.REBUILT), _stamp(spec, model, attrs), list[Tensor]()
+    kept, described = Resumable(key, folder / PART, time.monotonic()), folder / key.name
+    # What cannot be read can be made again.
+    kept.restore(lambda state: parts.extend([state["pixels"].cpu()] if state["stamp"] == stamp else []), repair=True)
+    if not parts:
         # Of other images than those that are made now.
         described.unlink(missing_ok=True)
-    pixels = progress.rebuild(lambda rows: _made(spec, (model, scaled), images.take(rows), starts.take(rows)), len(images))
+
+    def batch(rows: Tensor) -> Tensor:
+        return _made(spec, (model, scaled), images.take(rows), starts.take(rows))
+
+    pixels = _rebuild(kept, stamp, batch, len(images), parts)
     rebuilt = Images(pixels.to(images.pixels.device), labels, images.index, images.classes)
     if not described.exists():
         forms = (images, images.take(places), rebuilt)
@@ -81,40 +89,20 @@ def _made(spec: Spec, models: tuple[nn.Module, nn.Module], images: Images, start
     return (255 * made).round().to(torch.uint8)
 
 
-class _Progress:
-    """The rebuilt images of finished batches, and the file that keeps them; stamp: of what they are made with."""
+def _rebuild(kept: Resumable, stamp: str, batch: Callable[[Tensor], Tensor], total: int, parts: list[Tensor]) -> Tensor:
+    """Return all images, of which `batch` makes those at the positions that it is called with; parts: those that are made."""
 
-    def __init__(self, path: Path, stamp: str) -> None:
-        self.path, self.stamp = path, stamp
-        self.parts = self._read()
-        self.saved = time.monotonic()
+    def state() -> dict[str, Any]:
+        return {"stamp": stamp, "pixels": torch.cat(parts)}
 
-    def _read(self) -> list[Tensor]:
-        if not self.path.exists():
-            return []
-        try:
-            known: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
-            return [known["pixels"]] if known["stamp"] == self.stamp else []
-        except Exception:  # torch.load raises a dozen kinds for a file that is cut short; all of it can be made again
-            return []
-
-    def rebuild(self, batch: Callable[[Tensor], Tensor], total: int) -> Tensor:
-        """Return all images, of which `batch` makes those at the positions that it is called with."""
-        try:
-            while (done := sum(map(len, self.parts))) < total:
-                self.parts.append(batch(torch.arange(done, min(done + BATCH, total))).cpu())
-                if time.monotonic() - self.saved > SAVE_AFTER:
-                    self._save()
-        finally:
-            self._save()
-        return torch.cat(self.parts)
-
-    def _save(self) -> None:
-        if self.parts:
-            buffer = BytesIO()
-            torch.save({"stamp": self.stamp, "pixels": torch.cat(self.parts)}, buffer)
-            files.write(self.path, buffer.getvalue())
-        self.saved = time.monotonic()
+    try:
+        while (done := sum(map(len, parts))) < total:
+            parts.append(batch(torch.arange(done, min(done + BATCH, total))).cpu())
+            kept.keep(state)
+    finally:
+        if parts:
+            kept.keep(state, now=True)
+    return torch.cat(parts)
 
 
 def _stamp(spec: Spec, model: nn.Module, attrs: Mapping[str, str]) -> str:

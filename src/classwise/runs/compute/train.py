@@ -1,21 +1,15 @@
 """Train a run, or resume its training."""
 
-import math
-import time
 from collections.abc import Callable, Mapping
-from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-import torch
 
 from classwise import attacks, defences, images, models
 from classwise.core import files, results
 from classwise.core.errors import UserError
 from classwise.core.files import folder_digest
 from classwise.core.identity import radius_value
-from classwise.core.results import Damaged
 from classwise.core.spec import Spec
 from classwise.defences import training
 from classwise.defences.averaging import averaging_of
@@ -24,10 +18,9 @@ from classwise.runs import store
 from classwise.runs.compute import device, rebuild
 from classwise.runs.compute.history import Recorder
 from classwise.runs.compute.networks import network
+from classwise.runs.compute.resume import Resumable
 from classwise.runs.compute.validate import checkpoints, split_images, validation_attack
-
-# A checkpoint is written after the first epoch, then after epochs at least so many seconds apart.
-SAVE_AFTER = 10.0
+from classwise.runs.store import Key
 
 # report(phase, done, total): "train" counts epochs, "attack" counts images; "rebuild" is the begin of a training that first makes
 # its images.
@@ -69,45 +62,63 @@ def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> No
     folder = store.run_folder(spec)
     if spec.image_source is not None and not _is_trained(spec, repair=repair):
         train(spec.image_source, repair=repair)
-    with store.lock(folder):
+    with Key(spec).lock():
         if _is_trained(spec, repair=repair):
             return
-        # The digest of the images before they are read, because they may change during training.
-        inputs = {"spec": spec.json(), "images": folder_digest(spec.dataset)}
+        digest = folder_digest(spec.dataset)  # before the images are read: they may change during the training
         data = {name: split_images(spec, name, extra=name == "train") for name in images.SPLITS}
         if spec.rebuilt != "none":
             if not (folder / store.CHECKPOINT).exists():
                 report("rebuild", 0, spec.epochs)
-            attrs = store.provenance(spec, *device.where(), images=inputs["images"])
+            attrs = store.provenance(spec, *device.where(), images=digest)
             data["train"] = rebuild.training_images(spec, data["train"], folder, attrs)
-        config, state, recorder = _start(folder / store.CHECKPOINT, spec, data, inputs, repair=repair)
-        kept, saved = state.epoch, -math.inf
-        report("train", kept, spec.epochs)
-        try:
-            for epoch in training.train(state, data["train"], config, data["valid"], data["test"]):
-                recorder.add(epoch)
-                if recorder.due(epoch.number) or state.stopped:
-                    recorder.measure(epoch.number, state.model, data)
-                if time.monotonic() - saved >= SAVE_AFTER:
-                    _checkpoint(folder / store.CHECKPOINT, inputs, state, recorder)
-                    kept, saved = epoch.number, time.monotonic()
-                report("train", epoch.number, spec.epochs)
-        except training.Diverged as error:
-            good = f"the last good state is {folder / store.CHECKPOINT} (epoch {kept})" if kept else "no epoch was finished"
-            raise training.Diverged(f"{spec.name}: {error}; {good}; a smaller lr may help") from error
+        state, recorder = _train(spec, data, digest, report, repair=repair)
         for name in checkpoints(spec):
             weights = {key: value.detach().cpu().contiguous() for key, value in state.checkpoint(name).items()}
             files.write(store.weights_file(folder, name), safetensors.torch.save(weights))
         files.write(folder / "spec.json", spec.json().encode())
-        attrs = store.provenance(spec, *device.where(), images=inputs["images"])
+        attrs = store.provenance(spec, *device.where(), images=digest)
         attrs |= {"stopped": state.stopped} if state.stopped else {}
-        results.save(recorder.dataset(attrs), store.HISTORY, folder / "history.nc")
+        results.save(recorder.dataset(attrs), store.HISTORY, folder / Key(spec).name)
         for temporary in (store.CHECKPOINT, rebuild.PART):
             (folder / temporary).unlink(missing_ok=True)
 
 
+def _train(
+    spec: Spec, data: Mapping[str, Images], digest: str, report: Report, *, repair: bool
+) -> tuple[training.State, Recorder]:
+    """Train from the beginning or the checkpoint to the end; digest: of the images."""
+    config, state, recorder = _begin(spec, data)
+    checkpoint = Resumable(Key(spec), store.run_folder(spec) / store.CHECKPOINT)
+
+    def take(saved: dict[str, Any]) -> None:
+        if saved.get("images", "") != digest:
+            raise ValueError(f"the images in {spec.dataset} have changed")
+        state.load_state_dict(saved["state"])
+        recorder.load_state_dict(saved["recorded"])
+
+    def now() -> dict[str, Any]:
+        return {"images": digest, "state": state.state_dict(), "recorded": recorder.state_dict()}
+
+    if checkpoint.path.exists() and not checkpoint.restore(take, repair=repair):
+        config, state, recorder = _begin(spec, data)  # without anything already restored from it
+    kept = state.epoch
+    report("train", kept, spec.epochs)
+    try:
+        for epoch in training.train(state, data["train"], config, data["valid"], data["test"]):
+            recorder.add(epoch)
+            if recorder.due(epoch.number) or state.stopped:
+                recorder.measure(epoch.number, state.model, data)
+            kept = epoch.number if checkpoint.keep(now) else kept
+            report("train", epoch.number, spec.epochs)
+    except training.Diverged as error:
+        good = f"the last good state is {checkpoint.path} (epoch {kept})" if kept else "no epoch was finished"
+        raise training.Diverged(f"{spec.name}: {error}; {good}; a smaller lr may help") from error
+    return state, recorder
+
+
 def _is_trained(spec: Spec, *, repair: bool) -> bool:
-    return store.find(spec, repair=repair) is not None and _has_weights(spec, repair=repair)
+    return Key(spec).read(repair=repair) is not None and _has_weights(spec, repair=repair)
 
 
 def _has_weights(spec: Spec, *, repair: bool) -> bool:
@@ -118,38 +129,9 @@ def _has_weights(spec: Spec, *, repair: bool) -> bool:
     try:
         safetensors.torch.load_file(path)
     except Exception:  # safetensors raises its own kinds
-        path.replace(path.with_suffix(".damaged"))
+        store.set_aside(path)
         return False
     return True
-
-
-def _start(
-    checkpoint: Path, spec: Spec, data: Mapping[str, Images], inputs: Mapping[str, str], *, repair: bool
-) -> tuple[training.TrainConfig, training.State, Recorder]:
-    """Return the initial state of a training, or that of its checkpoint if there is one.
-
-    Damaged is raised for a checkpoint that cannot be read or belongs to another run; with `repair` it is set aside, and the
-    training starts from the beginning, without anything already restored from it.
-    """
-    config, state, recorder = _begin(spec, data)
-    if not checkpoint.exists():
-        return config, state, recorder
-    try:
-        saved: dict[str, Any] = torch.load(checkpoint, map_location=device.device(), weights_only=True)
-        if Spec.from_json(saved["spec"]).canonical() != spec.canonical():
-            raise ValueError("it belongs to another run")
-        if saved.get("images", "") != inputs["images"]:
-            raise ValueError(f"the images in {spec.dataset} have changed")
-        state.load_state_dict(saved["state"])
-        recorder.load_state_dict(saved["recorded"])
-    except Exception as error:  # torch.load raises a dozen kinds for a file that is cut short or foreign
-        if not repair:
-            reason = str(error) if isinstance(error, ValueError) else "it is truncated or foreign"
-            advice = f"delete it to train {spec.name} from the start"
-            raise Damaged(f"{checkpoint} cannot be resumed from: {reason}; {advice}") from error
-        checkpoint.replace(checkpoint.with_suffix(".damaged"))
-        return _begin(spec, data)
-    return config, state, recorder
 
 
 def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.TrainConfig, training.State, Recorder]:
@@ -173,9 +155,3 @@ def _warm(model: models.Classifier, spec: Spec) -> None:
         model.load_state_dict(safetensors.torch.load(content))
     except Exception as error:  # safetensors raises its own kinds, torch a RuntimeError with all keys
         raise UserError(f"warm_start={spec.warm_start!r} is a run of another network than {spec.name}: {path}") from error
-
-
-def _checkpoint(path: Path, inputs: Mapping[str, str], state: training.State, recorder: Recorder) -> None:
-    buffer = BytesIO()
-    torch.save({**inputs, "state": state.state_dict(), "recorded": recorder.state_dict()}, buffer)
-    files.write(path, buffer.getvalue())

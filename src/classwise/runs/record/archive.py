@@ -26,13 +26,14 @@ from classwise.core.paths import data_folder
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
+from classwise.runs.store import Key
 
 FORMAT, MANIFEST = "classwise recorded 1", "manifest.json"
 # Which weights are packed: none, the last ones, or those of all checkpoints that are evaluated.
 Weights = Literal["none", "last", "full"]
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._+-]*")
 # Files that the book shows: their folders within that of the run, and their schemas.
-SHOWN = {store.FOLDERS[schema]: schema for schema in (store.EXAMPLES, store.TRACE, store.FEATURES)}
+SHOWN = {store.PLACES[schema]: schema for schema in (store.EXAMPLES, store.TRACE, store.FEATURES)}
 _FILE = re.compile(
     r"spec\.json|history\.nc|rebuilt\.nc|(?:outcomes|examples|courses|features-2)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|weights(?:-[a-z0-9-]+)?\.safetensors"
 )
@@ -108,7 +109,8 @@ def pack(
 def _problem(spec: Spec, evaluations: Sequence[Evaluation], *, repair: bool) -> str:
     """Return why a run cannot be packed, "" if it can; `repair` sets damaged files aside."""
     try:
-        if any(store.find(spec, one, repair=repair) is None for one in (None, *evaluations)):
+        keys = [Key(spec), *(Key(spec, store.OUTCOMES, one) for one in evaluations)]
+        if any(key.read(repair=repair) is None for key in keys):
             return f"{spec.name} has a damaged file, which is set aside and computed again by the next call"
     except Damaged as error:
         return str(error)
@@ -119,7 +121,7 @@ def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights) ->
     """Return the files of a run to pack, by their names in its folder."""
     folder = store.results_folder(spec)
     content = {"spec.json": f"{spec.json()}\n".encode(), "history.nc": (folder / "history.nc").read_bytes()}
-    rebuilt = store.file(folder, schema=store.REBUILT)
+    rebuilt = folder / Key(spec, store.REBUILT).name
     content |= {rebuilt.name: rebuilt.read_bytes()} if rebuilt.exists() else {}
     content |= {f"outcomes/{one.name}.nc": _outcomes(spec, one) for one in evaluations}
     for kind in SHOWN:
@@ -133,7 +135,7 @@ def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights) ->
 
 def _outcomes(spec: Spec, evaluation: Evaluation) -> bytes:
     """Return a file of outcomes, without the logits that no page or claim reads: they are most of it."""
-    path, plain = store.file(store.results_folder(spec), evaluation), spec.evaluation_of().resolved_for(spec)
+    path, plain = Key(spec, store.OUTCOMES, evaluation).file, spec.evaluation_of().resolved_for(spec)
     same = ("checkpoint", "eps", "norm", "transform", "substitute")
     usual = all(getattr(evaluation, name) == getattr(plain, name) for name in same)
     if usual and evaluation.attack.split("@")[0] in WITH_LOGITS:
@@ -239,9 +241,9 @@ def _check_run(path: Path, run: str, entry: Mapping[str, Any], folder: Path) -> 
         spec = Spec.from_json(text)
         if spec.relative_path != run or json.loads(text).get("recipe") != TRAINING_VERSION:
             raise Damaged(f"its spec is that of {spec.relative_path}, training version {json.loads(text).get('recipe')}")
-        store.read(folder / "history.nc", store.HISTORY, spec)
+        Key(spec).load(folder / "history.nc")
         if (folder / "rebuilt.nc").exists():
-            store.read(folder / "rebuilt.nc", store.REBUILT, spec)
+            Key(spec, store.REBUILT).load(folder / "rebuilt.nc")
         names = sorted(file.stem for file in (folder / "outcomes").glob("*.nc"))
         if names != sorted(entry["evaluations"]):
             raise Damaged(f"it holds {', '.join(names)} instead of {', '.join(entry['evaluations'])}")
@@ -250,13 +252,13 @@ def _check_run(path: Path, run: str, entry: Mapping[str, Any], folder: Path) -> 
             evaluation = Evaluation.from_json(data.attrs["evaluation"])
             if evaluation.name != name or evaluation.resolved_for(spec) != evaluation:
                 raise Damaged(f"{name}.nc holds {evaluation.name}")
-            store.read(folder / "outcomes" / f"{name}.nc", store.OUTCOMES, spec, evaluation)
+            Key(spec, store.OUTCOMES, evaluation).load(folder / "outcomes" / f"{name}.nc")
         for file in sorted(folder.glob("*.safetensors")):
             _check_weights(file)
         for kind, schema in SHOWN.items():
             for file in sorted((folder / kind).glob("*.nc")):
                 evaluation = Evaluation.from_json(results.load(file, schema).attrs["evaluation"])
-                store.read(folder / kind / f"{evaluation.name}.nc", schema, spec, evaluation)
+                Key(spec, schema, evaluation).load(folder / kind / f"{evaluation.name}.nc")
     except (ValueError, TypeError, KeyError, OSError) as error:
         reason = str(error).replace(f"{folder}/", "").split("; delete it")[0]
         raise UserError(f"{path} is refused: {run}: {reason}; nothing is written") from None

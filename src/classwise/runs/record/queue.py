@@ -13,6 +13,7 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry, scales
 from classwise.papers.sections import Request, Section
 from classwise.runs import artifacts, store
+from classwise.runs.store import Key
 
 _KEYS = ("why", "scale", "paper", "defences", "seeds", "evaluations", "run", "weights", "section")
 
@@ -38,10 +39,20 @@ class Item:
         return f"{self.spec.name} (seed {self.spec.seed})"
 
     @property
-    def further(self) -> list[tuple[str, Evaluation]]:
-        """The results that are stored apart from outcomes: their schema and their evaluation."""
+    def outcomes(self) -> list[Key]:
+        """The history and the outcomes."""
+        return [Key(self.spec), *(Key(self.spec, store.OUTCOMES, one) for one in self.evaluations)]
+
+    @property
+    def keys(self) -> list[Key]:
+        """All its results."""
+        return [*self.outcomes, *self.further]
+
+    @property
+    def further(self) -> list[Key]:
+        """The results that are stored apart from outcomes."""
         kinds = {store.FEATURES: self.features, store.EXAMPLES: self.examples, store.TRACE: self.traces}
-        return [(schema, evaluation) for schema, evaluations in kinds.items() for evaluation in evaluations]
+        return [Key(self.spec, kind, evaluation) for kind, evaluations in kinds.items() for evaluation in evaluations]
 
 
 def default(scale: str | None = None) -> Path:

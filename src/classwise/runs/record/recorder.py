@@ -16,10 +16,11 @@ from classwise.runs.record import archive, workers
 from classwise.runs.record.archive import Weights
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
-from classwise.runs.record.session import Session, has_all, has_network, is_finished
+from classwise.runs.record.session import Session, has_network, is_finished
 from classwise.runs.schedule import forecast as forecasting
 from classwise.runs.schedule import timings
 from classwise.runs.schedule.timings import Timings
+from classwise.runs.store import OUTCOMES, Key
 
 Say = Callable[[str], None]
 
@@ -138,7 +139,7 @@ def _refused(item: Item) -> bool:
 
 def _is_closed(item: Item) -> bool:
     """Return whether a run is recorded without its weights, so that nothing more can be computed of it."""
-    return store.exists(store.recorded(item.spec), item.spec) and store.weights(item.spec) is None
+    return (store.recorded(item.spec) / Key(item.spec).name).exists() and store.weights(item.spec) is None
 
 
 def _alone(items: Sequence[Item], budget: Budget, results: tuple[list[str], list[str]], say: Say) -> None:
@@ -161,23 +162,22 @@ def _is_done(item: Item, target: Target, packed: Iterable[tuple[str, frozenset[s
     if target.with_network(item) and has_network(item.spec) and not (recorded / store.WEIGHTS).exists():
         complete = False
     elif target.folder is None and has_network(item.spec):
-        complete = has_all(recorded, item)
+        complete = store.complete(recorded, item.keys)
     else:
-        complete = store.complete(recorded, item.evaluations)
+        complete = store.complete(recorded, item.outcomes)
     names = {evaluation.name for evaluation in item.evaluations}
     return complete or any(run == item.spec.relative_path and names <= evaluations for run, evaluations in packed)
 
 
 def _present(item: Item) -> list[Evaluation]:
     """Return the evaluations of a finished network that are there."""
-    folder = store.results_folder(item.spec)
-    return [one for one in item.evaluations if store.file(folder, one).exists()] if has_network(item.spec) else []
+    return [one for one in item.evaluations if Key(item.spec, OUTCOMES, one).file.exists()] if has_network(item.spec) else []
 
 
 def _pack(todo: Sequence[Item], target: Target, packed: Sequence[tuple[str, frozenset[str]]], say: Say) -> list[Item]:
     """Pack finished runs into one archive and return them; with `pack_only` also those that lack evaluations."""
     assert target.folder is not None
-    ready = [item for item in todo if store.complete(store.results_folder(item.spec), item.evaluations)]
+    ready = [item for item in todo if store.complete(store.results_folder(item.spec), item.outcomes)]
     pairs = [(item.spec, list(item.evaluations)) for item in ready]
     if target.pack_only:
         known = dict[str, frozenset[str]]()
@@ -222,7 +222,7 @@ def _file_run(item: Item, say: Say) -> None:
 def _last_line(here: Sequence[Item], total: int, missing: Sequence[Item], left: Sequence[str]) -> str:
     """Return what is left; here: the runs whose images are here, of all."""
     refused, closed = sum(map(_refused, here)), [item for item in here if _is_closed(item)]
-    lacking = sum(not store.complete(store.recorded(item.spec), item.evaluations) for item in closed)
+    lacking = sum(not store.complete(store.recorded(item.spec), item.outcomes) for item in closed)
     others = {
         "refused": refused,
         "recorded without weights and without all evaluations": lacking,

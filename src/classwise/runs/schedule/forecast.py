@@ -1,6 +1,7 @@
 """What a schedule costs, before anything runs: the runs, what is missing, time and disk."""
 
 from collections.abc import Sequence
+from functools import cache, partial
 
 from rich.console import Console
 from rich.table import Table
@@ -10,8 +11,8 @@ from classwise.runs import store
 from classwise.runs.compute import device
 from classwise.runs.schedule import flops, pool
 from classwise.runs.schedule.cost import PLANNED, Costs
-from classwise.runs.schedule.plan import Requested, collected, missing, planned
-from classwise.runs.store import Present, intact
+from classwise.runs.schedule.plan import Present, Requested, collected, missing, planned
+from classwise.runs.store import intact
 
 # The numbers of GPUs that durations are estimated for.
 GPUS = (1, 8, 64)
@@ -28,7 +29,7 @@ def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, 
     pairs = [pair for _, of_section in sections for pair in of_section]
     pool.check(pairs)
     damaged: list[str] = []
-    present = intact(damaged.append, repair=False)
+    present = cache(partial(intact, tell=damaged.append, repair=False))
     jobs = missing(pairs, present)
     for line in damaged:
         out.print(line, highlight=False, soft_wrap=True)

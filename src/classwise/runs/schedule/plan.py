@@ -3,16 +3,18 @@
 import hashlib
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
 from classwise.runs.schedule.cost import Costs
-from classwise.runs.store import Present
+from classwise.runs.store import OUTCOMES, Key
 
 # A run, and its evaluations.
 Requested = tuple[Spec, Sequence[Evaluation]]
+# Whether a result is there.
+Present = Callable[[Key], bool]
 
 # Evaluations of a run that take less than this many seconds together are one task.
 TOGETHER = 30.0
@@ -105,19 +107,35 @@ def planned(jobs: Sequence[Job], costs: Costs) -> Schedule:
     return Schedule(jobs, parts, priority(parts))
 
 
-def missing(pairs: Iterable[Requested], present: Present = store.exists) -> list[Job]:
+def missing(pairs: Iterable[Requested], present: Present = lambda key: key.path is not None) -> list[Job]:
     """Return a job for each run that is not fully trained and evaluated, in the order of first appearance.
 
     Runs that others need are included. `present` says whether a result is there: by default if its file exists.
     """
     requested = collected(pairs)
     known = {spec.id: spec for spec in requested}
-    jobs = {spec: _missing(spec, tuple(evaluations), known, present) for spec, evaluations in requested.items()}
+
+    def job_of(spec: Spec, *, needs_weights: bool = False) -> Job | None:
+        """Return what is missing of a run; `needs_weights`: results alone are not enough."""
+        wanted, begun = tuple(requested.get(spec, ())), any(folder.exists() for folder in store.search_folders(spec))
+        left = tuple(one for one in wanted if not (begun and present(Key(spec, OUTCOMES, one))))
+        trained = begun and present(Key(spec))
+        if trained and not left and not needs_weights:
+            return None
+        has_weights = trained and store.weights(spec) is not None
+        if trained and not has_weights:
+            # It is trained again, and the new network gets all evaluations.
+            left = tuple(one for one in wanted if not (store.run_folder(spec) / Key(spec, OUTCOMES, one).name).exists())
+        if has_weights and not left:
+            return None
+        return Job(spec, not has_weights, left, tuple(dict.fromkeys(_sources(spec, left, known, train=not has_weights))))
+
+    jobs = {spec: job_of(spec) for spec in requested}
     waiting = [job for job in jobs.values() if job is not None]
     while waiting:
         for source in waiting.pop().after:
             # Of a source the weights are needed, not only the results.
-            job = _missing(source, tuple(requested.get(source, ())), known, present, needs_weights=True)
+            job = job_of(source, needs_weights=True)
             if job is not None and job != jobs.get(source):
                 jobs[source] = job
                 waiting.append(job)
@@ -149,29 +167,6 @@ def _sources(spec: Spec, evaluations: Iterable[Evaluation], known: Mapping[str, 
         yield known[spec.warm_start]
     for name in dict.fromkeys(evaluation.substitute for evaluation in evaluations if evaluation.substitute is not None):
         yield spec.substitute(name)
-
-
-def _missing(
-    spec: Spec,
-    evaluations: tuple[Evaluation, ...],
-    known: Mapping[str, Spec],
-    present: Present,
-    *,
-    needs_weights: bool = False,
-) -> Job | None:
-    """Return what is missing of a run; `needs_weights`: results alone are not enough."""
-    folders = [folder for folder in store.search_folders(spec) if folder.exists()]
-    trained = any(present(folder, spec, None) for folder in folders)
-    left = tuple(one for one in evaluations if not any(present(folder, spec, one) for folder in folders))
-    if trained and not left and not needs_weights:
-        return None
-    has_weights = trained and store.weights(spec) is not None
-    if trained and not has_weights and (left or needs_weights):
-        # It is trained again, and the new network gets all evaluations.
-        left = tuple(one for one in evaluations if not present(store.run_folder(spec), spec, one))
-    if has_weights and not left:
-        return None
-    return Job(spec, not has_weights, left, tuple(dict.fromkeys(_sources(spec, left, known, train=not has_weights))))
 
 
 def tasks(jobs: Sequence[Job], costs: Costs) -> list[Task]:

@@ -3,6 +3,7 @@
 import os
 import traceback
 from collections.abc import Iterable, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 from rich.console import Console
@@ -67,8 +68,8 @@ def ensure_runs(
     """
     pairs, console = list(pairs), console or Console(stderr=True)
     check(pairs)
-    present = store.intact(lambda line: console.print(line, highlight=False, soft_wrap=True), repair=True)
-    jobs = missing(pairs, present) if repair else missing(pairs)
+    tell = partial(console.print, highlight=False, soft_wrap=True)
+    jobs = missing(pairs, cache(partial(store.intact, tell=tell, repair=True))) if repair else missing(pairs)
     if not jobs:
         return 0
     check_data_folder(writing=True)
