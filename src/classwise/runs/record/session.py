@@ -10,11 +10,12 @@ from classwise import defences
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec
 from classwise.defences.training import Diverged
-from classwise.runs import artifacts, store
-from classwise.runs.compute import device, evaluate, train, validate
+from classwise.runs import store
+from classwise.runs.compute import device, validate
 from classwise.runs.compute.train import Report
 from classwise.runs.record.budget import Budget, OutOfTime
 from classwise.runs.record.queue import Item
+from classwise.runs.schedule import worker
 from classwise.runs.schedule.timings import Key as TimingKey
 from classwise.runs.schedule.timings import Timings, epoch_of, image_of
 from classwise.runs.store import HISTORY, OUTCOMES, Key
@@ -240,17 +241,11 @@ def _step(key: Key, done: int | None = None, total: int = 0) -> Step:
 
 def _compute(key: Key, report: Report) -> None:
     """Compute a result; a training that diverges is refused."""
-    if key.kind == OUTCOMES:
-        assert key.evaluation is not None
-        evaluate.evaluate_run(key.subject, key.evaluation, report, repair=True)
-    elif key.kind != HISTORY:
-        artifacts.compute(key)
-    else:
+    try:
+        worker.compute(key, report, repair=True)
+    except Diverged as error:
         assert isinstance(key.subject, Spec)
-        try:
-            train.train(key.subject, report, repair=True)
-        except Diverged as error:
-            store.refuse(key.subject, str(error.__cause__ or error), *device.where())
+        store.refuse(key.subject, str(error.__cause__ or error), *device.where())
 
 
 def _accuracy(key: Key) -> float:
