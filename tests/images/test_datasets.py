@@ -13,7 +13,7 @@ from classwise.core.errors import UserError
 from classwise.core.spec import Spec
 from classwise.images import backgrounds
 from classwise.papers import variants
-from classwise.runs.compute import sizes, validate
+from classwise.runs.compute import validate
 
 SHAPES = DatasetInfo(
     reader="shapes_of_mine:read",
@@ -44,7 +44,7 @@ def test_one_entry_adds_a_dataset(shapes):
     test = images.load("shapes", "test", seed=7)
     assert test.classes == datasets.class_names("shapes") == SHAPES.classes
     assert test.pixels[1].unique().tolist() == [107]
-    size = sizes.size_of("shapes")
+    size = validate.size_of("shapes")
     assert [len(images.load("shapes", split)) for split in images.SPLITS] == [size.train, size.valid, size.test]
     assert (size.channels, size.height, size.width) == test.shape
     assert datasets.superclasses("shapes") == {"circle": "flat", "cube": "solid", "square": "flat"}
@@ -55,7 +55,7 @@ def test_one_entry_adds_a_dataset(shapes):
 def test_an_added_dataset_is_known_where_runs_are_planned_and_checked(shapes):
     spec = Spec(dataset="shapes", eps="0.1", classes=("circle", "cube"))
     assert validate.class_names(spec) == ("circle", "cube")
-    assert sizes.training_size(spec) == DatasetSize(8, 2, 4, 1, 4, 4, classes=2)
+    assert validate.training_size(spec) == DatasetSize(8, 2, 4, 1, 4, 4, classes=2)
     assert next(variant["classes"] for variant in variants.without("quick", spec)) == ("cube", "square")
     with pytest.raises(UserError, match=r"unknown dataset 'shape' .did you mean 'shapes'"):
         images.reader("shape")
@@ -64,7 +64,7 @@ def test_an_added_dataset_is_known_where_runs_are_planned_and_checked(shapes):
 @pytest.mark.parametrize("background", SHAPES.backgrounds)
 def test_an_added_dataset_has_its_backgrounds(shapes, background):
     test = images.load(f"shapes-{background}", "test")
-    assert test.shape[0] == sizes.size_of(f"shapes-{background}").channels == SHAPES.backgrounds[background]
+    assert test.shape[0] == validate.size_of(f"shapes-{background}").channels == SHAPES.backgrounds[background]
     assert datasets.class_names(f"shapes-{background}") == test.classes
     with pytest.raises(UserError, match="unknown dataset 'shapes-neighbours'"):
         images.reader("shapes-neighbours")

@@ -15,7 +15,7 @@ from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
 from classwise.papers import registry
 from classwise.runs import artifacts, store
-from classwise.runs.compute import evaluate, tracing
+from classwise.runs.compute import evaluate
 from classwise.runs.compute.networks import network_of
 from classwise.runs.record import archive, recorder
 from classwise.runs.record.budget import Budget
@@ -28,7 +28,7 @@ HOT = Evaluation(attack="temperature-pgd-20", options={"steps": 4, "inverse": 5,
 
 def test_every_step_of_a_trace_is_a_shorter_attack_of_the_same_steps(small, done):
     asked = replace(PGD, options={"steps": 4, "step": 0.05})
-    course = tracing.trace_attack(small, asked.resolved_for(small))
+    course = evaluate.trace_attack(small, asked.resolved_for(small))
     images, _, ball = evaluate.problem(small, asked)
     x, y = images.batch(slice(None))
     model = network_of(small)
@@ -58,9 +58,9 @@ def test_a_trace_is_computed_once_and_a_damaged_one_again(small, done, data):
 
 def test_an_attack_whose_images_take_different_steps_cannot_be_traced(small, done):
     with pytest.raises(UserError, match="no steps that all images share"):
-        tracing.trace_attack(small, Evaluation(attack="apgd-ce", per_class=1).resolved_for(small))
+        evaluate.trace_attack(small, Evaluation(attack="apgd-ce", per_class=1).resolved_for(small))
     with pytest.raises(UserError, match="no steps that all images share"):
-        tracing.trace_attack(small, Evaluation(attack="pgd-20", options={"success": "any"}, per_class=1).resolved_for(small))
+        evaluate.trace_attack(small, Evaluation(attack="pgd-20", options={"success": "any"}, per_class=1).resolved_for(small))
 
 
 def test_white_box_attacks_in_the_stable_form_are_traced():

@@ -44,7 +44,7 @@ def compute(key: Key) -> xr.Dataset:
 
 
 def _computed(key: Key) -> xr.Dataset:
-    from classwise.runs.compute import device, evaluate, tracing
+    from classwise.runs.compute import device, evaluate
 
     subject, evaluation = key.subject, key.evaluation
     assert evaluation is not None
@@ -53,7 +53,7 @@ def _computed(key: Key) -> xr.Dataset:
     attrs = store.provenance(subject, *device.where(), evaluation)
     if key.kind == TRACE:
         assert isinstance(subject, Spec)
-        return tracing.trace_attack(subject, evaluation).assign_attrs(attrs)
+        return evaluate.trace_attack(subject, evaluation).assign_attrs(attrs)
     return evaluate.attacker(subject, evaluation)().assign_attrs(attrs)
 
 

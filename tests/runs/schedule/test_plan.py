@@ -21,7 +21,7 @@ from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
 from classwise.runs import store
-from classwise.runs.compute import device, sizes
+from classwise.runs.compute import device, validate
 from classwise.runs.schedule import flops, forecast, pool, timings
 from classwise.runs.schedule.cost import PLANNED, Costs, device_speed
 from classwise.runs.schedule.plan import Job, missing, planned, tasks
@@ -219,7 +219,7 @@ def test_every_attack_has_a_cost():
 
 def test_operations_are_counted_as_by_hand(small):
     """One 3x3 convolution by hand beside a counted network of the same kind: doubling the width quadruples the middle."""
-    size = sizes.training_size(small)
+    size = validate.training_size(small)
     forward, weights = flops._network_of(small, size)
     model = models.build("small-cnn", images.load("digits", "test"), 4)
     assert weights == sum(value.numel() * value.element_size() for value in model.state_dict().values())
@@ -257,12 +257,12 @@ def test_a_training_costs_its_epochs_its_steps_and_its_measuring(small):
 def test_sizes_are_those_of_the_images(monkeypatch):
     for name in ("digits", "digits-neighbours", "digits-cluttered"):
         parts = [images.load(name, split) for split in images.SPLITS]
-        known = sizes.size_of(name)
+        known = validate.size_of(name)
         assert [len(part) for part in parts] == [known.train, known.valid, known.test]
         assert parts[0].shape == (known.channels, known.height, known.width)
-    assert sizes.training_size(Spec(dataset="digits", eps="0.1", classes=("1", "2"))).train == round(1077 / 5)
+    assert validate.training_size(Spec(dataset="digits", eps="0.1", classes=("1", "2"))).train == round(1077 / 5)
     monkeypatch.setenv("CLASSWISE_IMAGES", "nowhere")
-    assert sizes.size_of("folder:nothing") is None
+    assert validate.size_of("folder:nothing") is None
 
 
 def test_what_was_measured_counts_before_what_is_estimated(data, small, costs):
@@ -292,7 +292,7 @@ def test_what_a_run_took_is_kept_for_the_next_plan_and_histories_say_how_long_ep
     assert known.median(rate_of(small, PGD), "another") is None
     timings.file().unlink()
     here, seconds = Costs(name, gpu=False), float(store.Key(small).read().seconds.median())
-    rate = flops.epoch(small, sizes.training_size(small)).operations / seconds
+    rate = flops.epoch(small, validate.training_size(small)).operations / seconds
     assert here.rate(replace(small, seed=3, epochs=9)) == pytest.approx(rate)
     assert here.rate(small, PGD) == pytest.approx(rate)
     assert here.rate(small, replace(PGD, precision="bfloat16")) is None

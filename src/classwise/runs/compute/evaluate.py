@@ -15,23 +15,24 @@ from torch import Tensor, nn
 
 import classwise
 from classwise import attacks
-from classwise.attacks import evaluate, sanity
+from classwise.attacks import PGD, evaluate, sanity
 from classwise.attacks.balls import BALLS, Ball
 from classwise.attacks.evaluate import EvaluationSettings, Outcomes
 from classwise.core import results
-from classwise.core.errors import unknown
+from classwise.core.errors import UserError, unknown
 from classwise.core.files import folder_digest
 from classwise.core.identity import radius_value
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.images import Images, transform
 from classwise.models import features
+from classwise.models.modes import eval_mode
 from classwise.runs import store
 from classwise.runs.compute import to_xarray
 from classwise.runs.compute.device import one_thread, where
 from classwise.runs.compute.networks import network_of
 from classwise.runs.compute.resume import Resumable
 from classwise.runs.compute.train import Report, no_report, train
-from classwise.runs.compute.validate import check_evaluation, checkpoints, images_of
+from classwise.runs.compute.validate import check, check_evaluation, checkpoints, images_of
 from classwise.runs.store import OUTCOMES, Key
 
 # The suffix of the file that keeps finished batches.
@@ -180,3 +181,37 @@ def class_features(subject: Subject, evaluation: Evaluation) -> xr.Dataset:
         values, layer = features.penultimate(model, shown, len(images.classes))
     attrs = store.provenance(subject, *where(), evaluation) | {"layer": layer, "schema": store.FEATURES}
     return to_xarray.features_dataset(values, outcomes, images.classes, attrs)
+
+
+class _Recording(nn.Module):
+    """A model that keeps its logits whenever the attack needs their gradient."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model, self.logits = model, list[Tensor]()
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.model(x)
+        if x.requires_grad:
+            self.logits.append(logits.detach())
+        return logits
+
+
+def trace_attack(spec: Spec, evaluation: Evaluation) -> xr.Dataset:
+    """Return the logits of the images of an evaluation from the start of an attack to its last step (schema "course 1").
+
+    Only for PGD, of any loss, with one start and no early stopping; another attack is a UserError.
+    """
+    check(spec)
+    check_evaluation(evaluation, spec)
+    images, attack, ball = problem(spec, evaluation)
+    if not isinstance(attack, PGD) or attack.success != "last" or attack.restarts != 1:
+        raise UserError(f"{evaluation.attack!r} has no steps that all images share; trace pgd-20 or temperature-pgd-20")
+    model = _Recording(network_of(spec, evaluation))
+    x, y = images.batch(slice(None))
+    generator = torch.Generator(x.device).manual_seed(evaluation.seed)
+    with one_thread(), eval_mode(model):
+        attacked = attack(model, x, y, ball, generator)
+        with torch.no_grad():
+            last = model(attacked)
+    return to_xarray.trace_dataset([*model.logits, last], y, images.index, images.classes)

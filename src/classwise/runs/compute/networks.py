@@ -1,6 +1,7 @@
 """Trained networks: of runs, from their weights, and of audits."""
 
 from functools import singledispatch
+from pathlib import Path
 
 import safetensors.torch
 from torch import nn
@@ -38,12 +39,8 @@ def _(subject: Spec, evaluation: Evaluation | None = None) -> nn.Module:
     if path is None:
         what = "the weights" if evaluation.checkpoint == "last" else f"the {evaluation.checkpoint!r} weights"
         raise UserError(f"{what} of {spec.name} are not here, only its results; remove its recorded folder to train it again")
-    content = store.verified(path)
-    try:
-        model.load_state_dict(safetensors.torch.load(content))
-    except Exception as error:  # safetensors raises its own kinds, torch a RuntimeError with all keys
-        advice = store.IMPORT_AGAIN if store.has_recorded_network(spec) else "delete its folder and run again"
-        raise Damaged(f"{path} does not hold the weights of {spec.name}; {advice}") from error
+    advice = store.IMPORT_AGAIN if store.has_recorded_network(spec) else "delete its folder and run again"
+    load(model, path, Damaged(f"{path} does not hold the weights of {spec.name}; {advice}"))
     objective = defences.build(spec.defence, spec.options).objective
     readout = model if evaluation.readout == "cosines" else objective.scaled_model(model)
     return readout.eval().to(device())
@@ -52,3 +49,12 @@ def _(subject: Spec, evaluation: Evaluation | None = None) -> nn.Module:
 def network(spec: Spec, data: Images) -> models.Classifier:
     """Return a run's network with fresh weights, made for images like `data`."""
     return models.build(spec.model, data, spec.width, spec.training_seed, head(spec), spec.layer)
+
+
+def load(model: nn.Module, path: Path, error: Exception) -> None:
+    """Load weights from a file into a network; raise the error if they are those of another one."""
+    content = store.verified(path)
+    try:
+        model.load_state_dict(safetensors.torch.load(content))
+    except Exception as cause:  # safetensors raises its own kinds, torch a RuntimeError with all keys
+        raise error from cause

@@ -17,7 +17,7 @@ from classwise.images import Images
 from classwise.runs import store
 from classwise.runs.compute import device, rebuild
 from classwise.runs.compute.history import Recorder
-from classwise.runs.compute.networks import network
+from classwise.runs.compute.networks import load, network
 from classwise.runs.compute.resume import Resumable
 from classwise.runs.compute.validate import checkpoints, split_images, validation_attack
 from classwise.runs.store import Key
@@ -150,8 +150,4 @@ def _warm(model: models.Classifier, spec: Spec) -> None:
     path = store.by_id(str(spec.warm_start))
     if path is None:
         raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
-    content = store.verified(path)
-    try:
-        model.load_state_dict(safetensors.torch.load(content))
-    except Exception as error:  # safetensors raises its own kinds, torch a RuntimeError with all keys
-        raise UserError(f"warm_start={spec.warm_start!r} is a run of another network than {spec.name}: {path}") from error
+    load(model, path, UserError(f"warm_start={spec.warm_start!r} is a run of another network than {spec.name}: {path}"))

@@ -3,14 +3,17 @@
 import math
 import re
 from collections.abc import Collection
-from functools import singledispatch
+from dataclasses import replace
+from functools import cache, singledispatch
 
 import torch
 
 from classwise import attacks, defences, images, models
 from classwise.core import datasets
 from classwise.core.audit import Audit
+from classwise.core.datasets import DatasetSize, published_size
 from classwise.core.errors import UserError, unknown
+from classwise.core.files import folder_digest
 from classwise.core.identity import radius_value
 from classwise.core.spec import READOUTS, Evaluation, Spec, Subject
 from classwise.defences import training
@@ -18,7 +21,7 @@ from classwise.defences.averaging import AVERAGINGS
 from classwise.images import Images
 from classwise.models import inference
 from classwise.runs import store
-from classwise.runs.compute import device, foreign_network, sizes
+from classwise.runs.compute import device, foreign_network
 
 
 def check(spec: Spec, planned: Collection[str] = ()) -> None:
@@ -80,7 +83,7 @@ def _check_source(spec: Spec, source: Spec) -> None:
 
 def _fits(spec: Spec) -> None:
     """Raise a UserError if a model cannot have this width, or needs larger images."""
-    size, side = sizes.training_size(spec), models.MODELS[spec.model].least
+    size, side = training_size(spec), models.MODELS[spec.model].least
     # If the images are not here, reading them raises an error that says where to put them.
     shape = (1, side, side) if size is None else (size.channels, size.height, size.width)
     models.check_fit(spec.model, shape, spec.width)
@@ -120,7 +123,7 @@ def check_evaluation(evaluation: Evaluation, subject: Subject) -> None:
 
 def _check_of_run(evaluation: Evaluation, spec: Spec) -> None:
     """Raise a UserError if an evaluation does not suit the images of a run, its checkpoints or its head."""
-    size = None if evaluation.transform == "none" or evaluation.transform.startswith("cifar10-c-") else sizes.training_size(spec)
+    size = None if evaluation.transform == "none" or evaluation.transform.startswith("cifar10-c-") else training_size(spec)
     if size is not None:
         images.transform(evaluation.transform)(_sample(size, class_names(spec)), 0)
     if evaluation.checkpoint not in checkpoints(spec):
@@ -140,7 +143,7 @@ def _needed_for(checkpoint: str) -> str:
     return f"{checkpoint} needs {' and '.join(needed)}"
 
 
-def _sample(size: datasets.DatasetSize, classes: tuple[str, ...]) -> Images:
+def _sample(size: DatasetSize, classes: tuple[str, ...]) -> Images:
     """Return one image of a size: a dark square on a light background."""
     pixels = torch.full((1, size.channels, size.height, size.width), 255, dtype=torch.uint8)
     pixels[..., size.height // 4 : size.height // 2, size.width // 4 : size.width // 2] = 0
@@ -195,3 +198,33 @@ def class_names(subject: Subject) -> tuple[str, ...]:
     """Return the names of a subject's classes, without reading images if those of the dataset are known."""
     known = datasets.known_classes(subject.dataset)
     return datasets.select_classes(known, subject.classes) if known else images_of(subject, "test").classes
+
+
+def size_of(dataset: str) -> DatasetSize | None:
+    """Return the size of a dataset: published, or counted where its images are present; else None."""
+    return published_size(dataset) or _counted(dataset, folder_digest(dataset))
+
+
+@cache
+def _counted(dataset: str, digest: str) -> DatasetSize | None:
+    """Return the size of a dataset whose images are present, counted once as long as the `digest` of its files is the same."""
+    try:
+        train, valid, test = (images.load(dataset, split) for split in images.SPLITS)
+    except UserError:  # computing the run will say where to put them
+        return None
+    return DatasetSize(len(train), len(valid), len(test), *test.shape, classes=len(test.classes))
+
+
+def training_size(spec: Spec) -> DatasetSize | None:
+    """Return the size of what a run trains on.
+
+    Of its classes only, of each no more images than it takes, and twice as many where half of each batch is extra.
+    """
+    full = size_of(spec.dataset)
+    if full is None:
+        return None
+    share = len(spec.classes) / full.classes if spec.classes else 1.0
+    train = full.train if spec.train_per_class is None else min(full.train, spec.train_per_class * full.classes)
+    train = round(train * share) * (2 if spec.extra is not None else 1)
+    valid, test = round(full.valid * share), round(full.test * share)
+    return replace(full, train=train, valid=valid, test=test, classes=len(spec.classes) or full.classes)

@@ -12,7 +12,7 @@ from classwise.core.paths import data_folder
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
-from classwise.runs.compute import sizes
+from classwise.runs.compute import validate
 from classwise.runs.schedule import timings
 from classwise.runs.schedule.timings import Timings, rate_of
 
@@ -117,7 +117,7 @@ class Costs:
 
         rates = []
         for other, seconds in islice(_histories(spec, self.device), _HISTORIES):
-            size = sizes.training_size(other)
+            size = validate.training_size(other)
             if size is not None and seconds > 0:
                 rates.append(flops.epoch(other, size).operations / seconds)
         return median(rates) if rates else None

@@ -12,7 +12,7 @@ from classwise.attacks import Passes
 from classwise.core.datasets import DatasetSize
 from classwise.core.spec import Evaluation, Spec
 from classwise.images import Images
-from classwise.runs.compute import device, rebuild, sizes, threads, validate
+from classwise.runs.compute import device, rebuild, threads, validate
 
 # An attack that stops early takes all its steps only on images that withstand it: about this share after adversarial training.
 WITHSTANDING = 0.5
@@ -95,7 +95,7 @@ def epoch(spec: Spec, size: DatasetSize) -> Flops:
 
 def training(spec: Spec) -> Flops | None:
     """Return the work of a training, its measurements and rebuilt images; None if the number of images is unknown."""
-    size = sizes.training_size(spec)
+    size = validate.training_size(spec)
     if size is None:
         return None
     forward, _ = _network_of(spec, size)
@@ -126,7 +126,7 @@ def image_count(evaluation: Evaluation, size: DatasetSize) -> int:
 
 def evaluation(spec: Spec, evaluation: Evaluation) -> Flops | None:
     """Return the work of evaluating a run; None if the number of images is unknown."""
-    size = sizes.training_size(spec)
+    size = validate.training_size(spec)
     if size is None:
         return None
     attack, (forward, _) = attacks.build(evaluation.attack, evaluation.options), _network_of(spec, size)
@@ -138,7 +138,7 @@ def evaluation(spec: Spec, evaluation: Evaluation) -> Flops | None:
 
 def space(spec: Spec, evaluations: tuple[Evaluation, ...], *, train: bool) -> int:
     """Return the bytes on disk of a training and its evaluations, 0 if the number of images is unknown."""
-    size = sizes.training_size(spec)
+    size = validate.training_size(spec)
     if size is None:
         return 0
     _, weights = _network_of(spec, size)
