@@ -14,7 +14,7 @@ from filelock import FileLock
 
 import classwise
 from classwise.core import datasets
-from classwise.core.errors import UNSELECTED, NotRecorded, unknown
+from classwise.core.errors import UNSELECTED, NotRecorded
 from classwise.core.files import write
 from classwise.core.paths import data_folder
 from classwise.papers import registry, scales
@@ -41,12 +41,9 @@ def verdicts(scale: str = _HERE, others: Sequence[str] | None = None, sections: 
     that it needs are stored, else it is "not tested". `others`: further scales (None: all), of which those count where any run of
     these sections is stored. Theorems have one verdict, at scale CLOSED_FORM. Verdicts on one claim stand together.
     """
-    for name in (scale, *(others or ())):
-        if name not in scales.SCALES:
-            raise unknown("scale", name, scales.SCALES)
     named = list(sections or dict.fromkeys(claim.section for claim in registry.CLAIMS))
-    with_runs = [section for section in named if section not in registry.THEOREMS]
     further = [name for name in (scales.SCALES if others is None else others) if name != scale]
+    with_runs = [section for section in named if section not in registry.THEOREMS]
     further = [name for name in further if any(_stored(section, name).pairs for section in with_runs)]
     result: list[Verdict] = []
     for section in named:
@@ -101,13 +98,11 @@ def _judged(section: str, scale: str) -> list[Verdict]:
 
 def _kept(path: Path, section: str, request: Request) -> list[Verdict] | None:
     """Return the stored verdicts of a section; None if there are none, or their results or the code have changed."""
-    try:
+    claims = {claim.name: claim for claim in registry.claims_of(section)}
+    with suppress(OSError, ValueError, KeyError, TypeError):
         stored = json.loads(path.read_text(encoding="utf-8"))
-        claims = {claim.name: claim for claim in registry.claims_of(section)}
         if stored["digest"] == _digest(section, request):
             return [Verdict(**{**row, "claim": claims[row["claim"]]}) for row in stored["verdicts"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
     return None
 
 
@@ -120,14 +115,10 @@ def _digest(section: str, request: Request) -> str:
 def _states(request: Request) -> dict[str, tuple[int, int]]:
     """Return the size and the time of change of the files of results that there are."""
     files = [path for spec, evaluations in request.pairs for path in store.files(spec, evaluations)]
-    files += [
-        store.file(folder, evaluation.resolved_for(spec), store.FEATURES)
-        for spec, evaluations in request.feature_pairs
-        for folder in store.search_folders(spec)
-        for evaluation in evaluations
-    ]
-    files = [path for path in dict.fromkeys(files) if path.exists()]
-    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+    features = [(spec, one.resolved_for(spec)) for spec, evaluations in request.feature_pairs for one in evaluations]
+    files += [store.file(folder, one, store.FEATURES) for spec, one in features for folder in store.search_folders(spec)]
+    states = {str(path): path.stat() for path in files if path.exists()}
+    return {name: (state.st_size, state.st_mtime_ns) for name, state in states.items()}
 
 
 @cache
@@ -136,10 +127,8 @@ def _code() -> str:
     root = Path(classwise.__file__).parent
     sources = sorted(file for suffix in ("py", "csv") for file in root.rglob(f"*.{suffix}"))
     used = [file for file in sources if _WITHOUT.isdisjoint(file.relative_to(root).parts)]
-    digest = hashlib.sha256(repr([metadata.version(name) for name in _LIBRARIES]).encode())
-    for file in used:
-        digest.update(f"{file.relative_to(root)} ".encode() + file.read_bytes())
-    return digest.hexdigest()
+    content = b"".join(f"{file.relative_to(root)} ".encode() + file.read_bytes() for file in used)
+    return hashlib.sha256(repr([metadata.version(name) for name in _LIBRARIES]).encode() + content).hexdigest()
 
 
 def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
@@ -154,9 +143,6 @@ def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
         every = isinstance(data, xr.Dataset)
         judged += [one if every or one.claim.data in data else _untested(one.claim, scale, request) for one in tested]
     return judged or [_untested(claim, scale, request) for claim in registry.claims_of(section)]
-
-
-_NO_RUNS = "this scale has no runs for it"
 
 
 def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
@@ -175,7 +161,7 @@ def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
             lacking.setdefault(part.specs[0].dataset, []).append(runs)
     dataset = next(iter(lacking), str(scales.SCALES[scale].run["dataset"]))
     parts = [f"on {datasets.title(where)} for {', '.join(some)}" for where, some in lacking.items()]
-    reason = claim.exclusion(dataset) or (f"no complete results {'; '.join(parts)}" if parts else _NO_RUNS)
+    reason = claim.exclusion(dataset) or (f"no complete results {'; '.join(parts)}" if parts else "this scale has no runs for it")
     return Verdict(claim, "not tested", scale, dataset, reason=reason)
 
 
@@ -212,11 +198,10 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
 
 def _stored_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
     """Return a section and its parts, those that have any runs (`of_shared_seeds`)."""
-    parts = {"": (section, request)}
-    parts |= {
+    parts = {
         name: (section.parts[name], part) for name, part in request.parts.items() if name in section.parts and part.evaluations
     }
-    shared = {name: (some, of_shared_seeds(part)) for name, (some, part) in parts.items()}
+    shared = {name: (some, of_shared_seeds(part)) for name, (some, part) in {"": (section, request), **parts}.items()}
     return {name: (some, part) for name, (some, part) in shared.items() if part.specs}
 
 

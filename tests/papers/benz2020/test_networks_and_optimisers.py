@@ -6,6 +6,7 @@ import mocks
 import numpy as np
 import pytest
 import xarray as xr
+from benchmarks import convergence
 from claim_answers import UP, judged, outcomes_with
 
 from classwise import models
@@ -13,7 +14,6 @@ from classwise.core.datasets import class_names
 from classwise.papers import registry, say
 from classwise.papers.benz2020 import networks, networks_and_optimisers
 from classwise.papers.claims import MeasurementError
-from classwise.runs import convergence
 from classwise.stats import bootstrap
 
 ALONG = ("defence", "attack", "setting")
