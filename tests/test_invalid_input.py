@@ -100,11 +100,7 @@ COMMANDS = [
     Invalid("lst", "no such command 'lst'. Did you mean 'list'?"),
     Invalid("--versoin", "no such option: --versoin"),
     Invalid("run --scal quick", "no such option: --scal (Possible options: --scale"),
-    Invalid("list runs", "unexpected extra argument(s) (runs)"),
-    Invalid("serve --port", "option '--port' requires an argument"),
     Invalid("show", "missing argument 'ID'"),
-    Invalid("audit", "missing option '--weights'"),
-    Invalid("run --dry-run=yes", "option '--dry-run' does not take a value"),
 ]
 RUNS = [
     Invalid("run tian2021/4-1-clas-bias", "unknown section 'tian2021/4-1-clas-bias' (did you mean 'tian2021/4-1-class-bias'?)"),
@@ -114,7 +110,6 @@ RUNS = [
     Invalid("run --scale", "unknown scale ''", last=""),
     Invalid("run --workers 0", "0 is not in the range 1<=x<="),
     Invalid("run --workers 100000 --dry-run", "100000 is not in the range 1<=x<="),
-    Invalid("run --workers two", "should be a valid integer"),
     Invalid("run --scheduler 127.0.0.1", "did you mean tcp://127.0.0.1:8786?"),
     Invalid("run --scheduler tcp://x:99999999", "'tcp://x:99999999' is not an address with a port from 1 to 65535"),
     Invalid("run --scheduler tcp://host", "write tcp://host:8786"),
@@ -127,7 +122,6 @@ STORED = [
     Invalid("show", "the id is empty; `classwise list` prints the ids", last=""),
     Invalid("show zzz", "there is no run 'zzz'; `classwise list` prints the ids of all 2"),
     Invalid(f"show {DAMAGED.id}", "is truncated or not a netCDF file"),
-    Invalid(f"show {SPEC.id} --jsn", "no such option: --jsn"),
     Invalid("list --filter trades", "--filter 'trades' is not of the form field=value; write one like defence=trades"),
     Invalid("list --filter defence=", "--filter 'defence=' is not of the form field=value"),
     Invalid("list --filter defense=trades", "unknown field of a run 'defense' (did you mean 'defence'?)"),
@@ -141,7 +135,6 @@ RENDERED = [
     ),
     Invalid("render", "unknown notebook ''", last=""),
     Invalid("render ../README", "unknown notebook '../README'"),
-    Invalid(f"render {SECTION} eps=0.1", "unexpected extra argument(s) (eps=0.1)"),
     render("", "--parameters is empty; write name=value, like eps=0.1 or seeds=[0,1]"),
     render("eps", "'eps' is not of the form name=value"),
     render("sed=[1]", "unknown parameter 'sed' (did you mean 'seeds'?)"),
@@ -189,8 +182,6 @@ AUDITS = [
     audit("--attack fgsmm", "unknown attack 'fgsmm' (did you mean 'fgsm'?)"),
     audit("--attack clean", "attack='clean' is no attack"),
     audit("--seed 99999999999999999999999", "seed must be below 2**32 = 4294967296"),
-    audit("--seed -1", "should be greater than or equal to 0"),
-    audit("--limit 0", "should be greater than or equal to 1"),
     audit("--limit 3", "--limit 3 is less than one image for each of the 10 classes"),
     audit("--batch 99999999999999999999", "batch must be 16777216 or less"),
     audit("--width 999999", "width must be 65536 or less, got 999999"),
@@ -315,8 +306,6 @@ ENVIRONMENT = [
     Invalid("run --dry-run", "CLASSWISE_DEVICE='cuda:99'", environment={"CLASSWISE_DEVICE": "cuda:99"}),
     Invalid("serve", "there is no book in"),
     Invalid("zip", "there is no book in"),
-    Invalid("serve --port 0", "should be greater than or equal to 1"),
-    Invalid("serve --port 99999", "should be less than or equal to 65535"),
 ]
 CASES = [*COMMANDS, *RUNS, *STORED, *RENDERED, *AUDITS, *RECORDED, *ENVIRONMENT]
 

@@ -69,7 +69,6 @@ def run_sections(
     """Compute the runs and evaluations of sections; existing results are kept."""
     from classwise.papers import registry
 
-    _check_data_folder(new=not dry_run)
     named = [(section, registry.request(section, scale).pairs) for section in sections or registry.SECTIONS]
     if dry_run and scheduler is not None:
         raise UserError("--dry-run estimates for this machine and for GPUs, not for a scheduler: leave --scheduler out")
@@ -149,7 +148,6 @@ def render_notebook(
     from classwise.book import build, notebooks
     from classwise.papers import registry
 
-    _check_data_folder(new=True)
     source = notebooks.find(notebook)
     if any(not text.strip() for text in parameters or []):
         raise UserError("--parameters is empty; write name=value, like eps=0.1 or seeds=[0,1]")
@@ -217,7 +215,7 @@ def audit_network(
     critical = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
     if critical == []:
         raise UserError("--classes is empty; name some, such as cat,dog, or leave it out")
-    _check_data_folder(new=True) if place is None else paths.check_folder(place, "--out")
+    _check_data_folder() if place is None else paths.check_folder(place, "--out")
     from classwise import images, runs  # torch
     from classwise.book import build, notebooks
     from classwise.runs import audits, store
@@ -263,7 +261,7 @@ def record_runs(
     given, folder = Budget(parse_seconds(budget), began), None if out is None else _path("--out", out)
     path = default(scale) if queue is None else _path("--queue", queue)
     items = read(path)
-    _check_data_folder(new=True)
+    _check_data_folder()
     if folder is not None:
         paths.check_folder(folder, "--out")
     from classwise.runs.record import recorder
@@ -309,11 +307,8 @@ def import_archives(archives: Annotated[list[str], typer.Argument(help="Archives
 def build_book(scale: Scale = "quick", workers: Workers = None, scheduler: Scheduler = None) -> None:
     """Compute missing results, execute the notebooks that changed, and render the book to build/html/."""
     from classwise.book import build
-    from classwise.papers.scales import SCALES
 
-    if scale not in SCALES:
-        raise unknown("scale", scale, SCALES)
-    _check_data_folder(new=True)
+    _check_data_folder()
     page = build.build(scale, console, workers, scheduler)
     print(f"the book is at {page}\nopen that file, or serve it: make serve")
 
@@ -347,9 +342,9 @@ def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> N
         book.serve_forever()
 
 
-def _check_data_folder(*, new: bool) -> None:
-    """Raise a UserError if the data folder is a file; if it is `new`, also if it cannot be made."""
-    paths.check_data_folder(writing=new and not paths.data_folder().exists())
+def _check_data_folder() -> None:
+    """Raise a UserError if there is no data folder and none can be made."""
+    paths.check_data_folder(writing=not paths.data_folder().exists())
 
 
 def main() -> None:

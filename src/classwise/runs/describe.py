@@ -1,7 +1,7 @@
 """Descriptions of results, in words and as attributes: provenance, settings and sanity warnings."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -45,24 +45,19 @@ def dataset_and_scale(subjects: Sequence[Subject]) -> dict[str, str]:
 
 def collected_warnings(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Return the sanity warnings of outcomes, each with the attacks and defences that it applies to."""
-    warnings: dict[str, list[str]] = {}
-
-    def warn(sentence: str, name: str) -> None:
-        warnings[sentence] = list(dict.fromkeys([*warnings.get(sentence, []), name]))
-
+    warnings: defaultdict[str, dict[str, None]] = defaultdict(dict)
     groups: dict[str, list[tuple[str, xr.Dataset]]] = {}
     for key, data in rows:
         if data.attrs["schema"] == store.OUTCOMES:
             name = f"{next(iter(key.values()))} under {key['attack']}"
             for sentence in sanity.stored_warnings(data) if data.attrs.get("checks") else ["not checked"]:
-                warn(sentence, name)
+                warnings[sentence][name] = None
             evaluation = Evaluation.from_json(data.attrs["evaluation"])
             fields = (evaluation.eps, evaluation.norm, evaluation.split, evaluation.checkpoint, evaluation.transform)
             groups.setdefault(str((data.attrs["spec"], *fields)), []).append((name, data))
-    for group in groups.values():
-        for name in sanity.black_box_ahead(group):
-            warn(sanity.BLACK_BOX_AHEAD, name)
-    return warnings
+    for name in (name for group in groups.values() for name in sanity.black_box_ahead(group)):
+        warnings[sanity.BLACK_BOX_AHEAD][name] = None
+    return {sentence: list(names) for sentence, names in warnings.items()}
 
 
 def summary(request: Request, data: xr.Dataset) -> str:

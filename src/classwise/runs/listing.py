@@ -12,6 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pandas as pd
 import xarray as xr
 from rich.table import Table
 
@@ -37,8 +38,6 @@ _SHARED = ("dataset", "model", "folder", "device", "commit")
 _LONGEST = (1000, 60, 40, 30, 24, 20, 16, 12)
 # The measures of all classes, with their units.
 _MEASURES = {"overall": "%", "worst": "%", "mcd": "points", "cv": "points²"}
-# The number of ids that an error lists.
-_MOST = 6
 
 
 def rows(warn: Callable[[str], None]) -> list[Row]:
@@ -208,12 +207,12 @@ def folder_of(run_id: str) -> Path:
     if not folders:
         raise UserError(f"there are no runs yet in {data_folder()}; `classwise run` computes them")
     matching = [number for number in folders if number.startswith(run_id)]
-    if len(matching) == 1:
-        return folders[matching[0]]
-    if matching:
-        some = ", ".join(sorted(matching)[:_MOST]) + (f" and {len(matching) - _MOST} more" if len(matching) > _MOST else "")
-        raise UserError(f"several runs begin with {run_id!r}: {some}; write more of the id")
-    raise UserError(f"there is no run {run_id!r}; `classwise list` prints the ids of all {len(folders)}")
+    if not matching:
+        raise UserError(f"there is no run {run_id!r}; `classwise list` prints the ids of all {len(folders)}")
+    if len(matching) > 1:
+        some = ", ".join(sorted(matching)[:6]) + " ..." * (len(matching) > 6)
+        raise UserError(f"{len(matching)} runs begin with {run_id!r}: {some}; write more of the id")
+    return folders[matching[0]]
 
 
 def run(folder: Path) -> dict[str, Any]:
@@ -233,26 +232,22 @@ def _evaluations(paths: Sequence[Path]) -> list[dict[str, Any]]:
         return []
     counts = [aggregate.counts(data) for data in loaded]
     together = xr.concat(counts, "evaluation", join="exact", coords="minimal", compat="override")
-    bounds = {name: bootstrap.bootstrap(together, metrics.METRICS[name]) for name in _MEASURES}
-    return [
-        _evaluation(path, data, count, {name: each.isel(evaluation=number) for name, each in bounds.items()})
-        for number, (path, data, count) in enumerate(zip(paths, loaded, counts, strict=True))
-    ]
-
-
-def _evaluation(path: Path, data: xr.Dataset, count: xr.DataArray, measured: Mapping[str, xr.DataArray]) -> dict[str, Any]:
-    """Return an evaluation; `measured`: low, value and high of each measure."""
-    rates, bounds, total = metrics.accuracy(count).values, intervals.wilson(count), metrics.images(count).values
-    lows, highs = (bounds.sel(bound=end).values for end in ("low", "high"))
-    evaluation = _read(Evaluation, "evaluation", data.attrs, path)
-    columns = (map(str, count.label.values), map(int, total), map(float, rates), map(float, lows), map(float, highs))
-    classes = [dict(zip(("class", "images", "accuracy", "low", "high"), row, strict=True)) for row in zip(*columns, strict=True)]
-    measures = {}
-    for name, ends in measured.items():
-        low, value, high = map(float, ends.sel(bound=["low", "value", "high"]).values)
-        measures[name] = {"unit": _MEASURES[name], "value": value, "low": low, "high": high}
-    about = {"title": _title(evaluation), "evaluation": vars(evaluation), "classes": classes, "measures": measures}
-    return about | {"warnings": sanity.stored_warnings(data)}
+    measured = {name: bootstrap.bootstrap(together, metrics.METRICS[name]) for name in _MEASURES}
+    rows = []
+    for number, (path, data, count) in enumerate(zip(paths, loaded, counts, strict=True)):
+        evaluation, bounds = _read(Evaluation, "evaluation", data.attrs, path), intervals.wilson(count)
+        classes = {"class": count.label.values.astype(str), "images": metrics.images(count).values.astype(int)}
+        classes |= {"accuracy": metrics.accuracy(count).values, **{end: bounds.sel(bound=end).values for end in ("low", "high")}}
+        measures = {
+            name: {
+                "unit": unit,
+                **{end: float(measured[name].isel(evaluation=number).sel(bound=end)) for end in ("value", "low", "high")},
+            }
+            for name, unit in _MEASURES.items()
+        }
+        about = {"title": _title(evaluation), "evaluation": vars(evaluation), "classes": pd.DataFrame(classes).to_dict("records")}
+        rows.append(about | {"measures": measures, "warnings": sanity.stored_warnings(data)})
+    return rows
 
 
 def _title(evaluation: Evaluation) -> str:
