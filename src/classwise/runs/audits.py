@@ -10,8 +10,8 @@ from typing import Any
 
 from rich.console import Console
 
+from classwise.core import datasets
 from classwise.core.audit import Audit
-from classwise.core.datasets import with_options
 from classwise.core.errors import UserError, unknown
 from classwise.core.paths import check_file
 from classwise.papers import registry
@@ -92,8 +92,9 @@ def _absolute(dataset: str, *, skip_bad: bool) -> str:
     """Return the name of a dataset that means the same in any working folder; all images of a folder are test images."""
     from classwise import images
 
+    datasets.check(dataset)
     kind = dataset.partition("?")[0].partition(":")[0]
-    if kind not in with_options():
+    if kind not in datasets.with_options():
         if skip_bad:
             raise UserError(f"--skip-bad is for your images, folder:PATH; {dataset} has no unreadable files")
         return dataset
