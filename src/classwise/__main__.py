@@ -13,7 +13,7 @@ import time
 import webbrowser
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -354,36 +354,25 @@ def main() -> None:
         # Without words it prints its help.
         sys.exit(app(standalone_mode=len(sys.argv) < 2) or 0)
     except INVALID_INPUT as error:
-        _print(f"{_sentence(error)}; `{_command(error)} --help` lists what there is")
-        sys.exit(2)
+        text = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
+        context = getattr(error, "ctx", None)
+        command = f"classwise {context.info_name}" if context is not None and context.parent is not None else "classwise"
+        _stop(f"{text[:1].lower()}{text[1:]}; `{command} --help` lists what there is", 2)
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        _print(f"{reason}; what is finished is kept")
-        sys.exit(1)
+        _stop(f"{reason}; what is finished is kept", 1)
     except (UserError, RuntimeError) as error:
-        _print(str(error))
-        sys.exit(2 if isinstance(error, UserError) else 1)
+        _stop(str(error), 2 if isinstance(error, UserError) else 1)
     except (KeyboardInterrupt, SystemExit) as stopped:
         # typer turns Ctrl-C into an exit of its own.
         if isinstance(stopped, SystemExit) and stopped.code != 130:
             raise
-        _print("stopped; what is finished is kept, and the rest resumes from there")
-        sys.exit(130)
+        _stop("stopped; what is finished is kept, and the rest resumes from there", 130)
 
 
-def _print(problem: str) -> None:
+def _stop(problem: str, code: int) -> NoReturn:
     console.print(f"classwise: {problem}", style="red", highlight=False, markup=False, soft_wrap=True)
-
-
-def _sentence(error: Exception) -> str:
-    """Return what typer says about invalid input, as part of a sentence."""
-    text = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
-    return text[:1].lower() + text[1:]
-
-
-def _command(error: Exception) -> str:
-    context = getattr(error, "ctx", None)
-    return f"classwise {context.info_name}" if context is not None and context.parent is not None else "classwise"
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -119,16 +119,16 @@ def _black_box(audit: Audit, check: masking.BlackBoxCheck) -> str:
             f"Attacks with gradients broke all {check.correct:,} images that are classified correctly: none is left for Square."
         )
     low, high = intervals.proportion(check.broken, check.left)
-    found = (
+    result = (
         f"Square with up to {audit.queries:,} queries broke {check.broken} of the {counted(check.left, 'image')} that attacks "
         f"with gradients left ({100 * check.broken / check.left:.1f} %, 95 %: {low:.1f} to {high:.1f})."
     )
     if check.broken:
-        return f"{found} {masking.RULE}"
+        return f"{result} {masking.RULE}"
     detects = (
         f"If it could break {100 * check.detectable():.1f} % of such images, it would have broken one with probability 0.90."
     )
-    return f"{found} {detects}" if check.left >= _ENOUGH else found
+    return f"{result} {detects}" if check.left >= _ENOUGH else result
 
 
 def _weakest(robust: xr.DataArray) -> str:

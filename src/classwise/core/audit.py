@@ -63,31 +63,20 @@ class Audit(Subject):
 
     Parameters
     ----------
-    network
-        the name of the network in results.
-    sha256
-        of the file of its weights.
-    dataset, seed
-        whose test images; seed of the split and of the choice of images.
-    eps, norm, attack
-        the attack and its radius.
-    images
-        digest of the chosen images.
-    model
-        a name of models.MODELS, or "module:function", a function of the user's that returns a network on pixels in [0, 1].
-    code
-        sha256 of the file of that function.
-    width
-        None for that of the weights.
+    network, sha256, weights
+        its name in results; the sha256 of the file of its weights, and that file.
+    dataset, seed, per_class, images
+        whose test images; the seed of the choice of images, their number of each class (None for all), and their digest.
+    eps, norm, attack, batch
+        the attack and its radius; the number of images evaluated at a time.
+    model, code, width
+        a name of models.MODELS, or "module:function", a function of the user's that returns a network on pixels in [0, 1]; the
+        sha256 of the file of that function; None for the width of the weights.
     normalise
         the input that the weights expect: "none" for pixels in [0, 1], "dataset" for pixels standardised by the mean and
         standard deviation of the dataset, or both as `parse_normalise` reads them; weights that hold a mean and std override it.
-    per_class
-        number of images of each class; None for all.
-    batch
-        number of images evaluated at a time.
-    weights, home, out
-        the file, the folder that "module" is imported from and the folder of the results; "" if not needed.
+    home, out
+        the folder that "module" is imported from and the folder of the results; "" if not needed.
     reach
         the L2 radius whose ball covers every image; None if unknown.
     """

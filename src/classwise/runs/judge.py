@@ -1,4 +1,4 @@
-"""Verdicts on the claims of sections, computed from their runs and kept until these or the code change."""
+"""The outcomes of a section as its page and its claims need them; verdicts, kept until the results or the code change."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 from filelock import FileLock
@@ -22,8 +23,9 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.sections import Request, Section
 from classwise.runs import store
 from classwise.runs.artifacts import scenes
+from classwise.runs.describe import recorded_runs, summary
 from classwise.runs.load import history, outcomes, with_features
-from classwise.runs.recorded import of_shared_seeds, recorded_part
+from classwise.runs.recorded import available, of_shared_seeds, recorded_part
 from classwise.stats.calibrations import late_settings
 from classwise.stats.features import with_pixels
 
@@ -220,3 +222,32 @@ def _measured(section: Section, request: Request) -> xr.Dataset:
         return data
     around = [scenes(spec, request.evaluations[0].resolved_for(spec), behind=True).whiteness for spec in request.specs]
     return data.assign(white=xr.concat(around, "image").drop_duplicates("image").reindex(image=data.image))
+
+
+def page(section: str, scale: str, **chosen: Any) -> tuple[Request, Mapping[str, xr.Dataset]]:
+    """Return the request of a page as it can be shown, and its outcomes by the name that claims give as `data`.
+
+    Those of the section itself are "", arranged where the section says so. Naming outcomes that need runs which are not recorded
+    is NotRecorded. chosen: what the reader chooses, as of `registry.request`.
+    """
+    request = available(registry.request(section, scale, **chosen))
+    inputs = claim_inputs(section, request)
+    if isinstance(inputs, xr.Dataset):
+        return request, Inputs({"": inputs})
+    return request, Inputs(inputs if "" in inputs else {**inputs, "": outcomes(replace(request, parts={}))})
+
+
+def shown_scales(section: str, scale: str) -> list[str]:
+    """Return the scales at which a page shows a section: those only read of which any run is stored, then its own."""
+    return [*(other for other in scales.also_read(scale) if recorded_part(registry.request(section, other)).specs), scale]
+
+
+def other_datasets(request: Request) -> dict[str, xr.Dataset]:
+    """Return by dataset the outcomes of the parts on others than that of the section."""
+    parts = [part for part in request.parts.values() if part.specs and part.specs[0].dataset != request.specs[0].dataset]
+    return {part.specs[0].dataset: outcomes(part.specs, part.evaluations) for part in parts}
+
+
+def provenance(section: str, request: Request, data: xr.Dataset) -> str:
+    """Return in Markdown what was trained and evaluated, where, and what was recorded on other machines."""
+    return f"{summary(request, data)}\n\n{recorded_runs(section)}"
