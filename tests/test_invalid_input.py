@@ -104,7 +104,6 @@ COMMANDS = [
 ]
 RUNS = [
     Invalid("run tian2021/4-1-clas-bias", "unknown section 'tian2021/4-1-clas-bias' (did you mean 'tian2021/4-1-class-bias'?)"),
-    Invalid("run 4-1-class-bias", "did you mean 'tian2021/4-1-class-bias'"),
     Invalid("run", "unknown section ''", last=""),
     Invalid("run --scale quik", "unknown scale 'quik' (did you mean 'quick'?)"),
     Invalid("run --scale", "unknown scale ''", last=""),
@@ -113,8 +112,6 @@ RUNS = [
     Invalid("run --scheduler 127.0.0.1", "did you mean tcp://127.0.0.1:8786?"),
     Invalid("run --scheduler tcp://x:99999999", "'tcp://x:99999999' is not an address with a port from 1 to 65535"),
     Invalid("run --scheduler tcp://host", "write tcp://host:8786"),
-    Invalid("run --scheduler", "--scheduler '' is not an address", last=""),
-    Invalid("book --scheduler here", "did you mean tcp://here:8786?"),
     Invalid("run --dry-run --scheduler tcp://127.0.0.1:8786", "leave --scheduler out"),
     Invalid("book --scale papers", "unknown scale 'papers' (did you mean 'paper'?)"),
 ]
@@ -152,10 +149,6 @@ RENDERED = [
     render("scale=quik", "unknown scale 'quik' (did you mean 'quick'?)"),
     render("scale=1", "parameter scale must be str, got 1 (int)"),
     render("eps=8", "did you mean 8/255?"),
-    render("eps=255", "covers the whole range of a pixel, 0 to 1; write a radius below 1, like 8/255"),
-    render("eps=-0.1", "eps=-0.1 is negative"),
-    render("eps=abc", "eps='abc' is not a number; write a radius like 0.2 or 8/255"),
-    render("eps=8/0", "eps='8/0' is not a number"),
     render("eps=1e999999999", "is not a number"),
     render("eps=[0.1]", "parameter eps must be Union[float, str, None], got [0.1]"),
     render("eval_eps=2", "eval_eps=2 covers the whole range"),
@@ -176,7 +169,6 @@ AUDITS = [
     audit("--eps 0", "eps=0 means no attack"),
     audit("--eps 1e-30", "is below 1e-06, about what float32 pixels resolve; write a radius like 8/255"),
     audit("--eps \uff18/255", "is not a number; write a radius like 0.2 or 8/255"),
-    audit("--eps 1_0/255", "is not a number"),
     audit("--eps 100 --norm l2", "eps=100 covers every image of digits"),
     audit("--norm linff", "unknown norm 'linff' (did you mean 'linf'?)"),
     audit("--attack fgsmm", "unknown attack 'fgsmm' (did you mean 'fgsm'?)"),

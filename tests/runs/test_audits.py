@@ -24,7 +24,7 @@ from classwise import images, models, runs
 from classwise.__main__ import main
 from classwise.charts import audit_report, class_explorer, gallery, style
 from classwise.core import results
-from classwise.core.audit import Audit, critical
+from classwise.core.audit import Audit
 from classwise.core.errors import UserError
 from classwise.core.spec import Spec
 from classwise.models.features import penultimate
@@ -387,6 +387,7 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first():
     assert list(audit_report.class_table(audit, count, ["2"]).index) == ["2 (critical)", "0", "1"]
     assert "20 images of each class (a sample" in audit_report.sample_note(audit, count)
     assert "± 22 points" in audit_report.sample_note(audit, count)
+    assert audit_report.summary(audit, count, check, ["2", "2"]).splitlines() == lines
     with pytest.raises(UserError, match="unknown class 'stop'"):
         audit_report.summary(audit, count, check, ["stop"])
     with pytest.raises(ValueError, match="robust accuracy is above clean accuracy"):
@@ -540,12 +541,6 @@ def test_a_module_may_be_interrupted_and_weights_come_unwrapped(data, theirs):
     torch.save({f"module.{name}": value for name, value in state.items()}, "wrapped.pt")
     found = foreign_network.network(runs.audit("wrapped.pt", model=model, eps="0.1", attack="pgd-10", limit=20))
     assert torch.equal(found.last.weight, state["last.weight"])
-
-
-def test_critical_classes_exist():
-    assert critical(["b", "b"], ["a", "b"]) == ["b"]
-    with pytest.raises(UserError, match="did you mean 'stop_sign'"):
-        critical(["stop_sing"], ["stop_sign", "yield"])
 
 
 def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypatch, capsys, tmp_path):

@@ -5,7 +5,7 @@ Of the runs of a list only the attributes of their histories are read: hundreds 
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from fnmatch import fnmatchcase
 from itertools import accumulate
@@ -32,6 +32,8 @@ FIELDS = (
     *("id", "dataset", "model", "defence", "seed", "differs in", "scale", "sections", "evaluations", "kB", "folder", "device"),
     *("commit", "created"),
 )
+# The columns that a narrow terminal shows.
+_FIRST = ("id", "dataset", "defence", "seed", "differs in")
 # Written above the table where all runs have the same.
 _SHARED = ("dataset", "model", "folder", "device", "commit")
 # The longest that a cell may be, the first that lets the table fit; with the last, columns that do not fit are left out.
@@ -45,9 +47,17 @@ def rows(warn: Callable[[str], None]) -> list[Row]:
 
     `warn` is called with a line about each run that cannot be read.
     """
-    stored = sorted(_stored(warn), key=lambda run: (run[1].dataset, run[1].model, run[1].defence, run[1].seed, run[1].id))
-    differing, used = _differing([spec for _, spec, _ in stored]), _used()
-    return [_row(folder, spec, attrs, differing[spec], used.get(spec.id, ("", []))) for folder, spec, attrs in stored]
+    stored = []
+    for folder in store.stored():
+        path = folder / "history.nc"
+        try:
+            attrs = results.header(path, store.HISTORY)
+            stored.append((_read(Spec, "spec", attrs, path), folder, attrs))
+        except UserError as error:
+            warn(str(error))
+    stored.sort(key=lambda run: (run[0].dataset, run[0].model, run[0].defence, run[0].seed, run[0].id))
+    differing, used = _differing([spec for spec, *_ in stored]), _used()
+    return [_row(folder, spec, attrs, differing[spec], used.get(spec.id, ("", []))) for spec, folder, attrs in stored]
 
 
 def _row(folder: Path, spec: Spec, attrs: Mapping[str, str], differing: str, used: tuple[str, list[str]]) -> Row:
@@ -58,16 +68,6 @@ def _row(folder: Path, spec: Spec, attrs: Mapping[str, str], differing: str, use
     about = (kind, *(attrs.get(name, "") for name in ("device", "commit", "created")))
     values = (spec.id, spec.dataset, spec.model, spec.defence, spec.seed, differing, *used, counted, size // 1000, *about)
     return dict(zip(FIELDS, values, strict=True)) | {"spec": vars(spec)}
-
-
-def _stored(warn: Callable[[str], None]) -> Iterator[tuple[Path, Spec, dict[str, str]]]:
-    for folder in store.stored():
-        path = folder / "history.nc"
-        try:
-            attrs = results.header(path, store.HISTORY)
-            yield folder, _read(Spec, "spec", attrs, path), attrs
-        except UserError as error:
-            warn(str(error))
 
 
 _Item = TypeVar("_Item", Spec, Evaluation)
@@ -174,7 +174,8 @@ def table(runs: Sequence[Row], width: int | None = None) -> tuple[Table, list[st
     cells = {name: [_cell(name, row[name]) for row in runs] for name in FIELDS}
     shared = [name for name in _SHARED if len(runs) > 1 and len(set(cells[name])) == 1 and cells[name][0]]
     notes = [f"all {len(runs)} runs: {', '.join(f'{name} {cells[name][0]}' for name in shared)}"] if shared else []
-    names, widths, ends = [name for name in FIELDS if name not in shared], list[int](), list[int]()
+    names = [name for name in dict.fromkeys((*_FIRST, *FIELDS)) if name not in shared]
+    widths, ends = list[int](), list[int]()
     for longest in _LONGEST if width is not None else _LONGEST[:1]:
         widths = [min(longest, max(len(name), *map(len, cells[name]), 0)) for name in names]
         ends = list(accumulate(size + 2 for size in widths))
