@@ -53,7 +53,7 @@ bench: $(READY) ## how fast the attacks are beside those of other packages: buil
 	@$(PY) -m tests.benchmarks.bench
 
 converged: $(READY) ## train all networks with twice the epochs too, and record both (SCALE=quick)
-	@$(PY) -m classwise converged --scale $(SCALE)
+	@$(PY) -m tests.benchmarks.convergence --scale $(SCALE)
 
 picture: $(READY) ## draw the picture of README from the recorded results
 	@$(PY) -m tests.picture

@@ -32,7 +32,6 @@ RUNS = [
     {"ensure"},
     {"load", "artifacts", "listing", "settings", "convergence"},
     {"audits", "judge"},
-    {"pages"},
     {"record"},
 ]
 # Within papers: the engine, then each paper, then what brings them together.

@@ -126,16 +126,6 @@ def test_list_names_a_damaged_run_and_goes_on(trained, monkeypatch, capsys):
     assert "truncated" in capsys.readouterr().err
 
 
-def test_list_names_a_run_whose_spec_cannot_be_read_and_goes_on(trained, monkeypatch, capsys):
-    other = replace(trained, seed=5)
-    history = results.load(store.run_folder(trained) / "history.nc", store.HISTORY)
-    results.save(history.assign_attrs(spec="no spec"), store.HISTORY, store.run_folder(other) / "history.nc")
-    assert command(monkeypatch, "list") == 0
-    told = capsys.readouterr()
-    assert "carries no readable spec" in " ".join(told.err.split())
-    assert trained.id in told.out
-
-
 def test_a_run_that_fails_is_exit_code_1(data, monkeypatch, capsys):
     def fail(*_, **__):
         raise RuntimeError("1 of 1 runs failed")

@@ -1,23 +1,25 @@
 """The command line: `classwise` or `python -m classwise`.
 
-Every command checks what it is given before it starts a process or makes a folder, and before it imports torch unless the check
-needs it: that of a queue resolves trainings, and that of an audit reads the weights.
+Every command checks what it is given before it starts a process or makes a folder. Modules are imported where they are used: what
+needs neither torch nor the packages of the book does not wait for them.
 """
 
+import contextlib
 import json
 import os
+import re
 import sys
 import time
 import webbrowser
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
-from classwise.core import arguments, paths
-from classwise.core.errors import UserError, unknown
+from classwise.core import paths
+from classwise.core.errors import UserError, check_once, unknown
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Class-wise adversarial robustness, recomputed.")
 console = Console(stderr=True)
@@ -25,15 +27,34 @@ console = Console(stderr=True)
 # The base of all that typer raises for invalid input, which it does not export.
 INVALID_INPUT: type[Exception] = typer.BadParameter.__mro__[1]
 
+# Far more processes than one for each CPU core are a slip.
+MOST_WORKERS = max(64, 4 * (os.cpu_count() or 1))
+
+
+def _address(given: str | None) -> str | None:
+    """Return the address of a scheduler; a UserError unless it has the form host:port. Whether one answers is known later."""
+    form = re.fullmatch(r"(?:[a-z]+://)?(?:\[[0-9a-fA-F:]+\]|[^\s:/\[\]]+):(\d{1,5})", given or "", re.ASCII)
+    if given is not None and (form is None or not 0 < int(form[1]) < 65536):
+        advice = f"did you mean tcp://{given}:8786?" if re.fullmatch(r"[\w.-]+", given) else "write tcp://host:8786"
+        raise UserError(f"--scheduler {given!r} is not an address with a port from 1 to 65535; {advice}")
+    return given
+
+
+def _path(option: str, given: str) -> Path:
+    """Return the path that an option names; a UserError if it is empty."""
+    if not given.strip():
+        raise UserError(f"{option} is empty; name a file or a folder, or leave it out")
+    return Path(given).expanduser()
+
+
 Scale = Annotated[str, typer.Option(help="Size of the runs: quick, laptop, short or paper.")]
 Workers = Annotated[
-    int | None, typer.Option(help="Number of runs at once; by default one for each GPU, or CPU core.", callback=arguments.workers)
+    int | None,
+    typer.Option(help="Number of runs at once; by default one for each GPU, or CPU core.", min=1, max=MOST_WORKERS),
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option(
-        help="Address of a dask.distributed scheduler whose workers compute: tcp://host:8786.", callback=arguments.scheduler
-    ),
+    typer.Option(help="Address of a dask.distributed scheduler whose workers compute: tcp://host:8786.", callback=_address),
 ]
 
 
@@ -48,7 +69,6 @@ def run_sections(
     """Compute the runs and evaluations of sections; existing results are kept."""
     from classwise.papers import registry
 
-    _check_data_folder(new=not dry_run)
     named = [(section, registry.request(section, scale).pairs) for section in sections or registry.SECTIONS]
     if dry_run and scheduler is not None:
         raise UserError("--dry-run estimates for this machine and for GPUs, not for a scheduler: leave --scheduler out")
@@ -126,23 +146,18 @@ def render_notebook(
 ) -> None:
     """Execute one notebook with other parameters into build/notebooks/; the page of the book does not change."""
     from classwise.book import build, notebooks
-    from classwise.core import names
     from classwise.papers import registry
 
-    _check_data_folder(new=True)
     source = notebooks.find(notebook)
     if any(not text.strip() for text in parameters or []):
         raise UserError("--parameters is empty; write name=value, like eps=0.1 or seeds=[0,1]")
     given = notebooks.parse(" ".join(parameters or []))
     notebooks.check(source, given)
     name = str(source.relative_to(notebooks.folder()).with_suffix(""))
-    if name in registry.SECTIONS:
-        pairs = registry.request(name, **given).pairs
-        for spec, evaluations in pairs:
-            names.check_spec(spec, evaluations)
+    pairs = registry.request(name, **given).pairs if name in registry.SECTIONS else None
+    _check_parameters(name, given)
+    if pairs is not None:
         build.ensure_runs(pairs, str(given.get("scale", "quick")), console)
-    else:
-        _check_parameters(name, given)
     target = paths.build_folder() / "notebooks" / f"{name}{notebooks.suffix(source, given)}.ipynb"
     console.print(f"executing {name}")
     build.execute(name, target, given, paths.build_folder() / "failed" / f"{name}.ipynb")
@@ -151,26 +166,30 @@ def render_notebook(
 
 
 def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
-    """Raise a UserError if a parameter of a notebook that is no section has an unknown value."""
-    from classwise.core import names
-    from classwise.core.errors import check_once
+    """Raise a UserError if a parameter of a notebook names something that does not exist."""
+    from classwise import runs
+    from classwise.core import datasets
     from classwise.papers import registry
     from classwise.papers.scales import SCALES
 
-    check_once("others", given.get("others") or [])
-    tables: dict[str, Collection[str]] = {
-        "scale": SCALES,
-        "others": SCALES,
-        "paper": registry.PAPERS,
-        "section": registry.SECTIONS,
-    }
-    for parameter, table in tables.items():
-        value = given.get(parameter)
-        for one in value if isinstance(value, list) else [] if value is None else [value]:
-            if one not in table:
-                raise unknown("scale" if parameter == "others" else parameter, one, table)
     if name == "audit":
-        names.check_audit({field: value for field, value in given.items() if value is not None})
+        with contextlib.chdir(paths.checkout()):  # where its notebook is executed
+            runs.audit(**given)
+        return
+    check_once("others", given.get("others") or [])
+    tables: dict[str, tuple[str, Collection[str]]] = {"scale": ("scale", SCALES), "others": ("scale", SCALES)}
+    tables |= {"paper": ("paper", registry.PAPERS), "section": ("section", registry.SECTIONS)}
+    if given.get("defences"):
+        from classwise.defences import DEFENCES  # torch
+
+        tables["defences"] = ("defence", DEFENCES)
+    for parameter, (kind, table) in tables.items():
+        value = given.get(parameter) or []
+        for one in [value] if isinstance(value, str) else value:
+            if one not in table:
+                raise unknown(kind, one, table)
+    for dataset in [*(given.get("datasets") or []), *filter(None, [given.get("dataset")])]:
+        datasets.check(dataset)
 
 
 @app.command("audit")
@@ -191,35 +210,26 @@ def audit_network(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read as images.")] = False,
 ) -> None:
     """Audit a trained network class by class: a standalone HTML report, and its results in the same folder."""
-    from classwise.core import datasets, names
-    from classwise.core.audit import critical as check_critical
-
-    arguments.path("--weights", weights)
-    place = None if out is None else arguments.path("--out", out).resolve()
-    critical = arguments.names("--classes", classes)
-    given = {"model": model, "dataset": dataset, "eps": eps, "attack": attack, "norm": norm, "limit": limit}
-    given |= {"width": width, "normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad}
-    given |= {"home": str(Path.cwd()), "out": str(place) if place else None}
-    names.check_audit({field: value for field, value in given.items() if value is not None})
-    # If the classes are known without the images, a wrong name is reported at once.
-    check_critical(critical, datasets.known_classes(dataset) or critical)
-    _check_data_folder(new=True) if place is None else paths.check_folder(place, "--out")
-    from classwise import runs
+    _path("--weights", weights)
+    place = None if out is None else _path("--out", out).resolve()
+    critical = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
+    if critical == []:
+        raise UserError("--classes is empty; name some, such as cat,dog, or leave it out")
+    _check_data_folder() if place is None else paths.check_folder(place, "--out")
+    from classwise import images, runs  # torch
     from classwise.book import build, notebooks
-    from classwise.runs import store
+    from classwise.runs import audits, store
 
-    audit = runs.audit(weights, **given)  # type: ignore[arg-type]
-    from classwise import images  # torch
-    from classwise.runs import audits
-    from classwise.runs.compute import validate
-
-    check_critical(critical, validate.class_names(audit))
+    given: dict[str, Any] = {"model": model, "eps": eps, "attack": attack, "norm": norm, "limit": limit, "width": width}
+    given |= {"normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad, "classes": critical}
+    given |= {"home": str(Path.cwd()), "out": str(place) if place else None}
+    audit = runs.audit(weights, dataset=dataset, **given)
     audits.carry_out(audit, console)
     folder = store.run_folder(audit)
     page, target = folder / "report.html", folder / "report.ipynb"
     console.print("writing the report")
-    given["dataset"] = images.absolute(dataset)  # the report is made in another folder
-    parameters = {"weights": audit.weights, "classes": critical or None, **given}
+    # The report is made in another folder.
+    parameters = {"weights": audit.weights, "dataset": images.absolute(dataset), **given}
     notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
     notebooks.standalone(target, page, build.scripts(), build.style(), f"{audit.network}: an audit", code=False)
     print(page)
@@ -233,7 +243,7 @@ def record_runs(
     queue: Annotated[str | None, typer.Option(help="The queue; by default data/recorded/queue.toml.")] = None,
     full_weights: Annotated[bool, typer.Option("--full-weights", help="Also pack the weights as they are, in float32.")] = False,
     workers: Annotated[
-        int, typer.Option(help="Number of processes, each with one thread and other runs.", callback=arguments.workers)
+        int, typer.Option(help="Number of processes, each with one thread and other runs.", min=1, max=MOST_WORKERS)
     ] = 1,
     idle: Annotated[bool, typer.Option("--idle", help="Compute at the lowest priority, on what other processes leave.")] = False,
     pack_only: Annotated[bool, typer.Option("--pack-only", help="Compute nothing; pack what is finished.")] = False,
@@ -248,10 +258,10 @@ def record_runs(
         raise UserError("say with --out where the archives go, or with --scale which scale is filed in data/recorded/")
     if queue is not None and scale is not None:
         raise UserError("--scale and --queue both name a queue; give one of them")
-    given, folder = Budget(parse_seconds(budget), began), None if out is None else arguments.path("--out", out)
-    path = default(scale) if queue is None else arguments.path("--queue", queue)
+    given, folder = Budget(parse_seconds(budget), began), None if out is None else _path("--out", out)
+    path = default(scale) if queue is None else _path("--queue", queue)
     items = read(path)
-    _check_data_folder(new=True)
+    _check_data_folder()
     if folder is not None:
         paths.check_folder(folder, "--out")
     from classwise.runs.record import recorder
@@ -279,7 +289,7 @@ def record_runs(
 @app.command("import")
 def import_archives(archives: Annotated[list[str], typer.Argument(help="Archives of `classwise record`.")]) -> None:
     """Check archives of recorded runs and unpack them to data/recorded/; existing runs are kept."""
-    files = [arguments.path("the name of an archive", archive) for archive in archives]
+    files = [_path("the name of an archive", archive) for archive in archives]
     for path in files:
         paths.check_file(path, "archive", "name one that `classwise record` wrote, such as recorded-1.tar")
     paths.check_data_folder(writing=True)
@@ -293,32 +303,12 @@ def import_archives(archives: Annotated[list[str], typer.Argument(help="Archives
         print(f"{path}: {result}")
 
 
-@app.command("converged")
-def record_convergence(scale: Scale = "quick", workers: Workers = None) -> None:
-    """Train each network of a scale once more, with twice the epochs, and record both; this takes three times its trainings."""
-    from classwise.papers.scales import SCALES
-
-    if scale not in SCALES:
-        raise unknown("scale", scale, SCALES)
-    _check_data_folder(new=True)
-    from classwise.runs import convergence
-    from classwise.stats.convergence import LARGEST_GAIN, unconverged
-
-    print(convergence.record(scale, console, workers))
-    late = unconverged(convergence.converged(scale))
-    rule = f"more than {LARGEST_GAIN:g} points of robust accuracy by twice the epochs"
-    print(f"these gain {rule}: {', '.join(late)}" if late else f"no network gains {rule}")
-
-
 @app.command("book")
 def build_book(scale: Scale = "quick", workers: Workers = None, scheduler: Scheduler = None) -> None:
     """Compute missing results, execute the notebooks that changed, and render the book to build/html/."""
     from classwise.book import build
-    from classwise.papers.scales import SCALES
 
-    if scale not in SCALES:
-        raise unknown("scale", scale, SCALES)
-    _check_data_folder(new=True)
+    _check_data_folder()
     page = build.build(scale, console, workers, scheduler)
     print(f"the book is at {page}\nopen that file, or serve it: make serve")
 
@@ -352,9 +342,9 @@ def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> N
         book.serve_forever()
 
 
-def _check_data_folder(*, new: bool) -> None:
-    """Raise a UserError if the data folder is a file; if it is `new`, also if it cannot be made."""
-    paths.check_data_folder(writing=new and not paths.data_folder().exists())
+def _check_data_folder() -> None:
+    """Raise a UserError if there is no data folder and none can be made."""
+    paths.check_data_folder(writing=not paths.data_folder().exists())
 
 
 def main() -> None:
@@ -364,36 +354,25 @@ def main() -> None:
         # Without words it prints its help.
         sys.exit(app(standalone_mode=len(sys.argv) < 2) or 0)
     except INVALID_INPUT as error:
-        _print(f"{_sentence(error)}; `{_command(error)} --help` lists what there is")
-        sys.exit(2)
+        text = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
+        context = getattr(error, "ctx", None)
+        command = f"classwise {context.info_name}" if context is not None and context.parent is not None else "classwise"
+        _stop(f"{text[:1].lower()}{text[1:]}; `{command} --help` lists what there is", 2)
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        _print(f"{reason}; what is finished is kept")
-        sys.exit(1)
+        _stop(f"{reason}; what is finished is kept", 1)
     except (UserError, RuntimeError) as error:
-        _print(str(error))
-        sys.exit(2 if isinstance(error, UserError) else 1)
+        _stop(str(error), 2 if isinstance(error, UserError) else 1)
     except (KeyboardInterrupt, SystemExit) as stopped:
         # typer turns Ctrl-C into an exit of its own.
         if isinstance(stopped, SystemExit) and stopped.code != 130:
             raise
-        _print("stopped; what is finished is kept, and the rest resumes from there")
-        sys.exit(130)
+        _stop("stopped; what is finished is kept, and the rest resumes from there", 130)
 
 
-def _print(problem: str) -> None:
+def _stop(problem: str, code: int) -> NoReturn:
     console.print(f"classwise: {problem}", style="red", highlight=False, markup=False, soft_wrap=True)
-
-
-def _sentence(error: Exception) -> str:
-    """Return what typer says about invalid input, as part of a sentence."""
-    text = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
-    return text[:1].lower() + text[1:]
-
-
-def _command(error: Exception) -> str:
-    context = getattr(error, "ctx", None)
-    return f"classwise {context.info_name}" if context is not None and context.parent is not None else "classwise"
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import xarray as xr
 from classwise.charts import audit_report, tables
 from classwise.core.audit import Audit
 from classwise.papers import findings
-from classwise.stats import masking
+from classwise.stats import masking, significance
 
 NAME, ESCAPED = "<b>|*x_", "&#60;b&#62;&#124;&#42;x&#95;"
 CHECK = masking.BlackBoxCheck(correct=56, left=33, broken=1)
@@ -66,6 +66,8 @@ def test_the_correlation_has_its_p_value():
     cosine = xr.DataArray(near + near.T, dims=("label", "other"), coords={"label": names, "other": names})
     robust = xr.DataArray((100 * (near + near.T)).astype(int), dims=("label", "predicted"), coords=[names, names])
     assert audit_report.closest_classes(cosine, robust, "penultimate").endswith("rank correlation of 0.99 (p = 0.003).")
+    unrelated = robust.copy(data=np.random.default_rng(1).integers(1, 100, (6, 6)))
+    assert significance.mantel_test(cosine, unrelated)[1] > 0.05
 
 
 def test_classes_that_are_equally_weak_are_counted_and_no_warning_is_stated(audit, count):

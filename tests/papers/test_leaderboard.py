@@ -13,8 +13,7 @@ import xarray as xr
 from browser import expect, installed, launched
 from mocks import dataset
 
-from classwise import runs
-from classwise.core import names
+from classwise import defences, runs
 from classwise.core.paths import checkout
 from classwise.papers import leaderboard, overview
 from classwise.stats import bootstrap, metrics
@@ -110,6 +109,6 @@ def test_heads_sort_by_number_and_the_search_hides_rows(table, tmp_path):
 
 def test_every_defence_but_standard_training_has_one_paper_that_the_references_list():
     counted = Counter(name for some in overview.SOURCES.values() for name in some)
-    assert counted == Counter(set(names.names("defence")) - {"standard"})
+    assert counted == Counter(set(defences.DEFENCES) - {"standard"})
     listed = re.findall(r"^@\w+\{(\w+),", (checkout() / "book" / "references.bib").read_text(), re.MULTILINE)
     assert {f"{paper.split()[0].lower()}{paper[-4:]}" for paper in overview.SOURCES} <= set(listed)

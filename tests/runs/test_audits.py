@@ -24,14 +24,14 @@ from classwise import images, models, runs
 from classwise.__main__ import main
 from classwise.charts import audit_report, class_explorer, gallery, style
 from classwise.core import results
-from classwise.core.audit import Audit, critical
+from classwise.core.audit import Audit
 from classwise.core.errors import UserError
 from classwise.core.spec import Spec
 from classwise.models.features import penultimate
 from classwise.papers import findings, registry
 from classwise.runs import audit_evaluation, audits, store
 from classwise.runs.compute import evaluate, foreign_network, threads, train, user_module
-from classwise.stats import intervals, masking, metrics, significance
+from classwise.stats import intervals, masking, metrics
 
 MODULE = """
 import torch
@@ -289,7 +289,7 @@ def test_threads_are_measured_on_few_images_of_a_large_batch(data, network, monk
 
 def test_a_long_audit_says_how_long_and_what_is_shorter(carried_out):
     assert "minutes to go, estimated from one batch of each attack (8 of 60 images)" in carried_out.said
-    assert "--limit 15 takes about 25 % of that. Ctrl-C stops" in carried_out.said
+    assert "; shorter: fewer images by --limit, a weaker attack by --attack pgd-20. Ctrl-C stops" in carried_out.said
     assert "pgd-10 at 0.1: " in carried_out.said
 
 
@@ -307,32 +307,6 @@ def test_the_estimate_is_near_what_follows(data, network, monkeypatch):
     audit_evaluation.ensure_evaluations(audit, [*audit.evaluations, *audit.curve], Console(file=io.StringIO()))
     ((number, then),) = estimates
     assert 0.5 < number / (passes[0] - then) < 2
-
-
-def test_a_batch_that_withstands_less_than_the_rest_is_corrected_for(data, network):
-    audit = small_audit(network)
-    known = [audit.evaluation_of(attack="fgsm")]
-    assert audit_evaluation._withstanding(audit, known, slice(0, 8)) == 1
-    broken = runs.outcomes([audit], known).flipped.values.ravel()
-    for part in (slice(0, 8), slice(8, None)):
-        expected = (len(broken[part]) - broken[part].sum() + 0.5) / (len(broken[part]) + 1)
-        assert audit_evaluation._withstanding(audit, known, part) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("attack", "advised"), [("strong", True), ("autoattack", True), ("fgsm", False), ("pgd-10", False), ("pgd-20", False)]
-)
-def test_a_quicker_attack_is_advised_only_where_it_is_quicker(data, network, attack, advised):
-    audit, quicker = runs.audit(str(network), attack=attack, eps="0.1"), ["--attack pgd-20 is quicker and weaker"] * advised
-    assert audits._shorter(audit, 60) == ["--limit 15 takes about 25 % of that", *quicker]
-    assert audits._shorter(audit, 20) == ["--limit 10 takes about 50 % of that", *quicker]  # one image of each class
-
-
-def test_a_subject_without_a_command_gets_an_estimate_without_options(asked, monkeypatch):
-    monkeypatch.setattr(audit_evaluation, "LONG", 0.0)
-    output = io.StringIO()
-    audit_evaluation.ensure_evaluations(asked, asked.evaluations[:2], Console(file=output, width=400))
-    assert "(8 of 60 images). Ctrl-C stops" in output.getvalue()
 
 
 def test_robustness_never_rises_with_the_radius(answered, by_radius):
@@ -382,19 +356,6 @@ def test_features_are_what_the_last_layer_reads(network, data):
         torch.testing.assert_close(found, features)
 
 
-def test_likeness_is_found_where_it_is():
-    rng, names = np.random.default_rng(0), list("abcdefgh")
-    near = rng.random((8, 8))
-    near = xr.DataArray(near + near.T, dims=("label", "other"), coords={"label": names, "other": names})
-    coords = {"label": names, "predicted": names}
-    follows = xr.DataArray((100 * near.values).astype(int), dims=("label", "predicted"), coords=coords)
-    unrelated = xr.DataArray(rng.integers(1, 100, (8, 8)), dims=("label", "predicted"), coords=coords)
-    rank, p = significance.mantel_test(near, follows)
-    assert rank > 0.8
-    assert p < 0.01
-    assert significance.mantel_test(near, unrelated)[1] > 0.05
-
-
 def counted(rows):
     names = [str(number) for number in range(len(rows))]
     return xr.DataArray(rows, dims=("label", "predicted"), coords={"label": names, "predicted": names})
@@ -426,6 +387,7 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first():
     assert list(audit_report.class_table(audit, count, ["2"]).index) == ["2 (critical)", "0", "1"]
     assert "20 images of each class (a sample" in audit_report.sample_note(audit, count)
     assert "± 22 points" in audit_report.sample_note(audit, count)
+    assert audit_report.summary(audit, count, check, ["2", "2"]).splitlines() == lines
     with pytest.raises(UserError, match="unknown class 'stop'"):
         audit_report.summary(audit, count, check, ["stop"])
     with pytest.raises(ValueError, match="robust accuracy is above clean accuracy"):
@@ -475,25 +437,6 @@ def test_normalisation_is_that_of_the_file_then_that_of_the_user(data, network, 
 
 def _foreign(state):
     state["head.weight"], state["head.bias"] = state["head.weight"][:7].clone(), state["head.bias"][:7].clone()
-
-
-@pytest.mark.parametrize(
-    ("nearest", "advised"),
-    [("resnet18 of width 64", True), ("preact-resnet18 of width 16", True), ("preact-resnet18 of width 64", False)],
-)
-def test_advice_is_left_out_only_where_it_is_what_was_refused(data, network, monkeypatch, nearest, advised):
-    def refuse(model, given):
-        raise UserError(f"the weights do not fit the model: missing: body; nearest: {nearest} for 10 classes")
-
-    monkeypatch.setattr(models, "load_matching", refuse)
-    audit = runs.audit(str(network), model="small-cnn", eps="0.1", attack="pgd-10", limit=20)
-    few = images.load("digits", "test").take(torch.arange(8))
-    weights = models.read(network)
-    model = models.build("small-cnn", few, 4)
-    with pytest.raises(UserError) as said:
-        foreign_network._fit(model, weights, replace(audit, model="preact-resnet18"), 64, 10)
-    assert (f"nearest: {nearest}" in str(said.value)) == advised
-    assert ("name a function that builds your network" in str(said.value)) != advised
 
 
 def test_a_run_of_some_classes_says_which_and_is_audited_on_a_folder_of_them(data, tmp_path):
@@ -598,12 +541,6 @@ def test_a_module_may_be_interrupted_and_weights_come_unwrapped(data, theirs):
     torch.save({f"module.{name}": value for name, value in state.items()}, "wrapped.pt")
     found = foreign_network.network(runs.audit("wrapped.pt", model=model, eps="0.1", attack="pgd-10", limit=20))
     assert torch.equal(found.last.weight, state["last.weight"])
-
-
-def test_critical_classes_exist():
-    assert critical(["b", "b"], ["a", "b"]) == ["b"]
-    with pytest.raises(UserError, match="did you mean 'stop_sign'"):
-        critical(["stop_sing"], ["stop_sign", "yield"])
 
 
 def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypatch, capsys, tmp_path):

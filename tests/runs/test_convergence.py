@@ -2,19 +2,19 @@
 
 import io
 
-import mocks
 import pytest
 import xarray as xr
 from rich.console import Console
 
-from classwise import defences
+from benchmarks import convergence
 from classwise.core import results
 from classwise.core.errors import UserError
 from classwise.core.paths import checkout
 from classwise.papers import registry, scales
 from classwise.papers.scales import Scale
 from classwise.papers.sections import Section
-from classwise.runs import convergence, store
+from classwise.runs import store
+from classwise.runs.convergence import converged
 from classwise.runs.schedule import pool
 from classwise.stats.convergence import comparison, unconverged
 
@@ -68,12 +68,6 @@ def test_different_trainings_of_one_name_are_refused(tiny, monkeypatch):
         convergence.trainings("tiny")
 
 
-def test_defences_that_share_a_training_have_the_same_objective_and_attack():
-    for names in convergence.trainings("quick"):
-        plain = [defences.DEFENCES[name.split(",")[0]] for name in names.split(" / ")]
-        assert len({(one.objective, one.attack, one.calibration) for one in plain}) == 1
-
-
 def test_twice_as_long_doubles_epochs_and_milestones_and_changes_nothing_else():
     spec = registry.training("paper", "pgd-he", 0, "tian2021", averages=("ema",), keep_last=1)
     longer = convergence.twice_as_long(spec)
@@ -83,12 +77,15 @@ def test_twice_as_long_doubles_epochs_and_milestones_and_changes_nothing_else():
 
 
 def test_the_comparison_is_recorded_and_read_again(tiny, data, monkeypatch):
-    with pytest.raises(UserError, match=r"no comparison .* 'tiny': `classwise converged` computes it"):
-        convergence.load("tiny")
+    with pytest.raises(UserError, match=r"no comparison .* is recorded: `make converged SCALE=tiny` computes it"):
+        converged("tiny")
+    for scale, says in (("laptp", "did you mean 'laptop'"), ("laptop", "scale 'laptop' is only read")):
+        with pytest.raises(UserError, match=says):
+            convergence.record(scale, Console())
     quiet = Console(file=io.StringIO())
     path = convergence.record("tiny", quiet, workers=1)
     assert path == data / "recorded" / "convergence" / "tiny.nc"
-    compared = convergence.load("tiny")
+    compared = results.load(path, convergence.SCHEMA)
     assert compared.number.values.tolist() == [[1, 2]] * 3
     specs = convergence.recorded_trainings(compared)
     assert specs == convergence.trainings("tiny")
@@ -110,7 +107,7 @@ def test_the_comparison_is_recorded_and_read_again(tiny, data, monkeypatch):
     monkeypatch.setattr(pool, "ensure_runs", lambda pairs, **how: (trained.extend(pairs), compute(pairs, **how))[1])
     convergence.record("tiny", quiet, workers=1)
     assert {spec.defence for spec, _ in trained} == {"trades"}
-    after = convergence.load("tiny")
+    after = results.load(path, convergence.SCHEMA)
     assert after.training.values.tolist() == ["pgd-at, digits-apart", "pgd-at", "trades"]
     same = compared.sel(training="pgd-at / at-ema", drop=True)
     for name in ("truth", "answer"):
@@ -121,14 +118,6 @@ def test_trainings_by_a_schedule_of_their_section_are_left_out(tiny, monkeypatch
     section = Section(title="", defences=("pgd-at",), run={"schedule": "step"})
     monkeypatch.setattr(registry, "SECTIONS", {"defences": Section(title="", defences=("pgd-at",)), "course": section})
     assert {spec.schedule for spec in convergence.trainings("tiny").values()} == {"one-cycle"}
-
-
-def test_a_comparison_of_other_trainings_is_refused(tiny, data, monkeypatch):
-    spec = registry.training("tiny", "pgd-at", 0, epochs=7)
-    attrs = {"trainings": convergence._described({"pgd-at": spec})}
-    results.save(mocks.dataset("convergence 1").assign_attrs(attrs), convergence.SCHEMA, convergence.path("tiny"))
-    with pytest.raises(UserError, match=r"has trainings that scale 'tiny' no longer has: pgd-at; `classwise converged`"):
-        convergence.load("tiny")
 
 
 def test_all_networks_of_quick_have_converged():

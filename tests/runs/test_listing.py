@@ -1,6 +1,5 @@
 """The list of runs: what is chosen, in which order, and how it fits a terminal."""
 
-import ast
 import json
 import shutil
 import sys
@@ -10,9 +9,8 @@ import mocks
 import pytest
 from rich.console import Console
 
-from classwise import attacks, defences, models
 from classwise.__main__ import main
-from classwise.core import names, results
+from classwise.core import results
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation, Spec
 from classwise.runs import listing, store
@@ -112,20 +110,6 @@ def test_the_settings_of_a_run_begin_with_those_that_are_not_the_default():
     assert values[4:7] == ["beta 3", "8", "1+2"]
     assert default[2:8] == ["0", "pgd-at", "-", "16", "-", ""]
     assert len(fields) == len(vars(SPECS[0]))
-
-
-def test_names_of_the_tables_are_read_without_torch():
-    assert names.names("attack") == tuple(attacks.ATTACKS)
-    assert names.names("defence") == tuple(defences.DEFENCES)
-    assert names.names("model") == tuple(models.MODELS)
-    with pytest.raises(UserError, match="did you mean 'fgsm'"):
-        names.check_spec(replace(SPECS[0], attack="fgsmm"))
-
-
-def test_a_table_of_names_with_other_tables_inside_is_refused():
-    (value,) = (statement.value for statement in ast.parse("{'fgsm': 1, **OTHER}").body)
-    with pytest.raises(TypeError, match="without"):
-        names._keys(value, {})
 
 
 def test_a_run_that_is_recorded_as_well_is_shown_as_it_was_computed_here(rows):

@@ -171,13 +171,14 @@ def test_a_page_says_what_was_trained_and_how_long_the_recording_took(data):
     assert runs.training([*several, trades]).startswith("1 to 3 runs of each defence: ResNet-10")
     assert runs.training(()) == ""
     hours = float(store.Key(part.specs[0]).read()["seconds"].sum()) / 3600
-    assert runs.recording(part).startswith(f"Recorded: 1 run, {hours:.1f} hours of training (a CPU, threads: ")
+    assert runs.recording(part).startswith("Recorded: 1 run (a CPU, commit ")
+    assert runs.recording(part).endswith(f", {hours:.1f} hours of training), without the evaluations.")
     assert runs.recording(replace(request, specs=request.specs[1:])) == ""
     more = registry.request("tian2021/6-1-training-adjustment", SCALE)
     again = more.parts["again"]
     for spec in again.specs:
         record(spec, *again.evaluations)
-    assert runs.recording(recorded_part(more)).startswith(f"Recorded: {len(again.specs)} runs, ")
+    assert runs.recording(recorded_part(more)).startswith(f"Recorded: {len(again.specs)} runs (")
 
 
 def test_a_part_has_the_runs_that_are_there_and_variants_count_together(data):

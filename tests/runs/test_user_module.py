@@ -1,7 +1,5 @@
 """Modules of a user's: found in their folder, and run from their source."""
 
-import sys
-
 import pytest
 
 from classwise.core.errors import UserError
@@ -27,10 +25,3 @@ def test_an_installed_module_is_taken_as_it_is_and_one_without_a_file_refused(tm
     assert user_module.imported("torchvision.models.resnet", str(tmp_path)).__file__ == str(found)
     with pytest.raises(UserError, match="there is no module sys in"):
         user_module.module_file("sys:exit", str(tmp_path))
-
-
-def test_a_module_that_breaks_off_is_not_left_half_made(tmp_path):
-    (tmp_path / "halfway.py").write_text("x = 1\n1 / 0\n")
-    with user_module.importing(str(tmp_path)), pytest.raises(ZeroDivisionError):
-        user_module.imported("halfway", str(tmp_path))
-    assert "halfway" not in sys.modules

@@ -58,37 +58,31 @@ def charted_classes(count: xr.DataArray, marked: Sequence[str] | None = None, mo
     return [name for name in names_of(count) if name in notable]
 
 
-def rate(right: int, total: int) -> str:
-    """Return a share in percent with its Wilson interval."""
+def rate(count: xr.DataArray) -> str:
+    """Return the share of images that are classified correctly in percent with its Wilson interval; `count`: under one attack."""
+    right, total = _right(count)
     low, high = intervals.proportion(right, total)
     return f"{100 * right / max(total, 1):.0f} % (95 %: {low:.0f} to {high:.0f})"
 
 
-def overall(count: xr.DataArray) -> tuple[int, int]:
-    """Return the numbers of images that are classified correctly and of all images; `count` is under one attack."""
+def _right(count: xr.DataArray) -> tuple[int, int]:
+    """Return the numbers of images that are classified correctly and of all images."""
     return int(metrics.correct(count).sum()), int(count.sum())
 
 
-def right_of(row: xr.DataArray, label: str) -> tuple[int, int]:
-    """Return the same of one class; `row` are its counts along predicted."""
-    return int(row.sel(predicted=label)), int(row.sum())
-
-
 def _class_rate(count: xr.DataArray, label: str) -> str:
-    row = count.sel(label=label)
-    right, total = right_of(row, label)
+    """Return the same of one class, and what most of its mistakes are."""
+    row, text = count.sel(label=label), rate(count.sel(label=[label]))
     mistakes = row.where(row.predicted != label, 0)
-    if int(mistakes.sum()) == 0:
-        return rate(right, total)
-    most = escaped(mistakes.idxmax("predicted").item())
-    return f"{rate(right, total)}, most often misclassified as class {most} ({100 * int(mistakes.max()) / total:.0f} %)"
+    most, share = escaped(mistakes.idxmax("predicted").item()), 100 * int(mistakes.max()) / max(int(row.sum()), 1)
+    return f"{text}, most often misclassified as class {most} ({share:.0f} %)" if share else text
 
 
 def summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxCheck, marked: Sequence[str] | None = None) -> str:
     """Return the findings of an audit as a list in Markdown: its attack, the critical classes, the worst ones, the spread."""
     clean, worst = count.sel(attack="clean"), count.sel(attack=masking.WORST)
     names = [name for name in names_of(count, "attack") if name not in ("clean", masking.WORST)]
-    alone = f"Under {audit.attack} alone it classifies {rate(*overall(count.sel(attack=audit.attack)))} correctly"
+    alone = f"Under {audit.attack} alone it classifies {rate(count.sel(attack=audit.attack))} correctly"
     lines = [
         f"**Worst case.** {alone}; an image counts as broken if it is misclassified without an attack or if any of these breaks "
         f"it: {', '.join(_attack_name(audit, name) for name in names)}, at radius {audit.eps} ({_NORMS[audit.norm]})."
@@ -125,14 +119,16 @@ def _black_box(audit: Audit, check: masking.BlackBoxCheck) -> str:
             f"Attacks with gradients broke all {check.correct:,} images that are classified correctly: none is left for Square."
         )
     low, high = intervals.proportion(check.broken, check.left)
-    detects = (
-        f" If it could break {100 * check.detectable():.1f} % of such images, it would have broken one with probability 0.90."
-    )
-    return (
+    result = (
         f"Square with up to {audit.queries:,} queries broke {check.broken} of the {counted(check.left, 'image')} that attacks "
         f"with gradients left ({100 * check.broken / check.left:.1f} %, 95 %: {low:.1f} to {high:.1f})."
-        f"{f' {masking.RULE}' if check.broken else detects if check.left >= _ENOUGH else ''}"
     )
+    if check.broken:
+        return f"{result} {masking.RULE}"
+    detects = (
+        f"If it could break {100 * check.detectable():.1f} % of such images, it would have broken one with probability 0.90."
+    )
+    return f"{result} {detects}" if check.left >= _ENOUGH else result
 
 
 def _weakest(robust: xr.DataArray) -> str:
@@ -141,7 +137,7 @@ def _weakest(robust: xr.DataArray) -> str:
     names = [label for label in notable_classes(robust, most=3) if float(rates.sel(label=label)) < float(rates.max())]
     if not names:
         fewest = metrics.images(robust).idxmin("label").item()
-        each = rate(*right_of(robust.sel(label=fewest), fewest))
+        each = rate(robust.sel(label=[fewest]))
         return f"**Weakest classes.** None is weaker than the others: each withstands the attacks on {each}."
     weakest = names[: max(robust.sizes["label"] // 2, 1)]
     classes = "; ".join(f"**class {escaped(label)}**: {_class_rate(robust, label)}" for label in weakest)
@@ -168,47 +164,43 @@ def sample_note(audit: Audit, count: xr.DataArray) -> str:
 
 def clean_warnings(clean: xr.DataArray) -> list[str]:
     """Return warnings about the clean predictions: a network near chance, classes in another order."""
-    right, total = overall(clean)
-    chance, result = 1 / clean.sizes["label"], []
-    accuracy = right / max(total, 1)
-    relabelled = metrics.best_relabelling(clean)
+    right, total = _right(clean)
+    chance, accuracy, relabelled = 1 / clean.sizes["label"], right / max(total, 1), metrics.best_relabelling(clean)
     if relabelled - 100 * accuracy > _RENUMBERED and relabelled > 50:
-        result.append(
+        return [
             f"With its classes in another order it would be right on {relabelled:.0f} % of the clean images, not "
             f"{100 * accuracy:.0f} %: its classes are probably numbered in another order than those of the dataset."
-        )
-    elif accuracy < chance + _NEAR_CHANCE * (1 - chance):
-        result.append(
+        ]
+    if accuracy < chance + _NEAR_CHANCE * (1 - chance):
+        return [
             f"It is right on {100 * accuracy:.0f} % of the clean images, and {100 * chance:.0f} % would be chance: probably "
             "another normalisation is expected (`--normalise`), or another order of the classes."
-        )
-    return result
+        ]
+    return []
 
 
 def class_table(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = None) -> pd.DataFrame:
     """Return a row for each class, critical and weak ones first: accuracies with intervals, and the most frequent mistakes."""
     attacks = ["clean", audit.attack, masking.WORST]
-    robust, first, rows = count.sel(attack=masking.WORST), list(marked or []), []
+    robust, rows = count.sel(attack=masking.WORST), []
+    shares, bounds = metrics.accuracy(count), intervals.wilson(count)
     for label in notable_classes(robust, marked, count.sizes["label"]):
         row = robust.sel(label=label)
-        total = int(row.sum())
         mistakes = row.where(row.predicted != label, 0).to_series().sort_values(ascending=False, kind="stable")
+        total = int(row.sum())
         frequent = [f"class {name}: {100 * hits / total:.0f} %" for name, hits in mistakes.head(3).items() if hits > 0]
-        rates = [_interval(*right_of(some.sel(label=label), label)) for some in count.sel(attack=attacks)]
-        rows.append((label + (" (critical)" if label in first else ""), total, *rates, ", ".join(frequent)))
+        ends = {name: bounds.sel(attack=name, label=label, bound=["low", "high"]).values for name in attacks}
+        rates = [
+            f"{float(shares.sel(attack=name, label=label)):.1f} [{low:.1f}, {high:.1f}]" for name, (low, high) in ends.items()
+        ]
+        rows.append((label + (" (critical)" if label in (marked or []) else ""), total, *rates, ", ".join(frequent)))
     columns = ["class", "images", *(f"{name}, % [95 %]" for name in attacks), "misclassified as"]
     return pd.DataFrame(rows, columns=columns).set_index("class")
 
 
-def _interval(right: int, total: int) -> str:
-    low, high = intervals.proportion(right, total)
-    return f"{100 * right / max(total, 1):.1f} [{low:.1f}, {high:.1f}]"
-
-
 def similarity_heatmap(cosine: xr.DataArray, labels: Sequence[str]) -> Any:
     """Return the cosines between the mean features of some classes as a shaded matrix with a blank diagonal."""
-    part = cosine.sel(label=list(labels), other=list(labels))
-    table = frame(part, "cosine").rename(columns={"other": "other class"})
+    table = frame(cosine.sel(label=list(labels), other=list(labels)), "cosine").rename(columns={"other": "other class"})
     table = table[table["label"] != table["other class"]]
     bottom = float(table["cosine"].min())
     cells = Cells("cosine", "cosine", "cosine", ".2f", diverging=False, bottom=bottom, step=(28, 28))
@@ -249,13 +241,11 @@ def sanity_table(audit: Audit, results: xr.Dataset, checks: Mapping[str, Mapping
     """
     attacks, rows = [name for name in names_of(results, "attack") if name not in ("clean", masking.WORST)], []
     for name in attacks:
-        others = results.flipped.sel(attack=["clean", *(other for other in attacks if other != name)]).any("attack")
         broken = results.flipped.sel(attack=name)
+        others = results.flipped.sel(attack=["clean", *(other for other in attacks if other != name)]).any("attack")
+        shares = [f"{float(images.mean()):.1%}" for images in (broken, broken & ~others)]
         first = checks.get(f"{name} at {audit.eps}", {}).get("broken_by", {})
-        members = ", ".join(f"{member}: {number}" for member, number in first.items())
-        rows.append(
-            (_attack_name(audit, name), f"{float(broken.mean()):.1%}", f"{float((broken & ~others).mean()):.1%}", members)
-        )
+        rows.append((_attack_name(audit, name), *shares, ", ".join(f"{member}: {number}" for member, number in first.items())))
     columns = ["attack", "images misclassified", "by this attack alone", "images broken first by"]
     return pd.DataFrame(rows, columns=columns).set_index("attack")
 

@@ -35,8 +35,6 @@ _BLACK_BOX: dict[str, Any] = {"attack": "square", "options": {"queries": 1000}}
 _QUERYING = {"square": 5000, "autoattack": 5000}
 # One step, which exposes networks that were trained against one step only.
 _SINGLE_STEP = {"attack": "fgsm"}
-# What ends the name of a folder of a run.
-_RUN_ID = re.compile(r"-[0-9a-f]{10}$")
 # A smaller radius is lost in the rounding of a pixel near 1.
 LEAST_RADIUS = Fraction(1, 1_000_000)
 # Paths on this machine, and what follows from the other fields: neither hashed nor stored with results.
@@ -65,31 +63,20 @@ class Audit(Subject):
 
     Parameters
     ----------
-    network
-        the name of the network in results.
-    sha256
-        of the file of its weights.
-    dataset, seed
-        whose test images; seed of the split and of the choice of images.
-    eps, norm, attack
-        the attack and its radius.
-    images
-        digest of the chosen images.
-    model
-        a name of models.MODELS, or "module:function", a function of the user's that returns a network on pixels in [0, 1].
-    code
-        sha256 of the file of that function.
-    width
-        None for that of the weights.
+    network, sha256, weights
+        its name in results; the sha256 of the file of its weights, and that file.
+    dataset, seed, per_class, images
+        whose test images; the seed of the choice of images, their number of each class (None for all), and their digest.
+    eps, norm, attack, batch
+        the attack and its radius; the number of images evaluated at a time.
+    model, code, width
+        a name of models.MODELS, or "module:function", a function of the user's that returns a network on pixels in [0, 1]; the
+        sha256 of the file of that function; None for the width of the weights.
     normalise
         the input that the weights expect: "none" for pixels in [0, 1], "dataset" for pixels standardised by the mean and
         standard deviation of the dataset, or both as `parse_normalise` reads them; weights that hold a mean and std override it.
-    per_class
-        number of images of each class; None for all.
-    batch
-        number of images evaluated at a time.
-    weights, home, out
-        the file, the folder that "module" is imported from and the folder of the results; "" if not needed.
+    home, out
+        the folder that "module" is imported from and the folder of the results; "" if not needed.
     reach
         the L2 radius whose ball covers every image; None if unknown.
     """
@@ -118,7 +105,7 @@ class Audit(Subject):
     @property
     def short(self) -> str:
         """The name of the network without the id of its run: "pgd-at"."""
-        return _RUN_ID.sub("", self.network)
+        return re.sub(r"-[0-9a-f]{10}$", "", self.network)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", radius_text(self.eps, self.norm))
@@ -127,20 +114,18 @@ class Audit(Subject):
         at_most(self, "an audit", width=2**16, batch=2**24)
         check_seeds(self, "an audit", "seed")
         parse_normalise(self.normalise)
-        if not exact_radius(self.eps) > 0:
-            raise UserError(f"eps={self.eps} means no attack; write a radius like 8/255")
         if exact_radius(self.eps) < LEAST_RADIUS:
-            least = f"{float(LEAST_RADIUS):g}, about what float32 pixels resolve"
-            raise UserError(f"eps={self.eps} is below {least}; write a radius like 8/255")
+            least = f"is below {float(LEAST_RADIUS):g}, about what float32 pixels resolve"
+            problem = least if exact_radius(self.eps) > 0 else "means no attack"
+            raise UserError(f"eps={self.eps} {problem}; write a radius like 8/255")
         module, colon, function = self.model.partition(":")
         if colon and not (function.isidentifier() and all(part.isidentifier() for part in module.split("."))):
             raise UserError(f"model={self.model!r} is not of the form module:function; write one like my_module:build")
         if self.attack == "clean":
             raise UserError("attack='clean' is no attack, and clean images are always evaluated; write strong or pgd-20")
-        if ":" in self.model and self.normalise != "none":
-            raise UserError(
-                f"normalise={self.normalise!r} is for our models; {self.model} takes pixels in [0, 1] and normalises itself"
-            )
+        if colon and self.normalise != "none":
+            advice = f"is for our models; {self.model} takes pixels in [0, 1] and normalises itself"
+            raise UserError(f"normalise={self.normalise!r} {advice}")
 
     def canonical(self) -> dict[str, Any]:
         """Return the fields that determine the results, as `Identified` does."""
@@ -164,8 +149,7 @@ class Audit(Subject):
         name, _, options = self.dataset.partition("?")
         kind, colon, path = name.partition(":")
         kept = "&".join(option for option in options.split("&") if option and option not in ("whole=1", "skip-bad=1"))
-        short = f"{kind}:{PurePath(path).name}" if colon else name
-        return f"{short}?{kept}" if kept else short
+        return f"{kind}{colon}{PurePath(path).name if colon else ''}{f'?{kept}' if kept else ''}"
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:

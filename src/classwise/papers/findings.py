@@ -98,13 +98,12 @@ def audited(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str
         raise ValueError("robust accuracy is above clean accuracy: the counts are not of the same images")
     # A network with the id of a run is of this study, any other name is the user's.
     name = audit.network if audit.short == audit.network else printed(audit.short)
-    robust, plain = (audit_report.rate(*audit_report.overall(some)) for some in (worst, clean))
+    robust, plain = (audit_report.rate(some) for some in (worst, clean))
     rates = metrics.accuracy(worst)
     names = [str(name) for name in worst.label.values[(rates == rates.min()).values]]
     weakest = f"Its weakest {len(names)} classes: {float(rates.min()):.0f} %."
     if len(names) == 1:
-        rate = audit_report.rate(*audit_report.right_of(worst.sel(label=names[0]), names[0]))
-        weakest = f"Its weakest class is class {escaped(names[0])}: {rate}."
+        weakest = f"Its weakest class is class {escaped(names[0])}: {audit_report.rate(worst.sel(label=names))}."
     lines = [
         f"{escaped(name)} classifies {robust} of {int(worst.sum()):,} images of {escaped(audit.title)} correctly "
         "under the attacks of this page."

@@ -43,9 +43,8 @@ from classwise.runs.artifacts import attacker, example_sets, examples, gates, re
 from classwise.runs.audits import audit, audit_checks
 from classwise.runs.convergence import converged
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
-from classwise.runs.judge import claim_inputs, judged, verdicts
+from classwise.runs.judge import claim_inputs, judged, other_datasets, page, provenance, shown_scales, verdicts
 from classwise.runs.load import features, history, outcomes
-from classwise.runs.pages import other_datasets, page, provenance, shown_scales
 from classwise.runs.recorded import available, check_recorded, select
 
 __all__ = [

@@ -1,10 +1,9 @@
 """Descriptions of results, in words and as attributes: provenance, settings and sanity warnings."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import h5py
@@ -14,7 +13,7 @@ from classwise.core import results
 from classwise.core.errors import unknown
 from classwise.core.markup import counted
 from classwise.core.spec import Evaluation, Spec, Subject
-from classwise.papers import registry, scales
+from classwise.papers import registry
 from classwise.papers.registry import scale_of
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import Request
@@ -46,24 +45,19 @@ def dataset_and_scale(subjects: Sequence[Subject]) -> dict[str, str]:
 
 def collected_warnings(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Return the sanity warnings of outcomes, each with the attacks and defences that it applies to."""
-    warnings: dict[str, list[str]] = {}
-
-    def warn(sentence: str, name: str) -> None:
-        warnings[sentence] = list(dict.fromkeys([*warnings.get(sentence, []), name]))
-
+    warnings: defaultdict[str, dict[str, None]] = defaultdict(dict)
     groups: dict[str, list[tuple[str, xr.Dataset]]] = {}
     for key, data in rows:
         if data.attrs["schema"] == store.OUTCOMES:
             name = f"{next(iter(key.values()))} under {key['attack']}"
             for sentence in sanity.stored_warnings(data) if data.attrs.get("checks") else ["not checked"]:
-                warn(sentence, name)
+                warnings[sentence][name] = None
             evaluation = Evaluation.from_json(data.attrs["evaluation"])
             fields = (evaluation.eps, evaluation.norm, evaluation.split, evaluation.checkpoint, evaluation.transform)
             groups.setdefault(str((data.attrs["spec"], *fields)), []).append((name, data))
-    for group in groups.values():
-        for name in sanity.black_box_ahead(group):
-            warn(sanity.BLACK_BOX_AHEAD, name)
-    return warnings
+    for name in (name for group in groups.values() for name in sanity.black_box_ahead(group)):
+        warnings[sanity.BLACK_BOX_AHEAD][name] = None
+    return {sentence: list(names) for sentence, names in warnings.items()}
 
 
 def summary(request: Request, data: xr.Dataset) -> str:
@@ -72,15 +66,16 @@ def summary(request: Request, data: xr.Dataset) -> str:
     data: outcomes of the request, whose provenance and warnings are stated.
     """
     specs, first = request.specs, request.specs[0]
-    notes = {name: f"{SCALES[name].note}{_level(name)}" for name in _scales(request)}
-    noted = [f"scale {name}" + (f" ({note})" if note else "") for name, note in notes.items()]
-    scale = f"{', '.join(noted)}: " if noted else ""
+    names = dict.fromkeys(scale_of(spec) for spec in specs)
+    notes = {name: f"{SCALES[name].note}{_level(name)}" for name in names if name} if None not in names else {}
+    scale = ", ".join(f"scale {name}" + (f" ({note})" if note else "") for name, note in notes.items())
     about = f"{_trained(specs)}, measured after every {first.measure} epochs by {first.probe}"
     further = [spec for part in request.parts.values() for spec in dict.fromkeys(one for one, _ in part.pairs)]
     further = [spec for spec in dict.fromkeys(further) if spec not in specs]
     parts = f" Further parts of this page use {_trained(further)}." if further else ""
     origin = sources(data)
-    return f"{scale}{about}; evaluated by {_evaluated(request)}.{parts} {origin[0].upper()}{origin[1:]}. {sanity_summary(data)}"
+    about = f"{scale}: {about}" if scale else about
+    return f"{about}; evaluated by {_evaluated(request)}.{parts} {origin[0].upper()}{origin[1:]}. {sanity_summary(data)}"
 
 
 def _level(scale: str) -> str:
@@ -126,33 +121,26 @@ def training(specs: Sequence[Spec]) -> str:
 
 
 def recording(request: Request) -> str:
-    """Return in a sentence what it took to record the runs of a request that are stored: hours of training, devices, days.
+    """Return in a sentence how many runs of a request are stored, their parts' too, and what it took to train them.
 
-    The runs of its parts count, each once; "" if none is stored.
+    "" if none is stored.
     """
-    specs = dict.fromkeys(spec for spec, _ in request.pairs)
-    histories = [history for spec in specs if (history := store.Key(spec).read()) is not None]
-    if not histories:
-        return ""
-    hours = sum(float(history["seconds"].sum()) for history in histories) / 3600
-    devices = _joined(f"{history.attrs['device']}, threads: {history.attrs['threads']}" for history in histories)
-    days = sorted({str(history.attrs["created"])[:10] for history in histories})
-    when = " to ".join(dict.fromkeys((days[0], days[-1])))
-    return (
-        f"Recorded: {counted(len(histories), 'run')}, {hours:.1f} hours of training ({devices}; {when}), without the evaluations."
-    )
+    histories = [history for spec in dict(request.pairs) if (history := store.Key(spec).read()) is not None]
+    return f"Recorded: {counted(len(histories), 'run')} ({_origin(histories)}), without the evaluations." if histories else ""
+
+
+def _origin(histories: Sequence[xr.Dataset]) -> str:
+    """Return the devices, commits, days and hours of trainings."""
+    about = [", ".join(sorted({one.attrs[name] or "unknown" for one in histories})) for name in ("device", "commit")]
+    days = sorted({one.attrs["created"][:10] for one in histories})
+    hours = sum(float(one["seconds"].sum()) for one in histories) / 3600
+    return f"{about[0]}, commit {about[1]}, {' to '.join(dict.fromkeys((days[0], days[-1])))}, {hours:.1f} hours of training"
 
 
 def _joined(names: Iterable[str]) -> str:
     """Return names, each once: "a, b and c"."""
     *first, last = dict.fromkeys(names)
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _scales(request: Request) -> list[str]:
-    """Return the scales of the runs of a request; none if a run has settings of its own."""
-    names = dict.fromkeys(scale_of(spec) for spec in request.specs)
-    return [] if None in names else [name for name in names if name]
 
 
 def _evaluated(request: Request) -> str:
@@ -169,25 +157,20 @@ def _evaluated(request: Request) -> str:
         for evaluation in request.evaluations_of(spec):
             resolved, path = evaluation.resolved_for(spec), store.Key(spec, store.OUTCOMES, evaluation).path
             key = (_attack(evaluation, weights), str(resolved.eps), resolved.split)
-            images.setdefault(key, set()).update(_images(path))
             runs.setdefault(key, set()).add(spec.id)
+            places = images.setdefault(key, set())
+            if path is not None:
+                with h5py.File(path) as file:
+                    places.update(file["image"][:].tolist())
     groups: dict[tuple[str, str, int, int], list[str]] = {}
-    for (attack, eps, split), some in images.items():
-        groups.setdefault((eps, split, len(some), len(runs[attack, eps, split])), []).append(attack)
+    for key, places in images.items():
+        groups.setdefault((*key[1:], len(places), len(runs[key])), []).append(key[0])
     texts = []
     for (eps, split, number, count), attacks in groups.items():
         where = f"{number} images ({split})" if number else split
         of = f", {count} of the runs" if count < len(set(request.specs)) else ""
         texts.append(f"{_joined(attacks)} at eps {eps} on {where}{of}")
     return "; ".join(texts)
-
-
-def _images(path: Path | None) -> list[int]:
-    """Return the positions of the images of stored outcomes; none without a file."""
-    if path is None:
-        return []
-    with h5py.File(path) as file:
-        return [int(place) for place in file["image"][:]]
 
 
 # As many checkpoints are named.
@@ -232,34 +215,18 @@ def recorded_runs(section: str) -> str:
     if section not in registry.SECTIONS:
         raise unknown("section", section, registry.SECTIONS)
     lines = []
-    for scale in scales.SCALES:
-        if scale == "quick":
-            continue
+    for scale in (name for name in SCALES if name != "quick"):
         requested: dict[Spec, list[Evaluation]] = {}
         for spec, evaluations in registry.request(section, scale).pairs:
             requested.setdefault(spec, []).extend(evaluations)
-        folders = [
-            store.recorded(spec)
-            for spec, evaluations in requested.items()
-            if store.complete(store.recorded(spec), store.outcomes_of([(spec, evaluations)]))
-        ]
+        keys = {store.recorded(spec): store.outcomes_of([(spec, some)]) for spec, some in requested.items()}
+        folders = [folder for folder, some in keys.items() if store.complete(folder, some)]
         if folders:
-            lines.append(f"Recorded at scale {scale}: {_origin(folders, len(requested))}")
+            histories = [results.load(folder / store.PLACES[store.HISTORY], store.HISTORY) for folder in folders]
+            lines.append(f"Recorded at scale {scale}: {len(folders)} of {len(requested)} runs ({_origin(histories)})")
         reasons = {f"{spec.name} (seed {spec.seed})": store.refusal(spec) for spec in requested}
         lines += [f"Refused at scale {scale}: {name}: {reason}" for name, reason in reasons.items() if reason]
     return "; ".join(lines or ["Nothing is recorded at larger scales"]) + "."
-
-
-def _origin(folders: list[Path], total: int) -> str:
-    """Return how many of all runs are recorded, and their provenance."""
-    histories = [results.load(folder / "history.nc", store.HISTORY) for folder in folders]
-    attrs = [history.attrs for history in histories]
-    hours = sum(float(history["seconds"].sum()) for history in histories) / 3600
-    about = [", ".join(sorted({of_run[name] or "unknown" for of_run in attrs})) for name in ("device", "commit")]
-    days = sorted({of_run["created"][:10] for of_run in attrs})
-    days = list(dict.fromkeys((days[0], days[-1])))
-    origin = f"{about[0]}, commit {about[1]}, {' to '.join(days)}, {hours:.1f} hours of training"
-    return f"{len(folders)} of {total} runs ({origin})"
 
 
 def baselines(names: Iterable[str]) -> dict[str, str]:

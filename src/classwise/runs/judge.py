@@ -1,4 +1,4 @@
-"""Verdicts on the claims of sections, computed from their runs and kept until these or the code change."""
+"""The outcomes of a section as its page and its claims need them; verdicts, kept until the results or the code change."""
 
 import hashlib
 import json
@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 from filelock import FileLock
 
 import classwise
 from classwise.core import datasets
-from classwise.core.errors import UNSELECTED, NotRecorded, unknown
+from classwise.core.errors import UNSELECTED, NotRecorded
 from classwise.core.files import write
 from classwise.core.paths import data_folder
 from classwise.papers import registry, scales
@@ -22,8 +23,9 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.sections import Request, Section
 from classwise.runs import store
 from classwise.runs.artifacts import scenes
+from classwise.runs.describe import recorded_runs, summary
 from classwise.runs.load import history, outcomes, with_features
-from classwise.runs.recorded import of_shared_seeds, recorded_part
+from classwise.runs.recorded import available, of_shared_seeds, recorded_part
 from classwise.stats.calibrations import late_settings
 from classwise.stats.features import with_pixels
 
@@ -41,12 +43,9 @@ def verdicts(scale: str = _HERE, others: Sequence[str] | None = None, sections: 
     that it needs are stored, else it is "not tested". `others`: further scales (None: all), of which those count where any run of
     these sections is stored. Theorems have one verdict, at scale CLOSED_FORM. Verdicts on one claim stand together.
     """
-    for name in (scale, *(others or ())):
-        if name not in scales.SCALES:
-            raise unknown("scale", name, scales.SCALES)
     named = list(sections or dict.fromkeys(claim.section for claim in registry.CLAIMS))
-    with_runs = [section for section in named if section not in registry.THEOREMS]
     further = [name for name in (scales.SCALES if others is None else others) if name != scale]
+    with_runs = [section for section in named if section not in registry.THEOREMS]
     further = [name for name in further if any(_stored(section, name).pairs for section in with_runs)]
     result: list[Verdict] = []
     for section in named:
@@ -101,13 +100,11 @@ def _judged(section: str, scale: str) -> list[Verdict]:
 
 def _kept(path: Path, section: str, request: Request) -> list[Verdict] | None:
     """Return the stored verdicts of a section; None if there are none, or their results or the code have changed."""
-    try:
+    claims = {claim.name: claim for claim in registry.claims_of(section)}
+    with suppress(OSError, ValueError, KeyError, TypeError):
         stored = json.loads(path.read_text(encoding="utf-8"))
-        claims = {claim.name: claim for claim in registry.claims_of(section)}
         if stored["digest"] == _digest(section, request):
             return [Verdict(**{**row, "claim": claims[row["claim"]]}) for row in stored["verdicts"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
     return None
 
 
@@ -121,8 +118,8 @@ def _states(request: Request) -> dict[str, tuple[int, int]]:
     """Return the size and the time of change of the files of results that there are."""
     keys = store.outcomes_of(request.pairs)
     keys += [store.Key(spec, store.FEATURES, one) for spec, evaluations in request.feature_pairs for one in evaluations]
-    files = [path for key in dict.fromkeys(keys) if (path := key.path) is not None]
-    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+    states = {str(path): path.stat() for key in keys if (path := key.path) is not None}
+    return {name: (state.st_size, state.st_mtime_ns) for name, state in states.items()}
 
 
 @cache
@@ -131,10 +128,8 @@ def _code() -> str:
     root = Path(classwise.__file__).parent
     sources = sorted(file for suffix in ("py", "csv") for file in root.rglob(f"*.{suffix}"))
     used = [file for file in sources if _WITHOUT.isdisjoint(file.relative_to(root).parts)]
-    digest = hashlib.sha256(repr([metadata.version(name) for name in _LIBRARIES]).encode())
-    for file in used:
-        digest.update(f"{file.relative_to(root)} ".encode() + file.read_bytes())
-    return digest.hexdigest()
+    content = b"".join(f"{file.relative_to(root)} ".encode() + file.read_bytes() for file in used)
+    return hashlib.sha256(repr([metadata.version(name) for name in _LIBRARIES]).encode() + content).hexdigest()
 
 
 def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
@@ -149,9 +144,6 @@ def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
         every = isinstance(data, xr.Dataset)
         judged += [one if every or one.claim.data in data else _untested(one.claim, scale, request) for one in tested]
     return judged or [_untested(claim, scale, request) for claim in registry.claims_of(section)]
-
-
-_NO_RUNS = "this scale has no runs for it"
 
 
 def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
@@ -170,7 +162,7 @@ def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
             lacking.setdefault(part.specs[0].dataset, []).append(runs)
     dataset = next(iter(lacking), str(scales.SCALES[scale].run["dataset"]))
     parts = [f"on {datasets.title(where)} for {', '.join(some)}" for where, some in lacking.items()]
-    reason = claim.exclusion(dataset) or (f"no complete results {'; '.join(parts)}" if parts else _NO_RUNS)
+    reason = claim.exclusion(dataset) or (f"no complete results {'; '.join(parts)}" if parts else "this scale has no runs for it")
     return Verdict(claim, "not tested", scale, dataset, reason=reason)
 
 
@@ -207,11 +199,10 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
 
 def _stored_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
     """Return a section and its parts, those that have any runs (`of_shared_seeds`)."""
-    parts = {"": (section, request)}
-    parts |= {
+    parts = {
         name: (section.parts[name], part) for name, part in request.parts.items() if name in section.parts and part.evaluations
     }
-    shared = {name: (some, of_shared_seeds(part)) for name, (some, part) in parts.items()}
+    shared = {name: (some, of_shared_seeds(part)) for name, (some, part) in {"": (section, request), **parts}.items()}
     return {name: (some, part) for name, (some, part) in shared.items() if part.specs}
 
 
@@ -230,3 +221,32 @@ def _measured(section: Section, request: Request) -> xr.Dataset:
         return data
     around = [scenes(spec, request.evaluations[0].resolved_for(spec), behind=True).whiteness for spec in request.specs]
     return data.assign(white=xr.concat(around, "image").drop_duplicates("image").reindex(image=data.image))
+
+
+def page(section: str, scale: str, **chosen: Any) -> tuple[Request, Mapping[str, xr.Dataset]]:
+    """Return the request of a page as it can be shown, and its outcomes by the name that claims give as `data`.
+
+    Those of the section itself are "", arranged where the section says so. Naming outcomes that need runs which are not recorded
+    is NotRecorded. chosen: what the reader chooses, as of `registry.request`.
+    """
+    request = available(registry.request(section, scale, **chosen))
+    inputs = claim_inputs(section, request)
+    if isinstance(inputs, xr.Dataset):
+        return request, Inputs({"": inputs})
+    return request, Inputs(inputs if "" in inputs else {**inputs, "": outcomes(replace(request, parts={}))})
+
+
+def shown_scales(section: str, scale: str) -> list[str]:
+    """Return the scales at which a page shows a section: those only read of which any run is stored, then its own."""
+    return [*(other for other in scales.also_read(scale) if recorded_part(registry.request(section, other)).specs), scale]
+
+
+def other_datasets(request: Request) -> dict[str, xr.Dataset]:
+    """Return by dataset the outcomes of the parts on others than that of the section."""
+    parts = [part for part in request.parts.values() if part.specs and part.specs[0].dataset != request.specs[0].dataset]
+    return {part.specs[0].dataset: outcomes(part.specs, part.evaluations) for part in parts}
+
+
+def provenance(section: str, request: Request, data: xr.Dataset) -> str:
+    """Return in Markdown what was trained and evaluated, where, and what was recorded on other machines."""
+    return f"{summary(request, data)}\n\n{recorded_runs(section)}"

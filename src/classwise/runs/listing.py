@@ -5,12 +5,14 @@ Of the runs of a list only the attributes of their histories are read: hundreds 
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pandas as pd
 import xarray as xr
 from rich.table import Table
 
@@ -30,11 +32,12 @@ FIELDS = (
     *("id", "dataset", "model", "defence", "seed", "differs in", "scale", "sections", "evaluations", "kB", "folder", "device"),
     *("commit", "created"),
 )
+# The columns that a narrow terminal shows.
+_FIRST = ("id", "dataset", "defence", "seed", "differs in")
 # Written above the table where all runs have the same.
 _SHARED = ("dataset", "model", "folder", "device", "commit")
-# What a narrow terminal leaves out, in this order; and what is cut to fit, down to so many characters.
-_LEFT_OUT = ("device", "commit", "folder", "created", "kB", "sections", "model", "evaluations", "scale", "dataset", "differs in")
-_CUT, _LEAST = ("evaluations", "sections", "differs in", "device"), 12
+# The longest that a cell may be, the first that lets the table fit; with the last, columns that do not fit are left out.
+_LONGEST = (1000, 60, 40, 30, 24, 20, 16, 12)
 # The measures of all classes, with their units.
 _MEASURES = {"overall": "%", "worst": "%", "mcd": "points", "cv": "points²"}
 
@@ -44,34 +47,27 @@ def rows(warn: Callable[[str], None]) -> list[Row]:
 
     `warn` is called with a line about each run that cannot be read.
     """
-    stored = sorted(_stored(warn), key=lambda run: (run[1].dataset, run[1].model, run[1].defence, run[1].seed, run[1].id))
-    differing, used = _differing([spec for _, spec, _ in stored]), _used()
-    return [_row(folder, spec, attrs, differing[spec], used.get(spec.id, ("", []))) for folder, spec, attrs in stored]
+    stored = []
+    for folder in store.stored():
+        path = folder / "history.nc"
+        try:
+            attrs = results.header(path, store.HISTORY)
+            stored.append((_read(Spec, "spec", attrs, path), folder, attrs))
+        except UserError as error:
+            warn(str(error))
+    stored.sort(key=lambda run: (run[0].dataset, run[0].model, run[0].defence, run[0].seed, run[0].id))
+    differing, used = _differing([spec for spec, *_ in stored]), _used()
+    return [_row(folder, spec, attrs, differing[spec], used.get(spec.id, ("", []))) for spec, folder, attrs in stored]
 
 
 def _row(folder: Path, spec: Spec, attrs: Mapping[str, str], differing: str, used: tuple[str, list[str]]) -> Row:
-    size, attacks = 0, Counter[str]()
-    for place, _, names in os.walk(folder):
-        size += sum(os.stat(os.path.join(place, name)).st_size for name in names)
-        if os.path.basename(place) == "outcomes":
-            attacks.update(name.rpartition("-")[0] for name in names if name.endswith(".nc"))
+    size = sum(os.stat(os.path.join(place, name)).st_size for place, _, names in os.walk(folder) for name in names)
+    attacks = Counter(path.stem.rpartition("-")[0] for path in (folder / "outcomes").glob("*.nc"))
     counted = [f"{name} ({times})" if times > 1 else name for name, times in sorted(attacks.items())]
     kind = folder.relative_to(data_folder()).parts[0]
     about = (kind, *(attrs.get(name, "") for name in ("device", "commit", "created")))
     values = (spec.id, spec.dataset, spec.model, spec.defence, spec.seed, differing, *used, counted, size // 1000, *about)
     return dict(zip(FIELDS, values, strict=True)) | {"spec": vars(spec)}
-
-
-def _stored(warn: Callable[[str], None]) -> Iterator[tuple[Path, Spec, dict[str, str]]]:
-    for folder in store.stored():
-        path = folder / "history.nc"
-        try:
-            attrs = results.header(path, store.HISTORY)
-            spec = _read(Spec, "spec", attrs, path)
-        except UserError as error:
-            warn(str(error))
-            continue
-        yield folder, spec, attrs
 
 
 _Item = TypeVar("_Item", Spec, Evaluation)
@@ -97,14 +93,10 @@ def _used() -> dict[str, tuple[str, list[str]]]:
 
 def _short_name(section: str) -> str:
     """Return the first words of the name of a section that no other section begins with: "tian2021/4-1"."""
-    words = section.split("-")
-    starts = ("-".join(words[:count]) for count in range(1, len(words)))
-    return next((start for start in starts if _sections(start) == 1), section)
-
-
-def _sections(start: str) -> int:
-    """Return how many sections have a name that begins with these words."""
-    return sum(f"{name}-".startswith(f"{start}-") for name in registry.SECTIONS)
+    starts = list(accumulate(section.split("-"), "{}-{}".format))
+    return next(
+        one for one in starts if one == section or sum(f"{name}-".startswith(f"{one}-") for name in registry.SECTIONS) == 1
+    )
 
 
 def _differing(specs: Sequence[Spec]) -> dict[Spec, str]:
@@ -139,37 +131,31 @@ def select(runs: Sequence[Row], filters: Sequence[str] = (), sort: str | None = 
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
             raise UserError(f"--filter {text!r} is not of the form field=value; write one like defence=trades")
-        _check_field(name)
-        present = sorted({part for row in runs for part in _texts(row, name)})
-        if runs and not any(fnmatchcase(part, value) for part in present):
-            raise unknown(f"{name} of a run", value, [part for part in present if part])
         wanted[name].append(value)
-    chosen = [row for row in runs if all(_matches(row, name, values) for name, values in wanted.items())]
+    for name in [*wanted, *([] if sort is None else [sort.removeprefix("-")])]:
+        known = list(dict.fromkeys((*FIELDS, *(field.name for field in fields(Spec)))))
+        if name not in known:
+            raise unknown("field of a run", name, known)
+    chosen = list(runs)
+    for name, values in wanted.items():
+        present = {text for row in runs for text in _texts(_value(row, name))}
+        for value in values:
+            if runs and not any(fnmatchcase(text, value) for text in present):
+                raise unknown(f"{name} of a run", value, sorted(filter(None, present)))
+        chosen = [row for row in chosen if any(fnmatchcase(part, one) for part in _texts(_value(row, name)) for one in values)]
     if sort is None:
         return chosen
     by = sort.removeprefix("-")
-    _check_field(by)
     return sorted(chosen, key=lambda row: _order(by, _value(row, by)), reverse=sort.startswith("-"))
-
-
-def _check_field(name: str) -> None:
-    known = list(dict.fromkeys((*FIELDS, *(field.name for field in fields(Spec)))))
-    if name not in known:
-        raise unknown("field of a run", name, known)
 
 
 def _value(row: Row, name: str) -> Any:
     return row[name] if name in FIELDS else row["spec"][name]
 
 
-def _texts(row: Row, name: str) -> list[str]:
-    """Return the values of a field as text: of a list each member."""
-    value = _value(row, name)
+def _texts(value: Any) -> list[str]:
+    """Return a value as text: of a list each member."""
     return [str(part).partition(" (")[0] for part in value] if isinstance(value, list | tuple) else [_short(value)]
-
-
-def _matches(row: Row, name: str, values: Iterable[str]) -> bool:
-    return any(fnmatchcase(text, value) for text in _texts(row, name) for value in values)
 
 
 def _order(name: str, value: Any) -> tuple[float, str]:
@@ -182,45 +168,34 @@ def _order(name: str, value: Any) -> tuple[float, str]:
 def table(runs: Sequence[Row], width: int | None = None) -> tuple[Table, list[str]]:
     """Return the runs as a table of one line each, and lines to print above it: what all runs share, and what is left out.
 
-    width: of the terminal in characters, which the table fits; None for as wide as it becomes.
+    width: of the terminal in characters, which the table fits: long cells are cut, then columns at the end are left out. None for
+    as wide as it becomes.
     """
     cells = {name: [_cell(name, row[name]) for row in runs] for name in FIELDS}
     shared = [name for name in _SHARED if len(runs) > 1 and len(set(cells[name])) == 1 and cells[name][0]]
-    widths = {name: max(len(name), *map(len, column), 0) for name, column in cells.items() if name not in shared}
-    left_out = _fit(widths, width)
     notes = [f"all {len(runs)} runs: {', '.join(f'{name} {cells[name][0]}' for name in shared)}"] if shared else []
-    if left_out:
-        notes.append(f"not shown: {', '.join(left_out)}; a wider terminal has room for them, and --json has everything")
+    names = [name for name in dict.fromkeys((*_FIRST, *FIELDS)) if name not in shared]
+    widths, ends = list[int](), list[int]()
+    for longest in _LONGEST if width is not None else _LONGEST[:1]:
+        widths = [min(longest, max(len(name), *map(len, cells[name]), 0)) for name in names]
+        ends = list(accumulate(size + 2 for size in widths))
+        if width is None or ends[-1] <= width:
+            break
     listed = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, size in widths.items():
+    shown = [name for name, end in zip(names, ends, strict=True) if width is None or end <= width]
+    for name, size in zip(shown, widths, strict=False):
         number = name in ("seed", "kB")
         listed.add_column(name, width=size, no_wrap=True, overflow="ellipsis", justify="right" if number else "left")
     for place in range(len(runs)):
-        listed.add_row(*(cells[name][place] for name in widths))
+        listed.add_row(*(cells[name][place] for name in shown))
+    if left_out := names[len(shown) :]:
+        notes.append(f"not shown: {', '.join(left_out)}; a wider terminal has room for them, and --json has everything")
     return listed, notes
 
 
 def _cell(name: str, value: Any) -> str:
     text = ", ".join(value) if isinstance(value, list) else str(value)
     return text[:16].replace("T", " ") if name == "created" else text
-
-
-def _fit(widths: dict[str, int], width: int | None) -> list[str]:
-    """Reduce the widths of columns, or leave columns out, until all fit; return the names of those left out."""
-    left_out = []
-    for name in (*_LEFT_OUT, None):
-        excess = 0 if width is None else sum(size + 2 for size in widths.values()) - width
-        room = sum(max(widths.get(cut, 0) - _LEAST, 0) for cut in _CUT)
-        if excess <= room or name is None:
-            break
-        if widths.pop(name, None) is not None:
-            left_out.append(name)
-    for cut in sorted(_CUT, key=lambda cut: -widths.get(cut, 0)):
-        if excess > 0 and widths.get(cut, 0) > _LEAST:
-            reduced = max(widths[cut] - excess, _LEAST)
-            excess -= widths[cut] - reduced
-            widths[cut] = reduced
-    return left_out
 
 
 def folder_of(run_id: str) -> Path:
@@ -233,16 +208,12 @@ def folder_of(run_id: str) -> Path:
     if not folders:
         raise UserError(f"there are no runs yet in {data_folder()}; `classwise run` computes them")
     matching = [number for number in folders if number.startswith(run_id)]
-    if len(matching) == 1:
-        return folders[matching[0]]
-    if matching:
-        some = ", ".join(sorted(matching)[:_MOST]) + (f" and {len(matching) - _MOST} more" if len(matching) > _MOST else "")
-        raise UserError(f"several runs begin with {run_id!r}: {some}; write more of the id")
-    raise UserError(f"there is no run {run_id!r}; `classwise list` prints the ids of all {len(folders)}")
-
-
-# The number of ids that an error lists.
-_MOST = 6
+    if not matching:
+        raise UserError(f"there is no run {run_id!r}; `classwise list` prints the ids of all {len(folders)}")
+    if len(matching) > 1:
+        some = ", ".join(sorted(matching)[:6]) + " ..." * (len(matching) > 6)
+        raise UserError(f"{len(matching)} runs begin with {run_id!r}: {some}; write more of the id")
+    return folders[matching[0]]
 
 
 def run(folder: Path) -> dict[str, Any]:
@@ -262,26 +233,22 @@ def _evaluations(paths: Sequence[Path]) -> list[dict[str, Any]]:
         return []
     counts = [aggregate.counts(data) for data in loaded]
     together = xr.concat(counts, "evaluation", join="exact", coords="minimal", compat="override")
-    bounds = {name: bootstrap.bootstrap(together, metrics.METRICS[name]) for name in _MEASURES}
-    return [
-        _evaluation(path, data, count, {name: each.isel(evaluation=number) for name, each in bounds.items()})
-        for number, (path, data, count) in enumerate(zip(paths, loaded, counts, strict=True))
-    ]
-
-
-def _evaluation(path: Path, data: xr.Dataset, count: xr.DataArray, measured: Mapping[str, xr.DataArray]) -> dict[str, Any]:
-    """Return an evaluation; `measured`: low, value and high of each measure."""
-    rates, bounds, total = metrics.accuracy(count).values, intervals.wilson(count), metrics.images(count).values
-    lows, highs = (bounds.sel(bound=end).values for end in ("low", "high"))
-    evaluation = _read(Evaluation, "evaluation", data.attrs, path)
-    columns = (map(str, count.label.values), map(int, total), map(float, rates), map(float, lows), map(float, highs))
-    classes = [dict(zip(("class", "images", "accuracy", "low", "high"), row, strict=True)) for row in zip(*columns, strict=True)]
-    measures = {}
-    for name, ends in measured.items():
-        low, value, high = map(float, ends.sel(bound=["low", "value", "high"]).values)
-        measures[name] = {"unit": _MEASURES[name], "value": value, "low": low, "high": high}
-    about = {"title": _title(evaluation), "evaluation": vars(evaluation), "classes": classes, "measures": measures}
-    return about | {"warnings": sanity.stored_warnings(data)}
+    measured = {name: bootstrap.bootstrap(together, metrics.METRICS[name]) for name in _MEASURES}
+    rows = []
+    for number, (path, data, count) in enumerate(zip(paths, loaded, counts, strict=True)):
+        evaluation, bounds = _read(Evaluation, "evaluation", data.attrs, path), intervals.wilson(count)
+        classes = {"class": count.label.values.astype(str), "images": metrics.images(count).values.astype(int)}
+        classes |= {"accuracy": metrics.accuracy(count).values, **{end: bounds.sel(bound=end).values for end in ("low", "high")}}
+        measures = {
+            name: {
+                "unit": unit,
+                **{end: float(measured[name].isel(evaluation=number).sel(bound=end)) for end in ("value", "low", "high")},
+            }
+            for name, unit in _MEASURES.items()
+        }
+        about = {"title": _title(evaluation), "evaluation": vars(evaluation), "classes": pd.DataFrame(classes).to_dict("records")}
+        rows.append(about | {"measures": measures, "warnings": sanity.stored_warnings(data)})
+    return rows
 
 
 def _title(evaluation: Evaluation) -> str:

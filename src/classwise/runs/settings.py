@@ -19,9 +19,14 @@ _ALWAYS_SHOWN = ("steps", "step", "rate", "start")
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return ", ".join(f"{name}={part}" for name, part in value.items()) or "-"
     return ", ".join(map(str, value)) or "-" if isinstance(value, tuple) else str(value)
+
+
+def _named(part: Any, shown: Mapping[str, Any]) -> str:
+    """Return the class of an attack, or of a part of a defence, with some of its settings."""
+    return type(part).__name__ + (f" ({_plain(shown)})" if shown else "")
 
 
 def attack_settings(name: str, options: dict[str, Any] | None = None) -> str:
@@ -30,15 +35,9 @@ def attack_settings(name: str, options: dict[str, Any] | None = None) -> str:
 
     built = attacks.build(name, options)
     defaults = vars(type(built)())
-    changed = {key: value for key, value in vars(built).items() if value != defaults[key] or key in _ALWAYS_SHOWN}
-    shown = {key: value for key, value in changed.items() if value is not None and not (key == "rate" and changed.get("step"))}
-    return type(built).__name__ + (f" ({_plain(shown)})" if shown else "")
-
-
-def _in_use(part: Any) -> str:
-    """Return the class of a part of a defence with its settings, without those that are off."""
-    values = {name: value for name, value in vars(part).items() if value}
-    return type(part).__name__ + (f" ({_plain(values)})" if values else "")
+    shown = {key: value for key, value in vars(built).items() if value != defaults[key] or key in _ALWAYS_SHOWN}
+    shown = {key: value for key, value in shown.items() if value is not None and (key != "rate" or not shown.get("step"))}
+    return _named(built, shown)
 
 
 def method_settings(names: Sequence[str]) -> pd.DataFrame:
@@ -51,11 +50,9 @@ def method_settings(names: Sequence[str]) -> pd.DataFrame:
 
     rows: dict[str, dict[str, str]] = {}
     for name in names:
-        if name in AVERAGINGS:
-            rows[name] = {"averaging": _in_use(AVERAGINGS[name])}
-        else:
-            built = defences.build(name)
-            rows[name] = {part: _in_use(getattr(built, part)) for part in ("objective", "calibration", "averaging")}
+        kinds = ("averaging",) if name in AVERAGINGS else ("objective", "calibration", "averaging")
+        parts = {kind: AVERAGINGS[name] if name in AVERAGINGS else getattr(defences.build(name), kind) for kind in kinds}
+        rows[name] = {kind: _named(one, {key: value for key, value in vars(one).items() if value}) for kind, one in parts.items()}
     columns = ["objective", "calibration", "averaging"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).fillna("").rename_axis("defence or average")
 
@@ -102,19 +99,16 @@ def evaluations(paper: str, scale: str) -> pd.DataFrame:
     Evaluations that differ in nothing else, such as those of single epochs, share a row.
     """
     rows: dict[Evaluation, dict[str, None]] = {}
-    for section in SECTIONS:
-        if paper_of(section) == paper:
-            for _, evaluations in request(section, scale).pairs:
-                for evaluation in evaluations:
-                    rows.setdefault(evaluation, {})[section.rpartition("/")[2]] = None
-    return pd.DataFrame(
-        {
-            "attack": [attack_settings(row.attack, dict(row.options)) for row in rows],
-            "images of each class": ["all" if row.per_class is None else str(row.per_class) for row in rows],
-            "transform": [row.transform for row in rows],
-            "sections": [", ".join(names) for names in rows.values()],
-        }
-    ).drop_duplicates(ignore_index=True)
+    for section in (name for name in SECTIONS if paper_of(name) == paper):
+        for evaluation in (one for _, some in request(section, scale).pairs for one in some):
+            rows.setdefault(evaluation, {})[section.rpartition("/")[2]] = None
+    table = {
+        "attack": [attack_settings(row.attack, dict(row.options)) for row in rows],
+        "images of each class": ["all" if row.per_class is None else str(row.per_class) for row in rows],
+        "transform": [row.transform for row in rows],
+        "sections": [", ".join(names) for names in rows.values()],
+    }
+    return pd.DataFrame(table).drop_duplicates(ignore_index=True)
 
 
 def published(paper: str) -> pd.DataFrame:

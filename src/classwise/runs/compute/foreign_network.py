@@ -72,19 +72,11 @@ def _built(audit: Audit, where: str) -> nn.Module:
     return model
 
 
-def check(audit: Audit, available: Images) -> None:
-    """Raise a UserError if one of our models, with the width and normalisation of the audit, does not suit its images."""
-    if ":" in audit.model:
-        return
-    models.check_fit(audit.model, available.shape, audit.width)
-    mean, _ = parse_normalise(audit.normalise) or ([0.0] * available.shape[0], ())
-    if len(mean) != available.shape[0]:
-        raise UserError(f"normalise has {len(mean)} channels, the images of {audit.title} have {available.shape[0]}")
-
-
 def _our_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Module:
-    """Return one of our models with the given weights, for images of the shape of `few`."""
-    check(audit, few)
+    """Return one of our models with the given weights, for images of the shape of `few`.
+
+    Parameters may have any known naming, and a UserError says what differs.
+    """
     scaled = _training(audit) if audit.normalise == "dataset" else few
     width = audit.width or models.width(audit.model, given, few.shape)
     if audit.width is not None:
@@ -92,12 +84,20 @@ def _our_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Mod
         if needed > _LARGER * present:  # before they take memory
             problem = f"width={width} makes {audit.model} a network of {needed:,} weights, {audit.network} has {present:,}"
             raise UserError(f"{problem}; leave --width out, which reads it from the weights")
+    known, _ = models.last_layer(given)
+    if known != len(few.classes):
+        counts = f"{known} classes, the dataset has {len(few.classes)}{_of_some(Path(audit.weights))}"
+        raise UserError(f"{audit.network} does not fit {audit.title}: the weights have {counts}")
     model = models.build(audit.model, scaled, width, audit.seed)
     if audit.normalise != "dataset":
         mean, std = parse_normalise(audit.normalise) or ([0.0] * few.shape[0], [1.0] * few.shape[0])
         model.mean.copy_(torch.tensor(mean).view(-1, 1, 1))
         model.std.copy_(torch.tensor(std).view(-1, 1, 1))
-    _fit(model, given, audit, width, len(few.classes))
+    try:
+        models.load_matching(model, given)
+    except UserError as error:
+        advice = "a function of yours may build the network: --model my_module:function"
+        raise UserError(f"{audit.network} and {audit.model} of width {width}: {error}; {advice}") from None
     return model
 
 
@@ -108,24 +108,6 @@ def _training(audit: Audit) -> Images:
     except UserError as error:
         advice = "write the mean and std of the images it was trained on: --normalise 0.49,0.48,0.45/0.25,0.24,0.26"
         raise UserError(f"normalise=dataset needs the training images of {audit.title}, which are not here; {advice}") from error
-
-
-def _fit(model: models.Classifier, given: Mapping[str, Tensor], audit: Audit, width: int, classes: int) -> None:
-    """Load weights into one of our models, under any known naming of their parameters; a UserError says what differs."""
-    refused = f"{audit.model} of width {width}"
-    what = f"{audit.network} and {refused}"
-    known, _ = models.last_layer(given)
-    if known != classes:
-        counts = f"the weights have {known} classes, the dataset has {classes}"
-        raise UserError(f"{what} do not fit: {counts}{_of_some(Path(audit.weights))}")
-    try:
-        models.load_matching(model, given)
-    except UserError as error:
-        text, _, nearest = str(error).removeprefix("the weights do not fit the model: ").partition("; nearest: ")
-        # What was refused is no advice: sizes of layers agree, but their names or the size of the images do not.
-        same = not nearest or nearest.partition(" for ")[0] == refused
-        advice = "name a function that builds your network: --model my_module:function" if same else f"nearest: {nearest}"
-        raise UserError(f"{what} do not fit: {text}; {advice}") from None
 
 
 def _of_some(weights: Path) -> str:
@@ -163,16 +145,16 @@ def _users_model(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
 
 
 def _try(model: nn.Module, few: Images, audit: Audit) -> None:
-    """Raise a UserError if a network cannot predict the classes of an audit's images."""
-    size, classes = " x ".join(map(str, few.shape)), len(few.classes)
-    with eval_mode(model), torch.no_grad():
-        try:
-            logits = model(few.batch(slice(None))[0])
-        except (Exception, SystemExit) as error:  # whatever a forward pass raises
-            problem = f"{audit.model} with the weights {audit.network} cannot take images of {size}"
-            raise UserError(
-                f"{problem} ({reason(error)}); was it trained on images of another size or number of channels?"
-            ) from error
+    """Raise a UserError if a network cannot predict the classes of an audit's images, or has no gradient."""
+    (x, y), classes = few.batch(slice(None)), len(few.classes)
+    what = f"{audit.model} with the weights {audit.network}"
+    try:
+        with eval_mode(model), torch.no_grad():
+            logits = model(x)
+    except (Exception, SystemExit) as error:  # whatever a forward pass raises
+        size = " x ".join(map(str, few.shape))
+        advice = "was it trained on images of another size or number of channels?"
+        raise UserError(f"{what} cannot take images of {size} ({reason(error)}); {advice}") from error
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(few):
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise UserError(f"{audit.model} must return a logit for each image and class, (n, {classes}), got {shape}")
@@ -182,20 +164,14 @@ def _try(model: nn.Module, few: Images, audit: Audit) -> None:
         raise UserError(f"the logits of {audit.network} are not finite (nan or infinite); check its weights")
     if look_like_probabilities(logits):
         raise UserError(f"{audit.model} returns probabilities, attacks need logits; leave the softmax out")
-    _try_gradient(model, few, audit)
-
-
-def _try_gradient(model: nn.Module, few: Images, audit: Audit) -> None:
-    """Raise a UserError if the logits of a network cannot be differentiated with respect to its pixels."""
-    x, y = few.batch(slice(None))
-    with eval_mode(model), frozen(model):
-        try:
+    try:
+        with eval_mode(model), frozen(model):
             input_gradient(model, x, y, cross_entropy)
-        except (NoGradient, RuntimeError) as error:
-            # An attack without gradients is no way out: FGSM and the curve are part of every audit. torch says what else it lost.
-            cause = "" if isinstance(error, NoGradient) else f" ({reason(error)})"
-            where = "look in its forward for torch.no_grad(), .detach(), .numpy() and changes in place"
-            raise UserError(
-                f"{audit.model} with the weights {audit.network} has no gradient with respect to its pixels{cause}, which every "
-                f"audit needs, also with --attack square; {where}, and write them in a differentiable form"
-            ) from error
+    except (NoGradient, RuntimeError) as error:
+        # An attack without gradients is no way out: FGSM and the curve are part of every audit. torch says what else it lost.
+        cause = "" if isinstance(error, NoGradient) else f" ({reason(error)})"
+        where = "look in its forward for torch.no_grad(), .detach(), .numpy() and changes in place"
+        raise UserError(
+            f"{what} has no gradient with respect to its pixels{cause}, which every audit needs, also with --attack square; "
+            f"{where}, and write them in a differentiable form"
+        ) from error
