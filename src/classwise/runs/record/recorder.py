@@ -1,6 +1,5 @@
 """Recording: a queue of runs is trained and evaluated in order within a time budget, and what is finished is packed or filed."""
 
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +17,7 @@ from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
 from classwise.runs.record.session import Session, has_all, has_network, is_finished
 from classwise.runs.schedule import forecast as forecasting
-from classwise.runs.schedule import timings
-from classwise.runs.schedule.timings import Timings
+from classwise.runs.schedule import pool
 
 Say = Callable[[str], None]
 
@@ -148,7 +146,7 @@ def _alone(items: Sequence[Item], budget: Budget, results: tuple[list[str], list
     if startup > 0.5 * budget.seconds:
         say(f"starting up took {startup:.0f} of {budget.seconds:.0f} s: little can begin; a larger budget goes further")
     left, failed = results
-    Session(budget, Timings(timings.file(), device.where()[0]), say, left, failed).work(items)
+    Session(budget, pool.costs_here(), say, left, failed).work(items)
 
 
 def _is_done(item: Item, target: Target, packed: Iterable[tuple[str, frozenset[str]]]) -> bool:
@@ -205,16 +203,11 @@ def _file(todo: Sequence[Item], say: Say) -> list[Item]:
 
 
 def _file_run(item: Item, say: Say) -> None:
-    """Pack a run and import its archive, with all checks."""
-    with tempfile.TemporaryDirectory(prefix="classwise-") as folder:
-        path = archive.pack([(item.spec, _present(item))], Path(folder), weights="last" if item.weights else "none", say=say)
-        if path is None:
-            return
-        try:
-            new, _ = archive.unpack(path)
-        except UserError as error:
-            say(f"not filed: {error}")
-            return
+    try:
+        new = archive.file_run(item.spec, _present(item), "last" if item.weights else "none")
+    except UserError as error:
+        say(f"not filed: {error}")
+        return
     if new:
         say(f"filed {item.title} in {store.recorded(item.spec).relative_to(data_folder())}")
 

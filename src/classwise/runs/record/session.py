@@ -19,7 +19,9 @@ from classwise.runs.compute import device, evaluate, train, validate
 from classwise.runs.compute.train import Report
 from classwise.runs.record.budget import Budget, OutOfTime
 from classwise.runs.record.queue import Item
-from classwise.runs.schedule.timings import Key, Timings, epoch_of, image_of
+from classwise.runs.schedule import flops
+from classwise.runs.schedule.cost import Costs, Key, rate_of
+from classwise.runs.schedule.flops import Flops
 
 # Attacks of seconds or minutes; at their defaults they come before all others.
 _FIRST = ("clean", "fgsm", "pgd-20")
@@ -37,11 +39,15 @@ class BudgetExceeded(OutOfTime):
 
 
 class Step(NamedTuple):
-    """An interruptible part of a computation: the key of its timing for one epoch or image, their number, and its title."""
+    """An interruptible part of a computation: the key of its rate, its operations, and its title."""
 
     key: Key
-    size: int
+    work: Flops | None
     title: str
+
+    @property
+    def operations(self) -> float:
+        return 0.0 if self.work is None else self.work.operations
 
 
 def has_network(spec: Spec) -> bool:
@@ -92,14 +98,14 @@ def claim(spec: Spec) -> Iterator[bool]:
 
 @dataclass
 class Session:
-    """The work of one process: its budget, known timings, and what is left.
+    """The work of one process: its budget, known costs, and what is left.
 
     say: called with a line for each thing done. left: what the next call would begin with, in order. failed: what could not be
     computed. running: the current step, and when it began.
     """
 
     budget: Budget
-    timings: Timings
+    costs: Costs
     say: Callable[[str], None]
     left: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -162,14 +168,15 @@ class Session:
         if store.weights(spec) is not None and store.find(spec, repair=True) is not None:
             return store.has_recorded_network(spec) or self._is_sound(spec)
 
-        def key(number: int) -> Key:
-            return epoch_of(spec, measured=number in (1, spec.epochs) or number % spec.measure == 0)
+        def epoch(number: int, title: str) -> Step:
+            measured = number in (1, spec.epochs) or number % spec.measure == 0
+            return Step(rate_of(spec, measured=measured), flops.epoch(spec, measured=measured), title)
 
         def next_step(done: int, total: int) -> Step:
-            return Step(key(done + 1), 1, f"epoch {done + 1} of {total}")
+            return epoch(done + 1, f"epoch {done + 1} of {total}")
 
         name = f"{spec.name} (seed {spec.seed})"
-        trained = self._run(name, "trained", Step(key(2), 1, "its next epoch"), partial(_train, spec), next_step)
+        trained = self._run(name, "trained", epoch(2, "its next epoch"), partial(_train, spec), next_step)
         return trained and self._is_sound(spec)
 
     def _is_sound(self, spec: Spec) -> bool:
@@ -198,17 +205,17 @@ class Session:
                 return True
         except Damaged as error:
             return self._fail(_name(spec, evaluation), error)
-        key = image_of(spec, evaluation)
+
+        def batch(left: int, title: str) -> Step:
+            return Step(rate_of(spec, evaluation), flops.evaluation(spec, evaluation, min(evaluation.batch, left)), title)
 
         def next_step(done: int, total: int) -> Step:
-            return Step(key, min(evaluation.batch, total - done), f"image {done + 1} of {total}")
+            return batch(total - done, f"image {done + 1} of {total}")
 
-        images = evaluation.batch if evaluation.per_class is None else min(evaluation.batch, 10 * evaluation.per_class)
-        first = Step(key, images, "its next images")
         return self._run(
             _name(spec, evaluation),
             "evaluated",
-            first,
+            batch(evaluation.batch, "its next images"),
             lambda report: evaluate.evaluate_run(spec, evaluation, report, repair=True),
             next_step,
         )
@@ -221,7 +228,7 @@ class Session:
         except Damaged as error:
             return self._fail(_name(spec, evaluation), error)
         few = artifacts.stored_as(spec, evaluation, schema)
-        step = Step(image_of(spec, few), artifacts.EXAMPLES_PER_CLASS * 10, "a few images")
+        step = Step(rate_of(spec, few), flops.evaluation(spec, few), "a few images")
         return self._run(_name(spec, evaluation), _VERBS[schema], step, lambda _: artifacts.compute(spec, few, schema))
 
     def _run(
@@ -258,7 +265,7 @@ class Session:
             return True
         finally:
             self.running = None
-            self.timings.write()
+            self.costs.write()
         if len(reported) > 1:
             self.say(f"not yet {verb} {name}: {reported[-1] - reported[0]} more done, {reported[-1]} in all")
         return False
@@ -273,13 +280,13 @@ class Session:
     def _check(self, name: str, step: Step) -> None:
         """Raise BudgetExceeded if a step would not end in time.
 
-        One that took too long before is tried again with a fresh budget, until `Timings.KEPT` such times are known.
+        One that took too long before is tried again with a fresh budget, until `Costs.KEPT` such rates are known.
         """
-        slowest, fastest = self.timings.slowest(step.key), self.timings.fastest(step.key)
-        expected = None if slowest is None else slowest * step.size
+        rates, own = self.costs.known(step.key), self.costs.last(step.key)
+        expected = step.operations / min(rates) if rates else None
         if self.budget.fits(expected):
             return
-        possible = self.budget.ever_fits(None if fastest is None else fastest * step.size)
+        possible = self.budget.ever_fits(step.operations / max(own) if len(own) == Costs.KEPT else None)
         if possible and self.budget.fresh:
             return
         if possible:
@@ -295,7 +302,7 @@ class Session:
     def _end(self) -> None:
         if self.running is not None:
             step, began = self.running
-            self.timings.record(step.key, (self.budget.clock() - began) / step.size)
+            self.costs.add(step.key, step.operations, self.budget.clock() - began)
             self.running = None
 
     def _abandon(self, name: str) -> None:
@@ -305,7 +312,7 @@ class Session:
             return
         step, began = self.running
         took = self.budget.clock() - began
-        self.timings.record(step.key, took / step.size)
+        self.costs.add(step.key, step.operations, took)
         self.left.append(f"{step.title} of {name}")
         self.say(f"stopped in {step.title} of {name}: it takes more than {took:.1f} s, what was done before is kept")
 

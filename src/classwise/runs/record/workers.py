@@ -104,12 +104,11 @@ def _work(items: Sequence[Item], budget: Budget, sender: Connection) -> None:
 
     from classwise.runs.compute import device
     from classwise.runs.record.session import Session
-    from classwise.runs.schedule import timings
-    from classwise.runs.schedule.timings import Timings
+    from classwise.runs.schedule import pool
 
     torch.set_num_threads(1)
     device.warm()
-    session = Session(budget, Timings(timings.file(), device.where()[0]), sender.send)
+    session = Session(budget, pool.costs_here(), sender.send)
     session.work(items)
     sender.send((session.left, session.failed))
 
