@@ -139,10 +139,10 @@ def contents(data: Path) -> dict[str, str]:
 
 
 def unfinished(data: Path) -> list[str]:
-    """Return what is neither a result nor `WRITING`: parts of files, unpacked archives, runs that are set aside."""
+    """Return what is neither a result nor `WRITING`: parts of files, unpacked archives."""
     marks = (".import-", ".pack-")
     paths = (path.relative_to(data) for path in sorted(data.rglob("*")) if not WRITING.fullmatch(path.name))
-    return [str(path) for path in paths if {".part", ".replaced"} & set(path.suffixes) or path.name.startswith(marks)]
+    return [str(path) for path in paths if ".part" in path.suffixes or path.name.startswith(marks)]
 
 
 @dataclass

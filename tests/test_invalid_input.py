@@ -274,7 +274,7 @@ RECORDED = [
     Invalid("import foreign.tar", "it does not begin with manifest.json"),
     Invalid("import manifest.tar", "has a damaged manifest.json"),
     Invalid("import format.tar", "is of the format 'classwise recorded 9'"),
-    Invalid("import escapes.tar", "names a run '../../here/x'"),
+    Invalid("import escapes.tar", "names '../../here/x/spec.json'"),
     Invalid("import foreign.tar none.tar", "there is no archive none.tar"),
 ]
 ENVIRONMENT = [

@@ -16,10 +16,11 @@ from unittest import mock
 import typer
 from rich.console import Console
 
-from classwise.core.spec import Spec
+from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
 from classwise.runs.schedule import pool
 from classwise.runs.schedule.cost import Costs
+from classwise.runs.schedule.forecast import duration
 from classwise.runs.schedule.plan import Requested, missing, planned
 from classwise.runs.schedule.progress import RunProgress
 
@@ -39,7 +40,9 @@ def seconds(asked: list[Requested], workers: int) -> float:
         return time.perf_counter() - began
 
 
-def nothing(key: str, spec: str, evaluations: list[str], asked: object, repair: bool, after: list[object]) -> dict[str, object]:
+def nothing(
+    key: str, spec: Spec, evaluations: list[Evaluation], asked: object, repair: bool, after: list[object]
+) -> dict[str, object]:
     """Do no work, on a worker."""
     return {"device": "none", "parts": {}}
 
@@ -52,7 +55,7 @@ def overhead(runs: int, workers: int) -> tuple[float, float]:
         plan = planned(missing(quick(runs)), Costs("none", gpu=False))
         began = time.perf_counter()
         with cluster.local(workers) as client, mock.patch.object(cluster, "_do", nothing):
-            client.run(nothing, "", "", [], None, False, [])
+            client.run(nothing, "", quick(1)[0][0], [], None, False, [])
             ready = time.perf_counter()
             with RunProgress(plan.jobs, plan.tasks, Console(file=io.StringIO())) as board:
                 cluster.compute(client, plan, board, lambda piece, end: board.finish(piece.name, None), repair=False)
@@ -76,7 +79,7 @@ def planning_cost(runs: int) -> tuple[float, float]:
     asked = [(Spec(**vars(spec)), evaluations) for spec, evaluations in asked]  # whose ids nobody has asked for yet
     pool.check(asked)
     plan = planned(missing(asked), pool.costs_here())
-    plan.makespan(64)
+    duration(plan, 64)
     return time.process_time() - began, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000
 
 

@@ -12,9 +12,7 @@ import pytest
 
 from classwise.book import seconds
 from classwise.papers import registry
-from classwise.runs.schedule import timings
-from classwise.runs.schedule.cost import Costs
-from classwise.runs.schedule.timings import Timings
+from classwise.runs.schedule.cost import Costs, pace_file
 
 FILE = Path(__file__).parents[1] / "golden" / "core-seconds.json"
 REFERENCE = json.loads(FILE.read_text()) if FILE.exists() else {}
@@ -23,23 +21,23 @@ REFERENCE = json.loads(FILE.read_text()) if FILE.exists() else {}
 CORE_SECONDS: dict[str, float] = {"benz2020": 805, "tian2021": 430, "wei2023": 365, "entropy2022": 420, "": 280}
 
 
-def forecast(known: Timings) -> tuple[dict[str, float], set[str]]:
+def forecast(costs: Costs) -> tuple[dict[str, float], set[str]]:
     """Return by section the seconds of its runs and evaluations, each counted once, and the ids without a measured rate."""
-    costs, counted = Costs(known.device, gpu=False, known=known), set()
+    counted = set()
     result = dict.fromkeys(registry.SECTIONS, 0.0)
     for section in result:
         for spec, evaluations in registry.request(section).pairs:
             for item in {(spec, None), *((spec, evaluation) for evaluation in evaluations)} - counted:
                 counted.add(item)
                 result[section] += costs.seconds(*item)
-    return result, costs.estimated | costs.unknown
+    return result, {spec.id for spec, evaluation in counted if costs.rate(spec, evaluation) is None}
 
 
 @pytest.fixture
 def known(tmp_path):
     path = tmp_path / "pace.json"
     path.write_text(json.dumps({REFERENCE["device"]: REFERENCE["rates"]}))
-    return Timings(path, REFERENCE["device"])
+    return Costs(REFERENCE["device"], gpu=False, file=path)
 
 
 def test_every_paper_stays_within_its_seconds(known, data):
@@ -60,7 +58,7 @@ if __name__ == "__main__":
     from classwise.runs.compute import device
 
     here = device.where()[0]
-    rates = json.loads(timings.file().read_text())[here]
+    rates = json.loads(pace_file().read_text())[here]
     notebooks = {name: value for name, value in seconds.stored().items() if name != "render"}
     FILE.write_text(json.dumps({"device": here, "rates": rates, "notebooks": notebooks}, indent=1, sort_keys=True) + "\n")
     sys.exit(0)

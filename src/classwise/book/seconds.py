@@ -51,12 +51,12 @@ def after_runs(stale: Sequence[str]) -> float:
 def announce(pairs: "Sequence[Requested]", stale: Sequence[str], console: Console, workers: int | None = None) -> float:
     """Print in one line what a build will do and about how long that takes on this machine; return the seconds of its runs."""
     from classwise.runs.schedule import pool  # torch
-    from classwise.runs.schedule.forecast import format_duration
+    from classwise.runs.schedule.forecast import duration, format_duration
     from classwise.runs.schedule.plan import missing, planned
 
     jobs, parts, of_runs, later = missing(pairs), [], 0.0, after_runs(stale)
     if jobs:
-        of_runs = planned(jobs, pool.costs_here()).makespan(workers or pool.workers_here())
+        of_runs = duration(planned(jobs, pool.costs_here()), workers or pool.workers_here())
         training, evaluations = sum(job.train for job in jobs), sum(len(job.evaluations) for job in jobs)
         parts.append(
             f"{counted(training, 'run')} to train and {counted(evaluations, 'evaluation')}, about {format_duration(of_runs)}"

@@ -31,9 +31,12 @@ from classwise.runs.schedule import pool
 CLEAN, PGD = Evaluation(attack="clean"), Evaluation(attack="pgd-10", options={"steps": 2})
 
 
-def item(spec, *evaluations, **more):
-    resolved = {name: tuple(one.resolved_for(spec) for one in some) for name, some in more.items() if name != "weights"}
-    return Item(spec, tuple(one.resolved_for(spec) for one in evaluations), "a test", **more | resolved)
+FURTHER = ((store.FEATURES, CLEAN), (store.EXAMPLES, PGD), (store.TRACE, PGD))
+
+
+def item(spec, *evaluations, further=(), weights=False):
+    stored = tuple((schema, one.resolved_for(spec)) for schema, one in further)
+    return Item(spec, tuple(one.resolved_for(spec) for one in evaluations), "a test", stored, weights)
 
 
 def record(items, out=None, seconds=600, **more):
@@ -93,7 +96,7 @@ def test_weights_that_cannot_be_read_are_refused_at_import(filed, packed, tmp_pa
     broken = tmp_path / "broken.tar"
     broken.write_bytes(archive._tar(content | {archive.MANIFEST: json.dumps(manifest).encode()}))
     before = store.weights(filed).read_bytes()
-    with pytest.raises(UserError, match=r"broken.tar is refused: .*weights.safetensors cannot be read as weights"):
+    with pytest.raises(UserError, match=r"broken.tar is refused: .*weights.safetensors: Error while deserializing header"):
         archive.unpack(broken)
     assert store.weights(filed).read_bytes() == before
 
@@ -116,7 +119,7 @@ def test_weights_of_each_evaluated_checkpoint_come_along(data, small, ready, tmp
 
 def test_new_results_of_a_recorded_network_are_filed_beside_it(data, filed):
     before = files(store.recorded(filed))
-    lines = record([item(filed, CLEAN, PGD, examples=[PGD], traces=[PGD], features=[CLEAN])])
+    lines = record([item(filed, CLEAN, PGD, further=FURTHER)])
     assert [line.split(" at ")[0].split(" pgd")[0] for line in lines[:4]] == [
         "stored features of",
         "stored examples of",
@@ -129,7 +132,7 @@ def test_new_results_of_a_recorded_network_are_filed_beside_it(data, filed):
     sums = json.loads((store.recorded(filed) / store.CHECKSUMS).read_text())
     assert added <= set(sums)
     assert not (data / "runs" / "digits").exists()
-    assert record([item(filed, CLEAN, PGD, examples=[PGD], traces=[PGD], features=[CLEAN])]) == [
+    assert record([item(filed, CLEAN, PGD, further=FURTHER)]) == [
         "nothing is left: all 1 runs of the queue are recorded or packed"
     ]
     # What a page asks for is read, and is what a training here would have found.
@@ -170,7 +173,7 @@ def test_pages_compute_nothing_for_a_recorded_network(data, filed, monkeypatch):
 
 def test_features_and_partial_runs_are_filed_with_weights(data, small, done):
     record([item(small, CLEAN, weights=True)])
-    lines = record([item(small, CLEAN, PGD, features=[CLEAN], weights=True)])
+    lines = record([item(small, CLEAN, PGD, further=FURTHER[:1], weights=True)])
     assert lines[-2] == f"filed {small.name} (seed 0) in {small.recorded_folder}"
     shutil.rmtree(data / "runs")
     assert store.complete(store.recorded(small), store.outcomes_of([(small, [CLEAN, PGD])]))
@@ -178,7 +181,7 @@ def test_features_and_partial_runs_are_filed_with_weights(data, small, done):
 
 
 def test_a_run_filed_without_weights_is_not_trained_again(data, small, done):
-    asked = item(small, CLEAN, features=[CLEAN])
+    asked = item(small, CLEAN, further=FURTHER[:1])
     record([asked])
     assert not list(store.recorded(small).glob("*.safetensors"))
     shutil.rmtree(data / "runs")
@@ -300,7 +303,7 @@ def test_another_training_does_not_replace_recorded_weights(data, filed, tmp_pat
     pool.ensure_runs([(filed, [CLEAN])], workers=1)
     without = archive.pack([(filed, [CLEAN.resolved_for(filed)])], tmp_path / "without")
     recorded.rename(store.recorded(filed))
-    with pytest.raises(UserError, match="not all that is recorded there"):
+    with pytest.raises(UserError, match="holds another one; remove that folder"):
         archive.unpack(without)
 
 
@@ -318,9 +321,9 @@ def test_the_queue_of_scale_laptop_names_what_exists():
         for spec, evaluations in request.pairs:
             assert {one.resolved_for(spec) for one in evaluations} <= set(listed[spec].evaluations)
         for spec, evaluations in request.feature_pairs:
-            assert {one.resolved_for(spec) for one in evaluations} <= set(listed[spec].features)
+            assert {(store.FEATURES, one.resolved_for(spec)) for one in evaluations} <= set(listed[spec].further)
     assert len(registry.request("entropy2022/1-robust-fairness", "laptop", seeds=[0]).feature_pairs) == 3
-    assert all(one.features for one in items)
+    assert all(store.FEATURES in dict(one.further) for one in items)
 
 
 def test_no_queue_evaluates_the_last_weights_of_a_defence_that_returns_its_average():

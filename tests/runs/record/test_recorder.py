@@ -17,7 +17,7 @@ from rich.console import Console
 
 from classwise import __main__, runs
 from classwise.charts import gallery
-from classwise.core.errors import NotRecorded, UserError
+from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
 from classwise.papers import registry
 from classwise.runs import artifacts, store
@@ -25,8 +25,8 @@ from classwise.runs.compute import device, evaluate, train
 from classwise.runs.record import archive, budget, queue, recorder
 from classwise.runs.record.budget import Budget, OutOfTime
 from classwise.runs.record.queue import Item
-from classwise.runs.schedule import plan, pool
-from classwise.runs.schedule.timings import Timings, epoch_of, image_of
+from classwise.runs.schedule import flops, plan, pool
+from classwise.runs.schedule.cost import Costs, rate_of
 
 ASKED = (Evaluation(attack="clean"), Evaluation(attack="pgd-10", options={"steps": 2}))
 
@@ -98,8 +98,9 @@ def test_the_queue_of_the_project_names_what_exists():
             asked = [one for one in items if one.spec == spec]
             assert {one.resolved_for(spec) for one in evaluations} <= set(asked[0].evaluations)
     for spec, evaluations in registry.request("tian2021/5-temperature-pgd", "short").pairs:
-        (traces,) = (set(one.traces) for one in items if one.spec == spec)
-        assert traces == (set(artifacts.traced_evaluations(evaluations)) if spec.seed == 0 else set())
+        (traces,) = ([one for schema, one in item.further if schema == store.TRACE] for item in items if item.spec == spec)
+        traced = artifacts.traced_evaluations(evaluations) if spec.seed == 0 else ()
+        assert set(traces) == {one.resolved_for(spec) for one in traced}
 
 
 def test_a_queue_is_read_in_order_and_a_run_named_twice_is_one(tmp_path, file):
@@ -160,26 +161,6 @@ def test_what_takes_longer_than_ever_is_ended():
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_times_are_kept_for_the_next_call(tmp_path, small):
-    file = tmp_path / "pace.json"
-    pace, key = Timings(file, "a device"), epoch_of(small, measured=False)
-    assert pace.slowest(key) is None
-    for took in (9.0, 1.0, 3.0, 2.0):
-        pace.record(key, took)
-    pace.record(epoch_of(replace(small, defence="standard", attack=None), measured=False), 0.1)
-    pace.write()
-    again = Timings(file, "a device")
-    assert again.slowest(key) == 3.0
-    assert again.slowest(epoch_of(replace(small, seed=1), measured=False)) == 3.0
-    assert again.slowest(epoch_of(replace(small, defence="trades"), measured=False)) == 3.0
-    assert again.slowest(epoch_of(replace(small, width=8), measured=False)) is None
-    assert again.slowest(epoch_of(small, measured=True)) is None
-    assert Timings(file, "another device").slowest(key) is None
-    assert again.fastest(key) == 1.0
-    file.write_text("{broken")
-    assert Timings(file, "a device").slowest(key) is None
-
-
 def slowly(monkeypatch, clock, seconds):
     """Let every report of a training or an evaluation come so many seconds after the one before."""
     for where, name in ((train, "train"), (evaluate, "evaluate_run")):
@@ -200,14 +181,12 @@ def slowly(monkeypatch, clock, seconds):
 
 def test_what_no_budget_of_this_size_can_hold_is_said(data, small, done, tmp_path):
     clock, lines = Clock(), []
-    file = data / "runs" / "pace.json"
-    pace = Timings(file, device.where()[0])
-    for _ in range(Timings.KEPT):
-        for one in item(small).evaluations:
-            pace.record(image_of(small, one), 1.0)
-    pace.write()
+    costs = pool.costs_here()
+    for one in Costs.KEPT * item(small).evaluations:
+        costs.add(rate_of(small, one), flops.evaluation(small, one, 1).operations, 1.0)
+    costs.write()
     recorder.record([item(small)], tmp_path / "out", Budget(60, clock(), clock), say=lines.append)
-    assert "if the budget is larger: it takes about 500 s" in lines[-1]
+    assert "if the budget is larger: it takes about 360 s" in lines[-1]
     assert not (tmp_path / "out").exists()
 
 
@@ -239,12 +218,6 @@ def content(path):
         return {member.name: tar.extractfile(member).read() for member in tar}
 
 
-def changed(path, target, change):
-    """Write an archive anew with other members; `change` gets names and contents."""
-    target.write_bytes(archive._tar(change(content(path))))
-    return target
-
-
 def summed(files):
     """Let the manifest say the sums of the files that are there."""
     told = json.loads(files[archive.MANIFEST])
@@ -254,7 +227,8 @@ def summed(files):
 
 
 def snapshot(folder):
-    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
 
 def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_nothing(data, small, packed):
@@ -274,7 +248,7 @@ def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_no
 
 
 def test_attacked_images_come_along_to_be_shown_without_the_weights(data, small, done, tmp_path):
-    shown = replace(item(small), examples=(ASKED[-1],))
+    shown = replace(item(small), further=((store.EXAMPLES, ASKED[-1]),))
     recorder.record([shown], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
     seen = runs.examples(small, ASKED[-1])
     shutil.rmtree(data / "runs")
@@ -282,7 +256,7 @@ def test_attacked_images_come_along_to_be_shown_without_the_weights(data, small,
     assert store.lacks_weights(small)
     assert runs.example_sets([small], ASKED[-1])[small.defence].equals(seen)
     assert runs.example_sets([small], replace(ASKED[-1], eps="0.05")) == {}
-    with pytest.raises(NotRecorded, match="are not recorded"):
+    with pytest.raises(UserError, match="are not recorded"):
         runs.examples(small, replace(ASKED[-1], eps="0.05"))
 
 
@@ -308,49 +282,47 @@ def refused(data, path, says):
     assert snapshot(data) == before
 
 
-def test_a_damaged_archive_is_refused_by_name(data, small, packed, tmp_path):
-    name = f"{small.relative_path}/history.nc"
-    flipped = changed(packed, tmp_path / "flipped.tar", lambda files: files | {name: files[name][:-1] + b"?"})
-    refused(data, flipped, "flipped.tar is damaged: the checksum of .*history.nc")
-    cut = tmp_path / "cut.tar"
-    cut.write_bytes(packed.read_bytes()[:20_000])
-    refused(data, cut, "cut.tar is cut short")
-    less = changed(packed, tmp_path / "less.tar", lambda files: {one: files[one] for one in files if one != name})
-    refused(data, less, "history.nc is missing")
-    broken = changed(packed, tmp_path / "broken.tar", lambda files: files | {archive.MANIFEST: b"{}"})
-    refused(data, broken, "damaged manifest.json")
-    told = json.dumps(json.loads(content(packed)[archive.MANIFEST]) | {"recipe": 0}).encode()
-    aged = changed(packed, tmp_path / "aged.tar", lambda files: files | {archive.MANIFEST: told})
-    refused(data, aged, "aged.tar was computed by training version 0")
-
-
-def test_what_is_no_result_is_refused_even_with_right_sums(data, small, packed, tmp_path):
-    name = f"{small.relative_path}/history.nc"
-    foreign = changed(packed, tmp_path / "foreign.tar", lambda files: summed(files | {name: b"nothing"}))
-    refused(data, foreign, "foreign.tar is refused: .*truncated or not a netCDF file")
-    outcome = next(one for one in content(packed) if "pgd-10" in one)
-    other = next(one for one in content(packed) if "clean" in one)
-    swapped = changed(packed, tmp_path / "swapped.tar", lambda files: summed(files | {outcome: files[other]}))
-    refused(data, swapped, "swapped.tar is refused: .* holds clean-")
-    spec = f"{small.relative_path}/spec.json"
-    text = replace(small, seed=3).json().encode()
-    another = changed(packed, tmp_path / "another.tar", lambda files: summed(files | {spec: text}))
-    refused(data, another, "another.tar is refused: .*its spec is that of")
+def test_what_is_damaged_or_no_result_is_refused_by_name(data, small, packed, tmp_path):
+    files = content(packed)
+    history, spec = (f"{small.relative_path}/{name}" for name in ("history.nc", "spec.json"))
+    pgd, clean = (next(name for name in files if attack in name) for attack in ("pgd-10", "clean"))
+    told = json.loads(files[archive.MANIFEST])
+    aged, less = json.dumps(told | {"recipe": 0}).encode(), json.loads(files[archive.MANIFEST])
+    less["runs"][small.relative_path]["evaluations"].pop()
+    changes = {
+        "the format .*, training version 0; this version": files | {archive.MANIFEST: aged},
+        "damaged manifest.json": files | {archive.MANIFEST: b"{}"},
+        "names '.*outcomes/": files | {archive.MANIFEST: json.dumps(less).encode()},
+        "holds another '.*history.nc' than its manifest.json says": files | {history: files[history][:-1] + b"?"},
+        "is cut short: .*history.nc is missing": {name: value for name, value in files.items() if name != history},
+        # With right sums:
+        "is refused: .*history.nc is truncated or not a netCDF file": summed(files | {history: b"nothing"}),
+        "is refused: .*pgd-10.* it holds clean-": summed(files | {pgd: files[clean]}),
+        "is refused: .*spec.json: its spec is that of": summed(files | {spec: replace(small, seed=3).json().encode()}),
+    }
+    for number, (says, changed) in enumerate(changes.items()):
+        path = tmp_path / f"changed-{number}.tar"
+        path.write_bytes(archive._tar(changed))
+        refused(data, path, says)
+    others = {"text": b"nothing", "empty": b"", "zip": b"PK\x03\x04" + b"\0" * 600, "cut": packed.read_bytes()[:20_000]}
+    for name, value in others.items():
+        (tmp_path / f"{name}.tar").write_bytes(value)
+        refused(data, tmp_path / f"{name}.tar", "is no archive of `classwise record`")
+    refused(data, tmp_path / "none.tar", "No such file")
 
 
 @pytest.mark.parametrize(
     "name", ["../evil", "/tmp/evil", "digits/small-cnn/../../evil", "digits/small-cnn/x-1/../../evil.nc", "digits/evil.py"]
 )
 def test_names_that_lead_elsewhere_are_refused(data, packed, tmp_path, name):
-    refused(data, changed(packed, tmp_path / "evil.tar", lambda files: files | {name: b"x"}), "evil.tar holds '")
-
-    def named(files):
-        told = json.loads(files[archive.MANIFEST])
-        folder, _, file = name.rpartition("/")
-        told["runs"][folder] = {"evaluations": [], "files": {file: archive._sum(b"x")}}
-        return {archive.MANIFEST: json.dumps(told).encode(), **files, name: b"x"} | {archive.MANIFEST: json.dumps(told).encode()}
-
-    refused(data, changed(packed, tmp_path / "named.tar", named), "named.tar names a ")
+    files, evil = content(packed), tmp_path / "evil.tar"
+    evil.write_bytes(archive._tar(files | {name: b"x"}))
+    refused(data, evil, "evil.tar holds another '")
+    told = json.loads(files[archive.MANIFEST])
+    folder, _, file = name.rpartition("/")
+    told["runs"][folder] = {"evaluations": [], "files": {file: archive._sum(b"x")}}
+    evil.write_bytes(archive._tar({**files, archive.MANIFEST: json.dumps(told).encode(), name: b"x"}))
+    refused(data, evil, "evil.tar names '")
 
 
 def test_links_are_not_followed(data, small, packed, tmp_path):
@@ -368,36 +340,19 @@ def test_links_are_not_followed(data, small, packed, tmp_path):
     refused(data, path, "linked.tar holds")
 
 
-def test_a_file_of_another_kind_is_refused_by_name(data, tmp_path):
-    for name, content in (("text.tar", b"nothing"), ("empty.tar", b""), ("zip.tar", b"PK\x03\x04" + b"\0" * 600)):
-        (tmp_path / name).write_bytes(content)
-        refused(data, tmp_path / name, f"{name} is no archive of `classwise record`")
-    refused(data, tmp_path / "none.tar", "there is no archive")
-
-
-def test_another_training_of_a_recorded_run_replaces_it_only_whole(data, small, done, tmp_path):
+def test_another_training_of_a_recorded_run_is_refused_and_more_of_the_same_is_added(data, small, done, tmp_path):
+    few, all_of_it = (item(small).evaluations[:number] for number in (1, 2))
     ran(small)
-    first = archive.pack([(small, item(small).evaluations)], tmp_path / "a")
+    less, more = (archive.pack([(small, some)], tmp_path / "out") for some in (few, all_of_it))
     shutil.rmtree(data / "runs")
     ran(small)
-    less = archive.pack([(small, item(small).evaluations[:1])], tmp_path / "b")
-    whole = archive.pack([(small, item(small).evaluations)], tmp_path / "c")
-    shutil.rmtree(data / "runs")
-    archive.unpack(first)
-    refused(data, less, "not all that is recorded there; remove that folder")
-    assert archive.unpack(whole) == ([small.relative_path], [])
-    assert archive.unpack(whole) == ([], [small.relative_path])
-
-
-def test_more_answers_of_the_same_network_are_added(data, small, done, tmp_path):
-    ran(small)
-    less = archive.pack([(small, item(small).evaluations[:1])], tmp_path / "a")
-    more = archive.pack([(small, item(small).evaluations)], tmp_path / "b")
-    shutil.rmtree(data / "runs")
-    archive.unpack(less)
-    assert archive.unpack(more) == ([small.relative_path], [])
-    assert archive.unpack(less) == ([], [small.relative_path])
-    assert store.complete(store.recorded(small), item(small).outcomes)
+    another = archive.pack([(small, all_of_it)], tmp_path / "out")
+    for path, new in ((less, True), (more, True), (less, False)):
+        assert archive.unpack(path) == (([small.relative_path], []) if new else ([], [small.relative_path]))
+    assert store.complete(store.recorded(small), all_of_it)
+    refused(data, another, "history.nc: .* holds another one; remove that folder to import this run")
+    with pytest.raises(UserError, match="holds another one"):
+        archive.file_run(small, all_of_it)
 
 
 # A rehearsal: calls that are cut short, and the results of an unbroken run.

@@ -25,8 +25,8 @@ from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
 from classwise.runs import store
 from classwise.runs.compute import train
-from classwise.runs.schedule import cluster, handshake, pool
-from classwise.runs.schedule.handshake import Handshake
+from classwise.runs.schedule import cluster, pool
+from classwise.runs.schedule.cluster import Handshake
 from classwise.runs.schedule.pool import Failed
 from classwise.runs.schedule.progress import RunProgress
 
@@ -193,8 +193,8 @@ def test_who_sees_another_folder_or_runs_other_code_is_refused(shared, small, tm
         says = r"the worker tcp://.* sees another data folder \(.*data\): start it with CLASSWISE_DATA set to the folder"
         with pytest.raises(UserError, match=says):
             pool.ensure_runs(missing, scheduler=shared.address)
-    monkeypatch.setattr(handshake, "handshake", lambda: Handshake("9.9", "abc", "", "word"))
-    with pytest.raises(UserError, match=r"runs classwise 0.* this is classwise 9.9 at commit abc: bring both to the same commit"):
+    monkeypatch.setattr(cluster, "handshake", lambda: Handshake("other", "word"))
+    with pytest.raises(UserError, match=r"the worker tcp://.* runs other code: bring it to the same commit as this process"):
         pool.ensure_runs(missing, scheduler=shared.address)
 
 
@@ -232,25 +232,25 @@ def test_a_scheduler_that_does_not_answer_is_said_in_one_sentence(data, small, m
     assert "start one with `dask scheduler`" in str(told.value)
 
 
-def test_workers_of_several_threads_and_without_this_package_are_refused(data):
-    def client(threads, said):
-        info = {"workers": {"tcp://host:1": {"nthreads": threads}}}
-        return SimpleNamespace(scheduler_info=lambda n_workers: info, run=lambda *_, **__: {"tcp://host:1": said})
-
-    cluster._check_workers(client(1, None), handshake.handshake())
-    with pytest.raises(UserError, match="tcp://host:1 has 4 threads; start it with --nthreads 1"):
-        cluster._check_workers(client(4, None), handshake.handshake())
-    with pytest.raises(UserError, match=r"cannot import this classwise .No module named .*; install the same version there"):
-        cluster._check_workers(client(1, ModuleNotFoundError("No module named 'classwise'")), handshake.handshake())
+@pytest.mark.parametrize(
+    ("threads", "said", "says"),
+    [
+        (4, "", "tcp://host:1 has 4 threads; start it with --nthreads 1"),
+        (1, ModuleNotFoundError("No module named 'classwise'"), r"cannot import this classwise .No module named .*; install the"),
+    ],
+)
+def test_workers_of_several_threads_and_without_this_package_are_refused(threads, said, says):
+    info = {"workers": {"tcp://host:1": {"nthreads": threads}}}
+    client = SimpleNamespace(scheduler_info=lambda n_workers: info, run=lambda *_, **__: {"tcp://host:1": said})
+    with pytest.raises(UserError, match=says):
+        cluster._check_workers(client, Handshake("", ""))
 
 
 def test_the_word_in_the_data_folder_is_written_once(data):
-    first = handshake.handshake()
-    assert handshake.handshake() == first
-    assert handshake.mismatch(first) is None
-    assert "another data folder" in handshake.mismatch(replace(first, token="other"))
-    (data / "runs" / ".token").unlink()
-    assert "another data folder" in handshake.mismatch(first)
+    first = cluster.handshake()
+    assert cluster.handshake() == first
+    assert cluster.mismatch(first) == ""
+    assert "another data folder" in cluster.mismatch(first._replace(token="other"))
 
 
 # Here.

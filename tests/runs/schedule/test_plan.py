@@ -4,7 +4,6 @@ import io
 import math
 import sys
 from dataclasses import replace
-from itertools import pairwise
 
 import mocks
 import pytest
@@ -21,12 +20,11 @@ from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
 from classwise.runs import store
-from classwise.runs.compute import device, validate
-from classwise.runs.schedule import flops, forecast, pool, timings
-from classwise.runs.schedule.cost import PLANNED, Costs, device_speed
+from classwise.runs.compute import validate
+from classwise.runs.schedule import flops, forecast, pool
+from classwise.runs.schedule.cost import PLANNED, Costs, device_speed, pace_file, rate_of
 from classwise.runs.schedule.plan import Job, missing, planned, tasks
 from classwise.runs.schedule.progress import RunProgress
-from classwise.runs.schedule.timings import Timings, rate_of
 
 PGD = Evaluation(attack="pgd-10", options={"steps": 2})
 CLEAN = Evaluation()
@@ -145,15 +143,13 @@ def test_evaluations_come_first_then_the_longest_training(data, small, costs):
     assert order[2] == f"train-{long.id}"
 
 
-def test_the_makespan_is_that_of_a_list_by_hand(data, small, costs, monkeypatch):
+def test_workers_share_all_tasks_evenly_but_the_longest_run(data, small, costs, monkeypatch):
     monkeypatch.setattr(Costs, "seconds", lambda self, spec, one=None: float(spec.epochs) if one is None else 40.0)
-    whole = plan([(replace(small, epochs=length, seed=seed), []) for seed, length in enumerate((7, 5, 4, 4, 4))], costs)
-    # Longest first on two: 7 4 | 5 4 4; 24 / 2 would be 12 without pieces that cannot be cut.
-    assert [whole.makespan(workers) for workers in (1, 2, 5, 64)] == [24, 13, 7, 7]
-    # Both questions wait for their training, then run beside one another.
-    asked = plan([(replace(small, epochs=10), [CLEAN, PGD])], costs)
-    assert [asked.makespan(workers) for workers in (1, 2, 3)] == [90, 50, 50]
-    assert asked.width == 2
+    trainings = [(replace(small, epochs=length, seed=seed), []) for seed, length in enumerate((7, 5, 4, 4, 4))]
+    evaluated = [(replace(small, epochs=10), [CLEAN, PGD])]
+    for asked, seconds in ((trainings, [24, 12, 7]), (evaluated, [90, 50, 50]), (trainings + evaluated, [114, 57, 50])):
+        assert [forecast.duration(plan(asked, costs), workers) for workers in (1, 2, 5)] == seconds
+    assert plan(evaluated, costs).width == 2
 
 
 # What it costs.
@@ -266,37 +262,29 @@ def test_sizes_are_those_of_the_images(monkeypatch):
 
 
 def test_what_was_measured_counts_before_what_is_estimated(data, small, costs):
-    estimated = costs.seconds(small)
-    assert costs.estimated == {small.id}
-    assert not costs.measured
-    work = flops.training(small)
-    assert estimated == pytest.approx(max(work.operations / costs.speed.float32, work.passes * costs.speed.call))
-    costs.record(small, None, 0.5, 3.0, "a device")
-    costs.known.write()
-    again = Costs("a device", gpu=False)
+    work, estimated = flops.training(small), costs.seconds(small)
+    assert costs.rate(small) is None
+    assert estimated == max(work.operations / costs.speed.float32, work.passes * costs.speed.call)
+    for seconds in (1.0, 5.0, 3.0, 2.0):  # the last three are kept
+        costs.record(small, None, 0.5, seconds, "a device")
+    costs.write()
+    again, twice = Costs("a device", gpu=False), replace(small, epochs=2 * small.epochs)
     assert again.seconds(replace(small, seed=7)) == pytest.approx(6.0)
-    assert again.measured == {replace(small, seed=7).id}
-    twice = replace(small, epochs=2 * small.epochs)
     assert again.seconds(twice) == pytest.approx(6.0 * flops.training(twice).operations / work.operations, rel=1e-3)
+    assert len(again.last(rate_of(small))) == Costs.KEPT
+    assert again.rate(replace(small, defence="trades")) == again.rate(small, PGD) == again.rate(small)
     assert Costs("another", gpu=False).seconds(small) == pytest.approx(estimated)
-    again.seconds(replace(small, width=8))
-    assert replace(small, width=8).id in again.estimated
+    for other in ((replace(small, width=8),), (small, replace(PGD, precision="bfloat16"))):
+        assert again.rate(*other) is None
+    pace_file().write_text("{broken")
+    assert Costs("a device", gpu=False).rate(small) is None
 
 
-def test_what_a_run_took_is_kept_for_the_next_plan_and_histories_say_how_long_epochs_took(data, small):
+def test_what_a_run_took_is_kept_for_the_next_plan(data, small):
     pool.ensure_runs([(small, [PGD])], workers=1)
-    name = device.where()[0]
-    known = Timings(timings.file(), name)
-    assert known.median(rate_of(small)) > 0
-    assert known.median(rate_of(small, PGD)) > 0
-    assert known.median(rate_of(small, PGD), "another") is None
-    timings.file().unlink()
-    here, seconds = Costs(name, gpu=False), float(store.Key(small).read().seconds.median())
-    rate = flops.epoch(small, validate.training_size(small)).operations / seconds
-    assert here.rate(replace(small, seed=3, epochs=9)) == pytest.approx(rate)
-    assert here.rate(small, PGD) == pytest.approx(rate)
-    assert here.rate(small, replace(PGD, precision="bfloat16")) is None
-    assert Costs("elsewhere", gpu=False).rate(small) is None
+    known = pool.costs_here()
+    assert all(known.last(rate_of(small, one))[0] > 0 for one in (None, PGD))
+    assert Costs("another", gpu=False).last(rate_of(small, PGD)) == []
 
 
 def test_a_device_nobody_named_is_taken_for_one_that_is():
@@ -375,13 +363,6 @@ def test_a_damaged_recorded_file_is_named(data):
     assert output.endswith("everything else is there\n")
     with pytest.raises(results.Damaged, match=r"history\.nc"):
         pool.ensure_runs(pairs, repair=True, console=Console(file=io.StringIO()))
-
-
-def test_more_workers_take_no_longer(data, costs):
-    whole = plan(registry.request("tian2021/4-3-attacks-and-defences").pairs, costs)
-    spans = [whole.makespan(workers) for workers in (1, 2, 8, 64)]
-    assert all(fewer >= more for fewer, more in pairwise(spans))
-    assert spans[0] == pytest.approx(sum(piece.cost for piece in whole.tasks))
 
 
 def test_the_command_only_says_it(data, monkeypatch, capsys):

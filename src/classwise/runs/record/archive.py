@@ -9,16 +9,18 @@ import secrets
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
+from safetensors import SafetensorError, safe_open
 
 import classwise
-from classwise.core import files, results
+from classwise.core import results
 from classwise.core.errors import UserError
 from classwise.core.files import write
 from classwise.core.identity import TRAINING_VERSION
@@ -26,46 +28,38 @@ from classwise.core.paths import data_folder
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
-from classwise.runs.store import Key
 
 FORMAT, MANIFEST = "classwise recorded 1", "manifest.json"
 # Which weights are packed: none, the last ones, or those of all checkpoints that are evaluated.
 Weights = Literal["none", "last", "full"]
-_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._+-]*")
-# Files that the book shows: their folders within that of the run, and their schemas.
-SHOWN = {store.PLACES[schema]: schema for schema in (store.EXAMPLES, store.TRACE, store.FEATURES)}
-_FILE = re.compile(
-    r"spec\.json|history\.nc|rebuilt\.nc|(?:outcomes|examples|courses|features-2)/[A-Za-z0-9][A-Za-z0-9@._+-]*\.nc|weights(?:-[a-z0-9-]+)?\.safetensors"
-)
-_LARGEST = 1 << 30
 # Logits are packed under these attacks, of the last weights, at the radius of the training.
 WITH_LOGITS = ("clean", "pgd-20", "temperature-pgd-20")
-# Of an import at work: the folder of unpacked files, and the suffix of a run that is being replaced.
-_STAGED, _REPLACED = ".import-", ".replaced"
+# The schemas of results by their place in the folder of a run: a file, or the folder of one for each evaluation.
+_SCHEMAS = {place: schema for schema, place in store.PLACES.items()}
+# What an archive may hold.
+_PART = r"[A-Za-z0-9][A-Za-z0-9@._+-]*"
+_MEMBER = re.compile(
+    rf"{_PART}/{_PART}/{_PART}/(?:spec\.json|history\.nc|rebuilt\.nc|weights(?:-[a-z0-9-]+)?\.safetensors|"
+    rf"(?:{'|'.join(store.UNDER_EVALUATIONS.values())})/{_PART}\.nc)"
+)
+# The folder of an import at work.
+_STAGED = ".import-"
 
 
 def _sum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _archives(folder: Path) -> list[Path]:
-    numbered = (path for path in folder.glob("recorded-*.tar") if path.stem.removeprefix("recorded-").isdigit())
-    return sorted(numbered, key=_number)
-
-
-def _number(path: Path) -> int:
-    return int(path.stem.removeprefix("recorded-"))
+def _archives(folder: Path) -> dict[int, Path]:
+    """Return the archives of a folder by their numbers, in order."""
+    numbers = {path.stem.removeprefix("recorded-"): path for path in folder.glob("recorded-*.tar")}
+    return dict(sorted((int(number), path) for number, path in numbers.items() if number.isdigit()))
 
 
 def contents(folder: Path, *, full_weights: bool = False) -> list[tuple[str, frozenset[str]]]:
     """Return the runs in the archives of a folder, each with the names of its evaluations; or only those with full weights."""
-    manifests = [_manifest(path) for path in _archives(folder)]
-    return [
-        (run, frozenset(entry["evaluations"]))
-        for manifest in manifests
-        for run, entry in manifest["runs"].items()
-        if store.WEIGHTS in entry["files"] or not full_weights
-    ]
+    runs = [item for path in _archives(folder).values() for item in _runs(path).items()]
+    return [(run, frozenset(entry["evaluations"])) for run, entry in runs if not full_weights or store.WEIGHTS in entry["files"]]
 
 
 def pack(
@@ -81,61 +75,44 @@ def pack(
     Equal runs make equal bytes. A damaged file is set aside, unless not `repair`, and its run left out; `say` is called with a
     line about it.
     """
-    files: dict[str, bytes] = {}
-    manifest: dict[str, Any] = {}
+    members: dict[str, bytes] = {}
+    entries: dict[str, Any] = {}
     for spec, evaluations in runs:
-        problem = _problem(spec, evaluations, repair=repair)
-        if problem:
-            say(f"not packed: {problem}")
-            continue
-        content = _content(spec, evaluations, weights)
-        sums = {name: _sum(value) for name, value in sorted(content.items())}
-        names = sorted(evaluation.name for evaluation in evaluations)
-        manifest[spec.relative_path] = {"id": spec.id, "evaluations": names, "files": sums}
-        files |= {f"{spec.relative_path}/{name}": value for name, value in content.items()}
-    if not manifest:
+        try:
+            content = _content(spec, evaluations, weights, repair=repair)
+        except Damaged as error:
+            say(f"not packed: {error}")
+        else:
+            entries[spec.relative_path] = _entry(spec, evaluations, content)
+            members |= {f"{spec.relative_path}/{name}": value for name, value in content.items()}
+    if not entries:
         return None
-    head = {
-        "format": FORMAT,
-        "recipe": TRAINING_VERSION,
-        "schemas": [store.HISTORY, store.OUTCOMES, *SHOWN.values(), store.REBUILT],
-        "runs": manifest,
-    }
-    head |= {"version": classwise.__version__, "commit": store.commit()}
-    files = {MANIFEST: json.dumps(head, indent=1, sort_keys=True).encode(), **dict(sorted(files.items()))}
-    return _write_next(folder, _tar(files))
+    schemas = [store.HISTORY, store.OUTCOMES, store.EXAMPLES, store.TRACE, store.FEATURES, store.REBUILT]
+    manifest = {"format": FORMAT, "recipe": TRAINING_VERSION, "schemas": schemas, "runs": entries}
+    manifest |= {"version": classwise.__version__, "commit": store.commit()}
+    return _write_next(
+        folder, {MANIFEST: json.dumps(manifest, indent=1, sort_keys=True).encode(), **dict(sorted(members.items()))}
+    )
 
 
-def _problem(spec: Spec, evaluations: Sequence[Evaluation], *, repair: bool) -> str:
-    """Return why a run cannot be packed, "" if it can; `repair` sets damaged files aside."""
-    try:
-        keys = [Key(spec), *(Key(spec, store.OUTCOMES, one) for one in evaluations)]
-        if any(key.read(repair=repair) is None for key in keys):
-            return f"{spec.name} has a damaged file, which is set aside and computed again by the next call"
-    except Damaged as error:
-        return str(error)
-    return ""
-
-
-def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights) -> dict[str, bytes]:
-    """Return the files of a run to pack, by their names in its folder."""
+def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights, *, repair: bool = True) -> dict[str, bytes]:
+    """Return the files of a run by their names in its folder; Damaged if one is, which `repair` sets aside."""
+    if any(key.read(repair=repair) is None for key in store.outcomes_of([(spec, evaluations)])):
+        raise Damaged(f"{spec.name} has a damaged file, which is set aside and computed again by the next call")
     folder = store.results_folder(spec)
-    content = {"spec.json": f"{spec.json()}\n".encode(), "history.nc": (folder / "history.nc").read_bytes()}
-    rebuilt = folder / Key(spec, store.REBUILT).name
-    content |= {rebuilt.name: rebuilt.read_bytes()} if rebuilt.exists() else {}
+    shown = [folder / store.PLACES[schema] for schema in (store.EXAMPLES, store.TRACE, store.FEATURES)]
+    paths = [folder / "history.nc", *folder.glob("rebuilt.nc"), *(path for place in shown for path in place.glob("*.nc"))]
+    content = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
     content |= {f"outcomes/{one.name}.nc": _outcomes(spec, one) for one in evaluations}
-    for kind in SHOWN:
-        content |= {f"{kind}/{file.name}": file.read_bytes() for file in sorted((folder / kind).glob("*.nc"))}
-    if weights != "none":
-        names = dict.fromkeys(("last", *(one.checkpoint for one in evaluations if weights == "full")))
-        paths = [store.weights(spec, name) for name in names]
-        content |= {path.name: store.verified(path) for path in paths if path is not None}
-    return content
+    names = dict.fromkeys(("last", *(one.checkpoint for one in evaluations if weights == "full"))) if weights != "none" else ()
+    found = [store.weights(spec, name) for name in names]
+    content |= {path.name: store.verified(path) for path in found if path is not None}
+    return content | {"spec.json": f"{spec.json()}\n".encode()}
 
 
 def _outcomes(spec: Spec, evaluation: Evaluation) -> bytes:
     """Return a file of outcomes, without the logits that no page or claim reads: they are most of it."""
-    path, plain = Key(spec, store.OUTCOMES, evaluation).file, spec.evaluation_of().resolved_for(spec)
+    path, plain = store.Key(spec, store.OUTCOMES, evaluation).file, spec.evaluation_of().resolved_for(spec)
     same = ("checkpoint", "eps", "norm", "transform", "substitute")
     usual = all(getattr(evaluation, name) == getattr(plain, name) for name in same)
     if usual and evaluation.attack.split("@")[0] in WITH_LOGITS:
@@ -144,13 +121,19 @@ def _outcomes(spec: Spec, evaluation: Evaluation) -> bytes:
     return results.encoded(data.assign(logits=xr.full_like(data.logits, np.nan)), store.OUTCOMES)
 
 
-def _write_next(folder: Path, packed: bytes) -> Path:
+def _entry(spec: Spec, evaluations: Iterable[Evaluation], content: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return what a manifest says of a run."""
+    sums = {name: _sum(value) for name, value in content.items()}
+    return {"id": spec.id, "evaluations": sorted(evaluation.name for evaluation in evaluations), "files": sums}
+
+
+def _write_next(folder: Path, members: Mapping[str, bytes]) -> Path:
     """Write an archive under the next free number; another call may write at the same time."""
     part = folder / f".{secrets.token_hex(8)}.part"  # as `files.write` names what a killed call leaves
     try:
-        write(part, packed)
+        write(part, _tar(members))
         while True:
-            path = folder / f"recorded-{max(map(_number, _archives(folder)), default=0) + 1}.tar"
+            path = folder / f"recorded-{max(_archives(folder), default=0) + 1}.tar"
             with suppress(FileExistsError):
                 os.link(part, path)
                 return path
@@ -158,178 +141,153 @@ def _write_next(folder: Path, packed: bytes) -> Path:
         part.unlink(missing_ok=True)
 
 
-def _tar(files: Mapping[str, bytes]) -> bytes:
+def _tar(members: Mapping[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for name, content in files.items():
+        for name, content in members.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     return buffer.getvalue()
 
 
-def _manifest(path: Path) -> dict[str, Any]:
-    """Return the manifest of an archive, after checking its form; a UserError names the archive."""
-    try:
-        with tarfile.open(path, "r:") as tar:
-            member = tar.next()
-            if member is None or member.name != MANIFEST or not member.isreg() or member.size > _LARGEST:
-                raise UserError(f"{path} is no archive of `classwise record`: it does not begin with {MANIFEST}")
-            file = tar.extractfile(member)
-            assert file is not None
-            manifest = json.loads(file.read())
-        if manifest["format"] != FORMAT:
-            raise UserError(f"{path} is of the format {manifest['format']!r}; this version reads {FORMAT!r}")
-        if manifest["recipe"] != TRAINING_VERSION:
-            raise UserError(
-                f"{path} was computed by training version {manifest['recipe']}, this is version {TRAINING_VERSION}: "
-                "its results are of other trainings; record them again"
-            )
-        for entry in manifest["runs"].values():
-            if not isinstance(entry["evaluations"], list) or not isinstance(entry["files"], dict):
-                raise TypeError("a run without its evaluations and files")
-    except UserError:
-        raise
-    except FileNotFoundError:
-        raise UserError(f"there is no archive {path}") from None
-    except IsADirectoryError:
-        raise UserError(f"{path} is a folder; name an archive of `classwise record` in it") from None
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise UserError(f"{path} is no archive of `classwise record`, or cut short ({error})") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} has a damaged {MANIFEST} ({type(error).__name__}: {error})") from None
-    return dict(manifest)
-
-
-def _files(path: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, bytes]]:
-    """Return the files of each run in an archive, after checking all names and checksums."""
-    wanted: dict[str, str] = {}
-    for run, entry in manifest["runs"].items():
-        parts = run.split("/")
-        if len(parts) != 3 or not all(_PART.fullmatch(part) for part in parts):
-            raise UserError(f"{path} names a run {run!r}: expected dataset/model/defence-id, nothing is written")
-        for name, total in entry["files"].items():
-            if not _FILE.fullmatch(name):
-                raise UserError(f"{path} names a file {name!r} in {run}: no run has such a file, nothing is written")
-            wanted[f"{run}/{name}"] = total
-    contents: dict[str, bytes] = {}
+def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an archive, each with its name; a UserError names an archive that cannot be read."""
     try:
         with tarfile.open(path, "r:") as tar:
             for member in tar:
-                if member.name == MANIFEST and not contents:
-                    continue
-                if member.name not in wanted or member.name in contents or not member.isreg() or member.size > _LARGEST:
-                    raise UserError(f"{path} holds {member.name!r}, which its {MANIFEST} does not name; nothing is written")
-                file = tar.extractfile(member)
-                assert file is not None
-                contents[member.name] = file.read()
-                if _sum(contents[member.name]) != wanted[member.name]:
-                    raise UserError(f"{path} is damaged: the checksum of {member.name} is not the one in its {MANIFEST}")
+                file = tar.extractfile(member) if member.isreg() else None
+                if file is None:
+                    raise UserError(f"{path} holds {member.name!r}, which is no file; nothing is written")
+                yield member.name, file.read()
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise UserError(f"{path} is cut short or damaged ({error})") from None
-    lost = sorted(set(wanted) - set(contents))
-    if lost:
-        raise UserError(f"{path} is cut short: {lost[0]} is missing")
-    runs = manifest["runs"].items()
-    return {run: {name: contents[f"{run}/{name}"] for name in entry["files"]} for run, entry in runs}
+        raise UserError(f"{path} is no archive of `classwise record`, or cut short ({error}); nothing is written") from None
 
 
-def _check_run(path: Path, run: str, entry: Mapping[str, Any], folder: Path) -> None:
-    """Raise a UserError unless the unpacked files of a run are results of the run and the evaluations that their names say."""
+def _runs(path: Path) -> dict[str, Any]:
+    """Return the runs in the manifest of an archive, after checking its form and all names; a UserError names the archive."""
+    name, content = next(_members(path), ("", b""))
+    if name != MANIFEST:
+        raise UserError(f"{path} is no archive of `classwise record`: it does not begin with {MANIFEST}")
     try:
-        text = (folder / "spec.json").read_text()
-        spec = Spec.from_json(text)
-        if spec.relative_path != run or json.loads(text).get("recipe") != TRAINING_VERSION:
-            raise Damaged(f"its spec is that of {spec.relative_path}, training version {json.loads(text).get('recipe')}")
-        Key(spec).load(folder / "history.nc")
-        if (folder / "rebuilt.nc").exists():
-            Key(spec, store.REBUILT).load(folder / "rebuilt.nc")
-        names = sorted(file.stem for file in (folder / "outcomes").glob("*.nc"))
-        if names != sorted(entry["evaluations"]):
-            raise Damaged(f"it holds {', '.join(names)} instead of {', '.join(entry['evaluations'])}")
-        for name in names:
-            data = results.load(folder / "outcomes" / f"{name}.nc", store.OUTCOMES)
-            evaluation = Evaluation.from_json(data.attrs["evaluation"])
-            if evaluation.name != name or evaluation.resolved_for(spec) != evaluation:
-                raise Damaged(f"{name}.nc holds {evaluation.name}")
-            Key(spec, store.OUTCOMES, evaluation).load(folder / "outcomes" / f"{name}.nc")
-        for file in sorted(folder.glob("*.safetensors")):
-            _check_weights(file)
-        for kind, schema in SHOWN.items():
-            for file in sorted((folder / kind).glob("*.nc")):
-                evaluation = Evaluation.from_json(results.load(file, schema).attrs["evaluation"])
-                Key(spec, schema, evaluation).load(folder / kind / f"{evaluation.name}.nc")
-    except (ValueError, TypeError, KeyError, OSError) as error:
-        reason = str(error).replace(f"{folder}/", "").split("; delete it")[0]
-        raise UserError(f"{path} is refused: {run}: {reason}; nothing is written") from None
-
-
-def _check_weights(path: Path) -> None:
-    """Raise Damaged unless a file can be read as weights."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            names = list(file.keys())
-    except (SafetensorError, OSError) as error:
-        raise Damaged(f"{path} cannot be read as weights ({error})") from error
-    if not names:
-        raise Damaged(f"{path} holds no weights")
+        manifest = json.loads(content)
+        form, recipe, runs = manifest["format"], manifest["recipe"], dict[str, Any](manifest["runs"])
+        names = [f"{run}/{name}" for run, entry in runs.items() for name in ("spec.json", *entry["files"].keys())]
+        evaluations = [f"{run}/outcomes/{name}.nc" for run, entry in runs.items() for name in entry["evaluations"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} has a damaged {MANIFEST} ({type(error).__name__}: {error})") from None
+    if (form, recipe) != (FORMAT, TRAINING_VERSION):
+        ours = f"{FORMAT!r}, training version {TRAINING_VERSION}"
+        raise UserError(
+            f"{path} is of the format {form!r}, training version {recipe}; this version reads {ours}: record it again"
+        )
+    for name in names:
+        if not _MEMBER.fullmatch(name) or ("/outcomes/" in name) != (name in evaluations):
+            raise UserError(f"{path} names {name!r}: expected dataset/model/defence-id and a file of a run; nothing is written")
+    return runs
 
 
 def unpack(path: Path) -> tuple[list[str], list[str]]:
     """Check an archive and move its runs to data/recorded/; return those that are new or have new results, and the others.
 
-    Everything is checked before anything is moved, and each run is moved as one. A recorded run of another training is replaced
-    only by one with at least the same evaluations. A UserError names the archive and what is wrong with it.
+    Everything is checked before anything is moved. A UserError names the archive and what is wrong with it, also if another
+    training of one of its runs is recorded.
     """
-    manifest = _manifest(path)
-    files, root = _files(path, manifest), data_folder() / "recorded"
-    with tempfile.TemporaryDirectory(prefix="classwise-") as place:
-        for run, content in files.items():
-            _write_run(Path(place) / run, content)
-            _check_run(path, run, manifest["runs"][run], Path(place) / run)
+    runs = _runs(path)
+    new = _import(path, runs, (member for member in _members(path) if member[0] != MANIFEST))
+    return new, [run for run in runs if run not in new]
+
+
+def file_run(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights = "none") -> bool:
+    """File a finished run in data/recorded/, as an archive of it would be; return whether there is anything new in it.
+
+    A UserError says why it is not filed; a damaged file is set aside.
+    """
+    content, run = _content(spec, evaluations, weights), spec.relative_path
+    members = [(f"{run}/{name}", value) for name, value in content.items()]
+    return bool(_import(store.run_folder(spec), {run: _entry(spec, evaluations, content)}, members))
+
+
+def _import(source: Path, runs: Mapping[str, Any], members: Iterable[tuple[str, bytes]]) -> list[str]:
+    """Move the runs of a manifest to data/recorded/ and return those with new results; UserErrors name their source."""
+    root, sums = (
+        data_folder() / "recorded",
+        {f"{run}/{name}": runs[run]["files"][name] for run in runs for name in runs[run]["files"]},
+    )
     root.mkdir(parents=True, exist_ok=True)
-    with store.lock(root):  # another call may import as well
-        _recover(root)
-        new = [run for run, content in files.items() if not _is_recorded(path, root / run, content)]
+    with store.lock(root):
+        for left in root.glob(f"{_STAGED}*"):  # by an import that was killed
+            shutil.rmtree(left)
         with tempfile.TemporaryDirectory(prefix=_STAGED, dir=root) as staged:
-            for run in new:
-                _write_run(Path(staged) / run, files[run])
-                _move(Path(staged) / run, root / run, manifest["runs"][run]["files"])
-    return new, [run for run in files if run not in new]
+            for name, content in members:
+                if _sum(content) != sums.pop(name, ""):
+                    raise UserError(f"{source} holds another {name!r} than its {MANIFEST} says; nothing is written")
+                Path(staged, name).parent.mkdir(parents=True, exist_ok=True)
+                Path(staged, name).write_bytes(content)
+            if sums:
+                raise UserError(f"{source} is cut short: {min(sums)} is missing; nothing is written")
+            lacking = {run: _lacking(source, run, entry["files"], Path(staged, run)) for run, entry in runs.items()}
+            for run, names in lacking.items():
+                _move(Path(staged, run), root / run, names, runs[run]["files"])
+    return [run for run, names in lacking.items() if names]
 
 
-def _write_run(folder: Path, content: Mapping[str, bytes]) -> None:
-    for name, value in content.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(value)
+def _lacking(source: Path, run: str, sums: dict[str, str], staged: Path) -> list[str]:
+    """Return the files of an unpacked run that its recorded folder lacks or has damaged.
 
-
-def _recover(root: Path) -> None:
-    """Undo what an import that was killed left behind: a run set aside but not replaced returns, unpacked files go.
-
-    The caller holds the lock of `root`, so no other import is at work.
+    A UserError is raised unless all files are what their names say, and of the training that is recorded, if any is.
     """
-    for aside in root.glob(f"*/*/*{_REPLACED}"):
-        folder = aside.with_name(aside.name.removesuffix(_REPLACED))
-        if folder.exists():
-            shutil.rmtree(aside)
-        else:
-            os.replace(aside, folder)
-    for staged in root.glob(f"{_STAGED}*"):
-        shutil.rmtree(staged)
+    folder = data_folder() / "recorded" / run
+    name, known, lacking = "spec.json", _sums(folder), []
+    try:
+        spec = Spec.from_json((staged / name).read_text())
+        if spec.relative_path != run:
+            raise Damaged(f"its spec is that of {spec.relative_path}")
+        for name in dict.fromkeys(("history.nc", *sums)):
+            if name.endswith(".nc"):
+                key = store.Key(spec, _SCHEMAS[name.split("/")[0]])
+                if "/" in name:
+                    one = Evaluation.from_json(results.load(staged / name, key.kind).attrs["evaluation"])
+                    key = replace(key, evaluation=one, few=one.per_class or key.few)
+                    if key.name != name:
+                        raise Damaged(f"it holds {one.name}")
+                key.load(staged / name)
+            elif name.endswith(".safetensors"):
+                safe_open(staged / name, framework="numpy")
+            present = _sum((folder / name).read_bytes()) if (folder / name).exists() else ""
+            if present not in ("", sums[name]) and known.get(name) != sums[name]:
+                raise Damaged(f"{folder} holds another one; remove that folder to import this run")
+            if present != sums[name] or known.get(name) != sums[name]:
+                lacking.append(name)
+    except (ValueError, TypeError, KeyError, OSError, SafetensorError) as error:
+        reason = str(error).replace(f"{staged}/", "").split("; delete it")[0]
+        raise UserError(f"{source} is refused: {run}/{name}: {reason}; nothing is written") from None
+    return lacking
+
+
+def _move(staged: Path, folder: Path, names: Sequence[str], sums: dict[str, str]) -> None:
+    """Move files of a run into place, or all of a new run at once; what is interrupted is completed by the next import."""
+    if not names:
+        return
+    _write_sums(staged, _sums(folder) | sums)
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(staged, folder)
+        return
+    for name in (*names, store.CHECKSUMS):
+        (folder / name).parent.mkdir(exist_ok=True)
+        os.replace(staged / name, folder / name)
+    (folder / store.REFUSED).unlink(missing_ok=True)
 
 
 def _sums(folder: Path) -> dict[str, str]:
     """Return the checksums of a recorded run by file; {} if there are none, or the file is damaged."""
-    try:
-        return {str(name): str(value) for name, value in json.loads((folder / store.CHECKSUMS).read_text()).items()}
-    except (OSError, ValueError, AttributeError):
-        return {}
+    with suppress(OSError, ValueError, TypeError):
+        return dict(json.loads((folder / store.CHECKSUMS).read_text()))
+    return {}
 
 
-def _write_sums(folder: Path, sums: Mapping[str, str]) -> None:
+def _write_sums(folder: Path, sums: dict[str, str]) -> None:
     write(folder / store.CHECKSUMS, f"{json.dumps(dict(sorted(sums.items())), indent=1)}\n".encode())
 
 
@@ -337,60 +295,10 @@ def add_checksums(spec: Spec) -> None:
     """Add the checksums of results that were computed in the folder of a recorded run."""
     folder = store.recorded(spec)
     with store.lock(data_folder() / "recorded"):
-        _add_missing_sums(folder)
-
-
-def _add_missing_sums(folder: Path) -> None:
-    known = _sums(folder)
-    paths = [path for kind in ("outcomes", *SHOWN) for path in (folder / kind).glob("*.nc")]
-    added = {name: path for path in paths if (name := f"{path.parent.name}/{path.name}") not in known}
-    if added and known:
-        _write_sums(folder, known | {name: _sum(path.read_bytes()) for name, path in added.items()})
-
-
-def _is_recorded(path: Path, folder: Path, content: Mapping[str, bytes]) -> bool:
-    """Return whether a recorded run has all these files already; a UserError if other evaluations would be lost.
-
-    A file there that differs from its own checksum is damaged and counts as missing.
-    """
-    sums = _sums(folder)
-    present = {name: (folder / name).read_bytes() for name in content if (folder / name).exists()}
-    other = sorted(name for name, value in present.items() if value != content[name])
-    damaged = {name for name in other if name in sums and _sum(present[name]) != sums[name] == _sum(content[name])}
-    other = [name for name in other if name not in damaged]
-    if not other:
-        known = all(sums.get(name) == _sum(value) for name, value in content.items())
-        return len(present) == len(content) and not damaged and known
-    kept = {f"outcomes/{file.name}" for file in (folder / "outcomes").glob("*.nc")}
-    kept |= {store.WEIGHTS} if (folder / store.WEIGHTS).exists() else set()
-    if "history.nc" in other and kept <= set(content):
-        return False
-    raise UserError(
-        f"{path} holds another {other[0]} of {folder.name} than {folder}, and not all that is recorded there; "
-        "remove that folder to import this one; nothing is written"
-    )
-
-
-def _move(staged: Path, folder: Path, sums: Mapping[str, str]) -> None:
-    """Move a run into place with its checksums: its folder if it is new or of another training, else file by file."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    history, known = folder / "history.nc", _sums(folder)
-    same = history.exists() and sums["history.nc"] in (_sum(history.read_bytes()), known.get("history.nc"))
-    _write_sums(staged, {**(known if same else {}), **sums})
-    if same:
-        # The checksums last: what is interrupted is imported by the next call.
-        for file in sorted(staged.rglob("*"), key=lambda file: (file.name == store.CHECKSUMS, file)):
-            if file.is_file():
-                files.write(folder / file.relative_to(staged), file.read_bytes())
-        return
-    if not folder.exists():
-        os.replace(staged, folder)
-        return
-    aside = folder.with_name(f"{folder.name}{_REPLACED}")
-    os.replace(folder, aside)
-    try:
-        os.replace(staged, folder)
-    except OSError:
-        os.replace(aside, folder)
-        raise
-    shutil.rmtree(aside)
+        known, paths = (
+            _sums(folder),
+            (path for place in store.UNDER_EVALUATIONS.values() for path in (folder / place).glob("*.nc")),
+        )
+        added = {name: path for path in paths if (name := f"{path.parent.name}/{path.name}") not in known}
+        if added and known:
+            _write_sums(folder, known | {name: _sum(path.read_bytes()) for name, path in added.items()})

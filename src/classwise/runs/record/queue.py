@@ -1,8 +1,9 @@
 """The queue of runs to record: a TOML file of runs in order of importance, each with its reason and its evaluations."""
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,27 +12,34 @@ from classwise.core.errors import UserError, unknown
 from classwise.core.paths import check_file, checkout
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry, scales
-from classwise.papers.sections import Request, Section
 from classwise.runs import artifacts, store
 from classwise.runs.store import Key
 
-_KEYS = ("why", "scale", "paper", "defences", "seeds", "evaluations", "run", "weights", "section")
+# The keys of an entry, and what their values must be.
+_KINDS = {str: "a text", list: "a list", dict: "a table", bool: "true or false"}
+_KEYS = {
+    **dict.fromkeys(("why", "scale", "paper", "section"), str),
+    **dict.fromkeys(("defences", "seeds", "evaluations"), list),
+    "run": dict,
+    "weights": bool,
+}
+
+# Schemas and evaluations of results, in order.
+Further = dict[tuple[str, Evaluation], None]
 
 
 @dataclass(frozen=True)
 class Item:
     """A run to record, its evaluations, and the reason.
 
-    examples, traces: the evaluations under which a few images are stored for the book, and with all steps of the attack.
-    features: those of whose images the features of each class are stored. weights: whether it is filed with its weights.
+    further: results that are stored apart from outcomes, by their schema and their evaluation: features of each class, a few
+    images for the book, and with all steps of the attack. weights: whether it is filed with its weights.
     """
 
     spec: Spec
     evaluations: tuple[Evaluation, ...]
     why: str
-    examples: tuple[Evaluation, ...] = ()
-    traces: tuple[Evaluation, ...] = ()
-    features: tuple[Evaluation, ...] = ()
+    further: tuple[tuple[str, Evaluation], ...] = ()
     weights: bool = False
 
     @property
@@ -41,18 +49,12 @@ class Item:
     @property
     def outcomes(self) -> list[Key]:
         """The history and the outcomes."""
-        return [Key(self.spec), *(Key(self.spec, store.OUTCOMES, one) for one in self.evaluations)]
+        return store.outcomes_of([(self.spec, self.evaluations)])
 
     @property
-    def keys(self) -> list[Key]:
-        """All its results."""
-        return [*self.outcomes, *self.further]
-
-    @property
-    def further(self) -> list[Key]:
-        """The results that are stored apart from outcomes."""
-        kinds = {store.FEATURES: self.features, store.EXAMPLES: self.examples, store.TRACE: self.traces}
-        return [Key(self.spec, kind, evaluation) for kind, evaluations in kinds.items() for evaluation in evaluations]
+    def shown(self) -> list[Key]:
+        """What is stored apart from outcomes."""
+        return [Key(self.spec, kind, one) for kind, one in self.further]
 
 
 def default(scale: str | None = None) -> Path:
@@ -89,94 +91,71 @@ def read(path: Path) -> list[Item]:
     for number, entry in enumerate(entries, 1):
         try:
             items = _items(entry, lists)
-        except (UserError, TypeError) as error:
-            raise UserError(f"{path}, entry {number} ({_title(entry)}): {error}") from None
+        except (UserError, TypeError, AttributeError) as error:
+            why = entry.get("why", "no line why") if isinstance(entry, dict) else repr(entry)
+            raise UserError(f"{path}, entry {number} ({why}): {error}") from None
         for item in items:
-            old = merged.get(item.spec, Item(item.spec, (), item.why))
-            merged[item.spec] = replace(
-                old,
-                evaluations=tuple(dict.fromkeys((*old.evaluations, *item.evaluations))),
-                examples=tuple(dict.fromkeys((*old.examples, *item.examples))),
-                traces=tuple(dict.fromkeys((*old.traces, *item.traces))),
-                features=tuple(dict.fromkeys((*old.features, *item.features))),
-                weights=old.weights or item.weights,
+            old = merged.get(item.spec, item)
+            evaluations, further = (
+                dict.fromkeys((*old.evaluations, *item.evaluations)),
+                dict.fromkeys((*old.further, *item.further)),
             )
+            merged[item.spec] = Item(item.spec, tuple(evaluations), old.why, tuple(further), old.weights or item.weights)
     return list(merged.values())
-
-
-def _title(entry: Any) -> str:
-    return str(entry.get("why", "no line why")) if isinstance(entry, dict) else repr(entry)
 
 
 def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
     """Return the runs of an entry, seed by seed."""
-    for name in entry:
+    for name, value in entry.items():
         if name not in _KEYS:
             raise unknown("key of an entry", name, _KEYS)
+        if not isinstance(value, _KEYS[name]):
+            raise UserError(f"{name} must be {_KINDS[_KEYS[name]]}, got {value!r}")
+        if "section" in entry and name not in ("why", "section", "scale", "seeds"):
+            raise UserError(f"{name} has no meaning next to section; leave it out")
     for name in ("why", "scale") if "section" in entry else ("why", "defences", "seeds"):
-        if entry.get(name) in (None, "", []):
+        if not entry.get(name):
             raise UserError(f"{name} is missing")
-    for name in ("defences", "seeds", "evaluations"):
-        if not isinstance(entry.get(name, []), list):
-            raise UserError(f"{name} must be a list, got {entry[name]!r}")
-    if not isinstance(entry.get("weights", False), bool):
-        raise UserError(f"weights must be true or false, got {entry['weights']!r}")
-    if "section" in entry:
-        return _section(entry)
-    scale, paper, changed = entry.get("scale"), entry.get("paper", ""), _changed(entry)
-    listed = [evaluation for name in entry.get("evaluations", []) for evaluation in _listed(name, lists)]
+    scale, listed = entry.get("scale"), [one for name in entry.get("evaluations", []) for one in _listed(name, lists)]
     if scale is None and not listed:
         raise UserError("evaluations is missing: no section evaluates a run without a scale")
+    if "section" in entry:
+        pairs = registry.request(entry["section"], entry["scale"], seeds=entry.get("seeds")).pairs
+    else:
+        pairs = [(spec, tuple(listed)) for spec in _specs(entry)]
+    only_read = scale is not None and scales.SCALES[scale].only_read
     items = []
-    for seed in entry["seeds"]:
-        for defence in entry["defences"]:
-            if scale is None:
-                spec = Spec(**{**changed, "defence": defence, "seed": seed})
-                items.append(Item(spec, _resolved(spec, listed), entry["why"]))
-            else:
-                spec = registry.training(scale, defence, seed, paper, **changed)
-                evaluations = _resolved(spec, (*listed, *_of_sections(scale, seed).get(spec, ())))
-                items.append(_with_shown(Item(spec, evaluations, entry["why"]), scale))
-    return [replace(item, weights=entry.get("weights", False)) for item in items]
+    for spec, evaluations in pairs:
+        further: Further = {}
+        if scale is not None and (only_read or "section" not in entry):
+            of_sections, further = _of_sections(scale, spec.seed).get(spec, ((), {}))
+            evaluations += () if "section" in entry else tuple(of_sections)
+        if only_read:  # the book computes no features
+            further = {(store.FEATURES, spec.evaluation_of()): None, **further}
+        resolved = dict.fromkeys(one.resolved_for(spec) for one in evaluations)
+        more = dict.fromkeys((schema, one.resolved_for(spec)) for schema, one in further)
+        items.append(Item(spec, tuple(resolved), entry["why"], tuple(more), entry.get("weights", False)))
+    return items
 
 
-def _with_shown(item: Item, scale: str) -> Item:
-    """Return a run with what is stored of it apart from outcomes; features only where the book does not compute them."""
-    spec, features = item.spec, tuple[Evaluation, ...]()
-    if scales.SCALES[scale].only_read:
-        features = tuple(dict.fromkeys((spec.evaluation_of().resolved_for(spec), *_resolved(spec, _features(spec, scale)))))
-    return replace(item, examples=_examples(spec, scale), traces=_traces(spec, scale), features=features)
-
-
-def _changed(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of Spec that an entry changes, after checking its scale, its paper and the names of the fields."""
-    if entry.get("scale") is not None and entry["scale"] not in scales.SCALES:
-        raise unknown("scale", entry["scale"], scales.SCALES)
-    if entry.get("paper") and entry["paper"] not in registry.PAPERS:
-        raise unknown("paper", entry["paper"], registry.PAPERS)
+def _specs(entry: Mapping[str, Any]) -> list[Spec]:
+    """Return the runs of an entry that names defences, after checking its scale, its paper and the fields that it changes."""
+    scale, paper, run = entry.get("scale"), entry.get("paper", ""), entry.get("run", {})
+    if scale is not None and scale not in scales.SCALES:
+        raise unknown("scale", scale, scales.SCALES)
+    if paper and paper not in registry.PAPERS:
+        raise unknown("paper", paper, registry.PAPERS)
     known = [name for name in Spec.__dataclass_fields__ if name not in ("defence", "seed")]
-    for name in entry.get("run", {}):
+    for name in run:
         if name not in known:
             raise unknown("field of a run", name, known)
-    changed = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.get("run", {}).items()}
-    if entry.get("scale") is None and not {"dataset", "eps"} <= set(changed):
+    changed = {name: tuple(value) if isinstance(value, list) else value for name, value in run.items()}
+    if scale is None and not {"dataset", "eps"} <= set(changed):
         raise UserError("an entry without a scale must say run = {dataset = ..., eps = ...}")
-    return changed
-
-
-def _resolved(spec: Spec, evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
-    return tuple(dict.fromkeys(evaluation.resolved_for(spec) for evaluation in evaluations))
-
-
-def _section(entry: Mapping[str, Any]) -> list[Item]:
-    """Return all runs of a section at a scale, or those of some seeds, with those of its parts."""
-    for name in entry:
-        if name not in ("why", "section", "scale", "seeds"):
-            raise UserError(f"{name} has no meaning next to section; leave it out")
-    scale = str(entry["scale"])
-    pairs = registry.request(str(entry["section"]), scale, seeds=entry.get("seeds")).pairs
-    items = [Item(spec, _resolved(spec, evaluations), str(entry["why"])) for spec, evaluations in pairs]
-    return [_with_shown(item, scale) for item in items] if scales.SCALES[scale].only_read else items
+    pairs = [(defence, seed) for seed in entry["seeds"] for defence in entry["defences"]]
+    if scale is None:
+        return [Spec(**{**changed, "defence": defence, "seed": seed}) for defence, seed in pairs]
+    return [registry.training(scale, defence, seed, paper, **changed) for defence, seed in pairs]
 
 
 def _listed(name: str, lists: Mapping[str, Any]) -> list[Evaluation]:
@@ -184,62 +163,35 @@ def _listed(name: str, lists: Mapping[str, Any]) -> list[Evaluation]:
     if name not in lists:
         raise unknown("list of evaluations", name, lists)
     result: list[Evaluation] = []
-    for fields in lists[name]:
-        fields = dict(fields)
-        grid = fields.pop("grid", {})
+    for given in lists[name]:
+        fields = {field: value for field, value in given.items() if field != "grid"}
         for field in fields:
             if field not in Evaluation.__dataclass_fields__:
                 known = Evaluation.__dataclass_fields__
                 raise UserError(f"in the list {name!r}: {unknown('field of an evaluation', field, known)}")
-        result += Evaluation(**fields).grid(**grid)
+        result += Evaluation(**fields).grid(**given.get("grid", {}))
     return result
 
 
 @cache
-def _of_sections(scale: str, seed: int) -> dict[Spec, tuple[Evaluation, ...]]:
-    """Return by run the evaluations of all sections at a scale."""
-    result: dict[Spec, tuple[Evaluation, ...]] = {}
-    for name in registry.SECTIONS:
-        for spec, evaluations in _request(name, scale, seed).pairs:
-            result[spec] = tuple(dict.fromkeys((*result.get(spec, ()), *evaluations)))
-    return result
+def _of_sections(scale: str, seed: int) -> dict[Spec, tuple[dict[Evaluation, None], Further]]:
+    """Return by run what all sections at a scale need of it: its evaluations, and what is stored apart from outcomes.
 
-
-def _features(spec: Spec, scale: str) -> list[Evaluation]:
-    """Return the evaluations of whose images the sections need the features of a run."""
-    names = [name for name, section in registry.SECTIONS.items() if _asks_for_features(section)]
-    pairs = [pair for name in names for pair in _request(name, scale, spec.seed).feature_pairs]
-    return [evaluation for run, evaluations in pairs if run == spec for evaluation in evaluations]
-
-
-def _asks_for_features(section: Section) -> bool:
-    return bool(section.features) or any(_asks_for_features(part) for part in section.parts.values())
-
-
-def _examples(spec: Spec, scale: str) -> tuple[Evaluation, ...]:
-    """Return the evaluations under which pages show images of a run."""
-    requests = _requests(spec, scale, lambda section: section.gallery)
-    return tuple(dict.fromkeys(request.evaluations[-1] for request in requests if spec in request.specs))
-
-
-def _traces(spec: Spec, scale: str) -> tuple[Evaluation, ...]:
-    """Return the evaluations of which pages show all steps of the attack."""
-    requests = _requests(spec, scale, lambda section: section.traces)
-    of_run = (one for request in requests for run, evaluations in request.pairs if run == spec for one in evaluations)
-    return tuple(dict.fromkeys(artifacts.traced_evaluations(of_run)))
-
-
-def _requests(spec: Spec, scale: str, wanted: Callable[[Section], bool]) -> list[Request]:
-    """Return the requests of the wanted sections, for runs of the first seed of a scale; none for other runs."""
-    if spec.seed != scales.SCALES[scale].seeds[0]:
-        return []
-    names = [name for name, section in registry.SECTIONS.items() if wanted(section)]
-    return [_request(name, scale, spec.seed) for name in names]
-
-
-@cache
-def _request(section: str, scale: str, seed: int) -> Request:
-    return registry.request(section, scale, seeds=[seed])
+    Images and traces are shown of the first seed of a scale alone; features are needed where the book does not compute them.
+    """
+    result: dict[Spec, tuple[dict[Evaluation, None], Further]] = defaultdict(lambda: ({}, {}))
+    size = scales.SCALES[scale]
+    for name, section in registry.SECTIONS.items():
+        request = registry.request(name, scale, seeds=[seed])
+        for spec, evaluations in request.pairs:
+            result[spec][0].update(dict.fromkeys(evaluations))
+            if section.traces and seed == size.seeds[0]:
+                result[spec][1].update({(store.TRACE, one): None for one in artifacts.traced_evaluations(evaluations)})
+        for spec in request.specs if section.gallery and seed == size.seeds[0] else ():
+            result[spec][1][store.EXAMPLES, request.evaluations[-1]] = None
+        for spec, evaluations in request.feature_pairs if size.only_read else ():
+            result[spec][1].update({(store.FEATURES, one): None for one in evaluations})
+    return dict(result)
 
 
 def check(items: Sequence[Item], path: Path) -> None:

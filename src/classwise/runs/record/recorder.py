@@ -1,8 +1,8 @@
 """Recording: a queue of runs is trained and evaluated in order within a time budget, and what is finished is packed or filed."""
 
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -18,28 +18,10 @@ from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
 from classwise.runs.record.session import Session, has_network, is_finished
 from classwise.runs.schedule import forecast as forecasting
-from classwise.runs.schedule import timings
-from classwise.runs.schedule.timings import Timings
+from classwise.runs.schedule import pool
 from classwise.runs.store import OUTCOMES, Key
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where finished runs go: archives in a folder, or for None data/recorded/.
-
-    weights: those that archives hold; in data/recorded/ are those that the queue names. pack_only: compute nothing, and pack of
-    each finished network the evaluations that are there.
-    """
-
-    folder: Path | None
-    weights: Weights = "none"
-    pack_only: bool = False
-
-    def with_network(self, item: Item) -> bool:
-        """Return whether a run counts as recorded only with its weights in full."""
-        return item.weights if self.folder is None else self.weights == "full"
 
 
 def record(
@@ -50,7 +32,7 @@ def record(
     weights: Weights = "none",
     pack_only: bool = False,
     processes: int = 1,
-    say: Callable[[str], None] = print,
+    say: Say = print,
 ) -> list[str]:
     """Compute a queue within a budget, pack what is finished into one archive in `out`, or file it; return what failed.
 
@@ -62,10 +44,11 @@ def record(
 
     out: None to file finished runs in data/recorded/, with the weights that the queue names. pack_only: compute nothing.
     """
-    target = Target(out, weights, pack_only)
-    packed = [] if target.folder is None else archive.contents(target.folder, full_weights=weights == "full")
+    packed = defaultdict[str, set[str]](set)
+    for run, names in archive.contents(out, full_weights=weights == "full") if out is not None else ():
+        packed[run] |= names
     here = [_possible(item) for item in (items if pack_only else with_images(items, say))]
-    todo = [item for item in here if not _is_done(item, target, packed)]
+    todo = [item for item in here if not (_is_packed(item, packed) or _is_done(item, out, weights))]
     left, failed = list[str](), list[str]()
     try:
         if todo and not pack_only:
@@ -77,7 +60,16 @@ def record(
             else:
                 workers.share(todo, processes, budget, (left, failed), say)
     finally:
-        ready = _file(todo, say) if target.folder is None else _pack(todo, target, packed, say)
+        if out is None:
+            _file(todo, say)
+            ready = [item for item in todo if is_finished(item)]
+        else:
+            ready = [item for item in todo if store.complete(store.results_folder(item.spec), item.outcomes)]
+            parts = [replace(item, evaluations=_present(item)) for item in todo if has_network(item.spec)] if pack_only else ready
+            pairs = [(item.spec, item.evaluations) for item in parts if not _is_packed(item, packed)]
+            path = archive.pack(pairs, out, weights=weights, repair=not pack_only, say=say)
+            if path is not None:
+                say(f"packed {len(pairs)} runs into {path} ({path.stat().st_size / 1e6:.1f} MB)")
         for item in here:
             if store.has_recorded_network(item.spec):
                 archive.add_checksums(item.spec)
@@ -149,74 +141,42 @@ def _alone(items: Sequence[Item], budget: Budget, results: tuple[list[str], list
     if startup > 0.5 * budget.seconds:
         say(f"starting up took {startup:.0f} of {budget.seconds:.0f} s: little can begin; a larger budget goes further")
     left, failed = results
-    Session(budget, Timings(timings.file(), device.where()[0]), say, left, failed).work(items)
+    Session(budget, pool.costs_here(), say, left, failed).work(items)
 
 
-def _is_done(item: Item, target: Target, packed: Iterable[tuple[str, frozenset[str]]]) -> bool:
-    """Return whether a run is recorded or packed with all its results, or nothing more can be computed of it."""
+def _is_packed(item: Item, packed: Mapping[str, set[str]]) -> bool:
+    """Return whether a run is in archives with all these evaluations."""
+    return item.spec.relative_path in packed and {one.name for one in item.evaluations} <= packed[item.spec.relative_path]
+
+
+def _is_done(item: Item, out: Path | None, weights: Weights) -> bool:
+    """Return whether a run is recorded with all its results, or nothing more can be computed of it."""
     if _refused(item) or _is_closed(item):
         return True
     if store.has_recorded_network(item.spec):
         return is_finished(item)
-    recorded = store.recorded(item.spec)
-    if target.with_network(item) and has_network(item.spec) and not (recorded / store.WEIGHTS).exists():
-        complete = False
-    elif target.folder is None and has_network(item.spec):
-        complete = store.complete(recorded, item.keys)
-    else:
-        complete = store.complete(recorded, item.outcomes)
-    names = {evaluation.name for evaluation in item.evaluations}
-    return complete or any(run == item.spec.relative_path and names <= evaluations for run, evaluations in packed)
+    # Of a finished network more is filed: its weights, and what is stored apart from outcomes.
+    recorded, has = store.recorded(item.spec), has_network(item.spec)
+    lacks_weights = has and (item.weights if out is None else weights == "full") and not (recorded / store.WEIGHTS).exists()
+    return not lacks_weights and store.complete(recorded, [*item.outcomes, *(item.shown if has and out is None else ())])
 
 
-def _present(item: Item) -> list[Evaluation]:
+def _present(item: Item) -> tuple[Evaluation, ...]:
     """Return the evaluations of a finished network that are there."""
-    return [one for one in item.evaluations if Key(item.spec, OUTCOMES, one).file.exists()] if has_network(item.spec) else []
+    return tuple(one for one in item.evaluations if has_network(item.spec) and Key(item.spec, OUTCOMES, one).file.exists())
 
 
-def _pack(todo: Sequence[Item], target: Target, packed: Sequence[tuple[str, frozenset[str]]], say: Say) -> list[Item]:
-    """Pack finished runs into one archive and return them; with `pack_only` also those that lack evaluations."""
-    assert target.folder is not None
-    ready = [item for item in todo if store.complete(store.results_folder(item.spec), item.outcomes)]
-    pairs = [(item.spec, list(item.evaluations)) for item in ready]
-    if target.pack_only:
-        known = dict[str, frozenset[str]]()
-        for run, names in packed:
-            known[run] = known.get(run, frozenset()) | names
-        pairs = [(item.spec, _present(item)) for item in todo if has_network(item.spec)]
-        pairs = [(spec, some) for spec, some in pairs if not _is_known(spec, some, known)]
-    path = archive.pack(pairs, target.folder, weights=target.weights, repair=not target.pack_only, say=say)
-    if path is not None:
-        say(f"packed {len(pairs)} runs into {path} ({path.stat().st_size / 1e6:.1f} MB)")
-    return ready
-
-
-def _is_known(spec: Spec, evaluations: Iterable[Evaluation], known: Mapping[str, frozenset[str]]) -> bool:
-    """Return whether a run is in an archive with all these evaluations."""
-    return spec.relative_path in known and {one.name for one in evaluations} <= known[spec.relative_path]
-
-
-def _file(todo: Sequence[Item], say: Say) -> list[Item]:
-    """File runs in data/recorded/ and return those that are complete there: with weights from their first evaluation on."""
+def _file(todo: Sequence[Item], say: Say) -> None:
+    """File runs in data/recorded/: with weights from their first evaluation on, without them once they are complete."""
     for item in todo:
-        if not store.has_recorded_network(item.spec) and (is_finished(item) or (item.weights and _present(item))):
-            _file_run(item, say)
-    return [item for item in todo if is_finished(item)]
-
-
-def _file_run(item: Item, say: Say) -> None:
-    """Pack a run and import its archive, with all checks."""
-    with tempfile.TemporaryDirectory(prefix="classwise-") as folder:
-        path = archive.pack([(item.spec, _present(item))], Path(folder), weights="last" if item.weights else "none", say=say)
-        if path is None:
-            return
+        present = _present(item)
+        if store.has_recorded_network(item.spec) or not (is_finished(item) or (item.weights and present)):
+            continue
         try:
-            new, _ = archive.unpack(path)
+            if archive.file_run(item.spec, present, "last" if item.weights else "none"):
+                say(f"filed {item.title} in {store.recorded(item.spec).relative_to(data_folder())}")
         except UserError as error:
             say(f"not filed: {error}")
-            return
-    if new:
-        say(f"filed {item.title} in {store.recorded(item.spec).relative_to(data_folder())}")
 
 
 def _last_line(here: Sequence[Item], total: int, missing: Sequence[Item], left: Sequence[str]) -> str:

@@ -15,9 +15,8 @@ from classwise.runs.compute import device, validate
 from classwise.runs.compute.train import Report
 from classwise.runs.record.budget import Budget, OutOfTime
 from classwise.runs.record.queue import Item
-from classwise.runs.schedule import worker
-from classwise.runs.schedule.timings import Key as TimingKey
-from classwise.runs.schedule.timings import Timings, epoch_of, image_of
+from classwise.runs.schedule import cost, flops, worker
+from classwise.runs.schedule.cost import Costs, rate_of
 from classwise.runs.store import HISTORY, OUTCOMES, Key
 
 # Attacks of seconds or minutes; at their defaults they come before all others.
@@ -37,10 +36,10 @@ class BudgetExceeded(OutOfTime):
 
 
 class Step(NamedTuple):
-    """An interruptible part of a computation: the key of its timing for one epoch or image, their number, and its title."""
+    """An interruptible part of a computation: the key of its rate, its operations, and its title."""
 
-    key: TimingKey
-    size: int
+    key: cost.Key
+    operations: float
     title: str
 
 
@@ -52,19 +51,19 @@ def has_network(spec: Spec) -> bool:
 
 def is_finished(item: Item) -> bool:
     """Return whether the folder in which a run is computed has all its results; nothing is read."""
-    return store.complete(store.results_folder(item.spec), item.keys)
+    return store.complete(store.results_folder(item.spec), [*item.outcomes, *item.shown])
 
 
 @dataclass
 class Session:
-    """The work of one process: its budget, known timings, and what is left.
+    """The work of one process: its budget, known costs, and what is left.
 
     say: called with a line for each thing done. left: what the next call would begin with, in order. failed: what could not be
     computed. busy: whether another process computes something of the present run. running: the current step, and when it began.
     """
 
     budget: Budget
-    timings: Timings
+    costs: Costs
     say: Callable[[str], None]
     left: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -102,7 +101,7 @@ class Session:
         keys = [Key(spec, OUTCOMES, one) for one in sorted(ready, key=lambda one: one.checkpoint == "last")]
         first = [Key(spec, OUTCOMES, Evaluation(attack=name)) for name in _FIRST]
         early = [key for key in keys if key in first]
-        for key in (*early, *item.further, *(key for key in keys if key not in early)):
+        for key in (*early, *item.shown, *(key for key in keys if key not in early)):
             self.get(key)
 
     def train(self, spec: Spec) -> bool:
@@ -176,7 +175,7 @@ class Session:
             return True
         finally:
             self.running = None
-            self.timings.write()
+            self.costs.write()
         if len(reported) > 1:
             self.say(f"not yet {_VERBS[key.kind]} {name}: {reported[-1] - reported[0]} more done, {reported[-1]} in all")
         return False
@@ -191,11 +190,11 @@ class Session:
     def _check(self, name: str, step: Step) -> None:
         """Raise OutOfTime if a step would not end in time.
 
-        One that took too long before is tried again with a fresh budget, until `Timings.KEPT` such times are known.
+        One that took too long before is tried again with a fresh budget, until `Costs.KEPT` such rates are known.
         """
-        slowest, fastest = self.timings.slowest(step.key), self.timings.fastest(step.key)
-        expected = None if slowest is None else slowest * step.size
-        possible = self.budget.ever_fits(None if fastest is None else fastest * step.size)
+        rates, own = self.costs.known(step.key), self.costs.last(step.key)
+        expected = step.operations / min(rates) if rates else None
+        possible = self.budget.ever_fits(step.operations / max(own) if len(own) == Costs.KEPT else None)
         if self.budget.fits(expected) or (possible and self.budget.fresh):
             return
         larger = "" if possible else f", if the budget is larger: it takes about {expected:.0f} s"
@@ -208,7 +207,7 @@ class Session:
             return 0.0
         step, began = self.running
         took = self.budget.clock() - began
-        self.timings.record(step.key, took / step.size)
+        self.costs.add(step.key, step.operations, took)
         self.running = None
         return took
 
@@ -229,14 +228,12 @@ def _step(key: Key, done: int | None = None, total: int = 0) -> Step:
     if evaluation is None:
         number = 2 if done is None else done + 1
         measured = number in (1, spec.epochs) or number % spec.measure == 0
-        return Step(epoch_of(spec, measured=measured), 1, "its next epoch" if done is None else f"epoch {number} of {total}")
-    timed = image_of(spec, evaluation)
-    if key.kind != OUTCOMES:
-        return Step(timed, 10 * key.few, "a few images")
-    if done is not None:
-        return Step(timed, min(evaluation.batch, total - done), f"image {done + 1} of {total}")
-    images = evaluation.batch if evaluation.per_class is None else min(evaluation.batch, 10 * evaluation.per_class)
-    return Step(timed, images, "its next images")
+        work, title = flops.epoch(spec, measured=measured), "its next epoch" if done is None else f"epoch {number} of {total}"
+        return Step(rate_of(spec, measured=measured), work.operations if work else 0.0, title)
+    images = None if key.kind != OUTCOMES else evaluation.batch if done is None else min(evaluation.batch, total - done)
+    work = flops.evaluation(spec, evaluation, images)
+    title = "its next images" if done is None else f"image {done + 1} of {total}"
+    return Step(rate_of(spec, evaluation), work.operations if work else 0.0, title if key.kind == OUTCOMES else "a few images")
 
 
 def _compute(key: Key, report: Report) -> None:

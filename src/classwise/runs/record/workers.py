@@ -70,8 +70,7 @@ def _work(items: Sequence[Item], budget: Budget, number: int) -> Told:
 
     from classwise.runs.compute import device
     from classwise.runs.record.session import Session
-    from classwise.runs.schedule import cluster, timings
-    from classwise.runs.schedule.timings import Timings
+    from classwise.runs.schedule import cluster, pool
 
     worker, lines = get_worker(), list[str]()
 
@@ -81,7 +80,7 @@ def _work(items: Sequence[Item], budget: Budget, number: int) -> Told:
 
     torch.set_num_threads(1)
     device.warm()
-    session = Session(budget, Timings(timings.file(), device.where()[0]), say)
+    session = Session(budget, pool.costs_here(), say)
     # Within a worker xarray would request a lock from the scheduler to write a file.
     with dask.config.set(scheduler="synchronous"):
         session.work(items)

@@ -3,39 +3,33 @@
 The only module that imports dask; `pool` imports it when it is needed.
 """
 
+import hashlib
 import logging
 import multiprocessing
 import os
 import re
+import secrets
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import dask
 import torch
-from distributed import (
-    Client,
-    Future,
-    KilledWorker,
-    Nanny,
-    Scheduler,
-    SpecCluster,
-    Worker,
-    WorkerPlugin,
-    as_completed,
-    get_worker,
-)
+from distributed import Client, Future, KilledWorker, LocalCluster, Worker, WorkerPlugin, as_completed, get_worker
 from distributed.utils import get_mp_context
 from rich.console import Console
 
+import classwise
+from classwise.core import files
 from classwise.core.errors import UserError
+from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
+from classwise.runs import store
 from classwise.runs.compute import device
-from classwise.runs.schedule import handshake
-from classwise.runs.schedule.handshake import Handshake
 from classwise.runs.schedule.plan import Schedule, Task
 from classwise.runs.schedule.progress import RunProgress
 from classwise.runs.schedule.worker import Timing, do
@@ -55,8 +49,6 @@ _LOCAL = {
 }
 # Libraries that otherwise start a thread for each core in every worker.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-# Variables that dask sets in this process for its workers to inherit.
-_MARKS = ("PYTHONHASHSEED", "__DASK_PARENT_PID")
 
 Ended = Callable[[Task, Timing | Exception], None]
 
@@ -65,13 +57,18 @@ class Cancelled(Exception):
     """The task is no longer wanted."""
 
 
-class IgnoreInterrupt(WorkerPlugin):
-    """Makes workers ignore Ctrl-C, which a terminal sends to all processes: the one that started them ends them."""
+class LocalWorker(WorkerPlugin):
+    """Assigns workers to GPUs in turn, and leaves Ctrl-C, which reaches all processes, to the one that started them."""
 
-    name = "classwise-deaf"
+    name = "classwise"
+
+    def __init__(self, cards: Sequence[str]) -> None:
+        self.cards = cards
 
     def setup(self, worker: Worker) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if self.cards:  # torch reads the variable at its first use of a GPU
+            os.environ["CUDA_VISIBLE_DEVICES"] = self.cards[int(worker.name) % len(self.cards)]
 
 
 def gpus() -> list[str]:
@@ -86,44 +83,66 @@ def gpus() -> list[str]:
 @contextmanager
 def local(workers: int) -> Iterator[Client]:
     """Start workers on this machine, assigned to its GPUs in turn, and end them with the block or with this process."""
-    cards, environment = gpus(), dict(os.environ)
-    single_threaded = environment | dict.fromkeys(_THREADS, "1")
+    before = dict(os.environ)
     # The server that workers are forked from loads the libraries, which read the environment then.
-    os.environ.update(single_threaded)
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    address = {"host": "127.0.0.1", "dashboard": False}
-    settings: dict[str, Any] = {"nthreads": 1, "memory_limit": None, "silence_logs": logging.CRITICAL}
-    with dask.config.set(_LOCAL | {"distributed.worker.multiprocessing-method": method}):
-        if method == "forkserver":
-            # Forked from a server that has imported torch once; the first call lets dask name its own packages.
-            get_mp_context().set_forkserver_preload([__name__, "torch._dynamo"])
-        pins = [{"CUDA_VISIBLE_DEVICES": cards[number % len(cards)]} if cards else {} for number in range(workers)]
-        nannies = {
-            number: {"cls": Nanny, "options": address | settings | {"env": single_threaded | pin}}
-            for number, pin in enumerate(pins)
-        }
-        scheduler = {"cls": Scheduler, "options": address | {"dashboard_address": "127.0.0.1:0", "port": 0}}
-        try:
-            with (
-                _started(nannies, scheduler) as cluster,
-                Client(cluster, asynchronous=False, set_as_default=False) as client,
-            ):
-                client.register_plugin(IgnoreInterrupt())
-                yield client
-        finally:
-            for name in (*_MARKS, *_THREADS):
-                os.environ.pop(name, None)
-            os.environ.update(environment)
-
-
-def _started(nannies: dict[int, Any], scheduler: dict[str, Any]) -> SpecCluster:
+    settings: dict[str, Any] = {"host": "127.0.0.1", "memory_limit": None, "env": dict(os.environ)}
+    settings |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
     try:
-        return SpecCluster(nannies, scheduler, asynchronous=False, silence_logs=logging.CRITICAL)
-    except RuntimeError:
-        raise RuntimeError(
-            "the workers could not start: killed, out of memory, or called from a script without a guard "
-            '(put the calls under `if __name__ == "__main__":`)'
-        ) from None
+        with dask.config.set(_LOCAL | {"distributed.worker.multiprocessing-method": method}):
+            if method == "forkserver":
+                # Forked from a server that has imported torch once; the first call lets dask name its own packages.
+                get_mp_context().set_forkserver_preload([__name__, "torch._dynamo"])
+            try:
+                cluster = LocalCluster(n_workers=workers, threads_per_worker=1, **settings)
+            except RuntimeError:
+                raise RuntimeError(
+                    "the workers could not start: killed, out of memory, or called from a script without a guard "
+                    '(put the calls under `if __name__ == "__main__":`)'
+                ) from None
+            with cluster, Client(cluster, asynchronous=False, set_as_default=False) as client:
+                client.register_plugin(LocalWorker(gpus()))
+                yield client
+    finally:
+        for name in os.environ.keys() - before.keys():  # those that dask sets for its workers, too
+            del os.environ[name]
+        os.environ.update(before)
+
+
+class Handshake(NamedTuple):
+    """What a worker must share with the process that calls it: a digest of the code, and a text in the data folder."""
+
+    code: str
+    token: str
+
+
+@cache
+def code() -> str:
+    """Return the digest of the code of this process, which local changes alter too."""
+    package = Path(classwise.__file__).parent
+    sums = (f"{file.relative_to(package)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in package.rglob("*.py"))
+    return hashlib.sha256("\n".join(sorted(sums)).encode()).hexdigest()
+
+
+def handshake() -> Handshake:
+    """Return the handshake of this process; the token is written to data/runs/.token if there is none yet."""
+    path = data_folder() / "runs" / ".token"
+    with store.lock(path.parent):
+        if not path.exists():
+            files.write(path, secrets.token_hex(8).encode())
+    return Handshake(code(), path.read_text())
+
+
+@cache
+def mismatch(expected: Handshake) -> str:
+    """Return why this process may not work for another, and what to do about it; "" if it may. A worker compares once."""
+    if expected.code != code():
+        return "runs other code: bring it to the same commit as this process, without local changes, and restart it"
+    path = data_folder() / "runs" / ".token"
+    if not path.exists() or path.read_text() != expected.token:
+        return f"sees another data folder ({data_folder()}): start it with CLASSWISE_DATA set to the folder that all share"
+    return ""
 
 
 @contextmanager
@@ -141,7 +160,7 @@ def connected(address: str, console: Console) -> Iterator[tuple[Client, Handshak
         if not client.scheduler_info(n_workers=-1)["workers"]:
             console.print(f"the scheduler has no workers yet; waiting for the first: dask worker {address} --nthreads 1")
             client.wait_for_workers(1)
-        expected = handshake.handshake()
+        expected = handshake()
         _check_workers(client, expected)
         yield client, expected
 
@@ -150,10 +169,10 @@ def _check_workers(client: Client, expected: Handshake) -> None:
     for address, about in client.scheduler_info(n_workers=-1)["workers"].items():
         if about["nthreads"] != 1:
             raise UserError(f"the worker {address} has {about['nthreads']} threads; start it with --nthreads 1")
-    for address, problem in client.run(handshake.mismatch, expected, on_error="return").items():
+    for address, problem in client.run(mismatch, expected, on_error="return").items():
         if isinstance(problem, Exception):
             raise UserError(f"the worker {address} cannot import this classwise ({problem}); install the same version there")
-        if problem is not None:
+        if problem:
             raise UserError(f"the worker {address} {problem}")
 
 
@@ -173,9 +192,8 @@ def compute(
     client.subscribe_topic(TOPIC, show)
     futures: dict[str, Future[Timing]] = {}
     for key, task in tasks.items():
-        work = Work(key, task.spec.json(), [evaluation.json() for evaluation in task.evaluations], expected, repair)
-        after = [futures[name] for name in task.after]
-        futures[task.name] = client.submit(_do, work, after, key=key, priority=schedule.priorities[task.name])
+        work = (key, task.spec, task.evaluations, expected, repair, [futures[name] for name in task.after])
+        futures[task.name] = client.submit(_do, *work, key=key, priority=schedule.priorities[task.name])
     try:
         for future in as_completed(futures.values(), loop=client.loop, raise_errors=False):
             ended(tasks[future.key], _result(future))
@@ -205,34 +223,23 @@ def _result(future: Future[Timing]) -> Timing | Exception:
     return failure.with_traceback(future.traceback())
 
 
-@dataclass(frozen=True)
-class Work:
-    """A task as it is sent to a worker: its key, the JSON of its spec and evaluations, and what the worker must agree with."""
-
-    key: str
-    spec: str
-    evaluations: Sequence[str]
-    expected: Handshake | None
-    repair: bool
-
-
-def _do(work: Work, after: Sequence[Timing]) -> Timing:
+def _do(
+    name: str, spec: Spec, evaluations: Sequence[Evaluation], expected: Handshake | None, repair: bool, after: Sequence[Timing]
+) -> Timing:
     """Do a task, on a worker, once the results `after` of others exist."""
-    problem = None if work.expected is None else handshake.mismatch(work.expected)
-    if problem is not None:
+    if expected is not None and (problem := mismatch(expected)):
         raise UserError(f"the worker {problem}")
     worker, last = get_worker(), 0.0
 
     def report(part: str, done: int, total: int) -> None:
         nonlocal last
-        task = worker.state.tasks.get(work.key)
+        task = worker.state.tasks.get(name)
         if task is None or task.state == "cancelled":
             raise Cancelled
         if done == total or time.monotonic() - last > EVERY:
             last = time.monotonic()
-            worker.log_event(TOPIC, (work.key, part, done, total))
+            worker.log_event(TOPIC, (name, part, done, total))
 
     # Within a worker xarray would request a lock from the scheduler to write a file.
     with dask.config.set(scheduler="synchronous"):
-        evaluations = [Evaluation.from_json(text) for text in work.evaluations]
-        return do(Spec.from_json(work.spec), evaluations, report, repair=work.repair)
+        return do(spec, evaluations, report, repair=repair)

@@ -63,14 +63,7 @@ def _network_of(spec: Spec, size: DatasetSize) -> tuple[float, int]:
 
 
 @cache
-def of_a_thread() -> tuple[float, float]:
-    """Return the operations per second of a thread of this processor and the least seconds of a pass, measured in a second."""
-    operations, _ = _measured("resnet18", 16, 32, 32)
-    _, call = _measured("small-cnn", 8, 8, 64)
-    return operations, call
-
-
-def _measured(model: str, width: int, side: int, images: int) -> tuple[float, float]:
+def speed(model: str, width: int, side: int, images: int) -> tuple[float, float]:
     """Return the operations per second of training steps of a network on one thread, and the seconds of a pass."""
     shape = 3, side, side
     forward, _ = _network(model, width, shape, 10, "linear", "batch")
@@ -82,40 +75,41 @@ def _measured(model: str, width: int, side: int, images: int) -> tuple[float, fl
     return 3 * images * forward / seconds, seconds / 2
 
 
-def epoch(spec: Spec, size: DatasetSize) -> Flops:
-    """Return the work of the training steps of one epoch."""
+def _work(images: int, batch: int, forward: float, passes: Passes) -> Flops:
+    """Return the work of passes for images, in batches, through a network whose forward pass takes so many operations."""
+    return Flops(images * forward * passes.rows, math.ceil(images / batch) * passes.calls)
+
+
+def epoch(spec: Spec, *, measured: bool) -> Flops | None:
+    """Return the work of an epoch that is measured, or one that is not; None if the number of images is unknown."""
+    size = validate.training_size(spec)
+    if size is None:
+        return None
     defence, (forward, _) = defences.build(spec.defence, spec.options), _network_of(spec, size)
-    name = spec.attack or defence.attack
-    inner = attacks.build(name, spec.attack_options).cost(size.classes) if name else Passes()
+    name, validation = spec.attack or defence.attack, validate.validation_attack(spec)
     passes = defence.objective.training_passes
     # Forward, and backward to the input and to the weights.
-    rows, calls = inner.rows + 3 * passes, inner.calls + 2 * passes
-    return Flops(size.train * forward * rows, math.ceil(size.train / spec.batch) * calls)
+    step = Passes(passes, 2 * passes, 2 * passes)
+    step += attacks.build(name, spec.attack_options).cost(size.classes) if name else Passes()
+    work, once = _work(size.train, spec.batch, forward, step), Passes(forward=1, calls=1)
+    if validation is not None:
+        selected = len(spec.averages) if spec.select is not None else 0
+        images = size.valid * (1 + selected) + (size.test if spec.test_selected else 0)
+        work += _work(images, _MEASURED_AT_ONCE, forward, once + attacks.build(validation).cost(size.classes))
+    if measured:
+        probed = size.test + (0 if validation == spec.probe else size.valid)  # what the training measures is not measured again
+        work += _work(probed, _MEASURED_AT_ONCE, forward, once + attacks.build(spec.probe).cost(size.classes))
+    return work
 
 
 def training(spec: Spec) -> Flops | None:
     """Return the work of a training, its measurements and rebuilt images; None if the number of images is unknown."""
-    size = validate.training_size(spec)
-    if size is None:
+    size, usual, measured = validate.training_size(spec), epoch(spec, measured=False), epoch(spec, measured=True)
+    if size is None or usual is None or measured is None:
         return None
-    forward, _ = _network_of(spec, size)
-    work = epoch(spec, size)
-    name = validate.validation_attack(spec)
-    if name is not None:
-        validation = attacks.build(name).cost(size.classes)
-        selected = len(spec.averages) if spec.select is not None else 0
-        work += _measurement(size.valid * (1 + selected) + (size.test if spec.test_selected else 0), forward, validation)
-    measured_epochs = len({1, spec.epochs, *range(spec.measure, spec.epochs + 1, spec.measure)})
-    probe = attacks.build(spec.probe).cost(size.classes)
-    probed = size.test + (0 if name == spec.probe else size.valid)  # what the training measures is not measured again
-    work = work * spec.epochs + _measurement(probed, forward, probe) * measured_epochs
-    made = rebuild.cost(spec)
-    return work + Flops(size.train * forward * made.rows, math.ceil(size.train / rebuild.BATCH) * made.calls)
-
-
-def _measurement(images: int, forward: float, attack: Passes) -> Flops:
-    """Return the work of predicting images, clean and attacked."""
-    return Flops(images * forward * (1 + attack.rows), math.ceil(images / _MEASURED_AT_ONCE) * (1 + attack.calls))
+    count = len({1, spec.epochs, *range(spec.measure, spec.epochs + 1, spec.measure)})
+    rebuilt = _work(size.train, rebuild.BATCH, _network_of(spec, size)[0], rebuild.cost(spec))
+    return usual * (spec.epochs - count) + measured * count + rebuilt
 
 
 def image_count(evaluation: Evaluation, size: DatasetSize) -> int:
@@ -124,8 +118,8 @@ def image_count(evaluation: Evaluation, size: DatasetSize) -> int:
     return full if evaluation.per_class is None else min(full, evaluation.per_class * size.classes)
 
 
-def evaluation(spec: Spec, evaluation: Evaluation) -> Flops | None:
-    """Return the work of evaluating a run; None if the number of images is unknown."""
+def evaluation(spec: Spec, evaluation: Evaluation, most: int | None = None) -> Flops | None:
+    """Return the work of evaluating a run, on `most` images if that is less than all; None if their number is unknown."""
     size = validate.training_size(spec)
     if size is None:
         return None
@@ -133,7 +127,9 @@ def evaluation(spec: Spec, evaluation: Evaluation) -> Flops | None:
     cost, images = attack.cost(size.classes), image_count(evaluation, size)
     # One prediction before the attack, one after it.
     rows = 2 + cost.rows * (WITHSTANDING if attack.stops_early else 1.0)
-    return Flops(images * forward * rows, math.ceil(images / evaluation.batch) * (2 + cost.calls))
+    return _work(
+        images if most is None else min(images, most), evaluation.batch, forward, Passes(forward=rows, calls=2 + cost.calls)
+    )
 
 
 def space(spec: Spec, evaluations: tuple[Evaluation, ...], *, train: bool) -> int:

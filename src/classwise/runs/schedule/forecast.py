@@ -8,11 +8,10 @@ from rich.table import Table
 
 from classwise.core.markup import counted
 from classwise.runs import store
-from classwise.runs.compute import device
+from classwise.runs.compute import device, validate
 from classwise.runs.schedule import flops, pool
 from classwise.runs.schedule.cost import PLANNED, Costs
-from classwise.runs.schedule.plan import Present, Requested, collected, missing, planned
-from classwise.runs.store import intact
+from classwise.runs.schedule.plan import Job, Requested, Schedule, collected, missing, planned
 
 # The numbers of GPUs that durations are estimated for.
 GPUS = (1, 8, 64)
@@ -29,30 +28,39 @@ def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, 
     pairs = [pair for _, of_section in sections for pair in of_section]
     pool.check(pairs)
     damaged: list[str] = []
-    present = cache(partial(intact, tell=damaged.append, repair=False))
-    jobs = missing(pairs, present)
+    present = cache(partial(store.intact, tell=damaged.append, repair=False))
+    jobs, here, elsewhere = missing(pairs, present), pool.costs_here(), Costs(PLANNED, gpu=True)
     for line in damaged:
         out.print(line, highlight=False, soft_wrap=True)
-    here, elsewhere = pool.costs_here(), Costs(PLANNED, gpu=True)
-    on_gpu = device.device().type == "cuda"
-    kind = here.device if on_gpu else "one CPU thread"
+    kind = here.device if device.device().type == "cuda" else "one CPU thread"
     table = Table("section", "runs", "to compute", "evaluations", f"hours of {kind}", "GPU hours", "GB", box=None)
-    for name, of_section in sections:
-        table.add_row(name, *_row(of_section, present, (here, elsewhere)))
-    table.add_row("all, each run once", *_row(pairs, present, (here, elsewhere)), style="bold")
+    for name, some in (*sections, ("all, each run once", pairs)):
+        left = missing(some, present)
+        hours = [f"{sum(task.cost for task in planned(left, costs).tasks) / 3600:,.2f}" for costs in (here, elsewhere)]
+        space = sum(flops.space(job.spec, job.evaluations, train=job.train) for job in left)
+        numbers = [len(collected(some)), len(left), sum(len(job.evaluations) for job in left)]
+        table.add_row(name, *map(str, numbers), *hours, f"{space / 1e9:.2f}", style="bold" if some is pairs else None)
     out.print(table)
     out.print("to compute: runs whose training or evaluations are missing, and other runs that they need", highlight=False)
     if not jobs:
         out.print("everything else is there" if damaged else "everything is there")
         return
     count = workers or pool.workers_here()
-    lines = [(f"{counted(count, 'worker')} of this machine", planned(jobs, here).makespan(count))]
-    plan = planned(jobs, elsewhere)
-    lines += [(f"{gpus} {elsewhere.device}", plan.makespan(gpus)) for gpus in GPUS]
-    for who, seconds in lines:
-        out.print(f"on {who}: {format_duration(seconds)}", highlight=False)
+    lines = [
+        (f"{counted(count, 'worker')} of this machine", here, count),
+        *((f"{gpus} {PLANNED}", elsewhere, gpus) for gpus in GPUS),
+    ]
+    for who, costs, number in lines:
+        out.print(f"on {who}: {format_duration(duration(planned(jobs, costs), number))}", highlight=False)
     for costs in (here, elsewhere):
-        out.print(_basis(costs), highlight=False, soft_wrap=True)
+        out.print(_basis(costs, jobs), highlight=False, soft_wrap=True)
+
+
+def duration(schedule: Schedule, workers: int) -> float:
+    """Return the least seconds that workers take: those of all tasks shared evenly, or of the longest run and one evaluation."""
+    trainings = {task.job: task.cost for task in schedule.tasks if not task.evaluations}
+    longest = max(trainings.get(task.job, 0.0) + (task.cost if task.evaluations else 0.0) for task in schedule.tasks)
+    return max(sum(task.cost for task in schedule.tasks) / workers, longest)
 
 
 def not_recorded(pairs: Sequence[Requested], scale: str) -> str:
@@ -68,30 +76,16 @@ def not_recorded(pairs: Sequence[Requested], scale: str) -> str:
     )
 
 
-def _row(pairs: Sequence[Requested], present: Present, devices: Sequence[Costs]) -> list[str]:
-    """Return the cells of a line: runs, those to compute, missing evaluations, hours on each device, and GB."""
-    runs, jobs = len(collected(pairs)), missing(pairs, present)
-    plans = [planned(jobs, costs) for costs in devices]
-    left = sum(len(job.evaluations) for job in jobs)
-    space = sum(flops.space(job.spec, job.evaluations, train=job.train) for job in jobs)
-    hours = [f"{sum(task.cost for task in plan.tasks) / 3600:,.2f}" for plan in plans]
-    return [str(runs), str(len(jobs)), str(left), *hours, f"{space / 1e9:.2f}"]
-
-
-def _basis(costs: Costs) -> str:
+def _basis(costs: Costs, jobs: Sequence[Job]) -> str:
     """Return a sentence on how the times on a device were estimated."""
-    parts = []
-    if costs.measured:
-        parts.append(f"from measurements of the same network there for {len(costs.measured)} runs, or parts of them")
-    if costs.estimated:
-        speed = costs.speed
-        rates = f"{speed.float32 / 1e12:.2g} TFLOP/s in float32, {speed.bfloat16 / 1e12:.2g} in bfloat16"
-        parts.append(
-            f"from the number of operations for {len(costs.estimated)}, at {rates} and {1000 * speed.call:.2g} ms a pass"
-        )
-    if costs.unknown:
-        parts.append(f"without {len(costs.unknown)} runs whose images are not here")
-    return f"times on {costs.device}: {'; '.join(parts)}"
+    measured = sum(costs.rate(job.spec) is not None for job in jobs)
+    unknown = sum(validate.training_size(job.spec) is None for job in jobs)
+    rates = f"{costs.speed.float32 / 1e12:.2g} TFLOP/s in float32, {costs.speed.bfloat16 / 1e12:.2g} in bfloat16"
+    return (
+        f"times on {costs.device}: from measurements of the same network there for {measured} of {len(jobs)} runs, else from the "
+        f"number of operations at {rates} and {1000 * costs.speed.call:.2g} ms a pass"
+        f"{f'; without {unknown} runs whose images are not here' if unknown else ''}"
+    )
 
 
 def format_duration(seconds: float) -> str:

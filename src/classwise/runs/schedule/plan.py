@@ -1,7 +1,6 @@
 """Schedules: what is missing of runs, as tasks that workers can do in parallel."""
 
 import hashlib
-import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -76,29 +75,6 @@ class Schedule:
     def order(self) -> list[Task]:
         """The tasks as they are submitted: trainings, then evaluations, each by falling priority and after its requirements."""
         return sorted(self.tasks, key=lambda task: (bool(task.evaluations), -self.priorities[task.name]))
-
-    def makespan(self, workers: int) -> float:
-        """Return the seconds that equal workers take, if a free one always takes the ready task of the highest priority."""
-        waiting = {task.name: len(task.after) for task in self.tasks}
-        behind: dict[str, list[str]] = {}
-        for task in self.tasks:
-            for name in task.after:
-                behind.setdefault(name, []).append(task.name)
-        cost = {task.name: task.cost for task in self.tasks}
-        ready = [(-self.priorities[name], name) for name, count in waiting.items() if not count]
-        heapq.heapify(ready)
-        running: list[tuple[float, str]] = []
-        now = 0.0
-        while ready or running:
-            while ready and len(running) < workers:
-                name = heapq.heappop(ready)[1]
-                heapq.heappush(running, (now + cost[name], name))
-            now, done = heapq.heappop(running)
-            for name in behind.get(done, ()):
-                waiting[name] -= 1
-                if not waiting[name]:
-                    heapq.heappush(ready, (-self.priorities[name], name))
-        return now
 
 
 def planned(jobs: Sequence[Job], costs: Costs) -> Schedule:

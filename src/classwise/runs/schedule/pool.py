@@ -14,11 +14,10 @@ from classwise.core.paths import check_data_folder, data_folder
 from classwise.defences.training import Diverged
 from classwise.runs import store
 from classwise.runs.compute import device, validate
-from classwise.runs.schedule import plan, timings, worker
+from classwise.runs.schedule import plan, worker
 from classwise.runs.schedule.cost import Costs
 from classwise.runs.schedule.plan import Requested, Schedule, Task, missing, planned
 from classwise.runs.schedule.progress import RunProgress
-from classwise.runs.schedule.timings import Timings
 from classwise.runs.schedule.worker import Timing
 
 
@@ -85,7 +84,7 @@ def ensure_runs(
     try:
         _compute(completions, progress, workers, scheduler, repair=repair)
     finally:
-        costs.known.write()
+        costs.write()
     failures = completions.failures()
     if failures:
         lines = "\n".join(f"  {jobs[number].title}: {reason}" for number, reason in sorted(failures.items()))
@@ -97,7 +96,7 @@ def ensure_runs(
 def costs_here() -> Costs:
     """Return what runs cost on this machine."""
     name, _ = device.where()
-    return Costs(name, gpu=device.device().type == "cuda", known=Timings(timings.file(), name))
+    return Costs(name, gpu=device.device().type == "cuda")
 
 
 def workers_here() -> int:
