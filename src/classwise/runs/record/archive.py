@@ -83,16 +83,17 @@ def pack(
         except Damaged as error:
             say(f"not packed: {error}")
         else:
-            entries[spec.relative_path] = _entry(spec, evaluations, content)
+            sums = {name: _sum(value) for name, value in content.items()}
+            names = sorted(evaluation.name for evaluation in evaluations)
+            entries[spec.relative_path] = {"id": spec.id, "evaluations": names, "files": sums}
             members |= {f"{spec.relative_path}/{name}": value for name, value in content.items()}
     if not entries:
         return None
     schemas = [store.HISTORY, store.OUTCOMES, store.EXAMPLES, store.TRACE, store.FEATURES, store.REBUILT]
     manifest = {"format": FORMAT, "recipe": TRAINING_VERSION, "schemas": schemas, "runs": entries}
     manifest |= {"version": classwise.__version__, "commit": store.commit()}
-    return _write_next(
-        folder, {MANIFEST: json.dumps(manifest, indent=1, sort_keys=True).encode(), **dict(sorted(members.items()))}
-    )
+    head = json.dumps(manifest, indent=1, sort_keys=True).encode()
+    return _write_next(folder, {MANIFEST: head, **dict(sorted(members.items()))})
 
 
 def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights, *, repair: bool = True) -> dict[str, bytes]:
@@ -119,12 +120,6 @@ def _outcomes(spec: Spec, evaluation: Evaluation) -> bytes:
         return path.read_bytes()
     data = results.load(path, store.OUTCOMES)
     return results.encoded(data.assign(logits=xr.full_like(data.logits, np.nan)), store.OUTCOMES)
-
-
-def _entry(spec: Spec, evaluations: Iterable[Evaluation], content: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return what a manifest says of a run."""
-    sums = {name: _sum(value) for name, value in content.items()}
-    return {"id": spec.id, "evaluations": sorted(evaluation.name for evaluation in evaluations), "files": sums}
 
 
 def _write_next(folder: Path, members: Mapping[str, bytes]) -> Path:
@@ -171,19 +166,20 @@ def _runs(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is no archive of `classwise record`: it does not begin with {MANIFEST}")
     try:
         manifest = json.loads(content)
-        form, recipe, runs = manifest["format"], manifest["recipe"], dict[str, Any](manifest["runs"])
+        form, runs = (manifest["format"], manifest["recipe"]), dict[str, Any](manifest["runs"])
         names = [f"{run}/{name}" for run, entry in runs.items() for name in ("spec.json", *entry["files"].keys())]
-        evaluations = [f"{run}/outcomes/{name}.nc" for run, entry in runs.items() for name in entry["evaluations"]]
+        evaluations = {f"{run}/outcomes/{name}.nc" for run, entry in runs.items() for name in entry["evaluations"]}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} has a damaged {MANIFEST} ({type(error).__name__}: {error})") from None
-    if (form, recipe) != (FORMAT, TRAINING_VERSION):
-        ours = f"{FORMAT!r}, training version {TRAINING_VERSION}"
-        raise UserError(
-            f"{path} is of the format {form!r}, training version {recipe}; this version reads {ours}: record it again"
-        )
-    for name in names:
-        if not _MEMBER.fullmatch(name) or ("/outcomes/" in name) != (name in evaluations):
-            raise UserError(f"{path} names {name!r}: expected dataset/model/defence-id and a file of a run; nothing is written")
+    if form != (FORMAT, TRAINING_VERSION):
+        known = f"this version reads {FORMAT!r}, training version {TRAINING_VERSION}: record it again"
+        raise UserError(f"{path} is of the format {form[0]!r}, training version {form[1]}; {known}")
+    wrong = {name for name in names if not _MEMBER.fullmatch(name)} | (
+        {name for name in names if "/outcomes/" in name} ^ evaluations
+    )
+    if wrong:
+        expected = "expected dataset/model/defence-id and a file of a run, outcomes of each evaluation"
+        raise UserError(f"{path} names {min(wrong)!r}: {expected}; nothing is written")
     return runs
 
 
@@ -193,7 +189,7 @@ def unpack(path: Path) -> tuple[list[str], list[str]]:
     Everything is checked before anything is moved. A UserError names the archive and what is wrong with it, also if another
     training of one of its runs is recorded.
     """
-    runs = _runs(path)
+    runs = {run: entry["files"] for run, entry in _runs(path).items()}
     new = _import(path, runs, (member for member in _members(path) if member[0] != MANIFEST))
     return new, [run for run in runs if run not in new]
 
@@ -204,16 +200,14 @@ def file_run(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights = "
     A UserError says why it is not filed; a damaged file is set aside.
     """
     content, run = _content(spec, evaluations, weights), spec.relative_path
-    members = [(f"{run}/{name}", value) for name, value in content.items()]
-    return bool(_import(store.run_folder(spec), {run: _entry(spec, evaluations, content)}, members))
+    members = ((f"{run}/{name}", value) for name, value in content.items())
+    return bool(_import(store.run_folder(spec), {run: {name: _sum(value) for name, value in content.items()}}, members))
 
 
-def _import(source: Path, runs: Mapping[str, Any], members: Iterable[tuple[str, bytes]]) -> list[str]:
-    """Move the runs of a manifest to data/recorded/ and return those with new results; UserErrors name their source."""
-    root, sums = (
-        data_folder() / "recorded",
-        {f"{run}/{name}": runs[run]["files"][name] for run in runs for name in runs[run]["files"]},
-    )
+def _import(source: Path, runs: Mapping[str, dict[str, str]], members: Iterable[tuple[str, bytes]]) -> list[str]:
+    """Move the files of runs, with their checksums, to data/recorded/ and return the runs with new ones; errors name `source`."""
+    root = data_folder() / "recorded"
+    sums = {f"{run}/{name}": total for run, files in runs.items() for name, total in files.items()}
     root.mkdir(parents=True, exist_ok=True)
     with store.lock(root):
         for left in root.glob(f"{_STAGED}*"):  # by an import that was killed
@@ -226,13 +220,14 @@ def _import(source: Path, runs: Mapping[str, Any], members: Iterable[tuple[str, 
                 Path(staged, name).write_bytes(content)
             if sums:
                 raise UserError(f"{source} is cut short: {min(sums)} is missing; nothing is written")
-            lacking = {run: _lacking(source, run, entry["files"], Path(staged, run)) for run, entry in runs.items()}
-            for run, names in lacking.items():
-                _move(Path(staged, run), root / run, names, runs[run]["files"])
-    return [run for run, names in lacking.items() if names]
+            lacking = {run: _lacking(source, run, files, Path(staged, run)) for run, files in runs.items()}
+            new = [run for run, names in lacking.items() if names]
+            for run in new:
+                _move(Path(staged, run), root / run, lacking[run], runs[run])
+    return new
 
 
-def _lacking(source: Path, run: str, sums: dict[str, str], staged: Path) -> list[str]:
+def _lacking(source: Path, run: str, sums: Mapping[str, str], staged: Path) -> list[str]:
     """Return the files of an unpacked run that its recorded folder lacks or has damaged.
 
     A UserError is raised unless all files are what their names say, and of the training that is recorded, if any is.
@@ -267,11 +262,9 @@ def _lacking(source: Path, run: str, sums: dict[str, str], staged: Path) -> list
 
 def _move(staged: Path, folder: Path, names: Sequence[str], sums: dict[str, str]) -> None:
     """Move files of a run into place, or all of a new run at once; what is interrupted is completed by the next import."""
-    if not names:
-        return
     _write_sums(staged, _sums(folder) | sums)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
         os.replace(staged, folder)
         return
     for name in (*names, store.CHECKSUMS):

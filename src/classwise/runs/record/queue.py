@@ -17,12 +17,10 @@ from classwise.runs.store import Key
 
 # The keys of an entry, and what their values must be.
 _KINDS = {str: "a text", list: "a list", dict: "a table", bool: "true or false"}
-_KEYS = {
-    **dict.fromkeys(("why", "scale", "paper", "section"), str),
-    **dict.fromkeys(("defences", "seeds", "evaluations"), list),
-    "run": dict,
-    "weights": bool,
-}
+_KEYS: dict[str, type] = dict.fromkeys(("why", "scale", "paper", "section"), str) | dict.fromkeys(
+    ("defences", "seeds", "evaluations"), list
+)
+_KEYS |= {"run": dict, "weights": bool}
 
 # Schemas and evaluations of results, in order.
 Further = dict[tuple[str, Evaluation], None]

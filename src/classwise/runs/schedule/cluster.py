@@ -12,10 +12,11 @@ import secrets
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask
 import torch
@@ -51,10 +52,8 @@ _LOCAL = {
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 Ended = Callable[[Task, Timing | Exception], None]
-
-
-class Cancelled(Exception):
-    """The task is no longer wanted."""
+# What a worker must share with the process that calls it: a digest of the code, and the text of a file in the data folder.
+Handshake = tuple[str, str]
 
 
 class LocalWorker(WorkerPlugin):
@@ -88,14 +87,14 @@ def local(workers: int) -> Iterator[Client]:
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     settings: dict[str, Any] = {"host": "127.0.0.1", "memory_limit": None, "env": dict(os.environ)}
-    settings |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+    settings |= {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
     try:
         with dask.config.set(_LOCAL | {"distributed.worker.multiprocessing-method": method}):
             if method == "forkserver":
                 # Forked from a server that has imported torch once; the first call lets dask name its own packages.
                 get_mp_context().set_forkserver_preload([__name__, "torch._dynamo"])
             try:
-                cluster = LocalCluster(n_workers=workers, threads_per_worker=1, **settings)
+                cluster = LocalCluster(n_workers=workers, threads_per_worker=1, silence_logs=logging.CRITICAL, **settings)
             except RuntimeError:
                 raise RuntimeError(
                     "the workers could not start: killed, out of memory, or called from a script without a guard "
@@ -110,15 +109,8 @@ def local(workers: int) -> Iterator[Client]:
         os.environ.update(before)
 
 
-class Handshake(NamedTuple):
-    """What a worker must share with the process that calls it: a digest of the code, and a text in the data folder."""
-
-    code: str
-    token: str
-
-
 @cache
-def code() -> str:
+def _code() -> str:
     """Return the digest of the code of this process, which local changes alter too."""
     package = Path(classwise.__file__).parent
     sums = (f"{file.relative_to(package)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in package.rglob("*.py"))
@@ -131,16 +123,17 @@ def handshake() -> Handshake:
     with store.lock(path.parent):
         if not path.exists():
             files.write(path, secrets.token_hex(8).encode())
-    return Handshake(code(), path.read_text())
+    return _code(), path.read_text()
 
 
 @cache
 def mismatch(expected: Handshake) -> str:
     """Return why this process may not work for another, and what to do about it; "" if it may. A worker compares once."""
-    if expected.code != code():
+    code, token = expected
+    if code != _code():
         return "runs other code: bring it to the same commit as this process, without local changes, and restart it"
     path = data_folder() / "runs" / ".token"
-    if not path.exists() or path.read_text() != expected.token:
+    if not path.exists() or path.read_text() != token:
         return f"sees another data folder ({data_folder()}): start it with CLASSWISE_DATA set to the folder that all share"
     return ""
 
@@ -180,7 +173,7 @@ def compute(
     client: Client, schedule: Schedule, progress: RunProgress, ended: Ended, expected: Handshake | None = None, *, repair: bool
 ) -> None:
     """Let the workers do all tasks of a schedule; `ended` is called with the result of each."""
-    suffix = ("-repair" if repair else "") + (f"-{expected.token}" if expected is not None else "")
+    suffix = ("-repair" if repair else "") + (f"-{expected[1]}" if expected is not None else "")
     # In this order, since the first few start as they are submitted, whatever their priority.
     tasks = {f"{task.name}{suffix}": task for task in schedule.order}
 
@@ -235,7 +228,7 @@ def _do(
         nonlocal last
         task = worker.state.tasks.get(name)
         if task is None or task.state == "cancelled":
-            raise Cancelled
+            raise CancelledError
         if done == total or time.monotonic() - last > EVERY:
             last = time.monotonic()
             worker.log_event(TOPIC, (name, part, done, total))
