@@ -349,7 +349,7 @@ def test_another_training_of_a_recorded_run_is_refused_and_more_of_the_same_is_a
     another = archive.pack([(small, all_of_it)], tmp_path / "out")
     for path, new in ((less, True), (more, True), (less, False)):
         assert archive.unpack(path) == (([small.relative_path], []) if new else ([], [small.relative_path]))
-    assert store.complete(store.recorded(small), all_of_it)
+    assert store.complete(store.recorded(small), store.outcomes_of([(small, all_of_it)]))
     refused(data, another, "history.nc: .* holds another one; remove that folder to import this run")
     with pytest.raises(UserError, match="holds another one"):
         archive.file_run(small, all_of_it)
