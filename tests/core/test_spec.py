@@ -94,7 +94,7 @@ def test_radii_keep_their_notation(given, kept):
         ({"epochs": 1.5}, "epochs must be int"),
         ({"epochs": True}, "epochs must be int"),
         ({"lr": float("nan")}, "lr must be 0 or more"),
-        ({"momentum": 1.5}, "momentum must be below 1"),
+        ({"momentum": 1.5}, "momentum must be 0 or more and below 1"),
         ({"options": [1]}, "options must be a mapping of str to str"),
         ({"options": {"beta": [1]}}, "options must be a mapping of str to str"),
         ({"options": {1: 2}}, "options must be a mapping of str to str"),
@@ -108,7 +108,7 @@ def test_radii_keep_their_notation(given, kept):
         ({"test_selected": True}, "set select='pgd-10'"),
         ({"keep_last": 5, "epochs": 4}, "more than its 4 epochs"),
         ({"averages": "ema"}, "averages must be a tuple of str, got 'ema'"),
-        ({"averages": ("ema", "fawa", "ema")}, "averages names an average twice"),
+        ({"averages": ("ema", "fawa", "ema")}, "names 'ema' twice; write each once"),
     ],
 )
 def test_errors_are_named(values, message):

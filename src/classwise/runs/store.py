@@ -172,8 +172,7 @@ def intact(tell: Callable[[str], None], *, repair: bool) -> Present:
     """Return a test whether results are present and undamaged, which reads each file once.
 
     `tell` is called with a sentence about each damaged file; `repair` also renames it, so that it is computed again. One that was
-    recorded elsewhere cannot be computed again: it raises Damaged if `repair`, else it counts as present. Files are read in full
-    but not decoded.
+    recorded elsewhere cannot be computed again: it raises Damaged if `repair`, else it counts as present. Files are read in full.
     """
 
     @cache
@@ -182,7 +181,7 @@ def intact(tell: Callable[[str], None], *, repair: bool) -> Present:
         if not path.exists():
             return False
         try:
-            _check_attributes(results.attributes(path, schema), path, schema, spec, evaluation)
+            _check_attributes(results.load(path, schema).attrs, path, schema, spec, evaluation)
         except Damaged:
             if folder != run_folder(spec):
                 if repair:
