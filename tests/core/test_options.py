@@ -97,5 +97,5 @@ def test_what_is_wrong_and_what_is_right_is_said(options, says):
 
 def test_bounds_let_in_what_is_within():
     assert configure(Knobs(), {"some": 2, "share": 1, "decay": 0.999, "name": "two", "rate": 3}, "it").rate == 3
-    with pytest.raises(UserError, match="it takes no options, got a=1"):
+    with pytest.raises(UserError, match="unknown option of it 'a'; there are none"):
         configure(ATTACKS["clean"], {"a": 1}, "it")

@@ -12,7 +12,7 @@ from classwise.attacks import PGD, evaluate
 from classwise.attacks.balls import Linf
 from classwise.core.errors import UserError
 from classwise.defences import DEFENCES, objectives
-from classwise.defences.averaging import AVERAGINGS, EMA, FAWA, averaging_of
+from classwise.defences.averaging import AVERAGINGS, EMA, FAWA, averaging_of, copied
 from classwise.defences.calibrations import Calibration
 from classwise.defences.objectives import Adversarial, Adversary, FreeAT, SingleClassAT, Standard
 from classwise.defences.training import (
@@ -49,6 +49,10 @@ def start(data, defence="pgd-at", lr=0.1, epochs=3, optimiser="sgd", seed=0, opt
     plan = replace(plan, **changed)
     model = models.build("small-cnn", data, 4, seed, chosen.head)
     return begin(model, plan, 10, 0.1, seed, sizes=data.labels.bincount()), plan
+
+
+def same(one, other):
+    return all(torch.equal(value, other[part]) for part, value in one.items())
 
 
 def weights(state):
@@ -144,10 +148,12 @@ def test_a_defence_trains_counts_what_it_saw_and_goes_on_to_the_same_bits(data, 
     assert [epoch.loss for epoch in train(fresh, data, plan, valid)] == [epoch.loss for epoch in epochs[1:]]
     assert torch.equal(weights(fresh), weights(whole))
     assert fresh.scores == whole.scores
-    assert torch.equal(fresh.settings.radius, whole.settings.radius)
+    for part, value in vars(whole.settings).items():
+        assert value.shape == (10,)
+        assert value.isfinite().all()
+        assert torch.equal(getattr(fresh.settings, part), value)
     for name in ("average", "best", "last-1", "ema", "ema-1", "best-ema", "fawa", "fawa-1", "best-fawa", "step"):
-        one, other = fresh.checkpoint(name), whole.checkpoint(name)
-        assert all(torch.equal(one[part], other[part]) for part in other)
+        assert same(whole.checkpoint(name), fresh.checkpoint(name))
 
 
 def test_dropout_follows_the_seed_across_a_resumption(data, tmp_path):
@@ -282,11 +288,11 @@ def test_the_best_and_the_last_epochs_are_kept(data, valid):
     state, plan = start(data, "pgd-at", epochs=4, validation_attack=PGD(steps=2), select_by="average", keep_last=3)
     passed, scores = [], []
     for epoch in train(state, data, plan, valid):
-        passed.append(checkpoints.copied(state.model.state_dict()))
+        passed.append(copied(state.model.state_dict()))
         scores.append(checkpoints.overall(epoch.valid[1]))
     best = max(range(4), key=lambda number: (scores[number], number))
     for name, number in (("best", best), ("last", 3), ("last-1", 2), ("last-2", 1)):
-        assert all(torch.equal(value, passed[number][part]) for part, value in state.checkpoint(name).items()), name
+        assert same(state.checkpoint(name), passed[number]), name
     assert state.scores == {"best": scores[best]}
     assert "test-selected" not in state.kept
 
@@ -308,7 +314,7 @@ def test_the_best_epoch_of_an_averaging_run_is_one_of_its_average(data, valid, m
     monkeypatch.setitem(checkpoints.CRITERIA, "sum", lambda counts: next(scores))
     averages = {}
     for epoch in train(state, data, plan, valid, valid):
-        averages[epoch.number] = checkpoints.copied(state.checkpoint("average")) if epoch.averaged else None
+        averages[epoch.number] = copied(state.checkpoint("average")) if epoch.averaged else None
     assert [number for number, average in averages.items() if average] == [2, 3, 4] if late < 1 else [4]
     best = {"best": 3, "test-selected": 3} if late < 1 else {"best": 4, "test-selected": 4}
     for name, number in best.items():
@@ -357,11 +363,7 @@ def test_fawa_without_a_threshold_is_ema(data, valid):
         plan = replace(plan, defence=replace(plan.defence, averaging=averaging))
         list(train(state, data, plan, valid))
         found.append(state.averages["average"])
-    assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
-
-
-def same(one, other):
-    return all(torch.equal(value, other[part]) for part, value in one.items())
+    assert same(*found)
 
 
 @pytest.mark.parametrize("defence", ["standard", "pgd-at", "trades", "frl-rmrw", "cost-sensitive", "at-cfa", "free-at"])
@@ -416,7 +418,7 @@ def test_averages_are_kept_and_selected_like_the_weights(data, valid):
     passed, scores, candidate = [], [], copy.deepcopy(state.model)
     for epoch in train(state, data, plan, valid):
         assert epoch.taken == (("ema",) if epoch.number >= 2 else ())
-        passed.append(checkpoints.copied(state.checkpoint("ema")))
+        passed.append(copied(state.checkpoint("ema")))
         candidate.load_state_dict(passed[-1])
         scores.append(checkpoints.CRITERIA["worst"](checkpoints.attacked_counts(state, plan, valid, candidate)[1]))
     best = max(range(1, 4), key=lambda number: (scores[number], number))

@@ -82,8 +82,6 @@ def configure(part: Part, options: Mapping[str, object], what: str) -> Part:
     names = [field.name for field in fields(part)]  # type: ignore[arg-type]
     for name, value in options.items():
         if name not in names:
-            if not names:
-                raise UserError(f"{what} takes no options, got {name}={value!r}")
             raise unknown(f"option of {what}", name, names)
         _check_type(what, name, value, type_hints(type(part))[name])  # type: ignore[arg-type]
     return replace(part, **options)  # type: ignore[type-var]

@@ -136,8 +136,6 @@ def build(name: str, options: Mapping[str, object] | None = None) -> Defence:
     names = {field.name: role for role, part in parts.items() for field in fields(part)}
     for option in options:
         if option not in names:
-            if not names:
-                raise UserError(f"defence {name!r} takes no options, got {option}={options[option]!r}")
             raise unknown(f"option of defence {name!r}", option, names)
     for role, part in parts.items():
         chosen = {option: value for option, value in options.items() if names[option] == role}

@@ -63,18 +63,23 @@ class NoAveraging(Averaging):
     averages: ClassVar[bool] = False
 
 
+def copied(weights: Weights) -> Weights:
+    """Return a copy of weights that later steps do not change."""
+    return {name: value.detach().clone() for name, value in weights.items()}
+
+
 def update_average(average: Weights | None, weights: Weights, decay: float, statistics: str) -> Weights:
     """Return decay x average + (1 - decay) x weights, in place; a copy of the weights where there is no average yet."""
     if average is None:
-        return {name: value.detach().clone() for name, value in weights.items()}
-    copied = [
+        return copied(weights)
+    taken = [
         name
         for name, value in weights.items()
         if not value.is_floating_point() or (statistics == "last" and name.endswith(("running_mean", "running_var")))
     ]
-    blended = [name for name in weights if name not in set(copied)]
+    blended = [name for name in weights if name not in set(taken)]
     torch._foreach_lerp_([average[name] for name in blended], [weights[name].detach() for name in blended], 1 - decay)
-    torch._foreach_copy_([average[name] for name in copied], [weights[name] for name in copied])
+    torch._foreach_copy_([average[name] for name in taken], [weights[name] for name in taken])
     return average
 
 

@@ -97,12 +97,10 @@ class LossTerms(NamedTuple):
 
     def weighted(self, settings: ClassSettings, *, normalise_weights: bool = False) -> "LossTerms":
         """Return the terms weighted by class; `normalise_weights` divides the weights of the batch by their mean (FRL)."""
-
-        def weights(given: Tensor) -> Tensor:
-            return given / given.mean() if normalise_weights else given
-
-        robust = None if self.robust is None else weights(settings.robust) * self.robust
-        return self._replace(natural=weights(settings.weight) * self.natural, robust=robust)
+        weight, robust = settings.weight, settings.robust
+        if normalise_weights:
+            weight, robust = weight / weight.mean(), robust / robust.mean()
+        return self._replace(natural=weight * self.natural, robust=None if self.robust is None else robust * self.robust)
 
 
 @dataclass(frozen=True)

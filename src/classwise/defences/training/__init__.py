@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from classwise.attacks import evaluate
 from classwise.attacks.balls import BALLS
 from classwise.attacks.evaluate import EvaluationSettings, confusion_counts
+from classwise.defences.averaging import copied
 from classwise.defences.calibrations import ClassSettings, EpochStats
 from classwise.defences.objectives import Adversary, LossTerms, TrainingStep
 from classwise.defences.training import checkpoints
@@ -58,10 +59,10 @@ def train(
     """
     network = training_network(state.model, config.precision)
     if state.epoch == 0 and config.defence.calibration.active_at(0.0):
-        _calibrate(state, config, EpochStats(0.0, **_validated(checkpoints.attacked_counts(state, config, valid))))
+        _calibrate(state, config, EpochStats(0.0, None, *checkpoints.attacked_counts(state, config, valid)))
     while state.epoch < config.epochs and not state.stopped:
         settings, started = state.settings, time.perf_counter()
-        before = checkpoints.copied(state.model.state_dict()) if config.overfitting_check is not None else None
+        before = copied(state.model.state_dict()) if config.overfitting_check is not None else None
         with seeded(state.generator, state.epoch):
             loss, clean, attacked, predictions = _epoch(state, network, images, config)
         if not math.isfinite(loss):
@@ -76,14 +77,9 @@ def train(
             state.model.load_state_dict(before)
         counts = checkpoints.attacked_counts(state, config, valid) if _needs_validation(state, config) else None
         taken = _average(state, config, counts)
-        stats = EpochStats(
-            state.epoch / config.epochs,
-            attacked if attacked is not None else clean,
-            predictions=predictions,
-            losses=checkpoints.class_losses(state, config, valid) if config.defence.calibration.needs_losses else None,
-            **_validated(counts),
-        )
-        _calibrate(state, config, stats)
+        losses = checkpoints.class_losses(state, config, valid) if config.defence.calibration.needs_losses else None
+        seen, (on_clean, on_attacked) = attacked if attacked is not None else clean, counts or (None, None)
+        _calibrate(state, config, EpochStats(state.epoch / config.epochs, seen, on_clean, on_attacked, predictions, losses))
         _keep(state, config, counts, valid, test)
         yield Epoch(state.epoch, settings, loss, seconds, clean, attacked, counts, taken)
 
@@ -93,11 +89,6 @@ def _needs_validation(state: State, config: TrainConfig) -> bool:
     progress, defence = state.epoch / config.epochs, config.defence
     averaged = any(averaging.active_at(progress) for averaging in config.averagings.values())
     return config.select_by is not None or defence.calibration.active_at(progress) or averaged
-
-
-def _validated(counts: tuple[Tensor, Tensor] | None) -> dict[str, Tensor]:
-    """Return counts of the validation images as fields of EpochStats."""
-    return {} if counts is None else {"clean": counts[0], "attacked": counts[1]}
 
 
 # Losing so much accuracy from one epoch to the next is catastrophic overfitting (Wong et al. 2020).
@@ -151,9 +142,9 @@ def _keep(
     with it: the first average replaces the best of them. An average next to the training is selected from its first epoch on;
     until then the weights of an epoch replace it among the last.
     """
-    ending = checkpoints.among_last(state.epoch, config.epochs, config.keep_last)
-    for name in ("last", *config.averages) if ending is not None else ():
-        state.kept[f"{name}{ending}"] = checkpoints.copied(state.averages.get(name, state.model.state_dict()))
+    before_end = config.epochs - state.epoch
+    for name in ("last", *config.averages) if 0 < before_end < config.keep_last else ():
+        state.kept[f"{name}-{before_end}"] = copied(state.averages.get(name, state.model.state_dict()))
     if config.select_by is None:
         return
     candidate = state.model
@@ -182,7 +173,7 @@ def _select(state: State, config: TrainConfig, name: str, candidate: nn.Module, 
     score = checkpoints.CRITERIA[str(config.select_by)](counts[1])
     if score >= state.scores.get(name, -math.inf):  # among equals the later one has trained longer
         state.scores[name] = score
-        state.kept[name] = checkpoints.copied(candidate.state_dict())
+        state.kept[name] = copied(candidate.state_dict())
 
 
 def _epoch(

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from classwise.attacks import evaluate
 from classwise.attacks.balls import BALLS
 from classwise.attacks.evaluate import EvaluationSettings, confusion_counts
-from classwise.defences.averaging import Weights
 from classwise.defences.calibrations import per_class_accuracy
 from classwise.defences.objectives import Adversary
 from classwise.defences.training.state import State, TrainConfig
@@ -75,17 +74,6 @@ CRITERIA: dict[str, Callable[[Tensor], float]] = {
     "sum": lambda counts: overall(counts) + worst(counts),
     "sum-fifth": lambda counts: overall(counts) + worst(counts, 0.2),
 }
-
-
-def copied(weights: Weights) -> Weights:
-    """Return a copy of weights that later steps do not change."""
-    return {name: value.detach().clone() for name, value in weights.items()}
-
-
-def among_last(epoch: int, epochs: int, keep: int) -> str | None:
-    """Return the ending of the checkpoints after an epoch (from 1), "-1" for the last but one and so on, or None."""
-    before_end = epochs - epoch
-    return f"-{before_end}" if 0 < before_end < keep else None
 
 
 def names(*, selects: bool, averaging: bool, keep: int, test_selected: bool, averages: Collection[str] = ()) -> list[str]:
