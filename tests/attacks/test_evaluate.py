@@ -1,3 +1,6 @@
+from dataclasses import replace
+from functools import cache
+
 import pytest
 import torch
 from torch import nn
@@ -22,80 +25,78 @@ class Escape(Attack):
         return far
 
 
-class Nothing(Attack):
+class Nothing(Escape):
     """An attack whose gradients are not numbers."""
-
-    def cost(self, classes):
-        return Passes()
 
     def search(self, model, x, y, ball, generator):
         return torch.full_like(x, torch.nan)
 
 
+@cache
+def _digits():
+    return images.load("digits", "test")
+
+
+def digits(count=60, seed=0):
+    test = _digits().take(torch.arange(count))
+    return test, models.build("small-cnn", test, 4, seed).eval()
+
+
+@torch.no_grad()
+def logits_of(model, test):
+    return model.eval()(test.batch(slice(None))[0])
+
+
+def found_by(model, test, attack, ball=Linf(0.1), **settings):  # noqa: B008 (frozen)
+    chosen = attacks.ATTACKS[attack] if isinstance(attack, str) else attack
+    return evaluate.evaluate(model, test, chosen, ball, EvaluationSettings(**settings))
+
+
 def test_an_attack_that_leaves_the_ball_has_failed_and_helps_nobody():
-    test = images.load("digits", "test")
+    test, _ = digits()
     wrong = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-    found = evaluate.evaluate(wrong, test, Escape(), Linf(0.1), EvaluationSettings(batch=50))
-    inside = torch.arange(len(test)) % 2 == 1
-    with torch.no_grad():
-        clean = wrong(test.batch(slice(None))[0]).argmax(1)
-    assert torch.equal(found.answer, clean)
-    assert torch.equal(found.flipped, clean != found.truth)
-    assert torch.allclose(found.distance[~inside], torch.tensor(0.2), atol=1e-6)
+    found = found_by(wrong, test, Escape(), batch=50)
+    assert torch.equal(found.answer, logits_of(wrong, test).argmax(1))
+    assert torch.equal(found.flipped, found.answer != found.truth)
+    assert torch.allclose(found.distance[::2], torch.tensor(0.2), atol=1e-6)
+    assert sanity.sanity_checks(wrong, test, Escape(), found)["outside"] == 30
+    with pytest.raises(UserError, match="not finite"):
+        found_by(wrong, test, Nothing(), L2(0.5))
 
 
 def test_rows_are_in_the_order_of_the_images_and_the_mode_is_restored():
-    test = images.load("digits", "test")
-    model = models.build("small-cnn", test, 4).train()
-    model.body[1].eval()
-    found = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1), EvaluationSettings(batch=100))
+    test, model = digits(360)
+    model.train().body[1].eval()
+    found = found_by(model, test, "clean", batch=100)
     assert (model.training, model.body[0].training, model.body[1].training) == (True, True, False)
     assert torch.equal(found.index, test.index)
     assert torch.equal(found.truth, test.labels)
-    with torch.no_grad():
-        logits = model.eval()(test.batch(slice(None))[0])
-    assert torch.allclose(found.logits, logits, atol=1e-5)
+    assert torch.allclose(found.logits, logits_of(model, test), atol=1e-5)
     assert torch.equal(found.answer, found.logits.argmax(1))
 
 
 def test_the_seed_decides_an_attack():
-    test = images.load("digits", "test").take(torch.arange(50))
-    model = models.build("small-cnn", test, 4)
-    one, same, other = (
-        evaluate.evaluate(model, test, attacks.ATTACKS["pgd-10"], Linf(0.1), EvaluationSettings(seed)).logits
-        for seed in (0, 0, 1)
-    )
+    test, model = digits()
+    one, same, other = (found_by(model, test, "pgd-10", seed=seed).logits for seed in (0, 0, 1))
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
 
 
-def test_an_attack_that_makes_no_images_is_an_error_not_robustness():
-    test = images.load("digits", "test").take(torch.arange(20))
-    model = models.build("small-cnn", test, 4)
-    with pytest.raises(UserError, match="not finite"):
-        evaluate.evaluate(model, test, Nothing(), L2(0.5))
-
-
 def test_a_transfer_attack_is_made_on_one_model_and_judged_by_another():
-    test = images.load("digits", "test").take(torch.arange(60))
-    one, other = (models.build("small-cnn", test, 4, seed) for seed in (0, 1))
-    attack = attacks.ATTACKS["fgsm"]
-    found = evaluate.evaluate(one, test, attack, Linf(0.2), EvaluationSettings(source_model=other))
+    (test, one), (_, other) = digits(), digits(seed=1)
+    found = found_by(one, test, "fgsm", Linf(0.2), source_model=other)
     x, y = test.batch(slice(None))
-    moved = attack(other.eval(), x, y, Linf(0.2), torch.Generator().manual_seed(0))
+    moved = attacks.ATTACKS["fgsm"](other, x, y, Linf(0.2), torch.Generator().manual_seed(0))
     with torch.no_grad():
-        assert torch.allclose(found.logits, one.eval()(moved), atol=1e-5)
-    assert not torch.allclose(found.logits, evaluate.evaluate(one, test, attack, Linf(0.2)).logits)
+        assert torch.allclose(found.logits, one(moved), atol=1e-5)
+    assert not torch.allclose(found.logits, found_by(one, test, "fgsm", Linf(0.2)).logits)
+    with pytest.raises(UserError, match="transfers nothing"):
+        found_by(one, test, "apgd-ce", source_model=other)
 
 
 def test_tally_counts_pairs():
     count = evaluate.confusion_counts(torch.tensor([0, 0, 1, 2]), torch.tensor([0, 1, 1, 0]), 3)
     assert count.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 0]]
-
-
-def digits(count=60):
-    test = images.load("digits", "test").take(torch.arange(count))
-    return test, models.build("small-cnn", test, 4).eval()
 
 
 def test_going_on_gives_what_an_unbroken_run_gives():
@@ -125,14 +126,13 @@ class Twin(nn.Module):
 
 def test_the_verdict_is_the_models_and_what_the_search_got_wrong_is_searched_again(monkeypatch):
     test, model = digits()
-    test = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).answer.to(torch.int64), test
-    test = images.Images(test[1].pixels, test[0], test[1].index, test[1].classes)
+    test = replace(test, labels=found_by(model, test, "clean").answer)
     x, y = test.batch(slice(None))
     dark = x.mean((1, 2, 3)) < 0.3
     assert 0 < dark.sum() < len(x)
     monkeypatch.setattr(evaluate, "fused_for_search", lambda source, x, precision: Twin(source))
     attack = attacks.PGD(steps=20, success="any", start="none")
-    found = evaluate.evaluate(model, test, attack, Linf(0.1))
+    found = found_by(model, test, attack)
     alone = attack(model, x, y, Linf(0.1), torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = model(alone).argmax(1) != y
@@ -147,9 +147,8 @@ def test_precision_is_for_sign_steps_in_linf_only(monkeypatch):
     test, model = digits(20)
     asked = []
     monkeypatch.setattr(evaluate, "fused_for_search", lambda source, x, precision: asked.append(precision) or source)
-    for name in ("clean", "pgd-10", "temperature-pgd-20"):
-        evaluate.evaluate(model, test, attacks.ATTACKS[name], Linf(0.1), EvaluationSettings(precision="bfloat16"))
-    evaluate.evaluate(model, test, attacks.ATTACKS["pgd-10"], L2(0.5), EvaluationSettings(precision="bfloat16"))
+    for name, ball in (("clean", Linf(0.1)), ("pgd-10", Linf(0.1)), ("temperature-pgd-20", Linf(0.1)), ("pgd-10", L2(0.5))):
+        found_by(model, test, name, ball, precision="bfloat16")
     assert asked == ["bfloat16", "float32", "float32"]
 
 
@@ -188,32 +187,24 @@ def test_what_should_not_be_believed_is_told(kind):
     assert 0 <= told["darkest"] < told["brightest"] <= 1
     assert (told["outside"], told["probabilities"], told["asked"]) == (0, False, 60)
     if kind != "randomised":
-        assert told["right"] == (~evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).flipped).sum()
+        assert told["right"] == (~found_by(model, test, "clean").flipped).sum()
 
 
-def test_what_left_the_ball_and_who_broke_what_is_told():
+def test_who_broke_what_is_told():
     test, model = digits()
-    escape = evaluate.evaluate(model, test, Escape(), Linf(0.1))
-    assert sanity.sanity_checks(model, test, Escape(), escape)["outside"] == 30
     attack = attacks.AutoAttack(steps=5, queries=20)
-    found = evaluate.evaluate(model, test, attack, Linf(0.1))
+    found = found_by(model, test, attack)
     told = sanity.sanity_checks(model, test, attack, found)
     assert list(told["broken_by"]) == ["apgd-ce", "apgd-t", "fab-t", "square"]
-    clean = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).flipped
+    clean = found_by(model, test, "clean").flipped
     assert sum(told["broken_by"].values()) == (found.flipped & ~clean).sum()
-
-
-def test_an_attack_that_stops_at_the_substitutes_mistakes_is_refused():
-    test, model = digits(20)
-    with pytest.raises(UserError, match="transfers nothing"):
-        evaluate.evaluate(model, test, attacks.ATTACKS["apgd-ce"], Linf(0.1), EvaluationSettings(source_model=model))
 
 
 def test_an_attack_that_finds_nothing_has_no_distance():
     test, model = digits()
     attack = attacks.FAB(steps=1, targets=1, overshoot=0.0, bias=0.0)
-    found = evaluate.evaluate(model, test, attack, Linf(0.1))
-    clean = evaluate.evaluate(model, test, attacks.ATTACKS["clean"], Linf(0.1)).flipped
+    found = found_by(model, test, attack)
+    clean = found_by(model, test, "clean").flipped
     assert found.distance[~clean].isinf().all()
     assert (found.distance[clean] == 0).all()
     told = sanity.sanity_checks(model, test, attack, found)
@@ -269,10 +260,9 @@ class Stepwise(nn.Module):
 @pytest.mark.parametrize("name", ["pgd-10", "fgsm", "apgd-ce", "apgd-t", "fab-t", "cw", "temperature-pgd-20", "friendly-10"])
 def test_a_model_without_gradients_is_named_and_a_black_box_attack_suggested(name):
     test, model = digits(20)
-    labels = evaluate.evaluate(Stepwise(model), test, attacks.ATTACKS["clean"], Linf(0.1)).answer
-    test = images.Images(test.pixels, labels, test.index, test.classes)  # all are right, so that each attack needs a gradient
+    test = replace(test, labels=found_by(Stepwise(model), test, "clean").answer)  # all are right: each attack needs a gradient
     with pytest.raises(UserError, match=r"no gradient with respect to its pixels.*use a black-box attack like square"):
-        evaluate.evaluate(Stepwise(model), test, attacks.ATTACKS[name], Linf(0.1))
+        found_by(Stepwise(model), test, name)
 
 
 def test_a_model_without_gradients_can_be_evaluated_without_them():

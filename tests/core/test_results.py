@@ -86,13 +86,17 @@ def test_a_truncated_file_is_refused_by_name(tmp_path, keep):
         results.load(path, "history 1")
 
 
-def test_foreign_files_are_refused_by_name(tmp_path):
+@pytest.mark.parametrize("read", [results.load, results.header])
+def test_foreign_files_are_refused_by_name(tmp_path, read):
     (tmp_path / "text.nc").write_text("hello")
-    with pytest.raises(Damaged, match=r"text\.nc"):
-        results.load(tmp_path / "text.nc", "history 1")
+    with pytest.raises(Damaged, match=r"text\.nc is truncated or not a netCDF file .*; delete it and run again"):
+        read(tmp_path / "text.nc", "history 1")
     results.save(mocks.dataset("outcomes 1"), "outcomes 1", tmp_path / "other.nc")
-    with pytest.raises(Damaged, match=r"schema 'outcomes 1', expected 'history 1'"):
-        results.load(tmp_path / "other.nc", "history 1")
+    with pytest.raises(Damaged, match=r"schema 'outcomes 1', expected 'history 1'; delete it and run again"):
+        read(tmp_path / "other.nc", "history 1")
+    mocks.dataset().drop_attrs().assign_attrs(schema="history 1").to_netcdf(tmp_path / "bare.nc", engine="h5netcdf")
+    with pytest.raises(Damaged, match=r"bare\.nc lacks the attribute 'spec'; delete it"):
+        read(tmp_path / "bare.nc", "history 1")
 
 
 @pytest.mark.parametrize(

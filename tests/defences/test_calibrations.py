@@ -4,16 +4,25 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from classwise import images, models
 from classwise.core.errors import UserError
 from classwise.defences.averaging import EMA, FAWA, NoAveraging, update_average
-from classwise.defences.calibrations import CFA, ClassSettings, EpochStats, Uniform, per_class_accuracy
-from classwise.defences.calibrations.dafa import DAFA
-from classwise.defences.calibrations.faal import FAAL, worst_mixture
-from classwise.defences.calibrations.frl import FRL
-from classwise.defences.calibrations.wat import WAT
-from classwise.defences.calibrations.weighting import ClassBalanced, DifficultyWeighting, PerClass
+from classwise.defences.calibrations import (
+    CFA,
+    DAFA,
+    FAAL,
+    FRL,
+    WAT,
+    ClassSettings,
+    EpochStats,
+    Uniform,
+    per_class_accuracy,
+    worst_mixture,
+)
+from classwise.defences.weighting import ClassBalanced, DifficultyWeighting, PerClass
 
 
 @pytest.fixture
@@ -25,10 +34,41 @@ def base():
 COUNTS = torch.tensor([[5, 5, 0], [1, 8, 1], [10, 0, 0]])
 
 
-def test_a_uniform_calibration_keeps_all_classes_alike(base):
+def test_uniform_settings_are_alike(base):
     assert base.radius.tolist() == pytest.approx([0.1] * 3)
     assert base.weight.tolist() == base.robust.tolist() == [1.0] * 3
-    assert Uniform()(base, base, {}, EpochStats(0.5, COUNTS))[0] is base
+
+
+# Calibrations, and what they measured when they change nothing yet.
+WAITING = [
+    (Uniform(), {"train": True}),
+    (CFA(calibrate_from=0.501), {"train": True}),
+    (CFA(), {}),
+    (FRL(warm_up=0.501), {"clean": True, "attacked": True}),
+    (DAFA(), {"predictions": True}),
+    (DAFA(warm_up=0.5), {}),
+    (WAT(), {}),
+    (DifficultyWeighting(), {}),
+    (ClassBalanced(), {}),
+]
+
+
+@pytest.mark.parametrize(("calibration", "measured"), WAITING)
+def test_a_calibration_that_waits_changes_nothing(base, calibration, measured):
+    assert calibration(base, base, {}, EpochStats(0.5, **dict.fromkeys(measured, COUNTS)))[0] is base
+    assert calibration.for_batch(base, torch.zeros(3, 3), torch.arange(3)) is base
+
+
+@pytest.mark.parametrize(
+    "calibration",
+    [CFA(lambda1=None), FRL(rate=0.0), DifficultyWeighting(power=0), DAFA(strength=0, warm_up=0.5), FAAL(distance=0), PerClass()],
+)
+def test_a_calibration_of_no_strength_keeps_all_classes_alike(base, calibration):
+    stats = EpochStats(0.5, COUNTS, validated(10, 8, 6), validated(9, 5, 1), COUNTS / 10, torch.ones(4))
+    found, _ = calibration(base, calibration.start(base, torch.ones(3)), {}, stats)
+    found = calibration.for_batch(found, torch.eye(3), torch.arange(3))
+    for name, value in vars(found).items():
+        assert torch.equal(value, getattr(base, name)), name
 
 
 def test_settings_of_images_are_those_of_their_classes(base):
@@ -53,23 +93,11 @@ def test_either_part_may_be_left_out(base):
     assert betas.radius.tolist() == base.radius.tolist()
 
 
-def test_lambda1_of_one_with_nothing_withstood_is_the_plain_radius(base):
-    found, _ = CFA(lambda1=1.0)(base, base, {}, EpochStats(0.5, torch.tensor([[0, 1, 0], [0, 0, 1], [1, 0, 0]])))
-    assert found.radius.tolist() == pytest.approx([0.1] * 3)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_accuracy_of_a_class_is_correctly_rounded_in_either_precision(dtype):
     accuracy = per_class_accuracy(torch.tensor([[1, 2, 0], [5, 2, 0], [0, 0, 0]]), dtype)
     assert accuracy.dtype == dtype
     assert torch.equal(accuracy, torch.tensor([1 / 3, 2 / 7, 0], dtype=torch.float64).to(dtype))
-
-
-def test_the_calibration_of_the_code_waits(base):
-    late = CFA(lambda1=0.5, calibrate_from=0.05)
-    assert late(base, base, {}, EpochStats(9 / 200, COUNTS))[0] is base
-    assert late(base, base, {}, EpochStats(10 / 200, COUNTS))[0].radius[0] == pytest.approx(0.1)
-    assert late(base, base, {}, EpochStats(1.0))[0] is base
 
 
 def some(value, seen=1):
@@ -78,13 +106,19 @@ def some(value, seen=1):
     return floats | {"bn.num_batches_tracked": torch.tensor(seen)}
 
 
-def test_an_average_by_epoch_is_the_recursion():
-    averaging, average = EMA(decay=0.75), None
-    for value, expected in ((1, 1.0), (2, 1.25), (5, 0.75 * 1.25 + 0.25 * 5)):
-        average = averaging.after_epoch(average, some(value, value))
-        assert average["weight"].tolist() == pytest.approx([expected] * 2)
-        assert average["bn.running_var"].tolist() == pytest.approx([expected] * 2)
-        assert int(average["bn.num_batches_tracked"]) == value
+@given(decay=st.floats(0, 0.99), values=st.lists(st.floats(-9, 9, width=32), min_size=1, max_size=6), last=st.booleans())
+def test_an_average_by_epoch_is_the_recursion(decay, values, last):
+    """In place, and never of the weights; statistics of batch norm, if chosen, and counts are those of the last epoch."""
+    averaging, average, expected = EMA(decay=decay, statistics="last" if last else "averaged"), None, None
+    for number, value in enumerate(values):
+        weights = some(value, number)
+        kept, average = average, averaging.after_epoch(average, weights)
+        expected = value if expected is None else decay * expected + (1 - decay) * value
+        assert kept is None or kept is average
+        assert average["weight"].tolist() == pytest.approx([expected] * 2, abs=1e-4)
+        assert average["bn.running_var"].tolist() == pytest.approx([value if last else expected] * 2, abs=1e-4)
+        assert int(average["bn.num_batches_tracked"]) == number
+        assert weights["weight"].tolist() == [value] * 2
 
 
 def test_an_average_by_step_warms_up():
@@ -98,21 +132,6 @@ def test_an_average_by_step_warms_up():
     assert average["weight"][0] == pytest.approx(0.999 * before + 0.001)
 
 
-def test_the_statistics_of_batch_norm_may_be_those_of_the_last():
-    average = update_average(some(0), some(10), 0.9, "last")
-    assert average["weight"].tolist() == pytest.approx([1.0, 1.0])
-    assert average["bn.running_mean"].tolist() == average["bn.running_var"].tolist() == [10.0, 10.0]
-
-
-def test_an_average_is_changed_in_place_and_never_the_weights():
-    weights = some(1)
-    average = update_average(None, weights, 0.5, "averaged")
-    kept = average["weight"]
-    update_average(average, some(3), 0.5, "averaged")
-    assert kept.tolist() == [2.0, 2.0]
-    assert weights["weight"].tolist() == [1.0, 1.0]
-
-
 def test_every_weight_of_a_network_is_averaged():
     data = images.load("digits", "train")
     one, other = (models.build("small-cnn", data, 4, seed).state_dict() for seed in (0, 1))
@@ -122,23 +141,12 @@ def test_every_weight_of_a_network_is_averaged():
             assert torch.allclose(value, (one[name] + other[name]) / 2, atol=1e-6), name
 
 
-@pytest.mark.parametrize(
-    ("progress", "worst", "counted"), [(0.25, 0.2, True), (0.24, 0.9, False), (0.9, 0.19, False), (1.0, 1.0, True)]
-)
-def test_fawa_opens_its_gate_to_fair_epochs(progress, worst, counted):
-    assert FAWA().accepts(progress, worst) is counted
-
-
-@pytest.mark.parametrize(("progress", "counted"), [(0.24, False), (0.25, True), (1.0, True)])
-def test_ema_may_begin_later(progress, counted):
-    assert EMA(average_from=0.25).accepts(progress, None) is counted
-    assert EMA().accepts(progress, None)
-
-
-def test_no_average_is_kept_where_none_is_asked_for():
-    assert not NoAveraging.averages
-    assert EMA.averages
-    assert not EMA().each_step
+@given(progress=st.floats(0, 1), worst=st.floats(0, 1), begin=st.floats(0, 1), threshold=st.floats(0, 1))
+def test_averages_open_their_gates_to_late_and_fair_epochs(progress, worst, begin, threshold):
+    assert FAWA(threshold=threshold, average_from=begin).accepts(progress, worst) == (progress >= begin and worst >= threshold)
+    assert EMA(average_from=begin).accepts(progress, None) == (progress >= begin)
+    assert (FAWA().threshold, FAWA().average_from, EMA().average_from) == (0.2, 0.25, 0)
+    assert (NoAveraging.averages, EMA.averages, EMA().each_step) == (False, True, False)
 
 
 def validated(*right, size=10):
@@ -180,22 +188,12 @@ def test_frl_with_margins_widens_the_radius_of_what_lags_behind(base):
     assert found.radius.tolist() == pytest.approx([0.098, 0.1, 0.1 * 2.718281828**0.4], abs=1e-6)
 
 
-def test_frl_without_a_rate_weighs_all_alike(base):
-    found, _ = FRL(rate=0.0)(base, base, {}, STATS)
-    assert found.weight.tolist() == found.robust.tolist() == [1.0] * 3
-
-
-def test_frl_waits_for_its_warm_up(base):
-    assert FRL(warm_up=0.7)(base, base, {}, STATS)[0] is base
-
-
 def test_named_classes_have_settings_of_their_own(base):
     found = PerClass(betas="1:0.5", weights="2:5", radii="0:1.5").start(base, torch.ones(3))
     assert found.beta.tolist() == [6.0, 0.5, 6.0]
     assert found.weight.tolist() == found.robust.tolist() == [1.0, 1.0, 5.0]
     assert found.radius.tolist() == pytest.approx([0.15, 0.1, 0.1])
     assert base.beta.tolist() == [6.0] * 3
-    assert PerClass().start(base, torch.ones(3)).weight.tolist() == [1.0] * 3
 
 
 def test_a_larger_weight_is_no_larger_rate_if_their_mean_is_one(base):
@@ -207,41 +205,24 @@ def test_a_larger_weight_is_no_larger_rate_if_their_mean_is_one(base):
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("classes", "options", "says"),
     [
-        (lambda: PerClass(betas="3=1"), 'like "5:0.5 3:2"'),
-        (lambda: PerClass(betas="3:-1"), "must be 0 or more"),
-        (
-            lambda: PerClass(weights="3:5").start(ClassSettings.uniform(3, 0.1, 6.0, torch.device("cpu")), torch.ones(3)),
-            "does not exist",
-        ),
-        (
-            lambda: PerClass(weights="0:0 1:0", mean_one=True).start(
-                ClassSettings.uniform(2, 0.1, 6.0, torch.device("cpu")), torch.ones(2)
-            ),
-            "are all 0",
-        ),
-        (lambda: FRL(form="rwm"), "did you mean 'rw'"),
-        (lambda: FRL(tau=-0.1), "tau must be 0 or more"),
-        (lambda: ClassBalanced(by="sizes"), "did you mean 'size'"),
-        (lambda: ClassBalanced(rarity=1.0), "below 1"),
-        (lambda: DifficultyWeighting(power=-1.0), "power must be 0 or more"),
-        (lambda: DAFA(strength=-1.0), "strength must be 0 or more, got -1.0"),
-        (lambda: DAFA(warm_up=70.0), "warm_up is a share of the training, 0 to 1, got 70.0"),
-        (lambda: WAT(rate=-0.1), "rate must be 0 or more, got -0.1"),
-        (lambda: FAAL(distance=-0.5), "distance must be 0 or more, got -0.5"),
+        (3, {"betas": "3=1"}, 'like "5:0.5 3:2"'),
+        (3, {"betas": "3:-1"}, "must be 0 or more"),
+        (3, {"weights": "3:5"}, "weights names class 3, which does not exist"),
+        (2, {"weights": "0:0 1:0", "mean_one": True}, "are all 0"),
     ],
 )
-def test_mistakes_are_named(make, says):
+def test_settings_of_classes_that_do_not_fit_are_named(classes, options, says):
+    """Bounds of the options of all calibrations and averagings are those of `test_options`."""
     with pytest.raises(UserError, match=says):
-        make()
+        PerClass(**options).start(ClassSettings.uniform(classes, 0.1, 6.0, torch.device("cpu")), torch.ones(classes))
 
 
 def test_difficult_classes_weigh_more(base):
     found, _ = DifficultyWeighting(power=2)(base, base, {}, EpochStats(0.5, COUNTS))
     cost = [0.25, 0.04, 1.0]
     assert found.weight.tolist() == pytest.approx([3 * one / sum(cost) for one in cost], rel=1e-5)
-    assert DifficultyWeighting(power=0)(base, base, {}, EpochStats(0.5, COUNTS))[0].weight.tolist() == [1.0] * 3
 
 
 def test_balanced_weights_are_those_of_cui():
@@ -299,12 +280,9 @@ def test_dafa_weighs_by_hand(exact):
     assert (stronger.weight - 1).tolist() == pytest.approx([1.5 * (one - 1) for one in weight], abs=1e-12)
 
 
-def test_dafa_without_strength_or_before_its_warm_up_leaves_all_alike(exact):
+def test_dafa_begins_at_the_end_of_its_warm_up(exact):
     assert DAFA()(exact, exact, {}, EpochStats(69 / 110, predictions=PREDICTIONS))[0] is exact
     assert DAFA()(exact, exact, {}, EpochStats(70 / 110, predictions=PREDICTIONS))[0].weight[0] < 1
-    found, _ = DAFA(strength=0)(exact, exact, {}, EpochStats(1.0, predictions=PREDICTIONS))
-    assert found.weight.tolist() == [1.0] * 3
-    assert torch.equal(found.radius, exact.radius)
     assert DAFA(strength=50).weights(PREDICTIONS).min() == 0
 
 
@@ -327,7 +305,6 @@ def test_wat_without_a_rate_is_a_multiple_of_the_plain_defence(exact):
     losses = torch.tensor([1.0, 2.0, 6.0, 3.0], dtype=torch.float64)
     found, _ = WAT(rate=0)(exact, begun, {}, EpochStats(0.1, losses=losses))
     assert found.weight.tolist() == pytest.approx([2 * 3 / 4] * 3)
-    assert WAT()(exact, begun, {}, EpochStats(0.1))[0] is begun
 
 
 def apart(weight):
@@ -371,6 +348,3 @@ def test_faal_weighs_a_batch_by_its_margins(exact):
     found = FAAL(distance=distance).for_batch(exact.at(y), answers, y)
     assert found.weight.tolist() == pytest.approx([2 * (1 - p)] * 2 + [2 * p], abs=1e-4)
     assert torch.equal(found.weight, found.robust)
-    plain = exact.at(y)
-    assert FAAL(distance=0).for_batch(plain, answers, y) is plain
-    assert Uniform().for_batch(plain, answers, y) is plain

@@ -11,12 +11,10 @@ from classwise import attacks, defences, images, models
 from classwise.attacks import PGD, evaluate
 from classwise.attacks.balls import Linf
 from classwise.core.errors import UserError
-from classwise.defences import DEFENCES, adversary
-from classwise.defences.adversary import Adversary
-from classwise.defences.averaging import AVERAGINGS, EMA, FAWA, averaging_of
+from classwise.defences import DEFENCES, objectives
+from classwise.defences.averaging import AVERAGINGS, EMA, FAWA, averaging_of, copied
 from classwise.defences.calibrations import Calibration
-from classwise.defences.free import FreeAT
-from classwise.defences.objectives import Adversarial, SingleClassAT, Standard
+from classwise.defences.objectives import Adversarial, Adversary, FreeAT, SingleClassAT, Standard
 from classwise.defences.training import (
     OPTIMISERS,
     SCHEDULES,
@@ -27,7 +25,6 @@ from classwise.defences.training import (
     begin,
     checkpoints,
     train,
-    validation,
 )
 from classwise.defences.training.optimisation import factor, gates, groups
 from classwise.models.inference import BFloat16Autocast
@@ -52,6 +49,10 @@ def start(data, defence="pgd-at", lr=0.1, epochs=3, optimiser="sgd", seed=0, opt
     plan = replace(plan, **changed)
     model = models.build("small-cnn", data, 4, seed, chosen.head)
     return begin(model, plan, 10, 0.1, seed, sizes=data.labels.bincount()), plan
+
+
+def same(one, other):
+    return all(torch.equal(value, other[part]) for part, value in one.items())
 
 
 def weights(state):
@@ -147,10 +148,12 @@ def test_a_defence_trains_counts_what_it_saw_and_goes_on_to_the_same_bits(data, 
     assert [epoch.loss for epoch in train(fresh, data, plan, valid)] == [epoch.loss for epoch in epochs[1:]]
     assert torch.equal(weights(fresh), weights(whole))
     assert fresh.scores == whole.scores
-    assert torch.equal(fresh.settings.radius, whole.settings.radius)
+    for part, value in vars(whole.settings).items():
+        assert value.shape == (10,)
+        assert value.isfinite().all()
+        assert torch.equal(getattr(fresh.settings, part), value)
     for name in ("average", "best", "last-1", "ema", "ema-1", "best-ema", "fawa", "fawa-1", "best-fawa", "step"):
-        one, other = fresh.checkpoint(name), whole.checkpoint(name)
-        assert all(torch.equal(one[part], other[part]) for part in other)
+        assert same(whole.checkpoint(name), fresh.checkpoint(name))
 
 
 def test_dropout_follows_the_seed_across_a_resumption(data, tmp_path):
@@ -242,13 +245,9 @@ def counts(*right, size=10):
 @pytest.mark.parametrize(("criterion", "epoch"), [("average", 2), ("worst", 4), ("sum", 3)])
 def test_the_best_epoch_is_chosen_by_its_criterion(criterion, epoch):
     history = [counts(5, 5, 0), counts(10, 9, 1), counts(8, 8, 3), counts(4, 4, 4), counts(4, 4, 3)]
-    best, chosen = None, None
-    for number, found in enumerate(history, 1):
-        score = checkpoints.CRITERIA[criterion](found)
-        if checkpoints.better(score, best):
-            best, chosen = score, number
-    assert chosen == epoch
-    assert checkpoints.better(best, best), "among equals the later one"
+    scores = [checkpoints.CRITERIA[criterion](found) for found in history]
+    assert scores.index(max(scores)) + 1 == epoch
+    assert scores.count(max(scores)) == 1
 
 
 def test_a_class_without_images_is_not_the_worst():
@@ -266,7 +265,7 @@ def test_the_worst_classes_are_a_share_rounded_up(share, mean):
 def test_the_gate_of_fawa_may_be_the_mean_of_the_worst_classes(data, valid, monkeypatch):
     """Two of ten classes: of accuracies 0 and .5 the worst class is rejected at .2, their mean accepted."""
     right = counts(0, 5, *[9] * 8)
-    monkeypatch.setattr(validation, "attacked_counts", lambda *given: (right, right))
+    monkeypatch.setattr(checkpoints, "attacked_counts", lambda *given: (right, right))
     for share, taken in ((0.0, False), (0.2, True)):
         state, plan = start(data, averages={"fawa": FAWA(average_from=0, worst_share=share)}, validation_attack=PGD(steps=2))
         assert [epoch.taken == ("fawa",) for epoch in train(state, data, plan, valid)] == [taken] * 3
@@ -289,19 +288,21 @@ def test_the_best_and_the_last_epochs_are_kept(data, valid):
     state, plan = start(data, "pgd-at", epochs=4, validation_attack=PGD(steps=2), select_by="average", keep_last=3)
     passed, scores = [], []
     for epoch in train(state, data, plan, valid):
-        passed.append(checkpoints.copied(state.model.state_dict()))
+        passed.append(copied(state.model.state_dict()))
         scores.append(checkpoints.overall(epoch.valid[1]))
     best = max(range(4), key=lambda number: (scores[number], number))
     for name, number in (("best", best), ("last", 3), ("last-1", 2), ("last-2", 1)):
-        assert all(torch.equal(value, passed[number][part]) for part, value in state.checkpoint(name).items()), name
+        assert same(state.checkpoint(name), passed[number]), name
     assert state.scores == {"best": scores[best]}
     assert "test-selected" not in state.kept
 
 
-def test_selection_on_the_test_images_is_its_own_checkpoint(data, valid):
+def test_selection_on_the_test_images_is_its_own_checkpoint_and_among_equals_the_later(data, valid, monkeypatch):
     state, plan = start(data, epochs=2, validation_attack=PGD(steps=2), select_by="worst", test_selected=True)
+    monkeypatch.setitem(checkpoints.CRITERIA, "worst", lambda counts: 0.5)
     list(train(state, data, plan, valid, images.load("digits", "test")))
     assert sorted(state.kept) == ["best", "test-selected"]
+    assert same(state.checkpoint("best"), state.model.state_dict())
 
 
 @pytest.mark.parametrize("late", [0.5, 1])
@@ -313,7 +314,7 @@ def test_the_best_epoch_of_an_averaging_run_is_one_of_its_average(data, valid, m
     monkeypatch.setitem(checkpoints.CRITERIA, "sum", lambda counts: next(scores))
     averages = {}
     for epoch in train(state, data, plan, valid, valid):
-        averages[epoch.number] = checkpoints.copied(state.checkpoint("average")) if epoch.averaged else None
+        averages[epoch.number] = copied(state.checkpoint("average")) if epoch.averaged else None
     assert [number for number, average in averages.items() if average] == [2, 3, 4] if late < 1 else [4]
     best = {"best": 3, "test-selected": 3} if late < 1 else {"best": 4, "test-selected": 4}
     for name, number in best.items():
@@ -324,7 +325,7 @@ def test_the_best_epoch_without_an_average_is_that_of_the_weights(data, valid):
     changed = {"validation_attack": PGD(steps=2), "select_by": "sum", "epochs": 4}
     gated, plan = start(data, "at-fawa", options={"threshold": 1.0}, **changed)
     assert not any(epoch.averaged for epoch in train(gated, data, plan, valid))
-    assert gated.average is None
+    assert "average" not in gated.averages
     assert same(gated.checkpoint("average"), gated.model.state_dict())
     plain, plan = start(data, **changed)
     list(train(plain, data, plan, valid))
@@ -336,9 +337,9 @@ def test_validation_images_are_attacked_at_the_radius_of_the_training_whatever_t
     state, plan = start(data, "at-per-class", options={"radii": "0:3"}, validation_attack=PGD(steps=2), select_by="worst")
     plain, _ = start(data)
     assert float(state.base.radius[0]) == pytest.approx(0.3)
-    measured, usual = (validation.attacked_counts(one, plan, valid)[1] for one in (state, plain))
+    measured, usual = (checkpoints.attacked_counts(one, plan, valid)[1] for one in (state, plain))
     assert torch.equal(measured, usual)
-    larger = validation.attacked_counts(state, replace(plan, validation_radius=0.3), valid)[1]
+    larger = checkpoints.attacked_counts(state, replace(plan, validation_radius=0.3), valid)[1]
     assert not torch.equal(measured, larger)
 
 
@@ -361,12 +362,8 @@ def test_fawa_without_a_threshold_is_ema(data, valid):
         state, plan = start(data, validation_attack=PGD(steps=2))
         plan = replace(plan, defence=replace(plan.defence, averaging=averaging))
         list(train(state, data, plan, valid))
-        found.append(state.average)
-    assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
-
-
-def same(one, other):
-    return all(torch.equal(value, other[part]) for part, value in one.items())
+        found.append(state.averages["average"])
+    assert same(*found)
 
 
 @pytest.mark.parametrize("defence", ["standard", "pgd-at", "trades", "frl-rmrw", "cost-sensitive", "at-cfa", "free-at"])
@@ -421,9 +418,9 @@ def test_averages_are_kept_and_selected_like_the_weights(data, valid):
     passed, scores, candidate = [], [], copy.deepcopy(state.model)
     for epoch in train(state, data, plan, valid):
         assert epoch.taken == (("ema",) if epoch.number >= 2 else ())
-        passed.append(checkpoints.copied(state.checkpoint("ema")))
+        passed.append(copied(state.checkpoint("ema")))
         candidate.load_state_dict(passed[-1])
-        scores.append(checkpoints.CRITERIA["worst"](validation.attacked_counts(state, plan, valid, candidate)[1]))
+        scores.append(checkpoints.CRITERIA["worst"](checkpoints.attacked_counts(state, plan, valid, candidate)[1]))
     best = max(range(1, 4), key=lambda number: (scores[number], number))
     for name, number in (("ema", 3), ("ema-1", 2), ("ema-2", 1), ("best-ema", best)):
         assert same(state.checkpoint(name), passed[number]), name
@@ -485,7 +482,7 @@ def test_a_backend_that_does_not_exist_is_named(data, monkeypatch):
 def test_an_attack_of_a_training_sees_fused_layers(data, monkeypatch):
     state, plan = start(data, epochs=1)
     fused = []
-    monkeypatch.setattr(adversary, "fused_in_place", lambda pairs: fused.append(len(pairs)) or nullcontext())
+    monkeypatch.setattr(objectives, "fused_in_place", lambda pairs: fused.append(len(pairs)) or nullcontext())
     list(train(state, data, plan))
     assert set(fused) == {3}
 
@@ -599,8 +596,8 @@ def test_a_calibration_gets_predictions_and_losses(data, valid):
 def test_losses_are_measured_under_attack_and_change_nothing(data, valid):
     state, plan = start(data, "trades")
     before, drawn = weights(state), state.generator.get_state()
-    found = validation.class_losses(state, plan, valid)
-    clean = validation.class_losses(state, replace(plan, defence=DEFENCES["standard"], attack=None), valid)
+    found = checkpoints.class_losses(state, plan, valid)
+    clean = checkpoints.class_losses(state, replace(plan, defence=DEFENCES["standard"], attack=None), valid)
     assert (found > clean).all()
     assert torch.equal(weights(state), before)
     assert torch.equal(state.generator.get_state(), drawn)

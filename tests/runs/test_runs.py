@@ -426,7 +426,7 @@ def test_images_are_corrupted_before_an_evaluation(data, small, done):
         ({"defence": "at-per-class", "options": {"weights": "10:5"}}, "class 10, which does not exist"),
         ({"defence": "at-per-class", "options": {"radii": "3:5"}}, "radii give class 3 the radius 1, and 1 covers every"),
         ({"defence": "at-per-class", "options": {"radius": "3:5"}}, "unknown option .* 'radius' .did you mean 'radii'"),
-        ({"defence": "dafa", "options": {"warm_up": 70}}, "warm_up is a share of the training, 0 to 1, got 70"),
+        ({"defence": "dafa", "options": {"warm_up": 70}}, "warm_up must be a share of the training, 0 to 1, got 70"),
         ({"defence": "targeted-at", "attack": None, "attack_options": {"target": 10}}, "target 10 does not exist: .* 0 to 9"),
         ({"norm": "l2", "eps": "1", "probe_eps": "8"}, "probe_eps=8 covers every image of digits"),
         ({"norm": "l2", "eps": "8"}, "eps=8 covers every image of digits: none are 8 apart; write a smaller radius"),

@@ -13,44 +13,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.apgd import APGD
-from classwise.attacks.autoattack import CR, AutoAttack, Strong
+from classwise.attacks.autoattack import APGD, FAB, AutoAttack, Strong
 from classwise.attacks.balls import Ball
 from classwise.attacks.base import Attack, AttackResult, Passes
-from classwise.attacks.carlini_wagner import CW
-from classwise.attacks.fab import FAB
-from classwise.attacks.friendly import FriendlyPGD
-from classwise.attacks.nattack import NAttack
 from classwise.attacks.pgd import FGSM, PGD
-from classwise.attacks.relaxation import ConstraintRelaxation
+from classwise.attacks.pgd_variants import FriendlyPGD, TargetedPGD, TemperaturePGD
+from classwise.attacks.relaxation import CR, ConstraintRelaxation
 from classwise.attacks.square import Square
-from classwise.attacks.targeted import TargetedPGD
-from classwise.attacks.temperature import TemperaturePGD
+from classwise.attacks.tanh import CW, NAttack
 from classwise.core.errors import unknown
 from classwise.core.options import configure
 
-__all__ = [
-    "APGD",
-    "ATTACKS",
-    "CR",
-    "CW",
-    "FAB",
-    "FGSM",
-    "PGD",
-    "Attack",
-    "AttackResult",
-    "AutoAttack",
-    "Clean",
-    "ConstraintRelaxation",
-    "FriendlyPGD",
-    "NAttack",
-    "Passes",
-    "Square",
-    "Strong",
-    "TargetedPGD",
-    "TemperaturePGD",
-    "build",
-]
+__all__ = ["APGD", "ATTACKS", "CR", "CW", "FAB", "FGSM", "PGD", "Attack", "AttackResult", "AutoAttack", "Clean", "build"]
+__all__ += ["ConstraintRelaxation", "FriendlyPGD", "NAttack", "Passes", "Square", "Strong", "TargetedPGD", "TemperaturePGD"]
 
 
 @dataclass(frozen=True)

@@ -12,24 +12,11 @@ from torch import Tensor, nn
 from classwise.attacks.balls import TOLERANCE, Ball
 from classwise.attacks.losses import Loss
 from classwise.core.errors import UserError
+from classwise.core.options import check_bounds
 from classwise.models.modes import eval_mode, frozen, look_like_probabilities
 
 # The first images of a batch are passed through the model once, to check the shape and the range of its logits.
 _PROBED = 8
-
-
-def check_at_least_one(item: object, *names: str) -> None:
-    """Raise UserError if one of the named fields is below 1."""
-    for name in names:
-        if getattr(item, name) < 1:
-            raise UserError(f"{name} must be 1 or more, got {getattr(item, name)}")
-
-
-def check_positive(item: object, *names: str) -> None:
-    """Raise UserError if one of the named fields is not above 0."""
-    for name in names:
-        if not getattr(item, name) > 0:
-            raise UserError(f"{name} must be above 0, got {getattr(item, name)}")
 
 
 @dataclass(frozen=True)
@@ -83,6 +70,9 @@ class Attack(ABC):
     black_box: ClassVar[bool] = False
     norms: ClassVar[tuple[str, ...]] = ("linf", "l2")
     sign_gradient: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
     @property
     def needs_labels(self) -> bool:

@@ -89,7 +89,13 @@ def batches(
     modes of the models are restored.
     """
     source, batch = model if settings.source_model is None else settings.source_model, settings.batch
-    _check(images, attack, settings.source_model)
+    if not len(images):
+        raise UserError("there are no images to evaluate")
+    if settings.source_model is not None and attack.stops_early:
+        raise UserError(
+            f"{type(attack).__name__} stops at images that the substitute gets wrong, so that it transfers nothing; "
+            "use an attack that always takes all steps, like pgd-20 or fgsm"
+        )
     with eval_mode(model), eval_mode(source), torch.no_grad():
         network = source
         if not isinstance(attack, Clean):
@@ -104,7 +110,9 @@ def batches(
             local = ball.select(which)
             result = attack.run(network, x, y, local, generator)
             if network is not source and attack.stops_early and settings.source_model is None:
-                again = _missed(result.images, network, model, x, y, local)
+                # Images that the search stopped at because its network is wrong, though the model is right.
+                fooled = local.contains(result.images, x) & (network(result.images).argmax(1) != y)
+                again = (fooled & (model(result.images).argmax(1) == y)).nonzero()[:, 0]
                 if len(again):
                     fresh = attack.run(model, x[again], y[again], local.select(again), generator)
                     result = _replaced(result, again, fresh)
@@ -112,28 +120,10 @@ def batches(
             yield _judged(model, images.index[which], x, y, result, local, attack)
 
 
-def _missed(attacked: Tensor, network: nn.Module, model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> Tensor:
-    """Return the positions of images that the search stopped at because its network is wrong, though the model is right."""
-    inside = ball.contains(attacked, x)
-    fooled = network(attacked).argmax(1) != y
-    missed: Tensor = inside & fooled & (model(attacked).argmax(1) == y)
-    return missed.nonzero()[:, 0]
-
-
 def _replaced(result: AttackResult, rows: Tensor, fresh: AttackResult) -> AttackResult:
     """Return a result with some rows replaced by those of another."""
     pairs = {field.name: (getattr(result, field.name), getattr(fresh, field.name)) for field in fields(result)}
     return AttackResult(**{name: old.index_copy(0, rows, new) for name, (old, new) in pairs.items() if old is not None})
-
-
-def _check(images: Images, attack: Attack, source_model: nn.Module | None) -> None:
-    if not len(images):
-        raise UserError("there are no images to evaluate")
-    if source_model is not None and attack.stops_early:
-        raise UserError(
-            f"{type(attack).__name__} stops at images that the substitute gets wrong, so that it transfers nothing; "
-            "use an attack that always takes all steps, like pgd-20 or fgsm"
-        )
 
 
 def _judged(model: nn.Module, index: Tensor, x: Tensor, y: Tensor, result: AttackResult, ball: Ball, attack: Attack) -> Outcomes:

@@ -22,21 +22,15 @@ def margin_loss(logits: Tensor, y: Tensor) -> Tensor:
     return others.amax(1) - logits.gather(1, y[:, None])[:, 0]
 
 
-def target_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """Return minus the cross-entropy of each image against its target class, for targeted attacks."""
-    return -cross_entropy(logits, target)
-
-
 Loss = Callable[[Tensor, Tensor], Tensor]
-LOSSES: dict[str, Loss] = {"ce": cross_entropy, "margin": margin_loss, "approach": target_cross_entropy}
+# "approach" is for targeted attacks, whose labels are the targets.
+LOSSES: dict[str, Loss] = {"ce": cross_entropy, "margin": margin_loss, "approach": lambda logits, y: -cross_entropy(logits, y)}
+_TINY = 1e-12
 
 
 def labels(y: Tensor) -> Tensor:
     """Return labels (n,): `y` itself, or the likeliest class of target probabilities (n, classes)."""
     return y if y.ndim == 1 else y.argmax(1)
-
-
-_TINY = 1e-12
 
 
 def dlr(logits: Tensor, y: Tensor) -> Tensor:

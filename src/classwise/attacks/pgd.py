@@ -2,28 +2,26 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
+from annotated_types import Gt
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, Passes, check_at_least_one
+from classwise.attacks.base import Attack, Passes
 from classwise.attacks.losses import LOSSES, Loss, labels
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError
+from classwise.core.options import Count, OneOf, Positive
 
 Start = Callable[[Tensor, Ball, torch.Generator], Tensor]
-
-
-def start_gaussian(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-    return x + 0.001 * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
 
 
 # Where an ascent starts, and which papers or packages start there.
 STARTS: dict[str, Start] = {
     "none": lambda x, ball, generator: x,
     # .001 N(0, 1), unclipped: TRADES, MART, HE, RST, DAFA.
-    "gaussian": start_gaussian,
+    "gaussian": lambda x, ball, generator: x + 0.001 * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype),
     # Uniform in the ball, clipped to [0, 1]: CFA, Rice, FAT.
     "uniform": lambda x, ball, generator: ball.project(ball.sample(x, generator), x),
     # Uniform in the ball, not clipped before the first step: the TRADES evaluator.
@@ -109,23 +107,13 @@ class PGD(Attack):
     """
 
     sign_gradient: ClassVar[bool] = True
-    steps: int = 10
-    step: float | None = None
-    rate: float = 2.5
-    start: str = "uniform"
-    loss: str = "ce"
-    success: str = "last"
-    restarts: int = 1
-
-    def __post_init__(self) -> None:
-        for name, value, table in (("start", self.start, STARTS), ("loss", self.loss, LOSSES)):
-            if value not in table:
-                raise unknown(name, value, table)
-        if self.success not in ("last", "any"):
-            raise unknown("success", self.success, ("last", "any"))
-        check_at_least_one(self, "steps", "restarts")
-        if (self.step if self.step is not None else self.rate) <= 0:
-            raise UserError(f"the step must be above 0, got step={self.step}, rate={self.rate}")
+    steps: Count = 10
+    step: Annotated[float | None, Gt(0)] = None
+    rate: Positive = 2.5
+    start: Annotated[str, OneOf(STARTS)] = "uniform"
+    loss: Annotated[str, OneOf(LOSSES)] = "ce"
+    success: Annotated[str, OneOf(("last", "any"))] = "last"
+    restarts: Count = 1
 
     def cost(self, classes: int) -> Passes:
         return Passes.gradients(self.steps * self.restarts)
@@ -196,25 +184,19 @@ class FGSM(Attack):
 
     sign_gradient: ClassVar[bool] = True
     stops_early = False
-    start: str = "none"
-    loss: str = "ce"
-
-    def __post_init__(self) -> None:
-        self._as_pgd()
-
-    def _as_pgd(self) -> PGD:
-        return PGD(steps=1, rate=1.0, start=self.start, loss=self.loss)
+    start: Annotated[str, OneOf(STARTS)] = "none"
+    loss: Annotated[str, OneOf(LOSSES)] = "ce"
 
     def cost(self, classes: int) -> Passes:
-        return self._as_pgd().cost(classes)
+        return Passes.gradients(1)
 
     @property
     def needs_labels(self) -> bool:
-        return self._as_pgd().needs_labels
+        return self.loss != "ce"
 
     @property
     def loss_fn(self) -> Loss:
-        return self._as_pgd().loss_fn
+        return LOSSES[self.loss]
 
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-        return self._as_pgd().search(model, x, y, ball, generator)
+        return PGD(steps=1, rate=1.0, start=self.start, loss=self.loss).search(model, x, y, ball, generator)

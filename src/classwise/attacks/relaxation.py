@@ -2,16 +2,20 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 
+from classwise.attacks.autoattack import Ensemble
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, Passes, check_at_least_one
+from classwise.attacks.base import Attack, Passes
 from classwise.attacks.losses import dlr, lead_of
 from classwise.attacks.pgd import PGD, STARTS, ActiveSet, batch_targets, loss_and_gradient, worth_compacting
+from classwise.attacks.square import Square
 from classwise.core.errors import UserError
+from classwise.core.options import Count
 
 # It ranks the classes: steps of half a radius.
 _RANKING = PGD(steps=10, rate=5.0, start="surface", success="any")
@@ -39,27 +43,22 @@ class ConstraintRelaxation(Attack):
     """
 
     sign_gradient: ClassVar[bool] = True
-    steps: int = 150
-    cycle: int = 30
-    targets: int = 3
-    restarts: int = 4
+    steps: Count = 150
+    cycle: Count = 30
+    targets: Count = 3
+    restarts: Annotated[int, Ge(0)] = 4
     slack: float = 0.8
     least_slack: float = 0.05
     near: float = 0.1
 
     def __post_init__(self) -> None:
-        check_at_least_one(self, "steps", "cycle", "targets")
-        if self.restarts < 0:
-            raise UserError(f"restarts must be 0 or more, got {self.restarts}")
+        super().__post_init__()
         if not 0 < self.least_slack <= self.slack < 1:
             raise UserError(f"0 < least_slack <= slack < 1 is needed, got {self.least_slack} and {self.slack}")
 
-    def _turns(self, classes: int) -> int:
-        return min(self.targets, classes - 1)
-
     def cost(self, classes: int) -> Passes:
         """Return the passes of an image that no ascent gives up, without restarts, which few images get."""
-        turns = self._turns(classes)
+        turns = min(self.targets, classes - 1)
         projected = turns * sum(self._third(step) == 0 for step in range(self.steps))
         return _RANKING.cost(classes) + Passes.gradients(turns * self.steps) + Passes(projected, 0, projected)
 
@@ -79,7 +78,7 @@ class ConstraintRelaxation(Attack):
         result = _RANKING.search(model, x, y, ball, generator)
         logits = model(result)
         ranked = logits.scatter(1, y[:, None], -torch.inf).argsort(1, descending=True)
-        targets = ranked[:, : self._turns(logits.shape[1])].T
+        targets = ranked[:, : min(self.targets, logits.shape[1] - 1)].T
         left, least = (logits.argmax(1) == y).nonzero()[:, 0], torch.full_like(logits[:, 0], torch.inf)
         # Drawn for all images, so that the noise of one does not depend on which others are left.
         again = [STARTS["surface"](x, ball, generator) for _ in range(self.restarts)]
@@ -132,3 +131,17 @@ class ConstraintRelaxation(Attack):
             elif worth_compacting(active):
                 state.keep(active)
         return result, least
+
+
+@dataclass(frozen=True)
+class CR(Ensemble):
+    """Constraint relaxation, then Square, which checks whether gradients were masked.
+
+    steps: of each ascent. queries: of Square, whose schedule is stretched to them.
+    """
+
+    steps: Count = 150
+    queries: Count = 100
+
+    def members(self) -> dict[str, Attack]:
+        return {"relaxation": ConstraintRelaxation(steps=self.steps), "square": Square(queries=self.queries, rescale=True)}

@@ -2,16 +2,17 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
+from annotated_types import Gt, Le
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, AttackResult, Passes, check_at_least_one
+from classwise.attacks.base import Attack, AttackResult, Passes
 from classwise.attacks.losses import margin_loss
 from classwise.attacks.pgd import ActiveSet
-from classwise.core.errors import UserError
+from classwise.core.options import Count
 
 # The share of the image that a square covers is halved after these numbers of queries out of ten thousand.
 _HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
@@ -48,14 +49,9 @@ class Square(Attack):
     """
 
     black_box: ClassVar[bool] = True
-    queries: int = 5000
-    share: float = 0.8
+    queries: Count = 5000
+    share: Annotated[float, Gt(0), Le(1), "above 0 and at most 1"] = 0.8
     rescale: bool = False
-
-    def __post_init__(self) -> None:
-        check_at_least_one(self, "queries")
-        if not 0 < self.share <= 1:
-            raise UserError(f"share must be above 0 and at most 1, got {self.share}")
 
     def side(self, query: int, height: int, width: int) -> int:
         """Return the side of the squares at a query, in pixels."""
@@ -115,16 +111,6 @@ def _window(x: Tensor, side: int, generator: torch.Generator) -> tuple[Tensor, s
     return torch.arange(len(x), device=x.device)[:, None, None], slice(None), rows[:, :, None], columns[:, None, :]
 
 
-def _inside(x: Tensor, side: int, generator: torch.Generator) -> Tensor:
-    """Return a mask of a random square in each image: (n, 1, height, width)."""
-    masks = []
-    for first, length in zip(_corners(x, side, generator), x.shape[2:], strict=True):
-        past = torch.arange(length, device=x.device) - first[:, None]
-        masks.append((past >= 0) & (past < side))
-    rows, columns = masks
-    return (rows[:, :, None] & columns[:, None, :])[:, None]
-
-
 def _stripes(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
     """Return images with vertical stripes of random colour at the boundary of the Linf ball."""
     return x + _radius(ball, x) * _signs(x, generator, 1, x.shape[3])
@@ -132,7 +118,10 @@ def _stripes(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
 
 def _recolour(best: Tensor, centre: Tensor, ball: Ball, side: int, generator: torch.Generator) -> Tensor:
     """Return images with one square each moved to the boundary of the Linf ball, by a random sign for each channel."""
-    inside = _inside(best, side, generator)
+    (top, first), (height, width) = _corners(best, side, generator), best.shape[2:]
+    down = torch.arange(height, device=best.device) - top[:, None]
+    across = torch.arange(width, device=best.device) - first[:, None]
+    inside = ((down >= 0) & (down < side))[:, None, :, None] & ((across >= 0) & (across < side))[:, None, None, :]
     return torch.where(inside, best + 2 * _radius(ball, best) * _signs(best, generator, 1, 1), best)
 
 

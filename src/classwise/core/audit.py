@@ -9,19 +9,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
 from pathlib import Path, PurePath
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge, Le
 
 from classwise.core.errors import UserError, unknown
-from classwise.core.identity import (
-    Identified,
-    at_least,
-    at_most,
-    check_seeds,
-    check_types,
-    exact_radius,
-    radius_text,
-    scaled_radius,
-)
+from classwise.core.identity import Identified, exact_radius, radius_text, scaled_radius
+from classwise.core.options import Count, Seed, check_fields
 from classwise.core.spec import Evaluation, Subject
 
 # The radii of the curve, as multiples of the audit's radius.
@@ -88,13 +82,13 @@ class Audit(Subject):
     images: str = ""
     model: str = "small-cnn"
     code: str = ""
-    width: int | None = None
+    width: Annotated[int | None, Ge(1), Le(2**16)] = None
     normalise: str = "none"
     attack: str = "strong"
     norm: str = "linf"
-    per_class: int | None = None
-    seed: int = 0
-    batch: int = 50
+    per_class: Annotated[int | None, Ge(1)] = None
+    seed: Seed = 0
+    batch: Annotated[Count, Le(2**24)] = 50
     weights: str = ""
     home: str = ""
     out: str = ""
@@ -109,10 +103,7 @@ class Audit(Subject):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", radius_text(self.eps, self.norm))
-        check_types(self, "an audit")
-        at_least(self, "an audit", width=1, per_class=1, batch=1)
-        at_most(self, "an audit", width=2**16, batch=2**24)
-        check_seeds(self, "an audit", "seed")
+        check_fields(self, "an audit")
         parse_normalise(self.normalise)
         if exact_radius(self.eps) < LEAST_RADIUS:
             least = f"is below {float(LEAST_RADIUS):g}, about what float32 pixels resolve"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from classwise.core.errors import UserError, unknown
@@ -49,7 +50,7 @@ _KINDS = {
 }
 _CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _STL10 = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
-_CIFAR100 = {
+_KINDS100 = {
     "aquatic_mammals": ("beaver", "dolphin", "otter", "seal", "whale"),
     "fish": ("aquarium_fish", "flatfish", "ray", "shark", "trout"),
     "flowers": ("orchid", "poppy", "rose", "sunflower", "tulip"),
@@ -71,43 +72,19 @@ _CIFAR100 = {
     "vehicles_1": ("bicycle", "bus", "motorcycle", "pickup_truck", "train"),
     "vehicles_2": ("lawn_mower", "rocket", "streetcar", "tank", "tractor"),
 }
+_CIFAR100 = tuple(sorted(chain(*_KINDS100.values())))
 _STANDARD, _FOLDERS = "classwise.images.standard", "classwise.images.folders"
 
 # A fiftieth of the training images validates; of digits, one fold of five. Classes differ in size by a few images.
+_MNIST, _CIFAR = DatasetSize(58_800, 1_200, 10_000, 1, 28, 28), DatasetSize(49_000, 1_000, 10_000, 3, 32, 32)
 DATASETS: dict[str, DatasetInfo] = {
-    "digits": DatasetInfo(f"{_STANDARD}:digits", DatasetSize(1077, 360, 360, 1, 8, 8), classes=_DIGITS, backgrounds=_BACKGROUNDS),
-    "mnist": DatasetInfo(
-        f"{_STANDARD}:mnist",
-        DatasetSize(58_800, 1_200, 10_000, 1, 28, 28),
-        classes=_DIGITS,
-        backgrounds=_BACKGROUNDS,
-        title="MNIST",
-    ),
-    "fashion-mnist": DatasetInfo(
-        f"{_STANDARD}:fashion_mnist", DatasetSize(58_800, 1_200, 10_000, 1, 28, 28), title="Fashion-MNIST"
-    ),
-    "svhn": DatasetInfo(f"{_STANDARD}:svhn", DatasetSize(71_792, 1_465, 26_032, 3, 32, 32), classes=_DIGITS, title="SVHN"),
-    "cifar10": DatasetInfo(
-        f"{_STANDARD}:cifar10",
-        DatasetSize(49_000, 1_000, 10_000, 3, 32, 32),
-        classes=_CIFAR10,
-        superclasses=_KINDS,
-        title="CIFAR-10",
-    ),
-    "stl10": DatasetInfo(
-        f"{_STANDARD}:stl10",
-        DatasetSize(4_900, 100, 8_000, 3, 96, 96),
-        classes=_STL10,
-        superclasses=_KINDS,
-        title="STL-10",
-    ),
-    "cifar100": DatasetInfo(
-        f"{_STANDARD}:cifar100",
-        DatasetSize(49_000, 1_000, 10_000, 3, 32, 32, 100),
-        classes=tuple(sorted(name for names in _CIFAR100.values() for name in names)),
-        superclasses=_CIFAR100,
-        title="CIFAR-100",
-    ),
+    "digits": DatasetInfo(f"{_STANDARD}:digits", DatasetSize(1077, 360, 360, 1, 8, 8), _DIGITS, backgrounds=_BACKGROUNDS),
+    "mnist": DatasetInfo(f"{_STANDARD}:mnist", _MNIST, _DIGITS, backgrounds=_BACKGROUNDS, title="MNIST"),
+    "fashion-mnist": DatasetInfo(f"{_STANDARD}:fashion_mnist", _MNIST, title="Fashion-MNIST"),
+    "svhn": DatasetInfo(f"{_STANDARD}:svhn", DatasetSize(71_792, 1_465, 26_032, 3, 32, 32), _DIGITS, title="SVHN"),
+    "cifar10": DatasetInfo(f"{_STANDARD}:cifar10", _CIFAR, _CIFAR10, _KINDS, title="CIFAR-10"),
+    "stl10": DatasetInfo(f"{_STANDARD}:stl10", DatasetSize(4_900, 100, 8_000, 3, 96, 96), _STL10, _KINDS, title="STL-10"),
+    "cifar100": DatasetInfo(f"{_STANDARD}:cifar100", replace(_CIFAR, classes=100), _CIFAR100, _KINDS100, title="CIFAR-100"),
     "folder": DatasetInfo(f"{_FOLDERS}:folder", options=True),
     "tiny-imagenet": DatasetInfo(f"{_FOLDERS}:tiny_imagenet", options=True, title="Tiny ImageNet"),
     "imagenet": DatasetInfo(f"{_FOLDERS}:imagenet", options=True, title="ImageNet"),

@@ -3,22 +3,18 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Self
 
 from classwise.core.errors import UserError, unknown
-from classwise.core.options import matches_type, type_hints, type_name
 
 # Raise this when the mathematics of training changes, so that no stale run is mistaken for a new one.
 TRAINING_VERSION = 1
 
 Scalar = str | int | float | bool | None
 NORMS = ("linf", "l2")
-# Seeds are below this: some libraries take 32 bits.
-SEEDS = 2**32
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?(/\d+)?", re.ASCII)
 
 
@@ -66,58 +62,11 @@ def scaled_radius(eps: str, factor: Fraction) -> str:
     return f"{count}/{denominator}" if count.denominator == 1 else str(product)
 
 
-def check_types(item: Any, what: str) -> None:
-    """Raise UserError if a field of the dataclass instance `item` does not match its type hint; `what` names the item."""
-    hints = type_hints(type(item))  # type: ignore[arg-type]
-    for field in fields(item):
-        value, hint = getattr(item, field.name), hints[field.name]
-        if not matches_type(value, hint):
-            raise UserError(f"{what}: {field.name} must be {type_name(hint)}, got {value!r} ({type(value).__name__})")
-
-
-def at_least(item: Any, what: str, **bounds: float) -> None:
-    """Raise UserError if a field is below its bound; None passes."""
-    for name, low in bounds.items():
-        value = getattr(item, name)
-        if value is not None and not value >= low:
-            raise UserError(f"{what}: {name} must be {low} or more, got {value}")
-
-
-def at_most(item: Any, what: str, **bounds: int) -> None:
-    """Raise UserError if a field is above its bound; None passes."""
-    for name, high in bounds.items():
-        value = getattr(item, name)
-        if value is not None and value > high:
-            raise UserError(f"{what}: {name} must be {high} or less, got {value}")
-
-
-def check_seeds(item: Any, what: str, *names: str) -> None:
-    """Raise UserError unless the named fields are seeds: 0 or more, below SEEDS."""
-    at_least(item, what, **dict.fromkeys(names, 0))
-    for name in names:
-        if getattr(item, name) >= SEEDS:
-            raise UserError(f"{what}: {name} must be below 2**32 = {SEEDS}, got {getattr(item, name)}")
-
-
-def _default(field: Any) -> Any:
-    """Return the default of a dataclass field; MISSING if it has none."""
-    return field.default_factory() if field.default_factory is not MISSING else field.default
-
-
 def _tidy(value: Any) -> Any:
     """Return plain values with integral floats as ints: 2.0 and 2 are the same number."""
     if isinstance(value, dict):
         return {name: _tidy(part) for name, part in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def check_field_names(cls: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Return the values of the fields of a dataclass as JSON holds them, lists as tuples; an unknown name is a UserError."""
-    names = [field.name for field in fields(cls)]
-    for name in values:
-        if name not in names:
-            raise unknown(f"field of {what}", name, names)
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 class Identified:
@@ -131,8 +80,11 @@ class Identified:
 
     def canonical(self) -> dict[str, Any]:
         """Return the fields that differ from their default, radii as exact fractions and classes sorted."""
-        values = {field.name: (_tidy(getattr(self, field.name)), _default(field)) for field in fields(self)}  # type: ignore[arg-type]
-        changed = {name: value for name, (value, default) in values.items() if value != default}
+        changed = {}
+        for field in fields(self):  # type: ignore[arg-type]
+            value = _tidy(getattr(self, field.name))
+            if value != (field.default if field.default_factory is MISSING else field.default_factory()):
+                changed[field.name] = value
         if "classes" in changed:
             changed["classes"] = sorted(changed["classes"])
         for name in ("eps", "probe_eps"):
@@ -155,9 +107,12 @@ class Identified:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the instance that `json` wrote; an unknown field is a UserError."""
-        values = json.loads(text)
+        values, names = json.loads(text), [field.name for field in fields(cls)]  # type: ignore[arg-type]
         values.pop("recipe", None)
-        return cls(**check_field_names(cls, values, cls.__name__))
+        for name in values:
+            if name not in names:
+                raise unknown(f"field of {cls.__name__}", name, names)
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
     def __hash__(self) -> int:
         return hash(self.id)

@@ -1,20 +1,44 @@
 """Options by name: the fields of a frozen dataclass, replaced and checked."""
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt
 
 from classwise.core.errors import UserError, unknown
 
 Part = TypeVar("Part")
+
+
+class OneOf:
+    """The valid names of a field, a mark of its type."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self.names = names
+
+    def __repr__(self) -> str:
+        return f"one of {', '.join(self.names)}"
+
+
+# Types of fields with bounds, which `check_bounds` reads.
+Count = Annotated[int, Ge(1)]
+Positive = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
+BelowOne = Annotated[float, Ge(0), Lt(1), "0 or more and below 1"]
+Share = Annotated[float, Ge(0), Le(1), "a share of the training, 0 to 1"]
+Seed = Annotated[int, Ge(0), Lt(2**32)]  # some libraries take 32 bits
+
+_BOUNDS = {"ge": "{} or more", "gt": "above {}", "le": "{} or less", "lt": "below {}"}
 
 # An int is accepted as a float; otherwise the type must match exactly.
 _ACCEPTED: dict[type, tuple[type, ...]] = {float: (float, int)}
 
 
 @cache
-def type_hints(part: type) -> Mapping[str, Any]:
+def type_hints(part: Any) -> Mapping[str, Any]:
     """Return the resolved type hints of a class by field name."""
     return get_type_hints(part)
 
@@ -55,26 +79,39 @@ def configure(part: Part, options: Mapping[str, object], what: str) -> Part:
 
     `what` names the part in the errors: an unknown name or a value of another type is a UserError.
     """
-    hints = type_hints(type(part))  # type: ignore[arg-type]
     names = [field.name for field in fields(part)]  # type: ignore[arg-type]
     for name, value in options.items():
         if name not in names:
-            if not names:
-                raise UserError(f"{what} takes no options, got {name}={value!r}")
             raise unknown(f"option of {what}", name, names)
-        if not matches_type(value, hints[name]):
-            raise UserError(f"{what}: {name} must be {type_name(hints[name])}, got {value!r} ({type(value).__name__})")
+        _check_type(what, name, value, type_hints(type(part))[name])  # type: ignore[arg-type]
     return replace(part, **options)  # type: ignore[type-var]
 
 
-def check_share(name: str, value: float) -> None:
-    """Raise UserError unless the option is a share of the training, 0 to 1."""
-    if not 0 <= value <= 1:
-        raise UserError(f"{name} is a share of the training, 0 to 1, got {value}")
+def _check_type(what: str, name: str, value: object, hint: Any) -> None:
+    if not matches_type(value, hint):
+        raise UserError(f"{what}: {name} must be {type_name(hint)}, got {value!r} ({type(value).__name__})")
 
 
-def check_not_negative(item: object, *names: str) -> None:
-    """Raise UserError if one of the named fields is below 0 or NaN."""
-    for name in names:
-        if not getattr(item, name) >= 0:
-            raise UserError(f"{name} must be 0 or more, got {getattr(item, name)}")
+def check_fields(item: Any, what: str) -> None:
+    """Raise UserError if a field of a dataclass instance is of another type than its hint or out of bounds; `what` names it."""
+    for field in fields(item):
+        _check_type(what, field.name, getattr(item, field.name), type_hints(type(item))[field.name])  # type: ignore[arg-type]
+    check_bounds(item, f"{what}: ")
+
+
+def check_bounds(item: Any, prefix: str = "") -> None:
+    """Raise UserError if a field of a dataclass instance is out of the bounds of its type; None is within any.
+
+    Such a type is Annotated: with bounds (Ge, Gt, Le, Lt), then also with words for all of them, or with OneOf.
+    """
+    for field in fields(item):
+        value, exceeded, words = getattr(item, field.name), "", ""
+        for mark in getattr(field.type, "__metadata__", ()):
+            kind = type(mark).__name__.lower()
+            if isinstance(mark, OneOf) and value not in mark.names:
+                raise unknown(field.name, value, mark.names)
+            words = mark if isinstance(mark, str) else words
+            if kind in _BOUNDS and value is not None and not getattr(operator, kind)(value, getattr(mark, kind)):
+                exceeded = _BOUNDS[kind].format(getattr(mark, kind))
+        if exceeded:
+            raise UserError(f"{prefix}{field.name} must be {words or exceeded}, got {value}")

@@ -4,7 +4,7 @@ Names of classes are coordinates; SCHEMAS, COORDINATES and ATTRIBUTES say what e
 results of `attacks.sanity.sanity_checks`, which `stats.sanity.stored_warnings` reads.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ class Variable(NamedTuple):
 
 
 _IMAGE, _PIXELS = ("image",), "pixels from 0 to 1"
+_CELLS, _FORMS = ("epoch", "split", "attack", "label", "predicted"), ("form", "channel", "row", "column")
 _TRUTH = "class of the image, as a position in `predicted`; -1 where a combined Dataset has no such image"
 _LOGITS = "output of the network for each class; of recorded outcomes NaN where no page reads it"
 _RUNS = ("training", "epochs", "seed", "image")
@@ -38,10 +39,7 @@ SCHEMAS: dict[str, dict[str, Variable]] = {
     # The measurements after each epoch of a training.
     "history 1": {
         "count": Variable(
-            ("epoch", "split", "attack", "label", "predicted"),
-            "i4",
-            "images of class `label` that are predicted as `predicted`; zeros where not measured",
-            "images",
+            _CELLS, "i4", "images of class `label` that are predicted as `predicted`; zeros where not measured", "images"
         ),
         "radius": Variable(("epoch", "label"), "f4", "radius of the inner attack on the class", _PIXELS),
         "beta": Variable(("epoch", "label"), "f4", "trade-off of the objective for the class, 0 where it has none"),
@@ -64,7 +62,7 @@ SCHEMAS: dict[str, dict[str, Variable]] = {
     },
     # A few images with their attacked forms.
     "examples 1": {
-        "pixels": Variable(("image", "form", "channel", "row", "column"), "f4", "the image, clean and attacked", _PIXELS),
+        "pixels": Variable(("image", *_FORMS), "f4", "the image, clean and attacked", _PIXELS),
         "truth": Variable(_IMAGE, "i2", _TRUTH),
         "answer": Variable(("image", "form"), "i2", "predicted class, as a position in `predicted`"),
         "logits": Variable(("image", "form", "predicted"), "f4", _LOGITS),
@@ -89,9 +87,7 @@ SCHEMAS: dict[str, dict[str, Variable]] = {
         "to_target": Variable(_IMAGE, "f4", "distance of its penultimate features to those of its target", "of features"),
         "to_start": Variable(_IMAGE, "f4", "distance of its penultimate features to those of its start", "of features"),
         "apart": Variable(_IMAGE, "f4", "distance of the penultimate features of start and target", "of features"),
-        "pixels": Variable(
-            ("shown", "form", "channel", "row", "column"), "f4", "the target, the start, the rebuilt image", _PIXELS
-        ),
+        "pixels": Variable(("shown", *_FORMS), "f4", "the target, the start, the rebuilt image", _PIXELS),
     },
     # The predictions under attack of networks trained once, and once more with twice the epochs.
     "convergence 1": {
@@ -104,10 +100,7 @@ SCHEMAS: dict[str, dict[str, Variable]] = {
 OPTIONAL: dict[str, dict[str, Variable]] = {
     "history 1": {
         "uncertainty": Variable(
-            ("epoch", "split", "attack", "label"),
-            "f4",
-            "mean entropy of the predictions for the images of the class; NaN where not measured",
-            "nats",
+            _CELLS[:4], "f4", "mean entropy of the predictions for the images of the class; NaN where not measured", "nats"
         ),
         "robust": Variable(("epoch", "label"), "f4", "weight of the class in the robust term, where the objective has two"),
         "averaged": Variable(("epoch",), "b1", "whether the average of the weights includes the epoch"),
@@ -175,8 +168,7 @@ class Damaged(UserError):
 
 def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Dataset:
     """Return the Dataset if it has the variables, dimensions, types and attributes of a schema, else raise Damaged."""
-    if data.attrs.get("schema") != schema:
-        raise Damaged(f"{where} is of schema {data.attrs.get('schema')!r}, expected {schema!r}")
+    _check_attributes(data.attrs, schema, where)
     for name in SCHEMAS[schema]:
         if name not in data:
             raise Damaged(f"{where} lacks the variable {name!r} of schema {schema!r}")
@@ -188,10 +180,15 @@ def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Datas
     for dim in data.dims:
         if dim not in data.coords and dim not in _NO_COORDINATE:
             raise Damaged(f"{where}: the dimension {dim!r} has no coordinate")
-    for attr in REQUIRED_ATTRIBUTES:
-        if attr not in data.attrs:
-            raise Damaged(f"{where} lacks the attribute {attr!r}")
     return data
+
+
+def _check_attributes(attrs: Mapping[str, Any], schema: str, where: str) -> None:
+    if attrs.get("schema") != schema:
+        raise Damaged(f"{where} is of schema {attrs.get('schema')!r}, expected {schema!r}")
+    for attr in REQUIRED_ATTRIBUTES:
+        if attr not in attrs:
+            raise Damaged(f"{where} lacks the attribute {attr!r}")
 
 
 def schema_names(schema: str) -> frozenset[str]:
@@ -238,58 +235,34 @@ def _rounded(values: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(rounded) & np.isfinite(values), rounded, values)
 
 
-_ADVICE = "delete it and run again, or run `make book`, which recomputes it"
-
-
 def load(path: Path, schema: str) -> xr.Dataset:
     """Return a stored Dataset, loaded into memory; Damaged if it cannot be read, with the file and what to do."""
     with _readable(path):
         data = netcdf.read(path)
-    if "image" in data.coords and data.image.dtype != np.int64:
-        data = data.assign_coords(image=data.image.astype("i8"))  # stored compactly
-    try:
+        if "image" in data.coords and data.image.dtype != np.int64:
+            data = data.assign_coords(image=data.image.astype("i8"))  # stored compactly
         return check(data, schema, str(path))
-    except Damaged as error:
-        raise Damaged(f"{error}; {_ADVICE}") from None
-
-
-def attributes(path: Path, schema: str) -> dict[str, str]:
-    """Return the attributes of a stored Dataset of a schema, reading all of it but decoding nothing: ten times as fast as `load`.
-
-    Damaged if it cannot be read or lacks a variable, a dimension or an attribute, with the file and what to do.
-    """
-    with _readable(path), h5py.File(path) as stored:
-        ranks = {name: variable[()].ndim for name, variable in stored.items()}
-        attrs = {name: str(value) for name, value in stored.attrs.items()}
-    known = SCHEMAS[schema] | {name: form for name, form in OPTIONAL.get(schema, {}).items() if name in ranks}
-    _check_header(path, schema, attrs, [name for name, (dims, *_) in known.items() if ranks.get(name) != len(dims)])
-    return attrs
 
 
 def header(path: Path, schema: str) -> dict[str, str]:
-    """Return the attributes of a stored Dataset of a schema, reading nothing else: ten times as fast as `attributes`.
+    """Return the attributes of a stored Dataset of a schema, reading nothing else: ten times as fast as `load`.
 
     Damaged if the file is cut short, is no netCDF file or lacks an attribute; other damage is not noticed.
     """
     with _readable(path), h5py.File(path) as stored:
         attrs = {name: str(value) for name, value in stored.attrs.items()}
-    _check_header(path, schema, attrs)
+        _check_attributes(attrs, schema, str(path))
     return attrs
-
-
-def _check_header(path: Path, schema: str, attrs: Mapping[str, str], lost: Sequence[str] = ()) -> None:
-    """Raise Damaged if attributes lack a required one or are of another schema; `lost`: what else the file lacks."""
-    lost = [*lost, *(name for name in REQUIRED_ATTRIBUTES if name not in attrs)]
-    if lost or attrs["schema"] != schema:
-        problem = f"lacks {', '.join(lost)}" if lost else f"is of schema {attrs['schema']!r}, expected {schema!r}"
-        raise Damaged(f"{path} {problem}; {_ADVICE}")
 
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
+    """Say what to do about whatever makes a file unreadable; h5py raises a dozen kinds for one that is truncated or foreign."""
     try:
         yield
     except FileNotFoundError:
         raise
-    except Exception as error:  # h5py and xarray raise a dozen kinds for a file that is truncated or foreign
-        raise Damaged(f"{path} is truncated or not a netCDF file ({type(error).__name__}); {_ADVICE}") from error
+    except Exception as error:
+        problem = str(error) if isinstance(error, Damaged) else ""
+        problem = problem or f"{path} is truncated or not a netCDF file ({type(error).__name__})"
+        raise Damaged(f"{problem}; delete it and run again, or run `make book`, which recomputes it") from error

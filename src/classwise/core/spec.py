@@ -9,10 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from classwise.core.errors import UserError, unknown
-from classwise.core.identity import NORMS, Identified, Scalar, at_least, check_seeds, check_types, exact_radius, radius_text
+from annotated_types import Ge
+
+from classwise.core.errors import UserError, check_once, unknown
+from classwise.core.identity import NORMS, Identified, Scalar, exact_radius, radius_text
+from classwise.core.options import BelowOne, Count, NotNegative, OneOf, Seed, check_fields
 
 READOUTS = ("logits", "cosines")
 # What training images can be rebuilt to (Spec.rebuilt).
@@ -171,25 +174,25 @@ class Spec(Subject):
 
     dataset: str
     eps: str
-    seed: int = 0
+    seed: Seed = 0
     defence: str = "pgd-at"
     options: Mapping[str, Scalar] = field(default_factory=dict)
     model: str = "small-cnn"
-    width: int = 16
+    width: Count = 16
     classes: tuple[str, ...] = ()
     norm: str = "linf"
     attack: str | None = None
     attack_options: Mapping[str, Scalar] = field(default_factory=dict)
     batch_norm: str = "eval"
     probe: str = "pgd-10"
-    measure: int = 1
+    measure: Count = 1
     optimiser: str = "sgd"
-    lr: float = 0.1
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
+    lr: NotNegative = 0.1
+    momentum: BelowOne = 0.9
+    weight_decay: NotNegative = 5e-4
     schedule: str = "one-cycle"
-    epochs: int = 24
-    batch: int = 128
+    epochs: Count = 24
+    batch: Annotated[int, Ge(2)] = 128
     milestones: tuple[int, ...] = ()
     nesterov: bool = True
     decay: str = "all"
@@ -198,16 +201,16 @@ class Spec(Subject):
     select: str | None = None
     select_by: str = "sum"
     test_selected: bool = False
-    keep_last: int = 1
+    keep_last: Count = 1
     head: str | None = None
     layer: str = "batch"
     warm_start: str | None = None
     extra: str | None = None
-    redraw: int = 0
+    redraw: Seed = 0
     averages: tuple[str, ...] = ()
     probe_eps: str | None = None
-    train_per_class: int | None = None
-    rebuilt: str = "none"
+    train_per_class: Annotated[int | None, Ge(1)] = None
+    rebuilt: Annotated[str, OneOf(REBUILT)] = "none"
     images_by: str | None = None
 
     dimensions: ClassVar[tuple[str, ...]] = ("defence", "seed")
@@ -220,28 +223,17 @@ class Spec(Subject):
         if self.probe_eps is not None:
             written = radius_text(self.probe_eps, self.norm, "probe_eps")
             object.__setattr__(self, "probe_eps", None if exact_radius(written) == exact_radius(self.eps) else written)
-        check_types(self, "a run")
-        if not self.momentum < 1:
-            raise UserError(f"a run: momentum must be below 1, got {self.momentum}")
-        least = {"width": 1, "measure": 1, "lr": 0, "momentum": 0, "weight_decay": 0, "epochs": 1, "batch": 2}
-        at_least(self, "a run", **least, keep_last=1, train_per_class=1)
-        check_seeds(self, "a run", "seed", "redraw")
+        check_fields(self, "a run")
         if any(low >= high for low, high in pairwise((0, *self.milestones))):
             raise UserError(f"a run: milestones are epochs counted from 1, in rising order, got {self.milestones}")
         if self.milestones and self.schedule != "step":
             raise UserError(f"a run: milestones belong to schedule='step', got {self.schedule!r}")
         if self.test_selected and self.select is None:
             raise UserError("a run: test_selected needs the attack that selects; set select='pgd-10'")
-        if len(set(self.averages)) < len(self.averages):
-            raise UserError(f"a run: averages names an average twice: {self.averages}")
+        check_once("averages", self.averages)
         object.__setattr__(self, "averages", tuple(sorted(self.averages)))
         if self.keep_last > self.epochs:
             raise UserError(f"a run: keep_last={self.keep_last} is more than its {self.epochs} epochs")
-        self._check_rebuilt()
-
-    def _check_rebuilt(self) -> None:
-        if self.rebuilt not in REBUILT:
-            raise unknown("rebuilt", self.rebuilt, REBUILT)
         if self.rebuilt == "none" and self.images_by is not None:
             raise UserError(f"a run: images_by={self.images_by!r} rebuilds nothing: add rebuilt='features', or leave it out")
         if self.rebuilt != "none" and self.images_by is None:
@@ -341,13 +333,13 @@ class Evaluation(Identified):
     eps: str | None = None
     norm: str | None = None
     split: str = "test"
-    per_class: int | None = None
+    per_class: Annotated[int | None, Ge(1)] = None
     checkpoint: str = "last"
-    seed: int = 0
+    seed: Seed = 0
     substitute: str | None = None
     precision: str = "float32"
     readout: str = "logits"
-    batch: int = 500
+    batch: Count = 500
     transform: str = "none"
 
     dimensions: ClassVar[tuple[str, ...]] = ("attack",)
@@ -359,9 +351,7 @@ class Evaluation(Identified):
         if self.eps is not None:
             # Without a norm, the range is checked once the norm of the run is known.
             object.__setattr__(self, "eps", radius_text(self.eps, self.norm or "l2", "eval_eps"))
-        check_types(self, "an evaluation")
-        at_least(self, "an evaluation", per_class=1, batch=1)
-        check_seeds(self, "an evaluation", "seed")
+        check_fields(self, "an evaluation")
 
     def resolved_for(self, subject: Subject) -> "Evaluation":
         """Return the evaluation with the radius and norm of the subject where it has none."""

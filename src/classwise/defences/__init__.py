@@ -1,6 +1,6 @@
 """Defences: an objective, a calibration and an averaging, with the inner attack of the training.
 
-To add one, write an Objective (objectives.py) or a Calibration (calibrations/) where none fits, and its line in DEFENCES.
+To add one, write an Objective (objectives.py) or a Calibration (calibrations.py) where none fits, and its line in DEFENCES.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,10 @@ import torch
 
 from classwise.core.errors import UserError, unknown
 from classwise.core.options import configure
-from classwise.defences.adversary import BATCH_NORM_MODES
 from classwise.defences.averaging import EMA, FAWA, Averaging, NoAveraging
-from classwise.defences.calibrations import CFA, Calibration, ClassSettings, Uniform
-from classwise.defences.calibrations.dafa import DAFA
-from classwise.defences.calibrations.faal import FAAL
-from classwise.defences.calibrations.frl import FRL
-from classwise.defences.calibrations.wat import WAT
-from classwise.defences.calibrations.weighting import ClassBalanced, DifficultyWeighting, PerClass
-from classwise.defences.free import FreeAT
-from classwise.defences.objectives import MART, TRADES, Adversarial, Objective, SingleClassAT, Standard
+from classwise.defences.calibrations import CFA, DAFA, FAAL, FRL, WAT, Calibration, ClassSettings, Uniform
+from classwise.defences.objectives import BATCH_NORM_MODES, MART, TRADES, Adversarial, FreeAT, Objective, SingleClassAT, Standard
+from classwise.defences.weighting import ClassBalanced, DifficultyWeighting, PerClass
 
 __all__ = ["BATCH_NORM_MODES", "DEFENCES", "Defence", "baseline_of", "build"]
 
@@ -142,8 +136,6 @@ def build(name: str, options: Mapping[str, object] | None = None) -> Defence:
     names = {field.name: role for role, part in parts.items() for field in fields(part)}
     for option in options:
         if option not in names:
-            if not names:
-                raise UserError(f"defence {name!r} takes no options, got {option}={options[option]!r}")
             raise unknown(f"option of defence {name!r}", option, names)
     for role, part in parts.items():
         chosen = {option: value for option, value in options.items() if names[option] == role}

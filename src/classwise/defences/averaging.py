@@ -5,13 +5,14 @@ statistics="last", taken from the trained network. Integers, such as the number 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor
 
-from classwise.core.errors import UserError, unknown
-from classwise.core.options import check_share
+from classwise.core.errors import UserError
+from classwise.core.options import BelowOne, OneOf, Share, check_bounds
 
 Weights = dict[str, Tensor]
 STATISTICS = ("averaged", "last")
@@ -31,6 +32,9 @@ class Averaging:
     decay: float = 0.0
     statistics: str = "averaged"
 
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
     @property
     def each_step(self) -> bool:
         return False
@@ -39,9 +43,9 @@ class Averaging:
         """Return whether it needs that accuracy after a share `progress` of the training."""
         return self.needs_validation
 
-    def after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights | None:
-        """Return the average after one more step; steps are numbered from 0."""
-        return average
+    def after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights:
+        """Return the average after one more step, numbered from 0, where it is updated after each."""
+        raise NotImplementedError
 
     def accepts(self, progress: float, worst: float | None) -> bool:
         """Return whether an epoch enters the average; `progress` is the share of the training completed after it."""
@@ -59,26 +63,24 @@ class NoAveraging(Averaging):
     averages: ClassVar[bool] = False
 
 
+def copied(weights: Weights) -> Weights:
+    """Return a copy of weights that later steps do not change."""
+    return {name: value.detach().clone() for name, value in weights.items()}
+
+
 def update_average(average: Weights | None, weights: Weights, decay: float, statistics: str) -> Weights:
     """Return decay x average + (1 - decay) x weights, in place; a copy of the weights where there is no average yet."""
     if average is None:
-        return {name: value.detach().clone() for name, value in weights.items()}
-    copied = [
+        return copied(weights)
+    taken = [
         name
         for name, value in weights.items()
         if not value.is_floating_point() or (statistics == "last" and name.endswith(("running_mean", "running_var")))
     ]
-    blended = [name for name in weights if name not in set(copied)]
+    blended = [name for name in weights if name not in set(taken)]
     torch._foreach_lerp_([average[name] for name in blended], [weights[name].detach() for name in blended], 1 - decay)
-    torch._foreach_copy_([average[name] for name in copied], [weights[name] for name in copied])
+    torch._foreach_copy_([average[name] for name in taken], [weights[name] for name in taken])
     return average
-
-
-def _check(decay: float, statistics: str) -> None:
-    if not 0 <= decay < 1:
-        raise UserError(f"decay must be 0 or more and below 1, got {decay}")
-    if statistics not in STATISTICS:
-        raise unknown("statistics", statistics, STATISTICS)
 
 
 @dataclass(frozen=True)
@@ -90,16 +92,13 @@ class EMA(Averaging):
     enters, with per="epoch" only; .25 is epoch 50 of 200, where the paper begins.
     """
 
-    decay: float = 0.85
-    per: str = "epoch"
-    statistics: str = "averaged"
-    average_from: float = 0.0
+    decay: BelowOne = 0.85
+    per: Annotated[str, OneOf(("epoch", "step"))] = "epoch"
+    statistics: Annotated[str, OneOf(STATISTICS)] = "averaged"
+    average_from: Share = 0.0
 
     def __post_init__(self) -> None:
-        _check(self.decay, self.statistics)
-        check_share("average_from", self.average_from)
-        if self.per not in ("epoch", "step"):
-            raise unknown("per", self.per, ("epoch", "step"))
+        super().__post_init__()
         if self.average_from > 0 and self.each_step:
             raise UserError(f"average_from counts epochs, got {self.average_from} with per='step'; use per='epoch'")
 
@@ -107,7 +106,7 @@ class EMA(Averaging):
     def each_step(self) -> bool:
         return self.per == "step"
 
-    def after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights | None:
+    def after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights:
         return update_average(average, weights, min(self.decay, (step + 1) / (step + 10)), self.statistics)
 
     def accepts(self, progress: float, worst: float | None) -> bool:
@@ -128,18 +127,11 @@ class FAWA(Averaging):
     """
 
     needs_validation: ClassVar[bool] = True
-    decay: float = 0.85
-    threshold: float = 0.2
-    average_from: float = 0.25
-    statistics: str = "averaged"
-    worst_share: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check(self.decay, self.statistics)
-        check_share("average_from", self.average_from)
-        check_share("worst_share", self.worst_share)
-        if not 0 <= self.threshold <= 1:
-            raise UserError(f"threshold is an accuracy, 0 to 1, got {self.threshold}")
+    decay: BelowOne = 0.85
+    threshold: Annotated[float, Ge(0), Le(1), "an accuracy, 0 to 1"] = 0.2
+    average_from: Share = 0.25
+    statistics: Annotated[str, OneOf(STATISTICS)] = "averaged"
+    worst_share: Annotated[float, Ge(0), Le(1), "a share of the classes, 0 to 1"] = 0.0
 
     def active_at(self, progress: float) -> bool:
         return progress >= self.average_from

@@ -1,4 +1,4 @@
-"""Objectives: the loss of a batch, and the training step that lowers it.
+"""Objectives: the loss of a batch, the inner attack, and the training step that lowers the loss.
 
 An objective is called as `objective(model, x, y, settings, adversary) -> LossTerms`: x float (n, channels, height, width) in
 [0, 1], y labels (n,), the settings of each image, which are those of its class, and the adversary of this batch. The model is in
@@ -6,17 +6,69 @@ train mode.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from annotated_types import Ge
 from torch import Tensor, nn
 
+from classwise.attacks import Attack, FriendlyPGD
+from classwise.attacks.balls import Ball
 from classwise.core.errors import UserError
-from classwise.core.options import check_not_negative
-from classwise.defences.adversary import Adversary
+from classwise.core.options import BelowOne, Count, NotNegative, Positive, check_bounds
 from classwise.defences.calibrations import Calibration, ClassSettings, Memory
+from classwise.models.inference import Fusions, fused_in_place
+from classwise.models.modes import frozen
+
+BATCH_NORM_MODES = ("eval", "train")
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """An attack on one batch with its ball, and the mode of batch norm during the attack.
+
+    attack: None where the defence has no inner attack. batch_norm: "eval" uses the running statistics (TRADES, MART, HE, FAT,
+    FRL), "train" those of the batch, which updates the running ones at every step of the attack (CFA, Rice et al., Wong et al.).
+    progress: the completed share of the training, 0 to 1, for attacks with a schedule. fusions: of the network, used in "eval".
+    """
+
+    attack: Attack | None
+    ball: Ball
+    batch_norm: str
+    generator: torch.Generator
+    progress: float = 0.0
+    fusions: Fusions = ()
+
+    def at(self, rows: Tensor) -> "Adversary":
+        """Return the adversary of some images of the batch."""
+        return replace(self, ball=self.ball.select(rows))
+
+    @contextmanager
+    def mode(self, model: nn.Module) -> Iterator[None]:
+        """Set the model to the mode of the attack for the duration of the block."""
+        training = model.training
+        model.train(self.batch_norm == "train")
+        try:
+            with fused_in_place(self.fusions if self.batch_norm == "eval" else ()):
+                yield
+        finally:
+            model.train(training)
+
+    def craft(self, model: nn.Module, x: Tensor, y: Tensor, truth: Tensor | None = None) -> Tensor:
+        """Return the attacked batch; `y` are labels (n,), or probabilities (n, classes) and then `truth` the labels."""
+        assert self.attack is not None, "the objective attacks, but the defence names no attack"
+        attack = self.attack
+        if isinstance(attack, FriendlyPGD):
+            attack = attack.at_progress(self.progress)
+        with self.mode(model):
+            if isinstance(attack, FriendlyPGD) and truth is not None:
+                with frozen(model), torch.no_grad():
+                    return attack.friendly_search(model, x, y, truth, self.ball, self.generator)
+            return attack.craft(model, x, y, self.ball, self.generator)
 
 
 class LossTerms(NamedTuple):
@@ -45,12 +97,10 @@ class LossTerms(NamedTuple):
 
     def weighted(self, settings: ClassSettings, *, normalise_weights: bool = False) -> "LossTerms":
         """Return the terms weighted by class; `normalise_weights` divides the weights of the batch by their mean (FRL)."""
-
-        def weights(given: Tensor) -> Tensor:
-            return given / given.mean() if normalise_weights else given
-
-        robust = None if self.robust is None else weights(settings.robust) * self.robust
-        return self._replace(natural=weights(settings.weight) * self.natural, robust=robust)
+        weight, robust = settings.weight, settings.robust
+        if normalise_weights:
+            weight, robust = weight / weight.mean(), robust / robust.mean()
+        return self._replace(natural=weight * self.natural, robust=None if self.robust is None else robust * self.robust)
 
 
 @dataclass(frozen=True)
@@ -113,11 +163,7 @@ class Objective(ABC):
     class_specific: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_not_negative(self, *(name for name in ("beta", "entropy", "margin", "similarity") if hasattr(self, name)))
-        if not self.scale > 0:
-            raise UserError(f"scale must be above 0, got {self.scale}")
-        if not 0 <= getattr(self, "smoothing", 0.0) < 1:
-            raise UserError(f"smoothing must be 0 or more and below 1, got {getattr(self, 'smoothing', 0.0)}")
+        check_bounds(self)
 
     @property
     def training_passes(self) -> int:
@@ -176,7 +222,7 @@ class Standard(Objective):
     smoothing: of the labels, as in `Adversarial`.
     """
 
-    smoothing: float = 0.0
+    smoothing: BelowOne = 0.0
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return CE(f(x), y)."""
@@ -194,11 +240,11 @@ class Adversarial(Objective):
     `class_similarity` of the attacked logits.
     """
 
-    smoothing: float = 0.0
-    entropy: float = 0.0
-    scale: float = 1.0
-    margin: float = 0.0
-    similarity: float = 0.0
+    smoothing: BelowOne = 0.0
+    entropy: NotNegative = 0.0
+    scale: Positive = 1.0
+    margin: NotNegative = 0.0
+    similarity: NotNegative = 0.0
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return CE(f(x'), y) - entropy x H(f(x')), where x' is attacked with the labels."""
@@ -228,13 +274,13 @@ class TRADES(Objective):
 
     soft_targets: ClassVar[bool] = True
     training_passes = 2
-    beta: float = 6.0
-    entropy: float = 0.0
+    beta: NotNegative = 6.0
+    entropy: NotNegative = 0.0
     normalised: bool = False
-    scale: float = 1.0
-    margin: float = 0.0
+    scale: Positive = 1.0
+    margin: NotNegative = 0.0
     detached: bool = False
-    smoothing: float = 0.0
+    smoothing: BelowOne = 0.0
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return CE(f(x), y) - entropy x H(f(x)) + beta KL(f(x) || f(x')), where x' maximises the divergence."""
@@ -266,7 +312,7 @@ class MART(Objective):
     """
 
     training_passes = 2
-    beta: float = 5.0
+    beta: NotNegative = 5.0
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
         """Return BCE(f(x'), y) + beta KL(f(x) || f(x')) (1 - f(x)_y), where x' is attacked with the labels."""
@@ -290,11 +336,7 @@ class SingleClassAT(Objective):
     """
 
     class_specific: ClassVar[bool] = True
-    label: int = 3
-
-    def __post_init__(self) -> None:
-        if self.label < 0:
-            raise UserError(f"label is the number of a class, 0 or more, got {self.label}")
+    label: Annotated[int, Ge(0), "the number of a class, 0 or more"] = 3
 
     def check(self, classes: int) -> None:
         """Raise UserError where the class does not exist."""
@@ -308,3 +350,40 @@ class SingleClassAT(Objective):
             x = x.index_copy(0, rows, adversary.at(rows).craft(model, x[rows], y[rows]))
         logits = model(x)
         return LossTerms(F.cross_entropy(logits, y, reduction="none"), None, logits)
+
+
+@dataclass(frozen=True)
+class FreeAT(Objective):
+    """Free adversarial training: each batch is trained on several times, and each backward pass also updates the perturbation.
+
+    (Shafahi et al. 2019.) The perturbation takes steps as long as the radius and is kept from batch to batch; there is no inner
+    attack. An epoch of a Spec is one pass over the images including the replays.
+
+    replays: how often each batch is trained on, 1 or more.
+    """
+
+    built_in_attack: ClassVar[str] = "free"
+    replays: Count = 8
+
+    @property
+    def training_passes(self) -> int:
+        return self.replays
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, settings: ClassSettings, adversary: Adversary) -> LossTerms:
+        """Return CE(f(x), y) of images that already carry their perturbation."""
+        logits = model(x)
+        return LossTerms(F.cross_entropy(logits, y, reduction="none"), None, logits)
+
+    def step(self, model: nn.Module, x: Tensor, y: Tensor, step: TrainingStep) -> LossTerms:
+        """Train on a batch `replays` times; return the terms of the last.
+
+        The perturbation lies in the memory as "delta" and is zero before the first batch; a shorter batch uses its beginning.
+        """
+        ball = step.adversary.ball
+        delta = step.memory.setdefault("delta", torch.zeros((step.batch, *x.shape[1:]), device=x.device))[: len(x)]
+        for _ in range(self.replays):
+            moved = ball.project(x + delta, x).requires_grad_()
+            terms = step.update(self(model, moved, y, step.settings, step.adversary), y)
+            assert moved.grad is not None
+            delta.copy_(ball.project(ball.step(moved.detach(), moved.grad, step.settings.radius), x) - x)
+        return terms

@@ -188,7 +188,7 @@ def set_aside(path: Path) -> None:
 
 
 def intact(key: Key, tell: Callable[[str], None], *, repair: bool) -> bool:
-    """Return whether a result is stored and undamaged; its files are read in full but not decoded.
+    """Return whether a result is stored and undamaged; its files are read in full.
 
     `tell` is called with a sentence about a damaged file; `repair` also renames it, so that it is computed again. One that was
     recorded elsewhere cannot be computed again: it raises Damaged if `repair`, else it counts as stored.
@@ -197,7 +197,7 @@ def intact(key: Key, tell: Callable[[str], None], *, repair: bool) -> bool:
         if not (path := folder / key.name).exists():
             continue
         try:
-            key.check(results.attributes(path, key.kind), path)
+            key.load(path)
         except Damaged:
             if folder != run_folder(key.subject):
                 if repair:

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from classwise.attacks import evaluate
 from classwise.attacks.balls import BALLS
 from classwise.attacks.evaluate import EvaluationSettings, confusion_counts
-from classwise.defences.adversary import Adversary
+from classwise.defences.averaging import copied
 from classwise.defences.calibrations import ClassSettings, EpochStats
-from classwise.defences.objectives import LossTerms, TrainingStep
-from classwise.defences.training import checkpoints, validation
+from classwise.defences.objectives import Adversary, LossTerms, TrainingStep
+from classwise.defences.training import checkpoints
 from classwise.defences.training.optimisation import DECAYS, OPTIMISERS, SCHEDULES, factor, gates, groups
 from classwise.defences.training.state import Epoch, State, TrainConfig
 from classwise.images import Images
@@ -59,30 +59,27 @@ def train(
     """
     network = training_network(state.model, config.precision)
     if state.epoch == 0 and config.defence.calibration.active_at(0.0):
-        _calibrate(state, config, EpochStats(0.0, **_validated(validation.attacked_counts(state, config, valid))))
+        _calibrate(state, config, EpochStats(0.0, None, *checkpoints.attacked_counts(state, config, valid)))
     while state.epoch < config.epochs and not state.stopped:
         settings, started = state.settings, time.perf_counter()
-        before = checkpoints.copied(state.model.state_dict()) if config.overfitting_check is not None else None
+        before = copied(state.model.state_dict()) if config.overfitting_check is not None else None
         with seeded(state.generator, state.epoch):
             loss, clean, attacked, predictions = _epoch(state, network, images, config)
         if not math.isfinite(loss):
             raise Diverged(f"the loss became {loss} in epoch {state.epoch + 1}")
-        if not _has_finite_logits(state.model, images, config.batch):
+        with torch.no_grad():  # after the last step
+            logits = state.model.eval()(images.batch(slice(0, config.batch))[0])
+        if not logits.isfinite().all():
             raise Diverged(f"the logits of the network became infinite or nan in epoch {state.epoch + 1}")
         state.epoch += 1
         seconds = time.perf_counter() - started
         if before is not None and _overfits(state, images, config):
             state.model.load_state_dict(before)
-        counts = validation.attacked_counts(state, config, valid) if _needs_validation(state, config) else None
+        counts = checkpoints.attacked_counts(state, config, valid) if _needs_validation(state, config) else None
         taken = _average(state, config, counts)
-        stats = EpochStats(
-            state.epoch / config.epochs,
-            attacked if attacked is not None else clean,
-            predictions=predictions,
-            losses=validation.class_losses(state, config, valid) if config.defence.calibration.needs_losses else None,
-            **_validated(counts),
-        )
-        _calibrate(state, config, stats)
+        losses = checkpoints.class_losses(state, config, valid) if config.defence.calibration.needs_losses else None
+        seen, (on_clean, on_attacked) = attacked if attacked is not None else clean, counts or (None, None)
+        _calibrate(state, config, EpochStats(state.epoch / config.epochs, seen, on_clean, on_attacked, predictions, losses))
         _keep(state, config, counts, valid, test)
         yield Epoch(state.epoch, settings, loss, seconds, clean, attacked, counts, taken)
 
@@ -92,11 +89,6 @@ def _needs_validation(state: State, config: TrainConfig) -> bool:
     progress, defence = state.epoch / config.epochs, config.defence
     averaged = any(averaging.active_at(progress) for averaging in config.averagings.values())
     return config.select_by is not None or defence.calibration.active_at(progress) or averaged
-
-
-def _validated(counts: tuple[Tensor, Tensor] | None) -> dict[str, Tensor]:
-    """Return counts of the validation images as fields of EpochStats."""
-    return {} if counts is None else {"clean": counts[0], "attacked": counts[1]}
 
 
 # Losing so much accuracy from one epoch to the next is catastrophic overfitting (Wong et al. 2020).
@@ -133,21 +125,12 @@ def _average(state: State, config: TrainConfig, counts: tuple[Tensor, Tensor] | 
             worst = None if measured is None else checkpoints.worst(measured[1], averaging.worst_share)
             if not averaging.accepts(progress, worst):
                 continue
-            if name == "average" and state.average is None:
+            if name == "average" and name not in state.averages:
                 # The best epochs until now are of the weights that are averaged.
                 state.scores = {kept: score for kept, score in state.scores.items() if kept not in ("best", "test-selected")}
             state.averages[name] = averaging.after_epoch(state.averages.get(name), state.model.state_dict())
         taken.append(name)
     return tuple(taken)
-
-
-def _average_step(state: State, config: TrainConfig, step: int) -> None:
-    """Update the averages over steps; steps are numbered from 0."""
-    for name, averaging in config.averagings.items():
-        if averaging.each_step:
-            average = averaging.after_step(state.averages.get(name), state.model.state_dict(), step)
-            if average is not None:
-                state.averages[name] = average
 
 
 def _keep(
@@ -159,23 +142,23 @@ def _keep(
     with it: the first average replaces the best of them. An average next to the training is selected from its first epoch on;
     until then the weights of an epoch replace it among the last.
     """
-    ending = checkpoints.among_last(state.epoch, config.epochs, config.keep_last)
-    for name in ("last", *config.averages) if ending is not None else ():
-        state.kept[f"{name}{ending}"] = checkpoints.copied(state.averages.get(name, state.model.state_dict()))
+    before_end = config.epochs - state.epoch
+    for name in ("last", *config.averages) if 0 < before_end < config.keep_last else ():
+        state.kept[f"{name}-{before_end}"] = copied(state.averages.get(name, state.model.state_dict()))
     if config.select_by is None:
         return
     candidate = state.model
-    if state.average is not None:
+    if "average" in state.averages:
         candidate = _averaged(state, "average")
-        counts = validation.attacked_counts(state, config, valid, candidate)
+        counts = checkpoints.attacked_counts(state, config, valid, candidate)
     assert counts is not None
     _select(state, config, "best", candidate, counts)
     if config.test_selected:
-        _select(state, config, "test-selected", candidate, validation.attacked_counts(state, config, test, candidate))
+        _select(state, config, "test-selected", candidate, checkpoints.attacked_counts(state, config, test, candidate))
     for name in config.averages:
         if name in state.averages:
             candidate = _averaged(state, name)
-            _select(state, config, f"best-{name}", candidate, validation.attacked_counts(state, config, valid, candidate))
+            _select(state, config, f"best-{name}", candidate, checkpoints.attacked_counts(state, config, valid, candidate))
 
 
 def _averaged(state: State, name: str) -> nn.Module:
@@ -187,18 +170,10 @@ def _averaged(state: State, name: str) -> nn.Module:
 
 def _select(state: State, config: TrainConfig, name: str, candidate: nn.Module, counts: tuple[Tensor, Tensor]) -> None:
     """Keep the weights of a candidate under a name where its counts under attack are the best so far."""
-    assert config.select_by is not None
-    score = checkpoints.CRITERIA[config.select_by](counts[1])
-    if checkpoints.better(score, state.scores.get(name)):
+    score = checkpoints.CRITERIA[str(config.select_by)](counts[1])
+    if score >= state.scores.get(name, -math.inf):  # among equals the later one has trained longer
         state.scores[name] = score
-        state.kept[name] = checkpoints.copied(candidate.state_dict())
-
-
-@torch.no_grad()
-def _has_finite_logits(model: nn.Module, images: Images, batch: int) -> bool:
-    """Return whether the network gives finite logits after the last step."""
-    x, _ = images.batch(slice(0, batch))
-    return bool(model.eval()(x).isfinite().all())
+        state.kept[name] = copied(candidate.state_dict())
 
 
 def _epoch(
@@ -215,6 +190,7 @@ def _epoch(
     counts: dict[str, Tensor] = {}
     predictions = torch.zeros(classes, classes, device=device) if defence.calibration.needs_predictions else None
     order = _order(state, len(images), config)
+    by_step = {name: averaging for name, averaging in config.averagings.items() if averaging.each_step}
     for number, rows in enumerate(order):
         progress = (state.epoch + (number + 0.5) / len(order)) / config.epochs
         rate = config.lr * factor(config.schedule, config.milestones, config.epochs, progress)
@@ -224,7 +200,9 @@ def _epoch(
         terms = _step(state, network, x, y, config, progress)
         for gate in bounded:
             gate.data.clamp_(0, 1)
-        _average_step(state, config, state.epoch * len(order) + number)
+        for name, averaging in by_step.items():
+            weights = state.model.state_dict()
+            state.averages[name] = averaging.after_step(state.averages.get(name), weights, state.epoch * len(order) + number)
         total += terms.loss.detach().sum()
         for name, logits in (("clean", terms.clean), ("attacked", terms.attacked)):
             if logits is not None:

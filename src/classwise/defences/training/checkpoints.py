@@ -1,13 +1,58 @@
-"""Which epochs' weights are kept."""
+"""Measurements on images that are not trained on, and which epochs' weights are kept."""
 
 import math
 from collections.abc import Callable, Collection
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from classwise.defences.averaging import Weights
+from classwise.attacks import evaluate
+from classwise.attacks.balls import BALLS
+from classwise.attacks.evaluate import EvaluationSettings, confusion_counts
 from classwise.defences.calibrations import per_class_accuracy
+from classwise.defences.objectives import Adversary
+from classwise.defences.training.state import State, TrainConfig
+from classwise.images import Images
+from classwise.models.modes import eval_mode, frozen
+
+
+def attacked_counts(
+    state: State, config: TrainConfig, images: Images | None, model: nn.Module | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return counts[label, predicted] of images, clean and under the validation attack, by the logits of the loss."""
+    assert config.validation_attack is not None, "the configuration names no validation attack"
+    assert images is not None, "the configuration needs images to measure"
+    network, classes = config.defence.objective.scaled_model(model or state.model), len(images.classes)
+    ball = BALLS[config.norm](state.radius if config.validation_radius is None else config.validation_radius)
+    with torch.no_grad(), eval_mode(network):
+        clean = sum(confusion_counts(y, network(x).argmax(1), classes) for x, y in images.batches(500))
+    how = EvaluationSettings(seed=state.epoch, precision=config.precision)
+    result = evaluate.evaluate(network, images, config.validation_attack, ball, how)
+    assert isinstance(clean, Tensor)
+    return clean, confusion_counts(result.truth, result.answer, classes)
+
+
+def class_losses(state: State, config: TrainConfig, images: Images | None) -> Tensor:
+    """Return the mean loss of the images of each class, then that of all: (classes + 1,); of a class without images: 0.
+
+    The network is in eval mode and attacked as in training, with the settings before any calibration. The random numbers of the
+    training are not used.
+    """
+    assert images is not None, "the calibration needs the validation images"
+    device = images.pixels.device
+    sums, sizes = torch.zeros(2, len(images.classes) + 1, device=device)
+    generator = torch.Generator(device).manual_seed(state.epoch)
+    with eval_mode(state.model), frozen(state.model), torch.no_grad():
+        for x, y in images.batches(500):
+            settings = state.base.at(y)
+            ball = BALLS[config.norm](settings.radius)
+            adversary = Adversary(config.attack, ball, "eval", generator, state.epoch / config.epochs)
+            loss = config.defence.objective(state.model, x, y, settings, adversary).loss
+            sums[:-1].index_add_(0, y, loss)
+            sizes[:-1].index_add_(0, y, torch.ones_like(loss))
+    sums[-1], sizes[-1] = sums[:-1].sum(), sizes[:-1].sum()
+    mean: Tensor = sums / sizes.clamp_min(1)
+    return mean
 
 
 def overall(counts: Tensor) -> float:
@@ -29,22 +74,6 @@ CRITERIA: dict[str, Callable[[Tensor], float]] = {
     "sum": lambda counts: overall(counts) + worst(counts),
     "sum-fifth": lambda counts: overall(counts) + worst(counts, 0.2),
 }
-
-
-def better(score: float, best: float | None) -> bool:
-    """Return whether an epoch replaces the best so far; among equals the later one does, as it has trained longer."""
-    return best is None or score >= best
-
-
-def copied(weights: Weights) -> Weights:
-    """Return a copy of weights that later steps do not change."""
-    return {name: value.detach().clone() for name, value in weights.items()}
-
-
-def among_last(epoch: int, epochs: int, keep: int) -> str | None:
-    """Return the ending of the checkpoints after an epoch (from 1), "-1" for the last but one and so on, or None."""
-    before_end = epochs - epoch
-    return f"-{before_end}" if 0 < before_end < keep else None
 
 
 def names(*, selects: bool, averaging: bool, keep: int, test_selected: bool, averages: Collection[str] = ()) -> list[str]:

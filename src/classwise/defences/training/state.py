@@ -92,11 +92,6 @@ class State:
         with eval_mode(self.model):
             return inference.fusions(self.model)
 
-    @property
-    def average(self) -> Weights | None:
-        """The average of the defence; None where there is none yet."""
-        return self.averages.get("average")
-
     def state_dict(self) -> dict[str, Any]:
         """Return tensors and plain values that `torch.load(weights_only=True)` can read."""
         return {

@@ -1,18 +1,14 @@
 """Class weights: fixed by hand, by difficulty, and class-balanced ones with the margins of LDAM."""
 
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from classwise.core.errors import UserError, unknown
-from classwise.core.options import check_not_negative, check_share
+from classwise.core.errors import UserError
+from classwise.core.options import BelowOne, NotNegative, OneOf, Share
 from classwise.defences.calibrations import Calibration, ClassSettings, EpochStats, Memory, NextSettings, per_class_accuracy
-
-PROXIES = ("size", "robustness")
-# The size of a class by its robustness is at least this share of the mean.
-FLOOR = 0.25
 
 
 def parse_class_values(name: str, text: str) -> dict[int, float]:
@@ -27,10 +23,6 @@ def parse_class_values(name: str, text: str) -> dict[int, float]:
         if not values[int(label)] >= 0:
             raise UserError(f"{name}={text!r}: a value must be 0 or more")
     return values
-
-
-# Options of `PerClass` that list values of classes.
-_LISTED = ("betas", "weights", "radii")
 
 
 @dataclass(frozen=True)
@@ -51,8 +43,10 @@ class PerClass(Calibration):
     mean_one: bool = False
 
     def __post_init__(self) -> None:
-        for option in _LISTED:
-            parse_class_values(option, getattr(self, option))
+        self._listed()
+
+    def _listed(self) -> dict[str, dict[int, float]]:
+        return {option: parse_class_values(option, getattr(self, option)) for option in ("betas", "weights", "radii")}
 
     def start(self, base: ClassSettings, sizes: Tensor) -> ClassSettings:
         """Return the settings with those of the named classes.
@@ -60,8 +54,8 @@ class PerClass(Calibration):
         A UserError where a class does not exist, or where weights of mean one are all 0.
         """
         settings = {field.name: getattr(base, field.name).clone() for field in fields(base)}
-        for option in _LISTED:
-            for label, value in parse_class_values(option, getattr(self, option)).items():
+        for option, values in self._listed().items():
+            for label, value in values.items():
                 if not 0 <= label < len(sizes):
                     raise UserError(f"{option} names class {label}, which does not exist: the classes are 0 to {len(sizes) - 1}")
                 if option == "betas":
@@ -85,10 +79,7 @@ class DifficultyWeighting(Calibration):
     Benz et al. 2020 propose such weights without a formula; this one is ours.
     """
 
-    power: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_not_negative(self, "power")
+    power: NotNegative = 1.0
 
     def __call__(self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats) -> NextSettings:
         if stats.train is None:
@@ -111,16 +102,9 @@ class ClassBalanced(Calibration):
     the weights begin (LDAM-DRW: .8, epoch 160 of 200).
     """
 
-    rarity: float = 0.999
-    by: str = "robustness"
-    weigh_from: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.rarity < 1:
-            raise UserError(f"rarity must be 0 or more and below 1, got {self.rarity}")
-        if self.by not in PROXIES:
-            raise unknown("by", self.by, PROXIES)
-        check_share("weigh_from", self.weigh_from)
+    rarity: BelowOne = 0.999
+    by: Annotated[str, OneOf(("size", "robustness"))] = "robustness"
+    weigh_from: Share = 0.0
 
     def start(self, base: ClassSettings, sizes: Tensor) -> ClassSettings:
         """Return weights and margins by the sizes of the classes; under "robustness" uniform ones until an accuracy is known."""
@@ -133,7 +117,7 @@ class ClassBalanced(Calibration):
         if self.by == "size":
             return self._settings(base, sizes, stats.progress), memory
         accuracy = per_class_accuracy(stats.train)
-        shares = (accuracy / accuracy.mean().clamp_min(1e-6)).clamp_min(FLOOR)
+        shares = (accuracy / accuracy.mean().clamp_min(1e-6)).clamp_min(0.25)
         return self._settings(base, sizes.float().mean() * shares, stats.progress), memory
 
     def _settings(self, base: ClassSettings, sizes: Tensor, progress: float) -> ClassSettings:
