@@ -33,51 +33,51 @@ Block = Callable[[int, int, int], nn.Module]
 _NAMES = ("layer1", "layer2", "layer3", "layer4")
 
 
-def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Module | None:
-    """Return a 1x1 convolution with batch norm where a block changes the shape, else None."""
-    if stride == 1 and inputs == outputs:
-        return None
-    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs))
+def _block(kind: str, inputs: int, outputs: int, stride: int) -> nn.Module:
+    """Return a block of torchvision, whose shortcut is a 1x1 convolution with batch norm where it changes the shape."""
+    from torchvision.models import resnet
 
-
-def _basic(inputs: int, outputs: int, stride: int) -> nn.Module:
-    from torchvision.models.resnet import BasicBlock
-
-    block: nn.Module = BasicBlock(inputs, outputs, stride, _shortcut(inputs, outputs, stride))
+    cls, same = getattr(resnet, kind), stride == 1 and inputs == outputs
+    shortcut = [] if same else [nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs)]
+    block: nn.Module = cls(inputs, outputs // cls.expansion, stride, nn.Sequential(*shortcut) if shortcut else None)
     return block
 
 
-def _bottleneck(inputs: int, outputs: int, stride: int) -> nn.Module:
-    from torchvision.models.resnet import Bottleneck
-
-    block: nn.Module = Bottleneck(inputs, outputs // Bottleneck.expansion, stride, _shortcut(inputs, outputs, stride))
-    return block
+_basic, _bottleneck = partial(_block, "BasicBlock"), partial(_block, "Bottleneck")
 
 
 def _stages(block: Block, stem: int, first: int, repeats: tuple[int, ...], names: tuple[str, ...]) -> dict[str, nn.Sequential]:
     """Return stages of blocks, the first from `stem` to `first` channels; each later one has twice as many, half the size."""
     stages, inputs = {}, stem
     for stage, (repeat, name) in enumerate(zip(repeats, names, strict=True)):
-        outputs, blocks = first * 2**stage, []
-        for place in range(repeat):
-            blocks.append(block(inputs, outputs, 2 if stage > 0 and place == 0 else 1))
-            inputs = outputs
-        stages[name] = nn.Sequential(*blocks)
+        outputs, rest = first * 2**stage, range(repeat - 1)
+        stages[name] = nn.Sequential(block(inputs, outputs, 2 if stage else 1), *(block(outputs, outputs, 1) for _ in rest))
+        inputs = outputs
     return stages
 
 
-def _flat(stages: dict[str, nn.Sequential]) -> list[nn.Module]:
-    return [block for stage in stages.values() for block in stage]
+def _flat(block: Block, width: int, repeat: int) -> list[nn.Module]:
+    """Return the blocks of four stages, `repeat` in each."""
+    return [part for stage in _stages(block, width, width, 4 * (repeat,), _NAMES).values() for part in stage]
 
 
 def _pooled() -> list[nn.Module]:
     return [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
 
 
-def _stem(channels: int, width: int) -> list[nn.Module]:
-    """Return the stem for large images: a 7x7 convolution and a pooling, which downsample by four."""
-    first = nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False)
-    return [first, nn.BatchNorm2d(width), nn.ReLU(inplace=True), nn.MaxPool2d(3, stride=2, padding=1)]
+def _first(shape: Shape, width: int) -> nn.Conv2d:
+    """Return the first convolution: 3x3, for large images 7x7 with stride 2."""
+    kernel, stride = (7, 2) if large(shape) else (3, 1)
+    return nn.Conv2d(shape[0], width, kernel, stride=stride, padding=kernel // 2, bias=False)
+
+
+def _pool(shape: Shape) -> list[nn.Module]:
+    """Return the pooling at the end of the stem, which only large images have."""
+    return [nn.MaxPool2d(3, stride=2, padding=1)] if large(shape) else []
+
+
+def _stem(shape: Shape, width: int) -> list[nn.Module]:
+    return [_first(shape, width), nn.BatchNorm2d(width), nn.ReLU(inplace=True), *_pool(shape)]
 
 
 def _he_initialised(body: nn.Module) -> nn.Module:
@@ -93,21 +93,19 @@ def resnet18(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Line
 
     The small form has torch's default initialisation, as is common for CIFAR-10, the large one torchvision's.
     """
-    stem = _stem(shape[0], width) if large(shape) else conv(shape[0], width)
-    body = nn.Sequential(*stem, *_flat(_stages(_basic, width, width, (2, 2, 2, 2), _NAMES)), *_pooled())
+    body = nn.Sequential(*_stem(shape, width), *_flat(_basic, width, 2), *_pooled())
     return _he_initialised(body) if large(shape) else body, nn.Linear(8 * width, classes)
 
 
 def resnet10_s2(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
     """Return ResNet-10, one block of ResNet-18 a stage, with a 3x3 stem of stride 2: a quarter of the pixels, for CPU cores."""
-    blocks = _flat(_stages(_basic, width, width, (1, 1, 1, 1), _NAMES))
+    blocks = _flat(_basic, width, 1)
     return nn.Sequential(*conv(shape[0], width, 2), *blocks, *_pooled()), nn.Linear(8 * width, classes)
 
 
 def resnet50(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
     """Return ResNet-50, strided in its 3x3 convolutions as in torchvision; stems, initialisation and `width` as `resnet18`."""
-    stem = _stem(shape[0], width) if large(shape) else conv(shape[0], width)
-    body = OrderedDict(zip(("conv1", "bn1", "relu", "maxpool"), stem, strict=False))
+    body = OrderedDict(zip(("conv1", "bn1", "relu", "maxpool"), _stem(shape, width), strict=False))
     body |= _stages(_bottleneck, width, 4 * width, (3, 4, 6, 3), _NAMES)
     body |= zip(("avgpool", "flat"), _pooled(), strict=True)
     network = nn.Sequential(body)
@@ -119,13 +117,9 @@ def preact_resnet18(shape: Shape, classes: int, width: int) -> tuple[nn.Module, 
 
     For large images the stem is a 7x7 convolution and a pooling, as in He et al. (2016b).
     """
-    stem: list[nn.Module] = [nn.Conv2d(shape[0], width, 3, padding=1, bias=False)]
-    if large(shape):
-        first = nn.Conv2d(shape[0], width, 7, stride=2, padding=3, bias=False)
-        stem = [first, nn.MaxPool2d(3, stride=2, padding=1)]
-    blocks = _flat(_stages(PreActivation, width, width, (2, 2, 2, 2), _NAMES))
-    end = [nn.BatchNorm2d(8 * width), nn.ReLU(inplace=True)]
-    return nn.Sequential(*stem, *blocks, *end, *_pooled()), nn.Linear(8 * width, classes)
+    stem = [_first(shape, width), *_pool(shape)]
+    end = [nn.BatchNorm2d(8 * width), nn.ReLU(inplace=True), *_pooled()]
+    return nn.Sequential(*stem, *_flat(PreActivation, width, 2), *end), nn.Linear(8 * width, classes)
 
 
 def _wide(depth: int, shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
@@ -135,10 +129,7 @@ def _wide(depth: int, shape: Shape, classes: int, width: int) -> tuple[nn.Module
     pass does not use; it is left out. There is no ImageNet form: for large images the stem is a strided 7x7 convolution and a
     pooling.
     """
-    body = OrderedDict[str, nn.Module](conv1=nn.Conv2d(shape[0], 16, 3, padding=1, bias=False))
-    if large(shape):
-        body["conv1"] = nn.Conv2d(shape[0], 16, 7, stride=2, padding=3, bias=False)
-        body["maxpool"] = nn.MaxPool2d(3, stride=2, padding=1)
+    body = OrderedDict[str, nn.Module](zip(("conv1", "maxpool"), [_first(shape, 16), *_pool(shape)], strict=False))
     stages = _stages(PreActivation, 16, width, 3 * ((depth - 4) // 6,), ("block1", "block2", "block3"))
     body |= {name: nn.Sequential(OrderedDict(layer=stage)) for name, stage in stages.items()}
     body |= {"bn1": nn.BatchNorm2d(4 * width), "relu": nn.ReLU(inplace=True)}

@@ -34,19 +34,12 @@ def lenet(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]
     second, first_layer, last_layer = max(1, round(8 * width / 3)), 20 * width, 14 * width
     paddings = [2 if min(high, wide) < least else 0 for least in (32, 12)]
     losses = [4 - 2 * padding for padding in paddings]
-    body = OrderedDict[str, nn.Module](
-        conv1=nn.Conv2d(channels, width, 5, padding=paddings[0]),
-        relu1=nn.ReLU(inplace=True),
-        pool1=nn.MaxPool2d(2),
-        conv2=nn.Conv2d(width, second, 5, padding=paddings[1]),
-        relu2=nn.ReLU(inplace=True),
-        pool2=nn.MaxPool2d(2),
-        flat=nn.Flatten(),
-        fc1=nn.Linear(second * _remaining(high, *losses) * _remaining(wide, *losses), first_layer),
-        relu3=nn.ReLU(inplace=True),
-        fc2=nn.Linear(first_layer, last_layer),
-        relu4=nn.ReLU(inplace=True),
-    )
+    body = OrderedDict[str, nn.Module](conv1=nn.Conv2d(channels, width, 5, padding=paddings[0]))
+    body |= {"relu1": nn.ReLU(inplace=True), "pool1": nn.MaxPool2d(2)}
+    body |= {"conv2": nn.Conv2d(width, second, 5, padding=paddings[1]), "relu2": nn.ReLU(inplace=True), "pool2": nn.MaxPool2d(2)}
+    pixels = _remaining(high, *losses) * _remaining(wide, *losses)
+    body |= {"flat": nn.Flatten(), "fc1": nn.Linear(second * pixels, first_layer), "relu3": nn.ReLU(inplace=True)}
+    body |= {"fc2": nn.Linear(first_layer, last_layer), "relu4": nn.ReLU(inplace=True)}
     return nn.Sequential(body), nn.Linear(last_layer, classes)
 
 
@@ -58,26 +51,14 @@ def mnist_cnn(shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Lin
     """
     channels, high, wide = shape
     hidden = max(1, round(25 * width / 4))
-    features = OrderedDict[str, nn.Module](
-        conv1=nn.Conv2d(channels, width, 3),
-        relu1=nn.ReLU(inplace=True),
-        conv2=nn.Conv2d(width, width, 3),
-        relu2=nn.ReLU(inplace=True),
-        pool1=nn.MaxPool2d(2),
-        conv3=nn.Conv2d(width, 2 * width, 3),
-        relu3=nn.ReLU(inplace=True),
-        conv4=nn.Conv2d(2 * width, 2 * width, 3),
-        relu4=nn.ReLU(inplace=True),
-        pool2=nn.MaxPool2d(2),
-        flat=nn.Flatten(),
-    )
-    classifier = OrderedDict[str, nn.Module](
-        fc1=nn.Linear(2 * width * _remaining(high, 4, 4) * _remaining(wide, 4, 4), hidden),
-        relu1=nn.ReLU(inplace=True),
-        drop=nn.Dropout(0.5),
-        fc2=nn.Linear(hidden, hidden),
-        relu2=nn.ReLU(inplace=True),
-    )
+    features = OrderedDict[str, nn.Module](conv1=nn.Conv2d(channels, width, 3), relu1=nn.ReLU(inplace=True))
+    features |= {"conv2": nn.Conv2d(width, width, 3), "relu2": nn.ReLU(inplace=True), "pool1": nn.MaxPool2d(2)}
+    features |= {"conv3": nn.Conv2d(width, 2 * width, 3), "relu3": nn.ReLU(inplace=True)}
+    features |= {"conv4": nn.Conv2d(2 * width, 2 * width, 3), "relu4": nn.ReLU(inplace=True), "pool2": nn.MaxPool2d(2)}
+    features["flat"] = nn.Flatten()
+    pixels = _remaining(high, 4, 4) * _remaining(wide, 4, 4)
+    classifier = OrderedDict[str, nn.Module](fc1=nn.Linear(2 * width * pixels, hidden), relu1=nn.ReLU(inplace=True))
+    classifier |= {"drop": nn.Dropout(0.5), "fc2": nn.Linear(hidden, hidden), "relu2": nn.ReLU(inplace=True)}
     for layer in features.values():
         if isinstance(layer, nn.Conv2d) and layer.bias is not None:
             nn.init.kaiming_normal_(layer.weight)

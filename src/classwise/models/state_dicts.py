@@ -1,4 +1,4 @@
-"""Foreign weights: read without executing code, and loaded where their names or their order match a model."""
+"""Foreign weights: read without executing code, measured, and loaded where their names or their order match a model."""
 
 import pickle
 import re
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from classwise.core.errors import UserError
-from classwise.models.classifier import Classifier
-from classwise.models.identify import guess_architecture
+from classwise.models.architecture import Shape
+from classwise.models.classifier import MODELS, Classifier, make
 from classwise.models.residual import common_names
 
 State = Mapping[str, Tensor]
@@ -71,8 +71,7 @@ def load_matching(model: Classifier, state: State) -> str:
 
     The rules, in order: the same names; the same without PREFIXES; the names of common code (kuangliu's, TRADES', MART's, Rice's
     and CFA's, torchvision's); the same kinds and shapes of tensors in the same order. Counters of batches and unused parts are
-    left out. Pixel statistics in the file replace those of the model. A UserError names the first tensors that differ and the
-    most similar model.
+    left out. Pixel statistics in the file replace those of the model. A UserError names the first tensors that differ.
     """
     expected = model.state_dict()
     if _shapes(expected) == _shapes(state):
@@ -91,7 +90,7 @@ def load_matching(model: Classifier, state: State) -> str:
     rule = next((rule for rule, pair in pairs.items() if len(pair) == len(wanted) and _fits(expected, file, pair)), None)
     if rule is None:
         closest = max(list(pairs.values())[:2], key=lambda pair: sum(other in file for other in pair.values()))
-        raise UserError(f"the weights do not fit the model: {differences(expected, file, closest, state)}")
+        raise UserError(f"the weights do not fit the model: {differences(expected, file, closest)}")
     weights = {name: file[other] for name, other in pairs[rule].items()}
     pixels = {name: plain[other].reshape(model.mean.shape) for name, other in zip(("mean", "std"), statistics, strict=False)}
     model.load_state_dict(expected | weights | pixels)
@@ -159,25 +158,20 @@ def _fits(expected: State, file: State, pair: dict[str, str]) -> bool:
     return all(expected[a].shape == file[b].shape and a.split(".")[-1] == b.split(".")[-1] for a, b in pair.items())
 
 
-def _first(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def differences(expected: State, file: State, pair: Mapping[str, str] | None = None) -> str:
+    """Return how weights differ from those of a model, in the names of the file; "" where they do not.
 
-
-def differences(expected: State, file: State, pair: Mapping[str, str] | None = None, state: State | None = None) -> str:
-    """Return how weights differ from those of a model, in the names of the file, and the most similar model of MODELS.
-
-    expected: the tensors of the model. pair: the name of each in the file, None for the same. state: all tensors of the file.
+    expected: the tensors of the model. pair: the name of each in the file, None for the same.
     """
     pair = {name: name for name in expected} if pair is None else pair
-    lacking = [other for other in pair.values() if other not in file]
-    extra = [name for name in file if name not in pair.values()]
     both = [(name, other) for name, other in pair.items() if other in file and expected[name].shape != file[other].shape]
-    shapes = [f"{other} is {tuple(file[other].shape)}, not {tuple(expected[name].shape)}" for name, other in both]
-    table = {"missing": lacking, "unexpected": extra, "other shapes": shapes}
-    parts = [f"{what}: {_first(names)}" for what, names in table.items() if names]
-    near = guess_architecture(file if state is None else state)
-    advice = f"; nearest: {near[0]}" if near else ""
-    return f"{'; '.join(parts)}{advice}"
+    table = {
+        "missing": [other for other in pair.values() if other not in file],
+        "unexpected": [name for name in file if name not in pair.values()],
+        "other shapes": [f"{other} is {tuple(file[other].shape)}, not {tuple(expected[name].shape)}" for name, other in both],
+    }
+    more = {what: f" and {len(names) - 3} more" if len(names) > 3 else "" for what, names in table.items()}
+    return "; ".join(f"{what}: {', '.join(names[:3])}{more[what]}" for what, names in table.items() if names)
 
 
 def strip_prefix(expected: State, state: State) -> dict[str, Tensor]:
@@ -187,3 +181,37 @@ def strip_prefix(expected: State, state: State) -> dict[str, Tensor]:
         if all(name.startswith(prefix) for name in state) and _shapes(shorter) == _shapes(expected):
             return shorter
     return dict(state)
+
+
+def width(name: str, state: State, shape: Shape) -> int:
+    """Return the width of a model of MODELS that a state dict holds, for images (channels, height, width).
+
+    It follows from the features of the last layer, which are proportional to it; for small models, from the first convolution.
+    """
+    published, (classes, features) = MODELS[name].width, last_layer(state)
+    if name in ("small-cnn", "lenet", "mnist-cnn"):  # their last layers depend on the size of the images
+        return next((len(value) for value in state.values() if value.ndim == 4), published)
+    _, head = _on_meta(name, shape, classes, published)
+    return max(round(features * published / head.in_features), 1)
+
+
+def parameters(name: str, state: State, shape: Shape, width: int) -> tuple[int, int]:
+    """Return the number of weights of a model of MODELS of some width, and that of a state dict; no memory is taken."""
+    made = [value for part in _on_meta(name, shape, last_layer(state)[0], width) for value in part.state_dict().values()]
+    return sum(value.numel() for value in made if value.ndim), sum(value.numel() for value in state.values())
+
+
+def _on_meta(name: str, shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
+    """Return a model without memory, for square images."""
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+        return make(name, (shape[0], max(shape[1:]), max(shape[1:])), classes, width)
+
+
+def last_layer(state: State) -> tuple[int, int]:
+    """Return the classes and features of the last layer: of a matrix with the name of one, else of the last in the file."""
+    matrices = {name: value.shape for name, value in state.items() if value.ndim == 2}
+    if not matrices:
+        return 10, 1
+    named = [name for name in matrices if re.search(r"(^|\.)(head|linear|fc3?|logits|classifier(\.6|\.fc3)?)\.weight$", name)]
+    classes, features = matrices[(named or list(matrices))[-1]]
+    return classes, features
