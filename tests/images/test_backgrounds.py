@@ -167,10 +167,3 @@ def test_the_white_cat_of_the_paper_has_a_white_background():
     shares = backgrounds.object_mask(some.pixels).flatten(1).float().mean(1)
     assert float(shares.min()) > 0.1
     assert 0.2 < float(shares.median()) < 0.5
-
-
-def test_without_opencv_a_sentence_says_what_to_install(scenes, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "cv2", None)
-    monkeypatch.setattr(backgrounds, "_cut", {})
-    with pytest.raises(UserError, match="pip install opencv-python-headless"):
-        backgrounds.object_mask(scenes[0])

@@ -1,3 +1,5 @@
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -177,10 +179,19 @@ def test_a_folder_that_does_not_fit_is_named(folder):
     data = images.load("digits", "test")
     with pytest.raises(UserError, match="put pseudo-labelled images there"):
         images.extra("lost", data)
+    with pytest.raises(UserError, match="8 x 8 pixels, expected 9 x 9; resize them"):
+        images.extra("found", images.Images(torch.zeros(1, 1, 9, 9).byte(), data.labels[:1], data.index[:1], data.classes))
     Image.fromarray(np.zeros((9, 8), np.uint8)).save(folder / "3" / "wide.png")
-    with pytest.raises(UserError, match="9 x 8 pixels, expected 8 x 8"):
+    with pytest.raises(UserError, match=r"differ in size .0/3.png 8 x 8, 3/wide.png 9 x 8.; resize them"):
         images.extra("found", data)
-    (folder / "3" / "wide.png").unlink()
+    (folder / "3" / "wide.png").write_bytes(b"no image")
+    with pytest.raises(UserError, match=r"1 of 5 image files .* cannot be read: 3/wide.png"):
+        images.extra("found", data)
+    shutil.rmtree(folder / "3")
+    shutil.rmtree(folder / "8")
+    (folder / "0" / "3.png").unlink()
+    with pytest.raises(UserError, match="hold no images; put pseudo-labelled images there"):
+        images.extra("found", data)
     (folder / "eight").mkdir()
     with pytest.raises(UserError, match=r"unknown class in .* 'eight'"):
         images.extra("found", data)

@@ -177,10 +177,12 @@ def test_a_file_with_another_md5_is_named_and_not_unpickled(alone, monkeypatch, 
     first = next(alone.rglob(files[name]))
     first.write_bytes(first.read_bytes() + b"\0")
     monkeypatch.setattr(pickle, "load", lambda *_, **__: pytest.fail("unpickled"))
-    with pytest.raises(UserError, match=rf"incomplete or damaged .*{first.name} has another md5 than published; put .* again"):
+    with pytest.raises(
+        UserError, match=r"incomplete or damaged and cannot be downloaded \(OSError: no network\); put .* there, or set"
+    ):
         images.load(dataset, "train")
     first.unlink()
-    with pytest.raises(UserError, match=rf"incomplete or damaged .*{first.name} is missing"):
+    with pytest.raises(UserError, match=r"incomplete or damaged and cannot be downloaded"):
         images.load(dataset, "train")
 
 

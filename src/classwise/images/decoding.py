@@ -34,20 +34,19 @@ class Tree:
 class ImageFormat:
     """The format that images are converted to.
 
-    height, width: None for those of the images, which must then agree. cropped: the shorter side is resized to this many pixels
-    and the middle is cropped, as in torchvision's evaluation; None to stretch. channels: 1 or 3; None for 1 if all images are
-    grey, else 3.
+    size: height and width, None for those of the images, which must then agree. cropped: the shorter side is resized to this many
+    pixels and the middle is cropped, as in torchvision's evaluation; None to stretch. channels: 1 or 3; None for 1 if all images
+    are grey, else 3.
     """
 
-    height: int | None = None
-    width: int | None = None
+    size: tuple[int, int] | None = None
     cropped: int | None = None
     channels: int | None = None
 
     @property
     def name(self) -> str:
         """The format as part of a file name."""
-        size = "as-is" if self.height is None else f"{self.height}x{self.width}"
+        size = "x".join(map(str, self.size)) if self.size else "as-is"
         return size + (f"-of-{self.cropped}" if self.cropped else "") + (f"-{self.channels}" if self.channels else "")
 
 
@@ -64,13 +63,16 @@ def subfolders(root: Path) -> list[Path]:
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def files_in(folder: Path) -> list[str]:
-    """Return the image files below a folder in torchvision's order."""
+def files_in(root: Path, names: Sequence[str]) -> tuple[tuple[Path, ...], tuple[int, ...]]:
+    """Return the image files below the named folders of a folder, in torchvision's order, and the position of each one's name."""
     from torchvision.datasets.folder import make_dataset
 
-    endings = tuple(_formats()[1])
-    listed = make_dataset(folder.parent, {folder.name: 0}, extensions=endings, allow_empty=True)
-    return [path for path, _ in listed if not Path(path).name.startswith(".")]
+    def accepted(path: str) -> bool:
+        return Path(path).suffix.lower() in _formats()[1] and not Path(path).name.startswith(".")
+
+    places = {name: place for place, name in enumerate(names)}
+    listed = make_dataset(root, places, is_valid_file=accepted, allow_empty=True)
+    return tuple(Path(file) for file, _ in listed), tuple(place for _, place in listed)
 
 
 def tree(root: Path) -> Tree:
@@ -78,78 +80,71 @@ def tree(root: Path) -> Tree:
 
     A UserError is raised for an empty class folder, and for fewer than two of them.
     """
-    folders = subfolders(root)
-    if len(folders) < 2:
-        content = f"the folder {folders[0].name}" if folders else "no folder"
+    names = [path.name for path in subfolders(root)]
+    if len(names) < 2:
+        content = f"the folder {names[0]}" if names else "no folder"
         raise UserError(f"{root} holds {content}, expected a folder of images for each of at least two classes")
-    listed = [files_in(folder) for folder in folders]
-    empty = [folder.name for folder, files in zip(folders, listed, strict=True) if not files]
+    files, labels = files_in(root, names)
+    empty = [name for label, name in enumerate(names) if label not in labels]
     if empty:
         raise UserError(f"the class folder {', '.join(empty)} in {root} holds no image; put images there or remove it")
-    labels = [label for label, files in enumerate(listed) for _ in files]
-    files = tuple(Path(file) for files in listed for file in files)
-    return Tree(root, files, tuple(labels), tuple(folder.name for folder in folders))
+    return Tree(root, files, labels, tuple(names))
 
 
-def read(of: Tree, size: ImageFormat, *, skip_bad: bool = False) -> Images:
+def read(of: Tree, form: ImageFormat, *, skip_bad: bool = False) -> Images:
     """Return the images of a tree, with their positions in it as index, decoded once and cached.
 
     A UserError names and counts unreadable files, unless `skip_bad` leaves them out.
     """
     # Next to the tree rather than in it, where the cache would look like a class folder.
-    array, bad, _ = cached(of.root.parent, f"{of.root.name}.{size.name}", digest(of.root, of.files), partial(_source, of, size))
+    array, bad, _ = cached(of.root.parent, f"{of.root.name}.{form.name}", digest(of.root, of.files), partial(_source, of, form))
     images = Images(torch.from_numpy(array), torch.tensor(of.labels), torch.arange(len(array)), of.classes)
     if not bad:
         return images
     if not skip_bad:
         first = "; ".join(f"{of.files[place].relative_to(of.root)} ({reason})" for place, reason in list(bad.items())[:3])
-        more = ", ..." if len(bad) > 3 else ""
-        counted = f"{len(bad)} of {len(array)} image files in {of.root} cannot be read"
+        counted = f"{len(bad)} of {len(array)} image files in {of.root} cannot be read: {first}{', ...' if len(bad) > 3 else ''}"
         raise UserError(
-            f"{counted}: {first}{more}; repair them, or skip them: ?skip-bad=1 after the dataset's name, --skip-bad of an audit"
+            f"{counted}; repair or remove them, or skip them: ?skip-bad=1 after the dataset's name, --skip-bad of an audit"
         )
     good = torch.ones(len(array), dtype=torch.bool)
     good[list(bad)] = False
     return images.take(good)
 
 
-def _source(of: Tree, size: ImageFormat) -> ArraySource:
-    if None in (size.height, size.channels):
-        size = _agreed(of, size)
-    assert size.channels is not None
-    assert size.height is not None
-    assert size.width is not None
-    shape = (len(of.files), size.channels, size.height, size.width)
-    return ArraySource(shape, partial(_chunks, of.files, size))
+def _source(of: Tree, form: ImageFormat) -> ArraySource:
+    size, channels = (form.size, form.channels) if form.size and form.channels else _agreed(of, form)
+    shape, bad = (channels, *size), dict[int, str]()
+    parts = _chunks(of.files, ImageFormat(size, form.cropped, channels), shape, bad)
+    return ArraySource((len(of.files), *shape), parts, bad=bad)
 
 
-def _chunks(files: Sequence[Path], size: ImageFormat, source: ArraySource) -> Iterator[np.ndarray]:
-    """Yield images in chunks; an unreadable image is noted in `bad` and is black."""
+def _chunks(files: Sequence[Path], form: ImageFormat, shape: tuple[int, ...], bad: dict[int, str]) -> Iterator[np.ndarray]:
+    """Yield images of a shape in chunks; an unreadable image is noted in `bad` and is black."""
     with ThreadPoolExecutor() as pool:
         for start in range(0, len(files), _CHUNK):
-            rows = np.zeros((len(files[start : start + _CHUNK]), *source.shape[1:]), np.uint8)
-            for place, image in enumerate(pool.map(partial(_decode, size=size), files[start : start + _CHUNK])):
+            rows = np.zeros((len(files[start : start + _CHUNK]), *shape), np.uint8)
+            for place, image in enumerate(pool.map(partial(_decode, form=form), files[start : start + _CHUNK])):
                 if isinstance(image, str):
-                    source.bad[start + place] = image
+                    bad[start + place] = image
                 else:
                     rows[place] = image
             yield rows
 
 
-def _decode(file: Path, size: ImageFormat) -> np.ndarray | str:
+def _decode(file: Path, form: ImageFormat) -> np.ndarray | str:
     """Return an image (channels, height, width), or why it cannot be read."""
     try:
         with Image.open(file, formats=_formats()[0]) as image:
-            image.load()
-            return _resized(_eight_bits(image, size.channels), size)
-    except UserError:
-        raise
+            array = np.asarray(_resized(_eight_bits(image, form.channels), form))
     except Exception as error:  # PIL raises a dozen kinds for a file that is cut short or foreign
         return "no image" if "cannot identify" in str(error) else str(error) or type(error).__name__
+    return array[None] if array.ndim == 2 else array.transpose(2, 0, 1)
 
 
 def _eight_bits(image: Image.Image, channels: int | None) -> Image.Image:
     """Return an image as eight-bit greyscale or RGB; transparency is dropped, as by torchvision."""
+    image.load()
     if image.mode == "F":
         raise ValueError("pixels are floating-point numbers of no known range")
     if image.mode in _DEEP:
@@ -159,18 +154,14 @@ def _eight_bits(image: Image.Image, channels: int | None) -> Image.Image:
     return image.convert("L" if channels == 1 else "RGB")
 
 
-def _resized(image: Image.Image, size: ImageFormat) -> np.ndarray:
-    """Return an image (channels, height, width) in its final size."""
+def _resized(image: Image.Image, form: ImageFormat) -> Image.Image:
+    """Return an image in its final size."""
     from torchvision.transforms.v2 import functional
 
-    if size.height and size.width and (image.height, image.width) != (size.height, size.width):
-        if size.cropped:
-            image = functional.resize(image, [size.cropped], antialias=True)
-            image = functional.center_crop(image, [size.height, size.width])
-        else:
-            image = functional.resize(image, [size.height, size.width], antialias=True)
-    array = np.asarray(image)
-    return array[None] if array.ndim == 2 else array.transpose(2, 0, 1)
+    if form.size is None or (image.height, image.width) == form.size:
+        return image
+    resized: Image.Image = functional.resize(image, [form.cropped] if form.cropped else list(form.size), antialias=True)
+    return functional.center_crop(resized, list(form.size)) if form.cropped else resized
 
 
 def _header(file: Path) -> tuple[str, tuple[int, int]] | None:
@@ -182,22 +173,18 @@ def _header(file: Path) -> tuple[str, tuple[int, int]] | None:
         return None
 
 
-def _agreed(of: Tree, size: ImageFormat) -> ImageFormat:
-    """Return the format that all images of a tree share; a UserError names two of different size."""
+def _agreed(of: Tree, form: ImageFormat) -> tuple[tuple[int, int], int]:
+    """Return the size and the channels that a format leaves to the images of a tree; a UserError names two of different size."""
     with ThreadPoolExecutor() as pool:
-        headers = list(pool.map(_header, of.files))
-    known = [(file, *header) for file, header in zip(of.files, headers, strict=True) if header is not None]
+        headers = zip(of.files, pool.map(_header, of.files), strict=True)
+        known = [(file, *header) for file, header in headers if header is not None]
     if not known:
         raise UserError(f"none of the {len(of.files)} files in {of.root} can be read as an image; expected PNG, JPEG or the like")
+    first, _, size = known[0]
+    other = next(((file, shape) for file, _, shape in known if shape != size), None)
+    if form.size is None and other is not None:
+        (high, wide), (file, shape) = size, other
+        sizes = f"{first.relative_to(of.root)} {high} x {wide}, {file.relative_to(of.root)} {shape[0]} x {shape[1]}"
+        raise UserError(f"images in {of.root} differ in size ({sizes}); resize them, or write ?size=64 after the dataset's name")
     grey = all(mode in (*_GREY, *_DEEP) for _, mode, _ in known)
-    channels, height, width = size.channels or (1 if grey else 3), size.height, size.width
-    if size.height is None:
-        first, _, shape = known[0]
-        height, width = shape
-        for file, _, other in known:
-            if other != shape:
-                sizes = f"{first.relative_to(of.root)} {height} x {width}, {file.relative_to(of.root)} {other[0]} x {other[1]}"
-                raise UserError(
-                    f"images in {of.root} differ in size ({sizes}); resize them with ?size=64 after the dataset's name"
-                )
-    return ImageFormat(height, width, size.cropped, channels)
+    return form.size or size, form.channels or (1 if grey else 3)

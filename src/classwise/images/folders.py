@@ -17,7 +17,7 @@ _NAMES = ("classes.txt", "words.txt", "LOC_synset_mapping.txt")
 _PARTS = {"train": ("train",), "valid": ("valid",), "test": ("test", "val")}
 
 
-def _shape(size: str | None, channels: int | None) -> ImageFormat:
+def _form(size: str | None, channels: int | None) -> ImageFormat:
     """Return the format of an option: "64" crops the middle square, "48x64" stretches to height x width."""
     if channels not in (None, 1, 3):
         raise UserError(f"channels={channels} cannot be had from images; write channels=1 or channels=3")
@@ -27,22 +27,20 @@ def _shape(size: str | None, channels: int | None) -> ImageFormat:
     if len(parts) > 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
         raise UserError(f"size={size!r} is no size of images; write size=64, or size=48x64 for height x width")
     height, width = int(parts[0]), int(parts[-1])
-    return ImageFormat(height, width, height if len(parts) == 1 else None, channels)
+    return ImageFormat((height, width), height if len(parts) == 1 else None, channels)
 
 
 def _named(root: Path, numbers: Sequence[str]) -> tuple[str, ...]:
     """Return the names of WordNet numbers from a file next to their folders, or torchvision's of ImageNet; else the numbers."""
     names: dict[str, str] = {}
-    for file in (root / name for name in _NAMES):
-        if file.exists():
-            rows = (line.split(maxsplit=1) for line in file.read_text(encoding="utf-8").splitlines())
-            names = {row[0]: row[1].split(",")[0].strip() for row in rows if len(row) == 2}
-            break
-    else:
-        if len(numbers) == 1000:
-            from torchvision.models import ResNet50_Weights
+    file = next((root / name for name in _NAMES if (root / name).exists()), None)
+    if file is not None:
+        rows = (line.split(maxsplit=1) for line in file.read_text(encoding="utf-8").splitlines())
+        names = {row[0]: row[1].split(",")[0].strip() for row in rows if len(row) == 2}
+    elif len(numbers) == 1000:
+        from torchvision.models import ResNet50_Weights
 
-            names = dict(zip(numbers, ResNet50_Weights.DEFAULT.meta["categories"], strict=True))
+        names = dict(zip(numbers, ResNet50_Weights.DEFAULT.meta["categories"], strict=True))
     words = [names.get(number, number) for number in numbers]
     # ImageNet has two cranes and two maillots.
     return tuple(f"{name} ({number})" if words.count(name) > 1 else name for name, number in zip(words, numbers, strict=True))
@@ -74,7 +72,7 @@ def folder(
     shorter side and crops the middle square, "48x64" stretches to height x width; None where all images agree. channels: 1 or 3;
     None for 1 if all images are grey. Transparency is dropped; sixteen bits become eight. skip_bad: leave out unreadable files.
     """
-    root, form = find_image_folder(path), _shape(size, channels)
+    root, form = find_image_folder(path), _form(size, channels)
     if not root.is_dir():
         searched = "" if Path(path).is_absolute() else f", neither in {Path.cwd()} nor in {images_folder()}"
         expected = "expected one with train/ and test/, or with a folder of images for each class"
@@ -86,7 +84,7 @@ def folder(
             raise UserError(f"all of {root} is test (whole=1): there is nothing to train on")
         return images if all_test else images.take(fold(images.labels, split, seed))
     if split != "test" and parts["valid"] is not None:
-        return _cut(lambda _: _trees_agree(root, parts, split), form, "test", seed, skip_bad=skip_bad)
+        return decoding.read(_trees_agree(root, parts, split), form, skip_bad=skip_bad)
     return _cut(lambda name: _trees_agree(root, parts, name), form, split, seed, least=1, skip_bad=skip_bad)
 
 
@@ -97,14 +95,13 @@ def _trees_agree(root: Path, parts: dict[str, Path | None], name: str) -> Tree:
         raise UserError(f"{root} has no folder {' or '.join(_PARTS[name])}; put one there with a folder of images for each class")
     tree = decoding.tree(part)
     for other in parts.values():
-        if other is not None:
-            _check_classes(tree, other)
+        _check_classes(tree, other)
     return tree
 
 
-def _check_classes(tree: Tree, other: Path) -> None:
-    """Raise UserError where another split has other classes."""
-    differ = {folder.name for folder in decoding.subfolders(other)} ^ set(tree.classes)
+def _check_classes(tree: Tree, other: Path | None) -> None:
+    """Raise UserError where another split is there and has other classes."""
+    differ = {folder.name for folder in decoding.subfolders(other)} ^ set(tree.classes) if other and other.is_dir() else ()
     if differ:
         raise UserError(f"{tree.root} and {other} differ in their classes: {', '.join(sorted(differ))} is in one of them only")
 
@@ -118,9 +115,8 @@ def _wordnet(root: Path, what: str, split: str, advice: str) -> Tree:
     # Users often sort val/ into class folders and leave its table.
     mixed = table.exists() and {folder.name for folder in decoding.subfolders(root / "val")} <= {"images"}
     tree = _annotated(root, part, table) if mixed and split == "test" else decoding.tree(part)
-    other = root / ("train" if split == "test" else "val")
-    if other.is_dir() and not mixed:
-        _check_classes(tree, other)
+    if not mixed:
+        _check_classes(tree, root / ("train" if split == "test" else "val"))
     return replace(tree, classes=_named(root, tree.classes))
 
 
@@ -147,7 +143,7 @@ def tiny_imagenet(split: str, seed: int, *, path: str = "tiny-imagenet-200", ski
     advice = "unpack tiny-imagenet-200.zip (cs231n.stanford.edu) into CLASSWISE_IMAGES, or write tiny-imagenet:FOLDER"
     root = find_image_folder(path)
     return _cut(
-        lambda name: _wordnet(root, "Tiny-ImageNet", name, advice), ImageFormat(64, 64, 64, 3), split, seed, skip_bad=skip_bad
+        lambda name: _wordnet(root, "Tiny-ImageNet", name, advice), ImageFormat((64, 64), 64, 3), split, seed, skip_bad=skip_bad
     )
 
 
@@ -161,5 +157,5 @@ def imagenet(split: str, seed: int, *, path: str = "imagenet", size: int = 224, 
     """
     advice = "put the folders of the ILSVRC 2012 archives there, one for each class, or write imagenet:FOLDER"
     root = find_image_folder(path)
-    form = ImageFormat(size, size, round(size * 256 / 224), 3)
+    form = ImageFormat((size, size), round(size * 256 / 224), 3)
     return _cut(lambda name: _wordnet(root, "ImageNet", name, advice), form, split, seed, skip_bad=skip_bad)

@@ -80,6 +80,13 @@ def _stem(shape: Shape, width: int) -> list[nn.Module]:
     return [_first(shape, width), nn.BatchNorm2d(width), nn.ReLU(inplace=True), *_pool(shape)]
 
 
+def _bare_stem(shape: Shape, width: int) -> list[nn.Module]:
+    """Return the stem of a network with pre-activation."""
+    if large(shape):
+        conv(shape[0], width)  # drawn and left out: the random numbers of a seed come in this order
+    return [_first(shape, width), *_pool(shape)]
+
+
 def _he_initialised(body: nn.Module) -> nn.Module:
     """Return the body with convolutions initialised by their fan-out (He et al. 2015), as in torchvision and WideResNet."""
     for layer in body.modules():
@@ -117,7 +124,7 @@ def preact_resnet18(shape: Shape, classes: int, width: int) -> tuple[nn.Module, 
 
     For large images the stem is a 7x7 convolution and a pooling, as in He et al. (2016b).
     """
-    stem = [_first(shape, width), *_pool(shape)]
+    stem = _bare_stem(shape, width)
     end = [nn.BatchNorm2d(8 * width), nn.ReLU(inplace=True), *_pooled()]
     return nn.Sequential(*stem, *_flat(PreActivation, width, 2), *end), nn.Linear(8 * width, classes)
 
@@ -129,7 +136,7 @@ def _wide(depth: int, shape: Shape, classes: int, width: int) -> tuple[nn.Module
     pass does not use; it is left out. There is no ImageNet form: for large images the stem is a strided 7x7 convolution and a
     pooling.
     """
-    body = OrderedDict[str, nn.Module](zip(("conv1", "maxpool"), [_first(shape, 16), *_pool(shape)], strict=False))
+    body = OrderedDict[str, nn.Module](zip(("conv1", "maxpool"), _bare_stem(shape, 16), strict=False))
     stages = _stages(PreActivation, 16, width, 3 * ((depth - 4) // 6,), ("block1", "block2", "block3"))
     body |= {name: nn.Sequential(OrderedDict(layer=stage)) for name, stage in stages.items()}
     body |= {"bn1": nn.BatchNorm2d(4 * width), "relu": nn.ReLU(inplace=True)}

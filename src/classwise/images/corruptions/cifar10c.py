@@ -1,5 +1,7 @@
 """CIFAR-10-C read from its published files."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -8,7 +10,7 @@ from classwise.core.errors import UserError
 from classwise.core.paths import images_folder
 from classwise.images.images import Images
 
-_COUNT = 10_000
+_COUNT, _AGAIN = 10_000, "unpack CIFAR-10-C.tar again"
 
 
 def cifar10_c(images: Images, name: str, severity: int) -> Images:
@@ -24,16 +26,12 @@ def cifar10_c(images: Images, name: str, severity: int) -> Images:
         advice = "unpack CIFAR-10-C.tar (zenodo.org/records/2535967) into CLASSWISE_IMAGES"
         raise UserError(f"there is no {error.filename}; {advice}, or use '{name}-{severity}', which is computed") from None
     except (ValueError, EOFError, OSError) as error:
-        raise UserError(
-            f"{file} or labels.npy next to it is not an array of images ({error}); unpack CIFAR-10-C.tar again"
-        ) from None
+        raise UserError(f"{file} or labels.npy in its folder is not an array of images ({error}); {_AGAIN}") from None
     if pixels.shape != (5 * _COUNT, 32, 32, 3) or pixels.dtype != np.uint8 or labels.shape != (5 * _COUNT,):
-        raise UserError(
-            f"{file} holds {pixels.dtype} {pixels.shape}, expected uint8 (50000, 32, 32, 3); unpack CIFAR-10-C.tar again"
-        )
+        raise UserError(f"{file} holds {pixels.dtype} {pixels.shape}, expected uint8 (50000, 32, 32, 3); {_AGAIN}")
     places, names = images.index.cpu().numpy(), class_names("cifar10")
     fits = not len(places) or (places.min() >= 0 and places.max() < _COUNT)
     if not fits or [names[label] for label in labels[places]] != [images.classes[label] for label in images.labels.tolist()]:
         raise UserError(f"{file} shows the test images of CIFAR-10, not the requested ones; use dataset='cifar10', split='test'")
     rows = torch.from_numpy(np.asarray(pixels[(severity - 1) * _COUNT + places])).permute(0, 3, 1, 2).contiguous()
-    return Images(rows.to(images.pixels.device), images.labels, images.index, images.classes)
+    return replace(images, pixels=rows.to(images.pixels.device))
