@@ -10,7 +10,7 @@ from PIL import Image
 
 from classwise import images
 from classwise.core.errors import UserError
-from classwise.images import cache, decoding
+from classwise.images import cache, folders
 from classwise.images.cache import FOLDER, _read
 
 
@@ -182,8 +182,8 @@ def test_a_split_that_is_not_there_is_named(home):
 @pytest.fixture
 def decoded(monkeypatch):
     """Counts the files that are decoded."""
-    seen, own = [], decoding._decode
-    monkeypatch.setattr(decoding, "_decode", lambda file, form: (seen.append(file), own(file, form))[1])
+    seen, own = [], folders._decode
+    monkeypatch.setattr(folders, "_decode", lambda file, form: (seen.append(file), own(file, form))[1])
     return seen
 
 
@@ -267,7 +267,7 @@ def test_a_kill_while_writing_leaves_nothing_that_is_read(home, monkeypatch):
         return np.zeros((3, 12, 12), np.uint8)
 
     with monkeypatch.context() as patch:
-        patch.setattr(decoding, "_decode", killed)
+        patch.setattr(folders, "_decode", killed)
         with pytest.raises(KeyboardInterrupt):
             images.load("folder:signs", "test")
     assert not list((home / "signs" / FOLDER).glob("*.[njp]*"))

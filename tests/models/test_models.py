@@ -11,8 +11,8 @@ from classwise import images, models
 from classwise.attacks.losses import cross_entropy
 from classwise.attacks.pgd import input_gradient
 from classwise.core.errors import UserError
+from classwise.models.architectures import PreActivation
 from classwise.models.inference import fused_for_search
-from classwise.models.residual import PreActivation
 
 PIXELS = torch.randint(0, 256, (8, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 SOME = images.Images(PIXELS, torch.arange(8), torch.arange(8), tuple("abcdefghij"))

@@ -1,5 +1,6 @@
-"""Images by the name of their dataset, with a background, or with a path and options in the name."""
+"""Images by the name of their dataset, with a background, or with a path and options in the name; transforms by theirs."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ from classwise.core.errors import UserError, unknown
 from classwise.core.options import matches_type
 from classwise.core.paths import find_image_folder
 from classwise.images import backgrounds
+from classwise.images.corruptions import CORRUPTIONS, SEVERITIES, cifar10_c, corrupt
 from classwise.images.images import SPLITS, Images
 
 Reader = Callable[[str, int], Images]
@@ -101,3 +103,43 @@ def require_every_class(images: Images, dataset: str, split: str) -> Images:
         sentence = f"{dataset} has too few images of class {', '.join(lacking)} for the split {split!r}: none is left"
         raise UserError(f"{sentence}, at least 1 is needed; leave the class out with classes=... or add images")
     return images
+
+
+Transform = Callable[[Images, int], Images]
+
+
+def _corrupted(images: Images, seed: int, *, name: str, severity: int) -> Images:
+    return corrupt(images, name, severity, seed)
+
+
+def _published(images: Images, seed: int, *, name: str, severity: int) -> Images:
+    return cifar10_c(images, name, severity)
+
+
+def _replaced_background(images: Images, seed: int, *, name: str) -> Images:
+    return replace(images, pixels=backgrounds.REPLACED[name](images.pixels, seed))
+
+
+def _levels(prefix: str, change: Callable[..., Images]) -> dict[str, Transform]:
+    return {f"{prefix}{name}-{level}": partial(change, name=name, severity=level) for name in CORRUPTIONS for level in SEVERITIES}
+
+
+# Functions of images and a seed. "fog-3" is computed; "cifar10-c-fog-3" is read from the published files, which gives other
+# results.
+TRANSFORMS: dict[str, Transform] = {
+    "none": lambda images, seed: images,
+    **_levels("", _corrupted),
+    **_levels("cifar10-c-", _published),
+    **{name: partial(_replaced_background, name=name) for name in backgrounds.REPLACED},
+}
+
+
+def transform(name: str) -> Transform:
+    """Return a transform by its name in TRANSFORMS; a UserError names the nearest one."""
+    if name in TRANSFORMS:
+        return TRANSFORMS[name]
+    kinds = list(dict.fromkeys(re.sub(r"-[1-5]$", "", known) for known in TRANSFORMS if not known.startswith("cifar10-c-")))
+    if name.removeprefix("cifar10-c-") in CORRUPTIONS:
+        raise UserError(f"transform {name!r} needs a severity from 1 to 5; write '{name}-3'")
+    problem = str(unknown("transform", name, TRANSFORMS)).split("; there are:")[0]
+    raise UserError(f"{problem}; there are: {', '.join(kinds)}, corruptions with -1 to -5 after the name")

@@ -13,8 +13,7 @@ from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
 from classwise.core.paths import check_folder, images_folder
 from classwise.images.cache import ArraySource, cached, digest
-from classwise.images.images import Images
-from classwise.images.splits import cut, fold
+from classwise.images.images import Images, cut, fold
 
 # The files of each dataset of torchvision in the folder of images, by the name of its class.
 _FILES = {

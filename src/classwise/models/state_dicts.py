@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from classwise.core.errors import UserError
-from classwise.models.architecture import Shape
+from classwise.models.architectures import Shape, common_names
 from classwise.models.classifier import MODELS, Classifier, make
-from classwise.models.residual import common_names
 
 State = Mapping[str, Tensor]
 
