@@ -5,10 +5,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from torchvision import datasets
 
 from classwise import images
 from classwise.core.errors import UserError
+from classwise.images.images import cut
 
 
 @pytest.fixture
@@ -16,25 +16,15 @@ def test_split():
     return images.load("digits", "test", seed=0)
 
 
-def test_five_seeds_test_every_image_once():
-    folds = [images.load("digits", "test", seed).index for seed in range(5)]
-    assert torch.cat(folds).sort().values.tolist() == list(range(1797))
-
-
-@pytest.mark.parametrize("seed", [0, 3, 7])
-def test_the_splits_of_a_seed_share_nothing_and_leave_nothing_out(seed):
-    parts = [images.load("digits", split, seed).index for split in images.SPLITS]
-    assert torch.cat(parts).sort().values.tolist() == list(range(1797))
-
-
-def test_the_classes_of_a_fold_are_balanced(test_split):
-    counted = test_split.labels.bincount()
-    assert counted.min() >= 34
-    assert counted.max() <= 37
-
-
-def test_the_next_five_seeds_cut_anew():
-    assert images.load("digits", "test", 0).index.tolist() != images.load("digits", "test", 5).index.tolist()
+def test_five_seeds_test_every_image_once_in_balanced_folds():
+    folds = [images.load("digits", "test", seed) for seed in range(6)]
+    assert torch.cat([fold.index for fold in folds[:5]]).sort().values.tolist() == list(range(1797))
+    assert folds[0].index.tolist() != folds[5].index.tolist(), "the next five seeds use another partition"
+    for seed in (0, 3, 7):
+        parts = [images.load("digits", split, seed).index for split in images.SPLITS]
+        assert torch.cat(parts).sort().values.tolist() == list(range(1797))
+        counted = images.load("digits", "test", seed).labels.bincount()
+        assert 34 <= counted.min() <= counted.max() <= 37
 
 
 def test_pixels_are_bytes_and_batches_are_floats_up_to_one(test_split):
@@ -46,18 +36,13 @@ def test_pixels_are_bytes_and_batches_are_floats_up_to_one(test_split):
     assert sum(len(part) for _, part in test_split.batches(100)) == len(test_split)
 
 
-def test_only_numbers_the_classes_anew_and_keeps_the_names_of_images(test_split):
-    some = test_split.only(["8", "3"])
-    assert some.classes == ("3", "8")
-    assert some.labels.unique().tolist() == [0, 1]
+def test_only_and_without_number_the_classes_again_and_keep_the_names_of_images(test_split):
     names = {int(place): test_split.classes[label] for place, label in zip(test_split.index, test_split.labels, strict=True)}
-    assert all(names[int(place)] == some.classes[label] for place, label in zip(some.index, some.labels, strict=True))
-
-
-def test_without_is_the_rest(test_split):
-    rest = test_split.without(["3"])
-    assert rest.classes == tuple("012456789")
-    assert len(rest) == int((test_split.labels != 3).sum())
+    for some, classes in ((test_split.only(["8", "3"]), "38"), (test_split.without(["3"]), "012456789")):
+        assert some.classes == tuple(classes)
+        assert some.labels.unique().tolist() == list(range(len(classes)))
+        assert all(names[int(place)] == some.classes[label] for place, label in zip(some.index, some.labels, strict=True))
+        assert len(some) == sum(name in classes for name in names.values())
 
 
 def test_per_class_is_stratified_and_repeats(test_split):
@@ -82,20 +67,11 @@ def test_mistakes_are_named(test_split, call, says):
         call(test_split)
 
 
-def test_a_class_without_images_for_a_split_is_named(monkeypatch, tmp_path):
+def test_a_class_without_images_for_a_split_is_named(monkeypatch):
     """Two images of class 8: validation, a fiftieth of them, gets none."""
-    labels = torch.tensor([3] * 60 + [8] * 2)
-
-    class Few:
-        def __init__(self, root, *, train, download):
-            self.data, self.targets = torch.zeros(62, 4, 4, dtype=torch.uint8), labels
-            self.classes = [str(digit) for digit in range(10)]
-
-    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
-    monkeypatch.setattr(datasets, "MNIST", Few)
-    monkeypatch.setitem(
-        images.DATASETS, "few", images.DatasetInfo(lambda split, seed: images.mnist(split, seed).only(["3", "8"]))
-    )
+    labels = torch.tensor([0] * 60 + [1] * 2)
+    few = images.Images(torch.zeros(62, 1, 4, 4, dtype=torch.uint8), labels, torch.arange(62), ("3", "8"))
+    monkeypatch.setitem(images.DATASETS, "few", images.DatasetInfo(lambda split, seed: cut(few, split, seed)))
     assert images.load("few", "train").labels.bincount().tolist() == [59, 2]
     with pytest.raises(UserError, match=r"few has too few images of class 8 for the split 'valid': none is left, at least 1"):
         images.load("few", "valid")
@@ -130,20 +106,18 @@ def test_augmented_images_are_crops_of_the_padded_ones(name):
     assert 12 < sum(key[2] for key in plain) < 48
 
 
-def test_augmentation_follows_its_generator():
-    first, same, other = (images.crop_flip(numbered(), torch.Generator().manual_seed(seed)) for seed in (0, 0, 1))
-    assert torch.equal(first, same)
-    assert not torch.equal(first, other)
-
-
-def test_a_batch_is_augmented_only_when_asked():
+def test_a_batch_is_augmented_only_when_asked_and_follows_its_generator():
     data = images.load("digits", "train")
     plain, labels = data.batch(slice(0, 32))
     again, _ = data.batch(slice(0, 32), "none", torch.Generator())
-    moved, same = data.batch(slice(0, 32), "crop-flip", torch.Generator().manual_seed(0))
+    (moved, kept), (same, _), (other, _) = (
+        data.batch(slice(0, 32), "crop-flip", torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)
+    )
     assert torch.equal(plain, again)
+    assert torch.equal(moved, same)
     assert not torch.equal(plain, moved)
-    assert torch.equal(labels, same)
+    assert not torch.equal(moved, other)
+    assert torch.equal(labels, kept)
     assert 0 <= moved.min() <= moved.max() <= 1
 
 

@@ -1,6 +1,6 @@
 """Folders of image files: the user's, Tiny-ImageNet, ImageNet, pseudo-labelled images; decoded by PIL, resized by torchvision."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -193,6 +193,10 @@ def _agreed(of: Tree, form: ImageFormat) -> tuple[tuple[int, int], int]:
 
 # Files of Tiny-ImageNet and ImageNet with the names of WordNet numbers.
 _NAMES = ("classes.txt", "words.txt", "LOC_synset_mapping.txt")
+_ADVICE = {
+    "Tiny-ImageNet": "unpack tiny-imagenet-200.zip (cs231n.stanford.edu) into CLASSWISE_IMAGES, or write tiny-imagenet:FOLDER",
+    "ImageNet": "put the folders of the ILSVRC 2012 archives there, one for each class, or write imagenet:FOLDER",
+}
 # The possible subfolders of each split, in order of preference.
 _PARTS = {"train": ("train",), "valid": ("valid",), "test": ("test", "val")}
 
@@ -226,14 +230,6 @@ def _named(root: Path, numbers: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{name} ({number})" if words.count(name) > 1 else name for name, number in zip(words, numbers, strict=True))
 
 
-def _cut(
-    part: Callable[[str], Tree], form: ImageFormat, split: str, seed: int, *, least: int = 0, skip_bad: bool = False
-) -> Images:
-    """Return a split of a dataset with separate training and test files; `valid` is drawn from `train`."""
-    of = part("test" if split == "test" else "train")
-    return cut(read_tree(of, form, skip_bad=skip_bad), split, seed, least)
-
-
 def folder(
     split: str,
     seed: int,
@@ -263,41 +259,36 @@ def folder(
         if all_test and split != "test":
             raise UserError(f"all of {root} is test (whole=1): there is nothing to train on")
         return images if all_test else images.take(fold(images.labels, split, seed))
-    if split != "test" and parts["valid"] is not None:
-        return read_tree(_trees_agree(root, parts, split), form, skip_bad=skip_bad)
-    return _cut(lambda name: _trees_agree(root, parts, name), form, split, seed, least=1, skip_bad=skip_bad)
-
-
-def _trees_agree(root: Path, parts: dict[str, Path | None], name: str) -> Tree:
-    """Return the files of a split; a UserError is raised where it is missing, or another split has other classes."""
+    name = split if split == "test" or parts["valid"] else "train"
     part = parts[name]
     if part is None:
         raise UserError(f"{root} has no folder {' or '.join(_PARTS[name])}; put one there with a folder of images for each class")
     tree = listed(part)
     for other in parts.values():
         _check_classes(tree, other)
-    return tree
+    images = read_tree(tree, form, skip_bad=skip_bad)
+    return images if parts["valid"] else cut(images, split, seed, least=1)
 
 
 def _check_classes(tree: Tree, other: Path | None) -> None:
-    """Raise UserError where another split is there and has other classes."""
-    differ = {folder.name for folder in subfolders(other)} ^ set(tree.classes) if other and other.is_dir() else ()
-    if differ:
+    """Raise UserError where another split exists and has other classes."""
+    if other and other.is_dir() and (differ := {folder.name for folder in subfolders(other)} ^ set(tree.classes)):
         raise UserError(f"{tree.root} and {other} differ in their classes: {', '.join(sorted(differ))} is in one of them only")
 
 
-def _wordnet(root: Path, what: str, split: str, advice: str) -> Tree:
-    """Return the files of a split in train/ or val/ by WordNet number, with the names of the classes."""
-    part = root / ("val" if split == "test" else "train")
+def _wordnet(what: str, path: str, form: ImageFormat, split: str, seed: int, skip_bad: bool) -> Images:
+    """Return a split of the images in train/ and val/ by WordNet number, with the names of the classes."""
+    root = find_image_folder(path)
+    part, other = (root / name for name in (("val", "train") if split == "test" else ("train", "val")))
     if not part.is_dir():
-        raise UserError(f"{what} needs {part}; {advice}")
+        raise UserError(f"{what} needs {part}; {_ADVICE[what]}")
     table = root / "val" / "val_annotations.txt"
     # Users often sort val/ into class folders and leave its table.
     mixed = table.exists() and {folder.name for folder in subfolders(root / "val")} <= {"images"}
     tree = _annotated(root, part, table) if mixed and split == "test" else listed(part)
     if not mixed:
-        _check_classes(tree, root / ("train" if split == "test" else "val"))
-    return replace(tree, classes=_named(root, tree.classes))
+        _check_classes(tree, other)
+    return cut(read_tree(replace(tree, classes=_named(root, tree.classes)), form, skip_bad=skip_bad), split, seed)
 
 
 def _annotated(root: Path, part: Path, table: Path) -> Tree:
@@ -320,11 +311,7 @@ def tiny_imagenet(split: str, seed: int, *, path: str = "tiny-imagenet-200", ski
     path: its folder in CLASSWISE_IMAGES, as published or with a folder for each class in val/ too; it may hold some of the 200
     classes. words.txt or classes.txt names the classes. The seed decides which 2 % of the training images validate.
     """
-    advice = "unpack tiny-imagenet-200.zip (cs231n.stanford.edu) into CLASSWISE_IMAGES, or write tiny-imagenet:FOLDER"
-    root = find_image_folder(path)
-    return _cut(
-        lambda name: _wordnet(root, "Tiny-ImageNet", name, advice), ImageFormat((64, 64), 64, 3), split, seed, skip_bad=skip_bad
-    )
+    return _wordnet("Tiny-ImageNet", path, ImageFormat((64, 64), 64, 3), split, seed, skip_bad)
 
 
 def imagenet(split: str, seed: int, *, path: str = "imagenet", size: int = 224, skip_bad: bool = False) -> Images:
@@ -335,10 +322,7 @@ def imagenet(split: str, seed: int, *, path: str = "imagenet", size: int = 224, 
     288 are the sizes of fast adversarial training (Wong 2020). Images are decoded once and mapped from the disk; training images
     are copied to memory.
     """
-    advice = "put the folders of the ILSVRC 2012 archives there, one for each class, or write imagenet:FOLDER"
-    root = find_image_folder(path)
-    form = ImageFormat((size, size), round(size * 256 / 224), 3)
-    return _cut(lambda name: _wordnet(root, "ImageNet", name, advice), form, split, seed, skip_bad=skip_bad)
+    return _wordnet("ImageNet", path, ImageFormat((size, size), round(size * 256 / 224), 3), split, seed, skip_bad)
 
 
 def extra_folders(name: str, classes: Sequence[str]) -> list[Path]:

@@ -109,9 +109,7 @@ class Images:
 
     def only(self, names: Sequence[str]) -> "Images":
         """Return the images of the named classes, which are renumbered in the dataset's order."""
-        for name in names:
-            if name not in self.classes:
-                raise unknown("class", name, self.classes)
+        self._check(names)
         kept = [number for number, name in enumerate(self.classes) if name in names]
         if len(kept) < 2:
             raise UserError(f"{len(kept)} class left of {', '.join(self.classes)}: a classifier needs at least two")
@@ -122,10 +120,13 @@ class Images:
 
     def without(self, names: Sequence[str]) -> "Images":
         """Return the images of all classes except the named ones, renumbered."""
+        self._check(names)
+        return self.only([name for name in self.classes if name not in names])
+
+    def _check(self, names: Sequence[str]) -> None:
         for name in names:
             if name not in self.classes:
                 raise unknown("class", name, self.classes)
-        return self.only([name for name in self.classes if name not in names])
 
     def concat(self, others: "Images") -> "Images":
         """Return these images followed by others of the same classes and shape."""
@@ -134,8 +135,7 @@ class Images:
 
     def per_class(self, count: int, seed: int) -> "Images":
         """Return `count` images of each class (all where a class has fewer), drawn by `seed`, in their original order."""
-        generator = torch.Generator().manual_seed(seed)
-        order = torch.randperm(len(self), generator=generator).to(self.labels.device)
+        order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed)).to(self.labels.device)
         kept = [order[self.labels[order] == label][:count] for label in range(len(self.classes))]
         return self.take(torch.cat(kept).sort().values)
 
@@ -170,9 +170,8 @@ def fold(labels: Tensor, split: str, seed: int) -> Tensor:
 
     fewest = int(labels.bincount().min())
     if fewest < 5:
-        raise UserError(
-            f"a dataset without a test split is split into five folds: each class needs at least 5 images, one has {fewest}"
-        )
+        problem = f"each class needs at least 5 images, one has {fewest}"
+        raise UserError(f"a dataset without a test split is split into five folds: {problem}")
     cut = StratifiedKFold(5, shuffle=True, random_state=seed // 5)
     folds = [torch.from_numpy(test) for _, test in cut.split(torch.zeros(len(labels), 1), labels)]
     test, valid, *train = folds[seed % 5 :] + folds[: seed % 5]

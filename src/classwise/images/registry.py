@@ -25,13 +25,6 @@ _FIXED = ("split", "seed", "path", "return")
 _SPELLING = {"all_test": "whole"}
 
 
-def _function(name: str) -> Callable[..., Images]:
-    """Return the function that reads a dataset of DATASETS."""
-    function = DATASETS[name].reader
-    resolved: Callable[..., Images] = resolve_name(function) if isinstance(function, str) else function
-    return resolved
-
-
 def _with_background(split: str, seed: int, *, base: Reader, background: str) -> Images:
     """Return a split of a dataset with other backgrounds."""
     images = base(split, seed)
@@ -46,12 +39,12 @@ def reader(dataset: str) -> Reader:
     """
     datasets.check(dataset)
     base, background = split_background(dataset)
-    if background:
-        return partial(_with_background, base=_function(base), background=background)
-    name, _, query = dataset.partition("?")
+    name, _, query = base.partition("?")
     kind, _, path = name.partition(":")
-    function = _function(kind)
-    return partial(function, **_options(kind, function, path, query)) if kind != dataset else function
+    function = DATASETS[kind].reader
+    read: Reader = resolve_name(function) if isinstance(function, str) else function
+    read = partial(read, **_options(kind, read, path, query)) if kind != base else read
+    return partial(_with_background, base=read, background=background) if background else read
 
 
 def _options(kind: str, function: Callable[..., Images], path: str, query: str) -> dict[str, object]:
@@ -88,48 +81,44 @@ def absolute(dataset: str) -> str:
 
 
 def load(dataset: str, split: str, seed: int = 0, device: torch.device | str = "cpu") -> Images:
-    """Return one split ("train", "valid" or "test") of a dataset for a `seed`, on `device`."""
+    """Return one split ("train", "valid" or "test") of a dataset for a `seed`, on `device`.
+
+    A UserError names what is unknown, and a class without any image, whose accuracy is undefined.
+    """
     read = reader(dataset)
     if split not in SPLITS:
         raise unknown("split", split, SPLITS)
-    return require_every_class(read(split, seed), dataset, split).to(device)
-
-
-def require_every_class(images: Images, dataset: str, split: str) -> Images:
-    """Return the images of a split; a UserError names a class without any, whose accuracy is undefined."""
-    sizes = images.labels.bincount(minlength=len(images.classes))
-    lacking = [name for name, size in zip(images.classes, sizes.tolist(), strict=True) if not size]
+    images = read(split, seed)
+    sizes = images.labels.bincount(minlength=len(images.classes)).tolist()
+    lacking = ", ".join(name for name, size in zip(images.classes, sizes, strict=True) if not size)
     if lacking:
-        sentence = f"{dataset} has too few images of class {', '.join(lacking)} for the split {split!r}: none is left"
+        sentence = f"{dataset} has too few images of class {lacking} for the split {split!r}: none is left"
         raise UserError(f"{sentence}, at least 1 is needed; leave the class out with classes=... or add images")
-    return images
+    return images.to(device)
 
 
 Transform = Callable[[Images, int], Images]
 
 
-def _corrupted(images: Images, seed: int, *, name: str, severity: int) -> Images:
-    return corrupt(images, name, severity, seed)
+def _levels(prefix: str, change: Callable[[Images, int, str, int], Images]) -> dict[str, Transform]:
+    """Return a transform for each corruption and severity from a function of images, a seed and these two."""
 
+    def at(name: str, severity: int) -> Transform:
+        return lambda images, seed: change(images, seed, name, severity)
 
-def _published(images: Images, seed: int, *, name: str, severity: int) -> Images:
-    return cifar10_c(images, name, severity)
+    return {f"{prefix}{name}-{severity}": at(name, severity) for name in CORRUPTIONS for severity in SEVERITIES}
 
 
 def _replaced_background(images: Images, seed: int, *, name: str) -> Images:
     return replace(images, pixels=backgrounds.REPLACED[name](images.pixels, seed))
 
 
-def _levels(prefix: str, change: Callable[..., Images]) -> dict[str, Transform]:
-    return {f"{prefix}{name}-{level}": partial(change, name=name, severity=level) for name in CORRUPTIONS for level in SEVERITIES}
-
-
 # Functions of images and a seed. "fog-3" is computed; "cifar10-c-fog-3" is read from the published files, which gives other
 # results.
 TRANSFORMS: dict[str, Transform] = {
     "none": lambda images, seed: images,
-    **_levels("", _corrupted),
-    **_levels("cifar10-c-", _published),
+    **_levels("", lambda images, seed, name, severity: corrupt(images, name, severity, seed)),
+    **_levels("cifar10-c-", lambda images, seed, name, severity: cifar10_c(images, name, severity)),
     **{name: partial(_replaced_background, name=name) for name in backgrounds.REPLACED},
 }
 

@@ -52,13 +52,6 @@ def small_cnn(shape: Shape, classes: int, width: int) -> Made:
     return body, nn.Linear(2 * width * math.ceil(high / 2) * math.ceil(wide / 2), classes)
 
 
-def _remaining(side: int, *losses: int) -> int:
-    """Return the length of a side after convolutions that each lose some pixels and are followed by a pooling that halves."""
-    for loss in losses:
-        side = (side - loss) // 2
-    return side
-
-
 def lenet(shape: Shape, classes: int, width: int) -> Made:
     """Return LeNet-5 (LeCun et al. 1998) with ReLU and max-pooling; `width` 6 as published.
 
@@ -73,7 +66,7 @@ def lenet(shape: Shape, classes: int, width: int) -> Made:
     body = OrderedDict[str, nn.Module](conv1=nn.Conv2d(channels, width, 5, padding=paddings[0]))
     body |= {"relu1": nn.ReLU(inplace=True), "pool1": nn.MaxPool2d(2)}
     body |= {"conv2": nn.Conv2d(width, second, 5, padding=paddings[1]), "relu2": nn.ReLU(inplace=True), "pool2": nn.MaxPool2d(2)}
-    pixels = _remaining(high, *losses) * _remaining(wide, *losses)
+    pixels = math.prod(((side - losses[0]) // 2 - losses[1]) // 2 for side in (high, wide))
     body |= {"flat": nn.Flatten(), "fc1": nn.Linear(second * pixels, first_layer), "relu3": nn.ReLU(inplace=True)}
     body |= {"fc2": nn.Linear(first_layer, last_layer), "relu4": nn.ReLU(inplace=True)}
     return nn.Sequential(body), nn.Linear(last_layer, classes)
@@ -92,7 +85,7 @@ def mnist_cnn(shape: Shape, classes: int, width: int) -> Made:
     features |= {"conv3": nn.Conv2d(width, 2 * width, 3), "relu3": nn.ReLU(inplace=True)}
     features |= {"conv4": nn.Conv2d(2 * width, 2 * width, 3), "relu4": nn.ReLU(inplace=True), "pool2": nn.MaxPool2d(2)}
     features["flat"] = nn.Flatten()
-    pixels = _remaining(high, 4, 4) * _remaining(wide, 4, 4)
+    pixels = math.prod(((side - 4) // 2 - 4) // 2 for side in (high, wide))
     classifier = OrderedDict[str, nn.Module](fc1=nn.Linear(2 * width * pixels, hidden), relu1=nn.ReLU(inplace=True))
     classifier |= {"drop": nn.Dropout(0.5), "fc2": nn.Linear(hidden, hidden), "relu2": nn.ReLU(inplace=True)}
     for layer in features.values():
@@ -202,7 +195,7 @@ def resnet18(shape: Shape, classes: int, width: int) -> Made:
 
 def resnet10_s2(shape: Shape, classes: int, width: int) -> Made:
     """Return ResNet-10, one block of ResNet-18 a stage, with a 3x3 stem of stride 2: a quarter of the pixels, for CPU cores."""
-    blocks = _flat(_basic, width, 1)
+    blocks = _flat(_basic, width, 1)  # drawn before the stem
     return nn.Sequential(*conv(shape[0], width, 2), *blocks, *_pooled()), nn.Linear(8 * width, classes)
 
 
@@ -242,8 +235,7 @@ def _wide(depth: int, shape: Shape, classes: int, width: int) -> Made:
     return _he_initialised(nn.Sequential(body)), head
 
 
-wrn_28_10 = partial(_wide, 28)
-wrn_34_10 = partial(_wide, 34)
+wrn_28_10, wrn_34_10 = partial(_wide, 28), partial(_wide, 34)
 
 
 def common_names(body: nn.Module) -> dict[str, str]:
@@ -254,18 +246,14 @@ def common_names(body: nn.Module) -> dict[str, str]:
         return {}
     depth = len(blocks) // 4
     names = {name: f"layer{place // depth + 1}.{place % depth}" for place, name in enumerate(blocks)}
-    for name, part in parts:
-        if isinstance(part, nn.Conv2d):
-            names[name] = "conv1"
-        elif isinstance(part, nn.BatchNorm2d):
-            names[name] = "bn1" if int(name) < int(blocks[0]) else "bn"
-    return names
+    names |= {name: "conv1" for name, part in parts if isinstance(part, nn.Conv2d)}
+    norms = [name for name, part in parts if isinstance(part, nn.BatchNorm2d)]
+    return names | {name: "bn1" if int(name) < int(blocks[0]) else "bn" for name in norms}
 
 
 def _convolution_like(conv: nn.Conv2d, channels: int, **other: Any) -> nn.Conv2d:
     """Return a freshly initialised convolution like `conv`, for another number of input channels."""
-    names = ("kernel_size", "stride", "padding")
-    settings = {name: getattr(conv, name) for name in names} | other
+    settings = {name: getattr(conv, name) for name in ("kernel_size", "stride", "padding")} | other
     return nn.Conv2d(channels, conv.out_channels, bias=conv.bias is not None, **settings)
 
 
@@ -284,14 +272,13 @@ def _vgg(letter: str, shape: Shape, classes: int, width: int) -> Made:
     features = make_layers([count for place, count in enumerate(counts) if place not in single], batch_norm=not large(shape))
     if shape[0] != 3:
         features[0] = _convolution_like(features[0], shape[0])
+    pool = nn.AdaptiveAvgPool2d(7 if large(shape) else 1)
+    body = OrderedDict[str, nn.Module](features=features, avgpool=pool, flat=nn.Flatten())
     if not large(shape):
-        body = OrderedDict[str, nn.Module](features=features, avgpool=nn.AdaptiveAvgPool2d(1), flat=nn.Flatten())
         return nn.Sequential(body), nn.Linear(8 * width, classes)
     hidden = 64 * width
     layers = [nn.Linear(8 * width * 7 * 7, hidden), nn.ReLU(inplace=True), nn.Dropout()]
-    layers += [nn.Linear(hidden, hidden), nn.ReLU(inplace=True), nn.Dropout()]
-    body = OrderedDict[str, nn.Module](features=features, avgpool=nn.AdaptiveAvgPool2d(7), flat=nn.Flatten())
-    body["classifier"] = nn.Sequential(*layers)
+    body["classifier"] = nn.Sequential(*layers, nn.Linear(hidden, hidden), nn.ReLU(inplace=True), nn.Dropout())
     network, head = nn.Sequential(body), nn.Linear(hidden, classes)
     for layer in (*network.modules(), head):
         if isinstance(layer, nn.Conv2d):
@@ -303,8 +290,7 @@ def _vgg(letter: str, shape: Shape, classes: int, width: int) -> Made:
     return network, head
 
 
-vgg16 = partial(_vgg, "D")
-vgg19 = partial(_vgg, "E")
+vgg16, vgg19 = partial(_vgg, "D"), partial(_vgg, "E")
 
 
 def _dense(repeats: tuple[int, ...], shape: Shape, classes: int, width: int) -> Made:
@@ -326,8 +312,7 @@ def _dense(repeats: tuple[int, ...], shape: Shape, classes: int, width: int) -> 
     return net, head
 
 
-densenet121 = partial(_dense, (6, 12, 24, 16))
-densenet169 = partial(_dense, (6, 12, 32, 32))
+densenet121, densenet169 = partial(_dense, (6, 12, 24, 16)), partial(_dense, (6, 12, 32, 32))
 
 
 def _narrowing(channels: int, width: int, published: int) -> Any:

@@ -47,15 +47,13 @@ def read(path: Path | str) -> dict[str, Tensor]:
     except Exception as error:  # zip, tar, safetensors: each raises its own
         what = f"{path} cannot be read as weights ({type(error).__name__})"
         raise UserError(f"{what}: it is damaged or of another kind; write safetensors or a state dict of torch") from error
-    while isinstance(content, Mapping):
-        inner = next((content[name] for name in _PARTS if isinstance(content.get(name), Mapping)), None)
-        if inner is None:
-            tensors = {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
-            if tensors:
-                return tensors
-            break
+    content = content if isinstance(content, Mapping) else {}
+    while inner := next((content[name] for name in _PARTS if isinstance(content.get(name), Mapping)), None):
         content = inner
-    raise UserError(f"{path} holds no tensors by name; save model.state_dict(), alone or as 'state_dict' of a checkpoint")
+    tensors = {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
+    if not tensors:
+        raise UserError(f"{path} holds no tensors by name; save model.state_dict(), alone or as 'state_dict' of a checkpoint")
+    return tensors
 
 
 def _is_safetensors(path: Path) -> bool:
@@ -82,7 +80,7 @@ def load_matching(model: Classifier, state: State) -> str:
     left = {name: value for name, value in plain.items() if _is_weight(name) and name not in statistics}
     file = {name: value for name, value in left.items() if not name.startswith(_UNUSED)}
     known = {_canonical(name): name for name in file}
-    named = {name: known.get(field, field) for name, field in zip(wanted, _common(model, wanted), strict=True)}
+    named = {name: known.get(field, field) for name, field in _common(model, wanted).items()}
     pairs = {"the same names": {name: name for name in wanted}, "the names of the field": named}
     if list(file) != sorted(file):  # names in alphabetical order, as in safetensors, say nothing about the model's order
         pairs["the same order of kinds and shapes"] = dict(zip(wanted, file, strict=False))
@@ -140,21 +138,17 @@ def _canonical(name: str) -> str:
     return _HEAD.sub(r"head.\2", name)
 
 
-def _common(model: Classifier, names: list[str]) -> list[str]:
-    """Return the usual names of the tensors of a model, in their canonical spelling."""
-    parts, result = common_names(model.body), []
-    for name in names:
-        inner = name.removeprefix("body.")
-        first, _, rest = inner.partition(".")
-        result.append(_canonical(f"{parts.get(first, first)}.{rest}"))
-    return result
+def _common(model: Classifier, names: list[str]) -> dict[str, str]:
+    """Return the usual names of the tensors of a model by its own, in their canonical spelling."""
+    parts, split = common_names(model.body), {name: name.removeprefix("body.").partition(".") for name in names}
+    return {name: _canonical(f"{parts.get(first, first)}.{rest}") for name, (first, _, rest) in split.items()}
 
 
 def _fits(expected: State, file: State, pair: dict[str, str]) -> bool:
     """Return whether `pair` maps each tensor of a model to one of a file with the same shape and kind, and none is left."""
-    if set(pair.values()) != set(file) or len(pair) != len(file):
-        return False
-    return all(expected[a].shape == file[b].shape and a.split(".")[-1] == b.split(".")[-1] for a, b in pair.items())
+    return sorted(pair.values()) == sorted(file) and all(
+        expected[a].shape == file[b].shape and a.split(".")[-1] == b.split(".")[-1] for a, b in pair.items()
+    )
 
 
 def differences(expected: State, file: State, pair: Mapping[str, str] | None = None) -> str:
