@@ -7,7 +7,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.datasets import select_classes
+from classwise.core.errors import UserError
 
 # Padding in pixels on each side (all four papers).
 _PAD = 4
@@ -108,25 +109,16 @@ class Images:
             yield self.batch(slice(start, start + size))
 
     def only(self, names: Sequence[str]) -> "Images":
-        """Return the images of the named classes, which are renumbered in the dataset's order."""
-        self._check(names)
-        kept = [number for number, name in enumerate(self.classes) if name in names]
-        if len(kept) < 2:
-            raise UserError(f"{len(kept)} class left of {', '.join(self.classes)}: a classifier needs at least two")
+        """Return the images of the named classes (all where none is named), which are renumbered in the dataset's order.
+
+        A UserError is raised for an unknown class or a single one.
+        """
+        chosen = select_classes(self.classes, names)
+        kept = [self.classes.index(name) for name in chosen]
         fresh = torch.full((len(self.classes),), -1, dtype=self.labels.dtype, device=self.labels.device)
         fresh[kept] = torch.arange(len(kept), dtype=self.labels.dtype, device=self.labels.device)
         some = self.take(fresh[self.labels] >= 0)
-        return replace(some, labels=fresh[some.labels], classes=tuple(self.classes[number] for number in kept))
-
-    def without(self, names: Sequence[str]) -> "Images":
-        """Return the images of all classes except the named ones, renumbered."""
-        self._check(names)
-        return self.only([name for name in self.classes if name not in names])
-
-    def _check(self, names: Sequence[str]) -> None:
-        for name in names:
-            if name not in self.classes:
-                raise unknown("class", name, self.classes)
+        return replace(some, labels=fresh[some.labels], classes=chosen)
 
     def concat(self, others: "Images") -> "Images":
         """Return these images followed by others of the same classes and shape."""
