@@ -178,7 +178,7 @@ AUDITS = [
     audit("--batch 99999999999999999999", "batch must be 16777216 or less"),
     audit("--width 999999", "width must be 65536 or less, got 999999"),
     audit("--width 50000", "width=50000 makes small-cnn a network of 135,017,450,010 weights, net has 2,275; leave --width out"),
-    audit("--width 5", "nearest: small-cnn of width 4 for 10 classes"),
+    audit("--width 5", "do not fit: other shapes: body.0.weight is (4, 1, 3, 3), not (5, 1, 3, 3)"),
     audit("--normalise imagenet", "normalise='imagenet' is not understood"),
     audit("--normalise 0.5/0", "needs as many standard deviations as means, all above 0"),
     audit("--normalise 0.5,0.5/0.2,0.2", "normalise has 2 channels, the images of digits have 1"),

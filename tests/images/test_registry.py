@@ -1,12 +1,14 @@
+import shutil
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from torchvision import datasets
 
 from classwise import images
 from classwise.core.errors import UserError
+from classwise.images.images import cut
 
 
 @pytest.fixture
@@ -14,25 +16,15 @@ def test_split():
     return images.load("digits", "test", seed=0)
 
 
-def test_five_seeds_test_every_image_once():
-    folds = [images.load("digits", "test", seed).index for seed in range(5)]
-    assert torch.cat(folds).sort().values.tolist() == list(range(1797))
-
-
-@pytest.mark.parametrize("seed", [0, 3, 7])
-def test_the_splits_of_a_seed_share_nothing_and_leave_nothing_out(seed):
-    parts = [images.load("digits", split, seed).index for split in images.SPLITS]
-    assert torch.cat(parts).sort().values.tolist() == list(range(1797))
-
-
-def test_the_classes_of_a_fold_are_balanced(test_split):
-    counted = test_split.labels.bincount()
-    assert counted.min() >= 34
-    assert counted.max() <= 37
-
-
-def test_the_next_five_seeds_cut_anew():
-    assert images.load("digits", "test", 0).index.tolist() != images.load("digits", "test", 5).index.tolist()
+def test_five_seeds_test_every_image_once_in_balanced_folds():
+    folds = [images.load("digits", "test", seed) for seed in range(6)]
+    assert torch.cat([fold.index for fold in folds[:5]]).sort().values.tolist() == list(range(1797))
+    assert folds[0].index.tolist() != folds[5].index.tolist(), "the next five seeds use another partition"
+    for seed in (0, 3, 7):
+        parts = [images.load("digits", split, seed).index for split in images.SPLITS]
+        assert torch.cat(parts).sort().values.tolist() == list(range(1797))
+        counted = images.load("digits", "test", seed).labels.bincount()
+        assert 34 <= counted.min() <= counted.max() <= 37
 
 
 def test_pixels_are_bytes_and_batches_are_floats_up_to_one(test_split):
@@ -44,18 +36,13 @@ def test_pixels_are_bytes_and_batches_are_floats_up_to_one(test_split):
     assert sum(len(part) for _, part in test_split.batches(100)) == len(test_split)
 
 
-def test_only_numbers_the_classes_anew_and_keeps_the_names_of_images(test_split):
+def test_only_numbers_the_classes_again_and_keeps_the_names_of_images(test_split):
     some = test_split.only(["8", "3"])
     assert some.classes == ("3", "8")
     assert some.labels.unique().tolist() == [0, 1]
     names = {int(place): test_split.classes[label] for place, label in zip(test_split.index, test_split.labels, strict=True)}
     assert all(names[int(place)] == some.classes[label] for place, label in zip(some.index, some.labels, strict=True))
-
-
-def test_without_is_the_rest(test_split):
-    rest = test_split.without(["3"])
-    assert rest.classes == tuple("012456789")
-    assert len(rest) == int((test_split.labels != 3).sum())
+    assert len(some) == sum(name in "38" for name in names.values())
 
 
 def test_per_class_is_stratified_and_repeats(test_split):
@@ -71,7 +58,6 @@ def test_per_class_is_stratified_and_repeats(test_split):
     [
         (lambda one: images.load("digits", "tests"), "did you mean 'test'"),
         (lambda one: one.only(["3", "eight"]), "unknown class 'eight'"),
-        (lambda one: one.without(["10"]), "unknown class '10'"),
         (lambda one: one.only(["3"]), "at least two"),
     ],
 )
@@ -80,20 +66,11 @@ def test_mistakes_are_named(test_split, call, says):
         call(test_split)
 
 
-def test_a_class_without_images_for_a_split_is_named(monkeypatch, tmp_path):
+def test_a_class_without_images_for_a_split_is_named(monkeypatch):
     """Two images of class 8: validation, a fiftieth of them, gets none."""
-    labels = torch.tensor([3] * 60 + [8] * 2)
-
-    class Few:
-        def __init__(self, root, *, train, download):
-            self.data, self.targets = torch.zeros(62, 4, 4, dtype=torch.uint8), labels
-            self.classes = [str(digit) for digit in range(10)]
-
-    monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
-    monkeypatch.setattr(datasets, "MNIST", Few)
-    monkeypatch.setitem(
-        images.DATASETS, "few", images.DatasetInfo(lambda split, seed: images.mnist(split, seed).only(["3", "8"]))
-    )
+    labels = torch.tensor([0] * 60 + [1] * 2)
+    few = images.Images(torch.zeros(62, 1, 4, 4, dtype=torch.uint8), labels, torch.arange(62), ("3", "8"))
+    monkeypatch.setitem(images.DATASETS, "few", images.DatasetInfo(lambda split, seed: cut(few, split, seed)))
     assert images.load("few", "train").labels.bincount().tolist() == [59, 2]
     with pytest.raises(UserError, match=r"few has too few images of class 8 for the split 'valid': none is left, at least 1"):
         images.load("few", "valid")
@@ -128,20 +105,18 @@ def test_augmented_images_are_crops_of_the_padded_ones(name):
     assert 12 < sum(key[2] for key in plain) < 48
 
 
-def test_augmentation_follows_its_generator():
-    first, same, other = (images.crop_flip(numbered(), torch.Generator().manual_seed(seed)) for seed in (0, 0, 1))
-    assert torch.equal(first, same)
-    assert not torch.equal(first, other)
-
-
-def test_a_batch_is_augmented_only_when_asked():
+def test_a_batch_is_augmented_only_when_asked_and_follows_its_generator():
     data = images.load("digits", "train")
     plain, labels = data.batch(slice(0, 32))
     again, _ = data.batch(slice(0, 32), "none", torch.Generator())
-    moved, same = data.batch(slice(0, 32), "crop-flip", torch.Generator().manual_seed(0))
+    (moved, kept), (same, _), (other, _) = (
+        data.batch(slice(0, 32), "crop-flip", torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)
+    )
     assert torch.equal(plain, again)
+    assert torch.equal(moved, same)
     assert not torch.equal(plain, moved)
-    assert torch.equal(labels, same)
+    assert not torch.equal(moved, other)
+    assert torch.equal(labels, kept)
     assert 0 <= moved.min() <= moved.max() <= 1
 
 
@@ -177,10 +152,19 @@ def test_a_folder_that_does_not_fit_is_named(folder):
     data = images.load("digits", "test")
     with pytest.raises(UserError, match="put pseudo-labelled images there"):
         images.extra("lost", data)
+    with pytest.raises(UserError, match="8 x 8 pixels, expected 9 x 9; resize them"):
+        images.extra("found", images.Images(torch.zeros(1, 1, 9, 9).byte(), data.labels[:1], data.index[:1], data.classes))
     Image.fromarray(np.zeros((9, 8), np.uint8)).save(folder / "3" / "wide.png")
-    with pytest.raises(UserError, match="9 x 8 pixels, expected 8 x 8"):
+    with pytest.raises(UserError, match=r"differ in size .0/3.png 8 x 8, 3/wide.png 9 x 8.; resize them"):
         images.extra("found", data)
-    (folder / "3" / "wide.png").unlink()
+    (folder / "3" / "wide.png").write_bytes(b"no image")
+    with pytest.raises(UserError, match=r"1 of 5 image files .* cannot be read: 3/wide.png"):
+        images.extra("found", data)
+    shutil.rmtree(folder / "3")
+    shutil.rmtree(folder / "8")
+    (folder / "0" / "3.png").unlink()
+    with pytest.raises(UserError, match="hold no images; put pseudo-labelled images there"):
+        images.extra("found", data)
     (folder / "eight").mkdir()
     with pytest.raises(UserError, match=r"unknown class in .* 'eight'"):
         images.extra("found", data)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from classwise import images, models
+from classwise import models
 from classwise.attacks.losses import cross_entropy
 from classwise.attacks.pgd import input_gradient
 from classwise.core.errors import UserError
@@ -66,53 +66,42 @@ def test_bfloat16_is_near_and_its_gradients_are_float32():
 
 
 class Branching(nn.Module):
-    def __init__(self, model):
+    """A network that cannot be traced."""
+
+    def __init__(self):
         super().__init__()
-        self.model = model
+        self.model, self.calls = settled("small-cnn"), 0
 
     def forward(self, x):
         return self.model(x) if x.mean() > 0.5 else -self.model(x)
 
 
-class Hooked(nn.Module):
-    """A network that a trace does not reproduce: it adds what a buffer says at the time."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-        self.calls = 0
+class Counting(Branching):
+    """A network that a trace does not reproduce: it adds how often it was called."""
 
     def forward(self, x):
         self.calls += 1
         return self.model(x) + self.calls
 
 
-@pytest.mark.parametrize("wrap", [Branching, Hooked])
-def test_a_network_that_cannot_be_traced_is_taken_as_it_is(wrap):
-    model = wrap(settled("small-cnn")).eval()
-    assert inference.fused_for_search(model, SOME.batch(slice(0, 8))[0]) is model
+class Twice(nn.Module):
+    """A network with a convolution that two layers read."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        out = self.conv(x)
+        return (self.norm(out) + out).mean((2, 3))
 
 
-def test_a_convolution_that_two_layers_read_is_not_folded():
-    class Twice(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
-
-        def forward(self, x):
-            out = self.conv(x)
-            return (self.norm(out) + out).mean((2, 3))
-
-    model = Twice().eval()
+@pytest.mark.parametrize("network", [Branching, Counting, Twice])
+def test_a_network_that_cannot_be_fused_is_taken_as_it_is(network):
+    model = network().eval()
     assert inference.fused_for_search(model, SOME.batch(slice(0, 8))[0]) is model
 
 
 def test_an_unknown_precision_is_named():
     with pytest.raises(UserError, match="did you mean 'bfloat16'"):
         inference.fused_for_search(settled("small-cnn"), SOME.batch(slice(0, 8))[0], "float16")
-
-
-def test_digits_are_folded_too():
-    data = images.load("digits", "test")
-    model = models.build("small-cnn", data, 4).eval()
-    assert inference.fused_for_search(model, data.batch(slice(0, 8))[0]) is not model

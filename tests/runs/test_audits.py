@@ -27,7 +27,7 @@ from classwise.core import results
 from classwise.core.audit import Audit
 from classwise.core.errors import UserError
 from classwise.core.spec import Spec
-from classwise.models.features import penultimate
+from classwise.models.modes import penultimate
 from classwise.papers import findings, registry
 from classwise.runs import audit_evaluation, audits, store
 from classwise.runs.compute import evaluate, foreign_network, threads, train, user_module

@@ -8,7 +8,7 @@ import torch
 
 from classwise import runs
 from classwise.core.spec import Evaluation
-from classwise.models.features import penultimate
+from classwise.models.modes import penultimate
 from classwise.papers.sections import Request
 from classwise.runs import store
 from classwise.runs.compute import evaluate, networks

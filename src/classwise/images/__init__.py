@@ -1,14 +1,11 @@
 """Labelled images as uint8 arrays on the device: datasets, augmentation in training, transforms before an evaluation."""
 
 from classwise.core.datasets import DATASETS, DatasetInfo, superclasses
-from classwise.images.augmentation import AUGMENTATIONS, crop_flip
 from classwise.images.corruptions import CORRUPTIONS, corrupt
-from classwise.images.folders import folder, imagenet, tiny_imagenet
-from classwise.images.images import SPLITS, Images
-from classwise.images.pseudo_labels import extra, extra_folders
-from classwise.images.registry import absolute, load, reader
+from classwise.images.folders import extra, extra_folders, folder, imagenet, tiny_imagenet
+from classwise.images.images import AUGMENTATIONS, SPLITS, Images, crop_flip
+from classwise.images.registry import TRANSFORMS, absolute, load, reader, transform
 from classwise.images.standard import cifar10, cifar100, digits, fashion_mnist, mnist, stl10, svhn
-from classwise.images.transforms import TRANSFORMS, transform
 
 __all__ = [
     "AUGMENTATIONS",

@@ -85,7 +85,7 @@ def object_mask(pixels: Tensor) -> Tensor:
     """Return the mask of the object, bool (n, height, width): the dark ink of a cluttered drawing; in a photograph, by GrabCut.
 
     GrabCut (Rother et al. 2004) replaces the masks that the paper's authors drew by hand: it starts from the middle of the image
-    as object and its edge as background. A UserError is raised where opencv is missing and for drawings without dark ink.
+    as object and its edge as background. A UserError is raised for drawings without dark ink.
     """
     if pixels.shape[1] == 3:
         return _cut_out(pixels)
@@ -137,10 +137,8 @@ def _cut_out(pixels: Tensor) -> Tensor:
 
 def _grab(image: np.ndarray) -> np.ndarray:
     """Return the object mask of a photograph, bool (height, width)."""
-    try:
-        import cv2
-    except ModuleNotFoundError:
-        raise UserError("masks of photographs need opencv: pip install opencv-python-headless") from None
+    import cv2
+
     high, wide = image.shape[:2]
     rows, columns = np.ogrid[:high, :wide]
     away = np.hypot(rows - (high - 1) / 2, columns - (wide - 1) / 2) / min(high, wide)

@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,30 +11,28 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-# An array of more bytes than this is mapped from the disk rather than read, and only its length is checked.
+# An array of more bytes than this is mapped from the disk rather than read.
 LARGE = 1 << 30
 FOLDER = ".classwise"
-
-# An array, the positions of unreadable images in it with the reason, and metadata.
-Cached = tuple[np.ndarray, dict[int, str], Mapping[str, Any]]
+# What reading an array raises that is missing, cut short or without its metadata.
+_UNREADABLE = (OSError, ValueError, KeyError, EOFError)
 
 
 @dataclass
 class ArraySource:
-    """How an array of decoded images is made: its shape, its rows part by part, and plain values as `metadata`.
+    """How an array of decoded images is made: its shape, its rows as uint8 arrays part by part, and plain values as `metadata`.
 
-    `bad` collects the positions of unreadable images, each with the reason, while `parts` yields.
+    `bad` holds the positions of unreadable images, each with the reason, once all parts are read.
     """
 
     shape: tuple[int, ...]
-    rows: Callable[["ArraySource"], Iterator[np.ndarray]]
+    parts: Iterable[np.ndarray]
     metadata: Mapping[str, Any] = field(default_factory=dict)
     bad: dict[int, str] = field(default_factory=dict)
 
-    def parts(self) -> Iterator[np.ndarray]:
-        """Yield all rows as uint8 arrays."""
-        self.bad = {}
-        yield from self.rows(self)
+
+# An array, the positions of unreadable images in it with the reason, and metadata.
+Cached = tuple[np.ndarray, dict[int, str], Mapping[str, Any]]
 
 
 def digest(root: Path, files: Iterable[Path]) -> str:
@@ -49,68 +47,43 @@ def digest(root: Path, files: Iterable[Path]) -> str:
 def cached(home: Path, name: str, key: str, make: Callable[[], ArraySource]) -> Cached:
     """Return a uint8 array of decoded images (n, channels, height, width), the unreadable ones with the reason, and metadata.
 
-    The array is `home`/.classwise/`name`.`key`.npy, made if missing. Arrays with another key are stale and are removed; a
-    truncated array or one with another checksum is made again. Where nothing can be written the array is made in memory. Arrays
-    of more than 1 GiB are mapped from the disk.
+    The array is `home`/.classwise/`name`.`key`.npy, made if missing or cut short. Arrays with another key are stale and are
+    removed. Where nothing can be written the array is made in memory. Arrays of more than 1 GiB are mapped from the disk.
     """
     path = home / FOLDER / f"{name}.{key}.npy"
-    result = _read(path)
-    if result is not None:
-        return result
+    with suppress(*_UNREADABLE):
+        return _read(path)
     try:
         path.parent.mkdir(exist_ok=True)
         with FileLock(path.parent / f"{name}.lock"):
-            result = _read(path)
-            if result is None:
-                for old in (*path.parent.glob(f"{name}.*.npy"), *path.parent.glob(f"{name}.*.json")):
-                    old.unlink()
-                _write(path, make())
-                result = _read(path)
+            with suppress(*_UNREADABLE):  # another process has made it meanwhile
+                return _read(path)
+            for old in (*path.parent.glob(f"{name}.*.npy"), *path.parent.glob(f"{name}.*.json")):
+                old.unlink()
+            _write(path, make())
+            return _read(path)
     except OSError:  # a folder that cannot be written, a disk that is full
-        result = None
-    return result if result is not None else _in_memory(make())
+        source = make()
+        return np.concatenate(list(source.parts)), source.bad, source.metadata
 
 
-def _metadata_file(path: Path) -> Path:
-    """Return the file with an array's checksum, its unreadable images and its metadata."""
-    return path.with_suffix(".json")
-
-
-def _read(path: Path) -> Cached | None:
-    try:
-        metadata = json.loads(_metadata_file(path).read_text())
-        large = path.stat().st_size > LARGE
-        # Copied on write: torch wants arrays that it may write to.
-        pixels = np.load(path, mmap_mode="c" if large else None, allow_pickle=False)
-        if pixels.dtype != np.uint8 or (not large and zlib.crc32(pixels) != metadata["crc32"]):
-            return None
-        return pixels, {int(place): str(reason) for place, reason in metadata["bad"].items()}, metadata.get("told", {})
-    except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError):
-        return None
+def _read(path: Path) -> Cached:
+    metadata = json.loads(path.with_suffix(".json").read_text())
+    # Copied on write: torch wants arrays that it may write to.
+    pixels = np.load(path, mmap_mode="c" if path.stat().st_size > LARGE else None, allow_pickle=False)
+    return pixels, {int(place): reason for place, reason in metadata["bad"].items()}, metadata["told"]
 
 
 def _write(path: Path, source: ArraySource) -> None:
     """Write an array, then its metadata: where the second file exists the first is complete."""
-    partial, crc = path.with_suffix(".partial"), 0
+    partial = path.with_suffix(".partial")
     try:
         with partial.open("wb") as file:
-            header = {"descr": "|u1", "fortran_order": False, "shape": source.shape}
-            np.lib.format.write_array_header_1_0(file, header)
-            for rows in source.parts():
-                content = np.ascontiguousarray(rows).tobytes()
-                crc = zlib.crc32(content, crc)
-                file.write(content)
-        _metadata_file(path).unlink(missing_ok=True)
+            np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": source.shape})
+            for rows in source.parts:
+                file.write(rows.tobytes())
         partial.replace(path)
-        partial.write_text(json.dumps({"crc32": crc, "bad": source.bad, "told": source.metadata}))
-        partial.replace(_metadata_file(path))
+        partial.write_text(json.dumps({"bad": source.bad, "told": source.metadata}))
+        partial.replace(path.with_suffix(".json"))
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _in_memory(source: ArraySource) -> Cached:
-    pixels, done = np.empty(source.shape, np.uint8), 0
-    for rows in source.parts():
-        pixels[done : done + len(rows)] = rows
-        done += len(rows)
-    return pixels, source.bad, source.metadata

@@ -1,13 +1,53 @@
-"""Labelled images as uint8 arrays on the device."""
+"""Labelled images as uint8 arrays on their device: subsets, splits, augmentation in training."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from classwise.core.errors import UserError, unknown
-from classwise.images.augmentation import AUGMENTATIONS
+from classwise.core.datasets import select_classes
+from classwise.core.errors import UserError
+
+# Padding in pixels on each side (all four papers).
+_PAD = 4
+
+
+def crop_flip(pixels: Tensor, generator: torch.Generator, *, reflect: bool = False) -> Tensor:
+    """Return a batch (n, channels, height, width), randomly cropped after padding by 4 pixels and flipped horizontally.
+
+    The padding is black (TRADES, MART, FAT, Rice), or with `reflect` the image mirrored at its edge (CFA). One gather serves the
+    whole batch, in the type of the pixels, on their device. A UserError is raised for images too small to be reflected.
+    """
+    count, _, high, wide = pixels.shape
+    if reflect and min(high, wide) <= _PAD:
+        raise UserError(f"reflecting {_PAD} pixels needs images larger than that, got {high} x {wide}; use augment='crop-flip'")
+    device = pixels.device
+    shift = torch.randint(-_PAD, _PAD + 1, (2, count, 1), generator=generator, device=device)
+    mirrored = torch.rand(count, 1, generator=generator, device=device) < 0.5
+    rows = torch.arange(high, device=device) + shift[0]
+    columns = torch.arange(wide, device=device).expand(count, -1)
+    columns = torch.where(mirrored, columns.flip(1), columns) + shift[1]
+    inside = ((rows >= 0) & (rows < high))[:, None, :, None] & ((columns >= 0) & (columns < wide))[:, None, None, :]
+    rows, columns = _reflected(rows, high), _reflected(columns, wide)
+    which = torch.arange(count, device=device)[:, None, None]
+    moved = pixels.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    return moved if reflect else moved * inside
+
+
+def _reflected(places: Tensor, size: int) -> Tensor:
+    """Return positions, those outside 0 to size - 1 reflected into it without repeating the edge."""
+    return (size - 1) - ((size - 1) - places.abs()).abs()
+
+
+Augmentation = Callable[[Tensor, torch.Generator], Tensor]
+AUGMENTATIONS: dict[str, Augmentation] = {
+    "none": lambda pixels, generator: pixels,
+    "crop-flip": crop_flip,
+    "crop-flip-reflect": partial(crop_flip, reflect=True),
+}
+
 
 SPLITS = ("train", "valid", "test")
 
@@ -69,24 +109,16 @@ class Images:
             yield self.batch(slice(start, start + size))
 
     def only(self, names: Sequence[str]) -> "Images":
-        """Return the images of the named classes, which are renumbered in the dataset's order."""
-        for name in names:
-            if name not in self.classes:
-                raise unknown("class", name, self.classes)
-        kept = [number for number, name in enumerate(self.classes) if name in names]
-        if len(kept) < 2:
-            raise UserError(f"{len(kept)} class left of {', '.join(self.classes)}: a classifier needs at least two")
+        """Return the images of the named classes (all where none is named), which are renumbered in the dataset's order.
+
+        A UserError is raised for an unknown class or a single one.
+        """
+        chosen = select_classes(self.classes, names)
+        kept = [self.classes.index(name) for name in chosen]
         fresh = torch.full((len(self.classes),), -1, dtype=self.labels.dtype, device=self.labels.device)
         fresh[kept] = torch.arange(len(kept), dtype=self.labels.dtype, device=self.labels.device)
         some = self.take(fresh[self.labels] >= 0)
-        return replace(some, labels=fresh[some.labels], classes=tuple(self.classes[number] for number in kept))
-
-    def without(self, names: Sequence[str]) -> "Images":
-        """Return the images of all classes except the named ones, renumbered."""
-        for name in names:
-            if name not in self.classes:
-                raise unknown("class", name, self.classes)
-        return self.only([name for name in self.classes if name not in names])
+        return replace(some, labels=fresh[some.labels], classes=chosen)
 
     def concat(self, others: "Images") -> "Images":
         """Return these images followed by others of the same classes and shape."""
@@ -95,7 +127,44 @@ class Images:
 
     def per_class(self, count: int, seed: int) -> "Images":
         """Return `count` images of each class (all where a class has fewer), drawn by `seed`, in their original order."""
-        generator = torch.Generator().manual_seed(seed)
-        order = torch.randperm(len(self), generator=generator).to(self.labels.device)
+        order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed)).to(self.labels.device)
         kept = [order[self.labels[order] == label][:count] for label in range(len(self.classes))]
         return self.take(torch.cat(kept).sort().values)
+
+
+# The share of each class's training images that is held out for validation (CFA: 100 of 5,000).
+VALID = 0.02
+
+
+def cut(images: Images, split: str, seed: int, least: int = 0) -> Images:
+    """Return the "train" or "valid" images of a training set, or a test set as it is.
+
+    A fiftieth of each class validates, at least `least` images, drawn by `seed`.
+    """
+    if split == "test":
+        return images
+    labels = images.labels
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    valid = torch.zeros(len(labels), dtype=torch.bool)
+    for label in range(len(labels.bincount())):
+        members = order[labels[order] == label]
+        valid[members[: max(least, round(VALID * len(members)))]] = True
+    return images.take(valid if split == "valid" else ~valid)
+
+
+def fold(labels: Tensor, split: str, seed: int) -> Tensor:
+    """Return the positions (n,) of one split of a dataset that `seed` divides into five stratified folds.
+
+    Seed s tests on fold s mod 5, validates on the fold after it and trains on the other three; seeds 0..4 together test every
+    image once, and each further five seeds use another partition. A UserError is raised for a class of fewer than five images.
+    """
+    from sklearn.model_selection import StratifiedKFold
+
+    fewest = int(labels.bincount().min())
+    if fewest < 5:
+        problem = f"each class needs at least 5 images, one has {fewest}"
+        raise UserError(f"a dataset without a test split is split into five folds: {problem}")
+    cut = StratifiedKFold(5, shuffle=True, random_state=seed // 5)
+    folds = [torch.from_numpy(test) for _, test in cut.split(torch.zeros(len(labels), 1), labels)]
+    test, valid, *train = folds[seed % 5 :] + folds[: seed % 5]
+    return {"train": torch.cat(train).sort().values, "valid": valid, "test": test}[split]

@@ -1,5 +1,6 @@
-"""Images by the name of their dataset, with a background, or with a path and options in the name."""
+"""Images by the name of their dataset, with a background, or with a path and options in the name; transforms by theirs."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -15,19 +16,13 @@ from classwise.core.errors import UserError, unknown
 from classwise.core.options import matches_type
 from classwise.core.paths import find_image_folder
 from classwise.images import backgrounds
+from classwise.images.corruptions import CORRUPTIONS, SEVERITIES, cifar10_c, corrupt
 from classwise.images.images import SPLITS, Images
 
 Reader = Callable[[str, int], Images]
 _FIXED = ("split", "seed", "path", "return")
 # Options whose spelling in the names of datasets, by which results are known, is not that of the parameter.
 _SPELLING = {"all_test": "whole"}
-
-
-def _function(name: str) -> Callable[..., Images]:
-    """Return the function that reads a dataset of DATASETS."""
-    function = DATASETS[name].reader
-    resolved: Callable[..., Images] = resolve_name(function) if isinstance(function, str) else function
-    return resolved
 
 
 def _with_background(split: str, seed: int, *, base: Reader, background: str) -> Images:
@@ -44,12 +39,12 @@ def reader(dataset: str) -> Reader:
     """
     datasets.check(dataset)
     base, background = split_background(dataset)
-    if background:
-        return partial(_with_background, base=_function(base), background=background)
-    name, _, query = dataset.partition("?")
+    name, _, query = base.partition("?")
     kind, _, path = name.partition(":")
-    function = _function(kind)
-    return partial(function, **_options(kind, function, path, query)) if kind != dataset else function
+    function = DATASETS[kind].reader
+    read: Reader = resolve_name(function) if isinstance(function, str) else function
+    read = partial(read, **_options(kind, read, path, query)) if kind != base else read
+    return partial(_with_background, base=read, background=background) if background else read
 
 
 def _options(kind: str, function: Callable[..., Images], path: str, query: str) -> dict[str, object]:
@@ -86,18 +81,54 @@ def absolute(dataset: str) -> str:
 
 
 def load(dataset: str, split: str, seed: int = 0, device: torch.device | str = "cpu") -> Images:
-    """Return one split ("train", "valid" or "test") of a dataset for a `seed`, on `device`."""
+    """Return one split ("train", "valid" or "test") of a dataset for a `seed`, on `device`.
+
+    A UserError names what is unknown, and a class without any image, whose accuracy is undefined.
+    """
     read = reader(dataset)
     if split not in SPLITS:
         raise unknown("split", split, SPLITS)
-    return require_every_class(read(split, seed), dataset, split).to(device)
-
-
-def require_every_class(images: Images, dataset: str, split: str) -> Images:
-    """Return the images of a split; a UserError names a class without any, whose accuracy is undefined."""
-    sizes = images.labels.bincount(minlength=len(images.classes))
-    lacking = [name for name, size in zip(images.classes, sizes.tolist(), strict=True) if not size]
+    images = read(split, seed)
+    sizes = images.labels.bincount(minlength=len(images.classes)).tolist()
+    lacking = ", ".join(name for name, size in zip(images.classes, sizes, strict=True) if not size)
     if lacking:
-        sentence = f"{dataset} has too few images of class {', '.join(lacking)} for the split {split!r}: none is left"
+        sentence = f"{dataset} has too few images of class {lacking} for the split {split!r}: none is left"
         raise UserError(f"{sentence}, at least 1 is needed; leave the class out with classes=... or add images")
-    return images
+    return images.to(device)
+
+
+Transform = Callable[[Images, int], Images]
+
+
+def _levels(prefix: str, change: Callable[[Images, int, str, int], Images]) -> dict[str, Transform]:
+    """Return a transform for each corruption and severity from a function of images, a seed and these two."""
+
+    def at(name: str, severity: int) -> Transform:
+        return lambda images, seed: change(images, seed, name, severity)
+
+    return {f"{prefix}{name}-{severity}": at(name, severity) for name in CORRUPTIONS for severity in SEVERITIES}
+
+
+def _replaced_background(images: Images, seed: int, *, name: str) -> Images:
+    return replace(images, pixels=backgrounds.REPLACED[name](images.pixels, seed))
+
+
+# Functions of images and a seed. "fog-3" is computed; "cifar10-c-fog-3" is read from the published files, which gives other
+# results.
+TRANSFORMS: dict[str, Transform] = {
+    "none": lambda images, seed: images,
+    **_levels("", lambda images, seed, name, severity: corrupt(images, name, severity, seed)),
+    **_levels("cifar10-c-", lambda images, seed, name, severity: cifar10_c(images, name, severity)),
+    **{name: partial(_replaced_background, name=name) for name in backgrounds.REPLACED},
+}
+
+
+def transform(name: str) -> Transform:
+    """Return a transform by its name in TRANSFORMS; a UserError names the nearest one."""
+    if name in TRANSFORMS:
+        return TRANSFORMS[name]
+    kinds = list(dict.fromkeys(re.sub(r"-[1-5]$", "", known) for known in TRANSFORMS if not known.startswith("cifar10-c-")))
+    if name.removeprefix("cifar10-c-") in CORRUPTIONS:
+        raise UserError(f"transform {name!r} needs a severity from 1 to 5; write '{name}-3'")
+    problem = str(unknown("transform", name, TRANSFORMS)).split("; there are:")[0]
+    raise UserError(f"{problem}; there are: {', '.join(kinds)}, corruptions with -1 to -5 after the name")

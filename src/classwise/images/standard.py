@@ -1,8 +1,6 @@
 """Datasets that are published as arrays: scikit-learn's digits, and those that torchvision downloads, checks and decodes."""
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
@@ -15,25 +13,19 @@ from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
 from classwise.core.paths import check_folder, images_folder
 from classwise.images.cache import ArraySource, cached, digest
-from classwise.images.images import Images
-from classwise.images.splits import cut, fold
+from classwise.images.images import Images, cut, fold
 
-
-@dataclass(frozen=True)
-class _Source:
-    """A dataset of torchvision: the name of its class, patterns of its files in the folder of images, and these in words.
-
-    by_split: whether the class takes the name of a split rather than `train`.
-    """
-
-    name: str
-    patterns: tuple[str, ...]
-    files: str
-    by_split: bool = False
-
-
-# Images per write to the disk.
-_CHUNK = 10_000
+# The files of each dataset of torchvision in the folder of images, by the name of its class.
+_FILES = {
+    "MNIST": ("MNIST/raw/*-ubyte",),
+    "FashionMNIST": ("FashionMNIST/raw/*-ubyte",),
+    "SVHN": ("train_32x32.mat", "test_32x32.mat"),
+    "CIFAR10": ("cifar-10-batches-py/*",),
+    "CIFAR100": ("cifar-100-python/*",),
+    "STL10": ("stl10_binary/*",),
+}
+# Datasets whose class takes the name of a split rather than `train`, and has no names of classes that it checks.
+_BY_SPLIT = {"SVHN": "svhn", "STL10": "stl10"}
 
 
 @cache
@@ -57,125 +49,81 @@ def digits(split: str, seed: int) -> Images:
     return Images(pixels[which], labels[which], which, class_names("digits"))
 
 
-def _published(name: str) -> list[tuple[str, str | None]]:
-    """Return the files that torchvision reads of a dataset, in the folder of images, with the md5 of those that it checks."""
-    from torchvision import datasets
-
-    cls = getattr(datasets, name)
-    if name == "SVHN":
-        return [(file, md5) for part, (_, file, md5) in cls.split_list.items() if part != "extra"]
-    if name in ("MNIST", "FashionMNIST"):
-        return [(f"{name}/raw/{file.removesuffix('.gz')}", None) for file, _ in cls.resources]
-    return [(f"{cls.base_folder}/{file}", md5) for file, md5 in (*cls.train_list, *cls.test_list) if "unlabeled" not in file]
-
-
-def _cause(error: BaseException) -> str:
-    """Return the first line of the error at the start of a chain: torchvision's own only names the file."""
-    while (deeper := error.__cause__ or error.__context__) is not None:
-        error = deeper
-    line = (str(error).splitlines() or [""])[0]
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__
-
-
-def _unreadable(source: _Source, root: Path, error: Exception) -> UserError:
-    """Return the error for a dataset that torchvision could neither read nor download: which files are missing or differ."""
-    from torchvision.datasets.utils import check_integrity
-
-    name, published = source.name, _published(source.name)
-    present = [file for file, _ in published if (root / file).exists()]
-    if not present:
-        return UserError(
-            f"{name} is not in {root} and cannot be downloaded ({_cause(error)}); put {source.files} there, "
-            "or set CLASSWISE_IMAGES to the folder that has it"
-        )
-    missing = [f"{file} is missing" for file, _ in published if file not in present]
-    other = [file for file, md5 in published if file in present and md5 and not check_integrity(str(root / file), md5)]
-    changed = [f"{file} has another md5 than published" for file in other]
-    what = ", ".join([*missing, *changed]) or "a file cannot be read"
-    return UserError(
-        f"{name} in {root} is incomplete or damaged and cannot be downloaded again ({_cause(error)}): {what}; "
-        f"put {source.files} there again"
-    )
-
-
-def _key(source: _Source, root: Path) -> str:
+def _key(name: str, root: Path) -> str:
     """Return a digest of a dataset's files; "" without any."""
-    files = [file for pattern in source.patterns for file in sorted(root.glob(pattern))]
+    files = [file for pattern in _FILES[name] for file in sorted(root.glob(pattern))]
     return digest(root, files) if files else ""
 
 
-def _decoded(source: _Source, part: str, root: Path) -> ArraySource:
+def _decoded(name: str, part: str, root: Path) -> ArraySource:
     """Return "train" or "test" of a dataset as torchvision downloads, checks and decodes it, with its labels and classes."""
     from torchvision import datasets
 
     try:
-        arguments = {"split": part} if source.by_split else {"train": part == "train"}
-        data = getattr(datasets, source.name)(root, download=True, **arguments)
+        arguments = {"split": part} if name in _BY_SPLIT else {"train": part == "train"}
+        data = getattr(datasets, name)(root, download=True, **arguments)
     except Exception as error:  # of the network, of the disk, of a file that is cut short
-        raise _unreadable(source, root, error) from error
+        state = f"in {root} is incomplete or damaged" if _key(name, root) else f"is not in {root}"
+        cause: BaseException = error
+        while (deeper := cause.__cause__ or cause.__context__) is not None:  # torchvision's own only names the file
+            cause = deeper
+        reason = f"{type(cause).__name__}: {cause}".splitlines()[0]
+        advice = f"put {' and '.join(_FILES[name])} there, or set CLASSWISE_IMAGES to the folder that has them"
+        raise UserError(f"{name} {state} and cannot be downloaded ({reason}); {advice}") from error
     pixels = np.asarray(data.data)
     if pixels.ndim == 3:
         pixels = pixels[:, None]
-    elif source.name.startswith("CIFAR"):
+    elif name.startswith("CIFAR"):
         pixels = pixels.transpose(0, 3, 1, 2)
-    labels = np.asarray(data.labels if source.by_split else data.targets).astype(np.int64).tolist()
-    classes = [str(name).split(" - ")[0] for name in getattr(data, "classes", ())]
-
-    def parts(_: ArraySource) -> Iterator[np.ndarray]:
-        yield from (pixels[start : start + _CHUNK] for start in range(0, len(pixels), _CHUNK))
-
-    return ArraySource(pixels.shape, parts, {"labels": labels, "classes": classes})
+    labels = np.asarray(data.labels if name in _BY_SPLIT else data.targets).astype(np.int64).tolist()
+    classes = [str(label).split(" - ")[0] for label in getattr(data, "classes", ())]
+    return ArraySource(pixels.shape, [pixels], {"labels": labels, "classes": classes})
 
 
-def _torchvision(source: _Source, split: str, seed: int, classes: tuple[str, ...] = ()) -> Images:
+def _torchvision(name: str, split: str, seed: int) -> Images:
     """Return a split of a dataset that torchvision downloads and checks; `valid` is drawn from `train`, by class and seed.
 
-    classes: the names of its classes where torchvision has none that it checks. The decoded images are cached until the files
-    change.
+    The decoded images are cached until the files change.
     """
     root, part = images_folder(), "test" if split == "test" else "train"
-    make = partial(_decoded, source, part, root)
-    if not _key(source, root):
+    make = partial(_decoded, name, part, root)
+    if not _key(name, root):
         check_folder(root, "CLASSWISE_IMAGES" if os.environ.get("CLASSWISE_IMAGES") else "the folder of images")
         root.mkdir(parents=True, exist_ok=True)
-        with FileLock(root / f".{source.name}.lock"):
-            if not _key(source, root):  # else another process has downloaded it meanwhile
+        with FileLock(root / f".{name}.lock"):
+            if not _key(name, root):  # else another process has downloaded it meanwhile
                 make()  # downloads
-    pixels, _, metadata = cached(root, f"{source.name}.{part}", _key(source, root), make)
-    labels = torch.tensor(metadata["labels"])
-    images = Images(torch.from_numpy(pixels), labels, torch.arange(len(labels)), classes or tuple(metadata["classes"]))
-    return cut(images, split, seed)
+    pixels, _, metadata = cached(root, f"{name}.{part}", _key(name, root), make)
+    labels, classes = torch.tensor(metadata["labels"]), metadata["classes"]
+    names = class_names(_BY_SPLIT[name]) if name in _BY_SPLIT else tuple(classes)
+    return cut(Images(torch.from_numpy(pixels), labels, torch.arange(len(labels)), names), split, seed)
 
 
 def mnist(split: str, seed: int) -> Images:
     """Return MNIST (1x28x28; 60,000 and 10,000 images): the seed decides which 2 % of the training images validate."""
-    return _torchvision(_Source("MNIST", ("MNIST/raw/*-ubyte",), "MNIST/raw/ with its four idx files"), split, seed)
+    return _torchvision("MNIST", split, seed)
 
 
 def fashion_mnist(split: str, seed: int) -> Images:
     """Return Fashion-MNIST (1x28x28; 60,000 and 10,000 images of clothes): the seed decides which 2 % validate."""
-    return _torchvision(
-        _Source("FashionMNIST", ("FashionMNIST/raw/*-ubyte",), "FashionMNIST/raw/ with its four idx files"), split, seed
-    )
+    return _torchvision("FashionMNIST", split, seed)
 
 
 def svhn(split: str, seed: int) -> Images:
     """Return SVHN (3x32x32; 73,257 and 26,032 house numbers): the seed decides which 2 % of the training images validate."""
-    files = ("train_32x32.mat", "test_32x32.mat")
-    return _torchvision(_Source("SVHN", files, " and ".join(files), by_split=True), split, seed, class_names("svhn"))
+    return _torchvision("SVHN", split, seed)
 
 
 def cifar10(split: str, seed: int) -> Images:
     """Return CIFAR-10 (3x32x32; 50,000 and 10,000 images): the seed decides which 2 % of the training images validate."""
-    return _torchvision(_Source("CIFAR10", ("cifar-10-batches-py/*",), "cifar-10-batches-py/"), split, seed)
+    return _torchvision("CIFAR10", split, seed)
 
 
 def cifar100(split: str, seed: int) -> Images:
     """Return CIFAR-100 (3x32x32; 50,000 and 10,000 images): the seed decides which 2 % of the training images validate."""
-    return _torchvision(_Source("CIFAR100", ("cifar-100-python/*",), "cifar-100-python/"), split, seed)
+    return _torchvision("CIFAR100", split, seed)
 
 
 def stl10(split: str, seed: int) -> Images:
     """Return the labelled images of STL-10 (3x96x96; 5,000 and 8,000): the seed decides which 2 % of the first validate."""
-    source = _Source("STL10", ("stl10_binary/*",), "stl10_binary/", by_split=True)
-    return _torchvision(source, split, seed, class_names("stl10"))  # torchvision does not check the file with their names
+    return _torchvision("STL10", split, seed)

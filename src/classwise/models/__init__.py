@@ -1,10 +1,9 @@
 """Networks that take pixels in [0, 1] and normalise them; `features()` returns the input of the last layer."""
 
-from classwise.models.architecture import LARGE, Design
+from classwise.models.architectures import LARGE, Design
 from classwise.models.classifier import MODELS, Classifier, build, check_fit, make
-from classwise.models.identify import guess_architecture, last_layer, parameters, width
 from classwise.models.layers import HEADS, LAYERS, BatchInstanceNorm, CosineHead
-from classwise.models.state_dicts import differences, load_matching, read, strip_prefix
+from classwise.models.state_dicts import differences, last_layer, load_matching, parameters, read, strip_prefix, width
 
 __all__ = [
     "HEADS",
@@ -18,7 +17,6 @@ __all__ = [
     "build",
     "check_fit",
     "differences",
-    "guess_architecture",
     "last_layer",
     "load_matching",
     "make",

@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from classwise.core.errors import UserError, unknown
 from classwise.images import Images
-from classwise.models import imagenet, residual, small
-from classwise.models.architecture import Design, Shape
+from classwise.models import architectures
+from classwise.models.architectures import Design, Shape
 from classwise.models.layers import HEADS, LAYERS, replace_batch_norm
 
 
@@ -38,21 +38,21 @@ class Classifier(nn.Module):
 
 # Images of at least LARGE pixels get the ImageNet form of a model.
 MODELS: dict[str, Design] = {
-    "small-cnn": Design(small.small_cnn, 16),  # not published elsewhere
-    "lenet": Design(small.lenet, 6, least=4),
-    "mnist-cnn": Design(small.mnist_cnn, 32, least=16),
-    "vgg16": Design(imagenet.vgg16, 64),
-    "vgg19": Design(imagenet.vgg19, 64),
-    "resnet10-s2": Design(residual.resnet10_s2, 64),  # not published elsewhere
-    "resnet18": Design(residual.resnet18, 64),
-    "resnet50": Design(residual.resnet50, 64),
-    "preact-resnet18": Design(residual.preact_resnet18, 64),
-    "densenet121": Design(imagenet.densenet121, 64, step=2, least=8),
-    "densenet169": Design(imagenet.densenet169, 64, step=2, least=8),
-    "googlenet": Design(imagenet.googlenet, 64, step=8, least=2),
-    "inception-v3": Design(imagenet.inception_v3, 32, step=2, least=7),
-    "wrn-28-10": Design(residual.wrn_28_10, 160),
-    "wrn-34-10": Design(residual.wrn_34_10, 160),
+    "small-cnn": Design(architectures.small_cnn, 16),  # not published elsewhere
+    "lenet": Design(architectures.lenet, 6, least=4),
+    "mnist-cnn": Design(architectures.mnist_cnn, 32, least=16),
+    "vgg16": Design(architectures.vgg16, 64),
+    "vgg19": Design(architectures.vgg19, 64),
+    "resnet10-s2": Design(architectures.resnet10_s2, 64),  # not published elsewhere
+    "resnet18": Design(architectures.resnet18, 64),
+    "resnet50": Design(architectures.resnet50, 64),
+    "preact-resnet18": Design(architectures.preact_resnet18, 64),
+    "densenet121": Design(architectures.densenet121, 64, step=2, least=8),
+    "densenet169": Design(architectures.densenet169, 64, step=2, least=8),
+    "googlenet": Design(architectures.googlenet, 64, step=8, least=2),
+    "inception-v3": Design(architectures.inception_v3, 32, step=2, least=7),
+    "wrn-28-10": Design(architectures.wrn_28_10, 160),
+    "wrn-34-10": Design(architectures.wrn_34_10, 160),
 }
 
 

@@ -47,25 +47,19 @@ def _fused(model: nn.Module, x: Tensor) -> nn.Module:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             traced = fx.symbolic_trace(model)
-        fused_layers = _fuse(traced)
+        pairs = [pair for pair in _pairs(traced) if not pair[1].training]
+        for conv, norm, before, node in pairs:
+            layer = fuse_conv_bn_eval(conv, norm).requires_grad_(False).to(memory_format=torch.channels_last)
+            traced.set_submodule(str(before.target), layer)
+            node.replace_all_uses_with(before)
+            traced.graph.erase_node(node)
+        traced.recompile()
         with torch.no_grad():
             logits, fused = model(x), traced(x)
     except Exception:  # a forward pass that cannot be traced may raise anything
         return model
     tolerance = _TOLERANCE * logits.std().clamp_min(1e-6)
-    return traced.eval() if fused_layers and (logits - fused).abs().max() <= tolerance else model
-
-
-def _fuse(network: fx.GraphModule) -> int:
-    """Fuse each batch norm that is the only reader of a convolution into a copy of it; return their number."""
-    fusible = [pair for pair in _pairs(network) if not pair[1].training]
-    for conv, norm, before, node in fusible:
-        fused = fuse_conv_bn_eval(conv, norm).requires_grad_(False).to(memory_format=torch.channels_last)
-        network.set_submodule(str(before.target), fused)
-        node.replace_all_uses_with(before)
-        network.graph.erase_node(node)
-    network.recompile()
-    return len(fusible)
+    return traced.eval() if pairs and (logits - fused).abs().max() <= tolerance else model
 
 
 def _pairs(network: fx.GraphModule) -> list[tuple[nn.Conv2d, nn.BatchNorm2d, fx.Node, fx.Node]]:
@@ -105,16 +99,12 @@ def fused_in_place(pairs: Fusions) -> Iterator[None]:
         for conv, norm in pairs:
             mean, var = cast("Tensor", norm.running_mean), cast("Tensor", norm.running_var)
             conv.weight, conv.bias = fuse_conv_bn_weights(conv.weight, conv.bias, mean, var, norm.eps, norm.weight, norm.bias)
-            vars(norm)["forward"] = _unchanged
+            vars(norm)["forward"] = nn.Identity().forward
         yield
     finally:
         for conv, norm, weight, bias in saved:
             conv.weight, conv.bias = weight, bias
             vars(norm).pop("forward", None)
-
-
-def _unchanged(x: Tensor) -> Tensor:
-    return x
 
 
 class BFloat16Copy(nn.Module):

@@ -1,4 +1,4 @@
-"""Foreign weights: read without executing code, and loaded where their names or their order match a model."""
+"""Foreign weights: read without executing code, measured, and loaded where their names or their order match a model."""
 
 import pickle
 import re
@@ -8,12 +8,11 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from classwise.core.errors import UserError
-from classwise.models.classifier import Classifier
-from classwise.models.identify import guess_architecture
-from classwise.models.residual import common_names
+from classwise.models.architectures import Shape, common_names
+from classwise.models.classifier import MODELS, Classifier, make
 
 State = Mapping[str, Tensor]
 
@@ -48,15 +47,13 @@ def read(path: Path | str) -> dict[str, Tensor]:
     except Exception as error:  # zip, tar, safetensors: each raises its own
         what = f"{path} cannot be read as weights ({type(error).__name__})"
         raise UserError(f"{what}: it is damaged or of another kind; write safetensors or a state dict of torch") from error
-    while isinstance(content, Mapping):
-        inner = next((content[name] for name in _PARTS if isinstance(content.get(name), Mapping)), None)
-        if inner is None:
-            tensors = {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
-            if tensors:
-                return tensors
-            break
+    content = content if isinstance(content, Mapping) else {}
+    while inner := next((content[name] for name in _PARTS if isinstance(content.get(name), Mapping)), None):
         content = inner
-    raise UserError(f"{path} holds no tensors by name; save model.state_dict(), alone or as 'state_dict' of a checkpoint")
+    tensors = {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
+    if not tensors:
+        raise UserError(f"{path} holds no tensors by name; save model.state_dict(), alone or as 'state_dict' of a checkpoint")
+    return tensors
 
 
 def _is_safetensors(path: Path) -> bool:
@@ -71,8 +68,7 @@ def load_matching(model: Classifier, state: State) -> str:
 
     The rules, in order: the same names; the same without PREFIXES; the names of common code (kuangliu's, TRADES', MART's, Rice's
     and CFA's, torchvision's); the same kinds and shapes of tensors in the same order. Counters of batches and unused parts are
-    left out. Pixel statistics in the file replace those of the model. A UserError names the first tensors that differ and the
-    most similar model.
+    left out. Pixel statistics in the file replace those of the model. A UserError names the first tensors that differ.
     """
     expected = model.state_dict()
     if _shapes(expected) == _shapes(state):
@@ -84,14 +80,14 @@ def load_matching(model: Classifier, state: State) -> str:
     left = {name: value for name, value in plain.items() if _is_weight(name) and name not in statistics}
     file = {name: value for name, value in left.items() if not name.startswith(_UNUSED)}
     known = {_canonical(name): name for name in file}
-    named = {name: known.get(field, field) for name, field in zip(wanted, _common(model, wanted), strict=True)}
+    named = {name: known.get(field, field) for name, field in _common(model, wanted).items()}
     pairs = {"the same names": {name: name for name in wanted}, "the names of the field": named}
     if list(file) != sorted(file):  # names in alphabetical order, as in safetensors, say nothing about the model's order
         pairs["the same order of kinds and shapes"] = dict(zip(wanted, file, strict=False))
     rule = next((rule for rule, pair in pairs.items() if len(pair) == len(wanted) and _fits(expected, file, pair)), None)
     if rule is None:
         closest = max(list(pairs.values())[:2], key=lambda pair: sum(other in file for other in pair.values()))
-        raise UserError(f"the weights do not fit the model: {differences(expected, file, closest, state)}")
+        raise UserError(f"the weights do not fit the model: {differences(expected, file, closest)}")
     weights = {name: file[other] for name, other in pairs[rule].items()}
     pixels = {name: plain[other].reshape(model.mean.shape) for name, other in zip(("mean", "std"), statistics, strict=False)}
     model.load_state_dict(expected | weights | pixels)
@@ -142,42 +138,33 @@ def _canonical(name: str) -> str:
     return _HEAD.sub(r"head.\2", name)
 
 
-def _common(model: Classifier, names: list[str]) -> list[str]:
-    """Return the usual names of the tensors of a model, in their canonical spelling."""
-    parts, result = common_names(model.body), []
-    for name in names:
-        inner = name.removeprefix("body.")
-        first, _, rest = inner.partition(".")
-        result.append(_canonical(f"{parts.get(first, first)}.{rest}"))
-    return result
+def _common(model: Classifier, names: list[str]) -> dict[str, str]:
+    """Return the usual names of the tensors of a model by its own, in their canonical spelling."""
+    parts, split = common_names(model.body), {name: name.removeprefix("body.").partition(".") for name in names}
+    return {name: _canonical(f"{parts.get(first, first)}.{rest}") for name, (first, _, rest) in split.items()}
 
 
 def _fits(expected: State, file: State, pair: dict[str, str]) -> bool:
     """Return whether `pair` maps each tensor of a model to one of a file with the same shape and kind, and none is left."""
-    if set(pair.values()) != set(file) or len(pair) != len(file):
-        return False
-    return all(expected[a].shape == file[b].shape and a.split(".")[-1] == b.split(".")[-1] for a, b in pair.items())
+    return sorted(pair.values()) == sorted(file) and all(
+        expected[a].shape == file[b].shape and a.split(".")[-1] == b.split(".")[-1] for a, b in pair.items()
+    )
 
 
-def _first(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def differences(expected: State, file: State, pair: Mapping[str, str] | None = None) -> str:
+    """Return how weights differ from those of a model, in the names of the file; "" where they do not.
 
-
-def differences(expected: State, file: State, pair: Mapping[str, str] | None = None, state: State | None = None) -> str:
-    """Return how weights differ from those of a model, in the names of the file, and the most similar model of MODELS.
-
-    expected: the tensors of the model. pair: the name of each in the file, None for the same. state: all tensors of the file.
+    expected: the tensors of the model. pair: the name of each in the file, None for the same.
     """
     pair = {name: name for name in expected} if pair is None else pair
-    lacking = [other for other in pair.values() if other not in file]
-    extra = [name for name in file if name not in pair.values()]
     both = [(name, other) for name, other in pair.items() if other in file and expected[name].shape != file[other].shape]
-    shapes = [f"{other} is {tuple(file[other].shape)}, not {tuple(expected[name].shape)}" for name, other in both]
-    table = {"missing": lacking, "unexpected": extra, "other shapes": shapes}
-    parts = [f"{what}: {_first(names)}" for what, names in table.items() if names]
-    near = guess_architecture(file if state is None else state)
-    advice = f"; nearest: {near[0]}" if near else ""
-    return f"{'; '.join(parts)}{advice}"
+    table = {
+        "missing": [other for other in pair.values() if other not in file],
+        "unexpected": [name for name in file if name not in pair.values()],
+        "other shapes": [f"{other} is {tuple(file[other].shape)}, not {tuple(expected[name].shape)}" for name, other in both],
+    }
+    more = {what: f" and {len(names) - 3} more" if len(names) > 3 else "" for what, names in table.items()}
+    return "; ".join(f"{what}: {', '.join(names[:3])}{more[what]}" for what, names in table.items() if names)
 
 
 def strip_prefix(expected: State, state: State) -> dict[str, Tensor]:
@@ -187,3 +174,37 @@ def strip_prefix(expected: State, state: State) -> dict[str, Tensor]:
         if all(name.startswith(prefix) for name in state) and _shapes(shorter) == _shapes(expected):
             return shorter
     return dict(state)
+
+
+def width(name: str, state: State, shape: Shape) -> int:
+    """Return the width of a model of MODELS that a state dict holds, for images (channels, height, width).
+
+    It follows from the features of the last layer, which are proportional to it; for small models, from the first convolution.
+    """
+    published, (classes, features) = MODELS[name].width, last_layer(state)
+    if name in ("small-cnn", "lenet", "mnist-cnn"):  # their last layers depend on the size of the images
+        return next((len(value) for value in state.values() if value.ndim == 4), published)
+    _, head = _on_meta(name, shape, classes, published)
+    return max(round(features * published / head.in_features), 1)
+
+
+def parameters(name: str, state: State, shape: Shape, width: int) -> tuple[int, int]:
+    """Return the number of weights of a model of MODELS of some width, and that of a state dict; no memory is taken."""
+    made = [value for part in _on_meta(name, shape, last_layer(state)[0], width) for value in part.state_dict().values()]
+    return sum(value.numel() for value in made if value.ndim), sum(value.numel() for value in state.values())
+
+
+def _on_meta(name: str, shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
+    """Return a model without memory, for square images."""
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+        return make(name, (shape[0], max(shape[1:]), max(shape[1:])), classes, width)
+
+
+def last_layer(state: State) -> tuple[int, int]:
+    """Return the classes and features of the last layer: of a matrix with the name of one, else of the last in the file."""
+    matrices = {name: value.shape for name, value in state.items() if value.ndim == 2}
+    if not matrices:
+        return 10, 1
+    named = [name for name in matrices if re.search(r"(^|\.)(head|linear|fc3?|logits|classifier(\.6|\.fc3)?)\.weight$", name)]
+    classes, features = matrices[(named or list(matrices))[-1]]
+    return classes, features

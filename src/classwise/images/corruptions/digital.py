@@ -1,4 +1,7 @@
-"""Corruptions by the camera and by image files. Images are float32 (n, channels, height, width) in [0, 1]."""
+"""Corruptions by sensors, cameras and image files. Images are float32 (n, channels, height, width) in [0, 1].
+
+Results may leave that range.
+"""
 
 from io import BytesIO
 
@@ -9,6 +12,34 @@ from PIL import Image
 from torch import Generator, Tensor
 
 from classwise.images.corruptions.blur import smooth
+
+
+def _normal(like: Tensor, generator: Generator) -> Tensor:
+    return torch.randn(like.shape, generator=generator, device=like.device)
+
+
+def gaussian(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Add normal noise."""
+    return x + (0.04, 0.06, 0.08, 0.09, 0.10)[severity - 1] * _normal(x, generator)
+
+
+def shot(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Draw each pixel from a Poisson distribution, like photon counts."""
+    photons = (500, 250, 100, 75, 50)[severity - 1]
+    return torch.poisson(x * photons, generator) / photons
+
+
+def impulse(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Set a share of the values to 0 or 1."""
+    amount = (0.01, 0.02, 0.03, 0.05, 0.07)[severity - 1]
+    hit = torch.rand(x.shape, generator=generator, device=x.device) < amount
+    salt = torch.rand(x.shape, generator=generator, device=x.device) < 0.5
+    return torch.where(hit, salt.to(x.dtype), x)
+
+
+def speckle(x: Tensor, severity: int, generator: Generator) -> Tensor:
+    """Add normal noise proportional to the value."""
+    return x + (0.06, 0.1, 0.12, 0.16, 0.2)[severity - 1] * x * _normal(x, generator)
 
 
 def contrast(x: Tensor, severity: int, generator: Generator) -> Tensor:
@@ -32,35 +63,27 @@ def saturate(x: Tensor, severity: int, generator: Generator) -> Tensor:
 
 def jpeg(x: Tensor, severity: int, generator: Generator) -> Tensor:
     """Compress as JPEG, on the CPU."""
-    quality = (80, 65, 58, 50, 40)[severity - 1]
-    read = [_through_jpeg(image, quality) for image in (x * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()]
+    quality, read = (80, 65, 58, 50, 40)[severity - 1], []
+    for image in (x * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy():
+        file = BytesIO()
+        Image.fromarray(image.squeeze(-1) if x.shape[1] == 1 else image).save(file, "JPEG", quality=quality)
+        read.append(np.asarray(Image.open(file)).reshape(image.shape))
     return torch.from_numpy(np.stack(read)).permute(0, 3, 1, 2).to(x.device) / 255
-
-
-def _through_jpeg(image: np.ndarray, quality: int) -> np.ndarray:
-    """Return an image uint8 (height, width, channels) after JPEG compression."""
-    file = BytesIO()
-    Image.fromarray(image.squeeze(-1) if image.shape[-1] == 1 else image).save(file, "JPEG", quality=quality)
-    return np.asarray(Image.open(file)).reshape(image.shape)
-
-
-def _boxed(size: int, smaller: int) -> tuple[Tensor, Tensor]:
-    """Return the matrices with which PIL's box filter shrinks a line of pixels and enlarges it again."""
-
-    def matrix(start: int, end: int) -> Tensor:
-        lines = Image.fromarray(np.eye(start, dtype=np.float32))
-        return torch.from_numpy(np.array(lines.resize((start, end), Image.Resampling.BOX)))
-
-    return matrix(size, smaller), matrix(smaller, size)
 
 
 def pixelate(x: Tensor, severity: int, generator: Generator) -> Tensor:
     """Shrink and enlarge with a box filter."""
     share = (0.95, 0.9, 0.85, 0.75, 0.65)[severity - 1]
-    (down, up), (narrow, widen) = (_boxed(side, int(side * share)) for side in x.shape[-2:])
+
+    def boxed(start: int, end: int) -> Tensor:
+        """Return the matrix with which PIL's box filter resizes a line of pixels."""
+        lines = Image.fromarray(np.eye(start, dtype=np.float32)).resize((start, end), Image.Resampling.BOX)
+        return torch.from_numpy(np.array(lines)).to(x)
+
+    (high, wide), (low, narrow) = x.shape[-2:], [int(side * share) for side in x.shape[-2:]]
     # PIL resizes rows first and rounds to integers after each direction.
-    for matrix, across in ((narrow, True), (down, False), (widen, True), (up, False)):
-        matrix = matrix.to(x)
+    for start, end, across in ((wide, narrow, True), (high, low, False), (narrow, wide, True), (low, high, False)):
+        matrix = boxed(start, end)
         x = ((x @ matrix.T if across else matrix @ x) * 255).round() / 255
     return x
 

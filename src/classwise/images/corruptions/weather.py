@@ -56,15 +56,10 @@ def frost(x: Tensor, severity: int, generator: Generator) -> Tensor:
     return weight * x + share * (0.25 + 0.75 * ridges**2) * (tint if x.shape[1] == 3 else tint.mean())
 
 
-def grey(x: Tensor) -> Tensor:
-    """Return the brightness of images, (n, 1, height, width)."""
-    from torchvision.transforms.v2 import functional
-
-    return functional.rgb_to_grayscale(x) if x.shape[1] == 3 else x
-
-
 def snow(x: Tensor, severity: int, generator: Generator) -> Tensor:
     """Whiten an image and overlay motion-blurred snowflakes."""
+    from torchvision.transforms.v2 import functional
+
     mean, spread, factor, least, radius, sigma, weight = (
         (0.1, 0.2, 1.0, 0.6, 8, 3.0, 0.95),
         (0.1, 0.2, 1.0, 0.5, 10, 4.0, 0.9),
@@ -77,7 +72,8 @@ def snow(x: Tensor, severity: int, generator: Generator) -> Tensor:
     flakes = torch.where(flakes < least, 0, flakes).clamp(0, 1)
     angle = torch.rand(len(x), generator=generator, device=x.device) * 90 - 135
     flakes = moved(flakes, radius, sigma, angle)
-    white = weight * x + (1 - weight) * torch.maximum(x, grey(x) * 1.5 + 0.5)
+    grey = functional.rgb_to_grayscale(x) if x.shape[1] == 3 else x
+    white = weight * x + (1 - weight) * torch.maximum(x, grey * 1.5 + 0.5)
     return white + flakes + flakes.rot90(2, (2, 3))
 
 
@@ -139,9 +135,8 @@ def _edges(maps: np.ndarray) -> np.ndarray:
     """Return the edges of maps (n, height, width) after Canny (1986): thinned, above 50 where connected to one above 150."""
     from scipy import ndimage
 
-    across = np.array([1.0, 2.0, 1.0])
-    down = ndimage.correlate1d(ndimage.correlate1d(maps, [-1, 0, 1], axis=1, mode="nearest"), across, axis=2, mode="nearest")
-    right = ndimage.correlate1d(ndimage.correlate1d(maps, [-1, 0, 1], axis=2, mode="nearest"), across, axis=1, mode="nearest")
+    sobel = np.outer([-1.0, 0.0, 1.0], [1.0, 2.0, 1.0])
+    down, right = (ndimage.correlate(maps, kernel[None], mode="nearest") for kernel in (sobel, sobel.T))
     strength = np.abs(down) + np.abs(right)
     padded = np.pad(strength, ((0, 0), (1, 1), (1, 1)))
 

@@ -24,8 +24,7 @@ from classwise.core.files import folder_digest
 from classwise.core.identity import radius_value
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.images import Images, transform
-from classwise.models import features
-from classwise.models.modes import eval_mode
+from classwise.models.modes import eval_mode, penultimate
 from classwise.runs import store
 from classwise.runs.compute import to_xarray
 from classwise.runs.compute.device import one_thread, where
@@ -178,7 +177,7 @@ def class_features(subject: Subject, evaluation: Evaluation) -> xr.Dataset:
         outcomes = evaluate.evaluate(model, images, attack, ball, settings)
         seen = [*zip(attacked, torch.split(outcomes.inside, evaluation.batch), images.batches(evaluation.batch), strict=True)]
         shown = [torch.where(inside.view(-1, 1, 1, 1), x, clean) for x, inside, (clean, _) in seen]
-        values, layer = features.penultimate(model, shown, len(images.classes))
+        values, layer = penultimate(model, shown, len(images.classes))
     attrs = store.provenance(subject, *where(), evaluation) | {"layer": layer, "schema": store.FEATURES}
     return to_xarray.features_dataset(values, outcomes, images.classes, attrs)
 
