@@ -30,7 +30,7 @@ from classwise.core.spec import Spec
 from classwise.models.modes import penultimate
 from classwise.papers import findings, registry
 from classwise.runs import audit_evaluation, audits, store
-from classwise.runs.compute import evaluate, foreign_network, threads, train, user_module
+from classwise.runs.compute import evaluate, foreign_network, threads, train
 from classwise.stats import intervals, masking, metrics
 
 MODULE = """
@@ -241,7 +241,7 @@ def test_what_is_kept_is_of_the_schema_says_where_it_comes_from_and_is_asked_onc
     assert len(files) == 10
     for path in files:
         stored = results.load(path, "outcomes 1")
-        assert stored.attrs["weights"] == user_module.digest(network)
+        assert stored.attrs["weights"] == foreign_network.digest(network)
         assert all(stored.attrs[name] for name in ("device", "created", "torch", "checks"))
         assert str(network.parent) not in str(stored.attrs)
     assert len(list(folder.glob("features-2/*.nc"))) == len(list(folder.glob("examples/*.nc"))) == 1

@@ -17,7 +17,6 @@ from classwise.core.paths import check_file
 from classwise.papers import registry
 from classwise.papers.scales import SCALES
 from classwise.runs import artifacts, ensure, store
-from classwise.runs.compute import user_module
 
 # The defence that is audited by default.
 _EXAMPLE = "pgd-at"
@@ -61,7 +60,7 @@ def audit(
     options |= {option: str(Path(place).resolve()) for option, place in (("home", home), ("out", out)) if place}
     result = Audit(network="", sha256="", dataset=name, **options)
     if ":" in model:
-        result = replace(result, code=user_module.digest(user_module.module_file(model, result.home)))
+        result = replace(result, code=foreign_network.digest(foreign_network.module_file(model, result.home)))
     available = audit_evaluation.check(result, classes or ())
     if limit is not None and limit < len(available.classes):
         raise UserError(f"--limit {limit} is less than one image for each of the {len(available.classes)} classes")
@@ -69,8 +68,8 @@ def audit(
     sample = foreign_network.sample(result, available)
     size = batch if batch is not None else min(max(len(sample) // 8, 8), 50)
     path = path or _of_defence(weights or _EXAMPLE, model, dataset)
-    result = replace(result, network=path.parent.name if path.stem in _GENERIC else path.stem, sha256=user_module.digest(path))
-    return replace(result, weights=str(path), images=foreign_network.images_digest(sample), batch=size)
+    network, images = path.parent.name if path.stem in _GENERIC else path.stem, foreign_network.images_digest(sample)
+    return replace(result, network=network, sha256=foreign_network.digest(path), weights=str(path), images=images, batch=size)
 
 
 def _file(weights: str) -> Path | None:
