@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from classwise import defences, runs
 from classwise.__main__ import app
 from classwise.core import results
-from classwise.core.errors import NotRecorded, UserError
+from classwise.core.errors import NotRecorded
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation
 from classwise.papers import registry, scales
@@ -85,20 +85,6 @@ def test_full_weights_come_back_bit_by_bit_with_checksums(data, small, done, tmp
     assert sums == manifest["runs"][small.relative_path]["files"]
     assert set(sums) == {"history.nc", "spec.json", "weights.safetensors", f"outcomes/{CLEAN.resolved_for(small).name}.nc"}
     assert archive.unpack(path) == ([], [small.relative_path])
-
-
-def test_weights_that_cannot_be_read_are_refused_at_import(filed, packed, tmp_path):
-    name = f"{filed.relative_path}/{store.WEIGHTS}"
-    with tarfile.open(packed) as tar:
-        content = {member.name: tar.extractfile(member).read() for member in tar} | {name: b"no weights"}
-    manifest = json.loads(content[archive.MANIFEST])
-    manifest["runs"][filed.relative_path]["files"][store.WEIGHTS] = archive._sum(b"no weights")
-    broken = tmp_path / "broken.tar"
-    broken.write_bytes(archive._tar(content | {archive.MANIFEST: json.dumps(manifest).encode()}))
-    before = store.weights(filed).read_bytes()
-    with pytest.raises(UserError, match=r"broken.tar is refused: .*weights.safetensors: Error while deserializing header"):
-        archive.unpack(broken)
-    assert store.weights(filed).read_bytes() == before
 
 
 def test_weights_of_each_evaluated_checkpoint_come_along(data, small, ready, tmp_path):
@@ -296,15 +282,6 @@ def test_damaged_recorded_weights_are_refused_by_name_and_the_rest_is_read(data,
         networks.network_of(filed)
     assert archive.unpack(packed) == ([filed.relative_path], [])
     assert networks.network_of(filed) is not None
-
-
-def test_another_training_does_not_replace_recorded_weights(data, filed, tmp_path):
-    recorded = store.recorded(filed).rename(tmp_path / "aside")
-    pool.ensure_runs([(filed, [CLEAN])], workers=1)
-    without = archive.pack([(filed, [CLEAN.resolved_for(filed)])], tmp_path / "without")
-    recorded.rename(store.recorded(filed))
-    with pytest.raises(UserError, match="holds another one; remove that folder"):
-        archive.unpack(without)
 
 
 # Queues.

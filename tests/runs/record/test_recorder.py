@@ -207,7 +207,7 @@ def test_a_run_that_fails_stops_no_other(data, small, done, tmp_path):
 def packed(data, small, done, tmp_path):
     """An archive of one run, and the run removed."""
     ran(small)
-    path = archive.pack([(small, item(small).evaluations)], tmp_path / "out")
+    path = archive.pack([(small, item(small).evaluations)], tmp_path / "out", weights="full")
     shutil.rmtree(data / "runs")
     return path
 
@@ -244,6 +244,7 @@ def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_no
         "history.nc",
         "outcomes",
         "spec.json",
+        "weights.safetensors",
     ]
 
 
@@ -284,7 +285,7 @@ def refused(data, path, says):
 
 def test_what_is_damaged_or_no_result_is_refused_by_name(data, small, packed, tmp_path):
     files = content(packed)
-    history, spec = (f"{small.relative_path}/{name}" for name in ("history.nc", "spec.json"))
+    history, spec, weights = (f"{small.relative_path}/{name}" for name in ("history.nc", "spec.json", store.WEIGHTS))
     pgd, clean = (next(name for name in files if attack in name) for attack in ("pgd-10", "clean"))
     told = json.loads(files[archive.MANIFEST])
     aged, less = json.dumps(told | {"recipe": 0}).encode(), json.loads(files[archive.MANIFEST])
@@ -299,6 +300,7 @@ def test_what_is_damaged_or_no_result_is_refused_by_name(data, small, packed, tm
         "is refused: .*history.nc is truncated or not a netCDF file": summed(files | {history: b"nothing"}),
         "is refused: .*pgd-10.* it holds clean-": summed(files | {pgd: files[clean]}),
         "is refused: .*spec.json: its spec is that of": summed(files | {spec: replace(small, seed=3).json().encode()}),
+        "is refused: .*weights.safetensors: Error while deserializing header": summed(files | {weights: b"no weights"}),
     }
     for number, (says, changed) in enumerate(changes.items()):
         path = tmp_path / f"changed-{number}.tar"

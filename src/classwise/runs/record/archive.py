@@ -106,8 +106,8 @@ def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights, *,
     content = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
     content |= {f"outcomes/{one.name}.nc": _outcomes(spec, one) for one in evaluations}
     names = dict.fromkeys(("last", *(one.checkpoint for one in evaluations if weights == "full"))) if weights != "none" else ()
-    found = [store.weights(spec, name) for name in names]
-    content |= {path.name: store.verified(path) for path in found if path is not None}
+    stored = [store.weights(spec, name) for name in names]
+    content |= {path.name: store.verified(path) for path in stored if path is not None}
     return content | {"spec.json": f"{spec.json()}\n".encode()}
 
 

@@ -192,9 +192,9 @@ class Session:
 
         One that took too long before is tried again with a fresh budget, until `Costs.KEPT` such rates are known.
         """
-        rates, own = self.costs.known(step.key), self.costs.last(step.key)
+        rates, exact = self.costs.known(step.key), self.costs.last(step.key)
         expected = step.operations / min(rates) if rates else None
-        possible = self.budget.ever_fits(step.operations / max(own) if len(own) == Costs.KEPT else None)
+        possible = self.budget.ever_fits(step.operations / max(exact) if len(exact) == Costs.KEPT else None)
         if self.budget.fits(expected) or (possible and self.budget.fresh):
             return
         larger = "" if possible else f", if the budget is larger: it takes about {expected:.0f} s"
