@@ -1,4 +1,4 @@
-"""The explorer of a class: over epochs, over the radius of an attack, over a setting of the training, or by any categories.
+"""The explorer of a class: over epochs, over the radius of an attack, or by any categories.
 
 Above, the accuracy of the chosen class and of all others; below, the classes that its images are predicted as.
 """
@@ -17,7 +17,6 @@ from classwise.charts.descriptions import LINES, described, extent
 from classwise.charts.explorer import Choice, Show, explorer
 from classwise.charts.primitives import class_lines, highlighted, lines_with_bands
 from classwise.charts.style import CHOSEN, GREY, PERCENT, Category, frame, label_angle, names_of, panel_title, titled, tooltip
-from classwise.charts.sweeps import Setting
 from classwise.stats import aggregate, intervals, metrics
 
 # As many predicted classes have a bar.
@@ -42,7 +41,7 @@ def rows(count: xr.DataArray, design: float = 1.0) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class _Along:
+class Along:
     """The axis of an explorer: its name, the column of its places, and whether the places between them can be chosen, too."""
 
     x: alt.X
@@ -83,9 +82,9 @@ def over_epochs(
         Choice("chosen_epoch", list(range(epochs[0], epochs[-1] + 1)), epochs[-1], "epoch"),
     ]
     shown = "datum.defence == chosen_defence && datum.images_are == chosen_images && datum.split == chosen_split"
-    along = _Along(EPOCH, "epoch", "epoch", between=True)
+    along = Along(EPOCH, "epoch", "epoch", between=True)
     text = extent(frame(last), ["label"], f"Robust accuracy of {first} on test images after the last epoch")
-    chart = _panels(rows(count, design), labels, along, shown)
+    chart = panels_along(rows(count, design), labels, along, shown)
     return explorer(described(chart, "One class over the epochs", text), choices, show, live)
 
 
@@ -103,30 +102,8 @@ def over_radii(count: xr.DataArray, shown: Sequence[str], eps: str, show: Show |
     table = rows(count.sel(label=[name for name in names_of(count) if name in shown]))
     start = table[(table["eps"] == choices[1].value) & (table["label"] == table["predicted"])]
     text = extent(start, ["label"], f"Accuracy at radius {choices[1].value}")
-    chart = _panels(table, names_of(count, "predicted"), _Along(_radius(count), "radius", "eps"))
+    chart = panels_along(table, names_of(count, "predicted"), Along(_radius(count), "radius", "eps"))
     return explorer(described(chart, "One class over the radius of the attack", text), choices, show, live)
-
-
-def over_settings(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting, start: str, live: bool | None = None) -> Any:
-    """Return the explorer of a class over a setting of the training.
-
-    clean, attacked: counts with the dimension of the setting, label and predicted. start: the value of the setting at first, with
-    its least robust class under attack. For `live` see `explorer.explorer`.
-    """
-    values, labels = setting.values(clean), names_of(clean)
-    last = metrics.accuracy(attacked.sel({setting.dim: start}, drop=True))
-    images = pd.Index(["clean", "attacked"], name="images_are")
-    count = xr.concat([clean, attacked], images, coords="minimal", compat="override")
-    choices = [
-        Choice("chosen_class", labels, str(last.idxmin("label").values), "class"),
-        Choice("chosen_images", ["clean", "attacked"], "attacked", "images"),
-        Choice(f"chosen_{setting.dim}", values, start, setting.title),
-    ]
-    along = _Along(setting.axis(values), setting.dim, setting.dim)
-    table = setting.placed(rows(count))
-    text = extent(frame(last), ["label"], f"Robust accuracy, {setting.named.format(start)}")
-    chart = _panels(table, labels, along, "datum.images_are == chosen_images")
-    return explorer(described(chart, f"One class by {setting.title}", text), choices, live=live)
 
 
 def by_category(count: xr.DataArray, by: Category, start: str | None = None, live: bool | None = None) -> Any:
@@ -181,7 +158,7 @@ def _by_row(base: alt.Chart, of_class: alt.Chart, by: Category) -> Any:
     return alt.layer(row, others, ends, dots).properties(height=_ROW * len(by.values), title=title)
 
 
-def _panels(table: pd.DataFrame, labels: Sequence[str], along: _Along, shown: str = "true") -> Any:
+def panels_along(table: pd.DataFrame, labels: Sequence[str], along: Along, shown: str = "true") -> Any:
     # What Vega computes does not make the page larger.
     base = alt.Chart(table.drop(columns="value")).transform_filter(shown)
     base = base.transform_calculate(value="100 * datum.count / datum.images")
@@ -189,7 +166,7 @@ def _panels(table: pd.DataFrame, labels: Sequence[str], along: _Along, shown: st
     return _accuracies(base, of_class, along) & _predictions(along.chosen(of_class), labels, along.column, titled(along.name))
 
 
-def _accuracies(base: alt.Chart, of_class: alt.Chart, along: _Along) -> Any:
+def _accuracies(base: alt.Chart, of_class: alt.Chart, along: Along) -> Any:
     right = "datum.label == datum.predicted"
     tips = tooltip("label", along.column, value="accuracy, %", **_INTERVAL)
     others = base.transform_filter(right).mark_line(strokeWidth=1.2, opacity=0.55, color=GREY)

@@ -194,18 +194,6 @@ def class_lines(
     return alt.layer(*([shade] if band else []), *lines, words)
 
 
-def spread(table: pd.DataFrame, apart: float, top: float = float("inf")) -> pd.DataFrame:
-    """Return rows by rising value with a place `at` for the word of each, at least so far above the last and none above `top`."""
-    rows, place, places = table.sort_values("value"), -float("inf"), []
-    for value in rows["value"]:
-        place = max(value, place + apart)
-        places.append(place)
-    for number in reversed(range(len(places))):
-        places[number] = min(places[number], top)
-        top = places[number] - apart
-    return rows.assign(at=places)
-
-
 def highlighted(labels: Sequence[str]) -> alt.Parameter:
     """Return the control that chooses the class that `class_lines` highlight."""
     return Choice(HIGHLIGHTED, [NONE, *labels], NONE, "highlighted class").param(bound=True)
