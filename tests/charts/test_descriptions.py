@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from drawing import axes_without_a_panel, drawn, text_sizes, tooltip_titles, width_of
+from drawing import axes_without_a_panel, drawn, legend_fields, reacting_legends, text_sizes, tooltip_titles, width_of
 
 import classwise
 from classwise.charts import (
@@ -17,15 +17,13 @@ from classwise.charts import (
     class_explorer,
     curves,
     dots,
+    explorers,
     gallery,
     heatmaps,
-    method_explorer,
-    ranking,
-    scatter,
-    similar_classes,
     style,
 )
 from classwise.charts.descriptions import extent, largest
+from classwise.charts.primitives import CUE
 from classwise.papers.tian2021 import trace_explorer
 from classwise.papers.wei2023 import charts
 from classwise.stats import intervals, metrics
@@ -107,8 +105,8 @@ CHARTS = {
         ),
         ["10 % (class 8, x, trades)", "64 %"],
     ),
-    "ranking.class_ranking": (
-        lambda: ranking.class_ranking(
+    "explorers.class_ranking": (
+        lambda: explorers.class_ranking(
             *(part(counts(defence=NETWORKS)) for part in (metrics.accuracy, intervals.wilson)),
             [NETWORKS[-1]],
         ),
@@ -126,8 +124,8 @@ CHARTS = {
     "dots.confusion_symmetry": (lambda: dots.confusion_symmetry(metrics.confusion(counts(defence=NETWORKS))), ["6.0 points"]),
     "dots.confused_pairs": (lambda: dots.confused_pairs(metrics.off_diagonal_confusion(counts(defence=NETWORKS))), ["14.0"]),
     "dots.benchmark_ratios": (lambda: dots.benchmark_ratios(BENCH), ["0.50 (a, x", "3.25 (b, x"]),
-    "scatter.metric_scatter": (
-        lambda: scatter.metric_scatter(
+    "dots.metric_scatter": (
+        lambda: dots.metric_scatter(
             by_defence(10.0, 61.0, 55.0), by_defence(1.0, 12.0, 21.0), by_defence(1.0, 2, 3).isel(bound=0)
         ),
         ["10 (standard) to 61 (pgd-at)", "1 (standard) to 21 (trades)", "both: pgd-at, trades"],
@@ -166,8 +164,8 @@ CHARTS = {
         ),
         ["Accuracy, Adam, attacked, 10 classes: 10 % (class 8)", "64 %"],
     ),
-    "method_explorer.two_methods": (
-        lambda: method_explorer.two_methods(
+    "explorers.two_methods": (
+        lambda: explorers.two_methods(
             pd.DataFrame({"label": ["a", "a", "b"], "number": [1, 2, 3], "AT": [1, 1, 0], "FAT": [0, 0, 1], "url": ""}),
             "AT",
             "FAT",
@@ -206,8 +204,8 @@ CHARTS = {
         lambda: audit_report.similarity_heatmap(SIMILAR, LABELS),
         ["-0.24 (class 0, 1)", "0.74 (class 9, 8)"],
     ),
-    "similar_classes.one_class": (
-        lambda: similar_classes.one_class(
+    "explorers.similar_classes": (
+        lambda: explorers.similar_classes(
             SIMILAR.expand_dims(defence=["pgd-at"]),
             metrics.confusion(counts(attack=["clean"], defence=["pgd-at"])),
             "8",
@@ -222,10 +220,21 @@ CHARTS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _setup():
-    style.setup()
-
+# How many marks of a kind each draws: one for each number that it shows.
+DRAWN = {
+    "curves.class_accuracy": {"line mark": 2 * 2 * 10, "area mark": 2 * 2},
+    "curves.metric_curves": {"line mark": 2},
+    "curves.training_settings": {"line mark": 2 * 10},
+    "dots.class_accuracy": {"point": 2 * 3 * 10, "rule mark": 2 * 3 * 10},
+    "dots.metric_dots": {"point": 2 * 2, "rule mark": 2 * 2},
+    "dots.seed_dots": {"circle": 2 * 3 * 10},
+    "dots.confusion_symmetry": {"circle": 3 * 45},
+    "dots.confused_pairs": {"bar": 3 * 12},
+    "heatmaps.confusion": {"rect mark": 3 * (100 + 10)},
+    "heatmaps.accuracy_heatmap": {"rect mark": 6 * 10 + 1},
+}
+# Their legends name what controls choose.
+UNCLICKED = {"explorers.two_methods", "charts.rule_explorer"}
 
 every_chart = pytest.mark.parametrize("name", CHARTS)
 
@@ -244,6 +253,16 @@ def test_a_chart_is_legible_and_fits_the_page(name):
     svg = drawn(CHARTS[name][0]())
     assert min(text_sizes(svg)) >= 11
     assert width_of(svg) <= style.COLUMN
+    marks = DRAWN.get(name, {})
+    assert {mark: svg.count(f'aria-roledescription="{mark}"') for mark in marks} == marks
+
+
+@pytest.mark.parametrize("name", [name for name in CHARTS if name not in UNCLICKED])
+def test_a_legend_of_categories_has_the_cue_if_and_only_if_a_click_highlights(name):
+    chart = CHARTS[name][0]()
+    named, cued, clicked, fading = legend_fields(chart)
+    assert cued == clicked == fading == named
+    assert all((CUE in title) == reacts for title, reacts in reacting_legends(chart).items())
 
 
 @every_chart
@@ -265,7 +284,7 @@ def test_tooltips_are_words(name):
 def test_every_public_function_that_returns_a_chart_is_drawn_here():
     package = Path(classwise.__file__).parent
     modules = [*(package / "charts").glob("*.py"), *(package / "papers").glob("*/charts.py")]
-    parts = {"descriptions", "primitives", "style", "explorer", "tables", "plots"}  # the last has a test of its own
+    parts = {"descriptions", "primitives", "style", "tables", "plots"}  # the last has a test of its own
     returned = set()
     for path in modules:
         for node in ast.parse(path.read_text()).body:

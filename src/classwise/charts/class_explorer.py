@@ -13,10 +13,9 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.curves import EPOCH
-from classwise.charts.descriptions import LINES, described, extent
-from classwise.charts.explorer import Choice, Show, explorer
-from classwise.charts.primitives import class_lines, highlighted, lines_with_bands
-from classwise.charts.style import CHOSEN, GREY, PERCENT, Category, frame, label_angle, names_of, panel_title, titled, tooltip
+from classwise.charts.descriptions import LINES, described, extent, panel_title
+from classwise.charts.primitives import Choice, Show, class_lines, explorer, highlighted, lines_with_bands
+from classwise.charts.style import CHOSEN, GREY, PERCENT, Category, frame, label_angle, names_of, titled, tooltip
 from classwise.stats import aggregate, intervals, metrics
 
 # As many predicted classes have a bar.
@@ -65,8 +64,8 @@ def over_epochs(
     """Return the explorer of a class over the epochs.
 
     `history` is of schema "history 1" with the dimensions defence and seed (seeds are pooled). The reader chooses the class, the
-    defence, clean or attacked images, the split and the epoch. See `explorer.explorer` for `show` and `live`. start: the defence
-    at first, with its least robust class; None is the last one.
+    defence, clean or attacked images, the split and the epoch. For `show` and `live` see `primitives.explorer`. start: the
+    defence at first, with its least robust class; None is the last one.
     """
     count = aggregate.clean_and_attacked(history["count"].sum("seed"))
     count = count.sel(epoch=aggregate.measured_epochs(history["count"].sel(split="test", drop=True)).epoch)
@@ -92,7 +91,7 @@ def over_radii(count: xr.DataArray, shown: Sequence[str], eps: str, show: Show |
     """Return the explorer of a class over the radius of an attack.
 
     count: of `radius_counts`. shown: the classes that can be chosen, first the one at the start. eps: the radius at the start.
-    For `show` and `live` see `explorer.explorer`.
+    For `show` and `live` see `primitives.explorer`.
     """
     written = names_of(count, "eps")
     choices = [
@@ -112,7 +111,7 @@ def by_category(count: xr.DataArray, by: Category, start: str | None = None, liv
     count: pooled, with the dimension of `by`, label and predicted. The reader also chooses along further dimensions, such as
     images_are or defence, which begin with their last member. by: the settings in the order in which they are drawn, with their
     title in the singular. start: the setting at first, with its least accurate class; None is the first one. For `live` see
-    `explorer.explorer`.
+    `primitives.explorer`.
     """
     labels, values, title = names_of(count), list(by.values), by.title or by.field
     further = {str(dim): names_of(count, str(dim)) for dim in count.dims if dim not in (by.field, "label", "predicted")}
@@ -159,22 +158,20 @@ def _by_row(base: alt.Chart, of_class: alt.Chart, by: Category) -> Any:
 
 
 def panels_along(table: pd.DataFrame, labels: Sequence[str], along: Along, shown: str = "true") -> Any:
+    """Return the accuracies of `rows` along an axis, above what the images of the chosen class are predicted as at one place."""
     # What Vega computes does not make the page larger.
     base = alt.Chart(table.drop(columns="value")).transform_filter(shown)
     base = base.transform_calculate(value="100 * datum.count / datum.images")
     of_class = base.transform_filter("datum.label == chosen_class")
-    return _accuracies(base, of_class, along) & _predictions(along.chosen(of_class), labels, along.column, titled(along.name))
-
-
-def _accuracies(base: alt.Chart, of_class: alt.Chart, along: Along) -> Any:
-    right = "datum.label == datum.predicted"
+    right, y = "datum.label == datum.predicted", alt.Y("value:Q", title="accuracy, %", scale=PERCENT)
     tips = tooltip("label", along.column, value="accuracy, %", **_INTERVAL)
     others = base.transform_filter(right).mark_line(strokeWidth=1.2, opacity=0.55, color=GREY)
-    others = others.encode(x=along.x, y=alt.Y("value:Q", title="accuracy, %", scale=PERCENT), detail="label:N", tooltip=tips)
+    others = others.encode(x=along.x, y=y, detail="label:N", tooltip=tips)
     chosen = lines_with_bands(of_class.transform_filter(right), along.x, "accuracy, %", alt.value(CHOSEN), tips, scale=PERCENT)
     now = along.chosen(of_class.transform_filter(right)).mark_rule(strokeDash=[3, 3], color="#888").encode(x=along.x)
-    title = "accuracy of the chosen class, with its 95 % interval; grey: the other classes"
-    return alt.layer(others, now, chosen).properties(width=600, height=220, title=panel_title(title))
+    title = panel_title("accuracy of the chosen class, with its 95 % interval; grey: the other classes")
+    above = alt.layer(others, now, chosen).properties(width=600, height=220, title=title)
+    return above & _predictions(along.chosen(of_class), labels, along.column, titled(along.name))
 
 
 def _predictions(now: alt.Chart, labels: Sequence[str], column: str, chosen: str) -> Any:

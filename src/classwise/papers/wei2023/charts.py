@@ -15,8 +15,7 @@ import xarray as xr
 
 from classwise.charts.class_explorer import Along, panels_along, rows
 from classwise.charts.descriptions import described, extent
-from classwise.charts.explorer import Choice, explorer
-from classwise.charts.primitives import faded, from_legend, lines_with_bands, panels
+from classwise.charts.primitives import Choice, explorer, faded, from_legend, lines_with_bands, panels
 from classwise.charts.style import GREY, HIGHEST, LOWEST, Category, frame, label_angle, names_of, titled, tooltip, wide_bounds
 from classwise.core.identity import exact_radius, radius_value
 from classwise.stats import intervals, metrics
@@ -169,7 +168,7 @@ def over_settings(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting,
     """Return the explorer of a class over a setting of the training.
 
     clean, attacked: counts with the dimension of the setting, label and predicted. start: the value of the setting at first, with
-    its least robust class under attack. For `live` see `explorer.explorer`.
+    its least robust class under attack. For `live` see `primitives.explorer`.
     """
     values, labels = setting.values(clean), names_of(clean)
     last = metrics.accuracy(attacked.sel({setting.dim: start}, drop=True))
@@ -207,7 +206,7 @@ def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float], live: boo
 
     accuracy: t, the training accuracy of each class under attack, 0 to 1, with the dimensions network, epoch and label,
     and the class coordinates `hard` and `easy`. offset: the lambda that each network was trained with. The reader chooses
-    network, epoch and lambda. For `live` see `explorer.explorer`.
+    network, epoch and lambda. For `live` see `primitives.explorer`.
     """
     labels, networks = names_of(accuracy), names_of(accuracy, "network")
     table = frame(accuracy.drop_vars(["hard", "easy"]), "t")

@@ -5,7 +5,7 @@ import math
 import pytest
 from drawing import drawn
 
-from classwise.charts import ranking
+from classwise.charts import explorers
 from classwise.stats import intervals, metrics
 
 
@@ -16,7 +16,7 @@ def pooled(count):
 
 def test_the_ranking_draws_each_class_of_the_chosen_defence_and_names_the_best_and_the_worst(pooled):
     rates = metrics.accuracy(pooled)
-    svg = drawn(ranking.class_ranking(rates, intervals.wilson(pooled), ["pgd-at", "standard"], rates - 3))
+    svg = drawn(explorers.class_ranking(rates, intervals.wilson(pooled), ["pgd-at", "standard"], rates - 3))
     assert svg.count('aria-roledescription="point"') == 20
     assert svg.count('aria-roledescription="rule mark"') == 10
     of_base = rates.sel(defence="pgd-at")
@@ -27,7 +27,7 @@ def test_the_ranking_draws_each_class_of_the_chosen_defence_and_names_the_best_a
 
 def test_the_text_alternative_has_the_range_of_the_defence_that_is_shown_first(pooled):
     rates = metrics.accuracy(pooled)
-    text = ranking.class_ranking(rates, intervals.wilson(pooled), ["standard"]).description
+    text = explorers.class_ranking(rates, intervals.wilson(pooled), ["standard"]).description
     of_base = rates.sel(defence="standard")
     assert f"{float(of_base.min()):.0f} %" in text
     assert f"{float(of_base.max()):.0f} %" in text
