@@ -1,4 +1,4 @@
-"""Curves over the epochs."""
+"""Curves over the epochs, and the order of the cells of a heatmap."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import re
 import vl_convert
 from drawing import drawn
 
-from classwise.charts import curves
+from classwise.charts import curves, heatmaps
 from classwise.charts.primitives import HIGHLIGHTED
 from classwise.charts.style import CHOSEN, HIGHEST, LOWEST
 from classwise.stats import aggregate, metrics
@@ -40,3 +40,10 @@ def test_the_best_the_worst_and_the_chosen_class_are_named_in_every_panel(histor
     assert {label for colour, label in named if colour == LOWEST} == set(last.idxmin("label").values.flat)
     other = next(label for label in last.label.values if label not in {label for _, label in named})
     assert ends(chart, other).count((CHOSEN, other)) == 4
+
+
+def test_confusion_draws_every_cell_in_the_given_order(count):
+    order = list("9876543210")
+    chart = heatmaps.confusion(metrics.confusion(count.sum("seed").sel(attack="pgd-10")), order=order)
+    assert chart.to_dict()["spec"]["layer"][0]["encoding"]["y"]["sort"] == order
+    assert drawn(chart).count('aria-roledescription="rect mark"') == 2 * (100 + 10)

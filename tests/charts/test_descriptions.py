@@ -309,9 +309,3 @@ def test_an_extent_names_both_ends_by_what_differs():
     )
     assert largest(table, ["label"], "accuracy", digits=1) == "Accuracy: 90.0 % (class b)."
     assert extent(table.assign(value=np.nan), ["label"], "accuracy") == "accuracy: no values."
-
-
-def test_the_description_is_the_label_of_the_drawing():
-    svg = drawn(CHARTS["heatmaps.accuracy_heatmap"][0]())
-    assert "10 % (class 8, b, trades) to 64 %" in CHARTS["heatmaps.accuracy_heatmap"][0]().to_dict()["description"]
-    assert "Accuracy of each class" in svg

@@ -2,19 +2,14 @@
 
 import math
 
-import pytest
 from drawing import drawn
 
 from classwise.charts import explorers
 from classwise.stats import intervals, metrics
 
 
-@pytest.fixture
-def pooled(count):
-    return count.sum("seed").sel(attack="pgd-10")
-
-
-def test_the_ranking_draws_each_class_of_the_chosen_defence_and_names_the_best_and_the_worst(pooled):
+def test_the_ranking_draws_each_class_of_the_chosen_defence_and_names_the_best_and_the_worst(count):
+    pooled = count.sum("seed").sel(attack="pgd-10")
     rates = metrics.accuracy(pooled)
     svg = drawn(explorers.class_ranking(rates, intervals.wilson(pooled), ["pgd-at", "standard"], rates - 3))
     assert svg.count('aria-roledescription="point"') == 20
@@ -23,11 +18,3 @@ def test_the_ranking_draws_each_class_of_the_chosen_defence_and_names_the_best_a
     for word, place in (("best", of_base.argmax("label")), ("worst", of_base.argmin("label"))):
         class_ = of_base[int(place)]
         assert f"{word}: {class_.label.item()}, {math.floor(float(class_) + 0.5)} %" in svg
-
-
-def test_the_text_alternative_has_the_range_of_the_defence_that_is_shown_first(pooled):
-    rates = metrics.accuracy(pooled)
-    text = explorers.class_ranking(rates, intervals.wilson(pooled), ["standard"]).description
-    of_base = rates.sel(defence="standard")
-    assert f"{float(of_base.min()):.0f} %" in text
-    assert f"{float(of_base.max()):.0f} %" in text

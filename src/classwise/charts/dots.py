@@ -185,8 +185,7 @@ def metric_scatter(
     table["cost"] = 1.0 if cost is None else table[by].map(frame(cost).set_index(by)["value"]).fillna(1.0)
     table["front"] = np.where(worse.any(1), "other", "best")
     kept = table["value"] >= _LEAST * table["value"].max()
-    drawn = table[kept].reset_index(drop=True)
-    drawn, domains = _with_names(drawn, by, named)
+    drawn, domains = _with_names(table[kept].reset_index(drop=True), by, named)
     scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]
     tips = tooltip(by, value=axes[0], low="", high="", value2=axes[1], low2="", high2="", cost="training, seconds|.0f")
     base = alt.Chart(drawn).transform_calculate(kind=f"datum.{by} == {_HIGHLIGHTED} ? 'chosen' : datum.front")

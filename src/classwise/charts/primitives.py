@@ -42,18 +42,13 @@ class Cells:
     framed: str = ""
     step: tuple[int, int] = (30, 26)
 
-    def domain(self, table: pd.DataFrame) -> tuple[float, float]:
-        """Return the ends of the scale of colours."""
-        top = float((table[self.shade].abs() if self.diverging else table[self.shade]).max())
-        least = 1.0 if self.diverging or not self.bottom else self.bottom + 1e-6
-        top = max(top, least)
-        return (-top, top) if self.diverging else (self.bottom, top)
-
 
 def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: Sequence[alt.Tooltip]) -> Any:
     """Return categories against categories as shaded cells with text in them, and frames around some."""
-    low, high = cells.domain(table)
-    none = 0 if cells.diverging else low
+    shades = table[cells.shade].abs() if cells.diverging else table[cells.shade]
+    # Where all are equal, the scale has a length, too.
+    high = max(float(shades.max()), 1.0 if cells.diverging or not cells.bottom else cells.bottom + 1e-6)
+    low, none = (-high, 0) if cells.diverging else (cells.bottom, cells.bottom)
     strong = f"abs(datum['{cells.shade}'] - {none}) > {style.INK_CHANGES * (high - none)}"
     ink = alt.condition(strong, alt.value(style.INKS[1]), alt.value(style.INKS[0]))
     base = alt.Chart(table).encode(
