@@ -56,7 +56,7 @@ def legend_fields(chart: Any) -> tuple[set[str], set[str], set[str], set[str]]:
     named = {colour["field"]: str(colour.get("title")) for colour in colours if colour.get("legend", {}) is not None}
     bound = {part["name"]: part["select"]["fields"] for part in parts if part.get("bind") == "legend"}
     opacities = [part["opacity"] for part in parts if isinstance(part.get("opacity"), dict)]
-    fading = {opacity["condition"]["param"] for opacity in opacities if "condition" in opacity}
+    fading = {opacity["condition"].get("param") for opacity in opacities if "condition" in opacity}
     return (
         set(named),
         {field for field, title in named.items() if CUE in title},

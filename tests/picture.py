@@ -3,7 +3,7 @@
 import vl_convert
 
 from classwise import runs
-from classwise.charts import ranking, style
+from classwise.charts import explorers, style
 from classwise.core.paths import checkout
 from classwise.papers import home, registry
 from classwise.stats import intervals, metrics, pooling
@@ -18,7 +18,7 @@ def svg() -> str:
     count = pooling.pooled(runs.outcomes(request.specs, request.evaluations[-1:])).isel(attack=0, drop=True)
     rates = metrics.accuracy(count)
     theirs = home.printed_rates(rates)
-    chart = ranking.class_ranking(rates, intervals.wilson(count), home.compared(rates, theirs), theirs)
+    chart = explorers.class_ranking(rates, intervals.wilson(count), home.compared(rates, theirs), theirs)
     return str(vl_convert.vegalite_to_svg(chart.properties(background="white").to_json()))
 
 

@@ -66,17 +66,15 @@ def test_every_chart_is_introduced_by_prose(notebook):
 # The list of claims begins with the numbers of its verdicts, and the settings are tables.
 FORMED = [name for name in NAMES if name not in ("claims", "papers") and not name.endswith("/A-settings")]
 DRAWING = {
-    "calibrations",
     "charts",
     "class_explorer",
     "curves",
     "dots",
+    "explorers",
     "gallery",
     "heatmaps",
     "ledger",
     "plots",
-    "scatter",
-    "sweeps",
     "theory_explorer",
     "trace_explorer",
 }

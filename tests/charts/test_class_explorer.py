@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 
 from classwise.charts import class_explorer
+from classwise.charts.primitives import Show
 from classwise.charts.style import Category
 from classwise.stats import aggregate, metrics
 
@@ -15,34 +16,34 @@ def history():
     return xr.concat([part.drop_attrs() for part in parts], pd.Index(["standard", "pgd-at"], name="defence"))
 
 
+def values(chart):
+    return {param["name"]: param.get("value") for param in chart.to_dict()["params"]}
+
+
+def controls(chart, part):
+    return {param["name"]: param["bind"][part] for param in chart.to_dict()["params"] if "bind" in param}
+
+
 def boxes(live):
     return {box.description: box for box in live.children[0].children}
 
 
 def test_the_explorer_starts_with_the_chosen_defence_and_its_weakest_class(history):
     for start in ("standard", "pgd-at"):
-        chart = class_explorer.over_epochs(history, live=False, start=start).to_dict()
-        values = {param["name"]: param.get("value") for param in chart["params"]}
+        at_first = values(class_explorer.over_epochs(history, live=False, start=start))
         attacked = aggregate.clean_and_attacked(history["count"].sel(split="test", defence=start).isel(epoch=-1).sum("seed"))
         rates = metrics.accuracy(attacked.sel(images_are="attacked"))
-        assert (values["chosen_defence"], values["chosen_class"]) == (start, str(rates.idxmin("label").values))
+        assert (at_first["chosen_defence"], at_first["chosen_class"]) == (start, str(rates.idxmin("label").values))
 
 
 def test_the_static_explorer_has_a_control_for_every_choice(history):
-    chart = class_explorer.over_epochs(history, live=False).to_dict()
-    bound = {param["name"]: param["bind"]["input"] for param in chart["params"] if "bind" in param}
-    assert bound == {
-        "chosen_class": "select",
-        "chosen_defence": "select",
-        "chosen_images": "select",
-        "chosen_split": "select",
-        "chosen_epoch": "range",
-    }
+    lists = dict.fromkeys(("chosen_class", "chosen_defence", "chosen_images", "chosen_split"), "select")
+    assert controls(class_explorer.over_epochs(history, live=False), "input") == lists | {"chosen_epoch": "range"}
 
 
 def test_the_live_explorer_has_the_same_controls_and_moves_the_chart(history):
     shown = []
-    live = class_explorer.over_epochs(history, show=lambda **chosen: shown.append(chosen) or "picture", live=True)
+    live = class_explorer.over_epochs(history, show=Show(lambda **chosen: shown.append(chosen) or "picture"), live=True)
     assert list(boxes(live)) == ["class", "defence", "images", "split", "epoch"]
     view = live.children[1]
     boxes(live)["class"].value = "7"
@@ -54,8 +55,7 @@ def test_the_live_explorer_has_the_same_controls_and_moves_the_chart(history):
 
 def test_the_explorer_opens_on_the_weakest_class(history):
     history["count"].loc[{"defence": "pgd-at", "label": "4", "attack": "pgd-10", "predicted": "4"}] = 0
-    chart = class_explorer.over_epochs(history, live=False).to_dict()
-    assert {param["name"]: param["value"] for param in chart["params"]}["chosen_class"] == "4"
+    assert values(class_explorer.over_epochs(history, live=False))["chosen_class"] == "4"
 
 
 def test_live_is_asked_of_the_kernel(history, monkeypatch):
@@ -77,20 +77,17 @@ def settings():
 def test_by_category_opens_on_the_least_accurate_class_of_the_setting_at_first(settings):
     by = Category.of(settings, "transform", "corruption")
     for start, label in ((None, "2"), ("fog", "2"), ("contrast", "1")):
-        chart = class_explorer.by_category(settings, by, start, live=False).to_dict()
-        values = {param["name"]: param.get("value") for param in chart["params"]}
-        assert (values["chosen_class"], values["chosen_transform"]) == (label, start or "fog")
-    bound = {param["name"]: param["bind"]["name"] for param in chart["params"] if "bind" in param}
-    assert bound == {"chosen_class": "class", "chosen_transform": "corruption"}
+        chart = class_explorer.by_category(settings, by, start, live=False)
+        assert values(chart) == {"chosen_class": label, "chosen_transform": start or "fog"}
+    assert controls(chart, "name") == {"chosen_class": "class", "chosen_transform": "corruption"}
 
 
 def test_by_category_has_a_choice_of_images_where_the_counts_are_of_both(settings):
     both = xr.concat(
         [settings, settings[::-1].assign_coords(transform=settings.transform)], pd.Index(["clean", "attacked"], name="images_are")
     )
-    chart = class_explorer.by_category(both, Category.of(settings, "transform"), live=False).to_dict()
-    values = {param["name"]: param.get("value") for param in chart["params"]}
-    assert values == {"chosen_class": "1", "chosen_images": "attacked", "chosen_transform": "fog"}
+    chart = class_explorer.by_category(both, Category.of(settings, "transform"), live=False)
+    assert values(chart) == {"chosen_class": "1", "chosen_images": "attacked", "chosen_transform": "fog"}
     live = class_explorer.by_category(both, Category.of(settings, "transform", "corruption"), live=True)
     assert list(boxes(live)) == ["class", "images", "corruption"]
     boxes(live)["corruption"].value = "contrast"

@@ -1,4 +1,4 @@
-"""Curves over the epochs."""
+"""Curves over the epochs, and the order of the cells of a heatmap."""
 
 import json
 import re
@@ -6,17 +6,10 @@ import re
 import vl_convert
 from drawing import drawn
 
-from classwise.charts import curves
+from classwise.charts import curves, heatmaps
 from classwise.charts.primitives import HIGHLIGHTED
 from classwise.charts.style import CHOSEN, HIGHEST, LOWEST
-from classwise.stats import aggregate, bootstrap, metrics
-
-
-def test_class_accuracy_draws_a_line_for_each_class_and_a_band_in_every_panel(history):
-    count = aggregate.clean_and_attacked(history["count"].sel(split="test"))
-    svg = drawn(curves.class_accuracy(metrics.accuracy(count), row="images_are"))
-    assert svg.count('aria-roledescription="line mark"') == 2 * 2 * 10
-    assert svg.count('aria-roledescription="area mark"') == 2 * 2
+from classwise.stats import aggregate, metrics
 
 
 def test_lines_that_end_alike_have_no_highest(history):
@@ -26,16 +19,6 @@ def test_lines_that_end_alike_have_no_highest(history):
     both = drawn(curves.class_accuracy(metrics.accuracy(count), row="images_are"))
     for colour in (HIGHEST, LOWEST):
         assert both.lower().count(f'stroke="{colour.lower()}"') == 2 * rendered.lower().count(f'stroke="{colour.lower()}"') > 0
-
-
-def test_metric_curves_draw_a_line_for_each_defence(history):
-    spread = bootstrap.bootstrap(history["count"].sel(split="test", attack="pgd-10"), metrics.mcd, draws=50)
-    assert drawn(curves.metric_curves(spread, title="points")).count('aria-roledescription="line mark"') == 2
-
-
-def test_training_settings_draw_a_line_for_each_class_in_every_panel(history):
-    svg = drawn(curves.training_settings({"radius": history["radius"], "beta": history["beta"]}))
-    assert svg.count('aria-roledescription="line mark"') == 2 * 2 * 10
 
 
 def ends(chart, label="none"):
@@ -57,3 +40,10 @@ def test_the_best_the_worst_and_the_chosen_class_are_named_in_every_panel(histor
     assert {label for colour, label in named if colour == LOWEST} == set(last.idxmin("label").values.flat)
     other = next(label for label in last.label.values if label not in {label for _, label in named})
     assert ends(chart, other).count((CHOSEN, other)) == 4
+
+
+def test_confusion_draws_every_cell_in_the_given_order(count):
+    order = list("9876543210")
+    chart = heatmaps.confusion(metrics.confusion(count.sum("seed").sel(attack="pgd-10")), order=order)
+    assert chart.to_dict()["spec"]["layer"][0]["encoding"]["y"]["sort"] == order
+    assert drawn(chart).count('aria-roledescription="rect mark"') == 2 * (100 + 10)

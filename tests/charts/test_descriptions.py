@@ -9,26 +9,23 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from drawing import axes_without_a_panel, drawn, text_sizes, tooltip_titles, width_of
+from drawing import axes_without_a_panel, drawn, legend_fields, reacting_legends, text_sizes, tooltip_titles, width_of
 
 import classwise
 from classwise.charts import (
     audit_report,
-    calibrations,
     class_explorer,
     curves,
     dots,
+    explorers,
     gallery,
     heatmaps,
-    method_explorer,
-    ranking,
-    scatter,
-    similar_classes,
     style,
-    sweeps,
 )
 from classwise.charts.descriptions import extent, largest
+from classwise.charts.primitives import CUE
 from classwise.papers.tian2021 import trace_explorer
+from classwise.papers.wei2023 import charts
 from classwise.stats import intervals, metrics
 
 LABELS = list("0123456789")
@@ -81,7 +78,7 @@ TRACES = xr.Dataset(
     {"network": ["a"], "inverse": ["1", "5"], "image": [7], "step": [0, 1], "predicted": ["x", "y"]},
 )
 
-BETA = sweeps.Setting("beta", "beta", "beta {}")
+BETA = charts.Setting("beta", "beta", "beta {}")
 GROUPS = {"hard": ["8", "9"], "easy": ["0"]}
 MARKS = {name: ("label", [label in labels for label in LABELS]) for name, labels in GROUPS.items()}
 
@@ -108,8 +105,8 @@ CHARTS = {
         ),
         ["10 % (class 8, x, trades)", "64 %"],
     ),
-    "ranking.class_ranking": (
-        lambda: ranking.class_ranking(
+    "explorers.class_ranking": (
+        lambda: explorers.class_ranking(
             *(part(counts(defence=NETWORKS)) for part in (metrics.accuracy, intervals.wilson)),
             [NETWORKS[-1]],
         ),
@@ -127,8 +124,8 @@ CHARTS = {
     "dots.confusion_symmetry": (lambda: dots.confusion_symmetry(metrics.confusion(counts(defence=NETWORKS))), ["6.0 points"]),
     "dots.confused_pairs": (lambda: dots.confused_pairs(metrics.off_diagonal_confusion(counts(defence=NETWORKS))), ["14.0"]),
     "dots.benchmark_ratios": (lambda: dots.benchmark_ratios(BENCH), ["0.50 (a, x", "3.25 (b, x"]),
-    "scatter.metric_scatter": (
-        lambda: scatter.metric_scatter(
+    "dots.metric_scatter": (
+        lambda: dots.metric_scatter(
             by_defence(10.0, 61.0, 55.0), by_defence(1.0, 12.0, 21.0), by_defence(1.0, 2, 3).isel(bound=0)
         ),
         ["10 (standard) to 61 (pgd-at)", "1 (standard) to 21 (trades)", "both: pgd-at, trades"],
@@ -154,8 +151,8 @@ CHARTS = {
         ["10 % (class 8) to 64 % (class 0)"],
     ),
     "class_explorer.radius_curves": (lambda: class_explorer.radius_curves(RADIUS, LABELS), ["10 % (class 8) to 64 %"]),
-    "class_explorer.over_settings": (
-        lambda: class_explorer.over_settings(counts(beta=["1", "6"]), counts(beta=["1", "6"]), BETA, "6", live=False),
+    "charts.over_settings": (
+        lambda: charts.over_settings(counts(beta=["1", "6"]), counts(beta=["1", "6"]), BETA, "6", live=False),
         ["10 % (class 8", "64 %"],
     ),
     "class_explorer.by_category": (
@@ -167,30 +164,30 @@ CHARTS = {
         ),
         ["Accuracy, Adam, attacked, 10 classes: 10 % (class 8)", "64 %"],
     ),
-    "method_explorer.two_methods": (
-        lambda: method_explorer.two_methods(
+    "explorers.two_methods": (
+        lambda: explorers.two_methods(
             pd.DataFrame({"label": ["a", "a", "b"], "number": [1, 2, 3], "AT": [1, 1, 0], "FAT": [0, 0, 1], "url": ""}),
             "AT",
             "FAT",
         ),
         ["Only AT classifies 2 images correctly, only FAT 1 images, of 3."],
     ),
-    "sweeps.class_sweep": (
-        lambda: sweeps.class_sweep(counts(beta=["1", "6"]), GROUPS, BETA, "Robust accuracy", "robust accuracy, %"),
+    "charts.class_sweep": (
+        lambda: charts.class_sweep(counts(beta=["1", "6"]), GROUPS, BETA, "Robust accuracy", "robust accuracy, %"),
         ["37 % (hard, beta 6) to 64 %"],
     ),
-    "sweeps.metric_sweep": (
-        lambda: sweeps.metric_sweep(
+    "charts.metric_sweep": (
+        lambda: charts.metric_sweep(
             {"worst class, %": bounded(rates(attack=["clean", "pgd-20"], beta=["1", "6"]).isel(label=-1))}, BETA, "attack", "x"
         ),
         ["2 % (pgd-20, beta 6)"],
     ),
-    "sweeps.exchange": (
-        lambda: sweeps.exchange(rates(attack=["clean", "pgd-20"], beta=["1", "6"]), GROUPS, BETA, ("clean", "pgd-20")),
+    "charts.exchange": (
+        lambda: charts.exchange(rates(attack=["clean", "pgd-20"], beta=["1", "6"]), GROUPS, BETA, ("clean", "pgd-20")),
         ["Change of robust accuracy"],
     ),
-    "calibrations.rule_explorer": (
-        lambda: calibrations.rule_explorer(
+    "charts.rule_explorer": (
+        lambda: charts.rule_explorer(
             (rates(network=["at-ccm"], **EPOCHS) / 100).assign_coords(MARKS), {"at-ccm": 0.5}, live=False
         ),
         ["0.52 (class 9) to 1.47 (class 0)"],
@@ -207,8 +204,8 @@ CHARTS = {
         lambda: audit_report.similarity_heatmap(SIMILAR, LABELS),
         ["-0.24 (class 0, 1)", "0.74 (class 9, 8)"],
     ),
-    "similar_classes.one_class": (
-        lambda: similar_classes.one_class(
+    "explorers.similar_classes": (
+        lambda: explorers.similar_classes(
             SIMILAR.expand_dims(defence=["pgd-at"]),
             metrics.confusion(counts(attack=["clean"], defence=["pgd-at"])),
             "8",
@@ -223,10 +220,21 @@ CHARTS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _setup():
-    style.setup()
-
+# How many marks of a kind each draws: one for each number that it shows.
+DRAWN = {
+    "curves.class_accuracy": {"line mark": 2 * 2 * 10, "area mark": 2 * 2},
+    "curves.metric_curves": {"line mark": 2},
+    "curves.training_settings": {"line mark": 2 * 10},
+    "dots.class_accuracy": {"point": 2 * 3 * 10, "rule mark": 2 * 3 * 10},
+    "dots.metric_dots": {"point": 2 * 2, "rule mark": 2 * 2},
+    "dots.seed_dots": {"circle": 2 * 3 * 10},
+    "dots.confusion_symmetry": {"circle": 3 * 45},
+    "dots.confused_pairs": {"bar": 3 * 12},
+    "heatmaps.confusion": {"rect mark": 3 * (100 + 10)},
+    "heatmaps.accuracy_heatmap": {"rect mark": 6 * 10 + 1},
+}
+# Their legends name what controls choose.
+UNCLICKED = {"explorers.two_methods", "charts.rule_explorer"}
 
 every_chart = pytest.mark.parametrize("name", CHARTS)
 
@@ -245,6 +253,16 @@ def test_a_chart_is_legible_and_fits_the_page(name):
     svg = drawn(CHARTS[name][0]())
     assert min(text_sizes(svg)) >= 11
     assert width_of(svg) <= style.COLUMN
+    marks = DRAWN.get(name, {})
+    assert {mark: svg.count(f'aria-roledescription="{mark}"') for mark in marks} == marks
+
+
+@pytest.mark.parametrize("name", [name for name in CHARTS if name not in UNCLICKED])
+def test_a_legend_of_categories_has_the_cue_if_and_only_if_a_click_highlights(name):
+    chart = CHARTS[name][0]()
+    named, cued, clicked, fading = legend_fields(chart)
+    assert cued == clicked == fading == named
+    assert all((CUE in title) == reacts for title, reacts in reacting_legends(chart).items())
 
 
 @every_chart
@@ -266,7 +284,7 @@ def test_tooltips_are_words(name):
 def test_every_public_function_that_returns_a_chart_is_drawn_here():
     package = Path(classwise.__file__).parent
     modules = [*(package / "charts").glob("*.py"), *(package / "papers").glob("*/charts.py")]
-    parts = {"descriptions", "primitives", "style", "explorer", "tables", "plots"}  # the last has a test of its own
+    parts = {"descriptions", "primitives", "style", "tables", "plots"}  # the last has a test of its own
     returned = set()
     for path in modules:
         for node in ast.parse(path.read_text()).body:
@@ -276,7 +294,12 @@ def test_every_public_function_that_returns_a_chart_is_drawn_here():
             if drawing and path.stem not in parts:
                 returned.add(f"{path.stem}.{node.name}")
     # Drawn by others of the list.
-    assert returned - {"gallery.example_grid", "gallery.one_per_class", "charts.repainted_images"} <= set(CHARTS)
+    assert returned - {
+        "class_explorer.panels_along",
+        "gallery.example_grid",
+        "gallery.one_per_class",
+        "charts.repainted_images",
+    } <= set(CHARTS)
 
 
 def test_an_extent_names_both_ends_by_what_differs():
@@ -286,9 +309,3 @@ def test_an_extent_names_both_ends_by_what_differs():
     )
     assert largest(table, ["label"], "accuracy", digits=1) == "Accuracy: 90.0 % (class b)."
     assert extent(table.assign(value=np.nan), ["label"], "accuracy") == "accuracy: no values."
-
-
-def test_the_description_is_the_label_of_the_drawing():
-    svg = drawn(CHARTS["heatmaps.accuracy_heatmap"][0]())
-    assert "10 % (class 8, b, trades) to 64 %" in CHARTS["heatmaps.accuracy_heatmap"][0]().to_dict()["description"]
-    assert "Accuracy of each class" in svg

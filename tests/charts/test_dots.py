@@ -1,47 +1,20 @@
-"""Dots with and without intervals, and bars of pairs."""
+"""Dots: the order of classes, and the scatter of two metrics: who is best, whose names are drawn, and what a size is."""
 
 import mocks
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
 from drawing import drawn
 
 from classwise.charts import dots, style
-from classwise.stats import aggregate, bootstrap, intervals, metrics
-
-
-def test_class_accuracy_draws_an_interval_for_every_class(count):
-    pooled = count.sum("seed")
-    svg = drawn(dots.class_accuracy(metrics.accuracy(pooled), intervals.wilson(pooled)))
-    assert svg.count('aria-roledescription="point"') == 2 * 2 * 10
-    assert svg.count('aria-roledescription="rule mark"') == 2 * 2 * 10
-
-
-def test_confusion_symmetry_draws_each_pair_once(count):
-    svg = drawn(dots.confusion_symmetry(metrics.confusion(count.sum("seed").sel(attack="pgd-10"))))
-    assert svg.count('aria-roledescription="circle"') == 2 * 45
-
-
-def test_confused_pairs_draw_a_bar_for_each_pair_and_defence(count):
-    mistakes = metrics.off_diagonal_confusion(count.sum("seed").sel(attack="pgd-10"))
-    assert drawn(dots.confused_pairs(mistakes, most=5)).count('aria-roledescription="bar"') == 2 * 5
-
-
-def test_seed_dots_draw_a_dot_for_each_class_seed_and_defence(count):
-    svg = drawn(dots.seed_dots(metrics.accuracy(count.sel(attack="pgd-10"))))
-    assert svg.count('aria-roledescription="circle"') == 2 * 2 * 10
+from classwise.stats import aggregate, intervals, metrics
 
 
 def test_a_class_keeps_its_colour_whatever_is_filtered():
-    scale = style.class_colour(list("0123456789")).to_dict()["scale"]
+    scale = style.Category("label", list("0123456789")).scale.to_dict()
     assert scale["domain"] == list("0123456789")
     assert scale["range"] == list(style.CLASS_COLOURS)
-
-
-def test_metric_dots_draw_a_dot_and_an_interval_for_each_setting(count):
-    pooled = count.sum("seed")
-    found = {name: bootstrap.bootstrap(pooled, metrics.METRICS[name], draws=50) for name in ("overall", "mcd")}
-    chart = dots.metric_dots(found)
-    assert chart.to_dict()["spec"]["layer"][0]["encoding"]["color"]["title"] == "click to highlight"
-    for mark in ("point", "rule mark"):
-        assert drawn(chart).count(f'aria-roledescription="{mark}"') == 2 * 4
 
 
 def test_class_rows_keep_the_order_of_the_classes_and_each_interval_contains_its_dot():
@@ -54,3 +27,47 @@ def test_class_rows_keep_the_order_of_the_classes_and_each_interval_contains_its
     assert len(table) == 4
     assert ((table["low"] < table["value"]) & (table["value"] < table["high"])).all()
     assert dots.class_rows(rates, bounds).to_dict()["layer"][0]["encoding"]["y"]["sort"] == ["yield", "stop"]
+
+
+NAMES = [f"defence-{number}" for number in range(12)]
+
+
+def measured(values):
+    array = xr.DataArray(np.array(values, dtype=float), dims="defence", coords={"defence": NAMES[: len(values)]})
+    return xr.concat([array - 4, array, array + 4], pd.Index(["low", "value", "high"], name="bound"))
+
+
+def test_those_that_none_exceeds_in_both_are_best():
+    chart = dots.metric_scatter(measured([60, 50, 55, 60]), measured([10, 30, 20, 20]))
+    table = chart.data.set_index("defence")["front"]
+    assert dict(table) == {"defence-0": "other", "defence-1": "best", "defence-2": "other", "defence-3": "best"}
+    assert chart.to_dict()["description"].endswith("Exceeded by no other in both: defence-1, defence-3.")
+
+
+def test_names_do_not_cover_each_other_and_each_is_drawn_once():
+    close = dots.metric_scatter(measured(50 + np.arange(12) * 0.1), measured(20 + np.arange(12) * 0.05))
+    apart = dots.metric_scatter(measured(30 + np.arange(12) * 3), measured(5 + np.arange(12) * 4))
+    count = {
+        name: sum(drawn(chart).count(f">{label}<") for label in NAMES) for name, chart in {"close": close, "apart": apart}.items()
+    }
+    assert count["apart"] == 12
+    assert 1 <= count["close"] < 12
+
+
+def test_a_named_defence_has_its_name_among_many():
+    x, y = measured(50 + np.arange(12) * 0.1), measured(20 + np.arange(12) * 0.05)
+    for name in NAMES[:12]:
+        assert drawn(dots.metric_scatter(x, y, named=[name])).count(f">{name}<") == 1
+
+
+def test_a_defence_that_is_far_below_is_named_and_not_drawn():
+    chart = dots.metric_scatter(measured([60, 3]), measured([10, 0]))
+    assert list(chart.data["defence"]) == ["defence-0"]
+    assert "Not drawn: defence-1 (3 and 0)." in " ".join(chart.to_dict()["title"]["subtitle"])
+
+
+@pytest.mark.parametrize("cost", [None, [5.0, 80.0]])
+def test_the_cost_is_the_area_of_a_dot(cost):
+    seconds = None if cost is None else measured(cost).sel(bound="value")
+    svg = drawn(dots.metric_scatter(measured([60, 50]), measured([10, 30]), seconds))
+    assert (">training, seconds<" in svg) == (cost is not None)

@@ -38,59 +38,53 @@ def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
     assert (values["gallery_class"], values["gallery_defence"]) == ("7", "trades")
 
 
-def test_attacking_now_takes_the_chosen_network_once():
+SPECS = [Spec(dataset="digits", eps="0.1", defence=defence, seed=seed) for defence in ("trades", "standard") for seed in (0, 1)]
+
+
+def attacking(evaluation, images=10):
+    """Return what is shown, the networks and evaluations of it, and the images that were attacked, of which there are a few."""
     asked, called = [], []
 
     def attacker(spec, evaluation):
-        asked.append(spec.defence)
-        return lambda label, count, eps: called.append((label, count, eps)) or mocks.dataset("examples 1", per_class=1)
+        asked.append((spec.defence, evaluation))
+        return lambda label, count, eps: (
+            called.append((label, count, eps)) or mocks.dataset("examples 1", per_class=1).isel(image=slice(min(count, images)))
+        )
 
-    specs = [
-        Spec(dataset="digits", eps="0.1", defence=defence, seed=seed) for defence in ("standard", "trades") for seed in (0, 1)
-    ]
-    show = gallery.attacked_now(attacker, specs, Evaluation(attack="pgd-20"))
+    return gallery.attacked_now(attacker, SPECS, evaluation), asked, called
+
+
+def said(chart):
+    return " ".join(chart.to_dict()["title"]["subtitle"])
+
+
+def test_attacking_now_takes_the_chosen_network_once():
+    show, asked, called = attacking(Evaluation(attack="pgd-20"))
     for label in ("3", "8"):
-        show(chosen_class=label, chosen_defence="trades", chosen_split="test", chosen_epoch=1)
-        show(chosen_class=label, chosen_defence="trades", chosen_split="test", chosen_epoch=2)
-    assert asked == ["trades"]
+        for epoch in (1, 2):
+            show.draw(chosen_class=label, chosen_defence="standard", chosen_split="test", chosen_epoch=epoch)
+    assert asked == [("standard", Evaluation(attack="pgd-20", split="test"))]
     assert called == [("3", 4, "0.1"), ("8", 4, "0.1")]
 
 
 def test_what_was_attacked_now_is_said_and_other_images_and_radii_can_be_chosen():
-    called = []
-
-    def attacker(spec, evaluation):
-        return lambda label, count, eps: (
-            called.append((count, eps)) or mocks.dataset("examples 1", per_class=1).isel(image=slice(count))
-        )
-
-    show = gallery.attacked_now(
-        attacker, [Spec(dataset="digits", eps="0.1", defence="trades", seed=0)], Evaluation(attack="pgd-20")
-    )
+    show, _, called = attacking(Evaluation(attack="pgd-20"))
     assert [choice.name for choice in show.choices] == ["chosen_attack", "attacked_images", "attacked_radius"]
-    chart = show(chosen_class="3", attacked_images=2, attacked_radius=1.5)
-    assert called == [(8, "0.15")]
+    chart = show.draw(chosen_class="3", attacked_images=2, attacked_radius=1.5)
+    assert called == [("3", 8, "0.15")]
     assert len(chart.data[chart.data["row"] == "clean"]) == 4
-    said = " ".join(chart.to_dict()["title"]["subtitle"])
-    assert "pgd-20 at radius 0.15, attacked in" in said
-    assert "no more images" not in said
+    assert "pgd-20 at radius 0.15, attacked in" in said(chart)
+    assert "no more images" not in said(chart)
 
 
 def test_another_attack_can_be_chosen_and_has_the_options_of_its_own_table():
-    asked = []
-
-    def attacker(spec, evaluation):
-        asked.append(evaluation)
-        return lambda label, count, eps: mocks.dataset("examples 1", per_class=1).isel(image=slice(count))
-
     first = Evaluation(attack="pgd-10", options={"rate": 2.0}, per_class=9)
-    show = gallery.attacked_now(attacker, [Spec(dataset="digits", eps="0.1", defence="trades", seed=0)], first)
-    choice = show.choices[0]
-    assert choice.value == "pgd-10"
-    assert list(choice.options) == ["pgd-10", *gallery.LIVE_ATTACKS]
-    charts = [show(chosen_class="3", chosen_attack=name) for name in ("pgd-10", "square", "square")]
-    assert asked == [first, Evaluation(attack="square", per_class=9)]
-    assert "square at radius 0.1, attacked in" in " ".join(charts[1].to_dict()["title"]["subtitle"])
+    show, asked, _ = attacking(first)
+    assert show.choices[0].value == "pgd-10"
+    assert list(show.choices[0].options) == ["pgd-10", *gallery.LIVE_ATTACKS]
+    charts = [show.draw(chosen_class="3", chosen_attack=name) for name in ("pgd-10", "square", "square")]
+    assert asked == [("trades", first), ("trades", Evaluation(attack="square", per_class=9))]
+    assert "square at radius 0.1, attacked in" in said(charts[1])
 
 
 def test_the_attacks_of_a_live_kernel_exist_for_both_norms():
@@ -100,14 +94,10 @@ def test_the_attacks_of_a_live_kernel_exist_for_both_norms():
 
 
 def test_the_last_images_of_a_class_are_said_to_be_the_last():
-    def attacker(spec, evaluation):
-        return lambda label, count, eps: mocks.dataset("examples 1", per_class=1).isel(image=slice(min(count, 6)))
-
-    specs = [Spec(dataset="digits", eps="0.1", defence="trades", seed=0)]
-    show = gallery.attacked_now(attacker, specs, Evaluation(attack="pgd-20"))
-    charts = [show(chosen_class="3", attacked_images=group) for group in (1, 2, 3)]
-    said = [" ".join(chart.to_dict()["title"]["subtitle"]) for chart in charts]
-    assert ["There are no more images: these are the last ones." in text for text in said] == [False, False, True]
+    show, _, _ = attacking(Evaluation(attack="pgd-20"), images=6)
+    charts = [show.draw(chosen_class="3", attacked_images=group) for group in (1, 2, 3)]
+    none = "There are no more images: these are the last ones."
+    assert [none in said(chart) for chart in charts] == [False, False, True]
     assert [len(chart.data[chart.data["row"] == "clean"]) for chart in charts] == [4, 2, 4]
 
 

@@ -35,11 +35,6 @@ CHARTS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _setup():
-    style.setup()
-
-
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_is_drawn_fits_the_page_and_describes_itself(name):
     chart = CHARTS[name]()

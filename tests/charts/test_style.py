@@ -107,7 +107,6 @@ def test_a_defence_has_one_colour_on_all_pages_and_others_are_grey():
 
 def test_many_classes_have_the_colours_of_a_larger_scheme():
     assert Category("label", [str(number) for number in range(12)]).scale.to_dict()["scheme"] == "tableau20"
-    assert style.class_colour([str(number) for number in range(43)]) == alt.value(style.CLASS_COLOURS[0])
 
 
 def test_readers_see_words():

@@ -337,7 +337,7 @@ def test_the_live_explorer_attacks_images_of_the_chosen_class_at_the_chosen_radi
     boxes = {box.description: box for box in live.children[0].children}
     boxes["class"].value, boxes["radius"].value = "1", "0.2"
     assert calls[-1] == {"label": "1", "count": 2, "eps": "0.2"}
-    text = str(now(chosen_class="1", chosen_radius="0.05").to_dict())
+    text = str(now.draw(chosen_class="1", chosen_radius="0.05").to_dict())
     assert text.count("data:image/png") == 6
     assert "largest change\\n0.050" in text
 

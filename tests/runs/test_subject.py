@@ -73,7 +73,7 @@ def test_examples_and_features_of_a_third_kind_of_subject(data):
 
 def test_images_of_a_third_kind_of_subject_are_attacked_live(data):
     subjects = [Published(checkpoint=name, dataset="digits", eps="0.1") for name in "ab"]
-    show = gallery.attacked_now(runs.attacker, subjects, PGD, count=1)
+    show = gallery.attacked_now(runs.attacker, subjects, PGD, count=1).draw
     assert show("1").to_dict() != show("1", "b").to_dict()
     assert show("1") is show("1", "a")
 

@@ -234,3 +234,40 @@ def test_the_strongest_setting_is_chosen_for_each_network():
 def test_the_lead_of_a_black_box_is_what_it_alone_breaks():
     assert float(aggregate.black_box_only(attacked(FLIPS), "square", "pgd")) == 50
     assert float(aggregate.black_box_only(attacked(FLIPS), "n", "square")) == 0
+
+
+@pytest.fixture
+def history():
+    """A history of eight epochs whose radii are uniform at first, and of a defence without betas."""
+    data = mocks.dataset(accuracies={"clean": 0.95, "pgd-10": 0.5}, epochs=8)
+    radius = np.full((8, 10), 0.2)
+    radius[1:] = 0.1 + 0.02 * np.arange(10)
+    radius[7] += 0.02
+    data["radius"], data["beta"] = (("epoch", "label"), radius), (("epoch", "label"), np.zeros((8, 10)))
+    return data
+
+
+def test_settings_are_multiples_of_those_of_the_first_epoch(history):
+    found = aggregate.multiples(history.radius)
+    assert found.isel(epoch=0).values.tolist() == [1.0] * 10
+    assert float(found.isel(epoch=1, label=3)) == pytest.approx(0.8)
+    assert aggregate.multiples(history.beta).isnull().all()
+
+
+def test_the_training_accuracy_is_that_under_the_inner_attack_whatever_it_is_called(history):
+    count = history["count"].sel(split="train")
+    expected = metrics.accuracy(count.sel(attack="pgd-10", drop=True)) / 100
+    xr.testing.assert_allclose(
+        aggregate.training_accuracy(history).drop_vars("split", errors="ignore"), expected.drop_vars("split")
+    )
+    other = history.assign_coords(attack=["clean", "friendly-10"])
+    xr.testing.assert_equal(aggregate.training_accuracy(other), aggregate.training_accuracy(history))
+
+
+def test_late_settings_are_means_over_the_last_quarter(history):
+    late = aggregate.late_settings(history)
+    assert late.radius.dims == ("predicted",)
+    assert late.radius.values == pytest.approx((0.11 + 0.02 * np.arange(10)) / 0.2)
+    assert float(late.uniform_radius) == pytest.approx(0.2)
+    assert late["sample"].values.tolist() == [40.0] * 10
+    assert late.trained.values == pytest.approx(aggregate.training_accuracy(history).isel(epoch=slice(6, 8)).mean("epoch").values)

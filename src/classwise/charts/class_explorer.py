@@ -1,4 +1,4 @@
-"""The explorer of a class: over epochs, over the radius of an attack, over a setting of the training, or by any categories.
+"""The explorer of a class: over epochs, over the radius of an attack, or by any categories.
 
 Above, the accuracy of the chosen class and of all others; below, the classes that its images are predicted as.
 """
@@ -13,11 +13,9 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.curves import EPOCH
-from classwise.charts.descriptions import LINES, described, extent
-from classwise.charts.explorer import Choice, Show, explorer
-from classwise.charts.primitives import class_lines, highlighted, lines_with_bands
-from classwise.charts.style import CHOSEN, GREY, PERCENT, Category, frame, label_angle, names_of, panel_title, titled, tooltip
-from classwise.charts.sweeps import Setting
+from classwise.charts.descriptions import LINES, described, extent, panel_title
+from classwise.charts.primitives import Choice, Show, class_lines, explorer, highlighted, lines_with_bands
+from classwise.charts.style import CHOSEN, GREY, PERCENT, Category, frame, label_angle, names_of, titled, tooltip
 from classwise.stats import aggregate, intervals, metrics
 
 # As many predicted classes have a bar.
@@ -42,7 +40,7 @@ def rows(count: xr.DataArray, design: float = 1.0) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class _Along:
+class Along:
     """The axis of an explorer: its name, the column of its places, and whether the places between them can be chosen, too."""
 
     x: alt.X
@@ -66,8 +64,8 @@ def over_epochs(
     """Return the explorer of a class over the epochs.
 
     `history` is of schema "history 1" with the dimensions defence and seed (seeds are pooled). The reader chooses the class, the
-    defence, clean or attacked images, the split and the epoch. See `explorer.explorer` for `show` and `live`. start: the defence
-    at first, with its least robust class; None is the last one.
+    defence, clean or attacked images, the split and the epoch. For `show` and `live` see `primitives.explorer`. start: the
+    defence at first, with its least robust class; None is the last one.
     """
     count = aggregate.clean_and_attacked(history["count"].sum("seed"))
     count = count.sel(epoch=aggregate.measured_epochs(history["count"].sel(split="test", drop=True)).epoch)
@@ -83,9 +81,9 @@ def over_epochs(
         Choice("chosen_epoch", list(range(epochs[0], epochs[-1] + 1)), epochs[-1], "epoch"),
     ]
     shown = "datum.defence == chosen_defence && datum.images_are == chosen_images && datum.split == chosen_split"
-    along = _Along(EPOCH, "epoch", "epoch", between=True)
+    along = Along(EPOCH, "epoch", "epoch", between=True)
     text = extent(frame(last), ["label"], f"Robust accuracy of {first} on test images after the last epoch")
-    chart = _panels(rows(count, design), labels, along, shown)
+    chart = panels_along(rows(count, design), labels, along, shown)
     return explorer(described(chart, "One class over the epochs", text), choices, show, live)
 
 
@@ -93,7 +91,7 @@ def over_radii(count: xr.DataArray, shown: Sequence[str], eps: str, show: Show |
     """Return the explorer of a class over the radius of an attack.
 
     count: of `radius_counts`. shown: the classes that can be chosen, first the one at the start. eps: the radius at the start.
-    For `show` and `live` see `explorer.explorer`.
+    For `show` and `live` see `primitives.explorer`.
     """
     written = names_of(count, "eps")
     choices = [
@@ -103,30 +101,8 @@ def over_radii(count: xr.DataArray, shown: Sequence[str], eps: str, show: Show |
     table = rows(count.sel(label=[name for name in names_of(count) if name in shown]))
     start = table[(table["eps"] == choices[1].value) & (table["label"] == table["predicted"])]
     text = extent(start, ["label"], f"Accuracy at radius {choices[1].value}")
-    chart = _panels(table, names_of(count, "predicted"), _Along(_radius(count), "radius", "eps"))
+    chart = panels_along(table, names_of(count, "predicted"), Along(_radius(count), "radius", "eps"))
     return explorer(described(chart, "One class over the radius of the attack", text), choices, show, live)
-
-
-def over_settings(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting, start: str, live: bool | None = None) -> Any:
-    """Return the explorer of a class over a setting of the training.
-
-    clean, attacked: counts with the dimension of the setting, label and predicted. start: the value of the setting at first, with
-    its least robust class under attack. For `live` see `explorer.explorer`.
-    """
-    values, labels = setting.values(clean), names_of(clean)
-    last = metrics.accuracy(attacked.sel({setting.dim: start}, drop=True))
-    images = pd.Index(["clean", "attacked"], name="images_are")
-    count = xr.concat([clean, attacked], images, coords="minimal", compat="override")
-    choices = [
-        Choice("chosen_class", labels, str(last.idxmin("label").values), "class"),
-        Choice("chosen_images", ["clean", "attacked"], "attacked", "images"),
-        Choice(f"chosen_{setting.dim}", values, start, setting.title),
-    ]
-    along = _Along(setting.axis(values), setting.dim, setting.dim)
-    table = setting.placed(rows(count))
-    text = extent(frame(last), ["label"], f"Robust accuracy, {setting.named.format(start)}")
-    chart = _panels(table, labels, along, "datum.images_are == chosen_images")
-    return explorer(described(chart, f"One class by {setting.title}", text), choices, live=live)
 
 
 def by_category(count: xr.DataArray, by: Category, start: str | None = None, live: bool | None = None) -> Any:
@@ -135,7 +111,7 @@ def by_category(count: xr.DataArray, by: Category, start: str | None = None, liv
     count: pooled, with the dimension of `by`, label and predicted. The reader also chooses along further dimensions, such as
     images_are or defence, which begin with their last member. by: the settings in the order in which they are drawn, with their
     title in the singular. start: the setting at first, with its least accurate class; None is the first one. For `live` see
-    `explorer.explorer`.
+    `primitives.explorer`.
     """
     labels, values, title = names_of(count), list(by.values), by.title or by.field
     further = {str(dim): names_of(count, str(dim)) for dim in count.dims if dim not in (by.field, "label", "predicted")}
@@ -181,23 +157,21 @@ def _by_row(base: alt.Chart, of_class: alt.Chart, by: Category) -> Any:
     return alt.layer(row, others, ends, dots).properties(height=_ROW * len(by.values), title=title)
 
 
-def _panels(table: pd.DataFrame, labels: Sequence[str], along: _Along, shown: str = "true") -> Any:
+def panels_along(table: pd.DataFrame, labels: Sequence[str], along: Along, shown: str = "true") -> Any:
+    """Return the accuracies of `rows` along an axis, above what the images of the chosen class are predicted as at one place."""
     # What Vega computes does not make the page larger.
     base = alt.Chart(table.drop(columns="value")).transform_filter(shown)
     base = base.transform_calculate(value="100 * datum.count / datum.images")
     of_class = base.transform_filter("datum.label == chosen_class")
-    return _accuracies(base, of_class, along) & _predictions(along.chosen(of_class), labels, along.column, titled(along.name))
-
-
-def _accuracies(base: alt.Chart, of_class: alt.Chart, along: _Along) -> Any:
-    right = "datum.label == datum.predicted"
+    right, y = "datum.label == datum.predicted", alt.Y("value:Q", title="accuracy, %", scale=PERCENT)
     tips = tooltip("label", along.column, value="accuracy, %", **_INTERVAL)
     others = base.transform_filter(right).mark_line(strokeWidth=1.2, opacity=0.55, color=GREY)
-    others = others.encode(x=along.x, y=alt.Y("value:Q", title="accuracy, %", scale=PERCENT), detail="label:N", tooltip=tips)
+    others = others.encode(x=along.x, y=y, detail="label:N", tooltip=tips)
     chosen = lines_with_bands(of_class.transform_filter(right), along.x, "accuracy, %", alt.value(CHOSEN), tips, scale=PERCENT)
     now = along.chosen(of_class.transform_filter(right)).mark_rule(strokeDash=[3, 3], color="#888").encode(x=along.x)
-    title = "accuracy of the chosen class, with its 95 % interval; grey: the other classes"
-    return alt.layer(others, now, chosen).properties(width=600, height=220, title=panel_title(title))
+    title = panel_title("accuracy of the chosen class, with its 95 % interval; grey: the other classes")
+    above = alt.layer(others, now, chosen).properties(width=600, height=220, title=title)
+    return above & _predictions(along.chosen(of_class), labels, along.column, titled(along.name))
 
 
 def _predictions(now: alt.Chart, labels: Sequence[str], column: str, chosen: str) -> Any:

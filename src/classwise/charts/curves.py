@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import LINES, described, extent
+from classwise.charts.descriptions import LINES, capital, described, extent
 from classwise.charts.primitives import class_lines, from_legend, highlighted, lines_with_bands, panels
 from classwise.charts.style import PERCENT, Category, frame, names_of, tooltip, wide_bounds
 
@@ -20,7 +20,8 @@ def class_accuracy(accuracy: xr.DataArray, row: str = "attack", column: str = "d
     `accuracy` has the dimensions epoch, label, `row` and `column`. A control highlights a class. title: None is a general one.
     """
     table, axis = frame(accuracy), "accuracy, %"
-    panel = _panels(table, (column, row), accuracy)
+    table["panel"] = table[column].astype(str) + ", " + table[row].astype(str)
+    panel = Category("panel", [f"{one}, {other}" for one in names_of(accuracy, column) for other in names_of(accuracy, row)])
     tips = tooltip(row, column, "label", "epoch", value=axis)
     lines = class_lines(table, EPOCH, alt.Y("value:Q", title=axis, scale=PERCENT), tips, "panel", band=True)
     last = table[table["epoch"] == table["epoch"].max()]
@@ -29,13 +30,6 @@ def class_accuracy(accuracy: xr.DataArray, row: str = "attack", column: str = "d
         highlighted(names_of(accuracy))
     )
     return described(chart, title or "Accuracy of each class over the epochs", text, LINES)
-
-
-def _panels(table: pd.DataFrame, dims: Sequence[str], array: xr.DataArray) -> Category:
-    """Add a column "panel" with the members of some dimensions, and return it with all combinations in their order."""
-    first, second = (names_of(array, dim) for dim in dims)
-    table["panel"] = table[dims[0]].astype(str) + ", " + table[dims[1]].astype(str)
-    return Category("panel", [f"{one}, {other}" for one in first for other in second])
 
 
 def _gap(labels: Sequence[str]) -> int:
@@ -53,11 +47,7 @@ def metric_curves(bounds: xr.DataArray, title: str, colour: str = "defence") -> 
     chart = lines_with_bands(table, EPOCH, title, hues.colour, tips, picked=picked)
     last = table[table["epoch"] == table["epoch"].max()]
     text = extent(last, [colour], f"{title}, after the last epoch", "")
-    return described(chart.add_params(picked).properties(width=580, height=220), f"{_capital(title)}, over the epochs", text)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return described(chart.add_params(picked).properties(width=580, height=220), f"{capital(title)}, over the epochs", text)
 
 
 def training_settings(settings: Mapping[str, xr.DataArray], row: str = "defence") -> Any:
@@ -80,4 +70,4 @@ def training_settings(settings: Mapping[str, xr.DataArray], row: str = "defence"
     ]
     chart = panels(lines, Category("panel", names), columns=2, gap=_gap(names_of(first)) + 24)
     chart = chart.add_params(highlighted(names_of(first))).resolve_scale(y="independent")
-    return described(chart, f"{_capital(' and '.join(settings))} of each class over the epochs", " ".join(parts), LINES)
+    return described(chart, f"{capital(' and '.join(settings))} of each class over the epochs", " ".join(parts), LINES)

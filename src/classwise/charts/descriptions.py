@@ -19,10 +19,12 @@ def described(chart: Any, title: str, text: str, subtitle: str = "") -> Any:
     return chart.properties(title=alt.Title(textwrap.wrap(title, _TITLE), **lines), description=text)
 
 
-def stacked(*charts: Any, title: str) -> Any:
-    """Return charts one below the other under a title, each with its scale of colours, described by all their descriptions."""
-    texts = [str(chart.to_dict(validate=False).get("description", "")) for chart in charts]
-    return described(alt.vconcat(*charts).resolve_scale(color="independent"), title, " ".join(texts))
+def panel_title(text: str) -> alt.Title:
+    return alt.Title(text, anchor="start", fontWeight="normal", fontSize=12)
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 # How the members of a column are named in a sentence.
@@ -51,7 +53,7 @@ def extent(table: pd.DataFrame, names: Sequence[str], what: str, unit: str = "%"
     number = ends["label"].nunique() if "label" in names else 1
     of = f", {number} classes" if number > 1 else ""
     low, high = (_words(ends, names, place, (column, unit, digits)) for place in (ends[column].idxmin(), ends[column].idxmax()))
-    return f"{what[:1].upper()}{what[1:]}{of}: {low} to {high}."
+    return f"{capital(what)}{of}: {low} to {high}."
 
 
 def largest(table: pd.DataFrame, names: Sequence[str], what: str, unit: str = "%", column: str = "value", digits: int = 0) -> str:
@@ -59,7 +61,7 @@ def largest(table: pd.DataFrame, names: Sequence[str], what: str, unit: str = "%
     rows = _rows(table, column)
     if rows.empty:
         return f"{what}: no values."
-    return f"{what[:1].upper()}{what[1:]}: {_words(rows, names, rows[column].idxmax(), (column, unit, digits))}."
+    return f"{capital(what)}: {_words(rows, names, rows[column].idxmax(), (column, unit, digits))}."
 
 
 def _rows(table: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -1,19 +1,16 @@
 """Dots, with and without intervals. Rates are in percent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import described, extent
-from classwise.charts.primitives import dots_with_intervals, faded, from_legend, panels
-from classwise.charts.style import HIGHEST, PERCENT, Category, frame, label_angle, names_of, titled, tooltip, wide_bounds
-
-
-def _with_interval(accuracy: xr.DataArray, interval: xr.DataArray) -> pd.DataFrame:
-    return frame(accuracy).merge(wide_bounds(interval))
+from classwise.charts.descriptions import capital, described, extent
+from classwise.charts.primitives import NONE, Choice, dots_with_intervals, faded, from_legend, panels
+from classwise.charts.style import CHOSEN, GREY, HIGHEST, PERCENT, Category, frame, titled, tooltip, wide_bounds
 
 
 def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray, colour: str = "attack", column: str = "defence") -> Any:
@@ -22,7 +19,7 @@ def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray, colour: str =
     A click in the legend picks members of `colour`.
     """
     classes, (picked, hues) = Category.of(accuracy, "label", "class"), from_legend(Category.of(accuracy, colour))
-    table = _with_interval(accuracy, interval)
+    table = frame(accuracy).merge(wide_bounds(interval))
     chart = dots_with_intervals(table, classes, "accuracy, %", hues, vertical=True, picked=picked)
     by = Category.of(accuracy, column)
     # Three panels stand in one row.
@@ -36,7 +33,7 @@ def class_rows(accuracy: xr.DataArray, interval: xr.DataArray, colour: str = "at
     `interval` has the further dimension bound. A click in the legend picks members of `colour`.
     """
     classes, (picked, hues) = Category.of(accuracy, "label"), from_legend(Category.of(accuracy, colour))
-    table = _with_interval(accuracy, interval)
+    table = frame(accuracy).merge(wide_bounds(interval))
     chart = dots_with_intervals(table, classes, "accuracy, %", hues, picked=picked)
     chart = chart.add_params(picked).properties(width=480, height=26 * len(classes.values))
     return described(chart, "Accuracy of each class with its 95 % interval", extent(table, ["label", colour], "Accuracy"))
@@ -64,9 +61,8 @@ def metric_dots(
 
 def seed_dots(accuracy: xr.DataArray, column: str = "defence") -> Any:
     """Return the accuracy of each class for each seed as a dot, with their mean as a line: dimensions seed, label, `column`."""
-    labels, table = names_of(accuracy), frame(accuracy)
-    x = alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=label_angle(labels)))
-    base = alt.Chart(table).encode(x=x, color=alt.value(HIGHEST))
+    table = frame(accuracy)
+    base = alt.Chart(table).encode(x=Category.of(accuracy, "label", "class").x, color=alt.value(HIGHEST))
     dots = base.mark_circle(size=45, opacity=0.7).encode(
         y=alt.Y("value:Q", title="robust accuracy, %", scale=PERCENT),
         tooltip=tooltip("label", "seed", value="robust accuracy, %"),
@@ -155,3 +151,100 @@ def benchmark_ratios(bench: pd.DataFrame) -> Any:
     # A phone writes the names of the rows in three lines.
     chart = alt.layer(equal, dots).properties(width=400, height=alt.Step(40))
     return described(chart, "Time of other libraries, compared with ours", text)
+
+
+# The plot of `metric_scatter` and the height and mean width of a letter, in pixels.
+_WIDTH, _HEIGHT, _LINE, _LETTER = 580, 420, 13, 6.2
+# Where a name may stand, by alignment and offset: first the corners of its dot, between its two intervals.
+_PLACES = (("left", 6, -6), ("right", -6, -6), ("left", 6, 14), ("right", -6, 14), ("center", 0, -10), ("center", 0, 18))
+# The share of its width that a name keeps off others on either side: on a phone, names that touch are hidden.
+_SPARE = 0.25
+# A defence with less than this share of the highest value is named in the subtitle instead of drawn.
+_LEAST = 0.35
+_HIGHLIGHTED = "highlighted_defence"
+
+
+def metric_scatter(
+    horizontal: xr.DataArray,
+    vertical: xr.DataArray,
+    cost: xr.DataArray | None = None,
+    *,
+    by: str = "defence",
+    titles: Sequence[str] = ("overall", "worst"),
+    named: Sequence[str] = (),
+) -> Any:
+    """Return a metric against another, a dot with two intervals for each member of `by`.
+
+    horizontal, vertical: metrics with the dimensions bound ("low", "value", "high") and `by`; higher is better in both. cost:
+    seconds of a training of each, drawn as the area of its dot. Blue are those that no other exceeds in both metrics; a control
+    highlights one. Names that would cover others are left to the tooltip, but for those of `named`.
+    """
+    table = wide_bounds(horizontal).merge(wide_bounds(vertical), on=by, suffixes=("", "2"))
+    (one, other), axes = table[["value", "value2"]].to_numpy().T, [titled(name) for name in titles]
+    worse = (one[:, None] <= one) & (other[:, None] <= other) & ((one[:, None] < one) | (other[:, None] < other))
+    table["cost"] = 1.0 if cost is None else table[by].map(frame(cost).set_index(by)["value"]).fillna(1.0)
+    table["front"] = np.where(worse.any(1), "other", "best")
+    kept = table["value"] >= _LEAST * table["value"].max()
+    drawn, domains = _with_names(table[kept].reset_index(drop=True), by, named)
+    scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]
+    tips = tooltip(by, value=axes[0], low="", high="", value2=axes[1], low2="", high2="", cost="training, seconds|.0f")
+    base = alt.Chart(drawn).transform_calculate(kind=f"datum.{by} == {_HIGHLIGHTED} ? 'chosen' : datum.front")
+    base = base.encode(tooltip=tips if cost is not None else tips[:-1])
+    hues = alt.Scale(domain=["chosen", "best", "other"], range=[CHOSEN, HIGHEST, GREY])
+    hued = base.encode(color=alt.Color("kind:N", scale=hues, legend=None))
+    x, y = alt.X("value:Q", title=axes[0], scale=scales[0]), alt.Y("value2:Q", title=axes[1], scale=scales[1])
+    rules = hued.mark_rule(strokeWidth=1.2)
+    rules = rules.encode(opacity=alt.condition("datum.kind == 'other'", alt.value(0.25), alt.value(0.8)))
+    place: Any = {name: alt.expr(f"datum.{name}") for name in ("align", "dx", "dy")}
+    words = base.transform_filter("datum.align").mark_text(baseline="alphabetic", **place)
+    marks = [
+        rules.encode(x=alt.X("low:Q", title=axes[0], scale=scales[0]), x2="high:Q", y=y),
+        rules.encode(x=x, y=alt.Y("low2:Q", title=axes[1], scale=scales[1]), y2="high2:Q"),
+        hued.mark_circle(opacity=0.9).encode(x=x, y=y, size=alt.value(70) if cost is None else _area(float(cost.max()))),
+        words.encode(x=x, y=y, text=f"{by}:N"),
+    ]
+    choice = Choice(_HIGHLIGHTED, [NONE, *sorted(drawn[by])], NONE, f"highlighted {by}").param(bound=True)
+    chart = alt.layer(*marks).add_params(choice).properties(width=_WIDTH, height=_HEIGHT)
+    left = ", ".join(f"{row[by]} ({row['value']:.0f} and {row['value2']:.0f})" for _, row in table[~kept].iterrows())
+    below = f"Lines: 95 % intervals. Blue: no other is better in both.{' Area: seconds of a training.' * (cost is not None)}"
+    below += f" Not drawn: {left}." * bool(left)
+    text = f"{extent(table, [by], axes[0], '')} {extent(table, [by], axes[1], '', 'value2')} Exceeded by no other in both: "
+    text += ", ".join(table[table["front"] == "best"][by]) + "."
+    across, up = (title.partition(", ")[0] for title in axes)
+    return described(chart, f"{capital(up)} against {across}", text, below)
+
+
+def _with_names(table: pd.DataFrame, by: str, named: Sequence[str]) -> tuple[pd.DataFrame, list[tuple[float, float]]]:
+    """Add the columns align, dx and dy of the place of each name, and return the ends of both axes, too.
+
+    align: "" where a name would cover a dot or another name. named: those that are placed first, and if need be on a dot.
+    """
+    ends = [(float(table[f"low{end}"].min()), float(table[f"high{end}"].max())) for end in ("", "2")]
+    (left, right), (low, high) = domains = [(a - 0.04 * (b - a), b + 0.04 * (b - a)) for a, b in ends]
+    x = (table["value"] - left) / (right - left) * _WIDTH
+    y = (high - table["value2"]) / (high - low) * _HEIGHT
+    taken = [(px - 6, py - 6, px + 6, py + 6) for px, py in zip(x, y, strict=True)]
+    places = dict.fromkeys(table.index, ("", 0, 0))
+    first = table.assign(free=~table[by].isin(named), behind=table["front"] != "best", down=-table["value2"])
+    for row in first.sort_values(["free", "behind", "down"], kind="stable").index:
+        wide = _LETTER * len(str(table[by][row]))
+        for align, dx, dy in _PLACES:
+            start, foot = x[row] + dx - {"left": 0.0, "center": wide / 2, "right": wide}[align], y[row] + dy + 2
+            end, top = start + wide, foot - _LINE
+            covers = any(start < other[2] and other[0] < end and top < other[3] and other[1] < foot for other in taken)
+            if not covers and start >= 0 and end <= _WIDTH and top >= 0 and foot <= _HEIGHT:
+                taken.append((start - _SPARE * wide, top, end + _SPARE * wide, foot))
+                places[row] = (align, dx, dy)
+                break
+        else:
+            places[row] = _PLACES[0] if table[by][row] in named else places[row]
+    columns = dict(zip(("align", "dx", "dy"), map(list, zip(*places.values(), strict=True)), strict=True))
+    return table.assign(**columns), domains
+
+
+def _area(most: float) -> alt.Size:
+    """Return the area of a dot by seconds, of which the legend shows three round numbers up to the largest."""
+    unit = 10.0 ** np.floor(np.log10(max(most, 1e-9)))
+    top = float(np.floor(most / unit) * unit)
+    legend = alt.Legend(values=[top / 4, top / 2, top], format="~s", symbolFillColor=GREY, symbolStrokeWidth=0)
+    return alt.Size("cost:Q", title="training, seconds", scale=alt.Scale(range=[20, 220], domainMin=0), legend=legend)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import altair as alt
@@ -15,8 +16,8 @@ import xarray as xr
 from IPython.display import Markdown
 from PIL import Image
 
-from classwise.charts.descriptions import described
-from classwise.charts.explorer import Choice, Show, explorer
+from classwise.charts.descriptions import capital, described
+from classwise.charts.primitives import Choice, Show, explorer
 from classwise.charts.style import COLUMN, GREY, names_of, tooltip
 from classwise.core.spec import Evaluation, Subject
 from classwise.stats.confidence import confidence
@@ -76,7 +77,7 @@ def image_rows(rows: Mapping[str, xr.DataArray], captions: Mapping[str, Sequence
         for title, images in rows.items()
         for place, pixels in enumerate(images)
     )
-    parts = [f"{name[:1].upper()}{name[1:]}: {', '.join(captions[name])}." for name in rows]
+    parts = [f"{capital(name)}: {', '.join(captions[name])}." for name in rows]
     text = f"{len(table)} images, by row. {' '.join(parts)}".replace("\n", " ")
     return described(_grid(table, list(rows), side, lines), title or "Test images", text)
 
@@ -163,50 +164,38 @@ def attacked_now(
     the class, and a multiple of the radius. Above the images stand the attack, the radius and the seconds that it took.
     """
     first = {_name(subject): subject for subject in reversed(subjects)}
-    ready: dict[tuple[str, ...], Callable[..., xr.Dataset]] = {}
-    charts: dict[tuple[object, ...], Any] = {}
 
-    def show(chosen_class: str, chosen_defence: str = "", chosen_split: str = "", chosen_radius: str = "", **more: Any) -> Any:
-        name, place = chosen_defence or _name(subjects[0]), int(more.get("attacked_images", 1))
-        chosen = _evaluation(evaluation, str(more.get("chosen_attack", evaluation.attack)), chosen_split)
-        radius = _multiple(chosen_radius or _radius(evaluation, first[name]), float(more.get("attacked_radius", 1)))
-        network = (name, chosen.attack, chosen_split)
-        example = (*network, chosen_class, radius, place)
-        if network not in ready:
-            ready[network] = attacker(first[name], chosen)
-        if example not in charts:
-            began = time.perf_counter()
-            examples = ready[network](label=chosen_class, count=count * place, **({"eps": radius} if radius else {}))
-            took = time.perf_counter() - began
-            last = examples.isel(image=slice(count * (place - 1), None))
-            none = "" if last.sizes["image"] else " There are no more images: these are the last ones."
-            last = examples.isel(image=slice(-count, None)) if none else last
-            attack = f"{chosen.attack}{f' at radius {radius}' if radius else ''}"
-            how = f"{attack}, attacked in {took:.1f} s.{none} {_BELOW}"
-            charts[example] = example_grid(pd.DataFrame(example_rows(last, name)), how)
-        return charts[example]
+    @cache
+    def ready(name: str, attack: str, split: str) -> Callable[..., xr.Dataset]:
+        # Another attack has the options of its own table.
+        options = evaluation.options if attack == evaluation.attack else {}
+        chosen = replace(evaluation, attack=attack, options=options, split=split or evaluation.split)
+        return attacker(first[name], chosen)
 
+    @cache
+    def chart(label: str, network: tuple[str, str, str], radius: str, place: int) -> Any:
+        attacking = ready(*network)
+        began = time.perf_counter()
+        examples = attacking(label=label, count=count * place, **({"eps": radius} if radius else {}))
+        took = time.perf_counter() - began
+        last = examples.isel(image=slice(count * (place - 1), None))
+        none = "" if last.sizes["image"] else " There are no more images: these are the last ones."
+        last = examples.isel(image=slice(-count, None)) if none else last
+        how = f"{network[1]}{f' at radius {radius}' if radius else ''}, attacked in {took:.1f} s.{none} {_BELOW}"
+        return example_grid(pd.DataFrame(example_rows(last, network[0])), how)
+
+    def draw(chosen_class: str, chosen_defence: str = "", chosen_split: str = "", chosen_radius: str = "", **more: Any) -> Any:
+        name, factor = chosen_defence or _name(subjects[0]), float(more.get("attacked_radius", 1))
+        given = chosen_radius, getattr(evaluation, "eps", None), getattr(first[name], "eps", None)
+        radius = next((str(eps) for eps in given if eps), "")
+        radius = radius if factor == 1 or not radius else f"{factor * float(Fraction(radius)):.6g}"
+        network = name, str(more.get("chosen_attack", evaluation.attack)), chosen_split
+        return chart(chosen_class, network, radius, int(more.get("attacked_images", 1)))
+
+    names = dict.fromkeys((evaluation.attack, *LIVE_ATTACKS))
     pages = Choice("attacked_images", [1, 2, 3, 4, 5], 1, "images, group")
     factors = Choice("attacked_radius", [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0], 1.0, "radius, times")
-    names = dict.fromkeys((evaluation.attack, *LIVE_ATTACKS))
-    show.choices = (Choice("chosen_attack", list(names), evaluation.attack, "attack"), pages, factors)  # type: ignore[attr-defined]
-    return show
-
-
-def _evaluation(evaluation: Evaluation, attack: str, split: str) -> Evaluation:
-    """Return an evaluation under another attack, with the options of that attack's table, and of another split."""
-    other = {} if attack == evaluation.attack else {"attack": attack, "options": {}}
-    return replace(evaluation, **other, **({"split": split} if split else {}))  # type: ignore[arg-type]
-
-
-def _radius(evaluation: Evaluation, subject: Subject) -> str:
-    """Return the radius of an evaluation as it is written; "" where neither it nor its subject has one."""
-    radii = (getattr(part, "eps", None) for part in (evaluation, subject))
-    return next((str(eps) for eps in radii if eps is not None), "")
-
-
-def _multiple(eps: str, factor: float) -> str:
-    return eps if factor == 1 or not eps else f"{factor * float(Fraction(eps)):.6g}"
+    return Show(draw, (Choice("chosen_attack", list(names), evaluation.attack, "attack"), pages, factors))
 
 
 def _name(subject: Subject) -> str:

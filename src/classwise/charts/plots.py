@@ -17,7 +17,7 @@ import xarray as xr
 
 from classwise.charts import primitives
 from classwise.charts.descriptions import described, extent
-from classwise.charts.explorer import Choice, explorer
+from classwise.charts.primitives import Choice, explorer
 from classwise.charts.style import COLUMN, GREY, HIGHEST, Category, frame, names_of, titled, tooltip, wide_bounds
 
 # A row of dots in pixels, and the share of an axis that labels of the same line stand apart.

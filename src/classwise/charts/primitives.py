@@ -1,30 +1,16 @@
 """The kinds of marks that charts are made of: heatmaps, dots with intervals, lines with bands, and panels of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
-from classwise.charts.explorer import Choice
-from classwise.charts.style import (
-    CHOSEN,
-    CLASS_COLOURS,
-    COLUMN,
-    DIVERGING,
-    GREY,
-    HIGHEST,
-    INK_CHANGES,
-    INKS,
-    LOWEST,
-    PERCENT,
-    SEQUENTIAL,
-    Category,
-    label_angle,
-    tooltip,
-)
+from classwise.charts import style
+from classwise.charts.style import CHOSEN, COLUMN, GREY, HIGHEST, LOWEST, PERCENT, Category, label_angle, tooltip
 
 # What the title of a legend says that can be clicked.
 CUE = "click to highlight"
@@ -56,20 +42,15 @@ class Cells:
     framed: str = ""
     step: tuple[int, int] = (30, 26)
 
-    def domain(self, table: pd.DataFrame) -> tuple[float, float]:
-        """Return the ends of the scale of colours."""
-        top = float((table[self.shade].abs() if self.diverging else table[self.shade]).max())
-        least = 1.0 if self.diverging or not self.bottom else self.bottom + 1e-6
-        top = max(top, least)
-        return (-top, top) if self.diverging else (self.bottom, top)
-
 
 def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: Sequence[alt.Tooltip]) -> Any:
     """Return categories against categories as shaded cells with text in them, and frames around some."""
-    low, high = cells.domain(table)
-    none = 0 if cells.diverging else low
-    strong = f"abs(datum['{cells.shade}'] - {none}) > {INK_CHANGES * (high - none)}"
-    ink = alt.condition(strong, alt.value(INKS[1]), alt.value(INKS[0]))
+    shades = table[cells.shade].abs() if cells.diverging else table[cells.shade]
+    # Where all are equal, the scale has a length, too.
+    high = max(float(shades.max()), 1.0 if cells.diverging or not cells.bottom else cells.bottom + 1e-6)
+    low, none = (-high, 0) if cells.diverging else (cells.bottom, cells.bottom)
+    strong = f"abs(datum['{cells.shade}'] - {none}) > {style.INK_CHANGES * (high - none)}"
+    ink = alt.condition(strong, alt.value(style.INKS[1]), alt.value(style.INKS[0]))
     base = alt.Chart(table).encode(
         x=alt.X(
             x.encoded, sort=list(x.values), title=x.title, axis=alt.Axis(labelAngle=label_angle(x.values, cells.step[0]), **_BARE)
@@ -77,7 +58,7 @@ def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: S
         y=alt.Y(y.encoded, sort=list(y.values), title=y.title, axis=alt.Axis(labelLimit=260, **_BARE)),
         tooltip=list(tips),
     )
-    colours = list(DIVERGING if cells.diverging else SEQUENTIAL)
+    colours = list(style.DIVERGING if cells.diverging else style.SEQUENTIAL)
     scale = alt.Scale(range=colours, domain=[low, high], interpolate="lab")
     marks = [
         base.mark_rect(stroke=_SHADE, strokeWidth=0.5).encode(color=alt.Color(f"{cells.shade}:Q", scale=scale, title=cells.title))
@@ -117,7 +98,7 @@ def dots_with_intervals(
     numbers = {"value": f"{title or 'value'}|{form}", "low": f"|{form}", "high": f"|{form}"}
     base: Any = alt.Chart(table).encode(tooltip=tooltip(*names, **numbers, **extra))
     if colour is None:
-        base = base.encode(color=alt.value(CLASS_COLOURS[0]))
+        base = base.encode(color=alt.value(style.CLASS_COLOURS[0]))
     else:
         offset = alt.XOffset if vertical else alt.YOffset
         side = offset(colour.encoded, sort=list(colour.values), scale=alt.Scale(paddingOuter=0.4))
@@ -125,17 +106,13 @@ def dots_with_intervals(
     if picked is not None:
         base = base.encode(opacity=faded(picked))
     lines, dots = base.mark_rule(strokeWidth=2), base.mark_point(filled=True, size=55, opacity=1)
-    order: dict[str, Any] = {"sort": list(along.values), "title": along.title}
     if vertical:
-        x = alt.X(along.encoded, axis=alt.Axis(labelAngle=label_angle(along.values)), **order)
-        return alt.layer(
-            lines.encode(x=x, y=alt.Y("low:Q", title=title or None, scale=scale), y2="high:Q"), dots.encode(x=x, y="value:Q")
-        )
+        y = alt.Y("low:Q", title=title or None, scale=scale)
+        return alt.layer(lines.encode(x=along.x, y=y, y2="high:Q"), dots.encode(x=along.x, y="value:Q"))
     # Names keep off a dot at the left end of the axis.
-    y = alt.Y(along.encoded, axis=alt.Axis(labelLimit=260, labelPadding=8, ticks=False, grid=True), **order)
-    return alt.layer(
-        lines.encode(y=y, x=alt.X("low:Q", title=title or None, scale=scale), x2="high:Q"), dots.encode(y=y, x="value:Q")
-    )
+    axis = alt.Axis(labelLimit=260, labelPadding=8, ticks=False, grid=True)
+    y, x = alt.Y(along.encoded, sort=list(along.values), title=along.title, axis=axis), alt.X("low:Q", scale=scale)
+    return alt.layer(lines.encode(y=y, x=x.title(title or None), x2="high:Q"), dots.encode(y=y, x="value:Q"))
 
 
 def lines_with_bands(
@@ -194,18 +171,6 @@ def class_lines(
     return alt.layer(*([shade] if band else []), *lines, words)
 
 
-def spread(table: pd.DataFrame, apart: float, top: float = float("inf")) -> pd.DataFrame:
-    """Return rows by rising value with a place `at` for the word of each, at least so far above the last and none above `top`."""
-    rows, place, places = table.sort_values("value"), -float("inf"), []
-    for value in rows["value"]:
-        place = max(value, place + apart)
-        places.append(place)
-    for number in reversed(range(len(places))):
-        places[number] = min(places[number], top)
-        top = places[number] - apart
-    return rows.assign(at=places)
-
-
 def highlighted(labels: Sequence[str]) -> alt.Parameter:
     """Return the control that chooses the class that `class_lines` highlight."""
     return Choice(HIGHLIGHTED, [NONE, *labels], NONE, "highlighted class").param(bound=True)
@@ -236,3 +201,89 @@ def panels(chart: Any, by: Category, columns: int | None = None, gap: int = 20) 
     facets = chart.facet(facet=facet, columns=columns, spacing=gap)
     # With shared axes the gap in the last row would have one of its own.
     return facets.resolve_axis(x="independent") if len(by.values) % columns else facets
+
+
+# A ring that turns, drawn by the browser while the kernel computes.
+_SPINNER = """<style>@keyframes classwise-turn { to { transform: rotate(1turn); } }
+.classwise-spinner { display: inline-block; width: 1em; height: 1em; vertical-align: -0.15em; border: 0.15em solid #8886;
+border-top-color: currentColor; border-radius: 50%; animation: classwise-turn 0.9s linear infinite; }</style>
+<span role="status"><span class="classwise-spinner"></span> attacking the images …</span>"""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One control: a drop-down list of `options`, or a slider where these are numbers in even steps.
+
+    name: of the chart's parameter, different from all columns of its data. label: what the reader sees.
+    """
+
+    name: str
+    options: Sequence[Any]
+    value: Any
+    label: str
+
+    @property
+    def slider(self) -> tuple[float, float, float] | None:
+        """Lowest and highest value and step of a slider; None for a drop-down list."""
+        numbers = [option for option in self.options if isinstance(option, int | float)]
+        steps = {round(after - before, 9) for before, after in pairwise(numbers)}
+        return (numbers[0], numbers[-1], steps.pop()) if len(numbers) == len(self.options) and len(steps) == 1 else None
+
+    def param(self, *, bound: bool) -> alt.Parameter:
+        """Return the chart's parameter; if `bound`, with a control of Vega."""
+        if not bound:
+            return alt.param(name=self.name, value=self.value)
+        if self.slider:
+            low, high, step = self.slider
+            control: Any = alt.binding_range(min=low, max=high, step=step, name=self.label)
+        else:
+            control = alt.binding_select(options=list(self.options), name=self.label)
+        return alt.param(name=self.name, value=self.value, bind=control)
+
+    def widget(self) -> Any:
+        """Return the ipywidget."""
+        import ipywidgets
+
+        kind = ipywidgets.SelectionSlider if self.slider else ipywidgets.Dropdown
+        style = {"description_width": "initial"}  # the label is not cut
+        return kind(options=list(self.options), value=self.value, description=self.label, style=style)
+
+
+@dataclass(frozen=True)
+class Show:
+    """What stands below a chart in a live kernel: what `draw` returns of all choices, and controls of this display alone."""
+
+    draw: Callable[..., object]
+    choices: Sequence[Choice] = ()
+
+
+def explorer(chart: Any, choices: Sequence[Choice], show: Show | None = None, live: bool | None = None) -> Any:
+    """Return a chart with controls of Vega, or in a live kernel with ipywidgets and `show`, drawn again after each change.
+
+    The controls of Vega need no kernel; widgets can also show what only a kernel can compute. live: None is `style.live()`.
+    """
+    if not (style.live() if live is None else live):
+        return chart.add_params(*[choice.param(bound=True) for choice in choices])
+    import ipywidgets
+    from IPython.display import HTML, display
+
+    alt.JupyterChart.enable_offline(True)
+    view = alt.JupyterChart(chart.add_params(*[choice.param(bound=False) for choice in choices]))
+    more = show.choices if show else ()
+    boxes, below = {choice.name: choice.widget() for choice in (*choices, *more)}, ipywidgets.Output()
+
+    def again(*_: object) -> None:
+        if show is not None:
+            with below:
+                below.clear_output()
+                display(HTML(_SPINNER))
+                shown = show.draw(**{name: box.value for name, box in boxes.items()})
+                below.clear_output(wait=True)
+                display(shown)
+
+    for box in boxes.values():
+        box.observe(again, "value")
+    for choice in choices:
+        ipywidgets.link((boxes[choice.name], "value"), (view.params, choice.name))
+    again()
+    return ipywidgets.VBox([ipywidgets.HBox(list(boxes.values()), layout={"flex_flow": "row wrap"}), view, below])

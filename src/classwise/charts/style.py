@@ -37,8 +37,6 @@ THEIRS = "#8268dc"
 # Of attacks and other series, in their order.
 SERIES_COLOURS = (GREY, "#3152dd", "#e05a00", "#127757", "#b675ff")
 VERDICT_COLOURS = {"holds": "#0f8aff", "fails": "#e05a00", "open": "#8a8a8a", "not tested": "#b5b5b5"}
-# No more classes than these have a colour each.
-MOST_COLOURS = 20
 # Of cells: two thirds of the way from no effect, black and white stand out alike, and the numbers change from the first of `INKS`
 # to the second. On a dark page charts.js turns both scales and the inks around.
 SEQUENTIAL = ("#fffaf3", "#fdbb84", "#dc3823", "#7f0000")
@@ -119,6 +117,12 @@ class Category:
         return alt.Color(self.encoded, sort=list(self.values), scale=self.scale, title=self.title, legend=legend)
 
     @property
+    def x(self) -> alt.X:
+        """The horizontal axis of these categories."""
+        axis = alt.Axis(labelAngle=label_angle(self.values))
+        return alt.X(self.encoded, sort=list(self.values), title=self.title, axis=axis)
+
+    @property
     def scale(self) -> alt.Scale:
         names = list(self.values)
         if self.field in ("defence", "network"):
@@ -177,12 +181,6 @@ def titled(name: str) -> str:
     return TITLES.get(name, name)
 
 
-def class_colour(labels: Sequence[str], field: str = "label") -> Any:
-    """Return the colour of each class without a legend; of more than 20 classes all have the same."""
-    colour = Category(field, labels, titled(field)).colour
-    return colour.legend(None) if len(labels) <= MOST_COLOURS else alt.value(CLASS_COLOURS[0])
-
-
 def label_angle(labels: Sequence[str], width: int = 0) -> int:
     """Return the angle of names below a column: 0 where they are as short as digits, or fit into a column of so many pixels."""
     longest = max(map(len, labels), default=0)
@@ -199,7 +197,3 @@ def tooltip(*names: str, **numbers: str) -> list[alt.Tooltip]:
         words, _, form = title.partition("|")
         parts.append(alt.Tooltip(f"{name}:Q", title=words or titled(name), format=form or ".1f"))
     return parts
-
-
-def panel_title(text: str) -> alt.Title:
-    return alt.Title(text, anchor="start", fontWeight="normal", fontSize=12)

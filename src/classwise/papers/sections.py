@@ -46,7 +46,7 @@ class Section:
     parts: by name, further runs or evaluations. datasets: by scale, the others on which it is repeated with its parts, each a
     part by its name. features: the attacks ("clean") of whose images it needs the features of each class. Its outcomes hold, too:
     whiteness, how white each image is around its object (`white`); calibrated, what each class was trained with late in the
-    training (`stats.calibrations.late_settings`); pixels, sums of the pixels next to those of the features. arrange: by the name
+    training (`stats.aggregate.late_settings`); pixels, sums of the pixels next to those of the features. arrange: by the name
     that claims give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
     """
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 import pandas as pd
 import xarray as xr
 
-from classwise.core import results
 from classwise.core.errors import NotRecorded, UserError, unknown
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers.sections import Request
@@ -27,34 +26,12 @@ def get(key: Key) -> xr.Dataset:
     if not _is_computed_here(key.subject):
         raise ensure.not_recorded(key.subject, [key.evaluation] if key.evaluation else [], _TITLES[key.kind])
     ensure.ensure_results([(key.subject, [])])
-    return compute(key)
+    from classwise.runs.compute import work  # torch
 
-
-def compute(key: Key) -> xr.Dataset:
-    """Return examples, a trace or features of a trained network, computed unless stored, of a recorded network too."""
-    from classwise.runs.compute import networks
-
-    networks.network_of(key.subject, key.evaluation)  # raises an error before a folder is made
-    with key.lock():
-        data = key.read(repair=True)
-        if data is None:
-            data = _computed(key)
-            results.save(data, key.kind, key.file)
+    work.compute(key, repair=True)
+    data = key.read()
+    assert data is not None, f"{key.name} of {key.subject.name} was computed but is not stored"
     return data
-
-
-def _computed(key: Key) -> xr.Dataset:
-    from classwise.runs.compute import device, evaluate
-
-    subject, evaluation = key.subject, key.evaluation
-    assert evaluation is not None
-    if key.kind == FEATURES:
-        return evaluate.class_features(subject, evaluation)
-    attrs = store.provenance(subject, *device.where(), evaluation)
-    if key.kind == TRACE:
-        assert isinstance(subject, Spec)
-        return evaluate.trace_attack(subject, evaluation).assign_attrs(attrs)
-    return evaluate.attacker(subject, evaluation)().assign_attrs(attrs)
 
 
 def _is_computed_here(subject: Subject) -> bool:

@@ -26,7 +26,7 @@ from classwise.runs.artifacts import scenes
 from classwise.runs.describe import recorded_runs, summary
 from classwise.runs.load import history, outcomes, with_features
 from classwise.runs.recorded import available, of_shared_seeds, recorded_part
-from classwise.stats.calibrations import late_settings
+from classwise.stats.aggregate import late_settings
 from classwise.stats.features import with_pixels
 
 # The scale whose missing runs are computed; at all others claims are judged on what is stored.

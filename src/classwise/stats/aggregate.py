@@ -1,4 +1,4 @@
-"""From outcomes of images to counts[label, predicted], and reductions of outcomes over attacks, radii and settings.
+"""From outcomes to counts[label, predicted], reductions over attacks, radii and settings, and what histories hold of classes.
 
 An image that is missing or was not evaluated has truth -1 and is never counted.
 """
@@ -6,6 +6,8 @@ An image that is missing or was not evaluated has truth -1 and is never counted.
 import numpy as np
 import pandas as pd
 import xarray as xr
+
+from classwise.stats.metrics import accuracy, images
 
 _REDUCED = {"truth": -1, "answer": -1, "flipped": False}
 
@@ -111,3 +113,39 @@ def _half_of(outcomes: xr.Dataset) -> xr.DataArray:
     place = pd.DataFrame({"truth": truth.values, "seed": seed.values}).groupby(["truth", "seed"]).cumcount()
     half: xr.DataArray = truth.copy(data=place.to_numpy() % 2).where(truth >= 0, -1)
     return half
+
+
+def multiples(setting: xr.DataArray) -> xr.DataArray:
+    """Return a setting of a calibration as a multiple of that of the first epoch, before any calibration; NaN where that is 0.
+
+    setting: with the dimensions epoch and label, and further ones.
+    """
+    first = setting.isel(epoch=0, drop=True)
+    result: xr.DataArray = setting / first.where(first > 0)
+    return result
+
+
+def training_accuracy(history: xr.Dataset) -> xr.DataArray:
+    """Return the accuracy of each class on the attacked training images of each epoch, 0 to 1 (t in Wei et al. 2023)."""
+    result: xr.DataArray = accuracy(_attacked(history)) / 100
+    return result
+
+
+def _attacked(history: xr.Dataset) -> xr.DataArray:
+    """Return the counts of the training images under the inner attack, whatever it is called."""
+    count: xr.DataArray = history["count"].sel(split="train", drop=True)
+    return count.drop_sel(attack="clean", errors="ignore").sum("attack")
+
+
+def late_settings(history: xr.Dataset) -> xr.Dataset:
+    """Return what each class had in the last quarter of a training, the mean over its epochs; dimension predicted for label.
+
+    radius, beta: as multiples of the uniform ones, which are `uniform_radius` and `uniform_beta`. trained: the accuracy that they
+    follow, of `training_accuracy`. sample: the number of training images behind that in an epoch.
+    """
+    values = {name: multiples(history[name]) for name in ("radius", "beta")} | {"trained": training_accuracy(history)}
+    values["sample"] = images(_attacked(history)).astype(float)
+    last = slice(-max(1, history.sizes["epoch"] // 4), None)
+    late = {name: array.isel(epoch=last).mean("epoch") for name, array in values.items()}
+    uniform = {f"uniform_{name}": history[name].isel(epoch=0, drop=True).mean("label") for name in ("radius", "beta")}
+    return xr.Dataset(late | uniform).rename(label="predicted")

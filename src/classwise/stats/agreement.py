@@ -6,7 +6,8 @@ network is that of one half of the images, and that of the other network of the 
 `corrected` divides by the reliability of the two profiles (Spearman 1904).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,30 +79,19 @@ class _Halves:
         folds = present.any(along).transpose("image", "seed").values
         self.fold = np.unique(folds, axis=0, return_inverse=True)[1].reshape(-1)
 
-    def _cells(self) -> Iterator[tuple[int, int, np.ndarray]]:
-        for half in range(len(_HALVES)):
-            for label in range(self.size):
-                yield half, label, np.flatnonzero((self.truth == label) & (self.half == half))
-
-    def _array(self, values: np.ndarray, *first: str) -> xr.DataArray:
-        coords = {self.along: self.names, "half": list(_HALVES), **self.labels}
-        return xr.DataArray(values, dims=(*first, self.along, "half", "label"), coords=coords, name="profile")
-
     def profiles(self) -> xr.DataArray:
-        values = np.full((len(self.names), len(_HALVES), self.size), np.nan)
-        for half, label, members in self._cells():
-            values[:, half, label] = _share(self.right[:, members].sum(1), self.total[:, members].sum(1))
-        return self._array(values)
+        return self._array(lambda members: np.stack([some[:, members].sum(1) for some in (self.right, self.total)]))
 
     def drawn(self, draws: int, seed: int) -> xr.DataArray:
-        rng, size = np.random.default_rng(seed), len(self.names)
-        values = np.full((draws, size, len(_HALVES), self.size), np.nan)
-        for half, label, members in self._cells():
-            sums = np.zeros((draws, 2 * size))
+        rng = np.random.default_rng(seed)
+
+        def redrawn(members: np.ndarray) -> np.ndarray:
+            sums = np.zeros((draws, 2 * len(self.names)))
             for fold in np.unique(self.fold[members]):
                 sums += self._redrawn(members[self.fold[members] == fold], draws, rng)
-            values[:, :, half, label] = _share(sums[:, :size], sums[:, size:])
-        return self._array(values, "draw")
+            return np.stack(np.split(sums, 2, axis=1))
+
+        return self._array(redrawn, "draw")
 
     def _redrawn(self, members: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Return right and evaluated predictions of as many images as `members`, drawn from these: (draw, 2 x network)."""
@@ -111,10 +101,16 @@ class _Halves:
         drawn: np.ndarray = rng.multinomial(len(members), number / len(members), size=draws) @ kinds
         return drawn
 
-
-def _share(right: np.ndarray, total: np.ndarray) -> np.ndarray:
-    result: np.ndarray = np.divide(100 * right, total, out=np.full(total.shape, np.nan), where=total > 0)
-    return result
+    def _array(self, sums: Callable[[np.ndarray], np.ndarray], *first: str) -> xr.DataArray:
+        """Return profiles from the right and evaluated predictions (2, ..., network) of the images of each half and class."""
+        cells = [
+            [sums(np.flatnonzero((self.truth == label) & (self.half == half))) for label in range(self.size)]
+            for half in range(len(_HALVES))
+        ]
+        right, total = np.moveaxis(np.array(cells), (2, 0, 1), (0, -2, -1))
+        values = np.divide(100 * right, total, out=np.full(total.shape, np.nan), where=total > 0)
+        coords = {self.along: self.names, "half": list(_HALVES), **self.labels}
+        return xr.DataArray(values, dims=(*first, self.along, "half", "label"), coords=coords, name="profile")
 
 
 def cross_half(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
@@ -123,9 +119,18 @@ def cross_half(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
     The mean of both directions, dimensions `along` and other; on the diagonal it is the split-half reliability of a profile. NaN
     where a profile does not vary, or a class has no images.
     """
-    first, second = (profiles.sel(half=half, drop=True) for half in _HALVES)
-    forth, back = (_correlation(one, two.rename({along: "other"})) for one, two in ((first, second), (second, first)))
-    return ((forth + back) / 2).rename("cross_half")
+    return _both_ways(_correlation, profiles, along).rename("cross_half")
+
+
+def _both_ways(measure: Callable[..., xr.DataArray], profiles: xr.DataArray, along: str) -> xr.DataArray:
+    """Return the mean of a measure of the first half of each profile with the second of each other one, and the reverse."""
+    first, second = _halves(profiles)
+    forth, back = (measure(one, two.rename({along: "other"})) for one, two in ((first, second), (second, first)))
+    return (forth + back) / 2
+
+
+def _halves(profiles: xr.DataArray) -> tuple[xr.DataArray, ...]:
+    return tuple(profiles.sel(half=half, drop=True) for half in _HALVES)
 
 
 def _correlation(one: xr.DataArray, two: xr.DataArray) -> xr.DataArray:
@@ -142,8 +147,7 @@ def _off(profile: xr.DataArray) -> xr.DataArray:
 
 def reliability(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
     """Return the correlation of the two halves of each profile, along `along`: what chance leaves of a perfect agreement."""
-    first, second = (profiles.sel(half=half, drop=True) for half in _HALVES)
-    return _correlation(first, second).rename("reliability")
+    return _correlation(*_halves(profiles)).rename("reliability")
 
 
 def covariance(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
@@ -151,9 +155,7 @@ def covariance(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
 
     In points squared. Unlike a correlation it is neither raised nor lowered by the number of images.
     """
-    first, second = (_off(profiles.sel(half=half, drop=True)) for half in _HALVES)
-    forth, back = (one * two.rename({along: "other"}) for one, two in ((first, second), (second, first)))
-    return ((forth + back) / 2).mean("label", skipna=False).rename("covariance")
+    return _both_ways(operator.mul, _off(profiles), along).mean("label", skipna=False).rename("covariance")
 
 
 def corrected(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
@@ -161,7 +163,7 @@ def corrected(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
 
     NaN where a reliability is below _LEAST: the classes of such a network hardly differ by more than chance.
     """
-    shared, variance = covariance(profiles, along), _variance(profiles, along)
+    shared, variance = covariance(profiles, along), _variance(profiles)
     root = variance.where(reliability(profiles, along) > _LEAST) ** 0.5
     return (shared / (root * root.rename({along: "other"}))).clip(-1, 1).rename("corrected")
 
@@ -173,21 +175,20 @@ def corrected_mean(profiles: xr.DataArray, base: str, others: Sequence[str], alo
     spread of its classes, and one without any spread does not decide.
     """
     each = corrected(profiles.sel({along: [base, *others]}), along).sel(other=base, drop=True).isel({along: slice(1, None)})
-    together = _together(profiles, base, others, along)
+    shared = covariance(profiles, along).sel(other=base, drop=True).sel({along: list(others)}).mean(along)
+    spread, sure = (
+        [some.sel({along: base}, drop=True), some.sel({along: list(others)}).mean(along)]
+        for some in (_variance(profiles), reliability(profiles, along))
+    )
+    squared = spread[0] * spread[1]
+    known = (sure[0] > _LEAST) & (sure[1] > _LEAST) & (squared > 0)
+    together = (shared / squared.where(known) ** 0.5).clip(-1, 1)
     return each.mean(along, skipna=False).fillna(together).rename("corrected")
 
 
-def _together(profiles: xr.DataArray, base: str, others: Sequence[str], along: str) -> xr.DataArray:
-    listed, variance, sure = list(others), _variance(profiles, along), reliability(profiles, along)
-    shared = covariance(profiles, along).sel(other=base, drop=True).sel({along: listed}).mean(along)
-    known = (sure.sel({along: base}, drop=True) > _LEAST) & (sure.sel({along: listed}).mean(along) > _LEAST)
-    squared = variance.sel({along: base}, drop=True) * variance.sel({along: listed}).mean(along)
-    return (shared / squared.where(known & (squared > 0)) ** 0.5).clip(-1, 1)
-
-
-def _variance(profiles: xr.DataArray, along: str) -> xr.DataArray:
+def _variance(profiles: xr.DataArray) -> xr.DataArray:
     """Return the covariance of the two halves of each profile: the variance over the classes without that of sampling."""
-    first, second = (_off(profiles.sel(half=half, drop=True)) for half in _HALVES)
+    first, second = _halves(_off(profiles))
     return (first * second).mean("label", skipna=False)
 
 
@@ -199,12 +200,18 @@ class Sampled:
     drawn: xr.DataArray
 
     def bounds(self, measure: Measure, level: float = 0.95) -> xr.DataArray:
-        """Return low, value and high of a measure of profiles, along a new dimension `bound`.
+        """Return low, value and high of a measure of profiles, along a new dimension `bound`; the interval contains the value.
 
         The halves are redrawn independently, so their covariance keeps its mean. Draws without a value count against both ends,
         which are infinite where there are too many of them.
         """
-        return bounds_of(measure(self.value), measure(self.drawn), level)
+        value = measure(self.value)
+        flat = measure(self.drawn).transpose("draw", *value.dims).values.reshape(self.drawn.sizes["draw"], -1).astype(float)
+        ends = np.array([interval_ends(column, (1 - level) / 2) for column in flat.T]).reshape(*value.shape, 2)
+        low, high = (value.copy(data=ends[..., place]) for place in (0, 1))
+        some = [xr.ufuncs.minimum(low, value.fillna(np.inf)), value, xr.ufuncs.maximum(high, value.fillna(-np.inf))]
+        joined: xr.DataArray = xr.concat(some, "bound").assign_coords(bound=["low", "value", "high"])
+        return joined
 
 
 def sampled(outcomes: xr.Dataset, along: str = "setting", draws: int = 1000, seed: int = 0) -> Sampled:
@@ -217,17 +224,6 @@ def interval(
 ) -> xr.DataArray:
     """Return `Sampled.bounds` of a single measure of outcomes."""
     return sampled(outcomes, along, draws, seed).bounds(measure, level)
-
-
-def bounds_of(value: xr.DataArray, drawn: xr.DataArray, level: float = 0.95) -> xr.DataArray:
-    """Return low, value and high of draws of a measure along a new dimension `bound`; the interval contains the value."""
-    last = drawn.transpose("draw", *value.dims)
-    flat = last.values.reshape(last.sizes["draw"], -1).astype(float)
-    ends = np.array([interval_ends(column, (1 - level) / 2) for column in flat.T]).reshape(*value.shape, 2)
-    low, high = (value.copy(data=ends[..., place]) for place in (0, 1))
-    some = [xr.ufuncs.minimum(low, value.fillna(np.inf)), value, xr.ufuncs.maximum(high, value.fillna(-np.inf))]
-    joined: xr.DataArray = xr.concat(some, "bound").assign_coords(bound=["low", "value", "high"])
-    return joined
 
 
 def permutation_p(
@@ -243,22 +239,13 @@ def permutation_p(
     kept = profiles.sel({along: list(others)}).transpose(along, "half", "label")
     shuffled = profiles.sel({along: base}, drop=True).transpose("half", "label").values[:, orders]
     permuted = xr.DataArray(shuffled, dims=("half", "draw", "label"), coords={"half": profiles.half, "label": profiles.label})
-    first, second = (kept.sel(half=half, drop=True) for half in _HALVES)
-    means = [
-        _correlation(one, permuted.sel(half=half, drop=True)).mean(along)
-        for one, half in ((first, _HALVES[1]), (second, _HALVES[0]))
-    ]
-    chances = ((means[0] + means[1]) / 2).values
+    forth, back = (_correlation(*both).mean(along) for both in zip(_halves(kept), reversed(_halves(permuted)), strict=True))
+    chances = ((forth + back) / 2).values
     return float((1 + (chances[1:] >= chances[0] - 1e-12).sum()) / (1 + draws))
 
 
 # The two values that a page shows of each agreement.
 MEASURED, CORRECTED = "as measured", "corrected for few images"
-
-
-def _bounded(bounds: xr.DataArray) -> xr.DataArray:
-    """Return whether an interval is finite."""
-    return (abs(bounds) < np.inf).all("bound")
 
 
 def with_base(sampled: Sampled, base: str) -> xr.DataArray:
@@ -273,6 +260,6 @@ def with_base(sampled: Sampled, base: str) -> xr.DataArray:
     bounds = []
     for measure in measures.values():
         some = sampled.bounds(lambda some, measure=measure: measure(some).sel(other=base, drop=True))  # type: ignore[misc]
-        bounds.append(some.where(_bounded(some)).clip(-1, 1))
+        bounds.append(some.where((abs(some) < np.inf).all("bound")).clip(-1, 1))
     joined = xr.concat(bounds, "measure", coords="minimal", compat="override").assign_coords(measure=list(measures))
     return joined.drop_sel(setting=base).rename("agreement")

@@ -1,6 +1,8 @@
 """Measurements of `make bench`, on this machine (build/bench.json) and on others (data/recorded/bench/*.json)."""
 
+import csv
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -11,49 +13,9 @@ from classwise.core.paths import build_folder, data_folder
 # Columns of the table; `agreement` is missing if there are no predictions to compare.
 _COLUMNS = ["name", "peer", "ratio", "ours_s", "peer_s", "agreement", "robust_ours", "robust_peer", "cost", "machine", "created"]
 _COLUMNS += ["precision", "title"]
-# How pages name what `make bench` measures, and what it is. In `_BFLOAT16` ours computes in bfloat16 unless the name ends in
-# _float32; all others do in float32.
-_MEASUREMENTS = {
-    "pgd20_forced": (
-        "PGD-20, all steps",
-        "PGD-20 on a ResNet-18 for 32×32 images without early stopping, ours with a search in bfloat16",
-    ),
-    "pgd20_forced_float32": ("PGD-20, all steps, float32", "the same with our search in float32, as the other packages"),
-    "pgd20_eval": ("PGD-20, digits", "the robust accuracy of a digits network under PGD-20, both in float32"),
-    "pgd20_eval_bfloat16": ("PGD-20, digits, bfloat16", "the same with our search in bfloat16"),
-    "autoattack_eval": ("AutoAttack, digits", "AutoAttack on 200 images of the digits network, both in float32"),
-    "strong_eval": (
-        "cr, digits",
-        "constraint relaxation with Square compared with AutoAttack, both ours and in float32, on the same network",
-    ),
-    "ascent_overhead": ("a step of PGD", "the cost of a PGD step in plain forward and backward passes"),
-    "train_epoch": (
-        "an epoch",
-        "an epoch of PGD-10 adversarial training of a ResNet-18, ours in bfloat16, compared with the loop of common tutorials: a "
-        "loader that transforms one image at a time, and an attack whose gradients also reach the parameters",
-    ),
-    "train_epoch_float32": ("an epoch, float32", "the same with ours in float32"),
-    "quick_run": (
-        "a training, digits",
-        "one training of PGD-AT at scale quick, compared with a plain loop that takes the same steps, on one thread",
-    ),
-    "laptop_cost": (
-        "scale laptop",
-        "the steps of an epoch of PGD-AT of scale laptop in those of a plain loop",
-    ),
-    "trades_cost": ("TRADES", "an epoch of TRADES in epochs of PGD-AT"),
-    "cfa_cost": ("CFA", "an epoch of CFA in epochs of PGD-AT"),
-    "calibration_cost": (
-        "calibration",
-        "the share of an epoch of PGD-AT that counting its predictions and CFA's equations take, without the validation attack",
-    ),
-    "load_results": (
-        "reading results",
-        "reading 600 stored outcomes of digits networks, compared with opening them one by one with xarray",
-    ),
-    "measuring_cost": ("measuring", "a run of this book, with all measurements and files, relative to its training steps alone"),
-}
-_BFLOAT16 = ("pgd20_forced", "train_epoch", "pgd20_eval_bfloat16")
+# How pages name what `make bench` measures, what it is, and the precision in which ours computes.
+_LINES = Path(__file__).with_suffix(".csv").read_text(encoding="utf-8").splitlines()
+_MEASUREMENTS = {row["name"]: row for row in csv.DictReader(_LINES)}
 
 
 def files() -> list[Path]:
@@ -77,12 +39,12 @@ def load() -> pd.DataFrame:
             # A name without a peer repeats the measurement against the fastest peer.
             for name, entry in measured.items():
                 if "/" in name or not any(other.startswith(f"{name}/") for other in measured):
-                    machine = f"{_short(entry['device'])}, {entry['threads']} threads"
-                    where = "here" if path.parent == build_folder() else machine
+                    # Without the parts that the names of all devices share.
+                    device = " ".join(re.sub(r"\(R\)|\(TM\)|Processor|CPU|NVIDIA", "", entry["device"]).split())
+                    where = "here" if path.parent == build_folder() else f"{device}, {entry['threads']} threads"
                     head = name.split("/")[0]
-                    precision = "bfloat16" if head in _BFLOAT16 else "float32"
-                    named = {"name": head, "title": _title(head), "machine": where}
-                    rows.append({**entry, **named, "cost": _is_cost(head), "precision": precision})
+                    known = {"title": head, "precision": "float32"} | _MEASUREMENTS.get(head, {})
+                    rows.append(entry | known | {"name": head, "machine": where, "cost": _is_cost(head)})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{path} is not a file of `make bench` ({type(error).__name__}: {error}); delete it") from None
     # A measurement of this machine that was also recorded is shown once.
@@ -95,11 +57,11 @@ def meanings(bench: pd.DataFrame) -> str:
     kinds = {"Speed, larger is better": [name for name in names if not _is_cost(name)]}
     kinds["Cost, smaller is better"] = [name for name in names if _is_cost(name)]
     lines = [
-        f"**{kind}:**\n\n" + "\n".join("- *{}*: {}.".format(*_MEASUREMENTS[name]) for name in some)
+        f"**{kind}:**\n\n" + "\n".join("- *{title}*: {meaning}.".format(**_MEASUREMENTS[name]) for name in some)
         for kind, some in kinds.items()
         if some
     ]
-    missing = [f"*{_title(name)}*" for name in _MEASUREMENTS if name not in names]
+    missing = [f"*{measured['title']}*" for name, measured in _MEASUREMENTS.items() if name not in names]
     return "\n\n".join([*lines, f"Not measured on these machines: {'; '.join(missing)}." if missing else ""]).rstrip()
 
 
@@ -118,19 +80,8 @@ def like_for_like(bench: pd.DataFrame) -> str:
     return "\n".join(lines) or "No measurement in bfloat16."
 
 
-def _title(name: str) -> str:
-    return _MEASUREMENTS[name][0] if name in _MEASUREMENTS else name
-
-
 def _is_cost(name: str) -> bool:
     return name.endswith(("_cost", "_overhead"))
-
-
-def _short(device: str) -> str:
-    """Return the name of a device without the parts that all names share."""
-    for part in ("(R)", "(TM)", "Processor", "CPU", "NVIDIA"):
-        device = device.replace(part, "")
-    return " ".join(device.split())
 
 
 def processors() -> pd.DataFrame:

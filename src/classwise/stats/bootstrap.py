@@ -14,7 +14,7 @@ import xarray as xr
 
 from classwise.core.errors import UserError
 from classwise.stats import aggregate
-from classwise.stats.intervals import wilson_of
+from classwise.stats.intervals import around, wilson_of
 from classwise.stats.metrics import OF_RATES, Metric, overall, reciprocity, symmetry, symmetry_of
 from classwise.stats.pooling import design_effect, pooled, seeds_share_images
 
@@ -55,8 +55,10 @@ def resample(
     rest = [dim for dim in count.dims if dim not in (*over, "label", "predicted")]
     ordered = count.transpose(*rest, *over, "label", "predicted")
     values = ordered.values.reshape(*[count.sizes[dim] for dim in rest], -1, *ordered.shape[-2:])
-    pseudo = _pseudo_counts(ordered) if pseudo_counts else np.zeros(ordered.shape[-2:])
     clusters, classes = values.shape[-3], values.shape[-2:]
+    same = (count.label == count.predicted).transpose("label", "predicted").values
+    # One correct prediction for each class, and one wrong one spread over the other classes.
+    pseudo = pseudo_counts * np.where(same, 1.0, 1.0 / max((~same).sum(1).max(), 1))
     fewer = max(clusters - 1, 1)
     drawn = np.empty((draws, *values.shape[:-3], *classes), dtype=np.int64)
     size = max(1, _AT_ONCE // (10 * fewer * math.prod(classes)))
@@ -79,13 +81,6 @@ def _redrawn(values: np.ndarray, pseudo: np.ndarray, rng: np.random.Generator) -
     padded = values + pseudo * (total > 0)
     chance = np.divide(padded, padded.sum(-1, keepdims=True), out=np.full(values.shape, 1 / values.shape[-1]), where=total > 0)
     return rng.multinomial(np.rint(total[..., 0]).astype(np.int64), chance)
-
-
-def _pseudo_counts(count: xr.DataArray) -> np.ndarray:
-    """Return one correct prediction for each class, and one wrong one spread over the other classes."""
-    same = (count.label == count.predicted).transpose("label", "predicted").values
-    pseudo: np.ndarray = np.where(same, 1.0, 1.0 / max((~same).sum(1, keepdims=True).max(), 1))
-    return pseudo
 
 
 def evaluated(outcomes: xr.Dataset) -> xr.DataArray:
@@ -153,7 +148,10 @@ def sums(outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], weight: np.nd
     for name, value in values.items():
         totals[name] = _summed(cells, _flat(value, outcomes, rest)[..., present], classes, ones)
     shape = [outcomes.sizes[dim] for dim in rest]
-    coords = {**{dim: outcomes[dim] for dim in rest if dim in outcomes.coords}, **_labels(outcomes)}
+    # Coordinates of classes stand along `label`, too.
+    of_classes = {str(name): ("label", some.values) for name, some in outcomes.coords.items() if some.dims == ("predicted",)}
+    coords = {dim: outcomes[dim] for dim in rest if dim in outcomes.coords} | of_classes
+    coords |= {"label": ("label", outcomes.predicted.values), "predicted": ("predicted", outcomes.predicted.values)}
     dims = ("draw", *rest, "label", "predicted")
     data = {name: (dims, array.reshape(-1, *shape, classes, classes)) for name, array in totals.items()}
     drawn = xr.Dataset(data, coords)
@@ -165,14 +163,6 @@ def _flat(array: xr.DataArray, outcomes: xr.Dataset, rest: list[str]) -> np.ndar
     like = outcomes.truth.transpose(*rest, "seed", "image")
     values = array.broadcast_like(like).transpose(*rest, "seed", "image").values
     return values.reshape(-1, *values.shape[-2:])
-
-
-def _labels(outcomes: xr.Dataset) -> dict[str, tuple[str, np.ndarray]]:
-    """Return the coordinates of classes, those along `predicted` also along `label`."""
-    further = [name for name, array in outcomes.coords.items() if array.dims == ("predicted",) and name != "predicted"]
-    names = outcomes.predicted.values
-    coords = {"predicted": ("predicted", names), "label": ("label", names)}
-    return coords | {str(name): ("label", outcomes[name].values) for name in further}
 
 
 def _summed(cells: np.ndarray, value: np.ndarray | None, classes: int, weight: np.ndarray) -> np.ndarray:
@@ -282,12 +272,11 @@ def bootstrap(
         ends = _ends(truth.fillna(0), level).where(truth.notnull().all("draw"))
     else:
         ends = None if measure is overall and single else _basic(total, measure, drawn, level, seed)
-    low, high = _wider(ends, analytic)
-    low, high = low.fillna(bottom), high.fillna(top)
+    both = xr.concat([interval for interval in (ends, analytic) if interval is not None], "of")
+    low = both.sel(bound="low", drop=True).min("of").fillna(bottom)
+    high = both.sel(bound="high", drop=True).max("of").fillna(top)
     # The correction of the bias may leave the value outside the interval.
-    bounds = [xr.ufuncs.minimum(low.clip(bottom, top), value), value, xr.ufuncs.maximum(high.clip(bottom, top), value)]
-    interval: xr.DataArray = xr.concat(bounds, dim="bound").assign_coords(bound=["low", "value", "high"])
-    return interval.rename(value.name)
+    return around(low.clip(bottom, top), value, high.clip(bottom, top)).rename(value.name)
 
 
 def _by_images(data: xr.DataArray | xr.Dataset, over: Sequence[str]) -> tuple[xr.DataArray | xr.Dataset, Sequence[str]]:
@@ -356,12 +345,6 @@ def _true_symmetry(total: xr.DataArray, drawn: xr.DataArray, seed: int) -> xr.Da
     return symmetry_of(truth, total)
 
 
-def _wider(*ends: xr.DataArray | None) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the lowest "low" and the highest "high" of intervals."""
-    both = xr.concat([interval for interval in ends if interval is not None], "of")
-    return both.sel(bound="low", drop=True).min("of"), both.sel(bound="high", drop=True).max("of")
-
-
 def paired(
     outcomes: xr.Dataset,
     measure: Callable[[Any], xr.DataArray],
@@ -380,9 +363,7 @@ def paired(
     drawn = xr.concat([measured(part) for part in bootstrap_sums(outcomes, values or {}, draws)], "draw")
     value = measured(sums(outcomes, values or {}))
     high, low = (2 * value - drawn.quantile(share, "draw").drop_vars("quantile") for share in ((1 - level) / 2, (1 + level) / 2))
-    ends = [xr.ufuncs.minimum(low.clip(*span), value), value, xr.ufuncs.maximum(high.clip(*span), value)]
-    interval: xr.DataArray = xr.concat(ends, dim="bound").assign_coords(bound=["low", "value", "high"])
-    return interval
+    return around(low.clip(*span), value, high.clip(*span))
 
 
 def gains(

@@ -5,16 +5,14 @@ its variance that of its features. Sampling lengthens a mean by its variance ove
 `similarity` can correct this.
 """
 
-import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.core.results import MISSING
+from classwise.stats.intervals import around
 
 # The sums of a block of images, of schema "features 2".
 SUMS = ("total", "square", "images")
@@ -174,6 +172,10 @@ def _squared_length(gram: xr.DataArray) -> xr.DataArray:
     return gram.where(same).max("other")
 
 
+# Most claims of a section, and charts of its page, take the same draws.
+_DRAWN: dict[tuple[str, int, int], xr.Dataset] = {}
+
+
 def drawn(data: xr.Dataset, draws: int, seed: int = 0) -> xr.Dataset:
     """Return the statistics of resampled blocks, along a new first dimension `draw`, without `mean`.
 
@@ -182,32 +184,16 @@ def drawn(data: xr.Dataset, draws: int, seed: int = 0) -> xr.Dataset:
     that were drawn. The error of a mean is twice that of `statistics`, for it is sampled twice. draws: their number. seed: of the
     random numbers.
     """
-    return _drawn(_Keyed(_digest(data), data), draws, seed).copy()
+    from dask.base import tokenize  # slow to import
 
-
-@dataclass(frozen=True)
-class _Keyed:
-    """Data that are equal if their digests are."""
-
-    digest: str
-    data: xr.Dataset = field(compare=False)
-
-
-def _digest(data: xr.Dataset) -> str:
-    digest = hashlib.blake2b(repr(data.attrs).encode())
-    for name in sorted(map(str, data.variables)):
-        values = data[name].values
-        digest.update(f"{name} {data[name].dims} {values.shape} {values.dtype} ".encode())
-        digest.update(repr(values.tolist()).encode() if values.dtype == object else np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()
-
-
-# Most claims of a section, and charts of its page, take the same draws.
-@lru_cache(maxsize=4)
-def _drawn(keyed: _Keyed, draws: int, seed: int) -> xr.Dataset:
-    parts, rng = _Sums(keyed.data), np.random.default_rng(seed)
-    size = max(1, _AT_ONCE // parts.size)
-    return xr.concat([parts.drawn(min(size, draws - first), rng) for first in range(0, draws, size)], "draw")
+    key = tokenize(data), draws, seed
+    if key not in _DRAWN:
+        parts, rng = _Sums(data), np.random.default_rng(seed)
+        size = max(1, _AT_ONCE // parts.size)
+        if len(_DRAWN) == 4:
+            del _DRAWN[next(iter(_DRAWN))]
+        _DRAWN[key] = xr.concat([parts.drawn(min(size, draws - first), rng) for first in range(0, draws, size)], "draw")
+    return _DRAWN[key].copy()
 
 
 class _Sums:
@@ -219,15 +205,10 @@ class _Sums:
         images = data.images.transpose("seed", "label", "block", *self.rest)
         self.present = images.values.reshape(*images.shape[:3], -1).any(-1)
         self.shared = bool(data.attrs.get("shared_images"))
-        self.arrays = {
-            "total": self._array(data.total, "feature"),
-            "square": self._array(data.square),
-            "images": self._array(data.images),
-        }
-        self.counted: list[str] = []
-        if "count" in data:
-            self.counted = [str(dim) for dim in data["count"].dims if dim not in ("seed", "block", "label", "predicted")]
-            self.arrays["count"] = self._array(data["count"], "predicted")
+        last = {"total": ["feature"], "square": [], "images": [], **({"count": ["predicted"]} if "count" in data else {})}
+        self.arrays = {name: self._array(data[name], *dims) for name, dims in last.items()}
+        counted = data["count"].dims if "count" in data else ()
+        self.counted = [str(dim) for dim in counted if dim not in ("seed", "block", "label", "predicted")]
 
     def _array(self, values: xr.DataArray, *last: str) -> np.ndarray:
         ordered = values.transpose("seed", "label", "block", ..., *last).fillna(0)
@@ -303,9 +284,7 @@ def interval(data: xr.Dataset, measure: Measure, level: float = 0.95, draws: int
     ends_of_draws = redrawn.where(some, 0).quantile([(1 - level) / 2, (1 + level) / 2], "draw")
     high, low = (2 * value - ends_of_draws.isel(quantile=place, drop=True) for place in (0, 1))
     known = some & resampled(data)
-    ends = [xr.ufuncs.minimum(low, value).where(known), value, xr.ufuncs.maximum(high, value).where(known)]
-    result: xr.DataArray = xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"])
-    return result
+    return around(low.where(known), value, high.where(known))
 
 
 def resampled(data: xr.Dataset) -> bool:

@@ -24,6 +24,13 @@ def wilson(count: xr.DataArray, level: float = 0.95, *, together: bool = False) 
     return wilson_bounds(right, total, 1 - (1 - level) / (count.sizes["label"] if together else 1))
 
 
+def around(low: xr.DataArray, value: xr.DataArray, high: xr.DataArray) -> xr.DataArray:
+    """Return an interval along a new dimension `bound` ("low", "value", "high"), as wide as its value needs."""
+    ends = [xr.ufuncs.minimum(low, value), value, xr.ufuncs.maximum(high, value)]
+    joined: xr.DataArray = xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"])
+    return joined
+
+
 def wilson_bounds(right: xr.DataArray, total: xr.DataArray, level: float) -> xr.DataArray:
     """Return the Wilson interval of `right` among `total`, in percent, along a new dimension `bound`; NaN without images."""
     ends = [right.copy(data=end) for end in proportion(right.values, total.values, level)]
@@ -73,11 +80,6 @@ def shares(count: Mapping[str, xr.DataArray], along: str) -> pd.DataFrame:
             rows.append((str(name), group, share, *map(float, proportion(right, total)), round(total)))
     columns = [along, "images of", "share", "low", "high", "images"]
     return pd.DataFrame(rows, columns=columns).set_index(along)
-
-
-def vulnerable(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:
-    """Return which classes are significantly less robust than the network overall: -1 of `relative_robustness`."""
-    return (relative_robustness(count, level) < 0).rename("vulnerable")
 
 
 def relative_robustness(count: xr.DataArray, level: float = 0.95) -> xr.DataArray:

@@ -4,7 +4,7 @@ Data are those of an audit: `outcomes` has a dimension network with one member, 
 sanity checks; `curve` has one attack with gradients and its radii along eval_eps. All are evaluated on the same images.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -90,23 +90,12 @@ class BlackBoxCheck:
         return float(1 - (1 - power) ** (1 / self.left)) if self.left else 1.0
 
 
-@dataclass(frozen=True)
-class _Broken:
-    """Which images (image,) are classified correctly without an attack, and which attacks broke them."""
+def _broken(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> xr.Dataset:
+    """Return which images (image,) are classified correctly without an attack, and which attacks broke them.
 
-    correct: xr.DataArray
-    single_step: xr.DataArray
-    gradients: xr.DataArray
-    black_box: xr.DataArray
-
-    @property
-    def left(self) -> xr.DataArray:
-        """Which of the correctly classified images no attack with gradients broke."""
-        return self.correct & ~self.gradients & ~self.single_step
-
-
-def _broken(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> _Broken:
-    network, results = outcomes.isel(network=0), audited(outcomes, curve, eps)
+    left: those of them that no attack with gradients broke.
+    """
+    network, results = outcomes.isel(network=0, drop=True), audited(outcomes, curve, eps)
     correct = ~network.flipped.sel(attack="clean", drop=True)
     single_step, black_box = (xr.zeros_like(correct) for _ in range(2))
     gradients = results.flipped.sel(attack=CURVE, drop=True)
@@ -117,7 +106,9 @@ def _broken(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> _Broken:
             single_step = single_step | broken
         elif name != "clean":
             gradients = gradients | (broken & ~without)
-    return _Broken(correct, correct & single_step, correct & gradients, correct & black_box)
+    by = {"single_step": single_step, "gradients": gradients, "black_box": black_box}
+    kinds = {name: correct & broken for name, broken in by.items()}
+    return xr.Dataset(kinds | {"correct": correct, "left": correct & ~gradients & ~single_step})
 
 
 def _without_gradients(attack: xr.Dataset) -> xr.DataArray:
@@ -139,8 +130,9 @@ def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[
     checks: of each evaluation by its name, as `attacks.sanity.sanity_checks` returns them.
     """
     failed = [sanity.sanity_warnings(some, outcomes.sizes["image"]) for some in checks.values()]
-    # Of several evaluations that fail alike, the first is stated.
-    signs = [(sanity.CAUSES[sentence], f"{sentence} ({figure})") for sentence, figure in _first(failed).items()]
+    # Of several evaluations that fail alike, the first is stated. What ensembles break without gradients is computed below.
+    stated = dict(reversed([pair for some in failed for pair in some.items() if pair[0] != sanity.BLACK_BOX_AHEAD]))
+    signs = [(sanity.CAUSES[sentence], f"{sentence} ({figure})") for sentence, figure in stated.items()]
     causes = [cause for cause, _ in signs]
     # Randomness and saturation explain whatever follows from gradients that are useless.
     hidden = next((cause for cause in (sanity.RANDOM, sanity.SATURATED) if cause in causes), sanity.HIDDEN)
@@ -165,13 +157,7 @@ def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[
     return {cause: "; ".join(texts) for cause, texts in result.items()}
 
 
-def _first(failed: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Return the sentences of several evaluations, each with its first figure; that of ensembles is computed on more attacks."""
-    pairs = [pair for some in failed for pair in some.items() if pair[0] != sanity.BLACK_BOX_AHEAD]
-    return dict(reversed(pairs))
-
-
-def _black_box_ahead(broken: _Broken) -> str:
+def _black_box_ahead(broken: xr.Dataset) -> str:
     """Return how many images only a black-box attack breaks, of all or else of those left, where it is a warning; else ""."""
     alone = broken.black_box & broken.left
     if of_all := _ahead(alone, broken.correct, _ALONE):
@@ -186,18 +172,12 @@ def _missed_at_larger_radius(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) 
     Radii above `eps` count only for images that nothing broke at `eps`.
     """
     order = sorted(map(str, curve.eval_eps.values), key=Fraction)
+    flipped = curve.flipped.isel(network=0, attack=0, drop=True).sel(eval_eps=order).transpose("eval_eps", "image")
+    missed = flipped.copy(data=np.logical_or.accumulate(flipped.values)) & ~flipped
     robust = ~audited(outcomes, curve, eps).flipped.sel(attack=WORST, drop=True)
-    up_to = _missed(curve, [radius for radius in order if Fraction(radius) <= Fraction(eps)])
-    missed: xr.DataArray = up_to | (_missed(curve, order) & robust)
-    return missed
-
-
-def _missed(curve: xr.Dataset, order: Sequence[str]) -> xr.DataArray:
-    """Return which images (image,) are broken at a radius, but not at all radii after it."""
-    flipped = curve.flipped.isel(network=0, attack=0, drop=True).sel(eval_eps=list(order)).transpose("eval_eps", "image")
-    before = flipped.copy(data=np.logical_or.accumulate(flipped.values))
-    missed: xr.DataArray = (before & ~flipped).any("eval_eps")
-    return missed
+    up_to = missed.sel(eval_eps=[radius for radius in order if Fraction(radius) <= Fraction(eps)])
+    result: xr.DataArray = up_to.any("eval_eps") | (missed.any("eval_eps") & robust)
+    return result
 
 
 def _ahead(images: xr.DataArray, correct: xr.DataArray, share: float) -> str:

@@ -124,11 +124,13 @@ def symmetry(count: xr.DataArray) -> xr.DataArray:
     Tian 2021, section 4.2, observation (i) judges the symmetry by eye.
     """
     mixed = off_diagonal_confusion(count)
-    mirrored = mixed.rename(label="predicted", predicted="label").transpose(*mixed.dims)
-    mirrored = mirrored.assign_coords(label=mixed.label, predicted=mixed.predicted)
     off = mixed.label != mixed.predicted
-    pairs = mixed.where(off), mirrored.where(off)
-    return xr.corr(*pairs, dim=["label", "predicted"]).rename("symmetry")
+    mirrored = _mirrored(mixed).transpose(*mixed.dims)
+    return xr.corr(mixed.where(off), mirrored.where(off), dim=["label", "predicted"]).rename("symmetry")
+
+
+def _mirrored(mixed: xr.DataArray) -> xr.DataArray:
+    return mixed.rename(label="predicted", predicted="label").assign_coords(label=mixed.label, predicted=mixed.predicted)
 
 
 def reciprocity(count: xr.DataArray) -> xr.DataArray:
@@ -138,8 +140,7 @@ def reciprocity(count: xr.DataArray) -> xr.DataArray:
     A square root, since the product of two counts of mistakes varies in proportion to itself. NaN where there are no mistakes.
     """
     mixed, squares = _mistakes(count)
-    mirrored = mixed.rename(label="predicted", predicted="label").assign_coords(label=mixed.label, predicted=mixed.predicted)
-    return (((mixed * mirrored).mean(["label", "predicted"]) / squares) ** 0.5).rename("reciprocity")
+    return (((mixed * _mirrored(mixed)).mean(["label", "predicted"]) / squares) ** 0.5).rename("reciprocity")
 
 
 def symmetry_of(value: xr.DataArray, count: xr.DataArray) -> xr.DataArray:

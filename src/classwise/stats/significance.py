@@ -105,21 +105,6 @@ def permutation_p(
     return float((1 + (drawn >= observed - 1e-12).sum()) / (1 + draws))
 
 
-def within_test(count: xr.DataArray, group: xr.DataArray, draws: int = 2000, seed: int = 0) -> tuple[float, float, float]:
-    """Return the share of the mistakes within given groups, in percent, the share expected by chance, and the p-value.
-
-    `group` (label) numbers the group of each class and must not be chosen on these counts. Under the null hypothesis the mistakes
-    of each class are permuted (`permute_mistakes`). NaN if a class has no images, or there are no mistakes.
-    """
-    observed = float(within(count, group))
-    if np.isnan(observed) or np.isnan(off_diagonal_confusion(count)).any():
-        return float("nan"), float("nan"), float("nan")
-    same = group.values[:, None] == group.values[None, :]
-    permuted = permute_mistakes(count, draws, seed).values
-    null = 100 * permuted[:, same].sum(1) / permuted.sum((1, 2))
-    return observed, float(null.mean()), float((1 + (null >= observed - 1e-9).sum()) / (1 + draws))
-
-
 def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:
     """Return the exact p-value of the difference between two attacks or models in the number of flipped images.
 

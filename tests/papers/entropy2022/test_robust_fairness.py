@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 from claim_answers import CLASS, at, outcomes_with
 
-from classwise.charts import similar_classes
+from classwise.charts import explorers
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry
 from classwise.papers.entropy2022 import robust_fairness
@@ -198,7 +198,7 @@ def test_the_explorer_shows_the_cosines_of_one_class_beside_its_mistakes():
     count = statistics["count"].sum("seed")
     hardest = "3"
     cosine = features.similarity(likeness.of_clean(statistics)).mean("seed")
-    spec = similar_classes.one_class(cosine, metrics.confusion(count), hardest, "pgd-at").to_dict()
+    spec = explorers.similar_classes(cosine, metrics.confusion(count), hardest, "pgd-at").to_dict()
     assert {one["name"]: one["value"] for one in spec["params"]} == {
         "chosen_class": "3",
         "chosen_network": "pgd-at",

@@ -6,8 +6,8 @@ import xarray as xr
 from claim_answers import ALONG, at, outcomes_with, table_of, under
 from scipy import stats
 
-from classwise.papers.tian2021 import background
-from classwise.stats import bootstrap, confidence, ranks
+from classwise.papers.tian2021 import background, ranks
+from classwise.stats import bootstrap, confidence
 
 MATES, APART = [(one, one ^ 1) for one in range(10)], [(one, (one + 5) % 10) for one in range(10)]
 

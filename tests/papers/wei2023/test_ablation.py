@@ -11,7 +11,7 @@ from classwise.papers.wei2023 import ablation, calibrations, gains, methods
 from classwise.papers.wei2023.calibrations import WITHOUT
 from classwise.papers.wei2023.gains import METHODS
 from classwise.stats import aggregate, bootstrap, metrics
-from classwise.stats.calibrations import training_accuracy
+from classwise.stats.aggregate import training_accuracy
 
 # From flat to peaked the accuracy over all images rises and that of the worst class falls.
 FLAT, PEAKED = 60, at(30, 3, rest=85)

@@ -6,7 +6,7 @@ import xarray as xr
 from claim_answers import at, outcomes_with
 from drawing import drawn
 
-from classwise.charts import method_explorer, style
+from classwise.charts import explorers, style
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
@@ -230,7 +230,7 @@ def test_our_table_stands_next_to_theirs():
 def test_the_explorer_counts_the_images_that_only_one_method_gets_right():
     data = rows({"AT + CFA": at(60, 3, rest=50), "AT + EMA": 50})
     scenes = xr.Dataset({"pixels": (("image", "channel", "row", "column"), np.zeros((1000, 1, 8, 8)))}, {"image": range(1000)})
-    table = method_explorer.method_rows(data, scenes)
+    table = explorers.method_rows(data, scenes)
     assert len(table) == 1000
     assert (table["AT + CFA"] - table["AT + EMA"]).groupby(table["label"]).sum().to_dict() == {
         str(n): 10 * (n == 3) for n in range(10)
@@ -238,17 +238,17 @@ def test_the_explorer_counts_the_images_that_only_one_method_gets_right():
     shown = table[table["url"] != ""]
     assert set(shown["label"]) == {"3"}
     assert (shown["AT + CFA"] != shown["AT + EMA"]).all()
-    chart = method_explorer.two_methods(table, "AT + CFA", "AT + EMA")
+    chart = explorers.two_methods(table, "AT + CFA", "AT + EMA")
     assert "Only AT + CFA classifies 10 images correctly, only AT + EMA 0 images, of 1000." in chart.to_dict()["description"]
     # A row of eight of the ten images.
     assert len(shown) == 10
     assert drawn(chart).count("<image") == 8
-    assert "<image" not in drawn(method_explorer.two_methods(method_explorer.method_rows(data, None), "AT + CFA", "AT + EMA"))
+    assert "<image" not in drawn(explorers.two_methods(explorers.method_rows(data, None), "AT + CFA", "AT + EMA"))
 
 
 def test_the_explorer_leaves_out_methods_without_results_and_needs_two():
     data = rows({"AT + CFA": 60, "AT + EMA": 50, "FRL": 40})
     data["truth"] = data.truth.where(data.defence != "FRL", -1)
-    assert {"AT + CFA", "AT + EMA"} == set(method_explorer.method_rows(data, None).columns) - {"label", "number", "url"}
+    assert {"AT + CFA", "AT + EMA"} == set(explorers.method_rows(data, None).columns) - {"label", "number", "url"}
     with pytest.raises(NotRecorded, match="no two of these methods"):
-        method_explorer.method_rows(data.sel(defence=["FRL", "AT + CFA"]), None)
+        explorers.method_rows(data.sel(defence=["FRL", "AT + CFA"]), None)

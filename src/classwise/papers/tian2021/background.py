@@ -19,9 +19,10 @@ from classwise.papers.joined import plain
 from classwise.papers.sections import Arranged, Section
 from classwise.papers.selection import mark_pair, marked
 from classwise.papers.terms import claims, of
+from classwise.papers.tian2021 import ranks
 from classwise.papers.tian2021.recipe import ONCE, TEMPERED, UNAVERAGED, coloured, drawings, scenes, trade_offs
 from classwise.papers.tian2021.tables import change_in_table_4, from_table_3, from_table_4, in_text
-from classwise.stats import combine, confidence, metrics, ranks
+from classwise.stats import combine, confidence, metrics
 
 NAME = "tian2021/6-2-background"
 # The images as they are, and with the background painted by a treatment or by one of two controls.

@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import described
-from classwise.charts.explorer import Choice, explorer
+from classwise.charts.descriptions import described, panel_title
 from classwise.charts.gallery import png_address
-from classwise.charts.primitives import faded, from_legend
-from classwise.charts.style import HIGHEST, LOWEST, Category, label_angle, names_of, panel_title, tooltip
+from classwise.charts.primitives import Choice, explorer, faded, from_legend
+from classwise.charts.style import HIGHEST, LOWEST, Category, label_angle, names_of, tooltip
 from classwise.core.errors import NotRecorded
 from classwise.stats import confidence
 

@@ -22,7 +22,7 @@ from classwise.papers.wei2023.calibrations import LARGER, WITHOUT, late_setting,
 from classwise.papers.wei2023.classes import classes_of, mark_groups
 from classwise.papers.wei2023.gains import METHODS, pairs_of
 from classwise.stats import bootstrap, combine
-from classwise.stats.calibrations import multiples, training_accuracy
+from classwise.stats.aggregate import multiples, training_accuracy
 from classwise.stats.combine import along
 from classwise.stats.metrics import Metric, overall, worst
 

@@ -61,7 +61,7 @@ def under_pgd(outcomes: xr.Dataset) -> xr.Dataset:
 def with_mean_radius(outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     """Return AT with uniform radii, and AT + CCM, along `setting`: the mean radius as a multiple of the usual one.
 
-    outcomes: of both, with `stats.calibrations.late_settings`. swept: of AT with other radii (section 3.1).
+    outcomes: of both, with `stats.aggregate.late_settings`. swept: of AT with other radii (section 3.1).
     """
     uniform = sweeps.by_margin(sweeps.by_radius(under_pgd(outcomes).sel(defence=["pgd-at"]), swept))
     parts = {margin: uniform.sel(margin=margin, drop=True) for margin in map(str, uniform.margin.values)}
@@ -141,7 +141,7 @@ def setting_draws(outcomes: xr.Dataset, draws: int, seed: int, *, setting: str, 
     """Return draws of the true extreme setting of the hard (the largest) or of the easy classes (the smallest).
 
     Nothing in it depends on test images: trainings are redrawn, and in each of them the training images of each class, whose
-    accuracy the setting follows. outcomes: of one defence, with the variables of `stats.calibrations.late_settings`.
+    accuracy the setting follows. outcomes: of one defence, with the variables of `stats.aggregate.late_settings`.
     """
     rng, part = np.random.default_rng(seed), outcomes.isel(defence=0, drop=True).transpose(..., "seed", "predicted")
     values, rate = part[setting].values, part["trained"].values

@@ -10,9 +10,9 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from classwise.charts.descriptions import described
-from classwise.charts.explorer import Choice, explorer
-from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, panel_title, tooltip
+from classwise.charts.descriptions import described, panel_title
+from classwise.charts.primitives import Choice, explorer
+from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, tooltip
 from classwise.papers.wei2023 import theory
 from classwise.papers.wei2023.theory import LABELS, Model
 
@@ -175,7 +175,7 @@ def summary() -> str:
 def model_explorer(model: Model, number: int = 100, seed: int = 0, live: bool | None = None) -> Any:
     """Return the model with controls: accuracies over the weight, points, weights and gaps over the training radius.
 
-    number: of drawn points of each class. For `live` see `explorer.explorer`.
+    number: of drawn points of each class. For `live` see `primitives.explorer`.
     """
     drawn = theory.draw(model, number, seed)[["chance", "normal"]].to_dataframe().reset_index()
     text = _one_row(line=summary()).mark_text(align="left", lineBreak="\n", fontSize=12, lineHeight=17)

@@ -47,14 +47,13 @@ def evaluate_run(subject: Subject, evaluation: Evaluation, report: Report = no_r
 def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = False) -> Generator[tuple[int, int], None, None]:
     """Evaluate batch by batch and yield the number of images done and in all; after an interruption the next call resumes."""
     key = Key(subject, OUTCOMES, evaluation)
+    evaluation = evaluation.resolved_for(subject)
     if key.read(repair=repair) is not None:
         return
-    evaluation = evaluation.resolved_for(subject)
     if (twin := _twin(subject, evaluation, repair=repair)) is not None:
         results.save(twin.assign_attrs(evaluation=evaluation.json()), OUTCOMES, key.file)
         return
-    substitute = _substitute(subject, evaluation)
-    if substitute is not None:
+    if (substitute := _substitute(subject, evaluation)) is not None:
         train(substitute, repair=repair)
     with key.lock() as lock:
         if key.read(repair=repair) is not None:

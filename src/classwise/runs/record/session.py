@@ -11,11 +11,11 @@ from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec
 from classwise.defences.training import Diverged
 from classwise.runs import store
-from classwise.runs.compute import device, validate
+from classwise.runs.compute import device, validate, work
 from classwise.runs.compute.train import Report
 from classwise.runs.record.budget import Budget, OutOfTime
 from classwise.runs.record.queue import Item
-from classwise.runs.schedule import cost, flops, worker
+from classwise.runs.schedule import cost, flops
 from classwise.runs.schedule.cost import Costs, rate_of
 from classwise.runs.store import HISTORY, OUTCOMES, Key
 
@@ -239,7 +239,7 @@ def _step(key: Key, done: int | None = None, total: int = 0) -> Step:
 def _compute(key: Key, report: Report) -> None:
     """Compute a result; a training that diverges is refused."""
     try:
-        worker.compute(key, report, repair=True)
+        work.compute(key, report, repair=True)
     except Diverged as error:
         assert isinstance(key.subject, Spec)
         store.refuse(key.subject, str(error.__cause__ or error), *device.where())

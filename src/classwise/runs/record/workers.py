@@ -7,9 +7,6 @@ from contextlib import suppress
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
 
-# What a process has said, what is left, and what failed.
-Told = tuple[list[str], list[str], list[str]]
-
 
 def lowest_priority() -> None:
     """Let this process, and those that it starts, run only when the machine has nothing else to do."""
@@ -62,8 +59,8 @@ def share(
                 failed += others[1]
 
 
-def _work(items: Sequence[Item], budget: Budget, number: int) -> Told:
-    """Work on a queue on a worker; each line is an event as it is said."""
+def _work(items: Sequence[Item], budget: Budget, number: int) -> tuple[list[str], list[str], list[str]]:
+    """Work on a queue on a worker and return the lines that it said, each an event too, what is left and what failed."""
     import dask
     import torch
     from distributed import get_worker

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import TypedDict
 
 from classwise.core.spec import Evaluation, Spec
-from classwise.runs import artifacts
-from classwise.runs.compute import device, evaluate, train
-from classwise.runs.store import OUTCOMES, Key, outcomes_of
+from classwise.runs.compute import device, train, work
+from classwise.runs.store import outcomes_of
 
 # report(part, done, total): "train" counts epochs, the name of an evaluation images.
 Report = Callable[[str, int, int], None]
@@ -18,17 +17,6 @@ class Timing(TypedDict):
 
     device: str
     parts: dict[str, tuple[float, float]]
-
-
-def compute(key: Key, report: train.Report = train.no_report, *, repair: bool) -> None:
-    """Compute a result step by step, unless it exists by now; what was done before an interruption is continued."""
-    if key.evaluation is None:
-        assert isinstance(key.subject, Spec)
-        train.train(key.subject, report, repair=repair)
-    elif key.kind == OUTCOMES:
-        evaluate.evaluate_run(key.subject, key.evaluation, report, repair=repair)
-    else:
-        artifacts.compute(key)
 
 
 def do(spec: Spec, evaluations: Sequence[Evaluation], report: Report, *, repair: bool) -> Timing:
@@ -50,5 +38,5 @@ def do(spec: Spec, evaluations: Sequence[Evaluation], report: Report, *, repair:
 
     with device.one_thread():
         for key in outcomes_of([(spec, evaluations)]):
-            compute(key, timed(key.evaluation.name if key.evaluation else "train"), repair=repair)
+            work.compute(key, timed(key.evaluation.name if key.evaluation else "train"), repair=repair)
     return timing

@@ -1,6 +1,7 @@
-"""Charts over a setting of the training: its radius or the weight of a term. Rates are in percent.
+"""Charts of Wei et al. 2023: classes over a setting of the training, and the rule by which a calibration sets each class.
 
-Values of a setting are text as written ("0.1", "8/255", "6"), and stand on a logarithmic axis.
+Rates are in percent. Values of a setting (its radius, the weight of a term) are text as written ("0.1", "8/255", "6"), and stand
+on a logarithmic axis.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.charts.class_explorer import Along, panels_along, rows
 from classwise.charts.descriptions import described, extent
-from classwise.charts.primitives import faded, from_legend, lines_with_bands, panels, spread
-from classwise.charts.style import GREY, HIGHEST, LOWEST, Category, frame, names_of, titled, tooltip, wide_bounds
+from classwise.charts.primitives import Choice, explorer, faded, from_legend, lines_with_bands, panels
+from classwise.charts.style import GREY, HIGHEST, LOWEST, Category, frame, label_angle, names_of, titled, tooltip, wide_bounds
 from classwise.core.identity import exact_radius, radius_value
 from classwise.stats import intervals, metrics
 
@@ -53,6 +55,18 @@ class Setting:
         return table.assign(place=table[self.dim].map(radius_value))
 
 
+def _spread(table: pd.DataFrame, apart: float, top: float = float("inf")) -> pd.DataFrame:
+    """Return rows by rising value with a place `at` for the word of each, at least so far above the last and none above `top`."""
+    rows, place, places = table.sort_values("value"), -float("inf"), []
+    for value in rows["value"]:
+        place = max(value, place + apart)
+        places.append(place)
+    for number in reversed(range(len(places))):
+        places[number] = min(places[number], top)
+        top = places[number] - apart
+    return rows.assign(at=places)
+
+
 def class_sweep(count: xr.DataArray, groups: Mapping[str, Sequence[str]], setting: Setting, title: str, y: str) -> Any:
     """Return the accuracy of each class over a setting, and of two groups of classes together with 95 % intervals as bands.
 
@@ -75,7 +89,7 @@ def class_sweep(count: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
         opacity=faded(picked, 0.7), tooltip=tooltip("label", "group", along, value=y)
     )
     drawn = [*table["value"], *both["low"], *both["high"]]
-    ends = spread(table[table[along] == values[-1]], _APART * float(np.ptp(drawn)), max(drawn))
+    ends = _spread(table[table[along] == values[-1]], _APART * float(np.ptp(drawn)), max(drawn))
     words = alt.Chart(ends).mark_text(align="left", dx=6).encode(x=x, y="at:Q", text="label:N")
     tips = tooltip("group", along, value=y, low="", high="", images="images|.0f")
     thick = lines_with_bands(both, x, y, colour, tips, scale=_LEVELS, picked=picked).add_params(picked)
@@ -148,3 +162,75 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     chart = alt.layer(*marks).add_params(picked).properties(width=520, height=360)
     title = f"Clean and robust accuracy of each class over {setting.title}"
     return described(chart, title, f"From {ends}. {' '.join(parts)}", f"Open dots to filled dot: {ends}.")
+
+
+def over_settings(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting, start: str, live: bool | None = None) -> Any:
+    """Return the explorer of a class over a setting of the training.
+
+    clean, attacked: counts with the dimension of the setting, label and predicted. start: the value of the setting at first, with
+    its least robust class under attack. For `live` see `primitives.explorer`.
+    """
+    values, labels = setting.values(clean), names_of(clean)
+    last = metrics.accuracy(attacked.sel({setting.dim: start}, drop=True))
+    images = pd.Index(["clean", "attacked"], name="images_are")
+    count = xr.concat([clean, attacked], images, coords="minimal", compat="override")
+    choices = [
+        Choice("chosen_class", labels, str(last.idxmin("label").values), "class"),
+        Choice("chosen_images", ["clean", "attacked"], "attacked", "images"),
+        Choice(f"chosen_{setting.dim}", values, start, setting.title),
+    ]
+    along = Along(setting.axis(values), setting.dim, setting.dim)
+    table = setting.placed(rows(count))
+    text = extent(frame(last), ["label"], f"Robust accuracy, {setting.named.format(start)}")
+    chart = panels_along(table, labels, along, "datum.images_are == chosen_images")
+    return explorer(described(chart, f"One class by {setting.title}", text), choices, live=live)
+
+
+# The colour of a class by its column `kind`.
+_KIND = alt.Color(
+    "kind:N",
+    scale=alt.Scale(domain=["hard", "easy", "other"], range=[LOWEST, HIGHEST, GREY]),
+    title="class",
+    legend=alt.Legend(symbolOpacity=1),
+)
+
+
+def _kinds(array: xr.DataArray) -> dict[str, str]:
+    """Return whether each class is "hard", "easy" or "other", by the class coordinates of an array."""
+    kinds = np.select([array["hard"].values, array["easy"].values], ["hard", "easy"], "other")
+    return dict(zip(names_of(array), map(str, kinds), strict=True))
+
+
+def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float], live: bool | None = None) -> Any:
+    """Return what the rule lambda + t gives each class, as a multiple of the uniform setting, with controls.
+
+    accuracy: t, the training accuracy of each class under attack, 0 to 1, with the dimensions network, epoch and label,
+    and the class coordinates `hard` and `easy`. offset: the lambda that each network was trained with. The reader chooses
+    network, epoch and lambda. For `live` see `primitives.explorer`.
+    """
+    labels, networks = names_of(accuracy), names_of(accuracy, "network")
+    table = frame(accuracy.drop_vars(["hard", "easy"]), "t")
+    table = table.assign(trained=table["network"].map(offset), kind=table["label"].map(_kinds(accuracy)))
+    epochs = [int(epoch) for epoch in accuracy.epoch.values]
+    first = float(offset[networks[0]])
+    choices = [
+        Choice("chosen_network", networks, networks[0], "network"),
+        Choice("chosen_lambda", [round(0.05 * step, 2) for step in range(21)], first, "lambda"),
+        Choice("chosen_epoch", list(range(epochs[0], epochs[-1] + 1)), epochs[-1], "after epoch"),
+    ]
+    base = alt.Chart(table).transform_filter("datum.network == chosen_network && datum.epoch == chosen_epoch")
+    base = base.transform_calculate(multiple="chosen_lambda + datum.t", used="datum.trained + datum.t")
+    x = alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=label_angle(labels)))
+    y = alt.Y("multiple:Q", title="multiple of the uniform setting", scale=alt.Scale(domain=[0, 2]))
+    tips = tooltip("label", "kind", multiple="lambda + t|.2f", t="training accuracy t|.2f", used="in this training|.2f")
+    marks = [
+        base.mark_bar().encode(x=x, y=y, color=_KIND, tooltip=tips),
+        base.mark_tick(thickness=3, width=34, color="#888").encode(x=x, y=alt.Y("used:Q"), tooltip=tips),
+        base.mark_rule(strokeDash=[5, 4], color="#888", strokeWidth=1.5).encode(y=alt.Y("mean(multiple):Q")),
+        alt.Chart(table.head(1)).mark_rule(strokeWidth=1.5, color="#888", aria=False).encode(y=alt.datum(1.0)),
+    ]
+    last = table[(table["epoch"] == epochs[-1]) & (table["network"] == networks[0])].assign(value=lambda rows: first + rows["t"])
+    text = extent(last, ["label"], f"{networks[0]} after the last epoch, lambda {first:g}", "", digits=2)
+    subtitle = "Line: 1, the uniform setting. Dashed: mean of the classes. Ticks: what the training itself used next."
+    chart = alt.layer(*marks).properties(width=580, height=220)
+    return explorer(described(chart, "What the rule gives each class", text, subtitle), choices, live=live)

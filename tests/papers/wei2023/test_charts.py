@@ -1,15 +1,23 @@
-"""Charts over a setting of the training."""
+"""Charts over a setting of the training, and the explorer of the rule of a calibration."""
 
 import numpy as np
 import pytest
+import vl_convert
 import xarray as xr
 from drawing import drawn
 
-from classwise.charts import class_explorer, sweeps
+from classwise.charts import style
+from classwise.papers.wei2023 import charts
 
+CLASSES = ["0", "1", "2"]
 RADII = ["12/255", "4/255", "8/255"]
-SETTING = sweeps.Setting("eps", "radius in training", "radius {}")
+SETTING = charts.Setting("eps", "radius in training", "radius {}")
 GROUPS = {"hard": ["a", "b"], "easy": ["c"]}
+
+
+@pytest.fixture(autouse=True)
+def _setup():
+    style.setup()
 
 
 @pytest.fixture
@@ -21,7 +29,7 @@ def counts():
 
 
 def test_radii_stand_in_rising_order_on_a_logarithmic_axis_as_they_are_written(counts):
-    spec = sweeps.class_sweep(counts, GROUPS, SETTING, "Robust accuracy", "robust accuracy, %").to_dict()
+    spec = charts.class_sweep(counts, GROUPS, SETTING, "Robust accuracy", "robust accuracy, %").to_dict()
     x = spec["layer"][0]["encoding"]["x"]
     assert x["scale"]["type"] == "log"
     assert x["axis"]["values"] == [4 / 255, 8 / 255, 12 / 255]
@@ -29,7 +37,7 @@ def test_radii_stand_in_rising_order_on_a_logarithmic_axis_as_they_are_written(c
 
 
 def test_a_sweep_names_its_classes_and_the_images_of_a_group_together(counts):
-    chart = sweeps.class_sweep(counts, GROUPS, SETTING, "Robust accuracy", "robust accuracy, %")
+    chart = charts.class_sweep(counts, GROUPS, SETTING, "Robust accuracy", "robust accuracy, %")
     svg = drawn(chart)
     for words in (">4/255<", ">12/255<", ">a<", ">d<", ">hard<", ">easy<"):
         assert words in svg, words
@@ -43,7 +51,7 @@ def test_a_metric_has_a_panel_for_each_title_and_a_colour_for_each_attack(counts
         {"attack": ["clean", "pgd-20"], "eps": RADII, "bound": ["low", "value", "high"]},
         ("attack", "eps", "bound"),
     )
-    chart = sweeps.metric_sweep({"all images, %": value, "worst class, %": value + 5}, SETTING, "attack", "Over the radius")
+    chart = charts.metric_sweep({"all images, %": value, "worst class, %": value + 5}, SETTING, "attack", "Over the radius")
     svg = drawn(chart)
     for words in (">all images, %<", ">worst class, %<", ">pgd-20<", ">8/255<"):
         assert words in svg, words
@@ -53,7 +61,7 @@ def test_a_metric_has_a_panel_for_each_title_and_a_colour_for_each_attack(counts
 def test_a_path_runs_from_the_lowest_setting_to_the_highest(counts):
     accuracy = 100 * xr.DataArray(np.arange(24).reshape(2, 3, 4) / 24, dims=("attack", "eps", "label"))
     accuracy = accuracy.assign_coords(attack=["clean", "pgd-20"], eps=RADII, label=list("abcd"))
-    chart = sweeps.exchange(accuracy, GROUPS, SETTING, ("clean", "pgd-20"))
+    chart = charts.exchange(accuracy, GROUPS, SETTING, ("clean", "pgd-20"))
     spec = chart.to_dict()
     assert spec["layer"][0]["encoding"]["order"]["field"] == "place"
     assert "From radius 4/255 to radius 12/255. Change of clean accuracy, 4 classes: -16.7 points" in spec["description"]
@@ -61,9 +69,38 @@ def test_a_path_runs_from_the_lowest_setting_to_the_highest(counts):
 
 
 def test_the_explorer_shows_clean_and_attacked_images_at_each_setting(counts):
-    chart = class_explorer.over_settings(counts, counts.sel(label=counts.label), SETTING, "8/255", live=False)
+    chart = charts.over_settings(counts, counts.sel(label=counts.label), SETTING, "8/255", live=False)
     params = {param["name"]: param for param in chart.to_dict()["params"]}
     assert params["chosen_eps"]["bind"]["options"] == ["4/255", "8/255", "12/255"]
     assert (params["chosen_eps"]["value"], params["chosen_class"]["value"]) == ("8/255", "a")
     assert "One class by radius in training" in str(chart.to_dict()["title"])
     assert ">radius in training<" in drawn(chart)
+
+
+def rule():
+    values = np.array([[[0.4, 0.6, 0.9], [0.5, 0.7, 0.8]], [[0.1, 0.2, 0.3], [0.2, 0.3, 0.4]]])
+    coords = {"network": ["at-ccm", "trades"], "epoch": [1, 2], "label": CLASSES}
+    marks = {"hard": ("label", [True, False, False]), "easy": ("label", [False, False, True])}
+    return xr.DataArray(values, coords, tuple(coords)).assign_coords(marks)
+
+
+def test_the_rule_moves_with_its_sliders_in_a_page_without_a_kernel():
+    chart = charts.rule_explorer(rule(), {"at-ccm": 0.5, "trades": 0.3}, live=False)
+    assert drawn(chart)
+    spec = chart.to_dict()
+    params = {param["name"]: param for param in spec["params"]}
+    assert params["chosen_lambda"]["bind"] == {"input": "range", "min": 0.0, "max": 1.0, "step": 0.05, "name": "lambda"}
+    assert params["chosen_lambda"]["value"] == 0.5
+    assert params["chosen_epoch"]["bind"]["max"] == 2
+    assert params["chosen_network"]["bind"]["options"] == ["at-ccm", "trades"]
+
+
+@pytest.mark.parametrize(("network", "offset", "epoch"), [("at-ccm", 0.5, 2), ("at-ccm", 0.3, 1), ("trades", 0.85, 2)])
+def test_vega_computes_the_rule_as_python_does(network, offset, epoch):
+    spec = charts.rule_explorer(rule(), {"at-ccm": 0.5, "trades": 0.3}, live=False).to_dict()
+    for param in spec["params"]:
+        param["value"] = {"chosen_network": network, "chosen_lambda": offset, "chosen_epoch": epoch}[param["name"]]
+    svg = vl_convert.vegalite_to_svg(spec)
+    for label, t in zip(CLASSES, rule().sel(network=network, epoch=epoch).values, strict=True):
+        assert f"lambda + t: {offset + t:.2f}; training accuracy t: {t:.2f}" in svg
+        assert f"class: {label}; " in svg

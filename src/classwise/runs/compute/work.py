@@ -1,0 +1,33 @@
+"""A result of any kind is computed."""
+
+from classwise.core import results
+from classwise.core.spec import Spec
+from classwise.runs import store
+from classwise.runs.compute import device, evaluate, networks, train
+from classwise.runs.store import FEATURES, HISTORY, OUTCOMES, TRACE, Key
+
+
+def compute(key: Key, report: train.Report = train.no_report, *, repair: bool) -> None:
+    """Compute a result step by step, unless it exists by now, and store it; of a recorded network too.
+
+    What was done before an interruption is continued. `repair` sets damaged files of data/runs/ aside.
+    """
+    subject, evaluation = key.subject, key.evaluation
+    if key.kind == HISTORY:
+        assert isinstance(subject, Spec)
+        train.train(subject, report, repair=repair)
+        return
+    assert evaluation is not None
+    if key.kind == OUTCOMES:
+        evaluate.evaluate_run(subject, evaluation, report, repair=repair)
+        return
+    networks.network_of(subject, evaluation)  # raises an error before a folder is made
+    with key.lock():
+        if key.read(repair=repair) is not None:
+            return
+        if key.kind == FEATURES:
+            data = evaluate.class_features(subject, evaluation)
+        else:
+            data = evaluate.trace_attack(subject, evaluation) if key.kind == TRACE else evaluate.attacker(subject, evaluation)()
+            data = data.assign_attrs(store.provenance(subject, *device.where(), evaluation))
+        results.save(data, key.kind, key.file)
