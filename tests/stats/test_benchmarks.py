@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 import torch
-from benchmarks import bench, clock, epochs, peers
 from torch import nn
 
+from benchmarks import bench, clock, epochs, peers
 from classwise import models
 from classwise.attacks import PGD
 from classwise.charts import dots
