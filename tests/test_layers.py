@@ -1,15 +1,19 @@
 """Imports keep to the contracts of pyproject.toml; reading results needs no torch, computing them none of the book's packages."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+import grimp
 from importlinter.cli import lint_imports
 
 import classwise
 from classwise.core.paths import checkout
 
+PROJECT = checkout() / "pyproject.toml"
 PACKAGE = Path(classwise.__file__).parent
 MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
 READS = ["runs", "runs.load", "runs.listing", "book.notebooks", "book.build"]
@@ -25,7 +29,19 @@ def executed(code: str) -> None:
 
 
 def test_imports_keep_to_the_contracts(capsys):
-    assert lint_imports(str(checkout() / "pyproject.toml"), no_cache=True) == 0, capsys.readouterr().out
+    assert lint_imports(str(PROJECT), no_cache=True) == 0, capsys.readouterr().out
+
+
+def test_the_registry_alone_knows_the_papers():
+    contracts = tomllib.loads(PROJECT.read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (one["layers"] for one in contracts if one.get("containers") == ["classwise.papers"])
+    registry, *engine = ({f"classwise.papers.{name}" for name in re.findall(r"\w+", layer)} for layer in layers)
+    graph = grimp.build_graph("classwise", cache_dir=None)
+    papers = {f"classwise.papers.{path.parent.name}" for path in PACKAGE.glob("papers/*/__init__.py")}
+    assert graph.find_children("classwise.papers") == papers.union(registry, *engine)
+    for paper in papers:
+        inside = {paper, *graph.find_descendants(paper)}
+        assert {other for one in inside for other in graph.find_modules_that_directly_import(one)} <= inside | registry, paper
 
 
 def test_reading_results_does_not_import_torch():
