@@ -132,13 +132,3 @@ def test_cases_are_measured_as_their_networks():
     assert float(gap.sel(bound="value")) == SPREAD[-1] - SPREAD[0] > float(chance.sel(bound="high"))
     off = class_discrepancy.off_mean(bootstrap.sums(data, {})["count"])
     np.testing.assert_allclose(off.mean("label"), 0, atol=1e-5)
-
-
-def test_a_section_on_another_dataset_keeps_its_controls():
-    request = registry.request(class_discrepancy.NAME, "laptop")
-    assert [name for name in request.parts if name not in class_discrepancy.SECTION.parts] == ["mnist", "tiny-imagenet:tiny20"]
-    part = request.parts["mnist"]
-    assert {spec.dataset for spec in part.parts["radii"].specs} == {"mnist"}
-    assert [one.eps for one in part.parts["radii"].evaluations] == ["0.0375", "0.075", "0.15", "0.3"]
-    assert {spec.dataset for spec in registry.request(class_discrepancy.NAME).parts["cluttered"].specs} == {"digits-cluttered"}
-    assert "svhn" in registry.request(class_discrepancy.NAME, "short").parts

@@ -6,7 +6,6 @@ import xarray as xr
 from claim_answers import judged, outcomes_with
 from scipy import special, stats
 
-from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import maximum_entropy
 from classwise.papers.entropy2022.maximum_entropy import DETACHED, SLOWER
@@ -122,13 +121,3 @@ def test_two_networks_are_compared_on_images_that_both_classify_correctly():
     means = confidence.entropy(part).mean(["seed", "image"])
     np.testing.assert_allclose(difference.sel(bound="value"), means.sel(defence=SLOWER) - means.sel(defence=DETACHED), rtol=1e-5)
     assert (difference.sel(bound="low") > 0).all()
-
-
-def test_the_twins_differ_in_the_gradient_alone():
-    parts = registry.request(maximum_entropy.NAME).parts
-    (slower,), (detached,) = parts["slower"].specs, parts["detached"].specs
-    assert dict(detached.options) == {"detached": True}
-    assert not slower.options
-    same = {name: value for name, value in vars(slower).items() if name != "options"}
-    assert same == {name: value for name, value in vars(detached).items() if name != "options"}
-    assert slower.lr < registry.request(maximum_entropy.NAME).specs[0].lr

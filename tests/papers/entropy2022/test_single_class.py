@@ -226,14 +226,3 @@ def test_places_are_those_of_clean_images_and_of_attacked_ones_of_the_attacked_c
     (spec,) = [one for one in by_run if one.options["label"] == 8]
     x, y = by_run[spec][0].place.values[2]
     assert np.arctan2(first.sel(axis="y"), first.sel(axis="x")).item() == pytest.approx(np.arctan2(y, x))
-
-
-def test_runs_are_those_of_one_seed_with_two_features():
-    quick, laptop = (registry.request(single_class.NAME, scale) for scale in ("quick", "laptop"))
-    assert [spec.options["label"] for spec in quick.parts["alone"].specs] == list(range(10))
-    assert [class_names("cifar10")[spec.options["label"]] for spec in laptop.parts["alone"].specs] == ["automobile", "cat"]
-    for request in (quick, laptop):
-        specs = [*request.specs, *(spec for name in ("alone", "training", "transferred") for spec in request.parts[name].specs)]
-        assert {spec.head for spec in specs} == {"plane"}
-        assert {spec.seed for spec in specs} == {0}
-        assert {spec.substitute("standard") for spec in request.parts["alone"].specs} == set(request.specs)
