@@ -416,12 +416,13 @@ for words in json.loads(sys.argv[1]):
 """
 
 
-def test_commands_check_their_input_before_what_is_slow_is_imported(workplace):
+def test_commands_list_show_and_check_their_input_before_what_is_slow_is_imported(workplace):
     checked = ("--eps 255", "--attack fgsmm", "record", "--budget soon", "record --scale quik")
     cases = [*COMMANDS, *RUNS, *STORED, *RENDERED, *(case for case in [*AUDITS, *RECORDED] if case.words.endswith(checked))]
-    words = [words_of(case) for case in cases if case.environment == {}]
+    invalid = [words_of(case) for case in cases if case.environment == {}]
+    words = [["list"], ["show", SPEC.id], *invalid]
     environment = os.environ | environment_of(COMMANDS[0], workplace)
     command = [sys.executable, "-B", "-c", WITHOUT_SLOW, json.dumps(words), json.dumps(SLOW)]
     done = subprocess.run(command, cwd=workplace, env=environment, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-1000:]
-    assert done.stderr.count("classwise: ") == len(words)
+    assert done.stderr.count("classwise: ") == len(invalid)

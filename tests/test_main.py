@@ -34,36 +34,6 @@ def trained(data, small, done):
     return small
 
 
-# What takes seconds to import, and what only pages, pictures and tests of claims need.
-PAGES = ["altair", "papermill", "nbformat", "nbconvert", "IPython", "ipywidgets", "jupyter_book", "matplotlib"]
-SCIENCE = ["sklearn", "statsmodels", "scipy.stats", "networkx", "torchvision", "distributed"]
-IMPORTED = """
-import sys
-from classwise.__main__ import main
-try:
-    main()
-except SystemExit as stopped:
-    print(stopped.code or 0, *sys.modules)
-"""
-
-
-def imported(*words):
-    """Return the exit code of a command in a process of its own, and the modules that it imported."""
-    done = subprocess.run([sys.executable, "-c", IMPORTED, *words], capture_output=True, text=True, check=True)
-    code, *modules = done.stdout.splitlines()[-1].split()
-    return int(code), set(modules)
-
-
-def test_list_and_show_import_neither_torch_nor_what_makes_pages(trained):
-    code, modules = imported("list")
-    assert code == 0
-    assert modules.isdisjoint(["torch", *PAGES, *SCIENCE])
-    code, modules = imported("show", trained.id)
-    assert code == 0
-    assert "xarray" in modules  # its results: what is imported is seen here
-    assert modules.isdisjoint(["torch", *PAGES, *SCIENCE])
-
-
 def test_list_and_show_say_what_is_there(trained, monkeypatch, capsys):
     assert command(monkeypatch, "list") == 0
     listed = capsys.readouterr().out

@@ -8,7 +8,7 @@ from claim_answers import CLASS, UP, at, judged, outcomes_with
 from classwise.papers import registry
 from classwise.papers.benz2020 import class_discrepancy
 from classwise.papers.claims import MeasurementError
-from classwise.stats import aggregate, bootstrap, metrics
+from classwise.stats import aggregate, bootstrap
 
 SPREAD = UP  # from 30 to 93
 # So many images that chance moves equal classes by less than a point.
@@ -94,18 +94,6 @@ def test_a_network_that_is_nowhere_as_inaccurate_is_said_to_be_so():
         )
         with pytest.raises(MeasurementError, match="at no radius"):
             measure(bootstrap.sums(trained.expand_dims(seed=[0]), {}))
-
-
-def test_counts_at_an_accuracy_are_interpolated_between_two_radii():
-    count = bootstrap.sums(over_radii(50, clean=90).expand_dims(seed=[0]), {})["count"].sel(defence="standard", attack="pgd-20")
-    target = xr.DataArray(70.0)
-    there = class_discrepancy.at_accuracy(count, target)
-    assert float(metrics.overall(there)) == pytest.approx(70)
-    np.testing.assert_allclose(there, (count.sel(eval_eps="0") + count.sel(eval_eps="0.05")) / 2)
-    there = class_discrepancy.at_accuracy(count, xr.DataArray(25.0))
-    np.testing.assert_allclose(there, (count.sel(eval_eps="0.05") + count.sel(eval_eps="0.1")) / 2)
-    for outside in (95.0, -1.0):
-        assert np.isnan(class_discrepancy.at_accuracy(count, xr.DataArray(outside))).all()
 
 
 def test_the_gap_by_chance_is_that_of_equal_classes():

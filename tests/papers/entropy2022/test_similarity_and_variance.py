@@ -1,10 +1,9 @@
 """Section 3.2.2, Figures 6 and 9: similarity and variance with label smoothing, maximum entropy and over lambda."""
 
-import mocks
 import numpy as np
 import pytest
 import xarray as xr
-from claim_answers import judged, outcomes_with
+from claim_answers import judged, outcomes_with, with_features
 
 from classwise.core.errors import NotRecorded
 from classwise.papers.claims import MeasurementError
@@ -25,12 +24,9 @@ def of_networks(kinds):
     outcomes = outcomes_with({(name, attack): 90 for name in kinds for attack in ("clean", "pgd-20")})
     outcomes = outcomes.isel(image=[label * 100 + place for label in range(10) for place in range(PER_CLASS)])
     truth = np.repeat(np.arange(10), PER_CLASS)
-    block = features.blocks_of(truth, outcomes.image.values, BLOCKS)
-    noise, parts = rng.standard_normal((len(truth), SIZE)), []
-    for name, (offset, spread) in kinds.items():
-        values = offset + np.eye(10, SIZE)[truth] + spread * noise
-        parts.append(mocks.feature_sums(values, truth, block, CLASSES).expand_dims(defence=[name], attack=["clean"]))
-    return features.with_blocks(outcomes.expand_dims(seed=[0]), xr.concat(parts, "defence"))
+    noise, means = rng.standard_normal((len(truth), SIZE)), np.eye(10, SIZE)[truth]
+    values = {name: offset + means + spread * noise for name, (offset, spread) in kinds.items()}
+    return with_features(outcomes.expand_dims(seed=[0]), values, BLOCKS)
 
 
 def swept(offsets, spreads):
