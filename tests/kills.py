@@ -225,14 +225,14 @@ def contents(data: Path) -> dict[str, str]:
 
 
 def unfinished(data: Path) -> list[str]:
-    """Return what is neither a result nor `WRITING`: parts of files, unpacked archives, runs that are set aside.
+    """Return what is neither a result nor `WRITING`: parts of files, unpacked archives, runs and damaged files set aside.
 
     Not the batches of an evaluation whose outcomes are there: a process that is killed before it removes them leaves them.
     """
     marks = (".import-", ".pack-")
     paths = [path for path in sorted(data.rglob("*")) if not WRITING.fullmatch(path.name)]
     paths = [path for path in paths if path.suffix != ".part" or not path.with_suffix(".nc").exists()]
-    left = [path for path in paths if {".part", ".replaced"} & set(path.suffixes) or path.name.startswith(marks)]
+    left = [path for path in paths if {".part", ".replaced", ".damaged"} & set(path.suffixes) or path.name.startswith(marks)]
     return [str(path.relative_to(data)) for path in left]
 
 
