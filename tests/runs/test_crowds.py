@@ -1,4 +1,4 @@
-"""Several users of one data folder, a full disk, a clock that jumps: nothing is lost and nothing is computed twice."""
+"""Several users of one data folder, a clock that jumps: nothing is lost and nothing is computed twice."""
 
 import os
 import random
